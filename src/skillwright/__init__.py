@@ -1,0 +1,3 @@
+"""Train the skills and the weights of LLM agents, behind a gate that proves improvements."""
+
+__version__ = "0.1.0"

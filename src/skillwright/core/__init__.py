@@ -1,0 +1,99 @@
+"""The nouns and protocols that every room shares. Standard library only."""
+
+from skillwright.core.agent import Act, Agent, TurnContext
+from skillwright.core.chat import (
+    ChatModel,
+    Completion,
+    Message,
+    Purpose,
+    Sampling,
+    ToolCall,
+    Usage,
+)
+from skillwright.core.context import PlainSkill, SkillContext, SkillSource
+from skillwright.core.duel import Duel, Pair
+from skillwright.core.edit import (
+    Edit,
+    EditOp,
+    Patch,
+    apply_edit,
+    apply_patch,
+    apply_patch_with_report,
+)
+from skillwright.core.errors import (
+    ConfigError,
+    ContractError,
+    DataError,
+    EnvError,
+    ModelError,
+    ModelRefused,
+    ModelTimeout,
+    ReplyInvalid,
+    RunError,
+    SkillwrightError,
+    UsageError,
+    did_you_mean,
+)
+from skillwright.core.failure import Failure, FailureCause
+from skillwright.core.reflector import Reflector, ReflectRequest
+from skillwright.core.result import (
+    EpisodeResult,
+    FailureSummaryEntry,
+    RawPatch,
+    RolloutResult,
+    SlowUpdateResult,
+)
+from skillwright.core.skill import skill_hash
+from skillwright.core.task import EpisodeSpec, Task
+from skillwright.core.trajectory import StopReason, Trajectory, Turn
+
+__all__ = [
+    "Act",
+    "Agent",
+    "ChatModel",
+    "Completion",
+    "ConfigError",
+    "ContractError",
+    "DataError",
+    "Duel",
+    "Edit",
+    "EditOp",
+    "EnvError",
+    "EpisodeResult",
+    "EpisodeSpec",
+    "Failure",
+    "FailureCause",
+    "FailureSummaryEntry",
+    "Message",
+    "ModelError",
+    "ModelRefused",
+    "ModelTimeout",
+    "Pair",
+    "Patch",
+    "PlainSkill",
+    "Purpose",
+    "RawPatch",
+    "ReflectRequest",
+    "Reflector",
+    "ReplyInvalid",
+    "RolloutResult",
+    "RunError",
+    "Sampling",
+    "SkillContext",
+    "SkillSource",
+    "SkillwrightError",
+    "SlowUpdateResult",
+    "StopReason",
+    "Task",
+    "ToolCall",
+    "Trajectory",
+    "Turn",
+    "TurnContext",
+    "Usage",
+    "UsageError",
+    "apply_edit",
+    "apply_patch",
+    "apply_patch_with_report",
+    "did_you_mean",
+    "skill_hash",
+]

@@ -1,0 +1,149 @@
+"""What is said to a model, and what it answers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol, Required, TypedDict
+
+
+class Message(TypedDict, total=False):
+    """One chat message, in the shape that every OpenAI-compatible endpoint takes."""
+
+    role: Required[str]
+    content: Required[str]
+    name: str
+    tool_calls: list[dict[str, Any]]
+    tool_call_id: str
+
+
+class Purpose(StrEnum):
+    """What a model call is for; money and tokens are counted by it."""
+
+    ROLLOUT = "rollout"
+    """The agent acts."""
+    USER = "user"
+    """A simulated user speaks."""
+    REFLECT = "reflect"
+    """An analyst reads trajectories and proposes edits."""
+    MERGE = "merge"
+    """Proposals are merged."""
+    RANK = "rank"
+    """Merged edits are ranked to fit the budget."""
+    REWRITE = "rewrite"
+    """A skill document is rewritten as a whole."""
+    SLOW_UPDATE = "slow_update"
+    """Epoch-end guidance is written."""
+    META_SKILL = "meta_skill"
+    """The optimiser's own memory is written."""
+    JUDGE = "judge"
+    """An answer is graded."""
+    TEACHER = "teacher"
+    """Skills are distilled or demonstrations written."""
+    CHECK = "check"
+    """`skillwright doctor` asks whether an endpoint answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How to decode. ``None`` leaves a setting to the endpoint."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one or more calls consumed.
+
+    Attributes:
+        calls: Requests that were answered.
+        input_tokens: Prompt tokens, cached ones included.
+        output_tokens: Completion tokens, reasoning included.
+        cached_tokens: The part of ``input_tokens`` that the endpoint had cached.
+        failed_calls: Attempts that an endpoint did not answer.
+        cost_usd: Money, or ``None`` where a price is unknown. Unknown is never 0.
+    """
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    failed_calls: int = 0
+    cost_usd: float | None = 0.0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        unknown = self.cost_usd is None or other.cost_usd is None
+        return Usage(
+            calls=self.calls + other.calls,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            failed_calls=self.failed_calls + other.failed_calls,
+            cost_usd=None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a JSON object."""
+        return {
+            "calls": self.calls,
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cached_tokens": self.cached_tokens,
+            "failed_calls": self.failed_calls,
+            "cost_usd": self.cost_usd,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool call as the model wrote it; ``arguments`` is its raw JSON text and may be invalid."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A model's answer.
+
+    Attributes:
+        text: The visible answer; empty when the model only called tools.
+        finish_reason: ``stop``, ``length``, ``tool_calls``, ``content_filter`` or ``other``.
+        model: The name that the endpoint reports, which may be a dated one.
+        reasoning: Reasoning text where the endpoint shows it.
+    """
+
+    text: str
+    finish_reason: str = "stop"
+    model: str = ""
+    usage: Usage = field(default_factory=lambda: Usage(calls=1))
+    tool_calls: tuple[ToolCall, ...] = ()
+    reasoning: str = ""
+
+
+class ChatModel(Protocol):
+    """A mind behind an endpoint, or a scripted one. Its role is the place that it is handed to."""
+
+    @property
+    def identity(self) -> str:
+        """Name what answers, for records and reuse: backend, model, and settings that matter."""
+        ...
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[dict[str, Any]] = (),
+        sampling: Sampling = Sampling(),
+        purpose: Purpose,
+    ) -> Completion:
+        """Answer a conversation.
+
+        Raises:
+            ModelError: The endpoint failed after its retries, or refused.
+        """
+        ...

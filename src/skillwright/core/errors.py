@@ -1,0 +1,87 @@
+"""The errors every room shares.
+
+    SkillwrightError
+    ├── UsageError              you asked for something that cannot be done (exit code 2)
+    │   ├── ConfigError         a configuration file, key or value
+    │   ├── DataError           a data set, split, game file or skill file
+    │   └── RunError            a run folder: busy, missing, damaged, or out of space
+    ├── ModelError              an endpoint failed; the episode that asked becomes a Failure
+    │   ├── ModelTimeout        no answer before the deadline
+    │   ├── ModelRefused        400, 401, 403, 404 and the like: asking again cannot help
+    │   └── ReplyInvalid        the model answered, but not in the form that was asked for
+    ├── EnvError                an environment broke; the episode becomes a Failure
+    └── ContractError           an adapter or environment returned what its contract forbids
+
+Faults of the world (ModelError, EnvError) are recorded as a `Failure` and never as a score.
+Bugs are none of these: they cancel what runs beside them and escape with a traceback.
+Every error is built from its message alone, so that it survives pickling between processes.
+"""
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class SkillwrightError(Exception):
+    """Base of every error that Skillwright raises on purpose."""
+
+    exit_code = 1
+
+
+class UsageError(SkillwrightError):
+    """What was asked for cannot be done; the message names the next move."""
+
+    exit_code = 2
+
+
+class ConfigError(UsageError):
+    """A configuration file, key or value is wrong."""
+
+
+class DataError(UsageError):
+    """A data set, split, game file or skill file is missing or malformed."""
+
+
+class RunError(UsageError):
+    """A run folder is busy, missing, damaged, or cannot be written."""
+
+
+class ModelError(SkillwrightError):
+    """A model endpoint failed in a way that says nothing about the agent."""
+
+
+class ModelTimeout(ModelError):
+    """A model did not answer before its deadline."""
+
+
+class ModelRefused(ModelError):
+    """An endpoint refused the request; sending it again cannot help."""
+
+    exit_code = 2
+
+
+class ReplyInvalid(ModelError):
+    """A model answered, but not in the form that it was asked for."""
+
+
+class EnvError(SkillwrightError):
+    """An environment broke; not a clumsy action, which is an observation."""
+
+
+class ContractError(SkillwrightError):
+    """An adapter or environment returned something that its contract forbids."""
+
+
+def did_you_mean(word: str, known: "Iterable[str]") -> str:
+    """Name the nearest known word, or list what is known.
+
+    Returns:
+        A sentence to append to an error message, ending with a full stop.
+    """
+    names = sorted(known)
+    near = get_close_matches(word, names, n=1, cutoff=0.6)
+    if near:
+        return f"Did you mean {near[0]!r}?"
+    return f"Known: {', '.join(names)}." if names else "Nothing is known under any name."

@@ -1,0 +1,92 @@
+"""JSON, digests and files: the same bytes for the same value, and never half a file."""
+
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from skillwright.core.errors import DataError
+
+
+def dumps(value: Any, *, indent: int | None = None) -> str:
+    """Return JSON text with keys in insertion order and non-ASCII kept.
+
+    Raises:
+        ValueError: The value holds NaN or an infinity, which JSON cannot carry.
+    """
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
+
+
+def canonical(value: Any) -> str:
+    """Return JSON text that is equal for equal values: sorted keys, no spaces."""
+    return json.dumps(
+        value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+    )
+
+
+def text_digest(text: str) -> str:
+    """Return the SHA-256 of a text as 64 hexadecimal digits."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def digest(value: Any) -> str:
+    """Return the SHA-256 of a JSON value's canonical form as 64 hexadecimal digits."""
+    return text_digest(canonical(value))
+
+
+def read_text(path: Path, what: str) -> str:
+    """Read a UTF-8 file that a person named.
+
+    Args:
+        path: The file.
+        what: What it is to the reader, for the message ("initial skill", "config").
+
+    Raises:
+        DataError: The file is missing, is a folder, cannot be read, or is not UTF-8
+            (the message gives the byte offset).
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        raise DataError(
+            f"{what} {str(path)!r} is not UTF-8: byte {error.start} is 0x{byte:02x}. "
+            "Save it as UTF-8 and try again."
+        ) from error
+    except OSError as error:
+        raise DataError(f"{what} {str(path)!r} cannot be read: {_why(path, error)}") from error
+
+
+def write_text(path: Path, body: str) -> None:
+    """Write a UTF-8 file so that a reader sees the old bytes or the new ones, never a mixture.
+
+    Raises:
+        OSError: The folder is missing or the disk is full; the old file is untouched.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The temporary file sits next to its target because os.replace is only atomic within one
+    # filesystem, and the system's temporary folder is often another.
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _why(path: Path, error: OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        near = path.parent
+        while not near.exists():
+            near = near.parent
+        return f"there is no such file (the nearest folder that exists is {str(near)!r})."
+    if path.is_dir():
+        return "it is a folder; name the file inside it."
+    return f"{error.strerror}."

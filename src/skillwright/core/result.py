@@ -1,0 +1,265 @@
+"""What rollouts, analysts and slow updates return.
+
+`RolloutResult`, `RawPatch`, `FailureSummaryEntry` and `SlowUpdateResult` are the documented wire
+types of adapters (spec text_optimizer, section 2.5). `EpisodeResult` is what our own engine
+returns; it cannot confuse a fault with a score.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from skillwright.core.edit import Patch
+from skillwright.core.errors import ContractError
+from skillwright.core.failure import Failure
+from skillwright.core.task import EpisodeSpec
+from skillwright.core.trajectory import StopReason, Trajectory
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeResult:
+    """One finished attempt: a reward or a `Failure`, never both.
+
+    Attributes:
+        spec: What was attempted.
+        reward: The episode's reward in [0, 1], or ``None`` with a failure.
+        failure: Why there is no reward, or ``None``.
+        stop_reason: Why the episode ended.
+        trajectory: What happened; of the last attempt, where there were several.
+        metrics: Numbers that the environment reports about the episode.
+        attempts: Fresh environments that were tried, at least 1.
+        skill_version: The version of the skill that the agent was given.
+        key: The content address under which the result may be used again.
+        wall_s: Seconds from admission to the end, waiting in a queue not counted.
+    """
+
+    spec: EpisodeSpec
+    reward: float | None = None
+    failure: Failure | None = None
+    stop_reason: StopReason = StopReason.DONE
+    trajectory: Trajectory = field(default_factory=lambda: Trajectory(opening=""))
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    attempts: int = 1
+    skill_version: str = ""
+    key: str = ""
+    wall_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if (self.reward is None) == (self.failure is None):
+            raise ValueError(f"task {self.task_id!r}: set exactly one of reward and failure")
+
+    @property
+    def task_id(self) -> str:
+        """The id of the task that was attempted."""
+        return self.spec.task.id
+
+    @property
+    def task_type(self) -> str:
+        """The family of the task that was attempted."""
+        return self.spec.task.task_type
+
+    def is_success(self, threshold: float = 1.0) -> bool:
+        """Tell whether the reward reaches ``threshold``; a failure is neither success nor loss."""
+        return self.reward is not None and self.reward >= threshold
+
+
+_RESULT_TEXTS = (
+    "fail_reason",
+    "task_type",
+    "task_description",
+    "predicted_answer",
+    "question",
+    "reference_text",
+    "target_system_prompt",
+    "target_user_prompt",
+    "spreadsheet_preview",
+)
+
+
+@dataclass
+class RolloutResult:
+    """One row of `EnvAdapter.rollout`, normalised.
+
+    Attributes:
+        id: Episode or task id.
+        hard: Pass or fail, 0 or 1 (a smoothed value in [0, 1] is allowed).
+        soft: Partial credit in [0, 1].
+        extras: Every key of the row that has no field of its own.
+    """
+
+    id: str
+    hard: float
+    soft: float
+    n_turns: int = 0
+    fail_reason: str = ""
+    task_type: str = ""
+    task_description: str = ""
+    predicted_answer: str = ""
+    question: str = ""
+    reference_text: str = ""
+    target_system_prompt: str = ""
+    target_user_prompt: str = ""
+    spreadsheet_preview: str = ""
+    extras: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Normalise a row: ``id`` to str, scores to float, texts to str, the rest to ``extras``.
+
+        Raises:
+            ContractError: ``hard``, ``soft`` or ``n_turns`` is missing, not a number, or not
+                finite. The original lets such a row crash the run with a TypeError.
+        """
+        row_id = str(data.get("id", ""))
+        known = set(cls.__dataclass_fields__)
+        extras = {key: value for key, value in data.items() if key not in known}
+        inner = data.get("extras")
+        if isinstance(inner, dict):
+            extras |= inner
+        elif "extras" in data:
+            extras["extras"] = inner
+        return cls(
+            id=row_id,
+            hard=_number(data, "hard", row_id),
+            soft=_number(data, "soft", row_id),
+            n_turns=int(_number({"n_turns": 0, **data}, "n_turns", row_id)),
+            extras=extras,
+            **{name: str(data[name]) for name in _RESULT_TEXTS if name in data},
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return id, hard and soft always, other fields where truthy, extras flattened."""
+        data: dict[str, Any] = {"id": self.id, "hard": self.hard, "soft": self.soft}
+        for name in ("n_turns", *_RESULT_TEXTS):
+            if getattr(self, name):
+                data[name] = getattr(self, name)
+        return {**data, **self.extras}
+
+
+def _number(row: dict[str, Any], name: str, row_id: str) -> float:
+    try:
+        value = float(row[name])
+    except KeyError:
+        raise ContractError(
+            f"rollout row {row_id!r} has no {name!r}; every row needs id, hard and soft"
+        ) from None
+    except (TypeError, ValueError):
+        raise ContractError(
+            f"rollout row {row_id!r}: {name} is {row[name]!r}, not a number"
+        ) from None
+    if not math.isfinite(value):
+        raise ContractError(f"rollout row {row_id!r}: {name} is {value}, which is no score")
+    return value
+
+
+@dataclass
+class FailureSummaryEntry:
+    """How often one kind of failure was seen in a minibatch."""
+
+    failure_type: str
+    count: int = 0
+    description: str = ""
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Read an entry; the count is cast to int."""
+        return cls(
+            failure_type=data.get("failure_type", ""),
+            count=int(data.get("count", 0)),
+            description=data.get("description", ""),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the three fields."""
+        return {
+            "failure_type": self.failure_type,
+            "count": self.count,
+            "description": self.description,
+        }
+
+
+@dataclass
+class RawPatch:
+    """What one analyst call proposes.
+
+    Attributes:
+        patch: The proposed edits.
+        source_type: ``failure`` or ``success``: which minibatch the analyst read.
+        batch_size: Trajectories in that minibatch.
+        failure_summary: Kinds of failure that the analyst named.
+    """
+
+    patch: Patch
+    source_type: str = "failure"
+    batch_size: int = 0
+    failure_summary: list[FailureSummaryEntry] = field(default_factory=list)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any] | None) -> Self | None:
+        """Read a raw patch.
+
+        Returns:
+            ``None`` for ``None`` (a dropped slot) and where the inner patch is no object.
+
+        Raises:
+            TypeError: ``batch_size`` is ``None``.
+        """
+        if data is None:
+            return None
+        inner = data.get("patch") or data
+        if not isinstance(inner, dict):
+            return None
+        return cls(
+            patch=Patch.from_dict(inner),
+            source_type=data.get("source_type", "failure"),
+            batch_size=int(data.get("batch_size", 0)),
+            failure_summary=[
+                FailureSummaryEntry.from_dict(entry)
+                for entry in data.get("failure_summary", [])
+                if isinstance(entry, dict)
+            ],
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented payload."""
+        return {
+            "patch": self.patch.to_dict(),
+            "source_type": self.source_type,
+            "batch_size": self.batch_size,
+            "failure_summary": [entry.to_dict() for entry in self.failure_summary],
+        }
+
+
+@dataclass
+class SlowUpdateResult:
+    """What an epoch-end slow update decided."""
+
+    reasoning: str = ""
+    slow_update_content: str = ""
+    action: str = ""
+    time_s: float | None = None
+    prev_hard: float | None = None
+    curr_hard: float | None = None
+    selection_hard: float | None = None
+    selection_soft: float | None = None
+    candidate_hash: str = ""
+    update_origin: str = ""
+    update_target: str = ""
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Read a result; unknown keys are dropped."""
+        return cls(**{name: data[name] for name in cls.__dataclass_fields__ if name in data})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return reasoning and content always, other fields where they are set."""
+        data: dict[str, Any] = {
+            "reasoning": self.reasoning,
+            "slow_update_content": self.slow_update_content,
+        }
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            if name not in data and value not in (None, ""):
+                data[name] = value
+        return data

@@ -1,0 +1,84 @@
+"""A skill document: its text, its name by content, and the regions that edits may not touch.
+
+Source: SkillOpt's documents (spec text_optimizer, sections 1.7, 1.10, 1.12, 2.5, 2.6).
+"""
+
+import hashlib
+import re
+from typing import NamedTuple
+
+SLOW_UPDATE_START = "<!-- SLOW_UPDATE_START -->"
+SLOW_UPDATE_END = "<!-- SLOW_UPDATE_END -->"
+APPENDIX_START = "<!-- APPENDIX_START -->"
+APPENDIX_END = "<!-- APPENDIX_END -->"
+APPENDIX_HEADING = "## Execution Notes Appendix"
+
+_MARKERS = (SLOW_UPDATE_START, SLOW_UPDATE_END, APPENDIX_START, APPENDIX_END)
+_SLOW_REGION = re.compile(
+    re.escape(SLOW_UPDATE_START) + r".*?" + re.escape(SLOW_UPDATE_END), re.DOTALL
+)
+_APPENDIX_REGION = re.compile(
+    re.escape(APPENDIX_START) + r".*?" + re.escape(APPENDIX_END), re.DOTALL
+)
+
+
+class Span(NamedTuple):
+    """A half-open range of characters."""
+
+    start: int
+    end: int
+
+
+def skill_hash(text: str) -> str:
+    """Return the first 16 hexadecimal digits of the text's SHA-256."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def protected_regions(text: str) -> list[Span]:
+    """Find the regions that edits may not touch, markers included, in document order."""
+    spans = [
+        Span(*match.span())
+        for pattern in (_SLOW_REGION, _APPENDIX_REGION)
+        for match in pattern.finditer(text)
+    ]
+    return sorted(spans)
+
+
+def without_markers(text: str) -> str:
+    """Strip a text and remove region markers from it, so that no edit can forge a region."""
+    for marker in _MARKERS:
+        text = text.replace(marker, "")
+    return text.strip()
+
+
+def body(text: str) -> str:
+    """Return the document without its protected regions."""
+    return _APPENDIX_REGION.sub("", _SLOW_REGION.sub("", text))
+
+
+def slow_update_field(text: str) -> str:
+    """Return the content of the first slow-update region, stripped, or ``""``."""
+    found = _SLOW_REGION.search(text)
+    return without_markers(found.group()) if found else ""
+
+
+def replace_slow_update_field(text: str, content: str) -> str:
+    """Remove every slow-update region and append one block with ``content`` at the end."""
+    rest = re.sub(r"\n{3,}", "\n\n", _SLOW_REGION.sub("", text)).rstrip()
+    inner = without_markers(content)
+    block = f"{SLOW_UPDATE_START}\n{inner}\n{SLOW_UPDATE_END}\n" if inner else _EMPTY_SLOW
+    return f"{rest}\n\n{block}"
+
+
+def inject_empty_slow_update(text: str) -> str:
+    """Append an empty slow-update region, unless there is one."""
+    return text if _SLOW_REGION.search(text) else f"{text.rstrip()}\n\n{_EMPTY_SLOW}"
+
+
+def inject_empty_appendix(text: str) -> str:
+    """Append an empty appendix region, unless there is one."""
+    return text if _APPENDIX_REGION.search(text) else f"{text.rstrip()}\n\n{_EMPTY_APPENDIX}"
+
+
+_EMPTY_SLOW = f"{SLOW_UPDATE_START}\n{SLOW_UPDATE_END}\n"
+_EMPTY_APPENDIX = f"{APPENDIX_START}\n{APPENDIX_HEADING}\n{APPENDIX_END}\n"

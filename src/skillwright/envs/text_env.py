@@ -1,0 +1,111 @@
+"""The episode environment: SkyRL-Gym's text environment, so that ours run there and theirs here.
+
+Source: ``BaseTextEnv`` of skyrl-gym 0.4 (design, section 3). The step output is a plain dict, as
+there, because trainers index it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NotRequired, TypedDict
+
+from skillwright.core import Message
+
+DEFAULT_MAX_TURNS = 50
+
+
+class StepOutput(TypedDict):
+    """What one step returns.
+
+    Attributes:
+        observations: New messages for the conversation; may be empty when the episode is over.
+        reward: The reward of this step, in the units of the environment.
+        done: The episode is over.
+        metadata: Facts beside the text. ``observation`` is the world's raw text where it differs
+            from the message; ``truncated`` is true when the turn limit ended the episode.
+        postprocessed_action: The action that was really taken, where it was cut or cleaned.
+    """
+
+    observations: list[Message]
+    reward: float
+    done: bool
+    metadata: dict[str, Any]
+    postprocessed_action: NotRequired[str | None]
+
+
+class TextEnv:
+    """One episode. Built cheaply, used once, closed.
+
+    A subclass writes `init` and `step`. `step` never raises for anything a model wrote: a clumsy
+    move is an observation. An environment that breaks raises `EnvError`, and the episode becomes
+    a Failure.
+    """
+
+    def __init__(
+        self, env_config: object | None = None, extras: dict[str, Any] | None = None
+    ) -> None:
+        """Keep the settings; build nothing that costs.
+
+        Args:
+            env_config: Settings shared by all episodes of an environment.
+            extras: Settings of this episode. ``max_turns`` is always understood (default 50).
+        """
+        self.env_config = env_config
+        self.extras: dict[str, Any] = dict(extras or {})
+        self.max_turns = int(self.extras.get("max_turns", DEFAULT_MAX_TURNS))
+        self.turns = 0
+
+    def init(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
+        """Start the episode.
+
+        Args:
+            prompt: Messages that come before the environment's own; often empty.
+
+        Returns:
+            The conversation so far, and metadata.
+        """
+        return list(prompt), {}
+
+    def step(self, action: str) -> StepOutput:
+        """Take one action.
+
+        Raises:
+            EnvError: The environment broke; never because of what ``action`` says.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no step()")
+
+    async def ainit(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
+        """Start the episode; overridden by an environment that waits on the network."""
+        return self.init(prompt)
+
+    async def astep(self, action: str) -> StepOutput:
+        """Take one action; overridden by an environment that waits on the network."""
+        return self.step(action)
+
+    def close(self) -> None:
+        """Release what the episode holds. Closing twice is allowed."""
+
+    def get_metrics(self) -> dict[str, float]:
+        """Return numbers about the episode; counted in the report by their mean."""
+        return {}
+
+    def reply(
+        self,
+        text: str,
+        *,
+        reward: float = 0.0,
+        done: bool = False,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> StepOutput:
+        """Build a step output that says ``text`` to the agent, with the turn limit applied."""
+        truncated = not done and self.turns >= self.max_turns
+        return StepOutput(
+            observations=[{"role": "user", "content": text}],
+            reward=reward,
+            done=done or truncated,
+            metadata={"observation": text, "truncated": truncated, **(metadata or {})},
+        )
+
+    def finish(
+        self, text: str, *, reward: float, metadata: Mapping[str, Any] | None = None
+    ) -> StepOutput:
+        """Build the last step output of an episode."""
+        return self.reply(text, reward=reward, done=True, metadata=metadata)
