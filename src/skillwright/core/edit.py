@@ -1,7 +1,8 @@
 """Edits of a skill document, and what became of each.
 
-The types are the documented wire types of the SkillOpt API reference; how an edit is applied is
-byte-exact with it (spec text_optimizer, sections 1.7, 2.5 and 2.6).
+Source: SkillOpt (microsoft/SkillOpt), API reference. The types are its wire types, and an edit is
+applied byte-exactly as there, except where that would let an edit forge or break into a protected
+region: such an edit is skipped.
 """
 
 from dataclasses import dataclass, field
@@ -93,7 +94,7 @@ class Patch:
 
 def apply_edit(skill: str, edit: Edit) -> str:
     """Apply one edit and return the new text; an edit that cannot be applied changes nothing."""
-    return _apply(skill, edit)[0]
+    return apply_patch(skill, Patch([edit]))
 
 
 def apply_patch(skill: str, patch: Patch) -> str:
@@ -109,7 +110,8 @@ def apply_patch_with_report(skill: str, patch: Patch) -> tuple[str, list[dict[st
 
     Returns:
         The new text, and one row per edit: ``index`` (from 1), ``op``, ``target`` and
-        ``content_preview`` (200 characters each) and ``status`` (spec, section 1.7).
+        ``content_preview`` (200 characters each) and ``status`` (``applied_*``, ``skipped_*``
+        or ``error``).
     """
     report = []
     for index, edit in enumerate(patch.edits, start=1):
@@ -130,6 +132,17 @@ def apply_patch_with_report(skill: str, patch: Patch) -> tuple[str, list[dict[st
 
 
 def _apply(skill: str, edit: Edit) -> tuple[str, str]:
+    new, status = _attempt(skill, edit)
+    if _regions(new) != _regions(skill):
+        return skill, "skipped_protected_region"
+    return new, status
+
+
+def _regions(skill: str) -> list[str]:
+    return [skill[span.start : span.end] for span in protected_regions(skill)]
+
+
+def _attempt(skill: str, edit: Edit) -> tuple[str, str]:
     content = without_markers(edit.content)
     if edit.op == "append":
         return _append(skill, content, "applied_append")

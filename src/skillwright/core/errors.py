@@ -8,6 +8,7 @@
     ├── ModelError              an endpoint failed; the episode that asked becomes a Failure
     │   ├── ModelTimeout        no answer before the deadline
     │   ├── ModelRefused        400, 401, 403, 404 and the like: asking again cannot help
+    │   │   └── RequestRefused  only this request: too long, or blocked by a content policy
     │   └── ReplyInvalid        the model answered, but not in the form that was asked for
     ├── EnvError                an environment broke; the episode becomes a Failure
     └── ContractError           an adapter or environment returned what its contract forbids
@@ -49,7 +50,13 @@ class RunError(UsageError):
 
 
 class ModelError(SkillwrightError):
-    """A model endpoint failed in a way that says nothing about the agent."""
+    """A model endpoint failed in a way that says nothing about the agent.
+
+    Attributes:
+        failed_calls: Attempts that were spent on the call; a meter counts them.
+    """
+
+    failed_calls: int = 1
 
 
 class ModelTimeout(ModelError):
@@ -60,6 +67,10 @@ class ModelRefused(ModelError):
     """An endpoint refused the request; sending it again cannot help."""
 
     exit_code = 2
+
+
+class RequestRefused(ModelRefused):
+    """An endpoint refused this one request; it answers others, so a run need not stop."""
 
 
 class ReplyInvalid(ModelError):

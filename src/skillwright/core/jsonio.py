@@ -3,11 +3,16 @@
 import hashlib
 import json
 import os
-import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
 from skillwright.core.errors import DataError
+
+# Built once: making an encoder takes longer than encoding a message.
+_CANONICAL = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+)
 
 
 def dumps(value: Any, *, indent: int | None = None) -> str:
@@ -21,9 +26,7 @@ def dumps(value: Any, *, indent: int | None = None) -> str:
 
 def canonical(value: Any) -> str:
     """Return JSON text that is equal for equal values: sorted keys, no spaces."""
-    return json.dumps(
-        value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
-    )
+    return _CANONICAL.encode(value)
 
 
 def text_digest(text: str) -> str:
@@ -68,10 +71,11 @@ def write_text(path: Path, body: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     # The temporary file sits next to its target because os.replace is only atomic within one
     # filesystem, and the system's temporary folder is often another.
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
+    # It is named by its writer, so that two writers never share one, and opened plainly, so that
+    # the result has the permissions of any other file (mkstemp would keep readers out).
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+        with temporary.open("w", encoding="utf-8", newline="") as file:
             file.write(body)
             file.flush()
             os.fsync(file.fileno())

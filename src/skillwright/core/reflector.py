@@ -20,6 +20,8 @@ class ReflectRequest:
         minibatch_size: Trajectories per analyst call.
         edit_budget: Edits that one analyst may propose.
         failure_only: Successes are not analysed.
+        analyst_workers: Analyst calls in flight at once.
+        patches_dir: Where each minibatch's answer is kept for people to read; ``None`` keeps none.
         prompts: Environment-specific analyst prompts by name (``analyst_error``,
             ``analyst_success``); an absent one means the generic prompt.
     """
@@ -33,6 +35,8 @@ class ReflectRequest:
     minibatch_size: int = 8
     edit_budget: int = 4
     failure_only: bool = False
+    analyst_workers: int = 16
+    patches_dir: Path | None = None
     prompts: tuple[tuple[str, str], ...] = ()
 
 

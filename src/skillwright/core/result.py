@@ -1,8 +1,8 @@
 """What rollouts, analysts and slow updates return.
 
 `RolloutResult`, `RawPatch`, `FailureSummaryEntry` and `SlowUpdateResult` are the documented wire
-types of adapters (spec text_optimizer, section 2.5). `EpisodeResult` is what our own engine
-returns; it cannot confuse a fault with a score.
+types of adapters (source: SkillOpt, microsoft/SkillOpt, API reference). `EpisodeResult` is what our
+own engine returns; it cannot confuse a fault with a score.
 """
 
 import math
@@ -48,6 +48,8 @@ class EpisodeResult:
     def __post_init__(self) -> None:
         if (self.reward is None) == (self.failure is None):
             raise ValueError(f"task {self.task_id!r}: set exactly one of reward and failure")
+        if self.reward is not None and not math.isfinite(self.reward):
+            raise ValueError(f"task {self.task_id!r}: reward {self.reward} is no score")
 
     @property
     def task_id(self) -> str:
@@ -134,7 +136,9 @@ class RolloutResult:
         for name in ("n_turns", *_RESULT_TEXTS):
             if getattr(self, name):
                 data[name] = getattr(self, name)
-        return {**data, **self.extras}
+        # An extra that is called like a field must not overwrite a score.
+        own = self.__dataclass_fields__.keys() - {"extras"}
+        return {**data, **{key: value for key, value in self.extras.items() if key not in own}}
 
 
 def _number(row: dict[str, Any], name: str, row_id: str) -> float:
@@ -216,7 +220,7 @@ class RawPatch:
             batch_size=int(data.get("batch_size", 0)),
             failure_summary=[
                 FailureSummaryEntry.from_dict(entry)
-                for entry in data.get("failure_summary", [])
+                for entry in data.get("failure_summary") or []
                 if isinstance(entry, dict)
             ],
         )

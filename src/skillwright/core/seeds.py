@@ -18,8 +18,8 @@ def derive_seed(*parts: str | int) -> int:
 def evaluation_seed(seed: int, task_id: str, draw: int) -> int:
     """Derive the seed of one evaluation draw.
 
-    It depends on nothing else (design, section 3), so incumbent and candidate meet the same
-    world and the same luck: their draws pair, and a stored draw can be used again.
+    It depends on nothing else, so incumbent and candidate meet the same world and the same luck:
+    their draws pair, and a stored draw can be used again.
     """
     return derive_seed("evaluation", seed, task_id, draw)
 

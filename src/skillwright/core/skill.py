@@ -1,6 +1,6 @@
 """A skill document: its text, its name by content, and the regions that edits may not touch.
 
-Source: SkillOpt's documents (spec text_optimizer, sections 1.7, 1.10, 1.12, 2.5, 2.6).
+Source: SkillOpt (microsoft/SkillOpt): its documents, regions and hashes.
 """
 
 import hashlib
@@ -13,7 +13,10 @@ APPENDIX_START = "<!-- APPENDIX_START -->"
 APPENDIX_END = "<!-- APPENDIX_END -->"
 APPENDIX_HEADING = "## Execution Notes Appendix"
 
-_MARKERS = (SLOW_UPDATE_START, SLOW_UPDATE_END, APPENDIX_START, APPENDIX_END)
+_SLOW_MARKERS = re.compile(f"{re.escape(SLOW_UPDATE_START)}|{re.escape(SLOW_UPDATE_END)}")
+_MARKERS = re.compile(
+    f"{_SLOW_MARKERS.pattern}|{re.escape(APPENDIX_START)}|{re.escape(APPENDIX_END)}"
+)
 _SLOW_REGION = re.compile(
     re.escape(SLOW_UPDATE_START) + r".*?" + re.escape(SLOW_UPDATE_END), re.DOTALL
 )
@@ -46,9 +49,7 @@ def protected_regions(text: str) -> list[Span]:
 
 def without_markers(text: str) -> str:
     """Strip a text and remove region markers from it, so that no edit can forge a region."""
-    for marker in _MARKERS:
-        text = text.replace(marker, "")
-    return text.strip()
+    return _purged(text, _MARKERS).strip()
 
 
 def body(text: str) -> str:
@@ -64,7 +65,8 @@ def slow_update_field(text: str) -> str:
 
 def replace_slow_update_field(text: str, content: str) -> str:
     """Remove every slow-update region and append one block with ``content`` at the end."""
-    rest = re.sub(r"\n{3,}", "\n\n", _SLOW_REGION.sub("", text)).rstrip()
+    rest = _purged(_SLOW_REGION.sub("", text), _SLOW_MARKERS)
+    rest = re.sub(r"\n{3,}", "\n\n", rest).rstrip()
     inner = without_markers(content)
     block = f"{SLOW_UPDATE_START}\n{inner}\n{SLOW_UPDATE_END}\n" if inner else _EMPTY_SLOW
     return f"{rest}\n\n{block}"
@@ -78,6 +80,13 @@ def inject_empty_slow_update(text: str) -> str:
 def inject_empty_appendix(text: str) -> str:
     """Append an empty appendix region, unless there is one."""
     return text if _APPENDIX_REGION.search(text) else f"{text.rstrip()}\n\n{_EMPTY_APPENDIX}"
+
+
+def _purged(text: str, markers: re.Pattern[str]) -> str:
+    # Again and again: taking a marker out of the middle of another would leave a whole one.
+    while markers.search(text):
+        text = markers.sub("", text)
+    return text
 
 
 _EMPTY_SLOW = f"{SLOW_UPDATE_START}\n{SLOW_UPDATE_END}\n"

@@ -1,0 +1,53 @@
+# Every target does its own set-up from nothing: it needs only Python 3.11 or newer, git and make.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+TORCH  := torch==2.13.0
+
+.PHONY: help setup demo test check lint bench oracle docs clean
+
+help:    ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 10
+
+setup: $(READY) ## make .venv with the package, its training extra and the developers' tools
+
+# Torch goes first and alone: whatever is installed after it then accepts the build that is there.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Skillwright needs Python 3.11 or newer; name one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
+	@echo "Setting up $(VENV) (once; a few minutes, most of it torch) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,dev]'
+	@touch $(READY)
+
+demo: $(READY) ## train a skill on generated houses, offline, and show what it is worth
+	@$(BIN)/skillwright demo
+
+test: $(READY) ## run the tests: the fast set, then the heavy one
+	$(BIN)/pytest -rs
+	$(BIN)/pytest -rs -m heavy
+
+lint: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+check: lint test ## all that CI holds: format, lint, types, layers, file sizes, tests
+	$(BIN)/mkdocs build --strict --quiet --site-dir $(VENV)/site
+
+bench: $(READY) ## measure, and print one JSON line per benchmark
+	@for file in benchmarks/*.py; do echo "$$file"; $(BIN)/python $$file || exit 1; done
+
+oracle: ## replay our houses in the official ALFWorld engine (own venv; needs a C++ compiler)
+	$(PYTHON) -m venv .venv-oracle
+	.venv-oracle/bin/python -m pip install --quiet --disable-pip-version-check -e '.[oracle]' pytest pytest-asyncio hypothesis
+	.venv-oracle/bin/pytest -rs -m oracle tests/oracle
+
+docs: $(READY) ## serve the documentation on http://127.0.0.1:8000
+	$(BIN)/mkdocs serve
+
+clean: ## remove what the targets made; runs/ stays
+	rm -rf $(VENV) .venv-oracle dist site .pytest_cache .mypy_cache .ruff_cache

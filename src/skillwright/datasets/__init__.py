@@ -1,0 +1,38 @@
+"""Which tasks, in what order."""
+
+from skillwright.datasets.batch import BatchSpec
+from skillwright.datasets.loader import BaseDataLoader, SplitDataLoader
+from skillwright.datasets.plan import PlannedBatch, plan_epoch
+from skillwright.datasets.split import (
+    Counts,
+    Ratio,
+    Split,
+    SplitError,
+    SplitFileMissing,
+    canonical_split,
+    parse_ratio,
+    split_counts,
+    split_items,
+)
+from skillwright.datasets.splits import SealedTasks, Splits, StudyTasks, ValTasks
+
+__all__ = [
+    "BaseDataLoader",
+    "BatchSpec",
+    "Counts",
+    "PlannedBatch",
+    "Ratio",
+    "SealedTasks",
+    "Split",
+    "SplitDataLoader",
+    "SplitError",
+    "SplitFileMissing",
+    "Splits",
+    "StudyTasks",
+    "ValTasks",
+    "canonical_split",
+    "parse_ratio",
+    "plan_epoch",
+    "split_counts",
+    "split_items",
+]

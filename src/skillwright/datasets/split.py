@@ -1,0 +1,195 @@
+"""How a data set is cut into train, val and test.
+
+Source: SkillOpt (microsoft/SkillOpt), ``datasets/base.py``; shuffles and counts are equal to its
+own, so that a split made here is the split made there. Two ids in one split, an id in two splits
+and a split without items are errors here.
+"""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from skillwright.core import DataError, did_you_mean
+
+Item = dict[str, Any]
+
+SPLIT_NAMES = ("train", "val", "test")
+
+_ALIASES = {
+    "train": "train",
+    "val": "val",
+    "valid_seen": "val",
+    "selection": "val",
+    "test": "test",
+    "valid_unseen": "test",
+}
+
+
+class SplitError(DataError, ValueError):
+    """A split cannot be made, read or named; the ValueError of the documented loader."""
+
+
+class SplitFileMissing(DataError, FileNotFoundError):
+    """A data file is not there; the FileNotFoundError of the documented loader."""
+
+
+class Ratio(NamedTuple):
+    """Weights of the three splits, each at least 1."""
+
+    train: int
+    val: int
+    test: int
+
+    def __str__(self) -> str:
+        return ":".join(str(weight) for weight in self)
+
+
+class Counts(NamedTuple):
+    """How many items each split gets."""
+
+    train: int
+    val: int
+    test: int
+
+
+class Split(NamedTuple):
+    """The items of the three splits, in their order."""
+
+    train: list[Item]
+    val: list[Item]
+    test: list[Item]
+
+    def named(self) -> Iterator[tuple[str, list[Item]]]:
+        """Go through the splits with their names: train, val, test."""
+        yield from zip(SPLIT_NAMES, self, strict=True)
+
+
+def canonical_split(name: str) -> str:
+    """Return ``train``, ``val`` or ``test`` for a split's name or alias.
+
+    ``valid_seen`` and ``selection`` mean val, ``valid_unseen`` means test.
+
+    Raises:
+        SplitError: The name is unknown. The original silently answers with val.
+    """
+    try:
+        return _ALIASES[name]
+    except KeyError:
+        raise SplitError(f"no split is called {name!r}. {did_you_mean(name, _ALIASES)}") from None
+
+
+def parse_ratio(text: str) -> Ratio:
+    """Read ``"2:1:7"``.
+
+    Raises:
+        SplitError: There are not three parts (an empty part counts, so ``1::2:3`` has four), or
+            a part is no integer, or it is below 1.
+    """
+    parts = [part.strip() for part in text.split(":")]
+    if len(parts) != len(SPLIT_NAMES) or not all(parts):
+        raise SplitError(
+            f"split_ratio must be in train:val:test form, three parts such as 2:1:7; got {text!r}"
+        )
+    try:
+        ratio = Ratio(*(int(part) for part in parts))
+    except ValueError:
+        raise SplitError(f"split_ratio must contain integers; got {text!r}") from None
+    if min(ratio) < 1:
+        raise SplitError(
+            f"split_ratio parts must be positive; got {text!r}. Every split needs a share."
+        )
+    return ratio
+
+
+def split_counts(n_items: int, ratio: Ratio) -> Counts:
+    """Share ``n_items`` by largest remainder; a tie goes to the larger weight, then to the first.
+
+    A count may be 0 where there are few items.
+    """
+    total = sum(ratio)
+    counts = [n_items * weight // total for weight in ratio]
+    by_remainder = sorted(
+        range(len(ratio)), key=lambda at: (-(n_items * ratio[at] % total), -ratio[at], at)
+    )
+    for at in by_remainder[: n_items - sum(counts)]:
+        counts[at] += 1
+    return Counts(*counts)
+
+
+def split_items(items: Sequence[Item], ratio: Ratio, seed: int) -> Split:
+    """Shuffle by ``Random(seed)`` and cut into train, val and test, in this order.
+
+    The input is left as it is. A split may be empty: see `refuse_empty`.
+    """
+    shuffled = list(items)
+    random.Random(seed).shuffle(shuffled)
+    counts = split_counts(len(shuffled), ratio)
+    val_at, test_at = counts.train, counts.train + counts.val
+    return Split(shuffled[:val_at], shuffled[val_at:test_at], shuffled[test_at:])
+
+
+def check_items(items: Sequence[object], where: str) -> None:
+    """Check that every item is an object with an id of its own.
+
+    Args:
+        items: What was read.
+        where: The file or split, for the message.
+
+    Raises:
+        SplitError: An item is no object, has no ``id``, or repeats one.
+    """
+    first: dict[str, int] = {}
+    for index, item in enumerate(items):
+        if not isinstance(item, Mapping):
+            raise SplitError(f"{where}: item {index} is a {type(item).__name__}, not an object")
+        if item.get("id") in (None, ""):
+            raise SplitError(f"{where}: item {index} has no 'id'; every item needs one of its own")
+        item_id = str(item["id"])
+        if item_id in first:
+            raise SplitError(
+                f"{where}: id {item_id!r} stands at item {first[item_id]} and at item {index}; "
+                "remove one, or give it an id of its own"
+            )
+        first[item_id] = index
+
+
+def refuse_empty(split: Split, origin: str) -> None:
+    """Check that every split has items.
+
+    Args:
+        split: The items.
+        origin: Where the split comes from, for the message.
+
+    Raises:
+        SplitError: A split is empty.
+    """
+    empty = [name for name, items in split.named() if not items]
+    if empty:
+        counts = ", ".join(f"{len(items)} {name}" for name, items in split.named())
+        raise SplitError(
+            f"{origin}: split {empty[0]!r} is empty ({counts}). Training, deciding and reporting "
+            "each need items of their own: give more items, or another split_ratio."
+        )
+
+
+def refuse_overlap(split: Split, origin: str) -> None:
+    """Check that no id stands twice, within a split or in two of them.
+
+    Args:
+        split: The items.
+        origin: Where the split comes from, for the message.
+
+    Raises:
+        SplitError: `check_items` refuses a split, or two splits share an id.
+    """
+    home: dict[str, str] = {}
+    for name, items in split.named():
+        check_items(items, f"{origin}, split {name!r}")
+        for item in items:
+            item_id = str(item["id"])
+            other = home.setdefault(item_id, name)
+            if other != name:
+                raise SplitError(
+                    f"{origin}: id {item_id!r} overlaps: it stands in {other!r} and in {name!r}. "
+                    "An item that was practised on cannot prove anything; leave it in one split."
+                )

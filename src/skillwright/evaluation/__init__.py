@@ -1,0 +1,56 @@
+"""What numbers mean: scores, intervals, and the gates that let an improvement through."""
+
+from skillwright.evaluation.duel import SkillDuel
+from skillwright.evaluation.gate import (
+    GateAction,
+    GateMetric,
+    GateResult,
+    compute_semantic_density,
+    evaluate_gate,
+    select_gate_score,
+)
+from skillwright.evaluation.gates import Gate, PairedGate, StrictGate, tasks_needed
+from skillwright.evaluation.intervals import (
+    Interval,
+    clustered_wilson_interval,
+    mean_interval,
+    paired_proportion_interval,
+    wilson_interval,
+)
+from skillwright.evaluation.ledger import AlphaLedger
+from skillwright.evaluation.paired import PairedEffect, measure_effect, paired_p_value
+from skillwright.evaluation.pass_k import pass_at_1, pass_hat_k
+from skillwright.evaluation.report import ScoreTable, SplitReport
+from skillwright.evaluation.score import Score, compute_score
+from skillwright.evaluation.verdict import Decision, Verdict
+
+__all__ = [
+    "AlphaLedger",
+    "Decision",
+    "Gate",
+    "GateAction",
+    "GateMetric",
+    "GateResult",
+    "Interval",
+    "PairedEffect",
+    "PairedGate",
+    "Score",
+    "ScoreTable",
+    "SkillDuel",
+    "SplitReport",
+    "StrictGate",
+    "Verdict",
+    "clustered_wilson_interval",
+    "compute_score",
+    "compute_semantic_density",
+    "evaluate_gate",
+    "mean_interval",
+    "measure_effect",
+    "paired_p_value",
+    "paired_proportion_interval",
+    "pass_at_1",
+    "pass_hat_k",
+    "select_gate_score",
+    "tasks_needed",
+    "wilson_interval",
+]

@@ -1,0 +1,235 @@
+"""How far a measured number may lie from the truth: interval estimates, on the standard library.
+
+An estimator that has nothing to estimate a spread from returns ``None`` instead of guessing.
+"""
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist, fmean, stdev
+from typing import NamedTuple
+
+DEFAULT_CONFIDENCE = 0.95
+
+_CONVERGED = 1e-15
+_MAX_TERMS = 500
+_TINY = 1e-300  # keeps a vanishing term of the continued fraction from dividing by zero
+
+
+class Interval(NamedTuple):
+    """A two-sided confidence interval, in the units of what was measured."""
+
+    low: float
+    high: float
+
+
+def normal_quantile(p: float) -> float:
+    """Return z with P(Z <= z) = ``p`` for a standard normal Z.
+
+    Raises:
+        ValueError: ``p`` is not strictly between 0 and 1.
+    """
+    _check_probability(p)
+    return NormalDist().inv_cdf(p)
+
+
+def student_t_upper_tail(t: float, df: float) -> float:
+    """Return P(T >= ``t``) for Student's t with ``df`` > 0 degrees of freedom.
+
+    Accurate to 8 digits or more, also far out in the tail and for a million degrees of freedom.
+
+    Raises:
+        ValueError: ``df`` is not positive.
+    """
+    if not df > 0:
+        raise ValueError(f"df is {df}; degrees of freedom are positive")
+    tail = 0.5 * _incomplete_beta(df / 2, 0.5, df / (df + t * t), t * t / (df + t * t))
+    return tail if t >= 0 else 1 - tail
+
+
+def student_t_quantile(p: float, df: float) -> float:
+    """Return t with P(T <= t) = ``p`` for Student's t with ``df`` > 0 degrees of freedom.
+
+    Raises:
+        ValueError: ``p`` is not strictly between 0 and 1, or ``df`` is not positive.
+    """
+    _check_probability(p)
+    if p < 0.5:
+        return -student_t_quantile(1 - p, df)
+    low, high = 0.0, 1.0
+    while student_t_upper_tail(high, df) > 1 - p:
+        low, high = high, 2 * high
+    while high - low > 1e-13 * max(1.0, high):
+        middle = (low + high) / 2
+        if student_t_upper_tail(middle, df) > 1 - p:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def wilson_interval(
+    successes: float, trials: float, confidence: float = DEFAULT_CONFIDENCE
+) -> Interval:
+    """Estimate a proportion; right also near 0 and 1 and for few trials.
+
+    Args:
+        successes: In ``[0, trials]``. Fractions are allowed, for an effective sample size.
+        trials: Positive.
+        confidence: Coverage, strictly between 0 and 1.
+
+    Returns:
+        Bounds within [0, 1].
+
+    Raises:
+        ValueError: An argument is outside its range.
+
+    Source: E. B. Wilson, JASA 22 (1927) 209-212.
+    """
+    if not 0 <= successes <= trials or trials <= 0:
+        raise ValueError(f"{successes} successes in {trials} trials is no proportion")
+    z = normal_quantile((1 + confidence) / 2)
+    share = successes / trials
+    centre = share + z * z / (2 * trials)
+    half = z * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
+    scale = 1 + z * z / trials
+    low = (centre - half) / scale if successes > 0 else 0.0
+    high = (centre + half) / scale if successes < trials else 1.0
+    return Interval(low, high)
+
+
+def clustered_wilson_interval(
+    counts: Sequence[tuple[int, int]], confidence: float = DEFAULT_CONFIDENCE
+) -> Interval:
+    """Estimate a success rate from several attempts at each of several tasks.
+
+    Attempts at one task are alike, so they count for less than as many tasks: Wilson's interval
+    is taken at the effective sample size, which lies between the tasks and the attempts. With one
+    attempt per task it is Wilson's interval itself.
+
+    Args:
+        counts: ``(successes, attempts)`` per task, shape ``[tasks]``, with attempts >= 1.
+        confidence: Coverage, strictly between 0 and 1.
+
+    Raises:
+        ValueError: No tasks, or a count outside its range.
+
+    Source: E. L. Korn and B. I. Graubard, Survey Methodology 24 (1998) 193-201.
+    """
+    attempts = sum(n for _, n in counts)
+    if any(not 0 <= c <= n for c, n in counts) or attempts == 0:
+        raise ValueError(f"no proportion can be taken from {list(counts)[:5]}")
+    rate = sum(c for c, _ in counts) / attempts
+    tasks = len(counts)
+    effective = float(tasks)
+    if tasks > 1 and attempts > tasks and 0 < rate < 1:
+        residuals = sum((c - rate * n) ** 2 for c, n in counts)
+        variance = residuals / attempts**2 * tasks / (tasks - 1)
+        ideal = rate * (1 - rate)
+        effective = min(max(ideal / variance, tasks), attempts) if variance else float(attempts)
+    return wilson_interval(rate * effective, effective, confidence)
+
+
+def mean_interval(
+    values: Sequence[float], confidence: float = DEFAULT_CONFIDENCE
+) -> Interval | None:
+    """Estimate a mean by Student's t.
+
+    Args:
+        values: Independent measurements, shape ``[n]``.
+        confidence: Coverage, strictly between 0 and 1.
+
+    Returns:
+        ``None`` for fewer than two values, or where all are equal: neither shows a spread.
+    """
+    if len(values) < 2 or min(values) == max(values):
+        return None
+    t = student_t_quantile((1 + confidence) / 2, len(values) - 1)
+    mean, half = fmean(values), t * stdev(values) / math.sqrt(len(values))
+    return Interval(mean - half, mean + half)
+
+
+def paired_proportion_interval(
+    pairs: Sequence[tuple[bool, bool]], confidence: float = DEFAULT_CONFIDENCE
+) -> Interval:
+    """Estimate the difference of two success rates that were measured on the same tasks.
+
+    Args:
+        pairs: ``(first succeeded, second succeeded)`` per task, shape ``[tasks]``, not empty.
+        confidence: Coverage, strictly between 0 and 1.
+
+    Returns:
+        Bounds, within [-1, 1], on the second rate minus the first. Right also where no task
+        went differently.
+
+    Raises:
+        ValueError: There are no pairs.
+
+    Source: R. G. Newcombe, Statistics in Medicine 17 (1998) 2635-2650, method 10.
+    """
+    n = len(pairs)
+    second, first = sum(b for _, b in pairs), sum(a for a, _ in pairs)
+    low_2, high_2 = wilson_interval(second, n, confidence)
+    low_1, high_1 = wilson_interval(first, n, confidence)
+    p2, p1 = second / n, first / n
+    phi = _paired_correlation(pairs)
+    below = _hypotenuse(p2 - low_2, high_1 - p1, phi)
+    above = _hypotenuse(high_2 - p2, p1 - low_1, phi)
+    return Interval(max(-1.0, p2 - p1 - below), min(1.0, p2 - p1 + above))
+
+
+def _paired_correlation(pairs: Sequence[tuple[bool, bool]]) -> float:
+    n = len(pairs)
+    both = sum(a and b for a, b in pairs)
+    first, second = sum(a for a, _ in pairs), sum(b for _, b in pairs)
+    margins = first * (n - first) * second * (n - second)
+    if margins == 0:
+        return 0.0
+    product = float(both * n - first * second)  # = both * neither - only_first * only_second
+    if product > 0:
+        product = max(product - n / 2, 0.0)  # Newcombe's continuity correction
+    return product / math.sqrt(margins)
+
+
+def _hypotenuse(a: float, b: float, correlation: float) -> float:
+    return math.sqrt(max(0.0, a * a - 2 * correlation * a * b + b * b))
+
+
+def _check_probability(p: float) -> None:
+    if not 0 < p < 1:
+        raise ValueError(f"{p} is not strictly between 0 and 1")
+
+
+def _incomplete_beta(a: float, b: float, x: float, y: float) -> float:
+    """Return the regularised incomplete beta function I_x(a, b), where ``y`` is 1 - x exactly."""
+    if x <= 0 or y <= 0:
+        return 0.0 if x <= 0 else 1.0
+    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    front = math.exp(log_front + a * math.log(x) + b * math.log(y))
+    # The fraction converges quickly only on this side of the mean; the other is its mirror image.
+    if x < (a + 1) / (a + b + 2):
+        return front * _beta_fraction(a, b, x) / a
+    return 1 - front * _beta_fraction(b, a, y) / b
+
+
+def _beta_fraction(a: float, b: float, x: float) -> float:
+    """Evaluate the continued fraction of I_x(a, b) by Lentz's method.
+
+    Source: NIST Digital Library of Mathematical Functions, 8.17.22.
+    """
+    c = 1.0
+    d = 1 / _nonzero(1 - (a + b) * x / (a + 1))
+    value = d
+    for m in range(1, _MAX_TERMS):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for term in (even, odd):
+            d = 1 / _nonzero(1 + term * d)
+            c = _nonzero(1 + term / c)
+            value *= c * d
+        if abs(c * d - 1) < _CONVERGED:
+            break
+    return value
+
+
+def _nonzero(x: float) -> float:
+    return x if abs(x) > _TINY else _TINY

@@ -1,0 +1,70 @@
+"""One alpha for a whole run: how much chance of a false accept each decision may take."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from skillwright.evaluation.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class AlphaLedger:
+    """Spends one alpha evenly over the decisions that a run plans to make.
+
+    Each planned decision may take ``total / planned``, so by Bonferroni's inequality the chance
+    that a run accepts even one edit that changes nothing is at most ``total``, whatever the edits
+    have in common. A decision that makes no test spends nothing. A decision beyond the plan finds
+    nothing left.
+
+    Attributes:
+        total: The run's alpha, in (0, 1).
+        planned: Decisions that the run will make at most; at least 1.
+        made: Decisions that made a test so far.
+    """
+
+    total: float
+    planned: int
+    made: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.total < 1:
+            raise ValueError(f"alpha is {self.total}; it must be strictly between 0 and 1")
+        if self.planned < 1 or self.made < 0:
+            raise ValueError(f"{self.made} of {self.planned} planned decisions made; plan one")
+
+    @property
+    def share(self) -> float:
+        """The alpha that the next decision may take; 0 when the plan is used up."""
+        return self.total / self.planned if self.made < self.planned else 0.0
+
+    @property
+    def spent(self) -> float:
+        """The alpha that is spent, at most ``total``."""
+        return self.total * self.made / self.planned
+
+    def spend(self, verdict: Verdict) -> Self:
+        """Return the ledger after a decision; unchanged where the verdict made no test.
+
+        Folding this over the stored verdicts of a run rebuilds its ledger.
+
+        Raises:
+            ValueError: The verdict made a test although nothing was left.
+        """
+        if verdict.alpha is None:
+            return self
+        if self.made >= self.planned:
+            raise ValueError(f"all {self.planned} planned decisions are made; no alpha is left")
+        return replace(self, made=self.made + 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return ``{"total", "planned", "made"}``."""
+        return {"total": self.total, "planned": self.planned, "made": self.made}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Read what `to_dict` wrote.
+
+        Raises:
+            TypeError: A field is unknown or missing.
+            ValueError: A field is outside its range.
+        """
+        return cls(**data)

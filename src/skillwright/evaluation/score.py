@@ -1,0 +1,96 @@
+"""Scores: of documented rollout rows, and of episodes."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import Any, Self
+
+from skillwright.core import EpisodeResult, StopReason
+from skillwright.evaluation.intervals import Interval, clustered_wilson_interval
+
+
+def compute_score(rows: Sequence[Any]) -> tuple[float, float]:
+    """Return the mean ``hard`` and the mean ``soft`` of rollout rows; ``(0.0, 0.0)`` for none.
+
+    Args:
+        rows: Mappings, or objects with attributes; each has ``hard`` and ``soft`` in [0, 1].
+
+    Raises:
+        KeyError: A mapping lacks one of them.
+        AttributeError: An object lacks one of them.
+
+    Source: SkillOpt (microsoft/SkillOpt), ``skillopt.utils.compute_score``.
+    """
+    if not rows:
+        return 0.0, 0.0
+    return _mean_of(rows, "hard"), _mean_of(rows, "soft")
+
+
+def _mean_of(rows: Sequence[Any], name: str) -> float:
+    return fmean(
+        float(row[name] if isinstance(row, Mapping) else getattr(row, name)) for row in rows
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How well an agent did on some episodes. A Failure is counted, and scored as nothing.
+
+    Attributes:
+        episodes: Scored episodes.
+        tasks: Distinct tasks among them.
+        success_rate: Share of scored episodes that reach the success threshold; ``None`` for none.
+        interval: 95% confidence interval of the success rate, several attempts at a task counted
+            for less than as many tasks; ``None`` for none.
+        mean_reward: Mean reward of the scored episodes; ``None`` for none.
+        truncated: Scored episodes that the turn limit ended.
+        failures: Episodes without a reward.
+    """
+
+    episodes: int
+    tasks: int
+    success_rate: float | None
+    interval: Interval | None
+    mean_reward: float | None
+    truncated: int
+    failures: int
+
+    @classmethod
+    def of(cls, results: Sequence[EpisodeResult], success_threshold: float = 1.0) -> Self:
+        """Score episodes.
+
+        Args:
+            results: Episodes of one agent with one skill.
+            success_threshold: The reward from which an episode is a success.
+        """
+        scored = [result for result in results if result.reward is not None]
+        failures = len(results) - len(scored)
+        if not scored:
+            return cls(0, 0, None, None, None, 0, failures)
+        by_task: defaultdict[str, list[bool]] = defaultdict(list)
+        for result in scored:
+            by_task[result.task_id].append(result.is_success(success_threshold))
+        counts = [(sum(outcomes), len(outcomes)) for outcomes in by_task.values()]
+        return cls(
+            episodes=len(scored),
+            tasks=len(by_task),
+            success_rate=sum(successes for successes, _ in counts) / len(scored),
+            interval=clustered_wilson_interval(counts),
+            mean_reward=fmean(result.reward for result in scored if result.reward is not None),
+            truncated=sum(result.stop_reason is StopReason.MAX_TURNS for result in scored),
+            failures=failures,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a JSON object."""
+        return {**asdict(self), "interval": self.interval and list(self.interval)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Read what `to_dict` wrote.
+
+        Raises:
+            TypeError: A field is unknown or missing.
+        """
+        return cls(**{**data, "interval": data["interval"] and Interval(*data["interval"])})

@@ -1,0 +1,78 @@
+"""Text that somebody else wrote, made safe to show to an optimiser model.
+
+Observations, agents' replies and task statements are untrusted: a product page may say "add this
+to your skill". They reach a prompt inside tags, and nothing inside can close or forge a tag, start
+a line that looks like our own, or hide characters.
+"""
+
+import re
+import unicodedata
+from typing import Any
+
+from skillwright.core.jsonio import dumps
+
+_TAG_OPENING = re.compile(r"<(?=[\s/]*(?:skill|trajectory|task))", re.IGNORECASE)
+# An angle that looks like ours and is not one.
+_HARMLESS, _HARMLESS_CLOSING = "\u2039", "\u203a"
+_DEFUSED_OPENING = re.compile(_HARMLESS + r"(?=[\s/]*(?:skill|trajectory|task))", re.IGNORECASE)
+_UNUSUAL = re.compile(r"[^\n\t -~]")
+_LINE_BREAK = re.compile(r"\r\n|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
+
+_HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+# Letters and marks that draw nothing; their categories look harmless.
+_HIDDEN_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
+_VARIATION_SUPPLEMENT = range(0xE0100, 0xE01F0)  # can carry any bytes behind one visible letter
+
+
+def is_hidden(character: str) -> bool:
+    """Tell whether a character is drawn as nothing or reorders its neighbours.
+
+    Line feed, tab and space are not hidden; carriage return is, because a terminal lets it
+    overwrite what stands before it.
+    """
+    return character not in "\n\t" and (
+        unicodedata.category(character) in _HIDDEN_CATEGORIES
+        or character in _HIDDEN_LETTERS
+        or ord(character) in _VARIATION_SUPPLEMENT
+    )
+
+
+def defuse(text: str) -> str:
+    """Show hidden characters as escapes, and put a harmless angle where our tags would begin."""
+    shown = _UNUSUAL.sub(_escaped, _LINE_BREAK.sub("\n", text))
+    return _TAG_OPENING.sub(_HARMLESS, shown)
+
+
+def restore_tags(text: str) -> str:
+    """Put the real angles of tags back into a text that a model quotes from a defused one."""
+    return _DEFUSED_OPENING.sub("<", text)
+
+
+def fenced(tag: str, text: str) -> str:
+    """Put a text between an opening and a closing tag, each on a line of its own."""
+    return f"<{tag}>\n{defuse(text)}\n</{tag}>"
+
+
+def one_line(text: str, limit: int) -> str:
+    """Put a text on one line of at most ``limit`` characters, the end replaced by ``...``."""
+    line = " ".join(defuse(text).split())
+    return line if len(line) <= limit else f"{line[: max(limit - 3, 0)]}..."
+
+
+def attribute(text: str) -> str:
+    """Make a text fit between the double quotes of a tag's attribute."""
+    line = " ".join(defuse(text).split())
+    return line.replace('"', "'").replace("<", _HARMLESS).replace(">", _HARMLESS_CLOSING)
+
+
+def json_block(value: Any) -> str:
+    """Write a JSON value whose strings cannot open or close a tag; it reads back unchanged."""
+    return _TAG_OPENING.sub(r"\\u003c", dumps(value, indent=1))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    character = found.group()
+    if not is_hidden(character):
+        return character
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

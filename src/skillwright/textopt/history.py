@@ -1,0 +1,218 @@
+"""What earlier steps tried and how it went: the memory that keeps a rejected edit from coming back.
+
+Source: SkillOpt (microsoft/SkillOpt), the step buffer. There it is lost on resume and at the end of
+an epoch, and its failure labels are joined by position; ours is a value that a job can store, and
+labels are joined by trajectory.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Self
+
+from skillwright.textopt.fence import one_line
+from skillwright.textopt.reflect import FailureNote
+from skillwright.textopt.render import estimate_tokens
+from skillwright.textopt.transcript import Transcript
+
+_EDIT_CHARS = 300
+_PATTERN_CHARS = 100
+_PATTERNS_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class TriedEdit:
+    """An edit that a step made or meant to make; ``status`` says what became of it."""
+
+    op: str
+    target: str
+    content: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class FailurePattern:
+    """A kind of failure seen in a step.
+
+    Attributes:
+        pattern: What analysts called it, or the start of the environment's own reason.
+        count: Trajectories that showed it.
+        task_ids: Their tasks, as far as they are known.
+    """
+
+    pattern: str
+    count: int
+    task_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepEntry:
+    """One step, as later analysts are told about it.
+
+    Attributes:
+        step: The global step, from 1.
+        action: ``accept``, ``reject``, ``undecided``, or ``skip_...`` where nothing was judged.
+        edits: What was tried, in order.
+        failures: Kinds of failure in the step's batch, the most frequent first.
+        score_before: The incumbent's score at the gate, or ``None``.
+        score_after: The candidate's, or ``None``.
+        p_value: Of the gate's test, or ``None``.
+        n_total: Trajectories in the batch.
+        n_fail: Those that failed.
+    """
+
+    step: int
+    action: str
+    edits: tuple[TriedEdit, ...] = ()
+    failures: tuple[FailurePattern, ...] = ()
+    score_before: float | None = None
+    score_after: float | None = None
+    p_value: float | None = None
+    n_total: int = 0
+    n_fail: int = 0
+
+    def render(self) -> str:
+        """Write the step as analysts read it."""
+        made = [e for e in self.edits if e.status.startswith("applied_")]
+        missed = [e for e in self.edits if not e.status.startswith("applied_")]
+        lines = [f"Step {self.step}: {self.action}{self._scores()}"]
+        if made:
+            verdict = next((word for key, word in _VERDICTS.items() if key in self.action), "Tried")
+            lines.append(f"{verdict} edits:")
+            lines += [f"- {_edit(edit)}" for edit in made]
+        if self.failures:
+            seen = self.failures[:_PATTERNS_SHOWN]
+            named = [f"{one_line(f.pattern, _PATTERN_CHARS)} ({f.count})" for f in seen]
+            lines.append(f"Failures seen: {', '.join(named)}")
+        if missed:
+            lines.append("Edits that could not be made:")
+            lines += [f"- {_edit(edit)} [{edit.status}]" for edit in missed]
+        return "\n".join(lines)
+
+    def _scores(self) -> str:
+        facts = []
+        if self.score_before is not None and self.score_after is not None:
+            facts.append(f"{self.score_before:.2f} -> {self.score_after:.2f}")
+        if self.p_value is not None:
+            facts.append(f"p = {self.p_value:.2f}")
+        return f" ({', '.join(facts)})" if facts else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a JSON object."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` wrote.
+
+        Raises:
+            TypeError: A field is unknown or missing; the memory is from another version.
+        """
+        edits = tuple(TriedEdit(**edit) for edit in data["edits"])
+        failures = tuple(
+            FailurePattern(**{**pattern, "task_ids": tuple(pattern["task_ids"])})
+            for pattern in data["failures"]
+        )
+        return cls(**{**data, "edits": edits, "failures": failures})
+
+
+_VERDICTS = {"accept": "Accepted", "reject": "Rejected", "undecided": "Undecided"}
+
+
+@dataclass(frozen=True, slots=True)
+class StepMemory:
+    """The steps so far; a value, so remembering returns a new one.
+
+    Attributes:
+        entries: Oldest first.
+        max_steps: How many are kept, the latest ones.
+        across_epochs: A new epoch still knows the old one's steps. SkillOpt forgets them.
+    """
+
+    entries: tuple[StepEntry, ...] = ()
+    max_steps: int = field(default=64, kw_only=True)
+    across_epochs: bool = field(default=True, kw_only=True)
+
+    def remember(self, entry: StepEntry) -> Self:
+        """Return the memory with one more step."""
+        return replace(self, entries=(*self.entries, entry)[-self.max_steps :])
+
+    def start_epoch(self) -> Self:
+        """Return the memory that a new epoch starts with."""
+        return self if self.across_epochs else replace(self, entries=())
+
+    def render(self, max_tokens: int = 4_000) -> str:
+        """Write the steps as analysts read them; the oldest are left out where they do not fit.
+
+        Returns:
+            ``""`` where there is nothing to tell.
+        """
+        kept: list[str] = []
+        for entry in reversed(self.entries):
+            text = entry.render()
+            max_tokens -= estimate_tokens(text) + 1
+            if max_tokens < 0:
+                break
+            kept.append(text)
+        left_out = len(self.entries) - len(kept)
+        gap = [f"[... {left_out} earlier steps left out ...]"] if left_out else []
+        return "\n\n".join(gap + kept[::-1])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the memory as a JSON object."""
+        return {
+            "entries": [entry.to_dict() for entry in self.entries],
+            "max_steps": self.max_steps,
+            "across_epochs": self.across_epochs,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` wrote."""
+        return cls(
+            tuple(StepEntry.from_dict(entry) for entry in data["entries"]),
+            max_steps=data["max_steps"],
+            across_epochs=data["across_epochs"],
+        )
+
+
+def failure_patterns(
+    failed: Sequence[Transcript], notes: Iterable[FailureNote]
+) -> tuple[FailurePattern, ...]:
+    """Count kinds of failure by name, the most frequent first.
+
+    Analysts' names come first; a trajectory that none of them names counts under the part of its
+    own ``fail_reason`` before the colon, where it has one.
+    """
+    tasks = {transcript.id: transcript.task_id for transcript in failed}
+    names: dict[str, str] = {}
+    members: dict[str, dict[str, None]] = {}
+    unnamed: dict[str, int] = {}
+
+    def count(name: str, trajectories: Iterable[str], others: int = 0) -> None:
+        key = name.casefold()
+        names.setdefault(key, name)
+        members.setdefault(key, {}).update(dict.fromkeys(t for t in trajectories if t in tasks))
+        unnamed[key] = unnamed.get(key, 0) + others
+
+    for note in notes:
+        count(note.failure_type, note.trajectories, 0 if note.trajectories else note.count)
+    told = {trajectory for group in members.values() for trajectory in group}
+    for transcript in failed:
+        reason = transcript.fail_reason.partition(":")[0].strip()
+        if reason and transcript.id not in told:
+            count(reason, [transcript.id])
+    patterns = [
+        FailurePattern(
+            pattern=name,
+            count=len(members[key]) + unnamed[key],
+            task_ids=tuple(dict.fromkeys(tasks[t] for t in members[key])),
+        )
+        for key, name in names.items()
+    ]
+    return tuple(sorted(patterns, key=lambda pattern: -pattern.count))
+
+
+def _edit(edit: TriedEdit) -> str:
+    target = f' "{one_line(edit.target, _EDIT_CHARS)}"' if edit.target else ""
+    content = f": {one_line(edit.content, _EDIT_CHARS)}" if edit.content else ""
+    return f"{edit.op}{target}{content}"

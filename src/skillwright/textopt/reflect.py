@@ -1,0 +1,280 @@
+"""Reflect: analysts read trajectories in minibatches and propose edits.
+
+Source: SkillOpt (microsoft/SkillOpt), minibatch reflection. Partition, shuffles and chunks match
+it; patches come back in the order of their minibatches instead of the order of completion, and an
+answer that cannot be used is a recorded fault instead of an empty patch.
+"""
+
+import asyncio
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from skillwright.core import Edit, Purpose
+from skillwright.core.edit import SourceType
+from skillwright.textopt.context import StepContext, StepSettings
+from skillwright.textopt.fence import attribute
+from skillwright.textopt.lint import usable_edits
+from skillwright.textopt.optimizer import Call, Optimizer
+from skillwright.textopt.prompts import budget_section, notes_section, skill_section, user_message
+from skillwright.textopt.proposal import AnalystFault, Evidence, Proposal, united
+from skillwright.textopt.render import Cut, render_trajectories
+from skillwright.textopt.replies import AnalystReply
+from skillwright.textopt.transcript import Transcript
+
+
+@dataclass(frozen=True, slots=True)
+class Minibatch:
+    """Trajectories that one analyst reads.
+
+    Attributes:
+        source_type: Whether they failed or succeeded.
+        number: From 0, per source type.
+        rows: Its share of the batch; rows without lines keep their place and are not shown.
+    """
+
+    source_type: SourceType
+    number: int
+    rows: tuple[Transcript, ...]
+
+    @property
+    def shown(self) -> tuple[Transcript, ...]:
+        """The rows that can be read."""
+        return tuple(row for row in self.rows if row.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class FailureNote:
+    """A kind of failure that an analyst named.
+
+    Attributes:
+        failure_type: Its name.
+        count: How often it was seen: the trajectories named, else the analyst's number within
+            the size of the minibatch.
+        description: What it is.
+        trajectories: Which ones, where the analyst says so.
+    """
+
+    failure_type: str
+    count: int
+    description: str = ""
+    trajectories: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AnalystPatch:
+    """What one analyst proposes.
+
+    Attributes:
+        call: ``s3.f0``: the analyst of failure minibatch 0 in step 3.
+        source_type: Which trajectories it read.
+        trajectories: Their ids, in the order shown.
+        proposals: Its edits, within the budget.
+        reasoning: Why.
+        failures: Kinds of failure that it named.
+        success_patterns: What it saw to work.
+        notes: What was dropped or put right in its reply.
+        cuts: What its prompt left out.
+        prompt_digest: The digest of its prompt.
+    """
+
+    call: str
+    source_type: SourceType
+    trajectories: tuple[str, ...]
+    proposals: tuple[Proposal, ...]
+    reasoning: str = ""
+    failures: tuple[FailureNote, ...] = ()
+    success_patterns: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    cuts: tuple[Cut, ...] = ()
+    prompt_digest: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a JSON object."""
+        return {**asdict(self), "proposals": [proposal.to_dict() for proposal in self.proposals]}
+
+
+@dataclass(frozen=True, slots=True)
+class Reflection:
+    """What came of each minibatch, in their order: a patch or a fault."""
+
+    outcomes: tuple[AnalystPatch | AnalystFault, ...] = ()
+
+    @property
+    def patches(self) -> tuple[AnalystPatch, ...]:
+        """The replies that could be read, those without edits included."""
+        return tuple(o for o in self.outcomes if isinstance(o, AnalystPatch))
+
+    @property
+    def faults(self) -> tuple[AnalystFault, ...]:
+        """The calls that gave nothing usable."""
+        return tuple(o for o in self.outcomes if isinstance(o, AnalystFault))
+
+
+async def reflect(
+    optimizer: Optimizer,
+    settings: StepSettings,
+    context: StepContext,
+    rows: Sequence[Transcript],
+) -> Reflection:
+    """Have every minibatch analysed, all at once; the outcome does not depend on who is first.
+
+    Args:
+        optimizer: Who analyses.
+        settings: Sizes and thresholds.
+        context: The skill and the step's budget.
+        rows: The batch's trajectories, in input order.
+    """
+    minibatches = [m for m in plan_minibatches(rows, settings, context.seed) if m.shown]
+    slots = asyncio.Semaphore(settings.analyst_workers)
+
+    async def analyse(minibatch: Minibatch) -> AnalystPatch | AnalystFault:
+        async with slots:
+            return await _analyse(optimizer, settings, context, minibatch)
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(analyse(minibatch)) for minibatch in minibatches]
+    return Reflection(tuple(task.result() for task in tasks))
+
+
+def plan_minibatches(
+    rows: Sequence[Transcript], settings: StepSettings, seed: int | None
+) -> list[Minibatch]:
+    """Part failures from successes, shuffle each, and cut them into minibatches, failures first.
+
+    Failures are shuffled by ``Random(seed)``, successes by ``Random(seed + 1)``; without a seed
+    they keep their order.
+    """
+    threshold, size = settings.success_threshold, settings.minibatch_size
+    failures = [row for row in rows if not row.is_success(threshold)]
+    successes = [row for row in rows if row.is_success(threshold) and not settings.failure_only]
+    if seed is not None:
+        random.Random(seed).shuffle(failures)
+        random.Random(seed + 1).shuffle(successes)
+    groups: tuple[tuple[SourceType, list[Transcript]], ...] = (
+        ("failure", failures),
+        ("success", successes),
+    )
+    return [
+        Minibatch(source_type, number, tuple(group[start : start + size]))
+        for source_type, group in groups
+        for number, start in enumerate(range(0, len(group), size))
+    ]
+
+
+async def _analyse(
+    optimizer: Optimizer, settings: StepSettings, context: StepContext, minibatch: Minibatch
+) -> AnalystPatch | AnalystFault:
+    budget = context.budget if settings.analyst_budget is None else settings.analyst_budget
+    prompt = "analyst_error" if minibatch.source_type == "failure" else "analyst_success"
+    before = user_message(
+        skill_section(context.skill),
+        budget_section("Propose", budget),
+        ("Earlier steps", context.earlier_steps),
+        notes_section(context.meta_skill),
+    )
+    before = f"{before}\n\n## Trajectories\n"
+    rendering = render_trajectories(
+        minibatch.shown, minibatch.source_type, optimizer.room(prompt, before)
+    )
+    call = Call(
+        name=f"{context.name}.{minibatch.source_type[0]}{minibatch.number}",
+        prompt=prompt,
+        user=before + rendering.text,
+        purpose=Purpose.REFLECT,
+        seed=context.seed,
+    )
+    answer = await optimizer.ask(call, AnalystReply)
+    if isinstance(answer.reply, AnalystFault):
+        return answer.reply
+    reader = _Reader(call.name, minibatch, answer.prompt_digest)
+    found = usable_edits(answer.reply.patch.edits, context.skill, settings.limits)
+    proposals = [reader.proposal(*edit) for edit in found.edits]
+    notes = [*found.notes, *reader.notes]
+    if budget is not None and len(proposals) > budget:
+        notes.append(f"{len(proposals)} edits were proposed; the first {budget} are kept")
+    return AnalystPatch(
+        call=call.name,
+        source_type=minibatch.source_type,
+        trajectories=tuple(row.id for row in minibatch.shown),
+        proposals=tuple(proposals[:budget]),
+        reasoning=answer.reply.reasoning,
+        failures=tuple(reader.failures(answer.reply.failure_summary)),
+        success_patterns=tuple(
+            text for text in answer.reply.success_patterns if isinstance(text, str)
+        ),
+        notes=tuple(notes),
+        cuts=rendering.cuts,
+        prompt_digest=answer.prompt_digest,
+    )
+
+
+class _Reader:
+    """Reads one analyst's reply against the trajectories that it was shown."""
+
+    def __init__(self, call: str, minibatch: Minibatch, prompt_digest: str) -> None:
+        self.notes: list[str] = []
+        self._call = call
+        self._source_type = minibatch.source_type
+        self._prompt_digest = prompt_digest
+        self._turns = {row.id: {line.turn for line in row.lines} for row in minibatch.shown}
+
+    def proposal(self, number: int, edit: Edit, item: Mapping[str, Any]) -> Proposal:
+        """Give an edit its id and its evidence."""
+        evidence = self._evidence(number, item.get("evidence"))
+        edit.support_count, edit.source_type = len(evidence), self._source_type
+        return Proposal(
+            id=f"{self._call}.e{number}",
+            edit=edit,
+            source_type=self._source_type,
+            evidence=evidence,
+            prompt_digest=self._prompt_digest,
+        )
+
+    def failures(self, entries: Sequence[Any]) -> Iterable[FailureNote]:
+        """Read the kinds of failure; a count is never more than there was to see."""
+        for entry in entries:
+            name = entry.get("failure_type") if isinstance(entry, Mapping) else None
+            if not isinstance(name, str) or not name.strip():
+                continue
+            ids = _texts(entry.get("ids"))
+            named = tuple(row_id for row_id in self._turns if row_id in ids)
+            count = entry.get("count")
+            guess = count if isinstance(count, int) and not isinstance(count, bool) else 1
+            yield FailureNote(
+                failure_type=name.strip(),
+                count=len(named) or min(max(guess, 1), len(self._turns)),
+                description=" ".join(_texts([entry.get("description")])),
+                trajectories=named,
+            )
+
+    def _evidence(self, number: int, items: Any) -> tuple[Evidence, ...]:
+        known, unknown = [], []
+        for item in items if isinstance(items, list) else ():
+            row_id, turns = _citation(item)
+            if row_id in self._turns:
+                known.append(Evidence(row_id, tuple(t for t in turns if t in self._turns[row_id])))
+            else:
+                unknown.append(row_id)
+        if unknown:
+            names = ", ".join(repr(name[:80]) for name in unknown)
+            self.notes.append(f"e{number} cites trajectories that were not shown: {names}")
+        if not known:
+            self.notes.append(
+                f"e{number} cites nothing known; all of its minibatch is its evidence"
+            )
+            known = [Evidence(row_id) for row_id in self._turns]
+        return united(known)
+
+
+def _citation(item: Any) -> tuple[str, list[int]]:
+    """Read one piece of evidence: an object with ``id`` and ``turns``, or a bare id."""
+    fields = item if isinstance(item, Mapping) else {"id": item}
+    turns = fields.get("turns")
+    numbers = [turn for turn in turns if type(turn) is int] if isinstance(turns, list) else []
+    return attribute(str(fields.get("id", ""))), numbers
+
+
+def _texts(values: Any) -> list[str]:
+    return [v for v in values if isinstance(v, str)] if isinstance(values, list) else []

@@ -1,0 +1,105 @@
+"""Select: a step makes as many edits as its budget allows, the most valuable first.
+
+Source: SkillOpt (microsoft/SkillOpt), ranking under the edit budget, its learning rate.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from skillwright.core import Purpose
+from skillwright.textopt.context import StepContext
+from skillwright.textopt.fence import json_block
+from skillwright.textopt.optimizer import Call, Optimizer
+from skillwright.textopt.prompts import budget_section, notes_section, skill_section, user_message
+from skillwright.textopt.proposal import AnalystFault, Proposal
+from skillwright.textopt.replies import RankReply
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The edits to make, in order.
+
+    Attributes:
+        proposals: What was selected.
+        ranked: A model chose; else everything fitted, or support decided.
+        reasoning: Why the model chose so.
+        fault: Why the model's choice could not be used, or ``None``.
+        notes: What was put right in its reply.
+        prompt_digest: The digest of the prompt, or ``""`` where nobody was asked.
+    """
+
+    proposals: tuple[Proposal, ...]
+    ranked: bool = False
+    reasoning: str = ""
+    fault: AnalystFault | None = None
+    notes: tuple[str, ...] = ()
+    prompt_digest: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a JSON object, proposals by id."""
+        return {
+            "proposals": [proposal.id for proposal in self.proposals],
+            "ranked": self.ranked,
+            "reasoning": self.reasoning,
+            "fault": self.fault.to_dict() if self.fault else None,
+            "notes": list(self.notes),
+            "prompt_digest": self.prompt_digest,
+        }
+
+
+async def rank_and_select(
+    optimizer: Optimizer, context: StepContext, proposals: Sequence[Proposal]
+) -> Selection:
+    """Cut proposals down to the step's budget.
+
+    Nobody is asked where they fit. Where the model's choice cannot be used, those that most
+    trajectories speak for are taken, the earlier of two equals first.
+    """
+    budget = context.budget
+    if budget is None or len(proposals) <= budget:
+        return Selection(tuple(proposals))
+    if budget <= 0:
+        return Selection(())
+    user = user_message(
+        skill_section(context.skill),
+        notes_section(context.meta_skill),
+        budget_section("Select", budget),
+        ("Edits", json_block([_shown(index, p) for index, p in enumerate(proposals)])),
+    )
+    call = Call(f"{context.name}.rank", "ranking", user, Purpose.RANK, context.seed)
+    answer = await optimizer.ask(call, RankReply)
+    by_support = tuple(sorted(proposals, key=lambda p: -p.support)[:budget])
+    if isinstance(answer.reply, AnalystFault):
+        return Selection(by_support, fault=answer.reply, prompt_digest=answer.prompt_digest)
+    indices = _valid(answer.reply.selected_indices, len(proposals))[:budget]
+    reply = answer.reply
+    notes = () if indices else ("no selected index names an edit; support decides",)
+    return Selection(
+        proposals=tuple(proposals[index] for index in indices) or by_support,
+        ranked=bool(indices),
+        reasoning=reply.reasoning,
+        notes=notes,
+        prompt_digest=answer.prompt_digest,
+    )
+
+
+def _valid(indices: Sequence[object], count: int) -> list[int]:
+    """Keep whole numbers that name an edit, each once, in the order given."""
+    valid = [
+        index
+        for index in indices
+        if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < count
+    ]
+    return list(dict.fromkeys(valid))
+
+
+def _shown(index: int, proposal: Proposal) -> dict[str, object]:
+    return {
+        "index": index,
+        "op": proposal.edit.op,
+        "target": proposal.edit.target,
+        "content": proposal.edit.content,
+        "support": proposal.support,
+        "source_type": proposal.source_type,
+    }

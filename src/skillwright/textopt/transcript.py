@@ -1,0 +1,259 @@
+"""What an episode looked like, in the words that an analyst reads.
+
+Transcripts are built from our own episodes, or from an adapter's rows and the conversations that it
+saved. An episode that ended in a Failure has no transcript: a fault says nothing about the skill.
+
+Source: SkillOpt (microsoft/SkillOpt), the conversation files of its rollouts.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from skillwright.core import ContractError, EpisodeResult, RolloutResult, Turn
+from skillwright.core.jsonio import dumps
+from skillwright.textopt.fence import attribute
+
+_ACTION = re.compile(r"<action>(.*?)</action>", re.DOTALL | re.IGNORECASE)
+_THINK_TAG = re.compile(r"</?think(?:ing)?>", re.IGNORECASE)
+_ROW_FACTS = (
+    ("fail_reason", "why it failed"),
+    ("reference_text", "reference, hidden from the agent"),
+    ("target_system_prompt", "system prompt"),
+    ("target_user_prompt", "user prompt"),
+    ("spreadsheet_preview", "spreadsheet preview"),
+)
+
+
+class Line(NamedTuple):
+    """One thing that was said or done.
+
+    Attributes:
+        turn: When, from 0; evidence cites it.
+        kind: ``action``, ``result``, ``reasoning``, ``verification``, or the role that spoke.
+        text: Untrusted.
+    """
+
+    turn: int
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """One scored episode.
+
+    Attributes:
+        id: Names the trajectory in prompts and in evidence: the task id, with ``#n`` where a
+            task was attempted more than once. Unique among those read together.
+        task_id: The task that was attempted.
+        task_type: Its family, or ``""``.
+        reward: The episode's reward; an adapter's ``hard`` score.
+        stop: Why the episode ended, or ``""`` where the adapter does not say.
+        turns: How many turns it took.
+        opening: The task, as the environment stated it.
+        fail_reason: Why it failed, where the adapter says so.
+        lines: What happened. Empty where there is nothing to show; such a transcript keeps its
+            place in its minibatch, and is reported as skipped.
+        facts: More that an analyst should know, as (name, text).
+        key: The content address of the episode, or ``""``.
+    """
+
+    id: str
+    task_id: str
+    task_type: str
+    reward: float
+    stop: str
+    turns: int
+    opening: str
+    fail_reason: str = ""
+    lines: tuple[Line, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    key: str = ""
+
+    def is_success(self, threshold: float) -> bool:
+        """Tell whether the reward reaches ``threshold``."""
+        return self.reward >= threshold
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A row that no analyst will see, and why."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Transcripts:
+    """What was read from a batch.
+
+    Attributes:
+        rows: Everything with a reward, in input order.
+        skipped: What cannot be shown: faults, invalid rows, missing conversations.
+    """
+
+    rows: tuple[Transcript, ...]
+    skipped: tuple[Skipped, ...]
+
+
+def read_episodes(results: Sequence[EpisodeResult]) -> Transcripts:
+    """Read our own engine's results; Failures are left out and reported."""
+    rows: list[Transcript] = []
+    skipped: list[Skipped] = []
+    taken: set[str] = set()
+    for result in results:
+        name = _free_name(result.task_id, result.spec.draw, taken)
+        if result.reward is None:
+            cause = result.failure.cause if result.failure else "failure"
+            skipped.append(Skipped(name, f"it ended in a fault ({cause}) and has no reward"))
+            continue
+        transcript = Transcript(
+            id=name,
+            task_id=result.task_id,
+            task_type=result.task_type,
+            reward=result.reward,
+            stop=result.stop_reason.value,
+            turns=len(result.trajectory.turns),
+            opening=result.trajectory.opening,
+            lines=tuple(_spoken(result.trajectory.turns)),
+            key=result.key,
+        )
+        rows.append(transcript)
+        if not transcript.lines:
+            skipped.append(Skipped(name, "it ended before its first turn"))
+    return Transcripts(tuple(rows), tuple(skipped))
+
+
+def read_rows(rows: Sequence[Mapping[str, Any]], prediction_dir: Path) -> Transcripts:
+    """Read an adapter's rows and ``<prediction_dir>/<id>/conversation.json`` of each.
+
+    A row whose score is no number is left out; a row without a readable conversation keeps its
+    place among the minibatches and is not shown. Both are reported.
+    """
+    read: list[Transcript] = []
+    skipped: list[Skipped] = []
+    taken: set[str] = set()
+    for row in rows:
+        name = _free_name(str(row.get("id", "")), 0, taken)
+        try:
+            result = RolloutResult.from_dict(dict(row))
+        except ContractError as error:
+            skipped.append(Skipped(name, str(error)))
+            continue
+        try:
+            folder = _folder(prediction_dir, result.id)
+            lines = tuple(_recorded(_conversation(folder)))
+            facts = tuple(_facts(row, folder))
+        except (OSError, ValueError) as error:
+            lines, facts = (), ()
+            skipped.append(Skipped(name, f"no conversation can be read: {error}"))
+        read.append(
+            Transcript(
+                id=name,
+                task_id=result.id,
+                task_type=result.task_type or str(row.get("instruction_type") or ""),
+                reward=result.hard,
+                stop=str(row.get("stop_reason") or ""),
+                turns=result.n_turns or len({line.turn for line in lines}),
+                opening=result.task_description
+                or str(row.get("instruction") or "")
+                or result.question,
+                fail_reason=result.fail_reason,
+                lines=lines,
+                facts=facts,
+            )
+        )
+    return Transcripts(tuple(read), tuple(skipped))
+
+
+def _free_name(task_id: str, draw: int, taken: set[str]) -> str:
+    """Name a trajectory after its task; a number sets further attempts apart."""
+    plain = attribute(task_id)
+    name = plain if draw == 0 else f"{plain}#{draw}"
+    while name in taken:
+        draw += 1
+        name = f"{plain}#{draw}"
+    taken.add(name)
+    return name
+
+
+def _spoken(turns: Iterable[Turn]) -> Iterable[Line]:
+    for turn in turns:
+        thought, action = split_act(turn.act.text)
+        if thought:
+            yield Line(turn.index, "reasoning", thought)
+        yield Line(turn.index, "action", action)
+        yield Line(turn.index, "result", turn.observation)
+
+
+def split_act(text: str) -> tuple[str, str]:
+    """Split what an agent wrote into its reasoning and its command.
+
+    The command stands in the last ``<action>`` tag; without a tag the whole text is the command.
+    """
+    found = list(_ACTION.finditer(text))
+    if not found:
+        return "", text.strip()
+    last = found[-1]
+    thought = _THINK_TAG.sub("", text[: last.start()] + text[last.end() :])
+    return thought.strip(), last.group(1).strip()
+
+
+def _folder(prediction_dir: Path, row_id: str) -> Path:
+    folder = prediction_dir / row_id
+    # An id is data; "../../x" must not choose which files an analyst is shown.
+    if not row_id or not folder.resolve().is_relative_to(prediction_dir.resolve()):
+        raise ValueError(f"id {row_id!r} names no folder inside {str(prediction_dir)!r}")
+    return folder
+
+
+def _conversation(folder: Path) -> list[Any]:
+    path = folder / "conversation.json"
+    items = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(items, list) or not items:
+        raise ValueError(f"{str(path)!r} holds no list of turns")
+    return items
+
+
+def _recorded(items: Sequence[Any]) -> Iterable[Line]:
+    for position, item in enumerate(items):
+        if not isinstance(item, Mapping):
+            yield Line(position, "agent", _text(item))
+            continue
+        step = item.get("step")
+        turn = step if isinstance(step, int) and not isinstance(step, bool) else position
+        for kind, value in _said(item):
+            if value not in (None, ""):
+                yield Line(turn, kind, _text(value))
+
+
+def _said(item: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    if item.get("type") == "tool_call":
+        return ("action", item.get("cmd")), ("result", item.get("obs"))
+    if "action" in item or "env_feedback" in item:
+        return (
+            ("reasoning", item.get("reasoning")),
+            ("action", item.get("action")),
+            ("result", item.get("env_feedback")),
+        )
+    role = str(item.get("role") or "note")
+    kind = "verification" if role == "system" else attribute(role)
+    return ((kind, item.get("content", None if "role" in item else dict(item))),)
+
+
+def _facts(row: Mapping[str, Any], folder: Path) -> Iterable[tuple[str, str]]:
+    for key, name in _ROW_FACTS:
+        text = row.get(key)
+        saved = folder / f"{key}.txt"
+        if not text and key.startswith("target_") and saved.is_file():
+            text = saved.read_text(encoding="utf-8")
+        if text:
+            yield name, _text(text)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else dumps(value)

@@ -1,0 +1,169 @@
+"""Update: selected edits become a candidate document, and each leaves a record of what it did.
+
+Source: SkillOpt (microsoft/SkillOpt), patch mode. An edit is applied exactly as there; ours adds
+which lines came of it, and refuses what no edit may do: grow without bound, carry characters that
+nobody sees, or put together the marker of a protected region.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from skillwright.core import Edit, Patch, apply_patch_with_report, skill_hash
+from skillwright.core.skill import (
+    APPENDIX_END,
+    APPENDIX_START,
+    SLOW_UPDATE_END,
+    SLOW_UPDATE_START,
+    Span,
+    protected_regions,
+    without_markers,
+)
+from skillwright.textopt.lint import TOO_LONG, EditLimits, refusal
+from skillwright.textopt.proposal import Proposal
+
+FORGED = "refused_forged_region"
+_MARKERS = (SLOW_UPDATE_START, SLOW_UPDATE_END, APPENDIX_START, APPENDIX_END)
+
+
+@dataclass(frozen=True, slots=True)
+class EditOutcome:
+    """What became of one edit.
+
+    Attributes:
+        proposal_id: The proposal that was applied or not.
+        index: Its place in the patch, from 1.
+        op: What it was to do.
+        target: The anchor, its first 200 characters.
+        content_preview: The new text, its first 200 characters.
+        status: ``applied_...``, ``skipped_...``, ``refused_...`` or ``error``.
+        lines: First and last line, from 1, that the new text has in the candidate; ``None`` where
+            nothing is left of it or nothing was to be added.
+    """
+
+    proposal_id: str
+    index: int
+    op: str
+    target: str
+    content_preview: str
+    status: str
+    lines: tuple[int, int] | None = None
+
+    @property
+    def is_applied(self) -> bool:
+        """Tell whether the edit was made."""
+        return self.status.startswith("applied_")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented report row, with the proposal and its lines."""
+        return {
+            "index": self.index,
+            "op": self.op,
+            "target": self.target,
+            "content_preview": self.content_preview,
+            "status": self.status,
+            "proposal_id": self.proposal_id,
+            "lines": list(self.lines) if self.lines else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A candidate, and how it came about.
+
+    Attributes:
+        candidate: The document after the edits.
+        candidate_hash: Its name by content.
+        outcomes: One per proposal, in order.
+        is_noop: The text is unchanged, so there is nothing to judge.
+    """
+
+    candidate: str
+    candidate_hash: str
+    outcomes: tuple[EditOutcome, ...]
+    is_noop: bool
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Count outcomes: ``total``, ``applied``, ``skipped``, ``refused`` and ``errors``."""
+        kinds = Counter(outcome.status.split("_")[0] for outcome in self.outcomes)
+        return {
+            "total": len(self.outcomes),
+            **{kind: kinds[kind] for kind in ("applied", "skipped", "refused")},
+            "errors": kinds["error"],
+        }
+
+
+def apply_proposals(skill: str, proposals: Sequence[Proposal], limits: EditLimits) -> Update:
+    """Apply proposals in order to the evolving text.
+
+    Protected regions come out as they went in, whatever the edits say.
+    """
+    text = skill
+    rows: list[dict[str, Any]] = []
+    spans: list[Span] = []
+    for proposal in proposals:
+        changed, row = _apply(text, proposal.edit, limits)
+        old, new = _place(text, proposal.edit, row["status"])
+        spans = [_moved(span, old, len(changed) - len(text)) for span in spans]
+        spans.append(new)
+        rows.append(row)
+        text = changed
+    outcomes = tuple(
+        EditOutcome(proposal_id=proposal.id, lines=_lines(text, span), **{**row, "index": index})
+        for index, (proposal, row, span) in enumerate(zip(proposals, rows, spans, strict=True), 1)
+    )
+    return Update(text, skill_hash(text), outcomes, is_noop=text == skill)
+
+
+def _apply(text: str, edit: Edit, limits: EditLimits) -> tuple[str, dict[str, Any]]:
+    """Apply one edit, or refuse it; return the text and the report row."""
+    changed, (row,) = apply_patch_with_report(text, Patch([edit]))
+    if row["status"] == "error":  # a field of the wrong type cannot be measured either
+        return text, row
+    status = refusal(edit, limits)
+    if status is None and len(changed) > max(limits.max_skill_chars, len(text)):
+        status = TOO_LONG
+    if status is None and _marker_counts(changed) != _marker_counts(text):
+        status = FORGED
+    return (changed, row) if status is None else (text, {**row, "status": status})
+
+
+def _marker_counts(text: str) -> list[int]:
+    """Count markers; one that stands alone would swallow text as soon as its other half comes."""
+    return [text.count(marker) for marker in _MARKERS]
+
+
+def _place(before: str, edit: Edit, status: str) -> tuple[Span, Span]:
+    """Return which part of the text an edit took away, and where in the result its own text is."""
+    end = len(before)
+    if not status.startswith("applied_"):
+        return Span(end, end), Span(0, 0)
+    content = without_markers(edit.content)
+    if status in ("applied_replace", "applied_delete"):
+        start = before.index(edit.target)
+        length = len(content) if status == "applied_replace" else 0
+        return Span(start, start + len(edit.target)), Span(start, start + length)
+    if status == "applied_insert_after":
+        line_end = before.find("\n", before.index(edit.target) + len(edit.target))
+        start = end if line_end < 0 else line_end + 1
+        return Span(start, start), Span(start + 1, start + 1 + len(content))
+    regions = protected_regions(before)
+    end = regions[0].start if regions else end
+    start = len(before[:end].rstrip())
+    return Span(start, end), Span(start + 2, start + 2 + len(content))
+
+
+def _moved(span: Span, old: Span, shift: int) -> Span:
+    """Follow a span through a later edit; what that edit took away is no longer part of it."""
+    return Span(
+        span.start if span.start < old.start else max(span.start, old.end) + shift,
+        span.end + shift if span.end > old.end else min(span.end, old.start),
+    )
+
+
+def _lines(text: str, span: Span) -> tuple[int, int] | None:
+    if span.start >= span.end:
+        return None
+    return text.count("\n", 0, span.start) + 1, text.count("\n", 0, span.end - 1) + 1

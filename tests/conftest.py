@@ -1,0 +1,17 @@
+"""Fixtures every room's tests share."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def reference_data() -> Path:
+    """The folder with reference data, or a skip that says how to get it."""
+    path = Path(os.environ.get("SKILLWRIGHT_REFERENCE_DATA", ROOT.parent / "shared" / "data"))
+    if not path.is_dir():
+        pytest.skip(f"no reference data at {path}; set SKILLWRIGHT_REFERENCE_DATA to its folder")
+    return path
