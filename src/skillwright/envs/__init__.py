@@ -1,12 +1,18 @@
 """Worlds: the episode environment, the registry, and the worlds themselves."""
 
+from skillwright.envs.adapter import EnvAdapter
+from skillwright.envs.contract import Check, ContractReport, check_env
 from skillwright.envs.registry import EnvSpec, deregister, make, register, spec, specs
 from skillwright.envs.text_env import StepOutput, TextEnv
 
 __all__ = [
+    "Check",
+    "ContractReport",
+    "EnvAdapter",
     "EnvSpec",
     "StepOutput",
     "TextEnv",
+    "check_env",
     "deregister",
     "make",
     "register",

@@ -113,7 +113,7 @@ def _load(entry_point: str, name: str) -> type[TextEnv]:
     try:
         module = _import(module_name)
         found = getattr(module, class_name)
-    except (ImportError, AttributeError, OSError, SyntaxError) as error:
+    except (ImportError, AttributeError, OSError, SyntaxError, ValueError) as error:
         raise DataError(
             f"environment {name!r} cannot be loaded from {entry_point!r}: {error}. "
             "Check the path, and that its packages are installed."
@@ -136,5 +136,9 @@ def _import(module_name: str) -> Any:
     module = importlib.util.module_from_spec(found)
     # Registered before it runs, so that classes in it can be pickled.
     sys.modules[name] = module
-    found.loader.exec_module(module)
+    try:
+        found.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
     return module

@@ -1,6 +1,6 @@
 """The episode environment: SkyRL-Gym's text environment, so that ours run there and theirs here.
 
-Source: ``BaseTextEnv`` of skyrl-gym 0.4 (design, section 3). The step output is a plain dict, as
+Source: ``BaseTextEnv`` of skyrl-gym 0.4 (NovaSky-AI/SkyRL). The step output is a plain dict, as
 there, because trainers index it.
 """
 
@@ -37,7 +37,13 @@ class TextEnv:
     A subclass writes `init` and `step`. `step` never raises for anything a model wrote: a clumsy
     move is an observation. An environment that breaks raises `EnvError`, and the episode becomes
     a Failure.
+
+    Attributes:
+        version: Raised when equal actions may give other observations or rewards; part of what
+            tells stored episodes apart.
     """
+
+    version = "1"
 
     def __init__(
         self, env_config: object | None = None, extras: dict[str, Any] | None = None
@@ -52,6 +58,11 @@ class TextEnv:
         self.extras: dict[str, Any] = dict(extras or {})
         self.max_turns = int(self.extras.get("max_turns", DEFAULT_MAX_TURNS))
         self.turns = 0
+
+    @classmethod
+    def examples(cls) -> list[dict[str, Any]]:
+        """Return the extras of a few episodes; ``skillwright env check`` plays them."""
+        return [{}]
 
     def init(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
         """Start the episode.

@@ -2,7 +2,9 @@
 
 Both sources of games build it: the reader of official game files (`game_file.py`) and our own
 generator (`generate.py`). Names are already the surface names that observations use
-("cabinet 3"), classes are lower-case ("cabinet"). Source: spec alfworld_webshop, A2, A3, A7.
+("cabinet 3"), classes are lower-case ("cabinet").
+
+Source: ALFWorld (arXiv:2010.03768), its PDDL problems and naming rules.
 """
 
 from collections.abc import Mapping
@@ -18,7 +20,8 @@ class Receptacle:
         name: Surface name, unique in a problem.
         sort_key: The lower-cased encoded id; every listing is in ascending order of it.
         rtype: Lower-case class, "" where the file gives none.
-        location: The location that it stands at; several receptacles may share one.
+        location: The location that it stands at; several receptacles may share one. "" means
+            that it stands nowhere, so it is neither listed nor reached.
         openable: It has a door; a fact of this receptacle, not of its class.
         opened: Its door starts open.
     """

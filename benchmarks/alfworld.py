@@ -1,0 +1,157 @@
+"""How fast the household is: a step, a reset and the loading of a game.
+
+Three rooms of 12, 22 and 38 receptacles are written as game files and played with 60 random
+admissible commands each; reference games join in where they are ($SKILLWRIGHT_REFERENCE_DATA).
+A step is one command, the new list of admissible commands and the question whether the game is
+won. A reset builds a world from a parsed game and its first text and list. Loading reads the file.
+
+    .venv/bin/python benchmarks/alfworld.py
+
+The figures are the medians of the slowest game; the spread is its quartiles.
+"""
+
+import json
+import os
+import random
+import tempfile
+from collections.abc import Callable
+from itertools import cycle, islice
+from pathlib import Path
+from statistics import quantiles
+from time import perf_counter
+
+from skillwright.envs.alfworld import Problem, World, load_game
+
+ROOMS = ((12, 7), (22, 23), (38, 30))
+STEPS = 60
+REPEATS = 30
+TARGETS = {"step_us": 50.0, "reset_ms": 2.0, "load_ms": 5.0}
+
+APPLIANCES = ("Fridge", "Microwave", "Sink")
+FURNITURE = ("Cabinet", "Drawer", "CounterTop", "Cabinet", "Drawer", "Shelf", "DiningTable")
+OBJECTS = ("Apple", "Mug", "Knife", "Egg", "Plate", "SaltShaker", "Bread", "Spoon", "Pan", "Cup")
+DOORS = {"Fridge", "Microwave", "Cabinet", "Drawer"}
+GRAMMAR = '"rhs": "Your task is to: heat some apple and put it in fridge." "move {o} to {r}"'
+GOAL = (
+    "(exists (?r - receptacle ?o - object) (and (heatable ?o) (isHot ?o) (inReceptacle ?o ?r)"
+    " (objectType ?o AppleType) (receptacleType ?r FridgeType)))"
+)
+
+
+def problem_text(receptacles: int, objects: int) -> str:
+    """Write a kitchen with as many receptacles, a location each, and as many objects."""
+    classes = [*APPLIANCES, *islice(cycle(FURNITURE), receptacles - len(APPLIANCES))]
+    places = [
+        f"{name}_bar_{i:02}" + ("_bar_SinkBasin" if name == "Sink" else "")
+        for i, name in enumerate(classes)
+    ]
+    things = [f"{name}_bar_{i:02}" for i, name in enumerate(islice(cycle(OBJECTS), objects))]
+    rtypes = {"Sink": "SinkBasinType"}
+    declared = [f"{place} - receptacle" for place in places]
+    declared += [f"{thing} - object" for thing in things]
+    declared += [f"loc_bar_{i} - location" for i in range(receptacles + 1)]
+    declared += [f"{name} - rtype" for name in {rtypes.get(c, f"{c}Type") for c in classes}]
+    declared += [f"{name}Type - otype" for name in OBJECTS]
+    facts = [f"(atLocation agent1 loc_bar_{receptacles})"]
+    for i, (place, name) in enumerate(zip(places, classes, strict=True)):
+        rtype = rtypes.get(name, f"{name}Type")
+        facts += [
+            f"(receptacleAtLocation {place} loc_bar_{i})",
+            f"(receptacleType {place} {rtype})",
+        ]
+        facts += [f"(openable {place})"] if name in DOORS else []
+        facts += [f"(canContain {rtype} {otype}Type)" for otype in OBJECTS]
+    for i, thing in enumerate(things):
+        at = i * 5 % receptacles
+        facts += [
+            f"(inReceptacle {thing} {places[at]})",
+            f"(objectAtLocation {thing} loc_bar_{at})",
+        ]
+        facts += [f"(objectType {thing} {thing.partition('_')[0]}Type)"]
+        facts += [f"({trait} {thing})" for trait in ("pickupable", "heatable", "cleanable")]
+    sections = [f"(:objects agent1 - agent\n{chr(10).join(declared)})", *facts]
+    return (
+        f"(define (problem room)\n(:domain alfred)\n{sections[0]}\n"
+        f"(:init\n{chr(10).join(facts)})\n(:goal {GOAL}))"
+    )
+
+
+def write_rooms(folder: Path) -> list[Path]:
+    """Write the three rooms as game files."""
+    paths = []
+    for receptacles, objects in ROOMS:
+        path = folder / f"room_{receptacles}_{objects}.tw-pddl"
+        game = {"grammar": GRAMMAR, "pddl_problem": problem_text(receptacles, objects)}
+        path.write_text(json.dumps(game), encoding="utf-8")
+        paths.append(path)
+    return paths
+
+
+def reference_games() -> list[Path]:
+    """Find the reference games, if there are any."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    root = Path(os.environ.get("SKILLWRIGHT_REFERENCE_DATA", beside))
+    return sorted((root / "alfworld" / "games").glob("*.tw-pddl"))
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Time one call."""
+    start = perf_counter()
+    work()
+    return perf_counter() - start
+
+
+def reset(problem: Problem) -> list[str]:
+    """Open a game: a world, its first text, and what can be done."""
+    world = World(problem)
+    world.intro()
+    return world.admissible()
+
+
+def seconds_per_step(problem: Problem, seed: int) -> float:
+    """Play random admissible commands; choosing them is not timed."""
+    world, luck, spent = World(problem), random.Random(seed), 0.0
+    for _ in range(STEPS):
+        command = luck.choice(world.admissible())
+        start = perf_counter()
+        world.act(command)
+        world.admissible()
+        _ = world.won
+        spent += perf_counter() - start
+    return spent / STEPS
+
+
+def measure(path: Path) -> dict[str, list[float]]:
+    """Quartiles of every figure for one game."""
+    problem = load_game(path)
+    samples = {
+        "step_us": [1e6 * seconds_per_step(problem, seed) for seed in range(REPEATS)],
+        "reset_ms": [1e3 * seconds(lambda: reset(problem)) for _ in range(REPEATS)],
+        "load_ms": [1e3 * seconds(lambda: load_game(path)) for _ in range(REPEATS)],
+    }
+    return {name: quantiles(values, n=4) for name, values in samples.items()}
+
+
+def main() -> None:
+    """Measure all games, print a line for each, and the summary as the last line."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = {path: measure(path) for path in [*write_rooms(Path(folder)), *reference_games()]}
+    for path, figures in found.items():
+        shown = "  ".join(f"{name} {middle:7.3f}" for name, (_, middle, _) in figures.items())
+        print(f"{path.stem:40} {shown}")
+    worst = {
+        name: max((figures[name] for figures in found.values()), key=lambda quartiles: quartiles[1])
+        for name in TARGETS
+    }
+    summary = {
+        **{name: round(middle, 3) for name, (_, middle, _) in worst.items()},
+        "targets": TARGETS,
+        "spread": {name: [round(low, 3), round(high, 3)] for name, (low, _, high) in worst.items()},
+        "games": len(found),
+        "ok": all(worst[name][1] <= target for name, target in TARGETS.items()),
+    }
+    print(json.dumps(summary))
+
+
+if __name__ == "__main__":
+    main()

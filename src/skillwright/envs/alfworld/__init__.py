@@ -1,0 +1,39 @@
+"""ALFWorld: household games in text, official ones and our own.
+
+The rules and every word of the observations are those of the original engine (ALFWorld,
+arXiv:2010.03768), rebuilt as a small state machine: an episode takes microseconds per step, and
+nothing has to be installed.
+"""
+
+from skillwright.envs.alfworld.env import AlfworldEnv
+from skillwright.envs.alfworld.game_file import load_game
+from skillwright.envs.alfworld.game_json import problem_to_pddl, to_game_json
+from skillwright.envs.alfworld.generate import generate_problem, generated_tasks
+from skillwright.envs.alfworld.goal import TASK_TYPES, family_goal
+from skillwright.envs.alfworld.households import Household, habits_text, household
+from skillwright.envs.alfworld.official import official_tasks
+from skillwright.envs.alfworld.pddl import read_problem
+from skillwright.envs.alfworld.planner import plan
+from skillwright.envs.alfworld.problem import Problem, Receptacle, Thing
+from skillwright.envs.alfworld.state import World
+
+__all__ = [
+    "TASK_TYPES",
+    "AlfworldEnv",
+    "Household",
+    "Problem",
+    "Receptacle",
+    "Thing",
+    "World",
+    "family_goal",
+    "generate_problem",
+    "generated_tasks",
+    "habits_text",
+    "household",
+    "load_game",
+    "official_tasks",
+    "plan",
+    "problem_to_pddl",
+    "read_problem",
+    "to_game_json",
+]

@@ -1,0 +1,224 @@
+"""The episode environment: one household game, told in text."""
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, Final
+
+from skillwright.core import DataError, EnvError, Message, did_you_mean
+from skillwright.core.jsonio import canonical
+from skillwright.envs.alfworld.game_file import load_game
+from skillwright.envs.alfworld.generate import GENERATOR_VERSION, generate_problem
+from skillwright.envs.alfworld.state import World
+from skillwright.envs.alfworld.texts import REJECTED
+from skillwright.envs.text_env import StepOutput, TextEnv
+
+# ``seed`` comes with every task; a household has no luck, so that it changes nothing here.
+_EXTRAS: Final = ("game_file", "generated", "max_turns", "seed")
+_CONFIG: Final = ("show_admissible",)
+_GENERATOR: Final = inspect.signature(generate_problem)
+_WORLDS_KEPT: Final = 512
+
+_ACTION: Final = re.compile(r"<action>((?:(?!</?action>).)*)</action>", re.DOTALL)
+
+_INSTRUCTIONS: Final = """\
+You are in a household and have a task to carry out there. You act through text commands, \
+one per turn, and read what comes of each.
+
+Write the command inside <action> and </action>, for example <action>go to cabinet 1</action>. \
+A bare command works too. {choice} Anything else does nothing and costs a turn.
+
+You have {max_turns} turns."""
+_FROM_LIST: Final = "Copy it exactly from the list of admissible commands."
+_FROM_MEMORY: Final = (
+    "Commands look like these, with things named exactly as you read them: go to cabinet 1, "
+    "open cabinet 1, close cabinet 1, take mug 1 from cabinet 1, {move}, clean mug 1 with "
+    "sinkbasin 1, heat mug 1 with microwave 1, cool mug 1 with fridge 1, use desklamp 1, "
+    "slice apple 1 with knife 1, examine mug 1, look, inventory."
+)
+
+
+class AlfworldEnv(TextEnv):
+    """One ALFWorld game.
+
+    Args:
+        env_config: ``{"show_admissible": bool}`` (default true): whether messages end with the
+            list of admissible commands. The metadata always has the list.
+        extras: What to play: ``{"game_file": PATH}`` for an official game, or
+            ``{"generated": {"split": ..., "index": ...}}`` with the arguments of
+            `generate_problem` for one of ours; and ``max_turns`` (default 50).
+
+    Raises:
+        DataError: A setting is unknown or has the wrong type, there is no such game file, or both
+            or none of the two sources is given.
+
+    The reward is 1.0 on the step that wins, else 0.0. The metadata of `init` and `step` has
+    ``observation`` (raw text), ``admissible_commands`` (sorted), ``won`` and ``truncated``.
+    """
+
+    version = f"1.{GENERATOR_VERSION}"
+
+    def __init__(
+        self, env_config: object | None = None, extras: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(env_config, extras)
+        self._show_admissible = _show_admissible(env_config)
+        _refuse_unknown(self.extras, _EXTRAS, "extras")
+        if self.max_turns < 1:
+            raise DataError(f"max_turns is {self.max_turns}; an episode needs at least 1")
+        self._untouched_world = _opener(self.extras)
+        self._world: World | None = None
+        self._invalid_actions = 0
+
+    @classmethod
+    def examples(cls) -> list[dict[str, Any]]:
+        """Return one generated game of each task family."""
+        return [{"generated": {"split": "train", "index": index}} for index in range(6)]
+
+    @classmethod
+    def gold_actions(cls, extras: Mapping[str, Any]) -> list[str]:
+        """Return commands that win a game; empty where an official file has no walkthrough.
+
+        Raises:
+            DataError: There is no such game.
+        """
+        return list(_opener(extras)().problem.walkthrough)
+
+    def init(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
+        """Open the game: our instructions, then what is seen and what is to be done.
+
+        Raises:
+            DataError: The game cannot be read or generated.
+        """
+        self._world = self._untouched_world().copy()
+        self.turns = self._invalid_actions = 0
+        observation, admissible = self._world.intro(), self._world.admissible()
+        messages: list[Message] = [
+            *prompt,
+            {"role": "system", "content": self._instructions(self._world)},
+            {"role": "user", "content": self._shown(observation, admissible)},
+        ]
+        return messages, self._metadata(self._world, observation, admissible, truncated=False)
+
+    def step(self, action: str) -> StepOutput:
+        """Carry out one command, given bare or in the last complete ``<action>`` tag.
+
+        Raises:
+            EnvError: `init` was not called.
+        """
+        if self._world is None:
+            raise EnvError("step() came before init(); open the episode first")
+        world, command = self._world, _command(action)
+        self.turns += 1
+        observation = world.act(command)
+        self._invalid_actions += observation == REJECTED
+        truncated = not world.won and self.turns >= self.max_turns
+        done, admissible = world.won or truncated, world.admissible()
+        shown = observation if done else self._shown(observation, admissible)
+        return StepOutput(
+            observations=[{"role": "user", "content": shown}],
+            reward=float(world.won),
+            done=done,
+            metadata=self._metadata(world, observation, admissible, truncated=truncated),
+            postprocessed_action=command,
+        )
+
+    def get_metrics(self) -> dict[str, float]:
+        """Return ``won`` (0 or 1), ``steps``, and ``invalid_actions`` among them."""
+        return {
+            "won": float(self._world is not None and self._world.won),
+            "steps": float(self.turns),
+            "invalid_actions": float(self._invalid_actions),
+        }
+
+    def _instructions(self, world: World) -> str:
+        move = (
+            "move mug 1 to shelf 1" if world.problem.dialect == "0.4" else "put mug 1 in/on shelf 1"
+        )
+        choice = _FROM_LIST if self._show_admissible else _FROM_MEMORY.format(move=move)
+        return _INSTRUCTIONS.format(choice=choice, max_turns=self.max_turns)
+
+    def _shown(self, observation: str, admissible: list[str]) -> str:
+        if not self._show_admissible:
+            return observation
+        return f"{observation}\n\nAdmissible commands: {', '.join(admissible)}"
+
+    @staticmethod
+    def _metadata(
+        world: World, observation: str, admissible: list[str], *, truncated: bool
+    ) -> dict[str, Any]:
+        return {
+            "observation": observation,
+            "admissible_commands": admissible,
+            "won": world.won,
+            "truncated": truncated,
+        }
+
+
+def _command(action: str) -> str:
+    tagged = _ACTION.findall(action)
+    return (tagged[-1] if tagged else action).strip()
+
+
+def _show_admissible(env_config: object | None) -> bool:
+    config = {} if env_config is None else env_config
+    if not isinstance(config, Mapping):
+        raise DataError(f"env_config must be a mapping, not {type(config).__name__}")
+    _refuse_unknown(config, _CONFIG, "env_config")
+    shown = config.get("show_admissible", True)
+    if not isinstance(shown, bool):
+        raise DataError(f"env_config: show_admissible is {shown!r}; use true or false")
+    return shown
+
+
+def _refuse_unknown(given: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+    for name in given:
+        if name not in known:
+            raise DataError(f"alfworld {where}: no setting {name!r}. {did_you_mean(name, known)}")
+
+
+def _opener(extras: Mapping[str, Any]) -> Callable[[], World]:
+    """Find out what to play without reading or generating it yet."""
+    if ("game_file" in extras) == ("generated" in extras):
+        raise DataError(
+            "alfworld extras: give either 'game_file' (the path of a game.tw-pddl file) or "
+            "'generated' (such as {'split': 'test', 'index': 7})"
+        )
+    if "generated" in extras:
+        return partial(_generated_world, _generator_arguments(extras["generated"]))
+    if not isinstance(extras["game_file"], str | Path):
+        raise DataError(f"alfworld extras: 'game_file' is {extras['game_file']!r}; name a path")
+    path = Path(extras["game_file"])
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise DataError(f"game file {str(path)!r} cannot be read: {error.strerror}") from error
+    return partial(_world_of_file, path, found.st_mtime_ns, found.st_size)
+
+
+def _generator_arguments(generated: Any) -> str:
+    if not isinstance(generated, Mapping):
+        raise DataError(f"alfworld extras: 'generated' is {generated!r}; use a mapping")
+    _refuse_unknown(generated, tuple(_GENERATOR.parameters), "extras.generated")
+    try:
+        _GENERATOR.bind(**generated)
+    except TypeError as error:
+        raise DataError(f"alfworld extras.generated: {error}") from error
+    return canonical(dict(generated))
+
+
+# Reading or generating a game costs a thousand times more than copying an untouched world.
+
+
+@lru_cache(maxsize=_WORLDS_KEPT)
+def _world_of_file(path: Path, mtime_ns: int, size: int) -> World:
+    del mtime_ns, size  # a file that changes while the process runs is another game
+    return World(load_game(path))
+
+
+@lru_cache(maxsize=_WORLDS_KEPT)
+def _generated_world(arguments: str) -> World:
+    return World(generate_problem(**json.loads(arguments)))

@@ -1,0 +1,208 @@
+"""Goals: what has to be true for a game to be won.
+
+A goal is a nested tuple: ``("and", goal, ...)``, ``("not", goal)``,
+``("exists", ((variable, kind), ...), goal)``, ``("=", term, term)`` and
+``("atom", predicate, term, ...)``. Everything is lower-case; a term is a variable (``"?o"``), a
+surface name (``"apple 1"``) or a class without the suffix ``type`` (``"apple"``).
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from skillwright.core import DataError, did_you_mean
+from skillwright.envs.alfworld.sexpr import Expression, Form, Misread, typed_names
+
+Goal = tuple[Any, ...]
+
+AGENT: Final = "agent"
+
+TASK_TYPES: Final = (
+    "pick_and_place_simple",
+    "look_at_obj_in_light",
+    "pick_clean_then_place_in_recep",
+    "pick_heat_then_place_in_recep",
+    "pick_cool_then_place_in_recep",
+    "pick_two_obj_and_place",
+)
+
+KINDS: Final = ("agent", "location", "receptacle", "object")
+"""What the variables of a goal range over."""
+
+ARITY: Final[Mapping[str, int]] = {
+    **dict.fromkeys(("inreceptacle", "objectatlocation", "atlocation", "holds"), 2),
+    **dict.fromkeys(("objecttype", "receptacletype", "receptacleatlocation"), 2),
+    **dict.fromkeys(("pickupable", "cleanable", "heatable", "coolable"), 1),
+    **dict.fromkeys(("sliceable", "toggleable", "openable", "opened"), 1),
+    **dict.fromkeys(("isclean", "ishot", "iscool", "issliced", "istoggled"), 1),
+}
+"""The predicates that a goal may use, and how many terms each takes."""
+
+
+# -- the six families -----------------------------------------------------------------------------
+
+
+def family_goal(task_type: str, obj: str, target: str, toggle: str = "") -> Goal:
+    """Build the goal of one of the six task families.
+
+    Args:
+        task_type: One of `TASK_TYPES`.
+        obj: Lower-case class of the object.
+        target: Lower-case class of the receptacle that it must end up in.
+        toggle: Lower-case class of the lamp, for ``look_at_obj_in_light``, which has no target.
+
+    Raises:
+        DataError: The task type is not one of the six.
+
+    Source: ALFWorld's task families (arXiv:2010.03768).
+    """
+    wanted = (_atom("objecttype", "?o", obj), _atom("receptacletype", "?r", target))
+    put = _atom("inreceptacle", "?o", "?r")
+    match task_type:
+        case "pick_and_place_simple":
+            return _some_object_in_receptacle(put, *wanted)
+        case "look_at_obj_in_light":
+            return _object_under_lamp(obj, toggle)
+        case "pick_clean_then_place_in_recep":
+            return _some_object_in_receptacle(*_treated("cleanable", "isclean"), put, *wanted)
+        case "pick_heat_then_place_in_recep":
+            return _some_object_in_receptacle(*_treated("heatable", "ishot"), put, *wanted)
+        case "pick_cool_then_place_in_recep":
+            return _some_object_in_receptacle(*_treated("coolable", "iscool"), put, *wanted)
+        case "pick_two_obj_and_place":
+            return _two_objects_in_receptacle(obj, target)
+        case _:
+            raise DataError(f"no task family {task_type!r}. {did_you_mean(task_type, TASK_TYPES)}")
+
+
+def _atom(predicate: str, *terms: str) -> Goal:
+    return ("atom", predicate, *terms)
+
+
+def _treated(able: str, done: str) -> tuple[Goal, Goal]:
+    return _atom(able, "?o"), _atom(done, "?o")
+
+
+def _some_object_in_receptacle(*parts: Goal) -> Goal:
+    return ("exists", (("?r", "receptacle"), ("?o", "object")), ("and", *parts))
+
+
+def _object_under_lamp(obj: str, lamp: str) -> Goal:
+    lit = (
+        "and",
+        _atom("objecttype", "?t", lamp),
+        _atom("toggleable", "?t"),
+        _atom("istoggled", "?t"),
+        _atom("receptacleatlocation", "?r", "?l"),
+        _atom("atlocation", "?a", "?l"),
+        _atom("inreceptacle", "?t", "?r"),
+    )
+    kinds = (("?t", "object"), ("?r", "receptacle"), ("?a", "agent"), ("?l", "location"))
+    held = ("and", _atom("objecttype", "?o", obj), _atom("holds", "?a", "?o"))
+    return (
+        "and",
+        ("exists", kinds, lit),
+        ("exists", (("?o", "object"), ("?a", "agent")), held),
+    )
+
+
+def _two_objects_in_receptacle(obj: str, target: str) -> Goal:
+    kinds = (("?r", "receptacle"), ("?a", "object"), ("?b", "object"))
+    parts = (
+        ("not", ("=", "?a", "?b")),
+        _atom("inreceptacle", "?a", "?r"),
+        _atom("inreceptacle", "?b", "?r"),
+        _atom("objecttype", "?a", obj),
+        _atom("objecttype", "?b", obj),
+        _atom("receptacletype", "?r", target),
+    )
+    return ("exists", kinds, ("and", *parts))
+
+
+def describe_goal(goal: Goal) -> tuple[str, dict[str, str]]:
+    """Tell what a goal asks for: the inverse of `family_goal`.
+
+    Returns:
+        The task type, and the lower-case classes ``object``, ``target`` and ``toggle`` as far as
+        the goal names them; ``""`` and ``{}`` for a goal of no family.
+    """
+    atoms = list(_atoms(goal))
+    task_type = _FAMILIES.get(_signature(goal), "")
+    if not task_type:
+        return "", {}
+    lamps = {terms[0] for predicate, *terms in atoms if predicate == "istoggled"}
+    params: dict[str, str] = {}
+    for predicate, *terms in atoms:
+        if predicate == "objecttype":
+            params["toggle" if terms[0] in lamps else "object"] = terms[1]
+        elif predicate == "receptacletype":
+            params["target"] = terms[1]
+    return task_type, params
+
+
+def _atoms(goal: Goal) -> Iterator[tuple[str, ...]]:
+    """Every atom in a goal, as (predicate, term, ...); equations have the predicate ``=``."""
+    match goal:
+        case ("atom", *parts):
+            yield tuple(parts)
+        case ("=", _, _):
+            yield goal
+        case ("exists", _, body) | ("not", body):
+            yield from _atoms(body)
+        case (_, *parts):
+            for part in parts:
+                yield from _atoms(part)
+
+
+def _signature(goal: Goal) -> tuple[str, ...]:
+    """The predicates of a goal; no two families have the same, however they are nested."""
+    return tuple(sorted(predicate for predicate, *_ in _atoms(goal)))
+
+
+_FAMILIES: Final = {_signature(family_goal(kind, "", "", "")): kind for kind in TASK_TYPES}
+
+
+# -- from PDDL ------------------------------------------------------------------------------------
+
+
+def parse_goal(form: Expression, names: Mapping[str, str]) -> Goal:
+    """Read the goal of a PDDL problem.
+
+    Args:
+        form: The expression after ``:goal``.
+        names: What the goal may mention: identifier -> surface name or lower-case class.
+
+    Raises:
+        Misread: It uses a connective, predicate, kind or name that the game does not have.
+    """
+    if not isinstance(form, Form) or not form or isinstance(form[0], Form):
+        raise Misread("expected a goal such as (and ...)", getattr(form, "at", 0))
+    match list(form):
+        case ["and", *parts]:
+            return ("and", *(parse_goal(part, names) for part in parts))
+        case ["not", part]:
+            return ("not", parse_goal(part, names))
+        case ["exists", Form() as variables, body]:
+            introduced = tuple(typed_names(variables, KINDS))
+            inner = {**names, **{variable: variable for variable, _ in introduced}}
+            return ("exists", introduced, parse_goal(body, inner))
+        case ["=", _, _]:
+            return ("=", *_terms(form, names))
+        case _:
+            return ("atom", form[0], *_terms(form, names))
+
+
+def _terms(form: Form, names: Mapping[str, str]) -> Iterator[str]:
+    predicate, *terms = form
+    wanted = {**ARITY, "=": 2}.get(str(predicate))
+    if wanted is None:
+        hint = did_you_mean(str(predicate), [*ARITY, "and", "not", "exists"])
+        raise Misread(f"a goal cannot be about {predicate!r}. {hint}", form.at + 1)
+    if len(terms) != wanted:
+        raise Misread(f"{predicate!r} needs {wanted} names in a goal, not {len(terms)}", form.at)
+    for at, term in enumerate(terms, form.at + 2):
+        if isinstance(term, Form):
+            raise Misread(f"{predicate!r} needs names, not another list", term.at)
+        if term not in names:
+            hint = did_you_mean(term, names)
+            raise Misread(f"the goal mentions {term!r}, which nothing introduces. {hint}", at)
+        yield names[term]

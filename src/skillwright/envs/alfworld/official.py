@@ -1,0 +1,106 @@
+"""The official ALFWorld games, as the original's download lays them out, as tasks.
+
+``json_2.1.1/{train,valid_seen,valid_unseen}/<task>-<object>-...-<scene>/<trial>/game.tw-pddl``.
+The games are not part of this package; ALFWorld's own ``alfworld-download`` fetches them.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from skillwright.core import DataError, Task, did_you_mean
+from skillwright.envs.alfworld.game_file import read_game_file, read_json
+from skillwright.envs.alfworld.goal import TASK_TYPES
+
+DATA_VARIABLE: Final = "ALFWORLD_DATA"
+_RELEASE: Final = "json_2.1.1"
+_GAME: Final = "game.tw-pddl"
+
+SPLITS: Final[Mapping[str, str]] = {"train": "train", "valid_seen": "val", "valid_unseen": "test"}
+"""Folder of a split -> what its tasks are for."""
+
+# The original's text games leave out tasks that need a movable receptacle or a sliced object.
+_LEFT_OUT: Final = ("movable", "Sliced")
+
+
+def official_tasks(split: str, root: str | Path | None = None) -> list[Task]:
+    """List the official games of a split as tasks, in order of their ids.
+
+    Left out, as in the original: movable receptacles, sliced objects, games that no planner
+    solved, and other task types. Complete, that is 3,553 games in ``train``, 140 in
+    ``valid_seen`` and 134 in ``valid_unseen``. Only the outer layer of a game file is read.
+
+    Args:
+        split: ``train``, ``valid_seen`` or ``valid_unseen``; its tasks are of the split ``train``,
+            ``val`` and ``test``.
+        root: The folder ``json_2.1.1`` or one that holds it; ``$ALFWORLD_DATA`` by default.
+
+    Returns:
+        Tasks whose id is the game's folder relative to ``json_2.1.1``.
+
+    Raises:
+        DataError: There is no such split, the folder is missing or has no games, or a file in it
+            is malformed.
+    """
+    if split not in SPLITS:
+        raise DataError(f"no split {split!r} of ALFWorld. {did_you_mean(split, SPLITS)}")
+    release = _release_folder(root)
+    games = sorted((release / split).glob(f"*/*/{_GAME}"), key=lambda path: _id(path, release))
+    if not games:
+        raise DataError(f"{str(release / split)!r} holds no games. {_HOW_TO_GET}")
+    tasks = (_task(game, release) for game in games if not _is_left_out(_id(game, release)))
+    return [task for task in tasks if task is not None]
+
+
+_HOW_TO_GET: Final = (
+    f"Fetch them with 'pip install alfworld' and 'alfworld-download', then set {DATA_VARIABLE} to "
+    f"the folder that holds {_RELEASE!r}, or name that folder."
+)
+
+
+def _release_folder(root: str | Path | None) -> Path:
+    named = os.environ.get(DATA_VARIABLE, "") if root is None else root
+    if not named:
+        raise DataError(f"no folder of ALFWorld games is named. {_HOW_TO_GET}")
+    folder = Path(named).expanduser()
+    found = folder / _RELEASE if (folder / _RELEASE).is_dir() else folder
+    if not found.is_dir():
+        raise DataError(f"there is no folder {str(folder)!r} of ALFWorld games. {_HOW_TO_GET}")
+    return found
+
+
+def _id(game: Path, release: Path) -> str:
+    return game.parent.relative_to(release).as_posix()
+
+
+def _is_left_out(task_id: str) -> bool:
+    return any(word in task_id for word in _LEFT_OUT)
+
+
+def _task(path: Path, release: Path) -> Task | None:
+    task_id = _id(path, release)
+    task_type = _task_type(path)
+    if task_type not in TASK_TYPES:
+        return None
+    game = read_game_file(path)
+    if game.solvable is not True:
+        return None
+    return Task(
+        id=task_id,
+        env="alfworld",
+        extras={"game_file": str(path)},
+        task_type=task_type,
+        description=game.goal_text,
+        split=SPLITS[PurePosixPath(task_id).parts[0]],
+    )
+
+
+def _task_type(game: Path) -> str:
+    """From the annotation beside the game, or else from the name of the folder."""
+    annotation = game.with_name("traj_data.json")
+    if annotation.is_file():
+        found = read_json(annotation, "trajectory file").get("task_type")
+        if isinstance(found, str):
+            return found
+    return game.parent.parent.name.partition("-")[0]

@@ -1,0 +1,253 @@
+"""PDDL problems of the household domain, and how their identifiers become names.
+
+Source: the problem files of ALFWorld (alfworld/alfworld), derived from ALFRED's scenes.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from skillwright.core import DataError, did_you_mean
+from skillwright.envs.alfworld.goal import AGENT, Goal, describe_goal, parse_goal
+from skillwright.envs.alfworld.problem import Problem, Receptacle, Thing
+from skillwright.envs.alfworld.sexpr import Form, Misread, position, read, typed_names
+
+_KINDS: Final = ("agent", "location", "receptacle", "object", "rtype", "otype")
+
+_TRAITS: Final = {
+    **{
+        trait: trait
+        for trait in ("pickupable", "cleanable", "heatable", "coolable", "sliceable", "toggleable")
+    },
+    "isreceptacleobject": "receptacle",
+}
+_STATES: Final = {f"is{state}": state for state in ("clean", "hot", "cool", "sliced", "toggled")}
+
+# Predicate -> the kinds of its arguments.
+_SIGNATURES: Final[Mapping[str, tuple[str, ...]]] = {
+    "atlocation": ("agent", "location"),
+    "receptacleatlocation": ("receptacle", "location"),
+    "objectatlocation": ("object", "location"),
+    "inreceptacle": ("object", "receptacle"),
+    "inreceptacleobject": ("object", "object"),
+    "receptacletype": ("receptacle", "rtype"),
+    "objecttype": ("object", "otype"),
+    "cancontain": ("rtype", "otype"),
+    "holds": ("agent", "object"),
+    "openable": ("receptacle",),
+    "opened": ("receptacle",),
+    **dict.fromkeys((*_TRAITS, *_STATES), ("object",)),
+}
+# Facts that nothing in a game depends on, or that follow from others.
+_IGNORED: Final = frozenset(
+    {"=", "distance", "wasinreceptacle", "checked", "examined", "ison", "full", "moveable"}
+    | {"isreceptacleobjectfull", "holdsany", "holdsanyreceptacleobject"}
+)
+_BAR: Final = "_bar_"
+
+
+def read_problem(
+    pddl_text: str,
+    goal_text: str,
+    *,
+    dialect: str = "0.4",
+    walkthrough: tuple[str, ...] = (),
+    source: str = "PDDL problem",
+) -> Problem:
+    """Read a PDDL problem of the household domain.
+
+    Args:
+        pddl_text: The ``(define (problem ...) ...)`` form.
+        goal_text: The task sentence without its final period.
+        dialect: ``"0.4"`` or ``"2.1.1"``.
+        walkthrough: A winning list of commands, if one is known.
+        source: What to call the text in errors.
+
+    Raises:
+        DataError: The text is malformed, or states something that no game can; the message gives
+            line and column within the text.
+    """
+    try:
+        reader = _Reader(read(pddl_text))
+        goal = reader.goal()
+        task_type, params = describe_goal(goal)
+        return Problem(
+            receptacles=reader.receptacles(),
+            things=reader.things(),
+            start=reader.start(),
+            can_contain=reader.can_contain(),
+            goal=goal,
+            goal_text=goal_text,
+            held=reader.held(),
+            dialect=dialect,
+            task_type=task_type,
+            walkthrough=walkthrough,
+            params=params,
+        )
+    except Misread as error:
+        line, column = position(pddl_text, error.at)
+        raise DataError(f"{source}, line {line} column {column}: {error.message}") from error
+
+
+def surface_names(identifiers: Iterable[str]) -> dict[str, str]:
+    """Name identifiers as the observations do: ``apple_bar_02`` becomes ``apple 1``.
+
+    The class is what stands before the first ``_bar_``, with ``basin`` added where the identifier
+    mentions one. Within a class the numbers run downwards in the order of the identifiers. An
+    identifier without ``_bar_`` is its own name.
+    """
+    ordered = sorted(set(identifiers))
+    classes = {name: _surface_class(name) for name in ordered if _BAR in name}
+    left = Counter(classes.values())
+    names = {}
+    for name in ordered:
+        if name not in classes:
+            names[name] = name
+            continue
+        names[name] = f"{classes[name]} {left[classes[name]]}"
+        left[classes[name]] -= 1
+    return names
+
+
+def _surface_class(identifier: str) -> str:
+    return identifier.partition(_BAR)[0] + ("basin" if "basin" in identifier else "")
+
+
+def _class(type_name: str) -> str:
+    return type_name.removesuffix("type")
+
+
+class _Reader:
+    """Answers questions about one problem text.
+
+    Args:
+        form: The whole ``(define ...)``.
+
+    Raises:
+        Misread: A section is missing, or a fact is no fact of this domain.
+    """
+
+    def __init__(self, form: Form) -> None:
+        self._sections = {str(part[0]): part for part in form if isinstance(part, Form) and part}
+        objects = self._section(":objects")
+        self._declared = set(typed_names(objects, _KINDS, start=1))
+        self._names = surface_names(name for name, _ in self._declared)
+        # predicate -> first argument -> second argument ("" where there is none) -> token
+        self._facts: dict[str, dict[str, dict[str, int]]] = defaultdict(dict)
+        self._read_facts(self._section(":init"))
+
+    def _section(self, name: str) -> Form:
+        if name not in self._sections:
+            raise Misread(f"the problem has no ({name} ...) section", 0)
+        return self._sections[name]
+
+    def _read_facts(self, section: Form) -> None:
+        for fact in section[1:]:
+            if not isinstance(fact, Form) or not fact:
+                raise Misread(
+                    "expected a fact such as (openable x)", getattr(fact, "at", section.at)
+                )
+            predicate = str(fact[0])
+            if predicate in _IGNORED:
+                continue
+            words = [word for word in fact if isinstance(word, str)]
+            kinds = _SIGNATURES.get(predicate)
+            if (
+                kinds is None
+                or not len(words) == len(fact) == len(kinds) + 1
+                or not self._declared.issuperset(zip(words[1:], kinds, strict=True))
+            ):
+                raise self._wrong(fact, words)
+            self._facts[predicate].setdefault(words[1], {})[(*words, "")[2]] = fact.at
+
+    def _wrong(self, fact: Form, words: list[str]) -> Misread:
+        """Say what is wrong with a fact."""
+        predicate, *names = words or [""]
+        if predicate not in _SIGNATURES:
+            hint = did_you_mean(predicate, _SIGNATURES)
+            return Misread(f"no game has facts about {predicate!r}. {hint}", fact.at + 1)
+        kinds = _SIGNATURES[predicate]
+        for index, pair in enumerate(zip(names, kinds, strict=False)):
+            if pair not in self._declared:
+                known = [name for name, kind in self._declared if kind == pair[1]]
+                hint = did_you_mean(pair[0], known)
+                message = f"{pair[0]!r} is not declared as {pair[1]}. {hint}"
+                return Misread(message, fact.at + 2 + index)
+        return Misread(f"write this fact as ({predicate} {' '.join(kinds)})", fact.at)
+
+    def _only(self, predicate: str, name: str) -> str:
+        """The one second argument that a fact gives for ``name``, or ``""``."""
+        found = self._facts[predicate].get(name, {})
+        if len(found) > 1:
+            raise Misread(f"{name!r} has more than one {predicate!r}", list(found.values())[1])
+        return next(iter(found), "")
+
+    def _named(self, predicate: str, name: str) -> list[str]:
+        """Surface names of all second arguments that facts give for ``name``, in listing order."""
+        return [self._names[found] for found in sorted(self._facts[predicate].get(name, ()))]
+
+    def _declared_as(self, kind: str) -> list[str]:
+        return sorted(name for name, of in self._declared if of == kind)
+
+    def start(self) -> str:
+        for agent in self._declared_as("agent"):
+            location = self._only("atlocation", agent)
+            if location:
+                return self._names[location]
+        raise Misread("no fact (atLocation agent location) says where the agent starts", 0)
+
+    def held(self) -> str:
+        for agent in self._declared_as("agent"):
+            held = self._only("holds", agent)
+            if held:
+                return self._names[held]
+        return ""
+
+    def receptacles(self) -> tuple[Receptacle, ...]:
+        return tuple(
+            Receptacle(
+                name=self._names[name],
+                sort_key=name,
+                rtype=_class(self._only("receptacletype", name)),
+                location=self._names.get(self._only("receptacleatlocation", name), ""),
+                openable=name in self._facts["openable"],
+                opened=name in self._facts["opened"],
+            )
+            for name in self._declared_as("receptacle")
+        )
+
+    def things(self) -> tuple[Thing, ...]:
+        inner: dict[str, list[str]] = defaultdict(list)
+        for name in sorted(self._facts["inreceptacleobject"]):
+            for outer in self._facts["inreceptacleobject"][name]:
+                inner[outer].append(self._names[name])
+        facts = self._facts
+        return tuple(
+            Thing(
+                name=self._names[name],
+                sort_key=name,
+                otype=_class(self._only("objecttype", name)),
+                receptacles=tuple(self._named("inreceptacle", name)),
+                locations=frozenset(self._named("objectatlocation", name)),
+                inner=tuple(inner[name]),
+                traits=frozenset(word for fact, word in _TRAITS.items() if name in facts[fact]),
+                states=frozenset(word for fact, word in _STATES.items() if name in facts[fact]),
+            )
+            for name in self._declared_as("object")
+        )
+
+    def can_contain(self) -> dict[str, frozenset[str]]:
+        return {
+            _class(rtype): frozenset(_class(otype) for otype in otypes)
+            for rtype, otypes in self._facts["cancontain"].items()
+        }
+
+    def goal(self) -> Goal:
+        section = self._section(":goal")
+        if len(section) != 2:
+            raise Misread("(:goal ...) must hold one expression", section.at)
+        agents = dict.fromkeys(self._declared_as("agent"), AGENT)
+        types = {
+            name: _class(name) for kind in ("rtype", "otype") for name in self._declared_as(kind)
+        }
+        return parse_goal(section[1], {**self._names, **agents, **types})

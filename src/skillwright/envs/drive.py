@@ -1,0 +1,127 @@
+"""Drives an environment one call at a time, and refuses what its contract forbids."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from skillwright.core import ContractError, Message
+from skillwright.envs.text_env import TextEnv
+
+SHOWN_CHARS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What `init` or `step` returned, checked.
+
+    Attributes:
+        messages: The conversation that `init` starts, or what a step adds to it.
+        metadata: Facts beside the text.
+        reward: The reward of the step, finite; 0 for `init`.
+        done: The episode is over.
+    """
+
+    messages: tuple[Message, ...]
+    metadata: Mapping[str, Any]
+    reward: float = 0.0
+    done: bool = False
+
+    @property
+    def raw_text(self) -> str:
+        """The world's own words: named in the metadata, or else what the last message says."""
+        raw = self.metadata.get("observation")
+        if isinstance(raw, str):
+            return raw
+        return self.messages[-1]["content"] if self.messages else ""
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the turn limit ended the episode."""
+        return bool(self.metadata.get("truncated"))
+
+
+async def open_env(env: TextEnv) -> Reply:
+    """Start an episode.
+
+    An environment written for SkyRL-Gym has the blocking pair only, and is driven in place.
+
+    Raises:
+        ContractError: `init` did not return ``(messages, metadata)``, or there is no message.
+        Exception: Whatever the environment raises.
+    """
+    value = await env.ainit([]) if hasattr(env, "ainit") else env.init([])
+    if not (isinstance(value, tuple) and len(value) == 2):
+        raise ContractError(f"init returned {_shown(value)}, not (messages, metadata)")
+    messages = _messages(value[0])
+    if not messages:
+        raise ContractError("init returned no message; the agent would be told nothing")
+    return Reply(messages, _mapping("metadata", value[1]))
+
+
+async def step_env(env: TextEnv, action: str) -> Reply:
+    """Take one action.
+
+    Raises:
+        ContractError: A key of the output is missing or has another type than `StepOutput` says,
+            or the reward is not finite.
+        Exception: Whatever the environment raises.
+    """
+    value = await env.astep(action) if hasattr(env, "astep") else env.step(action)
+    output = _mapping("the step output", value)
+    missing = [key for key in ("observations", "reward", "done", "metadata") if key not in output]
+    if missing:
+        raise ContractError(f"the step output lacks {', '.join(map(repr, missing))}")
+    return Reply(
+        messages=_messages(output["observations"]),
+        metadata=_mapping("metadata", output["metadata"]),
+        reward=_number("reward", output["reward"]),
+        done=bool(output["done"]),
+    )
+
+
+def metrics_of(env: TextEnv) -> dict[str, float]:
+    """Read an episode's metrics.
+
+    Raises:
+        ContractError: They are no mapping, or a value is not a finite number.
+        Exception: Whatever the environment raises.
+    """
+    metrics = _mapping("get_metrics()", env.get_metrics())
+    return {str(name): _number(f"metric {name!r}", number) for name, number in metrics.items()}
+
+
+def _messages(value: object) -> tuple[Message, ...]:
+    listed = isinstance(value, Sequence) and not isinstance(value, str)
+    if listed and all(map(_is_message, value)):  # type: ignore[call-overload]  # narrowed above
+        return tuple(value)  # type: ignore[arg-type]  # each was checked
+    raise ContractError(f"messages are {_shown(value)}, not a list of role and content")
+
+
+def _is_message(value: object) -> bool:
+    return (
+        isinstance(value, Mapping)
+        and isinstance(value.get("role"), str)
+        and isinstance(value.get("content"), str)
+    )
+
+
+def _mapping(name: str, value: object) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ContractError(f"{name} is {_shown(value)}, not a mapping")
+    return value
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ContractError(f"{name} is {_shown(value)}, not a number") from None
+    if not math.isfinite(number):
+        raise ContractError(f"{name} is {number}, which is no score")
+    return number
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
