@@ -1,0 +1,78 @@
+"""An agent that acts by talking: any chat model, in any environment."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+
+from skillwright.core import (
+    Act,
+    ChatModel,
+    Completion,
+    ModelError,
+    Purpose,
+    RequestRefused,
+    Sampling,
+    TurnContext,
+)
+from skillwright.core.jsonio import digest
+
+
+class ChatAgent:
+    """Acts through a `ChatModel`: what the model says is the action.
+
+    Args:
+        model: Who answers.
+        sampling: How to decode; its seed is replaced by the seed of each turn.
+    """
+
+    def __init__(self, model: ChatModel, sampling: Sampling = Sampling()) -> None:
+        self._model = model
+        self._sampling = replace(sampling, seed=None)
+
+    @property
+    def identity(self) -> str:
+        """The model's identity, with a digest of the decoding settings where any is set."""
+        if self._sampling == Sampling():
+            return self._model.identity
+        return f"{self._model.identity}+{digest(asdict(self._sampling))[:12]}"
+
+    async def act_batch(self, contexts: Sequence[TurnContext]) -> list[Act]:
+        """Answer all contexts at once; the acts are in their order.
+
+        Raises:
+            ModelError: A call failed; the calls beside it are cancelled.
+        """
+        if len(contexts) == 1:
+            return [await self._act(contexts[0])]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._act(context)) for context in contexts]
+        except* ModelError as faults:
+            # An agent's contract speaks of one fault; the first stands for those beside it.
+            fault = _first(faults)
+        else:
+            return [task.result() for task in tasks]
+        raise fault
+
+    async def _act(self, context: TurnContext) -> Act:
+        completion = await self._model.complete(
+            context.messages,
+            sampling=replace(self._sampling, seed=context.seed),
+            purpose=Purpose.ROLLOUT,
+        )
+        _refuse_blocked(completion)
+        return Act(completion.text, completion.usage, finish_reason=completion.finish_reason)
+
+
+def _refuse_blocked(completion: Completion) -> None:
+    """A withheld answer is the endpoint's doing, so it may not count as a clumsy move."""
+    if completion.finish_reason == "content_filter" and not completion.text:
+        raise RequestRefused(
+            f"the content filter of model {completion.model!r} withheld its answer; the episode "
+            "has no score. Use another model, or change the filter's settings"
+        )
+
+
+def _first(faults: ExceptionGroup[ModelError]) -> ModelError:
+    head = faults.exceptions[0]
+    return _first(head) if isinstance(head, ExceptionGroup) else head

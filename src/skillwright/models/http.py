@@ -1,0 +1,262 @@
+"""The one HTTP client: a pooled aiohttp session that posts JSON and types what goes wrong.
+
+It neither retries nor logs, and an error names a URL without query or user. Source of the choice
+of client: aiohttp costs about a tenth of a millisecond of CPU per request, where vendor SDKs cost
+one to three.
+"""
+
+import asyncio
+import io
+import json
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+import orjson
+
+from skillwright.core import ModelError, ModelRefused, ModelTimeout, ReplyInvalid
+from skillwright.models.faults import EndpointFault
+from skillwright.models.limits import EndpointLimits
+
+MAX_REPLY_BYTES = 10_000_000
+
+_CONNECT_S = 15.0
+_COPIED_BYTES = 2**20
+_EXCERPT = 500
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+@dataclass(frozen=True, slots=True)
+class HttpReply:
+    """What an endpoint sent back, whatever its status.
+
+    Attributes:
+        url: Where it came from, without secrets.
+        status: The HTTP status.
+        headers: By name, in any case.
+        payload: The JSON value of the body; ``None`` where an error page is not JSON.
+        text: The start of the body of an error, for messages; empty for a success.
+    """
+
+    url: str
+    status: int
+    headers: Mapping[str, str]
+    payload: Any
+    text: str = ""
+
+
+class HttpClient:
+    """Posts JSON over one connection pool, opened on first use inside the running loop.
+
+    Use it as ``async with HttpClient() as client``, or call `aclose`. The pool has no bound of its
+    own: ``limits`` admits calls, one limiter per endpoint.
+
+    Args:
+        max_reply_bytes: A longer reply is not read.
+    """
+
+    def __init__(self, *, max_reply_bytes: int = MAX_REPLY_BYTES) -> None:
+        self.limits = EndpointLimits()
+        self._max_reply_bytes = max_reply_bytes
+        self._session: aiohttp.ClientSession | None = None
+        self._proxies: dict[str, str | None] = {}
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the pool. Closing twice is allowed; posting afterwards is a bug."""
+        self._closed = True
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def post_json(
+        self, url: str, body: bytes, *, headers: Mapping[str, str], timeout_s: float
+    ) -> HttpReply:
+        """Post a JSON document and read the reply whole.
+
+        Args:
+            url: Where to.
+            body: What `encode` made.
+            headers: Beside the content type; the key is one of them.
+            timeout_s: Seconds for everything from connecting to the last byte.
+
+        Returns:
+            The reply of any status; only a success has to be JSON.
+
+        Raises:
+            ModelTimeout: The time ran out.
+            EndpointFault: The connection failed, broke, or carried half a reply.
+            ModelRefused: The host is unknown, TLS fails, or a web page answered.
+            ReplyInvalid: The reply is longer than the bound.
+        """
+        shown = without_secrets(url)
+        # aiohttp warns about large bytes, which it copies into the transport at once.
+        payload = body if len(body) < _COPIED_BYTES else io.BytesIO(body)
+        try:
+            async with (
+                asyncio.timeout(timeout_s),
+                self._open().post(
+                    url,
+                    data=payload,
+                    headers={"Content-Type": "application/json", **headers},
+                    proxy=self._proxy(url),
+                    allow_redirects=False,
+                ) as response,
+            ):
+                return _reply(shown, response, await self._read(shown, response))
+        except aiohttp.ClientError as error:
+            raise fault_of(shown, error) from error
+        except TimeoutError as error:
+            raise ModelTimeout(
+                f"{shown} did not answer within {timeout_s:g} s. Raise timeout_s, ask for fewer "
+                "tokens, or lower max_concurrent if the server is busy."
+            ) from error
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._closed:
+            raise RuntimeError("this HttpClient is closed; make models with an open one")
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"User-Agent": "skillwright", "Accept": "application/json"},
+            )
+        return self._session
+
+    def _proxy(self, url: str) -> str | None:
+        """Find the proxy that the environment names for a host, once per host.
+
+        aiohttp's own ``trust_env`` asks the environment at every request, and would let a netrc
+        file replace the key.
+        """
+        parts = urlsplit(url)
+        origin = f"{parts.scheme}://{parts.hostname}"
+        if origin not in self._proxies:
+            host = parts.hostname or ""
+            direct = host in _LOOPBACK or bool(proxy_bypass(host))
+            self._proxies[origin] = None if direct else getproxies().get(parts.scheme)
+        return self._proxies[origin]
+
+    async def _read(self, url: str, response: aiohttp.ClientResponse) -> bytes:
+        chunks: list[bytes] = []
+        size = 0
+        while chunk := await response.content.readany():
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > self._max_reply_bytes:
+                response.close()  # the rest is not read, so the connection cannot serve again
+                raise ReplyInvalid(
+                    f"{url} sent more than {self._max_reply_bytes:,} bytes for one call. "
+                    "Lower max_tokens, or check that base_url is a chat endpoint."
+                )
+        return b"".join(chunks)
+
+
+def encode(value: Any) -> bytes:
+    """Return a value as JSON bytes; half characters, which no JSON can carry, become ``?``."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        # Lone surrogates come from games and files that were read leniently.
+        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+
+
+def decode(body: bytes) -> Any:
+    """Read JSON bytes.
+
+    Raises:
+        ValueError: They are not JSON.
+    """
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        # A model may stop in the middle of an escaped character; the rest of its answer is good.
+        if b"\\ud" not in body.lower():
+            raise
+        return _decode_leniently(body, error)
+
+
+def _decode_leniently(body: bytes, error: ValueError) -> Any:
+    try:
+        text = json.dumps(json.loads(body), ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError):
+        raise error from None
+    return orjson.loads(text.encode("utf-8", "replace"))
+
+
+def without_secrets(url: str) -> str:
+    """Return a URL without user, query and fragment."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def fault_of(url: str, error: aiohttp.ClientError) -> ModelError:
+    """Say what a transport error means and what to do. ``url`` is shown: it holds no secret."""
+    match error:
+        case aiohttp.ConnectionTimeoutError():
+            return ModelTimeout(
+                f"{url} accepted no connection within {_CONNECT_S:g} s. "
+                "Check base_url, and that the server runs and can be reached from here."
+            )
+        case aiohttp.ClientSSLError():
+            return ModelRefused(
+                f"{url}: TLS failed: {error}. Use http:// if the server has no TLS; otherwise "
+                "check its certificate, SSL_CERT_FILE and this machine's clock."
+            )
+        case aiohttp.ClientConnectorDNSError(os_error=OSError(errno=socket.EAI_NONAME)):
+            host = urlsplit(url).hostname
+            return ModelRefused(f"{url}: there is no host {host!r}. Check base_url for a typo.")
+        case aiohttp.ClientConnectorDNSError():
+            return EndpointFault(f"{url}: the name server did not answer. Check the network.")
+        case aiohttp.ClientConnectorError(os_error=ConnectionRefusedError()):
+            return EndpointFault(
+                f"{url} refused the connection. Check that the server runs and that base_url "
+                "has its port."
+            )
+        case aiohttp.ClientConnectorError():
+            return EndpointFault(f"{url} cannot be reached: {error.os_error}. Check the network.")
+        case aiohttp.InvalidURL():
+            return ModelRefused(f"{url} is no URL. Check base_url.")
+        case aiohttp.ClientPayloadError():
+            return EndpointFault(
+                f"{url} broke off in the middle of its reply. Look at the server's log."
+            )
+        case aiohttp.ClientConnectionError():
+            return EndpointFault(
+                f"{url} closed the connection without an answer. Look at the server's log."
+            )
+        case _:
+            # Only its name: some aiohttp errors print the request's headers, and so the key.
+            return EndpointFault(f"{url}: the HTTP exchange failed ({type(error).__name__}).")
+
+
+def _reply(url: str, response: aiohttp.ClientResponse, body: bytes) -> HttpReply:
+    succeeded = 200 <= response.status < 300
+    try:
+        payload = decode(body)
+    except ValueError as error:
+        if succeeded:
+            raise _not_json(url, response.content_type, body) from error
+        payload = None
+    text = "" if succeeded else body[:_EXCERPT].decode("utf-8", "replace")
+    return HttpReply(url, response.status, response.headers, payload, text)
+
+
+def _not_json(url: str, content_type: str, body: bytes) -> ModelError:
+    start = body[:80].decode("utf-8", "replace")
+    if content_type == "text/html":
+        return ModelRefused(
+            f"{url} answered with a web page, not JSON. Check base_url: it usually ends with /v1."
+        )
+    return EndpointFault(f"{url} answered with broken JSON, which begins {start!r}.")

@@ -1,0 +1,58 @@
+"""A server, a client, and models that wait for nothing."""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from mock_openai import MockOpenAI
+from skillwright.models import HttpClient, OpenAIChat, OpenAIChatConfig
+
+
+@pytest.fixture
+async def mock_openai() -> AsyncIterator[MockOpenAI]:
+    """A running server; set its ``handler``, or give it faults with ``next``."""
+    async with MockOpenAI() as server:
+        yield server
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[HttpClient]:
+    """A client that is closed after the test."""
+    async with HttpClient() as client:
+        yield client
+
+
+class Clock:
+    """Time that passes only when somebody waits."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.waits: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock for retries."""
+    return Clock()
+
+
+@pytest.fixture
+def make_chat(
+    mock_openai: MockOpenAI, client: HttpClient, clock: Clock
+) -> Callable[..., OpenAIChat]:
+    """Make a model on the mock server; keyword arguments are settings."""
+
+    def make(**settings: Any) -> OpenAIChat:
+        known = {"model": "m", "base_url": mock_openai.base_url, "api_key": mock_openai.api_key}
+        config = OpenAIChatConfig(**{**known, **settings})
+        return OpenAIChat(config, client, sleep=clock.sleep, clock=clock)
+
+    return make

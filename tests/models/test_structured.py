@@ -1,0 +1,164 @@
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict
+
+from skillwright.core import Completion, Purpose, ReplyInvalid, Sampling
+from skillwright.models import ask_json, extract_json, extract_json_array, parse_reply
+
+
+class Edits(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    reasoning: str
+    edits: list[dict[str, str]] = []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('{"a": 1}', {"a": 1}),
+        ('  {"a": 1}\n', {"a": 1}),
+        ('```json\n{"a": 1}\n```', {"a": 1}),
+        ('```JSON\n{"a": 1}\n```\nDone!', {"a": 1}),
+        ('Here it is:\n```\n{"a": 1}\n```', {"a": 1}),
+        ('First {"a": 0}, better:\n```json\n{"a": 1}\n```', {"a": 1}),
+        ('I use {braces} and {"a": 1}, you see?', {"a": 1}),
+        ('{"a": 1} {"a": 2}', {"a": 1}),
+        ('{"a": "}{"} trailing', {"a": "}{"}),
+        ('{"a": "\\"}"} trailing', {"a": '"}'}),
+        ('x {"a": "two\nlines"}', {"a": "two\nlines"}),
+        ('x {"a": {"b": [1, {"c": 2}]}} y', {"a": {"b": [1, {"c": 2}]}}),
+        ('{"text": "```json\\n{}\\n```"}', {"text": "```json\n{}\n```"}),
+        ('So:\n{"text": "a\n```json\n{}\n```\n"}', {}),
+        ("{}", {}),
+        ('[{"a": 1}]', {"a": 1}),
+        ("no json", None),
+        ("", None),
+        ('{"a": 1', None),
+        ('{"a": NaN}', None),
+        ('{"edits": [{"op": "append"}, {"op": ', None),
+        ('```json\n{"edits": [{"op": "append"}', None),
+        ("{'a': 1}", None),
+    ],
+)
+def test_the_first_object_is_found(text, found):
+    assert extract_json(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("[1, 2]", [1, 2]),
+        ("see [note] and [2, 0].", [2, 0]),
+        ('```json\n[{"a": "]"}]\n```', [{"a": "]"}]),
+        ("[[1], [2", None),
+        ('{"a": 1}', None),
+        ("[]", []),
+    ],
+)
+def test_the_first_array_is_found(text, found):
+    assert extract_json_array(text) == found
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+)
+PROSE = st.text(st.characters(blacklist_characters='{}[]"`', blacklist_categories=["Cs"]))
+
+
+@given(st.dictionaries(st.text(), VALUES, max_size=4), PROSE, PROSE, st.booleans())
+def test_any_object_is_found_among_words(value, before, after, fenced):
+    body = json.dumps(value, indent=1)
+    text = f"{before}\n```json\n{body}\n```\n{after}" if fenced else f"{before}{body}{after}"
+    assert extract_json(text) == value
+
+
+@given(st.dictionaries(st.text(min_size=1), VALUES, min_size=1, max_size=3), st.data())
+def test_a_reply_that_breaks_off_gives_nothing(value, data):
+    body = json.dumps(value)
+    cut = data.draw(st.integers(0, len(body) - 1))
+    assert extract_json("Here: " + body[:cut]) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{" * 200_000, '{"a":' * 40_000, '"\\' * 100_000, '{"' + '\\"' * 100_000, '{"a"} ' * 40_000],
+)
+def test_hostile_text_takes_linear_time(text):
+    started = time.process_time()
+    assert extract_json(text) is None
+    assert time.process_time() - started < 1.0
+
+
+def test_a_reply_is_read_into_its_type():
+    assert parse_reply('{"reasoning": "x"}', "stop", Edits) == Edits(reasoning="x")
+
+
+def test_a_complete_object_counts_even_where_the_words_after_it_were_cut():
+    assert parse_reply('{"reasoning": "x"} and furth', "length", Edits).reasoning == "x"
+
+
+@pytest.mark.parametrize(
+    ("text", "finish_reason", "said"),
+    [
+        ('{"reasoning": "x', "length", "cut off by the token limit after 16 characters"),
+        ("Sorry, no.", "stop", "begins 'Sorry, no.'"),
+        ('{"reasonin": "x"}', "stop", "unknown key 'reasonin'. Did you mean 'reasoning'?"),
+        ('{"edits": []}', "stop", "'reasoning' is missing"),
+        ('{"reasoning": "x", "edits": [3]}', "stop", "edits[0]: Input should be a valid dict"),
+    ],
+)
+def test_a_wrong_reply_is_refused_with_what_is_wrong(text, finish_reason, said):
+    with pytest.raises(ReplyInvalid) as caught:
+        parse_reply(text, finish_reason, Edits)
+    assert said in str(caught.value)
+
+
+class Script:
+    """A mind that says these things in turn, and remembers what it was asked."""
+
+    identity = "script"
+
+    def __init__(self, *said: Completion | str):
+        self._left = [Completion(each) if isinstance(each, str) else each for each in said]
+        self.asked = []
+
+    async def complete(self, messages, *, tools=(), sampling=Sampling(), purpose):
+        self.asked.append((list(messages), sampling, purpose))
+        return self._left.pop(0)
+
+
+ASK = [{"role": "user", "content": "propose"}]
+
+
+async def test_a_right_reply_is_asked_for_once():
+    mind = Script('{"reasoning": "x"}')
+    assert (await ask_json(mind, ASK, Edits, purpose=Purpose.MERGE)).reasoning == "x"
+    assert mind.asked == [(ASK, Sampling(), Purpose.MERGE)]
+
+
+async def test_a_wrong_reply_is_repaired_with_the_error():
+    mind = Script('{"reason": "x"}', '{"reasoning": "x"}')
+    assert (await ask_json(mind, ASK, Edits, purpose=Purpose.MERGE)).reasoning == "x"
+    second = mind.asked[1][0]
+    assert second[:2] == [*ASK, {"role": "assistant", "content": '{"reason": "x"}'}]
+    assert "'reasoning' is missing" in second[2]["content"]
+
+
+async def test_a_cut_off_reply_may_be_longer_the_second_time():
+    mind = Script(Completion('{"reaso', "length"), '{"reasoning": "x"}')
+    await ask_json(mind, ASK, Edits, sampling=Sampling(max_tokens=100), purpose=Purpose.MERGE)
+    assert mind.asked[1][1].max_tokens == 200
+
+
+async def test_a_reply_that_stays_wrong_is_invalid():
+    mind = Script("no", "no again")
+    with pytest.raises(ReplyInvalid, match="no again"):
+        await ask_json(mind, ASK, Edits, purpose=Purpose.MERGE)
+    with pytest.raises(ReplyInvalid):
+        await ask_json(Script("no"), ASK, Edits, purpose=Purpose.MERGE, repair_rounds=0)
