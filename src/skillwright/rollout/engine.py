@@ -1,0 +1,155 @@
+"""What an engine is, what it remembers by, and what it tells those who watch."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from skillwright.core import (
+    DataError,
+    EpisodeResult,
+    EpisodeSpec,
+    ModelError,
+    SkillSource,
+    Turn,
+)
+from skillwright.core.jsonio import digest, text_digest
+from skillwright.rollout.limits import Limits
+from skillwright.rollout.prompt import PromptStyle
+
+
+class EngineDown(ModelError):
+    """So many episodes failed in a row that going on would only burn time and money."""
+
+
+class Engine(Protocol):
+    """Plays episodes: an agent, told a skill, in environments."""
+
+    async def run(self, specs: Sequence[EpisodeSpec], skills: SkillSource) -> list[EpisodeResult]:
+        """Play every episode and return the results in the order of ``specs``.
+
+        A fault is a result with a `Failure`; it does not stop the others.
+
+        Raises:
+            ModelRefused: An endpoint refuses the key or the model; going on cannot help.
+            EngineDown: Nothing but failures came back for too long.
+            UsageError: An environment cannot be built as asked.
+        """
+        ...
+
+
+class EpisodeRecorder(Protocol):
+    """Remembers finished episodes; provided by the store of a run."""
+
+    def find(self, key: str) -> EpisodeResult | None:
+        """Return the result recorded under a key, or ``None``."""
+        ...
+
+    def record(self, result: EpisodeResult) -> None:
+        """Keep a finished episode under ``result.key``, durably, before this returns."""
+        ...
+
+
+class MemoryRecorder:
+    """Remembers episodes for as long as the process lives; for notebooks and tests."""
+
+    def __init__(self) -> None:
+        self.results: list[EpisodeResult] = []
+        self._by_key: dict[str, EpisodeResult] = {}
+
+    def find(self, key: str) -> EpisodeResult | None:
+        """Return the latest result recorded under a key, or ``None``."""
+        return self._by_key.get(key)
+
+    def record(self, result: EpisodeResult) -> None:
+        """Keep a result; ``results`` lists all of them in the order in which they finished."""
+        self.results.append(result)
+        self._by_key[result.key] = result
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFinished:
+    """An environment answered an action.
+
+    Attributes:
+        spec: The episode.
+        attempt: Which attempt at it, from 1.
+        turn: What happened.
+    """
+
+    spec: EpisodeSpec
+    attempt: int
+    turn: Turn
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeFinished:
+    """An episode has its result, all attempts over.
+
+    Attributes:
+        result: The result.
+        reused: It was recorded before and was not played again.
+    """
+
+    result: EpisodeResult
+    reused: bool = False
+
+
+class Observer(Protocol):
+    """Watches an engine. It only watches; what it raises stops the run."""
+
+    def on_turn(self, event: TurnFinished) -> None:
+        """Called after every turn."""
+        ...
+
+    def on_episode(self, event: EpisodeFinished) -> None:
+        """Called once per episode; one that is asked for twice at the same time shows once."""
+        ...
+
+
+def episode_key(
+    spec: EpisodeSpec,
+    skill_text: str,
+    *,
+    agent_identity: str,
+    env_identity: Mapping[str, Any],
+    limits: Limits,
+    prompt: PromptStyle,
+) -> str:
+    """Return the content address of an episode: same question, same answer.
+
+    Everything that can change a reward is in it: the world, the task, the luck, who acts, what it
+    is told, and where it is cut. What the episode is for (``spec.phase``) is not.
+
+    Args:
+        spec: The episode.
+        skill_text: The skill text as the agent reads it; all blank texts are equal.
+        agent_identity: Who acts.
+        env_identity: Configuration and version of the environment, as JSON values.
+        limits: The engine's limits.
+        prompt: The engine's prompt style.
+
+    Returns:
+        64 hexadecimal digits.
+
+    Raises:
+        DataError: The extras of the task, or the environment's identity, are no JSON values.
+    """
+    question = {
+        "env": spec.task.env,
+        "env_identity": dict(env_identity),
+        "task": spec.task.id,
+        "extras": dict(spec.task.extras),
+        "seed": spec.seed,
+        "draw": spec.draw,
+        "agent": agent_identity,
+        "limits": limits.identity(),
+        "prompt": prompt.identity(),
+        "skill": text_digest(skill_text) if skill_text.strip() else "",
+    }
+    try:
+        return digest(question)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"task {spec.task.id!r} cannot be named by its content: {error}. The extras of a task "
+            "and the environment's settings must be plain JSON values."
+        ) from error

@@ -1,0 +1,279 @@
+"""One attempt at an episode: an agent in a fresh environment, turn by turn."""
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from skillwright.core import (
+    Act,
+    ContractError,
+    EnvError,
+    EpisodeResult,
+    EpisodeSpec,
+    Failure,
+    FailureCause,
+    ModelError,
+    ModelRefused,
+    RequestRefused,
+    SkillContext,
+    StopReason,
+    Task,
+    Trajectory,
+    Turn,
+    TurnContext,
+    UsageError,
+)
+from skillwright.core.seeds import derive_seed
+from skillwright.envs import TextEnv
+from skillwright.envs.drive import Reply, metrics_of, open_env, step_env
+from skillwright.rollout.limits import Limits
+from skillwright.rollout.prompt import PromptStyle, render
+
+MakeEnv = Callable[[Task], TextEnv]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """An episode that is to be played.
+
+    Attributes:
+        spec: What is attempted.
+        skill: What the agent is told.
+        key: The content address of the result.
+    """
+
+    spec: EpisodeSpec
+    skill: SkillContext
+    key: str
+
+
+class Attempt:
+    """One attempt: `start`, then `advance` with an act per `context` while `live`, then `close`.
+
+    What the environment raises, or returns against its contract, comes out as `EnvError` or
+    `ContractError`; hand it to `fail`. Errors of any other kind are bugs of ours.
+
+    Args:
+        assignment: What to play.
+        make_env: Builds the environment of a task, which arrives with ``seed`` and ``max_turns``
+            filled into its extras.
+        limits: Where to cut.
+        prompt: How to show the conversation.
+        on_turn: Called after every turn.
+    """
+
+    def __init__(
+        self,
+        assignment: Assignment,
+        make_env: MakeEnv,
+        limits: Limits,
+        prompt: PromptStyle,
+        on_turn: Callable[[Turn], None],
+    ) -> None:
+        self.assignment = assignment
+        self._task = _bounded(assignment.spec, limits)
+        self._make_env = make_env
+        self._limits = limits
+        self._style = prompt
+        self._on_turn = on_turn
+        self._env: TextEnv | None = None
+        self._opening = Reply((), {})
+        self._turns: list[Turn] = []
+        self._context: TurnContext | None = None
+        self._reward = 0.0
+        self._metrics: dict[str, float] = {}
+        self._stop = StopReason.DONE
+        self._failure: Failure | None = None
+        self._ended_at = 0.0
+
+    @property
+    def live(self) -> bool:
+        """Whether the agent has a turn to take."""
+        return self._context is not None
+
+    @property
+    def context(self) -> TurnContext:
+        """What the agent is shown next; only while `live`."""
+        if self._context is None:
+            raise RuntimeError("the episode is over; there is no next turn")
+        return self._context
+
+    async def start(self) -> None:
+        """Build the environment and open the episode.
+
+        Raises:
+            EnvError: The environment broke.
+            ContractError: It opened with something else than messages and metadata.
+            ModelRefused: An endpoint refuses its simulated user altogether.
+            UsageError: It cannot be opened as asked (unknown name, missing package, malformed
+                game file).
+        """
+        with self._charged_to_env("being built", usage_errors_escape=True):
+            self._env = self._make_env(self._task)
+        with self._charged_to_env("init", usage_errors_escape=True):
+            self._opening = await open_env(self._env)
+        self._show_next(self._opening.metadata)
+
+    async def advance(self, act: Act) -> None:
+        """Take the agent's act.
+
+        Raises:
+            EnvError: The environment broke.
+            ContractError: It returned what a step must not.
+            ModelRefused: An endpoint refuses its simulated user altogether.
+        """
+        context, index = self.context, len(self._turns)
+        with self._charged_to_env(f"step {index}"):
+            reply = await step_env(self._opened(), act.text)
+        turn = Turn(
+            index=index,
+            prompt=tuple(context.messages),
+            act=act,
+            observation=reply.raw_text,
+            reward=reply.reward,
+            metadata=reply.metadata,
+            messages=reply.messages,
+            seed=context.seed,
+        )
+        self._turns.append(turn)
+        self._reward += turn.reward
+        self._on_turn(turn)
+        if reply.done:
+            self._end(StopReason.MAX_TURNS if reply.truncated else StopReason.DONE)
+        elif len(self._turns) == self._task.extras.get("max_turns"):
+            self._end(StopReason.MAX_TURNS)
+        else:
+            self._show_next(reply.metadata)
+            # An agent and an environment that never wait would keep the loop to themselves.
+            await asyncio.sleep(0)
+
+    def cut(self, overflow: RequestRefused) -> None:
+        """End the attempt where its prompt outgrew the agent's context; its reward stands.
+
+        Before the first turn a reward would say nothing about the agent, so that is a failure.
+        """
+        if self._turns:
+            self._end(StopReason.CONTEXT)
+        else:
+            self.fail(overflow)
+
+    def fail(self, fault: Exception) -> None:
+        """End the attempt with a fault."""
+        self._context = None
+        self._ended_at = asyncio.get_running_loop().time()
+        self._stop = StopReason.TIMEOUT if isinstance(fault, TimeoutError) else StopReason.FAILURE
+        self._failure = Failure.of(fault)
+        if isinstance(fault, TimeoutError):
+            passed = f"over {self._limits.episode_timeout_s} s, in turn {len(self._turns)}"
+            self._failure = Failure(FailureCause.TIMEOUT, str(fault) or passed)
+        elif isinstance(fault, EnvError) and _stems_from_model(fault):
+            # The only model that an environment talks to is its simulated user.
+            self._failure = Failure(FailureCause.USER, str(fault))
+
+    def close(self) -> None:
+        """Release the environment, however the attempt ended. Closing twice is allowed."""
+        env, self._env = self._env, None
+        if env is None:
+            return
+        try:
+            env.close()
+        except Exception:  # the reward is known by now; a leak must not take it away
+            logger.warning("environment %r broke while closing", self._task.env, exc_info=True)
+
+    def result(self, *, attempts: int, admitted_at: float) -> EpisodeResult:
+        """Return what came of it: the sum of the step rewards, or the failure.
+
+        Args:
+            attempts: How many attempts this was the last of.
+            admitted_at: When the first of them was admitted, in the event loop's time.
+        """
+        return EpisodeResult(
+            spec=self.assignment.spec,
+            reward=self._reward if self._failure is None else None,
+            failure=self._failure,
+            stop_reason=self._stop,
+            trajectory=Trajectory(
+                self._opening.raw_text, tuple(self._turns), self._opening.metadata
+            ),
+            metrics=self._metrics,
+            attempts=attempts,
+            skill_version=self.assignment.skill.version,
+            key=self.assignment.key,
+            wall_s=self._ended_at - admitted_at,
+        )
+
+    def _show_next(self, metadata: Mapping[str, Any]) -> None:
+        spec, skill = self.assignment.spec, self.assignment.skill
+        prompt = render(self._style, self._opening.messages, self._turns, skill.text)
+        most = self._limits.max_prompt_chars
+        size = sum(len(message["content"]) for message in prompt) if most is not None else 0
+        if most is None or size <= most:
+            seed = derive_seed("turn", spec.seed, len(self._turns))
+            self._context = TurnContext(prompt, seed, metadata)
+            return
+        self.cut(
+            RequestRefused(
+                f"the opening prompt of task {spec.task.id!r} has {size} characters, over "
+                f"limits.max_prompt_chars = {most}; raise the limit or shorten the skill"
+            )
+        )
+
+    def _end(self, reason: StopReason) -> None:
+        self._context = None
+        self._stop = reason
+        self._ended_at = asyncio.get_running_loop().time()
+        with self._charged_to_env("at its end"):
+            if not math.isfinite(self._reward):
+                raise ContractError(f"the sum of the step rewards is {self._reward}")
+            self._metrics = metrics_of(self._opened())
+
+    def _opened(self) -> TextEnv:
+        if self._env is None:
+            raise RuntimeError("an attempt is started first, and closed last")
+        return self._env
+
+    @contextmanager
+    def _charged_to_env(self, where: str, *, usage_errors_escape: bool = False) -> Iterator[None]:
+        try:
+            yield
+        except Exception as fault:
+            if stops_the_run(fault) or (usage_errors_escape and isinstance(fault, UsageError)):
+                raise
+            raise self._charge(fault, where) from fault
+
+    def _charge(self, fault: Exception, where: str) -> EnvError | ContractError:
+        env = self._task.env
+        place = f"environment {env!r}, task {self._task.id!r}, {where}"
+        match fault:
+            case ContractError():
+                check = f"`skillwright env check {env}` shows what an environment must return."
+                return ContractError(f"{place}: {fault}. {check}")
+            case EnvError():
+                return EnvError(f"{place}: {fault}")
+            case _:
+                return EnvError(f"{place}: {type(fault).__name__}: {fault}")
+
+
+def stops_the_run(fault: Exception) -> bool:
+    """Tell whether an endpoint refuses every request alike: a wrong key does not mend itself."""
+    return isinstance(fault, ModelRefused) and not isinstance(fault, RequestRefused)
+
+
+def _bounded(spec: EpisodeSpec, limits: Limits) -> Task:
+    """Fill the luck and the turn limit into the extras of a task."""
+    extras = {"seed": spec.seed, **spec.task.extras}
+    bounds = (extras.get("max_turns"), limits.max_turns)
+    if given := [bound for bound in bounds if isinstance(bound, int)]:
+        extras["max_turns"] = min(given)
+    return replace(spec.task, extras=extras)
+
+
+def _stems_from_model(fault: BaseException) -> bool:
+    cause = fault.__cause__
+    return cause is not None and (isinstance(cause, ModelError) or _stems_from_model(cause))

@@ -1,0 +1,266 @@
+"""The engine of one machine: asyncio, bounded, in order, and the same at any concurrency."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
+from typing import Any, Literal
+
+from skillwright.core import (
+    Agent,
+    ContractError,
+    EnvError,
+    EpisodeResult,
+    EpisodeSpec,
+    FailureCause,
+    ModelError,
+    SkillSource,
+    Turn,
+)
+from skillwright.models import ContextOverflow
+from skillwright.rollout.circuit import Circuit
+from skillwright.rollout.engine import (
+    EpisodeFinished,
+    EpisodeRecorder,
+    Observer,
+    TurnFinished,
+    episode_key,
+)
+from skillwright.rollout.episode import Assignment, Attempt, MakeEnv, stops_the_run
+from skillwright.rollout.limits import Limits
+from skillwright.rollout.prompt import PromptStyle
+
+Mode = Literal["free", "lockstep"]
+Claim = asyncio.Future[EpisodeResult | None]
+
+FAULTS = (ModelError, EnvError, ContractError, TimeoutError)
+
+
+@dataclass(eq=False)
+class LocalEngine:
+    """Plays episodes in this process.
+
+    Expected faults are data: an episode that fails is tried again in a fresh environment, then
+    reported with its `Failure`. Three things stop a run instead, closing every environment: a
+    `ModelRefused` of every request alike, because a wrong key does not mend itself; a row of
+    ``limits.give_up_after`` failures; and a bug. An endpoint that finds a conversation too long
+    cuts the episode as ``limits.max_prompt_chars`` does.
+
+    All calls of `run` share one bound and are served first come, first served. Episodes with
+    equal keys are played once, whether they meet in one call or in concurrent ones. An engine
+    belongs to the event loop that it is first used in.
+
+    Attributes:
+        agent: Who acts.
+        make_env: Builds the environment of a task.
+        limits: The bounds.
+        prompt: How the conversation is shown.
+        recorder: Remembers results; those with a reward are used again.
+        mode: ``free`` lets every episode run at its own pace, for agents that wait for an
+            endpoint. ``lockstep`` asks for the acts of up to ``max_concurrent`` episodes in one
+            batch per turn, in the order of the specs, for policies; one such wave has the engine
+            to itself. There the deadline bounds each batch and each environment call on its own,
+            because waiting for the others is not slowness.
+        env_identity: Configuration and version of the environment, for the episode keys.
+        observer: Watches.
+    """
+
+    agent: Agent
+    make_env: MakeEnv
+    _: KW_ONLY
+    limits: Limits = field(default_factory=Limits)
+    prompt: PromptStyle = field(default_factory=PromptStyle)
+    recorder: EpisodeRecorder | None = None
+    mode: Mode = "free"
+    env_identity: Mapping[str, Any] = field(default_factory=dict)
+    observer: Observer | None = None
+
+    def __post_init__(self) -> None:
+        self._slots = asyncio.Semaphore(self.limits.max_concurrent)
+        self._one_wave = asyncio.Lock()
+        self._in_flight: dict[str, Claim] = {}
+        self._circuit = Circuit(self.limits.give_up_after)
+
+    async def run(self, specs: Sequence[EpisodeSpec], skills: SkillSource) -> list[EpisodeResult]:
+        """Play every episode and return the results in the order of ``specs``.
+
+        Raises:
+            ModelRefused: An endpoint refuses the key or the model.
+            EngineDown: The last ``limits.give_up_after`` episodes all failed.
+            UsageError: An environment cannot be built as asked.
+        """
+        assignments = [self._assign(spec, skills) for spec in specs]
+        todo: dict[str, Assignment] = {}
+        for assignment in assignments:
+            todo.setdefault(assignment.key, assignment)
+        results: dict[str, EpisodeResult] = {}
+        while todo:
+            results |= self._recall(todo.values())
+            wanted = [one for key, one in todo.items() if key not in results]
+            theirs = {
+                one.key: self._in_flight[one.key] for one in wanted if one.key in self._in_flight
+            }
+            mine = {one.key: self._claim(one) for one in wanted if one.key not in theirs}
+            try:
+                await _unwrapped(self._play([todo[key] for key in mine]))
+            finally:
+                self._release(mine)
+            for key, claim in {**mine, **theirs}.items():
+                # Shielded: when this call is cancelled, the one that plays it goes on.
+                result = await asyncio.shield(claim)
+                if result is not None:
+                    results[key] = result
+            # What is left was given up by the call that had claimed it.
+            todo = {key: one for key, one in todo.items() if key not in results}
+        return [replace(results[one.key], spec=one.spec) for one in assignments]
+
+    def _assign(self, spec: EpisodeSpec, skills: SkillSource) -> Assignment:
+        skill = skills.context(spec.task)
+        key = episode_key(
+            spec,
+            skill.text,
+            agent_identity=self.agent.identity,
+            env_identity=self.env_identity,
+            limits=self.limits,
+            prompt=self.prompt,
+        )
+        return Assignment(spec, skill, key)
+
+    def _recall(self, wanted: Iterable[Assignment]) -> dict[str, EpisodeResult]:
+        known: dict[str, EpisodeResult] = {}
+        if self.recorder is None:
+            return known
+        for one in wanted:
+            found = self.recorder.find(one.key)
+            if found is None or found.reward is None:
+                continue
+            known[one.key] = replace(found, spec=one.spec, skill_version=one.skill.version)
+            if self.observer is not None:
+                self.observer.on_episode(EpisodeFinished(known[one.key], reused=True))
+        return known
+
+    def _claim(self, assignment: Assignment) -> Claim:
+        claim: Claim = asyncio.get_running_loop().create_future()
+        self._in_flight[assignment.key] = claim
+        return claim
+
+    def _release(self, claims: Mapping[str, Claim]) -> None:
+        for key, claim in claims.items():
+            if not claim.done():
+                claim.set_result(None)
+            self._in_flight.pop(key, None)
+
+    async def _play(self, assignments: Sequence[Assignment]) -> None:
+        if self.mode == "lockstep":
+            size = self.limits.max_concurrent
+            for first in range(0, len(assignments), size):
+                async with self._one_wave:
+                    await self._play_wave(assignments[first : first + size])
+            return
+        async with asyncio.TaskGroup() as group:
+            for assignment in assignments:
+                group.create_task(self._play_alone(assignment))
+
+    async def _play_alone(self, assignment: Assignment) -> None:
+        async with self._slots:
+            await self._play_wave([assignment])
+
+    async def _play_wave(self, wave: Sequence[Assignment]) -> None:
+        """Play admitted episodes; play those that failed again, each in a fresh environment."""
+        admitted_at = asyncio.get_running_loop().time()
+        for number in range(1, self.limits.retries + 2):
+            # Where nothing ever waits, this is where a cancelled run notices that it is one.
+            await asyncio.sleep(0)
+            attempts = [self._attempt(assignment, number) for assignment in wave]
+            try:
+                await self._play_once(attempts)
+            finally:
+                for attempt in attempts:
+                    attempt.close()
+            again = []
+            for attempt in attempts:
+                result = attempt.result(attempts=number, admitted_at=admitted_at)
+                if number <= self.limits.retries and _may_pass(result):
+                    again.append(attempt.assignment)
+                else:
+                    self._settle(result)
+            # Asked when all of a wave is settled, so that nothing that was played is lost.
+            self._circuit.check()
+            wave = again
+
+    async def _play_once(self, attempts: Sequence[Attempt]) -> None:
+        if self.mode == "lockstep":
+            await self._in_step(attempts)
+            return
+        for attempt in attempts:
+            await self._guarded(attempt, partial(self._at_own_pace, attempt))
+
+    async def _at_own_pace(self, attempt: Attempt) -> None:
+        await attempt.start()
+        while attempt.live:
+            try:
+                (act,) = await self.agent.act_batch([attempt.context])
+            except ContextOverflow as overflow:
+                attempt.cut(overflow)
+            else:
+                await attempt.advance(act)
+
+    async def _in_step(self, attempts: Sequence[Attempt]) -> None:
+        async with asyncio.TaskGroup() as group:
+            for attempt in attempts:
+                group.create_task(self._guarded(attempt, attempt.start))
+        while live := [attempt for attempt in attempts if attempt.live]:
+            try:
+                async with asyncio.timeout(self.limits.episode_timeout_s):
+                    acts = await self.agent.act_batch([attempt.context for attempt in live])
+            except (ModelError, TimeoutError) as fault:
+                if stops_the_run(fault):
+                    raise
+                for attempt in live:  # nothing was chosen for any of them
+                    attempt.fail(fault)
+                return
+            async with asyncio.TaskGroup() as group:
+                for attempt, act in zip(live, acts, strict=True):
+                    group.create_task(self._guarded(attempt, partial(attempt.advance, act)))
+
+    async def _guarded(self, attempt: Attempt, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            async with asyncio.timeout(self.limits.episode_timeout_s):
+                await work()
+        except FAULTS as fault:
+            if stops_the_run(fault):
+                raise
+            attempt.fail(fault)
+
+    def _attempt(self, assignment: Assignment, number: int) -> Attempt:
+        def on_turn(turn: Turn) -> None:
+            if self.observer is not None:
+                self.observer.on_turn(TurnFinished(assignment.spec, number, turn))
+
+        return Attempt(assignment, self.make_env, self.limits, self.prompt, on_turn)
+
+    def _settle(self, result: EpisodeResult) -> None:
+        if self.recorder is not None:
+            self.recorder.record(result)
+        self._in_flight[result.key].set_result(result)
+        if self.observer is not None:
+            self.observer.on_episode(EpisodeFinished(result))
+        self._circuit.note(result)
+
+
+def _may_pass(result: EpisodeResult) -> bool:
+    """Tell whether another attempt could end otherwise."""
+    return result.failure is not None and result.failure.cause is not FailureCause.MODEL_REFUSED
+
+
+async def _unwrapped(work: Awaitable[None]) -> None:
+    """Await work that is done in groups; raise the error that stopped it, not a group around it."""
+    try:
+        await work
+    except BaseExceptionGroup as group:
+        error: BaseException = group
+    else:
+        return
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    raise error

@@ -1,0 +1,86 @@
+"""The only place where a prompt is put together.
+
+system       the environment's instructions, then the skill under its heading
+user         the opening: the first observation
+assistant    what the agent answered, verbatim
+user         what came of it
+...
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from skillwright.core import ConfigError, Message, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class PromptStyle:
+    """How a conversation is shown to the agent.
+
+    Attributes:
+        history_turns: Exchanges kept after the opening, the latest ones, at least 1; ``None``
+            keeps them all.
+        skill_heading: The line above the skill text.
+
+    Raises:
+        ConfigError: ``history_turns`` is below 1; the agent would not see what it did last.
+    """
+
+    history_turns: int | None = None
+    skill_heading: str = "## Skill"
+
+    def __post_init__(self) -> None:
+        if self.history_turns is not None and self.history_turns < 1:
+            raise ConfigError(
+                f"prompt.history_turns is {self.history_turns}; keep at least 1 exchange, "
+                "or leave it out to keep them all"
+            )
+
+    def identity(self) -> dict[str, Any]:
+        """Return the settings as a JSON object, for the episode key."""
+        return {"history_turns": self.history_turns, "skill_heading": self.skill_heading}
+
+
+def render(
+    style: PromptStyle,
+    opening_messages: Sequence[Message],
+    turns_so_far: Sequence[Turn],
+    skill_text: str,
+) -> tuple[Message, ...]:
+    """Build the conversation that the agent is shown next.
+
+    A turn carries the prompt that it was shown, so only the last exchange is new: messages are
+    shared between the prompts of an episode, never copied, and a turn costs one new message.
+
+    Args:
+        style: The style that every prompt of the episode is rendered in.
+        opening_messages: What the environment started with.
+        turns_so_far: All turns of the episode, in order, with the prompts that this function
+            rendered for them.
+        skill_text: What the agent is told about its job; blank adds nothing.
+    """
+    if not turns_so_far:
+        return _with_skill(style, opening_messages, skill_text)
+    last = turns_so_far[-1]
+    conversation = (*last.prompt, Message(role="assistant", content=last.act.text), *last.messages)
+    if style.history_turns is None or len(turns_so_far) <= style.history_turns:
+        return conversation
+    # The last prompt held one exchange more than may stay: the oldest one, right after the opening.
+    start = len(turns_so_far[0].prompt)
+    oldest = turns_so_far[-style.history_turns - 1]
+    return conversation[:start] + conversation[start + 1 + len(oldest.messages) :]
+
+
+def _with_skill(
+    style: PromptStyle, opening: Sequence[Message], skill_text: str
+) -> tuple[Message, ...]:
+    if not skill_text.strip():
+        return tuple(opening)
+    section = f"{style.skill_heading}\n\n{skill_text}"
+    for index, message in enumerate(opening):
+        if message["role"] == "system":
+            told = message.copy()
+            told["content"] = f"{message['content']}\n\n{section}"
+            return (*opening[:index], told, *opening[index + 1 :])
+    return (Message(role="system", content=section), *opening)
