@@ -1,0 +1,97 @@
+"""Fixtures for scores and gates: results, pairs and duels whose truth is known."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from skillwright.core import EpisodeResult, EpisodeSpec, Failure, FailureCause, Pair, Task
+
+MakeResult = Callable[..., EpisodeResult]
+MakePairs = Callable[..., list[Pair]]
+
+
+def _result(
+    reward: float | None, task_id: str = "t0", *, family: str = "", draw: int = 0, **fields
+) -> EpisodeResult:
+    spec = EpisodeSpec(Task(task_id, env="toy", task_type=family), seed=1, draw=draw)
+    failure = Failure(FailureCause.MODEL, "no answer") if reward is None else None
+    return EpisodeResult(spec, reward, failure, **fields)
+
+
+def _pairs(
+    rewards: Sequence[tuple[float | None, float | None]], *, family: str = "", first: int = 0
+) -> list[Pair]:
+    return [
+        Pair(
+            _result(old, f"t{first + i}", family=family),
+            _result(new, f"t{first + i}", family=family),
+        )
+        for i, (old, new) in enumerate(rewards)
+    ]
+
+
+@dataclass
+class ListedDuel:
+    """Answers every draw with the same listed pairs, and notes what was asked."""
+
+    pairs: list[Pair]
+    asked: list[int] = field(default_factory=list)
+
+    @property
+    def task_ids(self) -> Sequence[str]:
+        return list(dict.fromkeys(pair.task_id for pair in self.pairs))
+
+    async def draw(self, task_ids: Sequence[str], n: int) -> list[Pair]:
+        self.asked.append(n)
+        return [pair for task_id in task_ids for pair in self.pairs if pair.task_id == task_id]
+
+
+@dataclass
+class ChanceDuel:
+    """Both sides succeed by chance: per-task rates are Beta(0.6, 0.6), the candidate's shifted."""
+
+    tasks: int
+    shift: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        self._luck = random.Random(self.seed)
+        rates = [self._luck.betavariate(0.6, 0.6) for _ in range(self.tasks)]
+        self._rates = {f"t{i}": rate for i, rate in enumerate(rates)}
+
+    @property
+    def task_ids(self) -> Sequence[str]:
+        return list(self._rates)
+
+    async def draw(self, task_ids: Sequence[str], n: int) -> list[Pair]:
+        return [
+            Pair(self._play(task_id, 0.0, draw), self._play(task_id, self.shift, draw))
+            for task_id in task_ids
+            for draw in range(n)
+        ]
+
+    def _play(self, task_id: str, shift: float, draw: int) -> EpisodeResult:
+        rate = min(1.0, max(0.0, self._rates[task_id] + shift))
+        return _result(float(self._luck.random() < rate), task_id, draw=draw)
+
+
+@pytest.fixture
+def make_result() -> MakeResult:
+    return _result
+
+
+@pytest.fixture
+def make_pairs() -> MakePairs:
+    return _pairs
+
+
+@pytest.fixture
+def listed_duel() -> type[ListedDuel]:
+    return ListedDuel
+
+
+@pytest.fixture
+def chance_duel() -> type[ChanceDuel]:
+    return ChanceDuel

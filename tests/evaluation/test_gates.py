@@ -1,0 +1,152 @@
+import pytest
+
+from skillwright.evaluation import AlphaLedger, Decision, PairedGate, StrictGate, tasks_needed
+
+LEDGER = AlphaLedger(total=0.05, planned=1)
+WIN, LOSS, TIE, LOST = (0.0, 1.0), (1.0, 0.0), (1.0, 1.0), (None, 1.0)
+
+
+async def judged(gate, duel, ledger=LEDGER):
+    return await gate.judge(duel, ledger)
+
+
+async def test_the_paired_gate_accepts_a_gain_that_luck_does_not_explain(listed_duel, make_pairs):
+    duel = listed_duel(make_pairs([WIN] * 9 + [LOSS] + [TIE] * 10))
+    verdict = await judged(PairedGate(), duel)
+    assert verdict.decision is Decision.ACCEPT
+    assert verdict.p_value == pytest.approx(11 / 1024)
+    assert (verdict.alpha, verdict.pairs, verdict.lost, verdict.rollouts) == (0.05, 20, 0, 40)
+    assert (verdict.incumbent_score, verdict.candidate_score) == (0.55, 0.95)
+    assert verdict.effect == pytest.approx(0.4)
+    assert verdict.reason == (
+        "Accepted: 9 of 20 tasks went better and 1 worse; mean 0.550 -> 0.950, a change of +0.400 "
+        "(95% interval +0.106 to +0.620); p = 0.011 is within this decision's 0.05."
+    )
+
+
+async def test_the_same_gain_is_rejected_where_many_decisions_share_the_alpha(
+    listed_duel, make_pairs
+):
+    duel = listed_duel(make_pairs([WIN] * 9 + [LOSS] + [TIE] * 10))
+    verdict = await judged(PairedGate(), duel, AlphaLedger(total=0.05, planned=10))
+    assert verdict.decision is Decision.REJECT
+    assert "that may be luck, because p = 0.011 is above this decision's 0.005" in verdict.reason
+    assert verdict.alpha == pytest.approx(0.005)
+
+
+@pytest.mark.parametrize(
+    "rewards", [[TIE] * 12, [(0.5, 0.5)] * 12, [LOSS] * 12, [(0.5, 0.25)] * 12]
+)
+async def test_without_a_win_the_paired_gate_rejects(listed_duel, make_pairs, rewards):
+    verdict = await judged(PairedGate(), listed_duel(make_pairs(rewards)))
+    assert verdict.decision is Decision.REJECT
+    assert verdict.p_value == 1.0
+    assert "0 of 12 tasks went better" in verdict.reason
+
+
+async def test_gains_without_variance_are_judged_exactly(listed_duel, make_pairs):
+    verdict = await judged(PairedGate(), listed_duel(make_pairs([(0.5, 0.75)] * 8)))
+    assert verdict.decision is Decision.ACCEPT
+    assert verdict.p_value == 2**-8
+    assert verdict.interval is None
+
+
+@pytest.mark.parametrize(("planned", "needed"), [(1, 8), (20, 9), (100, 11)])
+async def test_too_few_tasks_are_undecided_before_anything_is_drawn(
+    listed_duel, make_pairs, planned, needed
+):
+    ledger = AlphaLedger(0.05, planned)
+    assert tasks_needed(ledger.share) == needed
+    duel = listed_duel(make_pairs([WIN] * (needed - 1)))
+    verdict = await judged(PairedGate(), duel, ledger)
+    assert verdict.decision is Decision.UNDECIDED
+    assert f"at least {needed} are needed" in verdict.reason
+    assert (verdict.rollouts, verdict.alpha, duel.asked) == (0, None, [])
+    enough = await judged(PairedGate(), listed_duel(make_pairs([WIN] * needed)), ledger)
+    assert enough.decision is Decision.ACCEPT
+
+
+async def test_more_than_a_tenth_of_lost_pairs_is_undecided(listed_duel, make_pairs):
+    verdict = await judged(PairedGate(), listed_duel(make_pairs([WIN] * 17 + [LOST] * 2)))
+    assert verdict.decision is Decision.UNDECIDED
+    assert "2 of 19 pairs were lost" in verdict.reason
+    assert (verdict.lost, verdict.alpha, verdict.p_value) == (2, None, None)
+    assert LEDGER.spend(verdict) == LEDGER
+    fewer = await judged(PairedGate(), listed_duel(make_pairs([WIN] * 18 + [LOST] * 2)))
+    assert fewer.decision is Decision.ACCEPT
+    assert (fewer.pairs, fewer.lost, fewer.rollouts) == (18, 2, 40)
+
+
+async def test_tasks_lost_below_the_minimum_are_undecided(listed_duel, make_pairs):
+    twelve = make_pairs([WIN] * 11 + [LOST])
+    verdict = await judged(PairedGate(), listed_duel(twelve), AlphaLedger(0.0005, 1))
+    assert verdict.decision is Decision.ACCEPT  # eleven wins: 2^-11 = 0.00049
+    verdict = await judged(PairedGate(), listed_duel(twelve), AlphaLedger(0.0003, 1))
+    assert verdict.decision is Decision.UNDECIDED
+    assert "11 held-out tasks cannot prove a gain" in verdict.reason
+
+
+async def test_a_spent_ledger_leaves_every_candidate_undecided(listed_duel, make_pairs):
+    duel = listed_duel(make_pairs([WIN] * 20))
+    verdict = await judged(PairedGate(), duel, AlphaLedger(0.05, 2, made=2))
+    assert verdict.decision is Decision.UNDECIDED
+    assert "nothing is left of alpha = 0.05" in verdict.reason
+    assert duel.asked == []
+
+
+async def test_the_paired_gate_asks_for_its_draws(listed_duel, make_pairs):
+    duel = listed_duel(make_pairs([TIE] * 8))
+    await judged(PairedGate(draws=3), duel)
+    assert duel.asked == [3]
+
+
+async def test_a_harmed_family_vetoes_a_gain_on_the_whole(listed_duel, make_pairs):
+    pairs = make_pairs([WIN] * 30, family="clean") + make_pairs(
+        [LOSS] * 6 + [TIE] * 2, family="heat", first=30
+    )
+    verdict = await judged(PairedGate(family_veto=0.1), listed_duel(pairs))
+    assert verdict.decision is Decision.REJECT
+    assert "family 'heat' got worse by more than 0.1" in verdict.reason
+    assert verdict.alpha == 0.05
+    assert (await judged(PairedGate(), listed_duel(pairs))).accepted
+    assert (await judged(PairedGate(family_veto=0.9), listed_duel(pairs))).accepted
+
+
+@pytest.mark.parametrize(
+    ("rewards", "margin", "decision"),
+    [
+        ([WIN, TIE, TIE], 0.0, Decision.ACCEPT),
+        ([WIN, LOSS, TIE], 0.0, Decision.REJECT),
+        ([LOSS, TIE, TIE], 0.0, Decision.REJECT),
+        ([WIN, TIE, TIE, TIE], 0.25, Decision.REJECT),
+        ([WIN, WIN, TIE, TIE], 0.25, Decision.ACCEPT),
+    ],
+)
+async def test_the_strict_gate_accepts_any_gain_above_its_margin(
+    listed_duel, make_pairs, rewards, margin, decision
+):
+    verdict = await judged(StrictGate(margin=margin), listed_duel(make_pairs(rewards)))
+    assert verdict.decision is decision
+    assert f"margin of {margin:g}" in verdict.reason
+    assert verdict.alpha is None
+
+
+async def test_the_strict_gate_compares_its_metric(listed_duel, make_pairs):
+    pairs = make_pairs([(1.0, 0.9), (0.0, 0.4)])
+    assert not (await judged(StrictGate(metric="hard"), listed_duel(pairs))).accepted
+    soft = await judged(StrictGate(metric="soft"), listed_duel(pairs))
+    assert (soft.accepted, soft.effect) == (True, pytest.approx(0.15))
+    mixed = await judged(StrictGate(metric="mixed", mixed_weight=0.5), listed_duel(pairs))
+    assert mixed.effect == pytest.approx((0.15 - 0.5) / 2)
+    eager = StrictGate(metric="hard", success_threshold=0.3)
+    assert (await judged(eager, listed_duel(pairs))).accepted
+
+
+async def test_the_strict_gate_is_undecided_without_tasks_or_with_many_lost(
+    listed_duel, make_pairs
+):
+    empty = await judged(StrictGate(), listed_duel([]))
+    assert empty.decision is Decision.UNDECIDED
+    lost = await judged(StrictGate(), listed_duel(make_pairs([WIN, WIN, LOST])))
+    assert lost.decision is Decision.UNDECIDED
+    assert "1 of 3 pairs were lost" in lost.reason

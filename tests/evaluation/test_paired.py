@@ -1,0 +1,96 @@
+import json
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from skillwright.core import Pair
+from skillwright.evaluation import PairedEffect, measure_effect, paired_p_value
+
+GRADES = st.sampled_from(
+    [-1.0, -0.75, -2 / 3, -0.5, -1 / 3, -0.25, 0.0, 0.25, 1 / 3, 0.5, 0.7, 1.0]
+)
+
+
+def by_enumeration(gains):
+    observed = sum(gains)
+    signs = list(product((1, -1), repeat=len(gains)))
+    sums = [sum(s * g for s, g in zip(row, gains, strict=True)) for row in signs]
+    return sum(total >= observed - 1e-9 for total in sums) / len(signs)
+
+
+@given(st.lists(GRADES, min_size=1, max_size=10))
+@settings(max_examples=60)
+def test_the_p_value_is_the_share_of_sign_assignments_that_do_as_well(gains):
+    assert paired_p_value(gains) == pytest.approx(by_enumeration(gains), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("wins", "losses", "ties"), [(8, 0, 0), (13, 4, 83), (60, 40, 300), (0, 5, 5)]
+)
+def test_for_wins_and_losses_it_is_the_sign_test(wins, losses, ties):
+    gains = [1.0] * wins + [-1.0] * losses + [0.0] * ties
+    oracle = stats.binomtest(wins, wins + losses, alternative="greater").pvalue
+    assert paired_p_value(gains) == pytest.approx(oracle)
+
+
+def test_gains_that_are_all_equal_are_judged_exactly():
+    assert paired_p_value([0.0] * 30) == 1.0
+    assert paired_p_value([0.25] * 20) == pytest.approx(2**-20)
+    assert paired_p_value([-0.25] * 20) == 1.0
+
+
+def test_graded_rewards_on_many_tasks_are_judged_by_students_t():
+    gains = [((i * 7919) % 1000) / 1000 - 0.42 + i * 1e-5 for i in range(60)]
+    oracle = stats.ttest_1samp(gains, 0.0, alternative="greater").pvalue
+    assert paired_p_value(gains) == pytest.approx(oracle, rel=1e-9)
+
+
+def test_where_students_t_stands_in_it_is_close_to_the_exact_value():
+    gains = [((i * 37) % 25) / 25 - 0.35 for i in range(40)]
+    student = stats.ttest_1samp(gains, 0.0, alternative="greater").pvalue
+    assert paired_p_value(gains) == pytest.approx(student, rel=0.25)
+
+
+def test_draws_of_a_task_are_averaged_before_tasks_are_compared(make_result):
+    pairs = [
+        Pair(make_result(0.0, "a", draw=d), make_result(reward, "a", draw=d))
+        for d, reward in enumerate([1.0, 1.0, 1.0, 0.0])
+    ]
+    pairs += [Pair(make_result(1.0, "b"), make_result(0.5, "b"))]
+    effect = measure_effect(pairs)
+    assert (effect.tasks, effect.pairs, effect.better, effect.worse) == (2, 5, 1, 1)
+    assert effect.gain == pytest.approx((0.75 - 0.5) / 2)
+    assert (effect.incumbent, effect.candidate) == (0.5, pytest.approx((0.75 + 0.5) / 2))
+
+
+def test_a_pair_with_a_failure_is_left_out_and_counted(make_pairs):
+    effect = measure_effect(make_pairs([(0.0, 1.0), (None, 1.0), (1.0, None), (1.0, 1.0)]))
+    assert (effect.pairs, effect.lost, effect.tasks) == (2, 2, 2)
+    assert effect.gain == 0.5
+    assert effect.candidate == 1.0  # the lost 1.0 of the second pair is no evidence
+
+
+def test_nothing_scored_is_nothing_measured(make_pairs):
+    effect = measure_effect(make_pairs([(None, 1.0)]))
+    assert effect == PairedEffect(None, None, None, None, None, 0, 0, 0, 0, 1)
+    assert measure_effect([]).gain is None
+
+
+def test_passes_on_single_draws_have_newcombes_interval_even_without_spread(make_pairs):
+    low, high = measure_effect(make_pairs([(1.0, 1.0)] * 54)).interval
+    assert (low, high) == (pytest.approx(-0.0664, abs=5e-4), pytest.approx(0.0664, abs=5e-4))
+
+
+def test_graded_rewards_have_students_interval(make_pairs):
+    effect = measure_effect(make_pairs([(0.0, 0.5), (0.5, 0.5), (0.25, 1.0)]))
+    oracle = stats.ttest_1samp([0.5, 0.0, 0.75], 0.0).confidence_interval(0.95)
+    assert effect.interval == pytest.approx((oracle.low, oracle.high))
+
+
+def test_an_effect_survives_json(make_pairs):
+    for pairs in (make_pairs([(0.0, 1.0), (None, 1.0)]), []):
+        effect = measure_effect(pairs)
+        assert PairedEffect.from_dict(json.loads(json.dumps(effect.to_dict()))) == effect
