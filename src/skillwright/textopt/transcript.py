@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from skillwright.core import ContractError, EpisodeResult, RolloutResult, Turn
 from skillwright.core.jsonio import dumps
+from skillwright.rollout import folder_name
 from skillwright.textopt.fence import attribute
 
 _ACTION = re.compile(r"<action>(.*?)</action>", re.DOTALL | re.IGNORECASE)
@@ -204,11 +205,10 @@ def split_act(text: str) -> tuple[str, str]:
 
 
 def _folder(prediction_dir: Path, row_id: str) -> Path:
-    folder = prediction_dir / row_id
+    if not row_id:
+        raise ValueError("the row has no id")
     # An id is data; "../../x" must not choose which files an analyst is shown.
-    if not row_id or not folder.resolve().is_relative_to(prediction_dir.resolve()):
-        raise ValueError(f"id {row_id!r} names no folder inside {str(prediction_dir)!r}")
-    return folder
+    return prediction_dir / folder_name(row_id)
 
 
 def _conversation(folder: Path) -> list[Any]:
