@@ -35,9 +35,11 @@ class EpisodeSpec:
         seed: The luck of this attempt.
         draw: Which of several attempts at the same task this is, from 0.
         phase: What the attempt is for (``train``, ``gate``, ``test``, ...); recorded only.
+        step: The training step that asks for it, or ``None``; recorded only.
     """
 
     task: Task
     seed: int
     draw: int = 0
     phase: str = ""
+    step: int | None = None

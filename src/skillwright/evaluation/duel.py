@@ -23,6 +23,7 @@ class SkillDuel:
         seed: The run's evaluation seed.
         first_draw: Number of each task's first draw. Another number is other luck.
         phase: What the episodes are recorded as.
+        step: The training step that asks, for the record.
 
     Raises:
         ValueError: Two tasks have the same id.
@@ -37,6 +38,7 @@ class SkillDuel:
         seed: int,
         first_draw: int = 0,
         phase: str = "gate",
+        step: int | None = None,
     ) -> None:
         self._engine = engine
         self._tasks = {task.id: task for task in tasks}
@@ -47,6 +49,7 @@ class SkillDuel:
         self._candidate = candidate
         self._seed = seed
         self._phase = phase
+        self._step = step
         self._next_draw = dict.fromkeys(self._tasks, first_draw)
 
     @property
@@ -87,6 +90,7 @@ class SkillDuel:
                 seed=evaluation_seed(self._seed, task_id, draw),
                 draw=draw,
                 phase=self._phase,
+                step=self._step,
             )
             for draw in range(first, first + n)
         ]

@@ -1,0 +1,33 @@
+"""The memory of what happened: one folder and one SQLite file per run."""
+
+from skillwright.runs.calls import CallRecord
+from skillwright.runs.episodes import EpisodeSummary
+from skillwright.runs.folder import RunFolder, list_runs, unused_name
+from skillwright.runs.learning import (
+    EditRecord,
+    PatchRecord,
+    SkillVersion,
+    Stage,
+    VerdictRecord,
+)
+from skillwright.runs.provenance import provenance
+from skillwright.runs.secrets import Redactor, redact
+from skillwright.runs.store import Event, RunStore
+
+__all__ = [
+    "CallRecord",
+    "EditRecord",
+    "EpisodeSummary",
+    "Event",
+    "PatchRecord",
+    "Redactor",
+    "RunFolder",
+    "RunStore",
+    "SkillVersion",
+    "Stage",
+    "VerdictRecord",
+    "list_runs",
+    "provenance",
+    "redact",
+    "unused_name",
+]

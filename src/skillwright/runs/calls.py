@@ -1,0 +1,112 @@
+"""Calls of models outside episodes: answered once, found again by their key."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from skillwright.core import Completion, Message, Purpose, ToolCall, Usage
+from skillwright.runs.archive import Archive
+from skillwright.runs.columns import storable, to_json
+from skillwright.runs.ledger import read_usage, spend
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """A question to a model, with its answer or the error in its place.
+
+    Attributes:
+        key: Digest of all that can change the answer; equal keys are the same question.
+        purpose: What the call is for.
+        identity: Who was asked.
+        messages: What was asked.
+        completion: The answer, or ``None`` with an error.
+        error: Why there is no answer, or ``None`` with one.
+        usage: What a call without an answer consumed; an answer knows its own.
+        step: The training step that it belongs to, or ``None``.
+    """
+
+    key: str
+    purpose: Purpose
+    identity: str
+    messages: Sequence[Message]
+    completion: Completion | None = None
+    error: str | None = None
+    usage: Usage = field(default_factory=lambda: Usage(failed_calls=1))
+    step: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.completion is None) == (self.error is None):
+            raise ValueError(f"call {self.key!r}: set exactly one of completion and error")
+
+
+class CallTable:
+    """The calls of a run.
+
+    Args:
+        archive: Holds their prompts and answers, and says where they are.
+        clock: Tells when a call ended, in seconds since 1970.
+    """
+
+    def __init__(self, archive: Archive, clock: Callable[[], float]) -> None:
+        self._archive = archive
+        self._database = archive.database
+        self._clock = clock
+
+    def record(self, call: CallRecord) -> None:
+        """Write a call; a second answer to the same question is not kept, what it cost is."""
+        with self._database.transaction():
+            row_id = None
+            if call.completion is None or self.find(call.key) is None:
+                row_id = self._insert(call)
+            usage = call.usage if call.completion is None else call.completion.usage
+            spend(self._database, {call.purpose.value: usage}, call=row_id)
+
+    def find(self, key: str) -> Completion | None:
+        """Return the answer to a question, or ``None`` where there is none yet."""
+        row = self._database.row(
+            """SELECT c.*, u.calls, u.input_tokens, u.output_tokens, u.cached_tokens,
+                    u.failed_calls, u.cost_usd
+                FROM calls c JOIN usage u ON u.call = c.id
+                WHERE c.key = ? AND c.error IS NULL""",
+            (key,),
+        )
+        if row is None:
+            return None
+        texts = self._archive.texts((row["output"], row["reasoning"]))
+        return Completion(
+            text=texts[row["output"]],
+            finish_reason=row["finish_reason"],
+            model=row["model"],
+            usage=read_usage(row),
+            tool_calls=tuple(ToolCall(*call) for call in json.loads(row["tool_calls"])),
+            reasoning=texts[row["reasoning"]],
+        )
+
+    def _insert(self, call: CallRecord) -> int:
+        answer = call.completion
+        said = () if answer is None else (answer.text, answer.reasoning)
+        texts = self._archive.put_texts(said)
+        values = {
+            "key": call.key,
+            "purpose": call.purpose.value,
+            "step": call.step,
+            "identity": call.identity,
+            "prompt": self._archive.put_prompt(call.messages),
+            "ended_at": self._clock(),
+            **self._answer(answer, texts),
+            "error": call.error and self._archive.redactor.clean(storable(call.error)),
+        }
+        return self._database.insert("calls", values)
+
+    def _answer(self, completion: Completion | None, texts: Mapping[str, int]) -> dict[str, Any]:
+        if completion is None:
+            return {"tool_calls": "[]", "finish_reason": "", "model": ""}
+        calls = [(call.id, call.name, call.arguments) for call in completion.tool_calls]
+        return {
+            "output": texts[completion.text],
+            "reasoning": texts[completion.reasoning],
+            "tool_calls": self._archive.redactor.exact(to_json(calls)),
+            "finish_reason": completion.finish_reason,
+            "model": completion.model,
+        }

@@ -1,0 +1,321 @@
+"""Episodes and their turns: written in one transaction, read back as they were."""
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from skillwright.core import (
+    Act,
+    ContractError,
+    EpisodeResult,
+    EpisodeSpec,
+    Failure,
+    Purpose,
+    RunError,
+    StopReason,
+    Task,
+    Trajectory,
+    Turn,
+    Usage,
+)
+from skillwright.runs.archive import Archive, unpack
+from skillwright.runs.columns import failure_columns, read_failure, to_json
+from skillwright.runs.ledger import SUMS, brief, read_usage, spend
+from skillwright.runs.trajectories import (
+    Said,
+    read_trajectory,
+    shared_texts,
+    stored_texts,
+    write_trajectory,
+)
+
+# An environment with a simulated user reports that user's turn in its metadata under this name;
+# it stands in a column of its own too.
+USER_TURN = "user_simulator"
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeSummary:
+    """An episode without its turns, for reports.
+
+    Attributes:
+        id: Its number in the store.
+        key: Its content address.
+        phase: What it was for.
+        step: The training step that it belongs to, or ``None``.
+        env: The environment's name.
+        task_id: What was attempted.
+        task_type: Its family.
+        split: Where the task comes from.
+        draw: Which attempt at the task.
+        seed: Its luck.
+        agent: Who acted.
+        skill_version: What the agent was told.
+        reward: In [0, 1], or ``None`` with a failure.
+        failure: Why there is no reward, or ``None``.
+        stop_reason: Why it ended.
+        attempts: Fresh environments that were tried.
+        turns: How many turns the last attempt took.
+        metrics: What the environment reported.
+        usage: What it consumed, a simulated user included.
+        wall_s: Seconds from admission to the end.
+        started_at: Seconds since 1970, UTC.
+        ended_at: Seconds since 1970, UTC.
+    """
+
+    id: int
+    key: str
+    phase: str
+    step: int | None
+    env: str
+    task_id: str
+    task_type: str
+    split: str
+    draw: int
+    seed: int
+    agent: str
+    skill_version: str
+    reward: float | None
+    failure: Failure | None
+    stop_reason: StopReason
+    attempts: int
+    turns: int
+    metrics: Mapping[str, float]
+    usage: Usage
+    wall_s: float
+    started_at: float
+    ended_at: float
+
+
+class EpisodeTable:
+    """The episodes of a run.
+
+    Args:
+        archive: Holds texts that they share, and says where they are.
+        clock: Tells when an episode ended, in seconds since 1970.
+    """
+
+    def __init__(self, archive: Archive, clock: Callable[[], float]) -> None:
+        self._archive = archive
+        self._database = archive.database
+        self._clock = clock
+
+    def record(
+        self,
+        result: EpisodeResult,
+        *,
+        agent: str,
+        skill: str | None,
+        usage: Mapping[str, Usage] | None,
+    ) -> int:
+        """Write an episode with its turns; one that is known by its key is left as it is."""
+        known = self._id_of(result.key) if result.reward is not None else None
+        if known is not None:
+            return known
+        trajectory = result.trajectory
+        with _blaming(result), self._database.transaction():
+            extras = to_json(dict(result.spec.task.extras))
+            texts = self._archive.put_texts(
+                (
+                    extras,
+                    trajectory.opening,
+                    *([] if skill is None else [skill]),
+                    *shared_texts(trajectory),
+                )
+            )
+            said, prompt_digests = write_trajectory(trajectory, texts)
+            values = {
+                **self._values(result),
+                "agent": agent,
+                "step": result.spec.step,
+                "extras": texts[extras],
+                "opening": texts[trajectory.opening],
+                "skill": None if skill is None else texts[skill],
+                "said": self._archive.pack(said),
+            }
+            episode = self._database.insert("episodes", values)
+            self._write_turns(episode, trajectory.turns, prompt_digests)
+            spent = {Purpose.ROLLOUT.value: trajectory.usage} if usage is None else usage
+            spend(self._database, spent, episode=episode)
+        return episode
+
+    def find(self, key: str) -> EpisodeResult | None:
+        """Return the scored episode under a key, or ``None``."""
+        episode = self._id_of(key)
+        return None if episode is None else self.load(episode)
+
+    def load(self, episode: int) -> EpisodeResult:
+        """Rebuild an episode by its number; it equals what was recorded."""
+        row = self._database.row("SELECT * FROM episodes WHERE id = ?", (episode,))
+        if row is None:
+            raise RunError(f"{str(self._database.path)!r} holds no episode {episode}")
+        said = json.loads(unpack(row["said"]))
+        texts = self._archive.texts((row["extras"], row["opening"], *stored_texts(said)))
+        metadata, turns = read_trajectory(said, texts)
+        task = Task(
+            id=row["task_id"],
+            env=row["env"],
+            extras=json.loads(texts[row["extras"]]),
+            task_type=row["task_type"],
+            description=row["task_description"],
+            split=row["split"],
+        )
+        return EpisodeResult(
+            spec=EpisodeSpec(task, row["seed"], row["draw"], row["phase"], row["step"]),
+            reward=row["reward"],
+            failure=read_failure(row),
+            stop_reason=StopReason(row["stop_reason"]),
+            trajectory=Trajectory(
+                opening=texts[row["opening"]],
+                turns=self._turns(episode, turns),
+                metadata=metadata,
+            ),
+            metrics=json.loads(row["metrics"]),
+            attempts=row["attempts"],
+            skill_version=row["skill_version"],
+            key=row["key"],
+            wall_s=row["wall_s"],
+        )
+
+    def summaries(self, filters: Mapping[str, Any]) -> list[EpisodeSummary]:
+        """Summarise episodes whose columns have the given values, by task, draw and time."""
+        conditions = [f"e.{column} = ?" for column in filters] or ["1"]
+        rows = self._database.rows(
+            f"""SELECT e.*, {SUMS},
+                    (SELECT count(*) FROM turns t WHERE t.episode = e.id) AS turns
+                FROM episodes e LEFT JOIN usage u ON u.episode = e.id
+                WHERE {" AND ".join(conditions)}
+                GROUP BY e.id ORDER BY e.task_id, e.draw, e.id""",
+            tuple(filters.values()),
+        )
+        return [_summary(row) for row in rows]
+
+    def _id_of(self, key: str) -> int | None:
+        row = self._database.row(
+            "SELECT id FROM episodes WHERE key = ? AND key <> '' AND reward IS NOT NULL", (key,)
+        )
+        return None if row is None else int(row["id"])
+
+    def _values(self, result: EpisodeResult) -> dict[str, Any]:
+        task, now = result.spec.task, self._clock()
+        return {
+            "key": result.key,
+            "phase": result.spec.phase,
+            "env": task.env,
+            "task_id": task.id,
+            "task_type": task.task_type,
+            "task_description": task.description,
+            "split": task.split,
+            "draw": result.spec.draw,
+            "seed": result.spec.seed,
+            "skill_version": result.skill_version,
+            "reward": result.reward,
+            **failure_columns(result.failure, self._archive.redactor),
+            "stop_reason": result.stop_reason.value,
+            "attempts": result.attempts,
+            "metrics": to_json(dict(result.metrics)),
+            "wall_s": result.wall_s,
+            "started_at": now - result.wall_s,
+            "ended_at": now,
+        }
+
+    def _write_turns(
+        self, episode: int, turns: Sequence[Turn], prompt_digests: Sequence[bytes]
+    ) -> None:
+        self._database.write_many(
+            """INSERT INTO turns (episode, position, seed, prompt_digest, finish_reason, usage,
+                token_ids, logprobs, user, reward) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+            [
+                (
+                    episode,
+                    turn.index,
+                    turn.seed,
+                    prompt_digest,
+                    turn.act.finish_reason,
+                    to_json(brief(turn.act.usage)),
+                    _optional_json(turn.act.token_ids),
+                    _optional_json(turn.act.logprobs),
+                    self._user_turn(turn),
+                    turn.reward,
+                )
+                for turn, prompt_digest in zip(turns, prompt_digests, strict=True)
+            ],
+        )
+
+    def _user_turn(self, turn: Turn) -> str | None:
+        said = turn.metadata.get(USER_TURN)
+        return None if said is None else self._archive.redactor.exact(to_json(said))
+
+    def _turns(self, episode: int, said: Sequence[Said]) -> tuple[Turn, ...]:
+        rows = self._database.rows(
+            "SELECT * FROM turns WHERE episode = ? ORDER BY position", (episode,)
+        )
+        return tuple(
+            Turn(
+                index=row["position"],
+                prompt=words.prompt,
+                act=Act(
+                    text=words.output,
+                    usage=Usage(**json.loads(row["usage"])),
+                    token_ids=_optional_tuple(row["token_ids"]),
+                    logprobs=_optional_tuple(row["logprobs"]),
+                    finish_reason=row["finish_reason"],
+                ),
+                observation=words.observation,
+                reward=row["reward"],
+                metadata=words.metadata,
+                messages=words.messages,
+                seed=row["seed"],
+            )
+            for row, words in zip(rows, said, strict=True)
+        )
+
+
+@contextmanager
+def _blaming(result: EpisodeResult) -> Iterator[None]:
+    """Say whose environment it is that reports what JSON cannot carry."""
+    try:
+        yield
+    except (ContractError, TypeError, ValueError) as error:
+        raise ContractError(
+            f"environment {result.spec.task.env!r}, task {result.task_id!r}: {error}. "
+            "Extras, metrics and metadata must be plain JSON values."
+        ) from error
+
+
+def _optional_json(values: tuple[float, ...] | None) -> str | None:
+    return None if values is None else to_json(values)
+
+
+def _optional_tuple(body: str | None) -> tuple[Any, ...] | None:
+    return None if body is None else tuple(json.loads(body))
+
+
+def _summary(row: sqlite3.Row) -> EpisodeSummary:
+    return EpisodeSummary(
+        id=row["id"],
+        key=row["key"],
+        phase=row["phase"],
+        step=row["step"],
+        env=row["env"],
+        task_id=row["task_id"],
+        task_type=row["task_type"],
+        split=row["split"],
+        draw=row["draw"],
+        seed=row["seed"],
+        agent=row["agent"],
+        skill_version=row["skill_version"],
+        reward=row["reward"],
+        failure=read_failure(row),
+        stop_reason=StopReason(row["stop_reason"]),
+        attempts=row["attempts"],
+        turns=row["turns"],
+        metrics=json.loads(row["metrics"]),
+        usage=read_usage(row),
+        wall_s=row["wall_s"],
+        started_at=row["started_at"],
+        ended_at=row["ended_at"],
+    )

@@ -1,0 +1,221 @@
+"""A run on disk.
+
+    runs/<name>/
+      config.yaml                 resolved, without secrets
+      run.sqlite                  everything that happened: `RunStore`
+      run.lock                    who is writing
+      best_skill.md               the artefact
+      skills/skill_v0003.md ...   versions, never changed
+
+The store is the truth; the other files are for people, and can be written again from it.
+"""
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+
+from skillwright.core import RunError, did_you_mean
+from skillwright.core.jsonio import read_text, write_text
+from skillwright.runs.lock import RunLock
+from skillwright.runs.secrets import Redactor
+
+CONFIG_NAME = "config.yaml"
+STORE_NAME = "run.sqlite"
+LOCK_NAME = "run.lock"
+BEST_SKILL_NAME = "best_skill.md"
+SKILLS_NAME = "skills"
+
+_NAME = re.compile(r"\w[\w.-]{0,99}")
+
+
+class RunFolder:
+    """A run's folder. One that was made or opened is locked until it is closed.
+
+    Args:
+        path: The folder.
+        lock: What keeps others from writing; ``None`` only looks.
+    """
+
+    def __init__(self, path: Path, lock: RunLock | None = None) -> None:
+        self.path = path
+        self._lock = lock
+
+    @classmethod
+    def create(
+        cls, root: Path, name: str, config_yaml: str, redactor: Redactor | None = None
+    ) -> Self:
+        """Make a new run.
+
+        Args:
+            root: The folder of all runs.
+            name: The run's name; the caller makes it unique (`unused_name`).
+            config_yaml: The resolved configuration; it is stored without secrets.
+            redactor: Knows the run's secrets by value.
+
+        Raises:
+            RunError: The name cannot name a folder, the folder holds something already, or it
+                cannot be written.
+        """
+        if not _NAME.fullmatch(name):
+            raise RunError(
+                f"{name!r} cannot name a run: use letters, digits, '-', '_' and '.', at most 100, "
+                "and begin with a letter or digit"
+            )
+        path = root / name
+        _refuse_used(path)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(f"run folder {str(path)!r} cannot be made: {error.strerror}") from error
+        folder = cls(path, RunLock(path / LOCK_NAME, _now()))
+        try:
+            _refuse_used(path)  # again: another process may have been here before the lock
+            config = _without_secrets(config_yaml, redactor or Redactor())
+            write_text(path / CONFIG_NAME, config)
+        except BaseException:
+            folder.close()
+            raise
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Open a run to go on with it.
+
+        Raises:
+            RunError: There is no such run, or somebody else is writing it.
+        """
+        cls.look(path)
+        return cls(path, RunLock(path / LOCK_NAME, _now()))
+
+    @classmethod
+    def look(cls, path: Path) -> Self:
+        """Open a run only to look at it; it may be going on meanwhile.
+
+        Raises:
+            RunError: There is no such run.
+        """
+        if not (path / CONFIG_NAME).is_file():
+            names = [run.name for run in list_runs(path.parent)]
+            what = "is no run: it has no config.yaml" if path.exists() else "does not exist"
+            raise RunError(f"run folder {str(path)!r} {what}. {did_you_mean(path.name, names)}")
+        return cls(path)
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.path.name
+
+    @property
+    def store_path(self) -> Path:
+        """Where the `RunStore` is."""
+        return self.path / STORE_NAME
+
+    @property
+    def best_skill_path(self) -> Path:
+        """Where the best skill is."""
+        return self.path / BEST_SKILL_NAME
+
+    def config_text(self) -> str:
+        """Return the configuration that the run was made with, as YAML without secrets.
+
+        Raises:
+            DataError: It is missing, or not UTF-8.
+        """
+        return read_text(self.path / CONFIG_NAME, "run configuration")
+
+    def write_best_skill(self, text: str) -> Path:
+        """Write the best skill so far, and return where.
+
+        Raises:
+            RunError: The run was opened only to look, or the disk is full.
+        """
+        return self._write(self.best_skill_path, text)
+
+    def write_skill_version(self, version: int, text: str) -> Path:
+        """Write a version of the skill, and return where. Writing it again is allowed.
+
+        Raises:
+            RunError: The version is there with another text, the run was opened only to look, or
+                the disk is full.
+        """
+        path = self.path / SKILLS_NAME / f"skill_v{version:04d}.md"
+        if path.exists() and read_text(path, "skill version") != text:
+            raise RunError(
+                f"{str(path)!r} is there with another text; versions are never changed. "
+                "Add a new version."
+            )
+        return self._write(path, text)
+
+    def close(self) -> None:
+        """Let others write the run. Closing twice is allowed."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _write(self, path: Path, text: str) -> Path:
+        if self._lock is None:
+            raise RunError(f"run {self.name!r} was opened to look at, not to write")
+        try:
+            write_text(path, text)
+        except OSError as error:
+            raise RunError(
+                f"{str(path)!r} cannot be written: {error.strerror}. Make room or check its "
+                f"permissions, then `skillwright resume {self.name}`."
+            ) from error
+        return path
+
+
+def list_runs(root: Path) -> list[RunFolder]:
+    """Return the runs below a folder, by name, to look at; none where there is no folder."""
+    return [RunFolder(config.parent) for config in sorted(root.glob(f"*/{CONFIG_NAME}"))]
+
+
+def unused_name(root: Path, base: str) -> str:
+    """Return ``<base>-1``, or the first number after it that names nothing yet."""
+    number = 1
+    while (root / f"{base}-{number}").exists():
+        number += 1
+    return f"{base}-{number}"
+
+
+def _refuse_used(path: Path) -> None:
+    if path.exists() and not path.is_dir():
+        raise RunError(f"{str(path)!r} is a file; choose another name for the run")
+    found = sorted(item.name for item in path.iterdir()) if path.is_dir() else []
+    inside = [name for name in found if name != LOCK_NAME]
+    free = unused_name(path.parent, path.name)
+    if CONFIG_NAME in inside:
+        raise RunError(
+            f"run {path.name!r} is there already. Go on with it by `skillwright resume "
+            f"{path.name}`, or choose another name, such as {free!r}."
+        )
+    if inside:
+        raise RunError(
+            f"folder {str(path)!r} is not empty (it holds {inside[0]!r}) and nothing of it will be "
+            f"overwritten. Choose another name, such as {free!r}."
+        )
+
+
+def _without_secrets(config_yaml: str, redactor: Redactor) -> str:
+    """Redact a configuration so that it stays valid YAML, and as it is where nothing is secret."""
+    try:
+        config: Any = yaml.safe_load(config_yaml)
+    except yaml.YAMLError:
+        return str(redactor.clean(config_yaml))
+    clean = redactor.clean(config)
+    if clean == config:  # only comments can hold something
+        return str(redactor.clean(config_yaml))
+    return yaml.safe_dump(clean, sort_keys=False, allow_unicode=True)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

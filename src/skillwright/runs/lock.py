@@ -1,0 +1,79 @@
+"""One process at a time may write a run.
+
+The operating system holds the lock and lets go of it when the process ends, however it ends; what
+stands in the file only tells people who holds it.
+"""
+
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+
+from skillwright.core import RunError
+from skillwright.core.jsonio import dumps
+
+if sys.platform == "win32":
+    import msvcrt
+
+    # Windows locks bytes against readers too, so the locked one lies far behind the text.
+    _LOCKED_BYTE = 1 << 30
+
+    def _seize(handle: int) -> None:
+        os.lseek(handle, _LOCKED_BYTE, os.SEEK_SET)
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        os.lseek(handle, 0, os.SEEK_SET)
+
+else:
+    import fcntl
+
+    def _seize(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+class RunLock:
+    """An exclusive lock on a run folder, held until `release` or the end of the process.
+
+    Args:
+        path: The lock file; made if it is not there, and left there.
+        started_at: When the holder started, as text, for the message to others.
+
+    Raises:
+        RunError: Another holder has it, in this process or in another one, or the file cannot be
+            written.
+    """
+
+    def __init__(self, path: Path, started_at: str) -> None:
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise RunError(f"{str(path)!r} cannot be written: {error.strerror}") from error
+        try:
+            _seize(handle)
+        except OSError:
+            os.close(handle)
+            raise RunError(_busy(path)) from None
+        self._handle: int | None = handle
+        holder = {"pid": os.getpid(), "host": socket.gethostname(), "started_at": started_at}
+        os.ftruncate(handle, 0)
+        os.write(handle, dumps(holder).encode())
+
+    def release(self) -> None:
+        """Let go of the lock. Releasing twice is allowed."""
+        if self._handle is not None:
+            os.ftruncate(self._handle, 0)
+            os.close(self._handle)
+            self._handle = None
+
+
+def _busy(path: Path) -> str:
+    run = path.parent
+    try:
+        holder = json.loads(path.read_text(encoding="utf-8"))
+        who = f"process {holder['pid']} on {holder['host']} since {holder['started_at']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        who = "another process"
+    return (
+        f"run {run.name!r} is in use by {who}. Wait for it or end it, then "
+        f"`skillwright resume {run.name}`; to look meanwhile, `skillwright runs show {run.name}`."
+    )

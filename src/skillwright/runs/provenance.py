@@ -1,0 +1,89 @@
+"""What produced a run: code, libraries, machine and command."""
+
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Any
+
+import skillwright
+from skillwright.runs.secrets import REDACTED, is_secret_name, redact
+
+_GIT_TIMEOUT_S = 5
+_ONLY_FOR_DEVELOPERS = re.compile(r"extra\s*==\s*['\"]dev['\"]")
+
+
+def provenance(argv: Sequence[str] | None = None) -> dict[str, Any]:
+    """Describe what produced a run, as JSON values.
+
+    Args:
+        argv: The command line; that of the process where ``None``.
+
+    Returns:
+        ``version``, ``git`` (``commit`` and ``is_changed``, or ``None`` where the package is not
+        run from its repository), ``python``, ``platform``, ``dependencies`` (name -> version, or
+        ``None`` where it is not installed) and ``command`` without secrets.
+    """
+    return {
+        "version": skillwright.__version__,
+        "git": _git(Path(skillwright.__file__).parent),
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "platform": platform.platform(),
+        "dependencies": {name: _installed(name) for name in _dependencies()},
+        "command": redact_command(sys.argv if argv is None else argv),
+    }
+
+
+def redact_command(argv: Sequence[str]) -> list[str]:
+    """Take secrets out of a command line: ``--api-key X``, ``--api-key=X`` and values by shape."""
+    shown: list[str] = []
+    hides_next = False
+    for word in argv:
+        is_option = word.startswith("-")
+        shown.append(REDACTED if hides_next and not is_option else redact(word))
+        hides_next = is_option and "=" not in word and is_secret_name(word)
+    return shown
+
+
+def _dependencies() -> list[str]:
+    try:
+        lines = requires("skillwright") or []
+    except PackageNotFoundError:  # run from a source tree that was never installed
+        return []
+    used = [line for line in lines if not _ONLY_FOR_DEVELOPERS.search(line)]
+    return sorted({re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0] for line in used})
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _git(source: Path) -> dict[str, Any] | None:
+    # A package that is installed inside somebody's repository is not a part of it, so the
+    # repository must know our own first file.
+    if _ask_git(source, "ls-files", "--error-unmatch", "__init__.py") is None:
+        return None
+    commit = _ask_git(source, "rev-parse", "HEAD")
+    changes = _ask_git(source, "status", "--porcelain", "--", ".")
+    return {"commit": commit, "is_changed": bool(changes)} if commit else None
+
+
+def _ask_git(folder: Path, *question: str) -> str | None:
+    try:
+        answer = subprocess.run(
+            ["git", *question],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=_GIT_TIMEOUT_S,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip()

@@ -1,0 +1,243 @@
+"""The tables of a run's file, and how an older file becomes a newer one.
+
+`PRAGMA user_version` counts the migrations that a file has been through. A release that changes a
+table adds a migration at the end of `MIGRATIONS` and never touches the ones before it.
+
+Texts that come again are stored once and referred to by number. What was said in an episode is one
+compressed text (`trajectories`); the columns are what one asks for. Money and tokens stand in one
+ledger, ``usage``, whoever spent them.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+
+from skillwright.core import RunError
+
+Migration = tuple[str, ...]
+
+# Says "this is a run of Skillwright" to `file` and to us; other SQLite files are refused.
+APPLICATION_ID = 0x534B574C
+
+_FIRST: Migration = (
+    f"PRAGMA application_id = {APPLICATION_ID}",
+    """CREATE TABLE texts (
+        id INTEGER PRIMARY KEY,
+        digest BLOB NOT NULL UNIQUE,  -- SHA-256 of the text
+        body BLOB NOT NULL            -- zlib
+    )""",
+    """CREATE TABLE prompts (
+        id INTEGER PRIMARY KEY,
+        digest BLOB NOT NULL UNIQUE,  -- SHA-256 of the canonical JSON of all messages
+        messages TEXT NOT NULL        -- JSON: [[role, text id, rest?], ...]
+    )""",
+    """CREATE TABLE episodes (
+        id INTEGER PRIMARY KEY,
+        key TEXT NOT NULL,
+        phase TEXT NOT NULL,
+        step INTEGER,
+        env TEXT NOT NULL,
+        task_id TEXT NOT NULL,
+        task_type TEXT NOT NULL,
+        task_description TEXT NOT NULL,
+        split TEXT NOT NULL,
+        extras INTEGER NOT NULL REFERENCES texts (id),    -- JSON
+        draw INTEGER NOT NULL,
+        seed INTEGER NOT NULL,
+        agent TEXT NOT NULL,
+        skill_version TEXT NOT NULL,
+        skill INTEGER REFERENCES texts (id),
+        reward REAL,
+        failure_cause TEXT,
+        failure_message TEXT,
+        stop_reason TEXT NOT NULL,
+        attempts INTEGER NOT NULL,
+        metrics TEXT NOT NULL,                            -- JSON
+        opening INTEGER NOT NULL REFERENCES texts (id),
+        said BLOB NOT NULL,                               -- zlib: see `trajectories`
+        wall_s REAL NOT NULL,
+        started_at REAL NOT NULL,                         -- seconds since 1970, UTC
+        ended_at REAL NOT NULL,
+        CHECK ((reward IS NULL) <> (failure_cause IS NULL))
+    )""",
+    # Failures stay beside the success that comes later under the same key.
+    """CREATE UNIQUE INDEX episodes_by_key ON episodes (key)
+        WHERE reward IS NOT NULL AND key <> ''""",
+    "CREATE INDEX episodes_by_phase ON episodes (phase, step)",
+    "CREATE INDEX episodes_by_task ON episodes (task_id, draw)",
+    """CREATE TABLE turns (
+        episode INTEGER NOT NULL REFERENCES episodes (id) ON DELETE CASCADE,
+        position INTEGER NOT NULL,
+        seed INTEGER NOT NULL,
+        prompt_digest BLOB NOT NULL,
+        finish_reason TEXT NOT NULL,
+        usage TEXT NOT NULL,                              -- JSON, fields that are not 0
+        token_ids TEXT,                                   -- JSON
+        logprobs TEXT,                                    -- JSON
+        user TEXT,                                        -- JSON: a simulated user's turn
+        reward REAL NOT NULL,
+        PRIMARY KEY (episode, position)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE calls (
+        id INTEGER PRIMARY KEY,
+        key TEXT NOT NULL,
+        purpose TEXT NOT NULL,
+        step INTEGER,
+        identity TEXT NOT NULL,
+        prompt INTEGER NOT NULL REFERENCES prompts (id),
+        output INTEGER REFERENCES texts (id),
+        reasoning INTEGER REFERENCES texts (id),
+        tool_calls TEXT NOT NULL,                         -- JSON: [[id, name, arguments], ...]
+        finish_reason TEXT NOT NULL,
+        model TEXT NOT NULL,
+        error TEXT,
+        ended_at REAL NOT NULL,
+        CHECK ((output IS NULL) <> (error IS NULL))
+    )""",
+    "CREATE UNIQUE INDEX calls_by_key ON calls (key) WHERE error IS NULL",
+    """CREATE TABLE usage (
+        id INTEGER PRIMARY KEY,
+        purpose TEXT NOT NULL,
+        episode INTEGER REFERENCES episodes (id) ON DELETE CASCADE,
+        call INTEGER REFERENCES calls (id) ON DELETE CASCADE,
+        calls INTEGER NOT NULL,
+        input_tokens INTEGER NOT NULL,
+        output_tokens INTEGER NOT NULL,
+        cached_tokens INTEGER NOT NULL,
+        failed_calls INTEGER NOT NULL,
+        cost_usd REAL                                     -- NULL: unknown, which is not 0
+    )""",
+    "CREATE INDEX usage_by_episode ON usage (episode)",
+    "CREATE INDEX usage_by_call ON usage (call)",
+    """CREATE TABLE skills (
+        version INTEGER PRIMARY KEY,
+        text INTEGER NOT NULL REFERENCES texts (id),
+        hash TEXT NOT NULL,
+        parent INTEGER REFERENCES skills (version),
+        origin TEXT NOT NULL,
+        step INTEGER,
+        created_at REAL NOT NULL
+    )""",
+    """CREATE TABLE patches (
+        step INTEGER NOT NULL,
+        id TEXT NOT NULL,
+        level INTEGER NOT NULL,                           -- 0: an analyst's; above: a merge's
+        source_type TEXT NOT NULL,
+        inputs TEXT NOT NULL,                             -- JSON: task ids, or edit ids of a merge
+        edits TEXT NOT NULL,                              -- JSON: ids of the edits it holds
+        reasoning INTEGER NOT NULL REFERENCES texts (id),
+        details INTEGER NOT NULL REFERENCES texts (id),   -- JSON
+        prompt_digest BLOB,
+        failure_cause TEXT,
+        failure_message TEXT,
+        PRIMARY KEY (step, id)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE edits (
+        step INTEGER NOT NULL,
+        id TEXT NOT NULL,
+        stage TEXT NOT NULL,                              -- proposed, merged or selected
+        op TEXT NOT NULL,
+        target INTEGER NOT NULL REFERENCES texts (id),
+        content INTEGER NOT NULL REFERENCES texts (id),
+        source_type TEXT,
+        support INTEGER,
+        merge_level INTEGER,
+        update_origin TEXT NOT NULL,
+        update_target TEXT NOT NULL,
+        parents TEXT NOT NULL,                            -- JSON: ids of edits of the same step
+        evidence TEXT NOT NULL,                           -- JSON: [[task id, [turn, ...]], ...]
+        prompt_digest BLOB,
+        status TEXT NOT NULL,
+        first_line INTEGER,
+        last_line INTEGER,
+        PRIMARY KEY (step, id)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE verdicts (
+        step INTEGER NOT NULL,
+        origin TEXT NOT NULL,
+        candidate TEXT NOT NULL,
+        decision TEXT NOT NULL,
+        effect REAL,
+        low REAL,
+        high REAL,
+        p_value REAL,
+        rollouts INTEGER NOT NULL,
+        reason TEXT NOT NULL,
+        body TEXT NOT NULL,                               -- JSON: the whole verdict
+        decided_at REAL NOT NULL,
+        PRIMARY KEY (step, origin)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE events (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        kind TEXT NOT NULL,
+        payload TEXT NOT NULL,                            -- JSON
+        time REAL NOT NULL
+    )""",
+    "CREATE INDEX events_by_kind ON events (kind)",
+)
+
+MIGRATIONS: tuple[Migration, ...] = (_FIRST,)
+
+
+def schema_version(connection: sqlite3.Connection) -> int:
+    """Return how many migrations a file has been through; 0 for a new file."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def check_version(
+    connection: sqlite3.Connection, where: str, migrations: Sequence[Migration] = MIGRATIONS
+) -> None:
+    """Check that a file is a run of this version, without changing it.
+
+    Raises:
+        RunError: It is no run, or of another version.
+    """
+    version = _known_version(connection, where, len(migrations))
+    if version < len(migrations):
+        raise RunError(
+            f"{where} was written by an older Skillwright (schema {version}, now "
+            f"{len(migrations)}); `skillwright resume` brings it up to date"
+        )
+
+
+def migrate(
+    connection: sqlite3.Connection, where: str, migrations: Sequence[Migration] = MIGRATIONS
+) -> None:
+    """Bring a new or older file up to date, all migrations in one transaction.
+
+    Args:
+        connection: In autocommit mode.
+        where: The file, for messages.
+        migrations: All there are, oldest first.
+
+    Raises:
+        RunError: The file is no run, or was written by a newer version.
+        sqlite3.Error: A migration failed; the file is as it was.
+    """
+    if _known_version(connection, where, len(migrations)) == len(migrations):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Asked again under the lock: another process may have migrated meanwhile.
+        for migration in migrations[_known_version(connection, where, len(migrations)) :]:
+            for statement in migration:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {len(migrations)}")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def _known_version(connection: sqlite3.Connection, where: str, newest: int) -> int:
+    version = schema_version(connection)
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    has_tables = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+    if has_tables and application != APPLICATION_ID:
+        raise RunError(f"{where} is an SQLite file, but no run of Skillwright; name another file")
+    if version > newest:
+        raise RunError(
+            f"{where} was written by a newer Skillwright (schema {version}, this one knows "
+            f"{newest}); upgrade with `pip install --upgrade skillwright`"
+        )
+    return version

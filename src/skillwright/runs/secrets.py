@@ -1,0 +1,225 @@
+"""Keys, tokens and passwords are taken out of whatever is written down.
+
+By pattern, where we cannot know the value: names that mean a secret (``api_key``,
+``HF_TOKEN``, ``password``, ``Authorization``) and values that look like one (``sk-...``,
+``Bearer ...``, credentials in an URL). By value, where we do: a `Redactor` replaces the very keys
+that the run was given, also inside texts that a model or an environment wrote.
+
+Names that only sound like secrets keep their values: ``max_tokens``, ``token_count``,
+``api_key_env``, ``episode_key``, ``eos_token``.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+REDACTED = "<redacted>"
+
+# A value this short is more likely a word than a key, and replacing it would shred texts.
+_SHORTEST_SECRET = 6
+
+_REFERENCE = re.compile(r"\$\{\w+\}")
+_CONSTANTS = frozenset({"false", "none", "null", "true"})
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+_SECRET_ANYWHERE = frozenset(
+    {
+        "apikey",
+        "authorization",
+        "credential",
+        "credentials",
+        "passphrase",
+        "passwd",
+        "password",
+        "passwords",
+        "pwd",
+        "secret",
+        "secrets",
+    }
+)
+_SECRET_AT_THE_END = frozenset({"auth", "bearer", "cookie", "token"})
+_PLURALS = {"keys": "key", "tokens": "token"}
+# What follows a secret's name in the name of something harmless.
+_ABOUT_A_SECRET = frozenset(
+    {"env", "file", "path", "name", "id", "mode", "scope", "type", "url", "var", "count", "limit"}
+)
+_HARMLESS_TOKENS = frozenset(
+    {"bos", "cls", "end", "eos", "mask", "pad", "sep", "special", "start", "stop", "unk"}
+)
+_SECRET_PLURALS = frozenset({"access", "api", "auth", "private", "refresh", "secret", "session"})
+_HARMLESS_KEYS = frozenset(
+    {
+        "cache",
+        "call",
+        "cluster",
+        "episode",
+        "foreign",
+        "group",
+        "lookup",
+        "partition",
+        "primary",
+        "prompt",
+        "public",
+        "skill",
+        "sort",
+        "task",
+    }
+)
+
+_SHAPES = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (
+            r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+            REDACTED,
+        ),
+        (r"(?<![A-Za-z0-9_-])sk-[A-Za-z0-9_-]{8,}", REDACTED),
+        (r"(?<![A-Za-z0-9])(?:gh[oprsu]_|hf_|github_pat_)[A-Za-z0-9_]{20,}", REDACTED),
+        (r"(?<![A-Za-z0-9])(?:xox[abprs]|glpat)-[A-Za-z0-9-]{10,}", REDACTED),
+        (r"(?<![A-Za-z0-9])AIza[A-Za-z0-9_-]{20,}", REDACTED),
+        (r"(?<![A-Za-z0-9])A(?:KI|SI)A[A-Z0-9]{16}(?![A-Z0-9])", REDACTED),
+        (r"(?<![A-Za-z0-9])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*", REDACTED),
+        (r"(?<=://)[^/\s@\"']+(?=@)", REDACTED),
+        # The word alone may be prose ("bearer credentials"); a digit or its length gives it away.
+        (r"(?i)\b(bearer\s+)(?=\S*\d|\S{20})[A-Za-z0-9._~+/=-]{8,}", rf"\1{REDACTED}"),
+        (r"(?i)\b(authorization[\"']?\s*[:=]\s*[\"']?\w+ +)[^\s\"',;<]+", rf"\1{REDACTED}"),
+        (r"\b(key=)[A-Za-z0-9+/_=-]{16,}", rf"\1{REDACTED}"),
+    )
+)
+_ASSIGNED = re.compile(
+    r"""(?P<name>[A-Za-z][A-Za-z0-9_.-]*)
+        (?P<between>["']?[ \t]*[:=][ \t]*)
+        (?P<value>\$\{\w+\} | "(?:[^"\\\n]|\\.)*" | '[^'\n]*' | [^\s,;&"'()\[\]{}]+)""",
+    re.VERBOSE,
+)
+_OPTION = re.compile(r"(?P<name>(?<!\S)--?[A-Za-z][\w-]*)(?P<between> +)(?P<value>[^\s<-]\S*)")
+
+
+def is_secret_name(name: str) -> bool:
+    """Tell whether a key, option or variable of this name holds a secret."""
+    words = _words(name)
+    if not words or words[-1] in _ABOUT_A_SECRET:
+        return False
+    if _SECRET_ANYWHERE.intersection(words):
+        return True
+    *before, last = words
+    owner = before[-1] if before else ""
+    if last in _PLURALS:
+        return owner in _SECRET_PLURALS
+    if last == "key":
+        # A bare "key" is a content address here as often as not; its value's shape decides.
+        return bool(before) and owner not in _HARMLESS_KEYS
+    return last in _SECRET_AT_THE_END and owner not in _HARMLESS_TOKENS
+
+
+def redact(value: Any) -> Any:
+    """Take secrets out of a text, or out of every text inside a JSON value, by pattern.
+
+    Under a secret name every text is replaced whole, and a number too, unless the name ends in
+    ``key``, ``token`` or the like, where it is a count. ``${NAME}`` only refers to a secret and
+    stays. Redacting twice changes nothing more.
+
+    Returns:
+        A value of the same shape; tuples become lists, as in JSON.
+    """
+    match value:
+        case str():
+            return _redact_text(value)
+        case Mapping():
+            return {
+                key: _hidden(item, str(key)) if is_secret_name(str(key)) else redact(item)
+                for key, item in value.items()
+            }
+        case list() | tuple():
+            return [redact(item) for item in value]
+        case _:
+            return value
+
+
+class Redactor:
+    """Takes the very secrets of a run out of what it writes.
+
+    Args:
+        secrets: Their values: API keys and the like. Values under 6 characters are left alone.
+    """
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        forms = {
+            form
+            for secret in secrets
+            if len(secret.strip()) >= _SHORTEST_SECRET
+            for form in (
+                secret.strip(),
+                json.dumps(secret.strip())[1:-1],
+                quote(secret.strip(), ""),
+            )
+        }
+        # Longest first: one secret may begin with another.
+        ordered = sorted(forms, key=lambda form: (-len(form), form))
+        self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
+
+    def exact(self, text: str) -> str:
+        """Replace known secrets, also where they stand JSON-escaped or percent-encoded."""
+        return self._pattern.sub(REDACTED, text) if self._pattern else text
+
+    def clean(self, value: Any) -> Any:
+        """Replace known secrets and whatever looks like one, in a text or JSON value."""
+        return self._exactly(redact(value))
+
+    def _exactly(self, value: Any) -> Any:
+        match value:
+            case str():
+                return self.exact(value)
+            case dict():
+                return {key: self._exactly(item) for key, item in value.items()}
+            case list():
+                return [self._exactly(item) for item in value]
+            case _:
+                return value
+
+
+def _hidden(value: Any, name: str) -> Any:
+    """Replace what stands under a secret name."""
+    match value:
+        case str():
+            return _hide_text(value, name)
+        case Mapping():
+            return {key: _hidden(item, name) for key, item in value.items()}
+        case list() | tuple():
+            return [_hidden(item, name) for item in value]
+        case int() | float() if not isinstance(value, bool) and _hides_numbers(name):
+            return REDACTED
+        case _:
+            return value
+
+
+def _hide_text(value: str, name: str) -> str:
+    if not value or _REFERENCE.fullmatch(value) or value.lower() in _CONSTANTS:
+        return value
+    is_number = value.replace(".", "", 1).isdecimal()
+    return value if is_number and not _hides_numbers(name) else REDACTED
+
+
+def _hides_numbers(name: str) -> bool:
+    return not _SECRET_ANYWHERE.isdisjoint(_words(name))
+
+
+def _redact_text(text: str) -> str:
+    for shape, replacement in _SHAPES:
+        text = shape.sub(replacement, text)
+    return _OPTION.sub(_redact_assigned, _ASSIGNED.sub(_redact_assigned, text))
+
+
+def _redact_assigned(found: re.Match[str]) -> str:
+    name, value = found["name"], found["value"]
+    if not is_secret_name(name):
+        return found[0]
+    mark = value[0] if value[0] in "\"'" else ""
+    inner = value[1:-1] if mark else value
+    return f"{name}{found['between']}{mark}{_hide_text(inner, name)}{mark}"
+
+
+def _words(name: str) -> list[str]:
+    return [word.lower() for word in _WORDS.findall(name)]

@@ -1,0 +1,81 @@
+"""Optimiser calls in the store."""
+
+import pytest
+
+from skillwright.core import Completion, Purpose, RunError, ToolCall, Usage
+from skillwright.core.jsonio import digest
+from skillwright.runs import CallRecord, Redactor, RunStore
+
+MESSAGES = [
+    {"role": "system", "content": "# Analyst: failures"},
+    {"role": "user", "content": "## Current skill\n(empty)"},
+]
+ANSWER = Completion(
+    text='{"patch": {"edits": []}} \ud800',
+    finish_reason="tool_calls",
+    model="gpt-x-2026",
+    usage=Usage(1, 100, 20, 40, 2, None),
+    tool_calls=(ToolCall("c1", "lookup", '{"broken'),),
+    reasoning="Because.",
+)
+
+
+def call(key="k", completion=ANSWER, **changes):
+    return CallRecord(key, Purpose.REFLECT, "openai:gpt-x", MESSAGES, completion, **changes)
+
+
+def test_an_answer_is_found_by_its_key_and_equals_what_was_recorded(store):
+    store.record_call(call(step=1))
+    assert store.find_call("k") == ANSWER
+    assert store.find_call("other") is None
+
+
+def test_the_prompt_of_a_call_is_found_by_the_digest_of_its_messages(store):
+    store.record_call(call())
+    assert store.prompt(digest(MESSAGES)) == tuple(MESSAGES)
+    with pytest.raises(RunError, match="holds no prompt"):
+        store.prompt(digest([]))
+
+
+def test_an_error_is_recorded_and_asked_again(store):
+    store.record_call(call(completion=None, error="503 for key=sk-abcdefgh12345678"))
+    store.record_call(call(completion=None, error="\ud800"))
+    store.record_call(call(completion=None, error=""))
+    assert store.find_call("k") is None
+    store.record_call(call())
+    assert store.find_call("k") == ANSWER
+    assert store.counts()["calls"] == 4
+    assert store.usage_by_purpose()["reflect"].failed_calls == 5
+
+
+def test_the_first_answer_stays_and_what_the_second_cost_is_counted(store):
+    store.record_call(call())
+    store.record_call(call(completion=Completion("other", usage=Usage(1, 7, cost_usd=None))))
+    assert store.find_call("k") == ANSWER
+    assert store.usage_by_purpose() == {"reflect": Usage(2, 107, 20, 40, 2, None)}
+
+
+def test_equal_prompts_are_stored_once(store, database):
+    for number in range(3):
+        store.record_call(call(f"k{number}"))
+    assert database.rows("SELECT count(*) FROM prompts")[0][0] == 1
+    assert database.rows("SELECT count(*) FROM texts")[0][0] == 4
+
+
+def test_a_call_has_an_answer_or_an_error_never_both_or_neither():
+    for completion, error in ((None, None), (ANSWER, "late")):
+        with pytest.raises(ValueError, match="exactly one of completion and error"):
+            call(completion=completion, error=error)
+
+
+def test_known_secrets_are_taken_out_of_prompts_and_answers(store_path):
+    secret = 'pass"word'
+    messages = [{"role": "user", "content": f"use {secret}", "name": secret}]
+    answer = Completion(f"I used {secret}", tool_calls=(ToolCall("c", "f", f"[{secret}]"),))
+    with RunStore.open(store_path, redactor=Redactor([secret])) as store:
+        store.record_call(CallRecord("k", Purpose.MERGE, "m", messages, answer))
+        found = store.find_call("k")
+        prompt = store.prompt(digest(messages))
+    assert found.text == "I used <redacted>"
+    assert found.tool_calls[0].arguments == "[<redacted>]"
+    assert prompt == ({"role": "user", "content": "use <redacted>", "name": "<redacted>"},)
