@@ -15,6 +15,7 @@ from skillwright.envs.alfworld.official import official_tasks
 from skillwright.envs.alfworld.pddl import read_problem
 from skillwright.envs.alfworld.planner import plan
 from skillwright.envs.alfworld.problem import Problem, Receptacle, Thing
+from skillwright.envs.alfworld.searcher import Searcher
 from skillwright.envs.alfworld.state import World
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Household",
     "Problem",
     "Receptacle",
+    "Searcher",
     "Thing",
     "World",
     "family_goal",

@@ -1,0 +1,70 @@
+"""A scripted optimiser model: it answers reflect, merge and rank prompts."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from skillwright.core import Completion, Message, Purpose, Sampling, Usage
+from skillwright.core.jsonio import dumps
+from skillwright.models.scripted.analyst.merging import merge
+from skillwright.models.scripted.analyst.ranking import rank
+from skillwright.models.scripted.analyst.reflection import analyse_failures, analyse_successes
+
+_CHARS_PER_TOKEN = 4
+
+_ANSWERS: Final[Mapping[str, Callable[[str, int], dict[str, Any] | None]]] = {
+    "# Analyst: failures": analyse_failures,
+    "# Analyst: successes": analyse_successes,
+    "# Merge: failures": merge,
+    "# Merge: successes": merge,
+    "# Merge: final": merge,
+    "# Rank edits": rank,
+}
+_PROSE: Final = (
+    "I am a scripted analyst. I read trajectories of household tasks and propose, merge and rank "
+    "edits of a skill; I cannot tell what this message asks for."
+)
+
+
+class ScriptedAnalyst:
+    """Reads household trajectories and proposes edits of a skill, as a language model would.
+
+    It stands in for an optimiser model where none is at hand. It looks at the text of its messages
+    and at ``sampling.seed``, and at nothing else; equal questions get equal answers. It is no
+    better than a language model: now and then it takes luck for a lesson, or quotes a line that is
+    not there.
+    """
+
+    identity = "scripted:analyst"
+    is_scripted = True
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[dict[str, Any]] = (),
+        sampling: Sampling = Sampling(),
+        purpose: Purpose,
+    ) -> Completion:
+        """Answer with the JSON that the prompt asks for, or with prose where it asks for none."""
+        del tools, purpose
+        text = _answer(_first(messages, "system"), _first(messages, "user"), sampling.seed or 0)
+        read = sum(len(message["content"]) for message in messages)
+        usage = Usage(
+            calls=1,
+            input_tokens=read // _CHARS_PER_TOKEN,
+            output_tokens=len(text) // _CHARS_PER_TOKEN,
+        )
+        return Completion(text, model=self.identity, usage=usage)
+
+
+def _first(messages: Sequence[Message], role: str) -> str:
+    """Return the first message of a role: what follows it is a complaint about the answer."""
+    return next((m["content"] for m in messages if m["role"] == role), "")
+
+
+def _answer(system: str, user: str, seed: int) -> str:
+    answer = _ANSWERS.get(system.strip().partition("\n")[0].strip())
+    # Half a surrogate pair is no text, and nothing could be derived from it.
+    readable = user.encode(errors="replace").decode()
+    reply = answer(readable, seed) if answer else None
+    return _PROSE if reply is None else dumps(reply, indent=1)

@@ -1,0 +1,146 @@
+"""An optimiser's prompt, read back into its parts.
+
+Only what stands outside of the tags is a heading, and only a whole line in the first column is a
+turn: what environments, agents and skills wrote cannot pass for either.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+NO_LIMIT: Final = 8
+"""How many edits an analyst proposes at most where its prompt sets no limit."""
+
+_SKILL = re.compile(r"\s*## Current skill\n<skill>\n(.*?)\n</skill>\n", re.DOTALL)
+_BUDGET = re.compile(r"(?:Propose|Select) at most (\d{1,6}) edits")
+_TRAJECTORY = re.compile(
+    r'^<trajectory id="([^"\n]*)"([^>\n]*)>\n<task>(.*?)</task>\n(.*?)^</trajectory>$',
+    re.DOTALL | re.MULTILINE,
+)
+_OUTCOME = re.compile(r' outcome="(\w+)"')
+_LINE = re.compile(r"^\[(\d{1,6})\] (action|result): (.*(?:\n    .*)*)", re.MULTILINE)
+
+
+class Step(NamedTuple):
+    """One turn: its number, the command, and what came of it."""
+
+    turn: int
+    action: str
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """One episode as an analyst sees it.
+
+    Attributes:
+        id: Names it in evidence.
+        outcome: ``failure`` or ``success``.
+        opening: The first text of the game.
+        steps: The turns that are shown, in order.
+    """
+
+    id: str
+    outcome: str
+    opening: str
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What an analyst is given.
+
+    Attributes:
+        skill: The current skill, "" for an empty one.
+        budget: The most edits that may be proposed.
+        earlier: What earlier steps tried, as text; "" for nothing.
+        trajectories: In the order shown.
+    """
+
+    skill: str
+    budget: int
+    earlier: str
+    trajectories: tuple[Trajectory, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a merge or a ranking is given.
+
+    Attributes:
+        skill: The current skill, "" for an empty one.
+        budget: The most edits that may be selected.
+        items: The objects of the JSON array: patches or edits.
+    """
+
+    skill: str
+    budget: int
+    items: tuple[dict[str, Any], ...]
+
+
+def read_reading(user: str) -> Reading | None:
+    """Read an analyst's prompt; ``None`` where a part of it is missing."""
+    shown = _SKILL.match(user)
+    if not shown:
+        return None
+    head, mark, body = user[shown.end() :].partition("\n## Trajectories\n<trajectory ")
+    _, _, earlier = head.partition("\n## Earlier steps\n")
+    if not mark:
+        return None
+    return Reading(
+        skill=_filled(shown[1]),
+        budget=_budget(head.partition("\n## Earlier steps\n")[0]),
+        earlier=_filled(earlier.partition("\n## Optimiser notes\n")[0]),
+        trajectories=tuple(_trajectories(f"<trajectory {body}")),
+    )
+
+
+def read_listing(user: str, heading: str) -> Listing | None:
+    """Read the prompt of a merge or a ranking; ``None`` where a part of it is missing.
+
+    Args:
+        user: The message.
+        heading: What stands above the JSON array, which ends the message.
+    """
+    shown = _SKILL.match(user)
+    if not shown:
+        return None
+    # Line breaks in JSON strings are escaped, so that the last heading is the real one.
+    head, mark, body = user[shown.end() :].rpartition(f"\n## {heading}\n")
+    try:
+        items = json.loads(body) if mark else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(items, list):
+        return None
+    return Listing(
+        skill=_filled(shown[1]),
+        budget=_budget(head.rpartition("## Edit budget\n")[2]),
+        items=tuple(item for item in items if isinstance(item, dict)),
+    )
+
+
+def _filled(text: str) -> str:
+    """Return a section's text, or "" where it says that there is none."""
+    return "" if text.strip() in {"", "(empty)", "(none)"} else text
+
+
+def _budget(section: str) -> int:
+    found = _BUDGET.search(section)
+    return int(found[1]) if found else NO_LIMIT
+
+
+def _trajectories(text: str) -> Iterator[Trajectory]:
+    for name, attributes, opening, body in _TRAJECTORY.findall(text):
+        outcome = _OUTCOME.search(attributes)
+        yield Trajectory(name, outcome[1] if outcome else "", opening, tuple(_steps(body)))
+
+
+def _steps(body: str) -> Iterator[Step]:
+    said: dict[int, dict[str, str]] = {}
+    for turn, kind, text in _LINE.findall(body):
+        said.setdefault(int(turn), {})[kind] = text
+    for turn, lines in said.items():
+        yield Step(turn, lines.get("action", "").strip(), lines.get("result", "").strip())

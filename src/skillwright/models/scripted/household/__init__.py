@@ -1,0 +1,26 @@
+"""The scripted household agent: what it reads, believes and does."""
+
+from skillwright.models.scripted.household.agent import ScriptedHousehold, decide
+from skillwright.models.scripted.household.belief import Belief, command_in, hear, read_conversation
+from skillwright.models.scripted.household.errand import APPLIANCES, Errand, Kind, read_errand
+from skillwright.models.scripted.household.observation import (
+    Observation,
+    class_of,
+    read_observation,
+)
+
+__all__ = [
+    "APPLIANCES",
+    "Belief",
+    "Errand",
+    "Kind",
+    "Observation",
+    "ScriptedHousehold",
+    "class_of",
+    "command_in",
+    "decide",
+    "hear",
+    "read_conversation",
+    "read_errand",
+    "read_observation",
+]
