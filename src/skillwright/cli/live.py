@@ -1,0 +1,252 @@
+"""What a person sees while a job runs: a live panel on a terminal, plain lines elsewhere."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.markup import escape
+from rich.padding import Padding
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from skillwright.core import Usage
+from skillwright.evaluation import Score
+from skillwright.jobs import (
+    CallFinished,
+    EpisodeFinished,
+    Event,
+    RunStarted,
+    Scored,
+    StageStarted,
+    StepDecided,
+    Watcher,
+)
+
+REFRESH_PER_S = 4
+
+
+@dataclass
+class Tally:
+    """Everything the display knows: a fold over the events, with the clock of the display.
+
+    Attributes:
+        started_s: The display's clock when the run began.
+        fresh: Episodes that were really run; reused ones cost nothing and say nothing of speed.
+        best: Mean reward on val of the skill that was accepted last.
+    """
+
+    started_s: float
+    run: RunStarted | None = None
+    stage: StageStarted = field(default_factory=lambda: StageStarted("starting"))
+    scored: Scored | None = None
+    usage: Usage = field(default_factory=Usage)
+    fresh: int = 0
+    reused: int = 0
+    failures: int = 0
+    turns: int = 0
+    in_stage: int = 0
+    accepted: int = 0
+    rejected: int = 0
+    best: float | None = None
+
+    def add(self, event: Event) -> None:
+        """Take one event in."""
+        match event:
+            case RunStarted():
+                self.run = event
+            case StageStarted():
+                self.stage, self.in_stage = event, 0
+            case EpisodeFinished():
+                self._add_episode(event)
+            case CallFinished():
+                self.usage = self.usage + event.usage
+            case Scored():
+                self.scored = event if event.split == "val" else self.scored
+            case StepDecided():
+                self._add_decision(event)
+
+    def _add_episode(self, event: EpisodeFinished) -> None:
+        self.in_stage += 1
+        if event.reused:
+            self.reused += 1
+            return
+        self.fresh += 1
+        self.failures += event.result.failure is not None
+        self.turns += len(event.result.trajectory.turns)
+        self.usage = self.usage + event.result.trajectory.usage
+
+    def _add_decision(self, event: StepDecided) -> None:
+        self.rejected += event.action == "reject"
+        if event.verdict is not None and event.verdict.accepted:
+            self.accepted += 1
+            self.best = event.verdict.candidate_score
+
+    def left_s(self, now_s: float) -> float | None:
+        """Estimate the seconds left from the episodes that are expected to come, or ``None``."""
+        done = self.fresh + self.reused
+        if self.run is None or not self.fresh or self.run.episodes <= done:
+            return None
+        return (self.run.episodes - done) * (now_s - self.started_s) / self.fresh
+
+
+class PlainDisplay:
+    """One line per thing that matters; for logs, pipes and CI."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._tally = Tally(time.monotonic())
+
+    def see(self, event: Event) -> None:
+        """Print a line, or nothing for an event that comes by the thousand."""
+        self._tally.add(event)
+        for line in narrate(event):
+            self._console.print(line, highlight=False, soft_wrap=True)
+
+    def close(self) -> None:
+        """Say what the run consumed."""
+        self._console.print(_summary(self._tally), markup=False, highlight=False, soft_wrap=True)
+
+
+class LiveDisplay:
+    """A panel that is redrawn in place, below the lines that stay."""
+
+    def __init__(self, console: Console) -> None:
+        self._tally = Tally(time.monotonic())
+        self._live = Live(
+            get_renderable=self.draw,
+            console=console,
+            refresh_per_second=REFRESH_PER_S,
+            transient=True,
+        )
+        self._live.start()
+
+    def see(self, event: Event) -> None:
+        """Update the panel; what should stay on screen is printed above it."""
+        self._tally.add(event)
+        for line in narrate(event):
+            self._live.console.print(line, highlight=False)
+
+    def close(self) -> None:
+        """Take the panel away and leave one line about pace and cost."""
+        self._live.stop()
+        self._live.console.print(_summary(self._tally), style="dim", markup=False, highlight=False)
+
+    def draw(self) -> RenderableType:
+        """Return the panel as it is now."""
+        tally = self._tally
+        run = tally.run
+        if run is None:
+            return Text("starting ...", style="dim")
+        where = [f"[bold]{escape(tally.stage.stage)}[/]"]
+        if tally.stage.step:
+            where += [
+                f"epoch {tally.stage.epoch}/{run.epochs}",
+                f"step {tally.stage.step}/{run.steps}",
+            ]
+        head = Table.grid(padding=(0, 2))
+        head.add_row(*where, *_bar(tally))
+        now_s = time.monotonic()
+        lines = [_score(tally), _decisions(tally, now_s), _pace(tally, now_s)]
+        texts = [Text.from_markup(line) for line in lines if line]
+        return Padding(Group(head, *texts), (1, 0, 0, 0))
+
+
+@contextmanager
+def display(console: Console) -> Iterator[Watcher]:
+    """Show a job while it runs: live on a terminal, plain lines elsewhere."""
+    shown = LiveDisplay(console) if console.is_terminal else PlainDisplay(console)
+    try:
+        yield shown
+    finally:
+        shown.close()
+
+
+def narrate(event: Event) -> list[str]:
+    """Say an event in lines of console markup; none for events that come by the thousand."""
+    match event:
+        case RunStarted():
+            return _introduce(event)
+        case Scored():
+            return [f"{escape(event.label)} on {event.split}: {score_text(event.score)}"]
+        case StepDecided():
+            return _decision(event)
+        case _:
+            return []
+
+
+def _introduce(event: RunStarted) -> list[str]:
+    lines = [f"[bold]{escape(event.name)}[/]  [dim]{escape(event.folder)}[/]"]
+    lines += [f"  {role}: {escape(mind)}" for role, mind in event.minds.items()]
+    lines += [f"  {escape(fact)}" for fact in event.facts]
+    if event.resumed_at is not None:
+        lines.append(f"  goes on at step {event.resumed_at}")
+    return lines
+
+
+def _decision(event: StepDecided) -> list[str]:
+    colour = {"accept": "green", "reject": "red"}.get(event.action.split("_")[0], "yellow")
+    word = event.action.replace("_", " ")
+    reason = f"  {escape(event.verdict.reason)}" if event.verdict else ""
+    return [f"step {event.step}: [{colour}]{word}[/]{reason}"]
+
+
+def _bar(tally: Tally) -> tuple[RenderableType, ...]:
+    expected = tally.stage.episodes
+    if not expected:
+        return ()
+    done = min(tally.in_stage, expected)
+    return (ProgressBar(total=expected, completed=done, width=30), f"{tally.in_stage}/{expected}")
+
+
+def _score(tally: Tally) -> str:
+    return f"initial skill on val: {score_text(tally.scored.score)}" if tally.scored else ""
+
+
+def _decisions(tally: Tally, now_s: float) -> str:
+    left_s = tally.left_s(now_s)
+    parts = [
+        f"accepted {tally.accepted}, rejected {tally.rejected}" if tally.stage.step else "",
+        f"best [bold]{tally.best:.2f}[/] at the gate" if tally.best is not None else "",
+        f"{_clock(now_s - tally.started_s)} elapsed",
+        f"about {_clock(left_s)} left" if left_s is not None else "",
+    ]
+    return "  ".join(part for part in parts if part)
+
+
+def score_text(score: Score) -> str:
+    """Say a score with its interval, in console markup."""
+    if score.success_rate is None or score.interval is None:
+        return f"no score ({score.failures} failures)"
+    low, high = score.interval
+    text = (
+        f"[bold]{score.success_rate:.0%}[/] won [dim]({low:.0%} to {high:.0%}, n={score.tasks})[/]"
+    )
+    return text + (f", [red]{score.failures} failures[/]" if score.failures else "")
+
+
+def _pace(tally: Tally, now_s: float) -> str:
+    elapsed_s = max(now_s - tally.started_s, 1e-9)
+    money = "unknown" if tally.usage.cost_usd is None else f"${tally.usage.cost_usd:.2f}"
+    tokens = tally.usage.input_tokens + tally.usage.output_tokens
+    parts = [
+        f"{tally.fresh} rollouts ({tally.fresh / elapsed_s:.1f}/s)",
+        f"{tally.reused} reused" if tally.reused else "",
+        f"{tally.failures} failures" if tally.failures else "",
+        f"{tokens:,} tokens",
+        f"money {money}",
+    ]
+    return "  ".join(part for part in parts if part)
+
+
+def _summary(tally: Tally) -> str:
+    now_s = time.monotonic()
+    return f"{_pace(tally, now_s)}  {_clock(now_s - tally.started_s)} elapsed"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}:{rest:02d}"

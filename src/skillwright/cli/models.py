@@ -1,0 +1,33 @@
+"""Commands about models: ``models list``."""
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from skillwright.models import list_backends
+
+app = typer.Typer(help="Look at model backends.", no_args_is_help=True)
+out = Console()
+
+
+@app.command("list")
+def list_(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
+) -> None:
+    """List the backends that ``models.target`` and ``models.optimizer`` may name."""
+    backends = list_backends()
+    if as_json:
+        typer.echo(json.dumps([asdict(backend) for backend in backends]))
+        return
+    table = Table("backend", "what it is", "needs", "roles")
+    for backend in backends:
+        if backend.implemented:
+            table.add_row(backend.name, backend.summary, backend.needs, ", ".join(backend.roles))
+    out.print(table)
+    planned = [backend.name for backend in backends if not backend.implemented]
+    if planned:
+        out.print(f"not yet: {', '.join(planned)}", style="dim")

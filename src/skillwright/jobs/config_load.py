@@ -1,0 +1,57 @@
+"""Reads a run's configuration: ours or SkillOpt's, with inheritance and overrides."""
+
+import logging
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from skillwright.jobs.config import RunConfig, validated
+from skillwright.jobs.config_paths import key_paths
+from skillwright.jobs.config_yaml import (
+    dump_yaml,
+    merge,
+    merge_layers,
+    parse_overrides,
+    read_layers,
+)
+from skillwright.jobs.skillopt_config import is_skillopt, resolve_layers, translate
+
+_log = logging.getLogger(__name__)
+
+
+def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """Read a configuration file.
+
+    A file of SkillOpt's is translated, and what it sets without effect here is logged as a
+    warning. Where no file names the run, it is called after the file.
+
+    Args:
+        path: A YAML file, ours or SkillOpt's (structured or flat).
+        overrides: ``section.key=value`` settings in our names, laid over the file in order.
+
+    Raises:
+        ConfigError: A file is missing or malformed, inherits from itself, or sets something that
+            is unknown or wrong; one line per problem, each with the nearest right name.
+    """
+    path = Path(path)
+    layers = read_layers(path)
+    values = merge_layers(layers)
+    if is_skillopt(values):
+        values, warnings = translate(resolve_layers(layers))
+        for warning in warnings:
+            _log.warning("%s: %s", path, warning)
+    places = key_paths(RunConfig)
+    known = [place.path for place in places]
+    open_ = [place.path for place in places if place.is_open]
+    values = merge(values, parse_overrides(overrides, known, open_))
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-._") or "run"
+    values = merge({"run": {"name": name}}, values)
+    return validated(values, str(path))
+
+
+def dump_config(config: RunConfig) -> str:
+    """Return the whole configuration as YAML, defaults included and API keys left out.
+
+    `load_config` reads it back as an equal configuration, but for those keys.
+    """
+    return dump_yaml(config.model_dump(mode="json"))

@@ -1,0 +1,207 @@
+"""YAML files as plain values: inheritance by ``_base_``, merging, and dotted overrides."""
+
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from skillwright.core import ConfigError, DataError, did_you_mean
+from skillwright.core.jsonio import read_text
+
+BASE_KEY = "_base_"
+_SUFFIXES = (".yaml", ".yml")
+
+# YAML 1.1, which PyYAML reads, takes 1e-3 for a text; YAML 1.2 and everybody else for a number.
+_FLOAT = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)")
+_FLOAT_STARTS = list("-+.0123456789")
+
+# Where one of these differs, a child's mapping describes another kind of thing than its base's.
+_DISCRIMINATORS = ("kind", "backend")
+
+Values = dict[str, Any]
+
+
+class Layer(NamedTuple):
+    """What one file of a chain says, without its ``_base_``."""
+
+    path: Path
+    values: Values
+
+
+class _Loader(yaml.SafeLoader):
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """Build a mapping with text keys, none of them twice."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.tag == "tag:yaml.org,2002:merge":
+                continue
+            if key.tag != "tag:yaml.org,2002:str":
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"a key must be text; write '{key.value}' in quotes", key.start_mark
+                )
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"key {key.value!r} stands here twice", key.start_mark
+                )
+            seen.add(key.value)
+        return super().construct_mapping(node, deep=deep)
+
+
+class _Dumper(yaml.SafeDumper):
+    def represent_text(self, text: str) -> yaml.ScalarNode:
+        """Escape unusual line breaks, which PyYAML writes in a form that it reads as spaces."""
+        style = None if text.isprintable() else '"'
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _Dumper.represent_text)
+for _side in (_Loader, _Dumper):
+    _side.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, _FLOAT_STARTS)
+
+
+def read_layers(path: Path) -> list[Layer]:
+    """Read a file and the files that it inherits from, the base first.
+
+    ``_base_`` is one path, relative to the file that names it.
+
+    Raises:
+        ConfigError: A file is missing, unreadable or no mapping; its YAML is malformed (with line
+            and column); or a file inherits from itself (with the chain).
+    """
+    layers: list[Layer] = []
+    chain: list[Path] = []
+    named_by = ""
+    while True:
+        if path.resolve() in [one.resolve() for one in chain]:
+            shown = " -> ".join(str(one) for one in (*chain, path))
+            raise ConfigError(f"Circular _base_ inheritance: {shown}. Remove one _base_.")
+        chain.append(path)
+        values = _read_file(path, named_by)
+        base = values.pop(BASE_KEY, None)
+        layers.append(Layer(path, values))
+        if base is None:
+            return layers[::-1]
+        if not isinstance(base, str) or not base:
+            raise ConfigError(
+                f"{path}: {BASE_KEY} is {base!r}; it is one path, relative to this file"
+            )
+        named_by = f" (the {BASE_KEY} of {str(path)!r})"
+        path = path.parent / base
+
+
+def merge(base: Mapping[str, Any], child: Mapping[str, Any]) -> Values:
+    """Lay ``child`` over ``base``: mappings are merged key by key, anything else is replaced.
+
+    A mapping whose ``kind`` or ``backend`` differs from its base's is replaced as a whole, because
+    the base's other keys belong to another kind of thing.
+    """
+    merged = dict(base)
+    for key, value in child.items():
+        old = merged.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping) and _are_alike(old, value):
+            merged[key] = merge(old, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def merge_layers(layers: Iterable[Layer]) -> Values:
+    """Lay every layer over those before it."""
+    merged: Values = {}
+    for layer in layers:
+        merged = merge(merged, layer.values)
+    return merged
+
+
+def parse_overrides(overrides: Sequence[str], known: Iterable[str], open_: Iterable[str]) -> Values:
+    """Read ``section.key=value`` settings into nested values, later ones laid over earlier ones.
+
+    Args:
+        overrides: Settings; a value is read as YAML, so numbers, lists and mappings are allowed,
+            and nothing after ``=`` is the empty text.
+        known: Every dotted path that may be set.
+        open_: Those of them that take any key below.
+
+    Raises:
+        ConfigError: A setting has no ``=``, its value is no YAML, or its path is unknown; the
+            message names the nearest path.
+    """
+    paths, free = set(known), tuple(f"{path}." for path in open_)
+    values: Values = {}
+    for setting in overrides:
+        path, equals, text = setting.partition("=")
+        path = path.strip()
+        if not equals:
+            raise ConfigError(f"--set {setting!r} has no '='; write section.key=value")
+        if path not in paths and not path.startswith(free):
+            raise ConfigError(f"--set {setting!r}: no key {path!r}. {nearest_path(path, paths)}")
+        value = _parse(text, f"--set {setting!r}") if text.strip() else ""
+        values = merge(values, nested(path, value))
+    return values
+
+
+def nested(path: str, value: Any) -> Values:
+    """Return a value under its dotted path: ``nested("a.b", 1)`` is ``{"a": {"b": 1}}``."""
+    key, dot, rest = path.partition(".")
+    return {key: nested(rest, value) if dot else value}
+
+
+def dump_yaml(values: Mapping[str, Any]) -> str:
+    """Return YAML text that `read_layers` reads as the same values, in the same order."""
+    return yaml.dump(dict(values), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+
+
+def _read_file(path: Path, named_by: str) -> Values:
+    if not path.exists():
+        raise ConfigError(f"there is no config file {str(path)!r}{named_by}. {_nearest_file(path)}")
+    try:
+        text = read_text(path, "config file")
+    except DataError as error:
+        raise ConfigError(str(error)) from error
+    values = _parse(text, str(path))
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise ConfigError(
+            f"{path}: the file holds a {type(values).__name__}; write sections such as 'train:'"
+        )
+    return values
+
+
+def _parse(text: str, where: str) -> Any:
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        at = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise ConfigError(f"{where}{at}: {error.problem or error.context}") from error
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: an impossible date, a huge number
+        raise ConfigError(f"{where}: {error}") from error
+
+
+def _nearest_file(path: Path) -> str:
+    if not path.parent.is_dir():
+        return f"There is no folder {str(path.parent)!r} either."
+    names = [other.name for other in path.parent.iterdir() if other.suffix in _SUFFIXES]
+    if not names:
+        return f"The folder {str(path.parent)!r} holds no YAML files."
+    return did_you_mean(path.name, names)
+
+
+def nearest_path(path: str, known: Iterable[str]) -> str:
+    """Name the known dotted path that was probably meant: by its last part, or by similarity."""
+    paths = set(known)
+    section, _, leaf = path.rpartition(".")
+    same_leaf = [one for one in paths if one.rpartition(".")[2] == leaf]
+    near = get_close_matches(path, sorted(paths), n=1, cutoff=0.75)
+    if same_leaf or near:
+        return did_you_mean(path, near or same_leaf)
+    beside = [one for one in paths if one.rpartition(".")[0] == section]
+    return did_you_mean(path, beside or [one for one in paths if "." not in one])
+
+
+def _are_alike(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    return all(old[name] == new[name] for name in _DISCRIMINATORS if name in old and name in new)

@@ -1,0 +1,113 @@
+"""What a job says while it runs: one typed event per thing that happens.
+
+Watchers only watch. A watcher that raises stops the run, as any bug does; none may change it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from skillwright.core import EpisodeResult, Usage
+from skillwright.evaluation import Score, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """A run begins or goes on.
+
+    Attributes:
+        name: The run's name.
+        folder: Where it lies, for people.
+        minds: Role -> identity of the model that plays it.
+        facts: Short lines about the set-up, in order.
+        steps: Steps in the whole run; 0 for a job without steps.
+        epochs: Epochs in the whole run; 0 for a job without steps.
+        episodes: Episodes that the whole run is expected to need, for an estimate of what is left.
+        resumed_at: The first step still to do, where the run goes on; else ``None``.
+    """
+
+    name: str
+    folder: str
+    minds: Mapping[str, str]
+    facts: tuple[str, ...] = ()
+    steps: int = 0
+    epochs: int = 0
+    episodes: int = 0
+    resumed_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StageStarted:
+    """A stage begins.
+
+    Attributes:
+        stage: ``baseline``, ``rollout``, ``reflect``, ``gate`` or ``test``.
+        step: Step from 1, 0 outside the steps.
+        epoch: Epoch from 1, 0 outside the steps.
+        episodes: Episodes that the stage is expected to run; 0 where it runs none.
+    """
+
+    stage: str
+    step: int = 0
+    epoch: int = 0
+    episodes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeFinished:
+    """An episode has its reward or its failure; ``reused`` where the store had it already."""
+
+    result: EpisodeResult
+    reused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CallFinished:
+    """An optimiser call was answered, or given up."""
+
+    purpose: str
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A skill has a score on a split."""
+
+    label: str
+    split: str
+    score: Score
+
+
+@dataclass(frozen=True, slots=True)
+class StepDecided:
+    """A step is over.
+
+    Attributes:
+        step: From 1.
+        epoch: From 1.
+        action: ``accept_new_best``, ``reject``, ``undecided``, or ``skip_...``.
+        verdict: The gate's judgement, or ``None`` where nothing was judged.
+    """
+
+    step: int
+    epoch: int
+    action: str
+    verdict: Verdict | None
+
+
+Event = RunStarted | StageStarted | EpisodeFinished | CallFinished | Scored | StepDecided
+
+
+class Watcher(Protocol):
+    """Sees every event of a job, in order."""
+
+    def see(self, event: Event) -> None:
+        """Take note of an event; must not block."""
+        ...
+
+
+class Unwatched:
+    """Looks away."""
+
+    def see(self, event: Event) -> None:
+        """Do nothing."""

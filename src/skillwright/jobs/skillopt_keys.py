@@ -1,0 +1,270 @@
+"""Every documented key of SkillOpt's configuration, as one table.
+
+Source: SkillOpt (microsoft/SkillOpt) 0.2, the base file that it ships and its flattening.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+
+class Unset(Enum):
+    """The default of a key that the shipped base file does not set."""
+
+    UNSET = "unset"
+
+
+UNSET: Final = Unset.UNSET
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key.
+
+    Attributes:
+        dotted: Its name in a structured file.
+        default: Its value in the shipped base file, or `UNSET`.
+        ours: Where it goes here, or ``""`` where it has no effect.
+        reason: Why it has no effect; set exactly where ``ours`` is not.
+        flat: Its name in a flat file; the last part of ``dotted`` unless given.
+        aliases: Further flat names, also taken inside its section.
+        copied: Whether the value goes to ``ours`` as it is; else the translation works it out.
+        quiet: Values besides the default that need no warning.
+    """
+
+    dotted: str
+    default: Any = UNSET
+    ours: str = ""
+    reason: str = ""
+    flat: str = ""
+    aliases: tuple[str, ...] = ()
+    copied: bool = True
+    quiet: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.flat:
+            object.__setattr__(self, "flat", self.dotted.rpartition(".")[2])
+
+    @property
+    def section(self) -> str:
+        """The section of a structured file that it stands in."""
+        return self.dotted.partition(".")[0]
+
+
+def _without_effect(prefix: str, reason: str, **defaults: Any) -> list[Key]:
+    return [Key(f"{prefix}{name}", value, reason=reason) for name, value in defaults.items()]
+
+
+def _worked_out(prefix: str, default: Any = UNSET, **ours: str) -> list[Key]:
+    return [Key(f"{prefix}{name}", default, path, copied=False) for name, path in ours.items()]
+
+
+_COMMAND_LINE = "agents behind a command line are not part of this version"
+_COPILOT = "the Copilot backend is not part of this version"
+_MINIMAX = "the MiniMax backend is not part of this version"
+_ENTRA = "signing in to Azure without a key is not part of this version"
+_REWRITE = "rewriting a whole skill is not part of this version"
+_SLOW = "the slow update at the end of an epoch is not part of this version"
+_META = "the optimiser's own memory (meta skill) is not part of this version"
+_SKILL_AWARE = "skill-aware reflection is not part of this version"
+_DENSITY = "a bonus for words like MUST is not given here"
+_ROLES = ("", "optimizer_", "target_")
+
+
+def _azure(role: str) -> list[Key]:
+    """A role's own settings are unset in the base file, where the shared ones hold."""
+    name, prefix = role.removesuffix("_") or "target", f"model.{role}azure_openai_"
+    blank: Any = UNSET if role else ""
+    legacy = {
+        word: () if role else (f"azure_{word}",) for word in ("endpoint", "api_version", "api_key")
+    }
+    version, scope = ("2024-12-01-preview", "https://cognitiveservices.azure.com/.default")
+    return [
+        Key(f"{prefix}endpoint", blank, f"models.{name}.base_url", copied=False,
+            aliases=legacy["endpoint"]),
+        Key(f"{prefix}api_version", UNSET if role else version, aliases=legacy["api_version"],
+            reason="the v1 route of Azure takes no version"),
+        Key(f"{prefix}api_key", blank, f"models.{name}.api_key", copied=False,
+            aliases=legacy["api_key"]),
+        Key(f"{prefix}auth_mode", blank, reason=_ENTRA,
+            quiet=("", "api_key", "openai_compatible", "compat", "openai")),
+        Key(f"{prefix}ad_scope", UNSET if role else scope, reason=_ENTRA),
+        Key(f"{prefix}managed_identity_client_id", blank, reason=_ENTRA, quiet=("",)),
+    ]  # fmt: skip
+
+
+def _qwen(role: str) -> list[Key]:
+    model, prefix = f"models.{role.removesuffix('_') or 'target'}", f"model.{role}qwen_chat_"
+    thinking = f"{model}.extra_body"
+    return [
+        *_worked_out(
+            prefix,
+            base_url=f"{model}.base_url",
+            api_key=f"{model}.api_key",
+            temperature=f"{model}.temperature",
+            timeout_seconds=f"{model}.timeout_s",
+            max_tokens=f"{model}.max_tokens",
+            enable_thinking=thinking,
+        ),
+        *_worked_out(prefix, UNSET if role else "", thinking_mode=thinking),
+    ]
+
+
+def _minimax(role: str) -> list[Key]:
+    defaults: dict[str, Any] = {
+        "region": "",
+        "base_url": "",
+        "api_key": "",
+        "model": "MiniMax-M3",
+        "temperature": 0.7,
+        "max_tokens": 8000,
+        "enable_thinking": False,
+    }
+    shown = dict.fromkeys(defaults, UNSET) if role else defaults
+    return _without_effect(f"model.{role}minimax_", _MINIMAX, **shown)
+
+
+_MODEL = [
+    Key("model.backend", "azure_openai", "models", flat="model_backend", copied=False),
+    Key("model.optimizer", "gpt-5.5", "models.optimizer.model", flat="optimizer_model",
+        copied=False),
+    Key("model.target", "gpt-5.5", "models.target.model", flat="target_model", copied=False),
+    *_worked_out("model.", "openai_chat", optimizer_backend="models.optimizer.backend",
+                 target_backend="models.target.backend"),
+    Key("model.reasoning_effort", "medium", "models.target.reasoning_effort", copied=False),
+    *_without_effect("model.rewrite_", _REWRITE, reasoning_effort="", max_completion_tokens=64000),
+    Key("model.codex_exec_path", "", reason=_COMMAND_LINE,
+        aliases=("codex_path", "codex_cli_bin", "codex_bin")),
+    Key("model.codex_exec_sandbox", "", reason=_COMMAND_LINE, aliases=("sandbox", "codex_sandbox")),
+    *_without_effect("model.codex_exec_", _COMMAND_LINE, profile="", reasoning_effort="",
+                     approval_policy="", use_sdk=None, network_access=None, web_search=None),
+    Key("model.codex_exec_full_auto", reason="it is deprecated there too"),
+    *_without_effect("model.claude_code_exec_", _COMMAND_LINE, path="claude", profile="",
+                     use_sdk="auto", effort="medium", max_thinking_tokens=16384),
+    *_without_effect("model.cursor_exec_", _COMMAND_LINE, path="", sandbox=""),
+    *_without_effect("model.copilot_exec_", _COMMAND_LINE, path="", home="", allow_all_tools=None),
+    *_without_effect("model.copilot_chat_", _COPILOT, optimizer_model="", target_model="",
+                     timeout=None),
+    Key("model.codex_trace_to_optimizer", True, reason=_COMMAND_LINE),
+    *[key for role in _ROLES for key in _azure(role)],
+    *[key for role in _ROLES for key in _qwen(role)],
+    *[key for role in _ROLES for key in _minimax(role)],
+]  # fmt: skip
+
+_LEARNING = [
+    Key("train.num_epochs", 4, "train.epochs"),
+    Key("train.batch_size", 40, "train.batch_size"),
+    Key("train.accumulation", 1, "train.accumulation"),
+    Key("train.seed", 42, "run.seed"),
+    Key("train.train_size", 0, "env.data.train", copied=False),
+    Key("train.steps_per_epoch", reason="it follows from the tasks and the batch size"),
+    Key("gradient.minibatch_size", 8, "gradient.minibatch_size"),
+    Key("gradient.merge_batch_size", 8, "gradient.merge_batch_size"),
+    Key("gradient.analyst_workers", 16,
+        reason="calls in flight are bounded per endpoint (models.optimizer.max_concurrent)"),
+    Key("gradient.failure_only", False, "gradient.failure_only"),
+    Key("gradient.max_analyst_rounds", reason="it is retired there too"),
+    Key("optimizer.learning_rate", 4, "optimizer.learning_rate", flat="edit_budget"),
+    Key("optimizer.min_learning_rate", 2, "optimizer.min_learning_rate", flat="min_edit_budget"),
+    Key("optimizer.lr_scheduler", "cosine", "optimizer.lr_scheduler"),
+    Key("optimizer.lr_control_mode", "fixed",
+        reason="every step keeps to the scheduled learning rate"),
+    Key("optimizer.skill_update_mode", "patch", "optimizer.skill_update_mode"),
+    Key("optimizer.meta_learning_rate", flat="meta_edit_budget", reason="it is never read there"),
+    Key("optimizer.use_slow_update", True, reason=_SLOW),
+    *_without_effect("optimizer.", _SLOW, slow_update_samples=20,
+                     slow_update_gate_with_selection=False, longitudinal_pair_policy="mixed"),
+    Key("optimizer.use_meta_skill", True, reason=_META),
+    *_without_effect("optimizer.", _SKILL_AWARE, use_skill_aware_reflection=False,
+                     skill_aware_appendix_source="both", skill_aware_consolidate_threshold=0),
+    Key("evaluation.use_gate", True, reason="every candidate has to pass the gate"),
+    Key("evaluation.gate_metric", "hard", "evaluation.gate.metric"),
+    Key("evaluation.gate_mixed_weight", 0.5, "evaluation.gate.mixed_weight"),
+    Key("evaluation.use_semantic_density", False, reason=_DENSITY),
+    Key("evaluation.semantic_density_weight", 0.05, reason=_DENSITY),
+    Key("evaluation.leading_words", reason=_DENSITY),
+    Key("evaluation.sel_env_num", 0, "evaluation.val_tasks", copied=False),
+    Key("evaluation.test_env_num", 0, "evaluation.test_tasks", copied=False),
+    Key("evaluation.eval_test", True, "evaluation.test"),
+]  # fmt: skip
+
+_ENV = [
+    Key("env.name", "", "env.name", flat="env", copied=False),
+    Key("env.skill_init", "", "skill.init"),
+    Key("env.out_root", "", "run.root", copied=False),
+    Key("env.split_mode", "ratio", "env.data.kind", copied=False),
+    Key("env.split_ratio", "2:1:7", "env.data.ratio", copied=False),
+    Key("env.split_seed", 42, "env.data.seed", copied=False),
+    Key("env.split_dir", "", "env.data.path", copied=False),
+    Key("env.data_path", "", "env.data.path", copied=False),
+    Key("env.split_output_dir", "", reason="a run keeps its splits in its own folder"),
+    Key("env.exec_timeout", 120, "models.target.timeout_s", copied=False),
+]
+
+KEYS: Final = (*_MODEL, *_LEARNING, *_ENV)
+
+ALWAYS_SAID: Final = {"use_slow_update": False, "use_meta_skill": False}
+"""Features that are on by default there and missing here -> the value that needs no warning."""
+
+ENV_SETTINGS: Final = frozenset(
+    {"workers", "max_turns", "max_steps", "limit", "max_completion_tokens", "data_root"}
+    | {"data_dirs", "mode", "image_detail", "shuffle_choices", "use_theorem", "use_sketch"}
+    | {"max_tool_turns", "search_mode"}
+)
+"""Documented keys of single environments; any other may stand in ``env`` too."""
+
+BACKENDS: Final = {
+    "openai_chat": ("azure", "azure_openai", "azure-openai"),
+    "claude_chat": ("claude", "anthropic"),
+    "qwen_chat": ("qwen",),
+    "minimax_chat": ("minimax",),
+    "codex_exec": ("codex", "openai"),
+    "claude_code_exec": (),
+    "openai_compatible": ("openai_compatible_chat", "openai-compatible", "compat"),
+    "copilot_chat": ("copilot", "copilot_cli", "github_copilot"),
+    "cursor_exec": ("cursor", "cursor_agent"),
+    "copilot_exec": (),
+}
+"""Backend -> its aliases: both documented tables together."""
+
+FILLS_BOTH_ROLES: Final = frozenset(
+    {"claude_chat", "codex_exec", "copilot_chat", "openai_compatible"}
+)
+"""What `model.backend` gives to both roles; any other name but openai_chat, to the target only."""
+
+PLACEHOLDER_MODELS: Final = ("gpt-5.4", "gpt-5.5")
+DEFAULT_MODELS: Final = {
+    "claude_chat": "claude-sonnet-4-6",
+    "claude_code_exec": "claude-sonnet-4-6",
+    "cursor_exec": "composer-2.5",
+    "qwen_chat": "Qwen/Qwen3.5-4B",
+    "minimax_chat": "MiniMax-M3",
+    "copilot_chat": "gpt-4o",
+    "openai_compatible": "gpt-4o-mini",
+}
+"""Backend -> the model that stands in for a placeholder which nobody chose for it."""
+
+CHOICES: Final = {
+    "optimizer_backend": BACKENDS,
+    "target_backend": BACKENDS,
+    "skill_update_mode": {
+        "patch": ("edits",),
+        "rewrite_from_suggestions": ("rewrite", "suggestions", "rewrite_suggestions"),
+        "full_rewrite_minibatch": (
+            "full_rewrite",
+            "minibatch_full_rewrite",
+            "skill_rewrite_minibatch",
+        ),
+    },
+    "lr_control_mode": {
+        "fixed": ("manual", "scheduler", "scheduled"),
+        "autonomous": ("auto", "optimizer"),
+        "none": ("off", "no_lr"),
+    },
+    "longitudinal_pair_policy": {
+        "mixed": (),
+        "changed": ("change", "delta", "10_01", "01_10"),
+        "unchanged": ("stable", "same", "00_11"),
+    },
+}
+"""Flat key -> its values with their aliases."""

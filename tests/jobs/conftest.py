@@ -1,0 +1,23 @@
+"""Fixtures for configurations."""
+
+import json
+
+import pytest
+
+from skillwright.jobs.skillopt_config import resolve_skillopt
+
+
+@pytest.fixture
+def resolved(tmp_path):
+    """Resolve a chain of files, given the base first; each inherits from the one before it."""
+
+    def resolve(*layers: dict) -> dict:
+        previous = None
+        for depth, layer in enumerate(layers):
+            path = tmp_path / f"layer{depth}.yaml"
+            base = {"_base_": previous} if previous else {}
+            path.write_text(json.dumps({**base, **layer}), encoding="utf-8")
+            previous = path.name
+        return resolve_skillopt(path)
+
+    return resolve

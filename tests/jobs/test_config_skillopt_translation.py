@@ -1,0 +1,194 @@
+import pytest
+
+from skillwright.core import ConfigError
+from skillwright.jobs.config import AlfworldData, RatioData, SplitDirData
+from skillwright.jobs.skillopt_config import to_run_config
+
+
+def translated(resolved, *layers, environ=None):
+    return to_run_config(resolved(*layers), environ or {})
+
+
+def test_what_both_know_is_carried_over(resolved):
+    config, warnings = translated(
+        resolved,
+        {
+            "model": {"backend": "openai_chat", "optimizer": "big", "target": "small"},
+            "train": {"num_epochs": 2, "batch_size": 10, "accumulation": 2, "seed": 7},
+            "gradient": {"minibatch_size": 4, "merge_batch_size": 3, "failure_only": True},
+            "optimizer": {
+                "learning_rate": 8,
+                "min_learning_rate": 1,
+                "lr_scheduler": "linear",
+                "use_slow_update": False,
+                "use_meta_skill": False,
+            },
+            "evaluation": {
+                "gate_metric": "mixed",
+                "gate_mixed_weight": 0.25,
+                "sel_env_num": 30,
+                "eval_test": False,
+            },
+            "env": {
+                "name": "mine",
+                "data_path": "items.json",
+                "split_ratio": "4:2:4",
+                "split_seed": 0,
+                "skill_init": "s.md",
+                "out_root": "out/first",
+                "exec_timeout": 30,
+                "workers": 12,
+                "max_steps": 20,
+                "max_completion_tokens": 999,
+                "image_detail": "low",
+            },
+        },
+    )
+    assert warnings == []
+    assert (config.run.root, config.run.name, config.run.seed) == ("out", "first", 7)
+    assert (config.train.epochs, config.train.batch_size, config.train.accumulation) == (2, 10, 2)
+    assert config.gradient.model_dump() == {
+        "minibatch_size": 4,
+        "merge_batch_size": 3,
+        "failure_only": True,
+    }
+    assert config.optimizer.model_dump(exclude={"skill_update_mode"}) == {
+        "learning_rate": 8,
+        "min_learning_rate": 1,
+        "lr_scheduler": "linear",
+    }
+    gate = {"kind": "strict", "margin": 0.0, "metric": "mixed", "mixed_weight": 0.25}
+    assert config.evaluation.gate.model_dump() == gate
+    assert (config.evaluation.val_tasks, config.evaluation.test_tasks) == (30, None)
+    assert config.evaluation.test is False
+    assert config.env.data == RatioData(path="items.json", ratio="4:2:4", seed=7)
+    assert (config.env.max_turns, config.env.config) == (20, {"image_detail": "low"})
+    assert (config.skill.init, config.rollout.max_concurrent) == ("s.md", 12)
+    target = config.models.target
+    assert (target.model, target.timeout_s, target.max_tokens) == ("small", 30, 999)
+    assert (target.reasoning_effort, target.base_url) == ("medium", "https://api.openai.com/v1")
+    assert config.models.optimizer.model == "big"
+
+
+def test_alfworld_reads_the_official_games_unless_items_are_named(resolved):
+    openai = {"model_backend": "openai_chat", "env": "alfworld"}
+    config, _ = translated(resolved, {**openai, "train_size": 39, "data_root": "/d"})
+    assert config.env.data == AlfworldData(root="/d", train=39)
+    config, _ = translated(resolved, {**openai, "split_mode": "split_dir", "split_dir": "s"})
+    assert config.env.data == SplitDirData(path="s")
+
+
+def test_what_has_no_effect_here_is_said(resolved):
+    _, warnings = translated(
+        resolved,
+        {
+            "model": {"minimax_api_key": "sk-secret", "codex_exec_profile": "p"},
+            "train": {"train_size": 5, "steps_per_epoch": 9},
+            "gradient": {"analyst_workers": 4, "max_analyst_rounds": 3},
+            "optimizer": {"lr_control_mode": "autonomous", "meta_learning_rate": 2},
+            "evaluation": {"use_gate": False, "use_semantic_density": True},
+            "env": {"name": "mine", "data_path": "x.json", "split_sed": 3},
+        },
+    )
+    text = "\n".join(warnings)
+    for dotted in (
+        "model.minimax_api_key",
+        "model.codex_exec_profile",
+        "train.steps_per_epoch",
+        "train.train_size",
+        "gradient.analyst_workers",
+        "gradient.max_analyst_rounds",
+        "optimizer.lr_control_mode",
+        "optimizer.meta_learning_rate",
+        "optimizer.use_slow_update",
+        "optimizer.use_meta_skill",
+        "evaluation.use_gate",
+        "evaluation.use_semantic_density",
+    ):
+        assert f"{dotted} has no effect here: " in text
+    assert "env.split_sed is passed on to the environment. Did you mean 'env.split_seed'?" in text
+    assert "no azure_openai_endpoint is set for the target: OpenAI's own endpoint is used" in text
+    assert "sk-secret" not in text
+    assert len(warnings) == 15
+
+
+def test_settings_that_alfworld_does_not_have_are_said(resolved):
+    _, warnings = translated(
+        resolved,
+        {"model_backend": "openai_chat", "env": "alfworld", "shuffle_choices": True},
+    )
+    assert "env.shuffle_choices has no effect here: alfworld has no such setting." in warnings
+
+
+def test_azure_is_reached_by_its_v1_route(resolved):
+    config, warnings = translated(
+        resolved,
+        {
+            "env": "alfworld",
+            "azure_openai_endpoint": "https://a.openai.azure.com/",
+            "azure_openai_api_key": "k",
+            "target_azure_openai_endpoint": "https://plain/v1",
+            "target_azure_openai_auth_mode": "openai_compatible",
+            "reasoning_effort": "",
+        },
+    )
+    optimizer, target = config.models.optimizer, config.models.target
+    assert optimizer.base_url == "https://a.openai.azure.com/openai/v1"
+    assert optimizer.api_key_env == "AZURE_OPENAI_API_KEY"
+    assert optimizer.api_key.get_secret_value() == "k"
+    assert optimizer.reasoning_effort is None
+    assert target.base_url == "https://plain/v1"
+    assert not [warning for warning in warnings if "azure" in warning.lower()]
+
+
+def test_an_openai_compatible_backend_takes_its_base_url_from_the_environment(resolved):
+    layer = {"model": {"backend": "compat", "target": "m"}, "env": {"name": "alfworld"}}
+    environ = {
+        "OPENAI_COMPATIBLE_BASE_URL": "http://shared/v1",
+        "TARGET_OPENAI_COMPATIBLE_BASE_URL": "http://own/v1",
+    }
+    config, _ = translated(resolved, layer, environ=environ)
+    assert config.models.target.base_url == "http://own/v1"
+    assert config.models.target.api_key_env == "TARGET_OPENAI_COMPATIBLE_API_KEY"
+    assert config.models.optimizer.base_url == "http://shared/v1"
+    with pytest.raises(ConfigError, match="set the environment variable OPENAI_COMPATIBLE_BASE"):
+        translated(resolved, layer, environ={"PATH": ""})
+
+
+@pytest.mark.parametrize(
+    ("said", "thinking"),
+    [
+        ({}, None),
+        ({"qwen_chat_thinking_mode": "server_default"}, None),
+        ({"qwen_chat_thinking_mode": "disabled"}, False),
+        ({"target_qwen_chat_enable_thinking": True, "qwen_chat_enable_thinking": False}, True),
+    ],
+)
+def test_qwen_is_reached_by_its_openai_compatible_endpoint(resolved, said, thinking):
+    shared = {"qwen_chat_timeout_seconds": 900, "target_qwen_chat_temperature": 0.0}
+    layer = {"model": {"backend": "qwen", **shared, **said}, "env": {"name": "alfworld"}}
+    target = translated(resolved, layer)[0].models.target
+    assert (target.base_url, target.model) == ("http://localhost:8000/v1", "Qwen/Qwen3.5-4B")
+    assert (target.temperature, target.timeout_s, target.deadline_s) == (0.0, 900, 900)
+    asked = target.extra_body.get("chat_template_kwargs", {}).get("enable_thinking")
+    assert asked is thinking
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"model": {"backend": "claude"}}, "backend 'claude_chat' is not part of this version"),
+        ({"model": {"target_backend": "codex"}}, "model.target_backend is 'codex_exec'"),
+        ({"optimizer": {"skill_update_mode": "rewrite"}}, "'optimizer.skill_update_mode' is"),
+        ({"optimizer": {"lr_scheduler": "autonomous"}}, "'optimizer.lr_scheduler' is 'autonomous'"),
+        ({"train": {"batch_size": "many"}}, "train.batch_size: Input should be a valid integer"),
+        ({"env": {"name": ""}}, "env.name is blank"),
+        ({"env": {"name": "mine"}}, "env.data_path is blank"),
+        ({"env": {"name": "mine", "split_mode": "split_dir"}}, "env.split_dir is blank"),
+        ({"env": {"name": "mine", "split_mode": "x"}}, "must be 'ratio' or 'split_dir', not 'x'"),
+    ],
+)
+def test_what_cannot_run_here_is_refused(resolved, said, words):
+    base = {"model": {"target": "m"}, "env": {"name": "alfworld"}}
+    with pytest.raises(ConfigError, match=words):
+        translated(resolved, base, said)

@@ -1,0 +1,53 @@
+"""What would stop a run is found, and said with the next move."""
+
+import asyncio
+
+import pytest
+
+from doors import doors_config
+from skillwright.envs import deregister, register
+from skillwright.jobs import Finding, Health, examine
+
+
+@pytest.fixture
+def found(tmp_path):
+    def look(config=None):
+        return {one.name: one for one in asyncio.run(examine(tmp_path / "not" / "yet", config))}
+
+    return look
+
+
+def test_a_machine_is_looked_at_without_a_configuration(found, tmp_path, monkeypatch):
+    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
+    findings = found()
+    assert list(findings)[:3] == ["python", "disk", "extra train"]
+    assert f"free at {str(tmp_path)!r}" in findings["disk"].detail
+    assert findings["ALFWorld games"].health is Health.NOTE
+    assert findings["env alfworld"].health is Health.OK
+
+
+def test_an_environment_that_cannot_be_imported_is_bad(found):
+    register("broken", "no_such_package.env:Env")
+    try:
+        finding = found()["env broken"]
+    finally:
+        deregister("broken")
+    assert finding.health is Health.BAD
+    assert "No module named 'no_such_package'" in finding.detail
+
+
+def test_the_folder_of_official_games_is_looked_for(found, tmp_path, monkeypatch):
+    monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path))
+    assert found()["ALFWorld games"] == Finding("ALFWorld games", Health.OK, str(tmp_path))
+    monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path / "gone"))
+    assert found()["ALFWorld games"].health is Health.BAD
+
+
+def test_files_and_minds_of_a_configuration_are_looked_at(found, tmp_path):
+    findings = found(doors_config(tmp_path))
+    assert findings["tasks and skill"].detail == "12 train, 24 val, 12 test"
+    assert findings["target"].detail == "scripted: household answers"
+    lost = {"kind": "split_dir", "path": str(tmp_path / "lost")}
+    finding = found(doors_config(tmp_path, env={"data": lost}))["tasks and skill"]
+    assert finding.health is Health.BAD
+    assert "lost" in finding.detail

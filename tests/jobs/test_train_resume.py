@@ -1,0 +1,239 @@
+"""However a run is stopped, going on takes the decisions that it would have taken."""
+
+import asyncio
+import signal
+
+import pytest
+
+from doors import (
+    ALL_RULES,
+    ALL_WRONG,
+    Coach,
+    Walker,
+    doors_config,
+    look,
+    resumed,
+    story,
+    trained,
+    write_tasks,
+)
+from skillwright.core import DataError
+from skillwright.jobs import CallFinished, EpisodeFinished, StepDecided
+
+PLAN = [[ALL_RULES], [ALL_WRONG]]
+
+
+class StopAfter:
+    """A watcher that cancels a task after so many events of some kinds."""
+
+    def __init__(self, kinds, count):
+        self.task = None
+        self.seen = 0
+        self._kinds = kinds
+        self._count = count
+
+    def see(self, event):
+        self.seen += isinstance(event, self._kinds)
+        if self.seen == self._count and self.task is not None:
+            self.task.cancel()
+
+
+def ctrl_c_at(wanted):
+    """Press Ctrl-C while the call with a given number is being answered."""
+
+    def on_call(number):
+        if number == wanted:
+            signal.raise_signal(signal.SIGINT)
+
+    return on_call
+
+
+@pytest.fixture
+def config(tmp_path):
+    return doors_config(tmp_path)
+
+
+async def reference(tmp_path):
+    """Return the story of the run that nothing interrupts."""
+    folder = tmp_path / "reference"
+    folder.mkdir()
+    path, _ = await trained(doors_config(folder), Walker(), Coach(PLAN))
+    return story(path)
+
+
+async def cancelled(config, watcher):
+    """Train until the watcher stops it; return where, and who was asked what."""
+    target, coach = Walker(), Coach(PLAN)
+    watcher.task = asyncio.create_task(trained(config, target, coach, watcher=watcher))
+    with pytest.raises(asyncio.CancelledError):
+        await watcher.task
+    return target, coach
+
+
+def stored_turns(path):
+    """Return what agents were asked in the episodes that a store holds."""
+    with look(path) as store:
+        episodes = [store.load_episode(e.id) for e in store.episodes()]
+    return {
+        ("\n".join(message["content"] for message in turn.prompt), turn.seed)
+        for episode in episodes
+        for turn in episode.trajectory.turns
+    }
+
+
+async def check_resume(path, wanted):
+    """Go on with a run: it ends as it should, and asks nothing that has an answer."""
+    known = stored_turns(path)
+    with look(path) as store:
+        answered = store.counts()["calls"]
+    target, coach = Walker(), Coach(PLAN)
+    await resumed(path, target, coach)
+    assert story(path) == wanted
+    assert known.isdisjoint(target.calls)
+    with look(path) as store:
+        assert store.counts()["calls"] == answered + len(coach.calls)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "count"),
+    [
+        (EpisodeFinished, 1),
+        (EpisodeFinished, 24),
+        (EpisodeFinished, 27),
+        (EpisodeFinished, 50),
+        (EpisodeFinished, 100),
+        (EpisodeFinished, 135),
+        (CallFinished, 1),
+        (CallFinished, 4),
+        (StepDecided, 1),
+        (StepDecided, 2),
+    ],
+)
+async def test_a_cancelled_run_goes_on_as_if_it_had_not_been(config, tmp_path, kinds, count):
+    await cancelled(config, StopAfter(kinds, count))
+    await check_resume(tmp_path / "runs" / "doors", await reference(tmp_path))
+
+
+@pytest.mark.heavy
+async def test_a_run_may_be_cancelled_after_any_event(tmp_path):
+    wanted = await reference(tmp_path)
+    everything = StopAfter(object, 0)
+    await trained(doors_config(tmp_path), Walker(), Coach(PLAN), watcher=everything)
+    for count in range(2, everything.seen - 1, 7):
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        await cancelled(doors_config(folder), StopAfter(object, count))
+        await check_resume(folder / "runs" / "doors", wanted)
+
+
+@pytest.mark.parametrize("number", [1, 40, 120])
+def test_ctrl_c_in_the_middle_of_a_turn_costs_that_episode_only(config, tmp_path, number):
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(trained(config, Walker(ctrl_c_at(number)), Coach(PLAN)))
+    asyncio.run(check_resume(tmp_path / "runs" / "doors", asyncio.run(reference(tmp_path))))
+
+
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_ctrl_c_in_the_middle_of_an_optimiser_call_costs_that_call_only(config, tmp_path, number):
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(trained(config, Walker(), Coach(PLAN, ctrl_c_at(number))))
+    asyncio.run(check_resume(tmp_path / "runs" / "doors", asyncio.run(reference(tmp_path))))
+
+
+async def test_a_run_may_be_interrupted_again_and_again(config, tmp_path):
+    await cancelled(config, StopAfter(EpisodeFinished, 30))
+    path = tmp_path / "runs" / "doors"
+    for number in (5, 9, 2):
+        with pytest.raises(RuntimeError, match="power cut"):
+            await resumed(path, Walker(power_cut_at(number)), Coach(PLAN))
+    await check_resume(path, await reference(tmp_path))
+
+
+def power_cut_at(wanted):
+    def on_call(number):
+        if number == wanted:
+            raise RuntimeError("power cut")
+
+    return on_call
+
+
+async def test_files_that_were_not_written_in_time_are_written_on_resume(config, tmp_path):
+    path, _ = await trained(config, Walker(), Coach(PLAN))
+    before = story(path)["files"]
+    (path / "best_skill.md").unlink()
+    (path / "skills" / "skill_v0001.md").unlink()
+    await resumed(path, Walker(), Coach(PLAN))
+    assert story(path)["files"] == before
+
+
+@pytest.mark.parametrize("max_concurrent", [1, 7])
+async def test_concurrency_changes_nothing_but_the_time(tmp_path, max_concurrent):
+    few = tmp_path / "few"
+    few.mkdir()
+    path, report = await trained(
+        doors_config(few, rollout={"max_concurrent": max_concurrent}), Walker(), Coach(PLAN)
+    )
+    many, other = await trained(
+        doors_config(tmp_path, rollout={"max_concurrent": 64}), Walker(), Coach(PLAN)
+    )
+    assert story(path) == story(many)
+    assert report == other
+
+
+async def test_lockstep_plays_the_same_run(tmp_path):
+    path, _ = await trained(
+        doors_config(tmp_path, rollout={"mode": "lockstep", "max_concurrent": 5}),
+        Walker(),
+        Coach(PLAN),
+    )
+    assert story(path) == await reference(tmp_path)
+
+
+async def test_another_seed_is_another_run(tmp_path):
+    path, _ = await trained(doors_config(tmp_path, run={"seed": 7}), Walker(), Coach(PLAN))
+    wanted = await reference(tmp_path)
+    assert story(path)["events"] != wanted["events"]
+    assert story(path)["skills"] == wanted["skills"]
+
+
+@pytest.mark.parametrize("count", [5, 60, 110])
+async def test_what_looks_secret_in_an_edit_is_told_alike_before_and_after_a_resume(
+    tmp_path, monkeypatch, count
+):
+    key = "sk-the-very-key-of-this-run"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    plan = [[f"{ALL_RULES}\nThe password: hunter2secret. The key is {key}."], [ALL_WRONG]]
+    endpoint = {"backend": "openai_chat", "model": "household"}
+
+    def config(name):
+        models = {"target": endpoint, "optimizer": {"backend": "scripted", "model": "analyst"}}
+        return doors_config(tmp_path, run={"name": name}, models=models)
+
+    whole, _ = await trained(config("whole"), Walker(), Coach(plan))
+    stopper = StopAfter(EpisodeFinished, count)
+    stopper.task = asyncio.create_task(
+        trained(config("cut"), Walker(), Coach(plan), watcher=stopper)
+    )
+    with pytest.raises(asyncio.CancelledError):
+        await stopper.task
+    coach = Coach(plan)
+    await resumed(tmp_path / "runs" / "cut", Walker(), coach)
+    assert story(tmp_path / "runs" / "cut") == story(whole)
+    assert story(whole)["skills"][1].endswith(
+        "The password: hunter2secret. The key is <redacted>.\n"
+    )
+    told = "".join(user for user, _ in coach.calls if "Step 1: accept" in user)
+    assert "hunter2secret" not in told.split("## Earlier steps")[-1]
+
+
+async def test_a_run_whose_tasks_have_changed_is_not_gone_on_with(config, tmp_path):
+    await cancelled(config, StopAfter(EpisodeFinished, 30))
+    path = tmp_path / "runs" / "doors"
+    write_tasks(tmp_path / "tasks", train=13)
+    with pytest.raises(DataError, match=r"the train tasks are not those .*\(13 now, 12 then\)"):
+        await resumed(path, Walker(), Coach(PLAN))
+    write_tasks(tmp_path / "tasks", test=6)
+    with pytest.raises(DataError, match="the test tasks are not those"):
+        await resumed(path, Walker(), Coach(PLAN))
+    write_tasks(tmp_path / "tasks")
+    await check_resume(path, await reference(tmp_path))
