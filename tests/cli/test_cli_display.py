@@ -89,8 +89,9 @@ def test_plain_lines_tell_what_matters_once_each():
         "  target: scripted:household",
         "  optimiser: openai_chat:gpt[x]",
         "  alfworld: 12 train, 24 val, 12 sealed test tasks",
+        "  scripted minds are programs, not language models",
         "initial skill on val: 75% won (30% to 95%, n=4), 1 failures",
-        f"step 1: accept new best  {REASON}",
+        f"step 1: {REASON}",
         "step 2: skip no patches",
     ]
     assert lines[-1].startswith("2 rollouts (")
@@ -149,7 +150,7 @@ def test_the_panel_fits_before_during_and_after_a_run():
         assert max(map(len, _plain(panel.get()))) <= WIDTH
     shown.close()
     text = console.export_text()
-    assert f"step 1: accept new best  {REASON}"[:60] in text
+    assert f"step 1: {REASON}"[:60] in text
     assert "runs/[dim]demo" in text
 
 

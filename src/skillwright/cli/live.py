@@ -182,6 +182,8 @@ def _introduce(event: RunStarted) -> list[str]:
     lines = [f"[bold]{escape(event.name)}[/]  [dim]{escape(event.folder)}[/]"]
     lines += [f"  {role}: {escape(mind)}" for role, mind in event.minds.items()]
     lines += [f"  {escape(fact)}" for fact in event.facts]
+    if any(mind.startswith("scripted:") for mind in event.minds.values()):
+        lines.append("  [yellow]scripted minds are programs, not language models[/]")
     if event.resumed_at is not None:
         lines.append(f"  goes on at step {event.resumed_at}")
     return lines
@@ -189,9 +191,8 @@ def _introduce(event: RunStarted) -> list[str]:
 
 def _decision(event: StepDecided) -> list[str]:
     colour = {"accept": "green", "reject": "red"}.get(event.action.split("_")[0], "yellow")
-    word = event.action.replace("_", " ")
-    reason = f"  {escape(event.verdict.reason)}" if event.verdict else ""
-    return [f"step {event.step}: [{colour}]{word}[/]{reason}"]
+    said = event.verdict.reason if event.verdict else event.action.replace("_", " ")
+    return [f"[{colour}]step {event.step}[/]: {escape(said)}"]
 
 
 def _bar(tally: Tally) -> tuple[RenderableType, ...]:

@@ -107,7 +107,7 @@ def split_table(report: SplitReport) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     for family in first.families:
         scores = [column.families.get(family) for column in columns.values()]
-        table.add_row(escape(family), str(first.families[family].tasks), *map(_cell, scores))
+        table.add_row(_words(family), str(first.families[family].tasks), *map(_cell, scores))
     table.add_section()
     overall = [column.overall for column in columns.values()]
     table.add_row("all", str(first.overall.tasks), *map(_cell, overall), style="bold")
@@ -124,8 +124,13 @@ def eval_table(report: EvalReport) -> Table:
     table.add_column("failures", justify="right")
     for family, score in _rows(report.table):
         counts = (str(score.truncated), str(score.failures))
-        table.add_row(escape(family), str(score.episodes), _cell(score), *counts)
+        table.add_row(_words(family), str(score.episodes), _cell(score), *counts)
     return table
+
+
+def _words(name: str) -> str:
+    """Write a name so that a narrow column breaks it between words."""
+    return escape(name.replace("_", " "))
 
 
 def usage_table(usage: Mapping[str, Usage]) -> Table:
