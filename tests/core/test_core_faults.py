@@ -87,3 +87,6 @@ def test_the_nearest_word_is_named_or_all_of_them():
     assert did_you_mean("alfword", ["webshop", "alfworld"]) == "Did you mean 'alfworld'?"
     assert did_you_mean("qqq", ["webshop", "alfworld"]) == "Known: alfworld, webshop."
     assert did_you_mean("qqq", []) == "Nothing is known under any name."
+    assert did_you_mean("qqq", [f"run-{n:03}" for n in range(300)]).endswith(
+        "run-018, run-019, and 280 more."
+    )

@@ -7,10 +7,7 @@ from skillwright.core.together import together
 
 
 async def full_disk():
-    try:
-        raise OSError("no space")
-    except OSError as error:
-        raise RunError("make room") from error
+    raise RunError("make room") from OSError("no space")
 
 
 async def test_results_come_in_the_order_of_the_works():
