@@ -50,7 +50,7 @@ def problem_text(receptacles: int, objects: int) -> str:
     declared = [f"{place} - receptacle" for place in places]
     declared += [f"{thing} - object" for thing in things]
     declared += [f"loc_bar_{i} - location" for i in range(receptacles + 1)]
-    declared += [f"{name} - rtype" for name in {rtypes.get(c, f"{c}Type") for c in classes}]
+    declared += [f"{name} - rtype" for name in sorted({rtypes.get(c, f"{c}Type") for c in classes})]
     declared += [f"{name}Type - otype" for name in OBJECTS]
     facts = [f"(atLocation agent1 loc_bar_{receptacles})"]
     for i, (place, name) in enumerate(zip(places, classes, strict=True)):
@@ -69,11 +69,8 @@ def problem_text(receptacles: int, objects: int) -> str:
         ]
         facts += [f"(objectType {thing} {thing.partition('_')[0]}Type)"]
         facts += [f"({trait} {thing})" for trait in ("pickupable", "heatable", "cleanable")]
-    sections = [f"(:objects agent1 - agent\n{chr(10).join(declared)})", *facts]
-    return (
-        f"(define (problem room)\n(:domain alfred)\n{sections[0]}\n"
-        f"(:init\n{chr(10).join(facts)})\n(:goal {GOAL}))"
-    )
+    lines = ["(define (problem room) (:domain alfred)", "(:objects agent1 - agent", *declared, ")"]
+    return "\n".join([*lines, "(:init", *facts, ")", f"(:goal {GOAL}))"])
 
 
 def write_rooms(folder: Path) -> list[Path]:

@@ -1,9 +1,17 @@
 """Fixtures every room's tests share."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
+with suppress(ModuleNotFoundError):  # `make oracle` does without property tests
+    from hypothesis import HealthCheck, settings
+
+    # A law holds or not; how long a busy machine takes over an example says nothing about it.
+    settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("busy")
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -181,7 +181,13 @@ def test_the_registry_knows_it_by_name(write_game):
         ({"generated": "test"}, "'generated' is 'test'; use a mapping"),
         ({"generated": {"split": "test", "indx": 1}}, "Did you mean 'index'"),
         ({"generated": {"split": "test"}}, "missing a required argument: 'index'"),
+        ({"generated": {"split": "test", "index": "1"}}, "'index' is '1'; it must be int"),
+        ({"generated": {"split": "test", "index": True}}, "'index' is True; it must be int"),
+        ({"generated": {"split": ["test"], "index": 1}}, r"'split' is \['test'\]; it must be str"),
+        ({"generated": {"split": "test", "index": 1, "household": "x"}}, r"must be int \| None"),
         ({"generated": {"split": "test", "index": 1}, "max_turns": 0}, "max_turns is 0"),
+        ({"generated": {"split": "test", "index": 1}, "max_turns": "x"}, "max_turns is 'x'; give"),
+        ({"generated": {"split": "test", "index": 1}, "max_turns": None}, "max_turns is None"),
     ],
 )
 def test_wrong_extras_are_refused_before_the_episode(extras, message):

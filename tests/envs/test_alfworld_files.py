@@ -92,6 +92,24 @@ def test_a_basin_is_named_by_the_rule_even_where_the_rule_doubles_the_word():
     assert surface_names(["sinkbasin_bar_01"]) == {"sinkbasin_bar_01": "sinkbasinbasin 1"}
 
 
+def test_what_no_fact_is_about_takes_no_number(pddl):
+    # As in the official engine, which knows of things from the facts about them alone.
+    declared = "Apple_bar_00 Apple_bar_02 - object\nloc_bar_0 loc_bar_9 - location\nAppleType"
+    problem = read_problem(pddl.replace("AppleType", declared, 1), "x")
+    assert {thing.sort_key: thing.name for thing in problem.things} == {
+        "apple_bar_00": "apple_bar_00",
+        "apple_bar_01": "apple 1",
+        "apple_bar_02": "apple_bar_02",
+    }
+    assert (problem.start, problem.receptacles[0].location) == ("loc 2", "loc 1")
+    mentioned = pddl.replace("AppleType", declared, 1).replace(
+        "(openable", "(checked loc_bar_9) (isOn Apple_bar_00) (openable", 1
+    )
+    problem = read_problem(mentioned, "x")
+    assert [thing.name for thing in problem.things] == ["apple 2", "apple 1", "apple_bar_02"]
+    assert problem.start == "loc 3"
+
+
 def test_an_identifier_without_parts_is_its_own_name():
     assert surface_names(["table"]) == {"table": "table"}
 
@@ -180,6 +198,12 @@ def test_a_broken_problem_is_refused_where_it_is_wrong(pddl, old, new, place, me
         read_problem(broken, "x", source="game")
     assert str(caught.value).startswith(f"game, {place}: ")
     assert message in str(caught.value)
+
+
+def test_absurdly_deep_nesting_is_refused_where_it_begins(pddl):
+    goal = f"(:goal {'(not ' * 5_000}(= x x){')' * 5_000})"
+    with pytest.raises(DataError, match=r"line 26 column \d+: .*nested more than 100 deep"):
+        read_problem(pddl.partition("(:goal")[0] + goal + ")", "x")
 
 
 def test_a_receptacle_at_two_locations_is_refused(pddl):

@@ -177,6 +177,20 @@ def test_a_family_goal_is_recognised_as_what_it_is(task_type):
     assert params == (look if "look" in task_type else {"object": "apple", "target": "fridge"})
 
 
+def test_the_official_goal_of_pick_two_is_recognised_although_it_repeats_itself():
+    form = read(
+        "(and (exists (?r - receptacle) (exists (?o1 - object) (and (objectType ?o1 AppleType)"
+        " (receptacleType ?r FridgeType) (inReceptacle ?o1 ?r) (exists (?o2 - object) (and"
+        " (not (= ?o1 ?o2)) (objectType ?o2 AppleType) (receptacleType ?r FridgeType)"
+        " (inReceptacle ?o2 ?r)))))))"
+    )
+    goal = parse_goal(form, {"appletype": "apple", "fridgetype": "fridge"})
+    assert describe_goal(goal) == (
+        "pick_two_obj_and_place",
+        {"object": "apple", "target": "fridge"},
+    )
+
+
 def test_a_goal_of_no_family_is_not_taken_for_one():
     assert describe_goal(("atom", "opened", "fridge 1")) == ("", {})
 

@@ -68,6 +68,10 @@ def test_listed_environments_are_sorted_and_include_installed_ones(guess):
     assert spec("alfworld") == listed["alfworld"]
 
 
+def test_installed_packages_are_searched_once_and_not_for_every_episode():
+    assert spec("alfworld") is spec("alfworld")
+
+
 def test_registration_beats_an_installed_environment_of_the_same_name():
     register("alfworld", GUESS)
     try:
@@ -100,6 +104,7 @@ def test_an_environment_is_found_by_file_and_survives_pickling(tmp_path):
         ("skillwright.envs.text_env:TxtEnv", "has no attribute 'TxtEnv'"),
         ("no/such/file.py:Env", "No such file"),
         (":Env", "Empty module name"),
+        (".envs:Env", "'package' argument is required"),
         ("skillwright.envs:make", "is not a text environment"),
         ("pathlib:Path", "needs init() and step()"),
     ],
@@ -118,5 +123,17 @@ def test_a_file_that_broke_can_be_mended_and_loaded(tmp_path):
         with pytest.raises(DataError, match="invalid syntax"):
             spec(f"{file}:Empty").load()
     file.write_text(EMPTY_ENV + "\n# mended\n", encoding="utf-8")
-    assert spec(f"{file}:Empty").load().__name__ == "Empty"
-    assert "_skillwright_file_mended_env" in sys.modules
+    found = spec(f"{file}:Empty").load()
+    assert found.__name__ == "Empty"
+    assert found.__module__ in sys.modules
+
+
+def test_files_of_one_name_in_two_folders_do_not_replace_each_other(tmp_path):
+    envs = []
+    for folder in ("mine", "yours"):
+        file = tmp_path / folder / "env.py"
+        file.parent.mkdir()
+        file.write_text(EMPTY_ENV, encoding="utf-8")
+        envs.append(spec(f"{file}:Empty").load()())
+    for env in envs:
+        assert type(pickle.loads(pickle.dumps(env))) is type(env)

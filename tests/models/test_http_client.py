@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mock_openai import MockOpenAI, hold, raw, reset, status, truncated
-from skillwright.core import ModelRefused, ModelTimeout, ReplyInvalid
+from skillwright.core import ModelError, ModelRefused, ModelTimeout, ReplyInvalid
 from skillwright.models import EndpointFault, HttpClient
 from skillwright.models.http import decode, encode, fault_of, without_secrets
 
@@ -127,6 +127,20 @@ def test_every_other_transport_error_is_typed(error, kind):
     assert "http://host/v1" in str(fault)
 
 
+@pytest.fixture
+def set_proxy(monkeypatch):
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch.setenv
+
+
+async def test_a_proxy_that_lets_nothing_through_is_named(set_proxy):
+    async with MockOpenAI() as proxy, HttpClient() as client:
+        set_proxy("https_proxy", proxy.base_url.removesuffix("/v1"))
+        with pytest.raises(EndpointFault, match="the proxy that HTTPS_PROXY names answered 4"):
+            await client.post_json("https://far.invalid/v1", BODY, headers=HEADERS, timeout_s=5)
+
+
 async def test_a_closed_client_says_so(mock_openai):
     client = HttpClient()
     await client.aclose()
@@ -135,17 +149,33 @@ async def test_a_closed_client_says_so(mock_openai):
         await post(client, mock_openai)
 
 
-async def test_a_proxy_of_the_environment_is_used_but_not_for_this_machine(monkeypatch):
+async def test_a_proxy_of_the_environment_is_used_but_not_for_this_machine(set_proxy):
     async with MockOpenAI() as proxy, HttpClient() as client:
-        for name in ("http_proxy", "HTTP_PROXY"):
-            monkeypatch.setenv(name, proxy.base_url.removesuffix("/v1"))
-        for name in ("no_proxy", "NO_PROXY"):
-            monkeypatch.delenv(name, raising=False)
+        set_proxy("http_proxy", proxy.base_url.removesuffix("/v1"))
         url = "http://far.invalid/v1/chat/completions"
         reply = await client.post_json(url, BODY, headers=HEADERS, timeout_s=5)
         assert reply.status == 200
         assert proxy.headers[0]["Host"] == "far.invalid"
         assert (await post(client, proxy)).status == 200
+
+
+@pytest.mark.parametrize(
+    ("proxy", "words"),
+    [
+        ("http://me:hunter2@127.0.0.1:9", "the proxy that HTTP_PROXY or HTTPS_PROXY names"),
+        ("127.0.0.1:9", "the proxy that HTTP_PROXY or HTTPS_PROXY names"),
+        ("socks5://me:hunter2@127.0.0.1:9", "HTTP_PROXY names no HTTP proxy"),
+        ("http://me:hunter2@", "HTTP_PROXY names no HTTP proxy"),
+    ],
+)
+async def test_a_proxy_that_does_not_work_is_named_and_not_the_endpoint(
+    client, set_proxy, proxy, words
+):
+    set_proxy("http_proxy", proxy)
+    with pytest.raises(ModelError, match=words) as caught:
+        await client.post_json("http://far.invalid/v1", BODY, headers=HEADERS, timeout_s=5)
+    assert "hunter2" not in str(caught.value)
+    assert "base_url" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

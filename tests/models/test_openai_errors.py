@@ -2,7 +2,7 @@ import pickle
 
 import pytest
 
-from skillwright.core import ModelRefused
+from skillwright.core import ModelRefused, RequestRefused
 from skillwright.models import ContextOverflow, EndpointFault, OpenAIChatConfig
 from skillwright.models.http import HttpReply
 from skillwright.models.openai_errors import error_of, holds_error
@@ -32,6 +32,31 @@ def test_an_empty_account_is_refused_though_its_status_says_too_fast(code):
     assert "top it up" in str(error)
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        reply(402, {"message": "insufficient credits"}),
+        reply(403, {"message": "x", "code": "insufficient_quota"}),
+        reply(200, {"message": "x", "code": "insufficient_quota"}),
+    ],
+)
+def test_an_empty_account_is_known_by_any_status(given):
+    error = error_of(given, CONFIG)
+    assert type(error) is ModelRefused
+    assert "top it up" in str(error)
+
+
+def test_a_request_that_is_too_large_is_refused_alone_and_others_may_be_answered():
+    error = error_of(reply(413, {"message": "too large"}), CONFIG)
+    assert type(error) is RequestRefused
+    assert "shorten it" in str(error)
+
+
+def test_words_about_limits_without_numbers_are_an_ordinary_rate_limit():
+    message = "Over the rate limit, and you requested, well, too much."
+    assert isinstance(error_of(reply(429, {"message": message}), CONFIG), EndpointFault)
+
+
 def test_a_request_larger_than_the_limit_per_minute_is_refused():
     message = "Rate limit reached on tokens per min. Limit: 30,000, Requested: 41,250."
     error = error_of(reply(429, {"message": message, "code": "rate_limit_exceeded"}), CONFIG)
@@ -59,11 +84,11 @@ def test_a_conversation_over_the_window_has_its_own_error(error):
     assert isinstance(error_of(reply(400, error), CONFIG), ContextOverflow)
 
 
-@pytest.mark.parametrize(("advice", "kind"), [("true", EndpointFault), ("false", ModelRefused)])
+@pytest.mark.parametrize(("advice", "kind"), [("true", EndpointFault), ("false", RequestRefused)])
 def test_the_endpoints_own_advice_about_retrying_is_followed(advice, kind):
     status = 400 if advice == "true" else 500
     error = error_of(reply(status, {"message": "x"}, {"x-should-retry": advice}), CONFIG)
-    assert isinstance(error, kind)
+    assert type(error) is kind
 
 
 @pytest.mark.parametrize(
@@ -95,7 +120,10 @@ def test_an_answer_with_choices_is_no_error():
         (reply(400, None, object="error", message="old vLLM", type="BadRequest"), "old vLLM"),
         (reply(400, None, text="plain words"), "plain words"),
         (reply(400), "it gives no reason"),
-        (reply(307, None, {"location": "https://host/v2"}), "correct base_url"),
+        (
+            reply(307, None, {"location": "https://host/v2?ticket=x"}),
+            "redirects to 'https://host/v2': ",
+        ),
         (reply(400, {"message": "no"}, {"x-request-id": "req_7"}), "(request req_7)"),
     ],
 )
@@ -118,6 +146,14 @@ def test_a_refused_key_is_named_by_where_it_came_from():
 
 def test_a_long_error_page_is_cut():
     assert len(str(error_of(reply(400, {"message": "x" * 10_000}), CONFIG))) < 1_000
+
+
+@pytest.mark.parametrize("before", range(460, 500, 7))
+def test_no_part_of_the_key_is_left_where_a_message_is_cut(before):
+    message = f"{'x' * before} bad key secret-0123456789"
+    assert "secret-0" not in str(
+        error_of(reply(400, {"message": message}), CONFIG, "secret-0123456789")
+    )
 
 
 def test_errors_survive_pickling_between_processes():

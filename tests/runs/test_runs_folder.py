@@ -11,6 +11,7 @@ import yaml
 
 from skillwright.core import RunError
 from skillwright.runs import Redactor, RunFolder, list_runs, unused_name
+from skillwright.runs import folder as folder_module
 
 CONFIG = "seed: 1  # the luck\nmax_tokens: 100\n"
 
@@ -61,6 +62,13 @@ def test_a_skill_version_is_never_changed(run):
     with pytest.raises(RunError, match="versions are never changed"):
         run.write_skill_version(0, "other")
     assert path.read_text(encoding="utf-8") == ""
+
+
+def test_a_skill_version_with_line_breaks_of_windows_may_be_written_again(run):
+    run.write_skill_version(1, "- a\r\n- b\r")
+    assert run.write_skill_version(1, "- a\r\n- b\r").read_bytes() == b"- a\r\n- b\r"
+    with pytest.raises(RunError, match="versions are never changed"):
+        run.write_skill_version(1, "- a\n- b\n")
 
 
 def test_secrets_do_not_reach_the_configuration(tmp_path):
@@ -190,6 +198,22 @@ def test_an_unused_name_is_the_first_that_names_nothing(tmp_path):
     (tmp_path / "demo-1").mkdir()
     (tmp_path / "demo-2").write_text("", encoding="utf-8")
     assert unused_name(tmp_path, "demo") == "demo-3"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no /dev/full")
+def test_a_run_that_no_disk_has_room_for_is_not_begun(tmp_path):
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / "run.lock").symlink_to("/dev/full")  # every write to it fails
+    with pytest.raises(RunError, match=r"run\.lock' cannot be written: .*Make room"):
+        RunFolder.create(tmp_path, "demo", CONFIG)
+
+
+def test_a_configuration_that_cannot_be_written_is_a_run_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder_module, "CONFIG_NAME", f"{'x' * 300}.yaml")  # no disk takes this
+    with pytest.raises(RunError, match=r"cannot be written: .*Make room"):
+        RunFolder.create(tmp_path, "demo", CONFIG)
+    monkeypatch.undo()
+    RunFolder.create(tmp_path, "demo", CONFIG).close()  # the lock was let go of
 
 
 def test_a_failed_write_is_told_with_the_next_move(run):

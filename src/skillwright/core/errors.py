@@ -85,8 +85,11 @@ class ContractError(SkillwrightError):
     """An adapter or environment returned something that its contract forbids."""
 
 
+MOST_LISTED = 20
+
+
 def did_you_mean(word: str, known: "Iterable[str]") -> str:
-    """Name the nearest known word, or list what is known.
+    """Name the nearest known word, or list what is known, the first `MOST_LISTED` of it.
 
     Returns:
         A sentence to append to an error message, ending with a full stop.
@@ -95,4 +98,7 @@ def did_you_mean(word: str, known: "Iterable[str]") -> str:
     near = get_close_matches(word, names, n=1, cutoff=0.6)
     if near:
         return f"Did you mean {near[0]!r}?"
-    return f"Known: {', '.join(names)}." if names else "Nothing is known under any name."
+    if not names:
+        return "Nothing is known under any name."
+    more = f", and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    return f"Known: {', '.join(names[:MOST_LISTED])}{more}."

@@ -4,11 +4,13 @@ import importlib
 import importlib.util
 import sys
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from skillwright.core import DataError, did_you_mean
+from skillwright.core.jsonio import text_digest
 from skillwright.envs.text_env import TextEnv
 
 ENTRY_POINT_GROUP = "skillwright.envs"
@@ -69,11 +71,7 @@ def deregister(name: str) -> None:
 
 def specs() -> dict[str, EnvSpec]:
     """List every environment that can be made by name, sorted; registration beats entry points."""
-    installed = {
-        point.name: EnvSpec(point.name, point.value)
-        for point in entry_points(group=ENTRY_POINT_GROUP)
-    }
-    return dict(sorted({**installed, **_registered}.items()))
+    return dict(sorted({**_installed(), **_registered}.items()))
 
 
 def spec(name: str) -> EnvSpec:
@@ -108,12 +106,19 @@ def make(
     return found.load()(env_config=config, extras=extras)
 
 
+@cache
+def _installed() -> dict[str, EnvSpec]:
+    # Asked once: looking through the metadata of all packages takes longer than an episode.
+    points = entry_points(group=ENTRY_POINT_GROUP)
+    return {point.name: EnvSpec(point.name, point.value) for point in points}
+
+
 def _load(entry_point: str, name: str) -> type[TextEnv]:
     module_name, _, class_name = entry_point.rpartition(":")
     try:
         module = _import(module_name)
         found = getattr(module, class_name)
-    except (ImportError, AttributeError, OSError, SyntaxError, ValueError) as error:
+    except (ImportError, AttributeError, OSError, SyntaxError, TypeError, ValueError) as error:
         raise DataError(
             f"environment {name!r} cannot be loaded from {entry_point!r}: {error}. "
             "Check the path, and that its packages are installed."
@@ -127,8 +132,9 @@ def _import(module_name: str) -> Any:
     if not module_name.endswith(".py"):
         return importlib.import_module(module_name)
     path = Path(module_name).resolve()
-    name = f"_skillwright_file_{path.stem}"
-    if name in sys.modules and getattr(sys.modules[name], "__file__", None) == str(path):
+    # The whole path tells files apart: there is an env.py in many folders.
+    name = f"_skillwright_file_{path.stem}_{text_digest(str(path))[:8]}"
+    if name in sys.modules:
         return sys.modules[name]
     found = importlib.util.spec_from_file_location(name, path)
     if found is None or found.loader is None:

@@ -7,7 +7,7 @@ there, because trainers index it.
 from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
-from skillwright.core import Message
+from skillwright.core import DataError, Message
 
 DEFAULT_MAX_TURNS = 50
 
@@ -53,10 +53,13 @@ class TextEnv:
         Args:
             env_config: Settings shared by all episodes of an environment.
             extras: Settings of this episode. ``max_turns`` is always understood (default 50).
+
+        Raises:
+            DataError: ``max_turns`` is no whole number.
         """
         self.env_config = env_config
         self.extras: dict[str, Any] = dict(extras or {})
-        self.max_turns = int(self.extras.get("max_turns", DEFAULT_MAX_TURNS))
+        self.max_turns = _whole_number(self.extras.get("max_turns", DEFAULT_MAX_TURNS))
         self.turns = 0
 
     @classmethod
@@ -120,3 +123,10 @@ class TextEnv:
     ) -> StepOutput:
         """Build the last step output of an episode."""
         return self.reply(text, reward=reward, done=True, metadata=metadata)
+
+
+def _whole_number(max_turns: Any) -> int:
+    try:
+        return int(max_turns)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(f"max_turns is {max_turns!r}; give a whole number such as 50") from error

@@ -26,7 +26,7 @@ MAX_REPLY_BYTES = 10_000_000
 
 _CONNECT_S = 15.0
 _COPIED_BYTES = 2**20
-_EXCERPT = 500
+_EXCERPT = 2_000
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -96,7 +96,8 @@ class HttpClient:
         Raises:
             ModelTimeout: The time ran out.
             EndpointFault: The connection failed, broke, or carried half a reply.
-            ModelRefused: The host is unknown, TLS fails, or a web page answered.
+            ModelRefused: The host is unknown, TLS fails, the environment names a proxy that is
+                none, or a web page answered.
             ReplyInvalid: The reply is longer than the bound.
         """
         shown = without_secrets(url)
@@ -145,7 +146,7 @@ class HttpClient:
         if origin not in self._proxies:
             host = parts.hostname or ""
             direct = host in _LOOPBACK or bool(proxy_bypass(host))
-            self._proxies[origin] = None if direct else getproxies().get(parts.scheme)
+            self._proxies[origin] = None if direct else _proxy_for(parts.scheme)
         return self._proxies[origin]
 
     async def _read(self, url: str, response: aiohttp.ClientResponse) -> bytes:
@@ -161,6 +162,20 @@ class HttpClient:
                     "Lower max_tokens, or check that base_url is a chat endpoint."
                 )
         return b"".join(chunks)
+
+
+def _proxy_for(scheme: str) -> str | None:
+    named = getproxies().get(scheme)
+    if not named:
+        return None
+    proxy = named if "://" in named else f"http://{named}"
+    parts = urlsplit(proxy)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ModelRefused(
+            f"{scheme.upper()}_PROXY names no HTTP proxy; write http://host:port, or name this "
+            "endpoint's host in NO_PROXY"
+        )
+    return proxy
 
 
 def encode(value: Any) -> bytes:
@@ -214,18 +229,13 @@ def fault_of(url: str, error: aiohttp.ClientError) -> ModelError:
                 f"{url}: TLS failed: {error}. Use http:// if the server has no TLS; otherwise "
                 "check its certificate, SSL_CERT_FILE and this machine's clock."
             )
-        case aiohttp.ClientConnectorDNSError(os_error=OSError(errno=socket.EAI_NONAME)):
-            host = urlsplit(url).hostname
-            return ModelRefused(f"{url}: there is no host {host!r}. Check base_url for a typo.")
-        case aiohttp.ClientConnectorDNSError():
-            return EndpointFault(f"{url}: the name server did not answer. Check the network.")
-        case aiohttp.ClientConnectorError(os_error=ConnectionRefusedError()):
-            return EndpointFault(
-                f"{url} refused the connection. Check that the server runs and that base_url "
-                "has its port."
-            )
         case aiohttp.ClientConnectorError():
-            return EndpointFault(f"{url} cannot be reached: {error.os_error}. Check the network.")
+            return _not_connected(url, error)
+        case aiohttp.ClientHttpProxyError():
+            return EndpointFault(
+                f"{url}: the proxy that HTTPS_PROXY names answered {error.status} and let nothing "
+                "through. Correct it, or name this endpoint's host in NO_PROXY."
+            )
         case aiohttp.InvalidURL():
             return ModelRefused(f"{url} is no URL. Check base_url.")
         case aiohttp.ClientPayloadError():
@@ -239,6 +249,27 @@ def fault_of(url: str, error: aiohttp.ClientError) -> ModelError:
         case _:
             # Only its name: some aiohttp errors print the request's headers, and so the key.
             return EndpointFault(f"{url}: the HTTP exchange failed ({type(error).__name__}).")
+
+
+def _not_connected(url: str, error: aiohttp.ClientConnectorError) -> ModelError:
+    match error:
+        case aiohttp.ClientConnectorDNSError(os_error=OSError(errno=socket.EAI_NONAME)):
+            host = urlsplit(url).hostname
+            return ModelRefused(f"{url}: there is no host {host!r}. Check base_url for a typo.")
+        case aiohttp.ClientConnectorDNSError():
+            return EndpointFault(f"{url}: the name server did not answer. Check the network.")
+        case aiohttp.ClientProxyConnectionError():
+            return EndpointFault(
+                f"{url}: the proxy that HTTP_PROXY or HTTPS_PROXY names cannot be reached. Correct "
+                "it, or name this endpoint's host in NO_PROXY."
+            )
+        case aiohttp.ClientConnectorError(os_error=ConnectionRefusedError()):
+            return EndpointFault(
+                f"{url} refused the connection. Check that the server runs and that base_url "
+                "has its port."
+            )
+        case _:
+            return EndpointFault(f"{url} cannot be reached: {error.os_error}. Check the network.")
 
 
 def _reply(url: str, response: aiohttp.ClientResponse, body: bytes) -> HttpReply:

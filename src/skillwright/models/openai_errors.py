@@ -29,7 +29,7 @@ _OVERFLOW = re.compile(
     re.IGNORECASE,
 )
 _BLOCKED = frozenset({"content_filter", "content_policy_violation", "invalid_prompt"})
-_RATE = re.compile(r"limit:?\s*([\d,]+).*?requested:?\s*([\d,]+)", re.IGNORECASE | re.DOTALL)
+_RATE = re.compile(r"limit:?\s*(\d[\d,]*).*?requested:?\s*(\d[\d,]*)", re.IGNORECASE | re.DOTALL)
 _SEED = re.compile(r"\bseed\b")
 _LONGEST = 500
 
@@ -44,12 +44,14 @@ class _Complaint:
     param: str
 
     @classmethod
-    def read(cls, reply: HttpReply) -> "_Complaint":
+    def read(cls, reply: HttpReply, key: str) -> "_Complaint":
         payload = reply.payload if isinstance(reply.payload, dict) else {}
         # FastAPI servers say "detail"; old vLLM puts the fields at the top level.
         error = payload.get("error") or payload.get("detail") or payload
         fields: dict[str, Any] = error if isinstance(error, dict) else {"message": str(error)}
         message = " ".join(str(fields.get("message") or reply.text).split())
+        if key:  # before the cut, which could leave a part of it
+            message = message.replace(key, "***")
         return cls(
             message=message[:_LONGEST],
             kind=str(fields.get("type") or ""),
@@ -81,30 +83,32 @@ def error_of(reply: HttpReply, config: OpenAIChatConfig, key: str = "") -> Model
         `EndpointFault` where another attempt may succeed; `RequestRefused` or its
         `ContextOverflow` where only this request is refused; else `ModelRefused`.
     """
-    complaint = _Complaint.read(reply)
+    complaint = _Complaint.read(reply, key)
     status = _status(reply, complaint)
     request_id = reply.headers.get("x-request-id")
-    said = complaint.message.replace(key, "***") if key else complaint.message
     head = (
         f"{reply.url} answered {status} to model {config.model!r}"
         f"{f' (request {request_id})' if request_id else ''}: "
-        f"{said.rstrip('.') or 'it gives no reason'}."
+        f"{complaint.message.rstrip('.') or 'it gives no reason'}."
     )
     if _over_window(complaint):
         return ContextOverflow(f"{head} Shorten the conversation, or lower max_tokens.")
-    if status == 429 and complaint.names(_QUOTA):
+    if status == 402 or complaint.names(_QUOTA):
         return ModelRefused(
             f"{head} The account has no money or quota left: top it up, or use another key."
         )
-    if status == 429 and _asks_too_much(complaint):
+    if status == 413 or (status == 429 and _asks_too_much(complaint)):
         return RequestRefused(f"{head} This one request is larger than the limit: shorten it.")
     if complaint.names(_BLOCKED):
         return RequestRefused(
             f"{head} The endpoint's content policy blocked the prompt; it says nothing about the "
             "agent."
         )
-    if _worth_retrying(status, reply.headers.get("x-should-retry")):
+    advice = reply.headers.get("x-should-retry")
+    if advice == "true" or (advice != "false" and _is_passing(status)):
         return EndpointFault(head, retry_after_s(reply.headers))
+    if _is_passing(status):
+        return RequestRefused(f"{head} It advises against trying again. Look at its log.")
     if status in (401, 403):
         return ModelRefused(f"{head} {_about_the_key(config, key)}")
     return ModelRefused(f"{head} {_next_move(status, complaint, reply, config)}")
@@ -131,9 +135,7 @@ def _asks_too_much(complaint: _Complaint) -> bool:
     return requested > limit
 
 
-def _worth_retrying(status: int, advice: str | None) -> bool:
-    if advice in ("true", "false"):
-        return advice == "true"
+def _is_passing(status: int) -> bool:
     return status in (408, 409, 429) or status >= 500
 
 
@@ -154,7 +156,8 @@ def _next_move(
     status: int, complaint: _Complaint, reply: HttpReply, config: OpenAIChatConfig
 ) -> str:
     if 300 <= status < 400:
-        return f"It redirects to {reply.headers.get('location')!r}: correct base_url."
+        place = reply.headers.get("location", "").partition("?")[0]
+        return f"It redirects to {place!r}: correct base_url."
     if status == 404:
         return (
             f"Check the model name {config.model!r}, and base_url {config.base_url!r} "

@@ -7,6 +7,7 @@ across an ``await``, or other coroutines' writes would fall into it.
 Every commit outlives a killed process (WAL). A commit that is `durable` also outlives a power cut.
 """
 
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -206,7 +207,7 @@ def _connect_read_only(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
     except sqlite3.OperationalError:
         # A folder that cannot be written has no room for the index of the write-ahead log. Where
         # there is no log either, nobody is writing, and the file can be read as it is.
-        if not path.is_file() or path.with_name(f"{path.name}-wal").exists():
+        if not os.access(path, os.R_OK) or path.with_name(f"{path.name}-wal").exists():
             raise
         return _look(path, "immutable=1", busy_timeout_s)
 

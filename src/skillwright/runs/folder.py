@@ -74,7 +74,7 @@ class RunFolder:
         try:
             _refuse_used(path)  # again: another process may have been here before the lock
             config = _without_secrets(config_yaml, redactor or Redactor())
-            write_text(path / CONFIG_NAME, config)
+            folder._write(path / CONFIG_NAME, config, then="begin the run again")
         except BaseException:
             folder.close()
             raise
@@ -142,7 +142,8 @@ class RunFolder:
                 the disk is full.
         """
         path = self.path / SKILLS_NAME / f"skill_v{version:04d}.md"
-        if path.exists() and read_text(path, "skill version") != text:
+        # Bytes, because reading as text turns one kind of line break into another.
+        if path.exists() and path.read_bytes() != text.encode():
             raise RunError(
                 f"{str(path)!r} is there with another text; versions are never changed. "
                 "Add a new version."
@@ -161,7 +162,7 @@ class RunFolder:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _write(self, path: Path, text: str) -> Path:
+    def _write(self, path: Path, text: str, then: str = "") -> Path:
         if self._lock is None:
             raise RunError(f"run {self.name!r} was opened to look at, not to write")
         try:
@@ -169,7 +170,7 @@ class RunFolder:
         except OSError as error:
             raise RunError(
                 f"{str(path)!r} cannot be written: {error.strerror}. Make room or check its "
-                f"permissions, then `skillwright resume {self.name}`."
+                f"permissions, then {then or f'`skillwright resume {self.name}`'}."
             ) from error
         return path
 

@@ -47,16 +47,20 @@ class RunLock:
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as error:
-            raise RunError(f"{str(path)!r} cannot be written: {error.strerror}") from error
+            raise _unwritable(path, error) from error
         try:
             _seize(handle)
         except OSError:
             os.close(handle)
             raise RunError(_busy(path)) from None
-        self._handle: int | None = handle
         holder = {"pid": os.getpid(), "host": socket.gethostname(), "started_at": started_at}
-        os.ftruncate(handle, 0)
-        os.write(handle, dumps(holder).encode())
+        try:
+            os.ftruncate(handle, 0)
+            os.write(handle, dumps(holder).encode())
+        except OSError as error:
+            os.close(handle)
+            raise _unwritable(path, error) from error
+        self._handle: int | None = handle
 
     def release(self) -> None:
         """Let go of the lock. Releasing twice is allowed."""
@@ -64,6 +68,12 @@ class RunLock:
             os.ftruncate(self._handle, 0)
             os.close(self._handle)
             self._handle = None
+
+
+def _unwritable(path: Path, error: OSError) -> RunError:
+    return RunError(
+        f"{str(path)!r} cannot be written: {error.strerror}. Make room or check its permissions."
+    )
 
 
 def _busy(path: Path) -> str:

@@ -88,13 +88,14 @@ _SHAPES = tuple(
         (r"\b(key=)[A-Za-z0-9+/_=-]{16,}", rf"\1{REDACTED}"),
     )
 )
+# Names are taken as whole words; to begin again at every letter would take quadratic time.
 _ASSIGNED = re.compile(
-    r"""(?P<name>[A-Za-z][A-Za-z0-9_.-]*)
-        (?P<between>["']?[ \t]*[:=][ \t]*)
+    r"""(?<![A-Za-z0-9_.-])[0-9_.-]*+(?P<name>[A-Za-z][A-Za-z0-9_.-]*+)
+        ["']?[ \t]*[:=][ \t]*
         (?P<value>\$\{\w+\} | "(?:[^"\\\n]|\\.)*" | '[^'\n]*' | [^\s,;&"'()\[\]{}]+)""",
     re.VERBOSE,
 )
-_OPTION = re.compile(r"(?P<name>(?<!\S)--?[A-Za-z][\w-]*)(?P<between> +)(?P<value>[^\s<-]\S*)")
+_OPTION = re.compile(r"(?P<name>(?<!\S)--?[A-Za-z][\w-]*) +(?P<value>[^\s<-]\S*)")
 
 
 def is_secret_name(name: str) -> bool:
@@ -218,7 +219,8 @@ def _redact_assigned(found: re.Match[str]) -> str:
         return found[0]
     mark = value[0] if value[0] in "\"'" else ""
     inner = value[1:-1] if mark else value
-    return f"{name}{found['between']}{mark}{_hide_text(inner, name)}{mark}"
+    before = found[0].removesuffix(value)
+    return f"{before}{mark}{_hide_text(inner, name)}{mark}"
 
 
 def _words(name: str) -> list[str]:

@@ -202,11 +202,17 @@ def _opener(extras: Mapping[str, Any]) -> Callable[[], World]:
 def _generator_arguments(generated: Any) -> str:
     if not isinstance(generated, Mapping):
         raise DataError(f"alfworld extras: 'generated' is {generated!r}; use a mapping")
-    _refuse_unknown(generated, tuple(_GENERATOR.parameters), "extras.generated")
+    parameters = _GENERATOR.parameters
+    _refuse_unknown(generated, tuple(parameters), "extras.generated")
     try:
         _GENERATOR.bind(**generated)
     except TypeError as error:
         raise DataError(f"alfworld extras.generated: {error}") from error
+    for name, value in generated.items():
+        wanted = parameters[name].annotation
+        if isinstance(value, bool) or not isinstance(value, wanted):
+            kind = getattr(wanted, "__name__", str(wanted))
+            raise DataError(f"alfworld extras.generated: {name!r} is {value!r}; it must be {kind}")
     return canonical(dict(generated))
 
 

@@ -154,8 +154,11 @@ def _atoms(goal: Goal) -> Iterator[tuple[str, ...]]:
 
 
 def _signature(goal: Goal) -> tuple[str, ...]:
-    """The predicates of a goal; no two families have the same, however they are nested."""
-    return tuple(sorted(predicate for predicate, *_ in _atoms(goal)))
+    """The predicates of a goal; no two families have the same, however they are nested.
+
+    Saying the same twice adds nothing: official pick-two goals name the receptacle's class twice.
+    """
+    return tuple(sorted(predicate for predicate, *_ in set(_atoms(goal))))
 
 
 _FAMILIES: Final = {_signature(family_goal(kind, "", "", "")): kind for kind in TASK_TYPES}

@@ -131,10 +131,13 @@ class _Reader:
         self._sections = {str(part[0]): part for part in form if isinstance(part, Form) and part}
         objects = self._section(":objects")
         self._declared = set(typed_names(objects, _KINDS, start=1))
-        self._names = surface_names(name for name, _ in self._declared)
         # predicate -> first argument -> second argument ("" where there is none) -> token
         self._facts: dict[str, dict[str, dict[str, int]]] = defaultdict(dict)
+        self._mentioned: set[str] = set()
         self._read_facts(self._section(":init"))
+        # What no fact is about is declared but not there: it takes no number from its class.
+        self._names = {name: name for name, _ in self._declared}
+        self._names |= surface_names(self._names.keys() & self._mentioned)
 
     def _section(self, name: str) -> Form:
         if name not in self._sections:
@@ -148,9 +151,10 @@ class _Reader:
                     "expected a fact such as (openable x)", getattr(fact, "at", section.at)
                 )
             predicate = str(fact[0])
+            words = [word for word in fact if isinstance(word, str)]
+            self._mentioned.update(words[1:])
             if predicate in _IGNORED:
                 continue
-            words = [word for word in fact if isinstance(word, str)]
             kinds = _SIGNATURES.get(predicate)
             if (
                 kinds is None

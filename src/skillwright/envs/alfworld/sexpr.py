@@ -9,6 +9,7 @@ from skillwright.core import did_you_mean
 
 _COMMENT = re.compile(r";[^\n]*")
 _TOKEN = re.compile(r"[()]|[^\s()]+")
+_DEEPEST = 100  # real problems have a dozen levels; what reads a form calls itself at each
 
 Expression = Union[str, "Form"]
 
@@ -41,7 +42,8 @@ def read(text: str) -> Form:
     """Read the one form that a text consists of; ``;`` comments are skipped.
 
     Raises:
-        Misread: Parentheses do not balance, or there is text outside them.
+        Misread: Parentheses do not balance or are nested absurdly deep, or there is text outside
+            them.
     """
     root = form = Form(-1)
     open_forms: list[Form] = []
@@ -50,6 +52,8 @@ def read(text: str) -> Form:
             open_forms.append(form)
             form = Form(at)
             open_forms[-1].append(form)
+            if len(open_forms) > _DEEPEST:
+                raise Misread(f"parentheses are nested more than {_DEEPEST} deep", at)
         elif token != ")":
             form.append(token)
         elif open_forms:
