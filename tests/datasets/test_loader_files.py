@@ -314,3 +314,39 @@ def test_a_subclass_may_override_both_readers(tmp_path):
     split = Own(split_mode="split_dir", split_dir=str(tmp_path))
     split.setup({})
     assert (split.train_items, split.val_items, split.test_items) == (rows(5), rows(3), rows(4))
+
+
+@pytest.mark.parametrize("collection", [tuple, iter])
+def test_an_own_reader_may_return_any_collection(tmp_path, collection):
+    class Own(SplitDataLoader):
+        def load_raw_items(self, data_path):
+            return collection(rows(*range(10)))
+
+    loader = Own(data_path="anything", split_output_dir=str(tmp_path))
+    loader.setup({})
+    assert ids(loader.train_items) == [7, 3]
+
+
+def test_own_items_may_hold_more_than_json_where_nothing_is_written(tmp_path):
+    class Pictures(SplitDataLoader):
+        def load_split_items(self, split_path):
+            return [{"id": split_path, "image": Path(split_path) / "chair.png"}]
+
+    for name in ("train", "val", "test"):
+        (tmp_path / name).mkdir()
+    loader = Pictures(split_mode="split_dir", split_dir=str(tmp_path))
+    loader.setup({})
+    assert loader.train_items[0]["image"].name == "chair.png"
+    assert loader.manifest["sha256"] == {"train": None, "val": None, "test": None}
+    loader.load_state_dict(loader.state_dict())
+
+
+def test_own_items_that_are_to_be_written_and_are_no_json_are_refused(tmp_path):
+    class Pictures(SplitDataLoader):
+        def load_raw_items(self, data_path):
+            return [{**row, "image": Path(data_path)} for row in rows(*range(10))]
+
+    loader = Pictures(data_path="anything", split_output_dir=str(tmp_path / "out"))
+    with pytest.raises(SplitError, match=r"'train' cannot be written as JSON: .*Path.*plain"):
+        loader.setup({})
+    assert not (tmp_path / "out").exists()

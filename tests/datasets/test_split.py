@@ -8,6 +8,7 @@ from skillwright.core import DataError
 from skillwright.datasets import (
     Ratio,
     SplitError,
+    by_split,
     canonical_split,
     parse_ratio,
     split_counts,
@@ -124,3 +125,11 @@ def test_an_unknown_split_name_is_refused_with_the_nearest_known_one():
         canonical_split("valid_sen")
     with pytest.raises(ValueError, match="eval_out_of_domain"):
         canonical_split("eval_out_of_domain")
+
+
+def test_what_is_given_by_split_may_use_any_name_once():
+    assert by_split({"valid_seen": 1, "test": 2}) == {"val": 1, "test": 2}
+    with pytest.raises(SplitError, match="'val' and 'selection' name the same split"):
+        by_split({"val": 1, "selection": 2})
+    with pytest.raises(SplitError, match="no split is called 'dev'"):
+        by_split({"dev": 1})

@@ -131,6 +131,12 @@ async def test_the_strict_gate_accepts_any_gain_above_its_margin(
     assert verdict.alpha is None
 
 
+async def test_a_tie_but_for_rounding_is_a_tie(listed_duel, make_pairs):
+    pairs = make_pairs([(0.0, 0.1), (0.3, 0.2)])  # (0.1 - 0.0) + (0.2 - 0.3) > 0 in floats
+    verdict = await judged(StrictGate(metric="soft"), listed_duel(pairs))
+    assert (verdict.decision, verdict.effect) == (Decision.REJECT, 0.0)
+
+
 async def test_the_strict_gate_compares_its_metric(listed_duel, make_pairs):
     pairs = make_pairs([(1.0, 0.9), (0.0, 0.4)])
     assert not (await judged(StrictGate(metric="hard"), listed_duel(pairs))).accepted

@@ -1,4 +1,5 @@
 import math
+import random
 
 import pytest
 from hypothesis import given
@@ -97,6 +98,18 @@ def test_a_clustered_interval_is_no_narrower_than_attempts_and_no_wider_than_tas
 def test_attempts_that_always_agree_count_as_one_per_task():
     agreeing = [(4, 4)] * 6 + [(0, 4)] * 6
     assert clustered_wilson_interval(agreeing) == pytest.approx(wilson_interval(6, 12), abs=0.02)
+
+
+@pytest.mark.parametrize(("tasks", "attempts"), [(3, 8), (5, 8), (10, 4)])
+def test_a_clustered_interval_covers_the_truth_also_for_few_tasks(tasks, attempts):
+    luck = random.Random(tasks)
+    covered = 0
+    for _ in range(400):
+        rates = [luck.betavariate(0.6, 0.6) for _ in range(tasks)]
+        wins = [sum(luck.random() < rate for _ in range(attempts)) for rate in rates]
+        low, high = clustered_wilson_interval([(count, attempts) for count in wins])
+        covered += low <= 0.5 <= high
+    assert covered / 400 >= 0.94
 
 
 def test_a_clustered_interval_of_nothing_is_an_error():

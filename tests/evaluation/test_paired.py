@@ -1,6 +1,8 @@
 import json
+import random
 from itertools import product
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -42,16 +44,55 @@ def test_gains_that_are_all_equal_are_judged_exactly():
     assert paired_p_value([-0.25] * 20) == 1.0
 
 
-def test_graded_rewards_on_many_tasks_are_judged_by_students_t():
+def by_convolution(gains, unit):
+    """Count sums exactly, for gains that are whole multiples of ``unit``."""
+    sizes = [round(abs(gain) / unit) for gain in gains]
+    chance = np.ones(1)
+    for size in sizes:
+        coin = np.zeros(size + 1)
+        coin[0] += 0.5
+        coin[-1] += 0.5
+        chance = np.convolve(chance, coin)
+    return chance[sum(s for s, gain in zip(sizes, gains, strict=True) if gain > 0) :].sum()
+
+
+def test_several_draws_on_many_tasks_are_counted_exactly():
+    # Thirds have no exact float; their sums must not drift apart.
+    luck = random.Random(5)
+    gains = [luck.choice([-1, -2 / 3, -1 / 3, 0, 1 / 3, 2 / 3, 1]) for _ in range(400)]
+    assert paired_p_value(gains) == pytest.approx(by_convolution(gains, 1 / 3), rel=1e-9)
+
+
+def test_gains_without_a_common_unit_are_weighed_closely():
+    luck = random.Random(6)
+    gains = [luck.gauss(0.3, 0.5) for _ in range(14)]
+    assert paired_p_value(gains) == pytest.approx(by_enumeration(gains), rel=0.02)
+
+
+def test_on_many_graded_tasks_it_is_close_to_students_t():
     gains = [((i * 7919) % 1000) / 1000 - 0.42 + i * 1e-5 for i in range(60)]
-    oracle = stats.ttest_1samp(gains, 0.0, alternative="greater").pvalue
-    assert paired_p_value(gains) == pytest.approx(oracle, rel=1e-9)
-
-
-def test_where_students_t_stands_in_it_is_close_to_the_exact_value():
-    gains = [((i * 37) % 25) / 25 - 0.35 for i in range(40)]
     student = stats.ttest_1samp(gains, 0.0, alternative="greater").pvalue
-    assert paired_p_value(gains) == pytest.approx(student, rel=0.25)
+    assert paired_p_value(gains) == pytest.approx(student, rel=0.15)
+
+
+def test_a_few_large_gains_among_many_tiny_ones_are_not_more_than_their_coin_tosses():
+    # Student's t says 0.0019 here, and would accept such luck at twice the rate it promises.
+    large = [1 - 0.001 * i for i in range(8)]
+    tiny = [1e-4 * (1 + 0.01 * i * i) for i in range(40)]
+    gains = large + [-gain for gain in tiny]
+    assert paired_p_value(gains) == pytest.approx(2**-8, rel=0.05)
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=9), st.integers(1, 9))
+@settings(max_examples=40, deadline=None)
+def test_luck_alone_is_never_accepted_more_often_than_allowed(sizes, halvings):
+    """Over all the signs that the gains could have had, p <= alpha at most alpha of the time."""
+    alpha = 2**-halvings
+    rows = list(product((1, -1), repeat=len(sizes)))
+    accepted = sum(
+        paired_p_value([s * g for s, g in zip(row, sizes, strict=True)]) <= alpha for row in rows
+    )
+    assert accepted <= alpha * len(rows)
 
 
 def test_draws_of_a_task_are_averaged_before_tasks_are_compared(make_result):
@@ -64,6 +105,16 @@ def test_draws_of_a_task_are_averaged_before_tasks_are_compared(make_result):
     assert (effect.tasks, effect.pairs, effect.better, effect.worse) == (2, 5, 1, 1)
     assert effect.gain == pytest.approx((0.75 - 0.5) / 2)
     assert (effect.incumbent, effect.candidate) == (0.5, pytest.approx((0.75 + 0.5) / 2))
+
+
+def test_what_differs_by_rounding_only_is_a_tie(make_result):
+    draws = [(0.0, 0.1), (0.3, 0.2)]  # in floats the gains add up to 3e-17
+    pairs = [
+        Pair(make_result(old, "a", draw=d), make_result(new, "a", draw=d))
+        for d, (old, new) in enumerate(draws)
+    ]
+    effect = measure_effect(pairs)
+    assert (effect.gain, effect.better, effect.worse) == (0.0, 0, 0)
 
 
 def test_a_pair_with_a_failure_is_left_out_and_counted(make_pairs):

@@ -4,8 +4,9 @@ import pytest
 
 from skillwright.core import EpisodeResult, ModelRefused, PlainSkill, Task
 from skillwright.core.seeds import evaluation_seed
-from skillwright.evaluation import SkillDuel
+from skillwright.evaluation import Draws, SkillDuel
 
+DRAWS = Draws(seed=7)
 TASKS = [Task(f"t{i}", env="toy") for i in range(3)]
 
 
@@ -20,8 +21,8 @@ class RecordingEngine:
         return [EpisodeResult(spec, reward=float(skills.text == "good")) for spec in specs]
 
 
-def duel(engine, tasks=TASKS, **settings):
-    return SkillDuel(engine, tasks, PlainSkill("poor"), PlainSkill("good"), seed=7, **settings)
+def duel(engine, tasks=TASKS, draws=DRAWS):
+    return SkillDuel(engine, tasks, PlainSkill("poor"), PlainSkill("good"), draws)
 
 
 async def test_both_sides_of_a_pair_meet_the_same_task_draw_and_seed():
@@ -44,12 +45,19 @@ async def test_both_sides_of_a_pair_meet_the_same_task_draw_and_seed():
 
 async def test_drawing_a_task_again_gives_fresh_draws():
     engine = RecordingEngine()
-    both = duel(engine, first_draw=5, phase="compare")
+    both = duel(engine, draws=Draws(seed=7, first=5, phase="compare", step=3))
     await both.draw(["t0"], n=2)
     await both.draw(["t0", "t1"], n=1)
     played = [[(task_id, draw) for task_id, draw, _, _ in specs] for specs, _ in engine.calls]
     assert played[::2] == [[("t0", 5), ("t0", 6)], [("t0", 7), ("t1", 5)]]
+    assert engine.calls[0][0][0] == ("t0", 5, evaluation_seed(7, "t0", 5), "compare")
     assert both.task_ids == ("t0", "t1", "t2")
+
+
+def test_a_draw_records_what_it_is_for():
+    spec = Draws(seed=7, phase="compare", step=3).spec(TASKS[0], 4)
+    assert (spec.draw, spec.phase, spec.step) == (4, "compare", 3)
+    assert spec.seed == evaluation_seed(7, "t0", 4)
 
 
 async def test_both_sides_are_drawn_at_once():

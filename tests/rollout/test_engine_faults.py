@@ -217,7 +217,7 @@ async def test_a_refused_user_simulator_stops_the_run_too():
 
 @MODES
 async def test_a_refusal_of_one_request_is_a_failure_that_is_not_tried_again(mode):
-    agent = Moody(RequestRefused("blocked by the content filter"))
+    agent = Dead(RequestRefused("blocked by the content filter"))
     (result,) = await play(guess_specs(1), agent, limits=Limits(retries=2), mode=mode)
     assert result.failure.cause is FailureCause.MODEL_REFUSED
     assert result.attempts == 1
@@ -236,11 +236,29 @@ class Narrow(Bisector):
         return await super().act_batch(contexts)
 
 
-async def test_an_endpoint_that_finds_the_conversation_too_long_cuts_the_episode():
-    (result,) = await play(guess_specs(1, upper=10**6), Narrow(most=6))
-    assert result.stop_reason is StopReason.CONTEXT
-    assert result.reward == 0.0
-    assert len(result.trajectory.turns) == 3
+@MODES
+async def test_an_endpoint_that_finds_a_conversation_too_long_cuts_that_episode_alone(mode):
+    specs = [*guess_specs(2, upper=2), EpisodeSpec(guess_task("long", upper=10**6), seed=0)]
+    *short, cut = await play(specs, Narrow(most=6), mode=mode)
+    assert cut.stop_reason is StopReason.CONTEXT
+    assert cut.reward == 0.0
+    assert len(cut.trajectory.turns) == 3
+    assert [result.reward for result in short] == [1.0, 1.0]
+
+
+@MODES
+async def test_the_refusal_of_one_request_leaves_its_siblings_alone(mode):
+    class Picky(Bisector):
+        async def act_batch(self, contexts):
+            if any("to 7." in context.messages[1]["content"] for context in contexts):
+                raise RequestRefused("blocked by the content filter")
+            return await super().act_batch(contexts)
+
+    specs = [*guess_specs(2), EpisodeSpec(guess_task("seven", upper=7), seed=0)]
+    *calm, blocked = await play(specs, Picky(), mode=mode)
+    assert blocked.failure.cause is FailureCause.MODEL_REFUSED
+    alone = await play(guess_specs(2), mode=mode)
+    assert [result.trajectory for result in calm] == [result.trajectory for result in alone]
 
 
 @MODES

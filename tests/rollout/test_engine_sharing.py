@@ -1,12 +1,12 @@
 """One engine, several callers: one bound, first come first served, no question played twice."""
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 from rollout_worlds import NO_SKILL, Bisector, Guess, Worlds, guess_specs, guess_task
 
-from skillwright.core import EpisodeSpec
+from skillwright.core import EpisodeSpec, SkillContext
 from skillwright.rollout import (
     EpisodeFinished,
     Limits,
@@ -69,6 +69,27 @@ async def test_equal_specs_in_concurrent_calls_are_played_and_recorded_once(mode
         agent.gate.set()
     assert calls[0].result() == calls[1].result() == calls[2].result()
     assert len(worlds.built) == len(recorder.results) == 3
+
+
+@dataclass(frozen=True)
+class Edition:
+    """The same text in every version of a bank."""
+
+    version: str
+
+    def context(self, task):
+        return SkillContext("Halve.", version=self.version)
+
+
+@MODES
+async def test_a_shared_episode_names_the_skill_version_that_each_caller_asked_with(mode):
+    worlds = Worlds()
+    engine = LocalEngine(Bisector(), worlds, mode=mode)
+    async with asyncio.TaskGroup() as group:
+        calls = [group.create_task(engine.run(guess_specs(2), Edition(v))) for v in ("1", "2")]
+    versions = [[result.skill_version for result in call.result()] for call in calls]
+    assert versions == [["1", "1"], ["2", "2"]]
+    assert len(worlds.built) == 2
 
 
 @MODES

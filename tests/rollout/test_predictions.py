@@ -16,7 +16,22 @@ def test_a_safe_id_is_its_own_folder(safe):
 
 @pytest.mark.parametrize(
     "unsafe",
-    ["", ".", "..", "../up", "a/b", "a:b", "a\\b", "nul", "COM1.txt", "x.", "@x", "a" * 101, "é"],
+    [
+        "",
+        ".",
+        "..",
+        "../up",
+        "a/b",
+        "a:b",
+        "a\\b",
+        "nul",
+        "COM1.txt",
+        "x.",
+        "@x",
+        "a" * 101,
+        "é",
+        "names.json",
+    ],
 )
 def test_an_unsafe_id_gets_an_escaped_folder(unsafe):
     assert folder_name(unsafe).startswith("@")

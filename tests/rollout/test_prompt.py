@@ -42,8 +42,8 @@ def test_a_skill_is_put_under_its_heading_at_the_end_of_the_first_system_message
 
 
 def test_a_skill_makes_its_own_system_message_where_there_is_none():
-    prompt = render(PromptStyle(skill_heading="# Advice"), [USER], [], "Open things.")
-    assert said(prompt) == [("system", "# Advice\n\nOpen things."), ("user", "A room.")]
+    prompt = render(PromptStyle(), [USER], [], "Open things.")
+    assert said(prompt) == [("system", "## Skill\n\nOpen things."), ("user", "A room.")]
 
 
 @pytest.mark.parametrize("blank", ["", " \n\t"])

@@ -52,6 +52,20 @@ def test_an_unknown_split_is_refused(make_adapter):
         make_adapter(tasks={"trian": TRAIN})
 
 
+def test_a_split_without_tasks_is_refused_because_no_rows_would_read_as_zero(make_adapter):
+    with pytest.raises(SplitError, match=r"no test tasks; it has tasks for: train, val"):
+        make_adapter().build_eval_env(0, "valid_unseen", seed=1)
+    with pytest.raises(SplitError, match=r"no train tasks"):
+        make_adapter(tasks={"val": VAL, "train": []}).build_train_env(batch_size=1, seed=1)
+
+
+def test_tasks_given_twice_for_one_split_and_negative_sizes_are_refused(make_adapter):
+    with pytest.raises(SplitError, match="'val' and 'valid_seen' name the same split"):
+        make_adapter(tasks={"val": VAL, "valid_seen": VAL})
+    with pytest.raises(SplitError, match="env_num is -1"):
+        make_adapter().build_eval_env(-1, "val", seed=1)
+
+
 def test_a_planned_batch_is_built_by_its_phase(make_adapter):
     adapter = make_adapter()
     train = adapter.build_env_from_batch(BatchSpec("train", "train", 5, 2), out_root="x")
@@ -95,6 +109,8 @@ def test_a_failure_is_no_row_and_is_listed_apart(make_adapter, tmp_path, caplog)
     assert failure["cause"] == "environment"
     assert "1 of 3 episodes failed and are left out of the scores" in caplog.text
     assert not (tmp_path / "predictions" / "v1").exists()
+    make_adapter().rollout(adapter.build_eval_env(0, "val", seed=3), "", str(tmp_path))
+    assert not (tmp_path / "failures.json").exists()  # it would tell of the rollout before
 
 
 def test_a_rollout_of_failures_only_raises_because_no_rows_would_read_as_zero(

@@ -1,7 +1,7 @@
 """Items on disk: JSON and JSONL files in, generated split folders out."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, NoReturn
@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from skillwright.core.jsonio import digest, dumps, read_text, write_text
 from skillwright.datasets.split import (
     SPLIT_NAMES,
+    Item,
     Split,
     SplitError,
     SplitFileMissing,
@@ -64,23 +65,47 @@ def split_manifest(split: Split, facts: Mapping[str, Any]) -> dict[str, Any]:
     """Describe a split so that another machine can prove that it has the same one.
 
     Returns:
-        ``facts``, then per split ``counts``, ``ids`` in order, and ``sha256`` of the items.
+        ``facts``, then per split ``counts``, ``ids`` in order, and ``sha256`` of the items, which
+        is ``None`` where they hold more than JSON values.
     """
     named = dict(split.named())
     return {
         **facts,
         "counts": {name: len(items) for name, items in named.items()},
         "ids": {name: [str(item["id"]) for item in items] for name, items in named.items()},
-        "sha256": {name: digest(items) for name, items in named.items()},
+        "sha256": {name: _fingerprint(items) for name, items in named.items()},
     }
 
 
 def write_split(folder: Path, split: Split, manifest: Mapping[str, Any]) -> None:
-    """Write ``<split>/items.json`` and ``split_manifest.json``, each as a whole or not at all."""
-    for name, items in split.named():
-        write_text(folder / name / ITEMS_NAME, dumps(items, indent=2) + "\n")
+    """Write ``<split>/items.json`` and ``split_manifest.json``, each as a whole or not at all.
+
+    Raises:
+        SplitError: An item holds something that is no JSON value; nothing was written.
+        OSError: The folder cannot be written, or the disk is full.
+    """
+    bodies = {name: _as_json(name, items) for name, items in split.named()}
+    for name, body in bodies.items():
+        write_text(folder / name / ITEMS_NAME, body + "\n")
     # Last, so that a manifest always speaks of files that are there.
     write_text(folder / MANIFEST_NAME, dumps(manifest, indent=2) + "\n")
+
+
+def _fingerprint(items: Sequence[Item]) -> str | None:
+    try:
+        return digest(items)
+    except (TypeError, ValueError):  # a loader of somebody's own may add images, paths, dates
+        return None
+
+
+def _as_json(name: str, items: Sequence[Item]) -> str:
+    try:
+        return dumps(items, indent=2)
+    except (TypeError, ValueError) as error:
+        raise SplitError(
+            f"split {name!r} cannot be written as JSON: {error}. Return plain values from "
+            "load_raw_items(), or cut the data yourself and use split_mode='split_dir'."
+        ) from error
 
 
 def _single_file(folder: Path) -> Path:

@@ -26,6 +26,7 @@ from skillwright.datasets.split import (
     Item,
     Split,
     SplitError,
+    by_split,
     canonical_split,
     check_items,
     parse_ratio,
@@ -120,8 +121,8 @@ class SplitDataLoader(BaseDataLoader):
         train_items: The items that are practised on; empty before `setup`, as are all of these.
         val_items: The items that decide.
         test_items: The items that are reported.
-        manifest: How the split came about: settings, and per split counts, ids and SHA-256
-            (of all its items, whatever the limit).
+        manifest: How the split came about: settings, and per split counts, ids and SHA-256 of all
+            its items, whatever the limit (``None`` where they hold more than JSON values).
     """
 
     def __init__(  # noqa: PLR0913 - the documented constructor, which adapters call by keyword
@@ -310,7 +311,7 @@ class SplitDataLoader(BaseDataLoader):
                 "data_path is empty: split_mode='ratio' needs the data file, or a folder with one. "
                 "For data that is split already, use split_mode='split_dir' with split_dir."
             )
-        items = self.load_raw_items(self.data_path)
+        items = list(self.load_raw_items(self.data_path))
         check_items(items, repr(self.data_path))
         split = split_items(items, ratio, self.split_seed)
         refuse_empty(split, f"{self.data_path!r}, {len(items)} items at {ratio}")
@@ -352,10 +353,10 @@ class SplitDataLoader(BaseDataLoader):
     def _truncated(self, split: Split) -> Split:
         given = self.limit
         limits = given if isinstance(given, Mapping) else dict.fromkeys(SPLIT_NAMES, given)
-        by_split = {canonical_split(name): limit for name, limit in limits.items()}
+        chosen = by_split(limits)
         kept = []
         for name, items in split.named():
-            limit = by_split.get(name, 0)
+            limit = chosen.get(name, 0)
             if limit < 0:
                 raise SplitError(f"limit of split {name!r} is {limit}; 0 keeps all items")
             if 0 < limit < len(items):

@@ -5,13 +5,14 @@ own, so that a split made here is the split made there. Two ids in one split, an
 and a split without items are errors here.
 """
 
-import random
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from skillwright.core import DataError, did_you_mean
+from skillwright.datasets.plan import shuffled
 
 Item = dict[str, Any]
+T = TypeVar("T")
 
 SPLIT_NAMES = ("train", "val", "test")
 
@@ -78,6 +79,20 @@ def canonical_split(name: str) -> str:
         raise SplitError(f"no split is called {name!r}. {did_you_mean(name, _ALIASES)}") from None
 
 
+def by_split(named: Mapping[str, T]) -> dict[str, T]:
+    """Return what is given by split under the splits' own names.
+
+    Raises:
+        SplitError: A name is unknown, or two of them mean the same split.
+    """
+    given_as: dict[str, str] = {}
+    for name in named:
+        other = given_as.setdefault(canonical_split(name), name)
+        if other != name:
+            raise SplitError(f"{other!r} and {name!r} name the same split; give one of them")
+    return {split: named[name] for split, name in given_as.items()}
+
+
 def parse_ratio(text: str) -> Ratio:
     """Read ``"2:1:7"``.
 
@@ -121,11 +136,10 @@ def split_items(items: Sequence[Item], ratio: Ratio, seed: int) -> Split:
 
     The input is left as it is. A split may be empty: see `refuse_empty`.
     """
-    shuffled = list(items)
-    random.Random(seed).shuffle(shuffled)
-    counts = split_counts(len(shuffled), ratio)
+    order = shuffled(items, seed)
+    counts = split_counts(len(order), ratio)
     val_at, test_at = counts.train, counts.train + counts.val
-    return Split(shuffled[:val_at], shuffled[val_at:test_at], shuffled[test_at:])
+    return Split(order[:val_at], order[val_at:test_at], order[test_at:])
 
 
 def check_items(items: Sequence[object], where: str) -> None:
@@ -168,7 +182,7 @@ def refuse_empty(split: Split, origin: str) -> None:
         counts = ", ".join(f"{len(items)} {name}" for name, items in split.named())
         raise SplitError(
             f"{origin}: split {empty[0]!r} is empty ({counts}). Training, deciding and reporting "
-            "each need items of their own: give more items, or another split_ratio."
+            "each need items of their own: add some, or cut the data by another split_ratio."
         )
 
 

@@ -1,6 +1,6 @@
 """What numbers mean: scores, intervals, and the gates that let an improvement through."""
 
-from skillwright.evaluation.duel import SkillDuel
+from skillwright.evaluation.duel import Draws, SkillDuel
 from skillwright.evaluation.gate import (
     GateAction,
     GateMetric,
@@ -27,6 +27,7 @@ from skillwright.evaluation.verdict import Decision, Verdict
 __all__ = [
     "AlphaLedger",
     "Decision",
+    "Draws",
     "Gate",
     "GateAction",
     "GateMetric",

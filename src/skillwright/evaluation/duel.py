@@ -1,29 +1,49 @@
 """A duel of two skills: the same agent, tasks and luck; only the skill differs."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from skillwright.core import EpisodeSpec, Pair, SkillSource, Task, did_you_mean
 from skillwright.core.seeds import evaluation_seed
+from skillwright.core.together import together
 from skillwright.rollout import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """Which draws of its tasks a duel takes, and what they are recorded as.
+
+    Attributes:
+        seed: The run's evaluation seed.
+        first: Number of each task's first draw. Another number is other luck.
+        phase: What the episodes are for.
+        step: The training step that asks, or ``None``.
+    """
+
+    seed: int
+    first: int = 0
+    phase: str = "gate"
+    step: int | None = None
+
+    def spec(self, task: Task, number: int) -> EpisodeSpec:
+        """Return a task's draw of a number; both sides of a pair have the same."""
+        seed = evaluation_seed(self.seed, task.id, number)
+        return EpisodeSpec(task, seed, number, self.phase, self.step)
 
 
 class SkillDuel:
     """Draws paired results of two skills through an engine.
 
-    Both sides of a pair have the same task, draw number and seed. Draws of a task are numbered
-    from ``first_draw``; drawing it again continues the count, so no draw counts twice.
+    Both sides of a pair have the same task, draw number and seed. Drawing a task again continues
+    its count, so no draw counts twice.
 
     Args:
         engine: Runs the episodes.
         tasks: The held-out tasks, with unique ids.
         incumbent: The skill that stands.
         candidate: The skill that wants its place.
-        seed: The run's evaluation seed.
-        first_draw: Number of each task's first draw. Another number is other luck.
-        phase: What the episodes are recorded as.
-        step: The training step that asks, for the record.
+        draws: Where the count of draws begins.
 
     Raises:
         ValueError: Two tasks have the same id.
@@ -35,22 +55,16 @@ class SkillDuel:
         tasks: Sequence[Task],
         incumbent: SkillSource,
         candidate: SkillSource,
-        seed: int,
-        first_draw: int = 0,
-        phase: str = "gate",
-        step: int | None = None,
+        draws: Draws,
     ) -> None:
         self._engine = engine
         self._tasks = {task.id: task for task in tasks}
         if len(self._tasks) < len(tasks):
             twice = [name for name, n in Counter(task.id for task in tasks).items() if n > 1]
             raise ValueError(f"task ids must be unique; {twice[0]!r} is not")
-        self._incumbent = incumbent
-        self._candidate = candidate
-        self._seed = seed
-        self._phase = phase
-        self._step = step
-        self._next_draw = dict.fromkeys(self._tasks, first_draw)
+        self._sides = (incumbent, candidate)
+        self._draws = draws
+        self._next = dict.fromkeys(self._tasks, draws.first)
 
     @property
     def task_ids(self) -> Sequence[str]:
@@ -65,16 +79,12 @@ class SkillDuel:
             SkillwrightError: What stopped the engine (`Engine.run`); a Failure does not.
         """
         specs = [spec for task_id in task_ids for spec in self._next_specs(task_id, n)]
-        try:
-            async with asyncio.TaskGroup() as group:
-                incumbents = group.create_task(self._engine.run(specs, self._incumbent))
-                candidates = group.create_task(self._engine.run(specs, self._candidate))
-        except ExceptionGroup as faults:
-            # What stopped one side has cancelled the other; callers know it by its own type.
-            raise faults.exceptions[0] from None
+        incumbents, candidates = await together(
+            self._engine.run(specs, skill) for skill in self._sides
+        )
         return [
             Pair(incumbent, candidate)
-            for incumbent, candidate in zip(incumbents.result(), candidates.result(), strict=True)
+            for incumbent, candidate in zip(incumbents, candidates, strict=True)
         ]
 
     def _next_specs(self, task_id: str, n: int) -> list[EpisodeSpec]:
@@ -82,15 +92,6 @@ class SkillDuel:
             raise ValueError(
                 f"task {task_id!r} is not part of this duel. {did_you_mean(task_id, self._tasks)}"
             )
-        first = self._next_draw[task_id]
-        self._next_draw[task_id] += n
-        return [
-            EpisodeSpec(
-                task=self._tasks[task_id],
-                seed=evaluation_seed(self._seed, task_id, draw),
-                draw=draw,
-                phase=self._phase,
-                step=self._step,
-            )
-            for draw in range(first, first + n)
-        ]
+        task, first = self._tasks[task_id], self._next[task_id]
+        self._next[task_id] += n
+        return [self._draws.spec(task, number) for number in range(first, first + n)]

@@ -60,7 +60,8 @@ class StrictGate:
         pairs = await duel.draw(duel.task_ids, n=1)
         effect = measure_effect([self._rescored(pair) for pair in pairs])
         measured = replace(_measured(effect), p_value=None)
-        problem = _too_many_lost(effect) or ("" if effect.tasks else "There was no task to draw.")
+        nothing = "" if effect.tasks else "there was no task to draw. Add validation tasks."
+        problem = _too_many_lost(effect) or nothing
         if problem or effect.gain is None:
             return replace(measured, reason=f"Undecided: {problem}")
         decision = Decision.ACCEPT if effect.gain > self.margin else Decision.REJECT

@@ -103,8 +103,9 @@ def clustered_wilson_interval(
     """Estimate a success rate from several attempts at each of several tasks.
 
     Attempts at one task are alike, so they count for less than as many tasks: Wilson's interval
-    is taken at the effective sample size, which lies between the tasks and the attempts. With one
-    attempt per task it is Wilson's interval itself.
+    is taken at the effective sample size, which lies between the tasks and the attempts and makes
+    up for a spread that few tasks show badly. With one attempt per task it is Wilson's interval
+    itself.
 
     Args:
         counts: ``(successes, attempts)`` per task, shape ``[tasks]``, with attempts >= 1.
@@ -124,8 +125,10 @@ def clustered_wilson_interval(
     if tasks > 1 and attempts > tasks and 0 < rate < 1:
         residuals = sum((c - rate * n) ** 2 for c, n in counts)
         variance = residuals / attempts**2 * tasks / (tasks - 1)
-        ideal = rate * (1 - rate)
-        effective = min(max(ideal / variance, tasks), attempts) if variance else float(attempts)
+        effective = rate * (1 - rate) / variance if variance else float(attempts)
+        p = (1 + confidence) / 2
+        effective *= (student_t_quantile(p, attempts - 1) / student_t_quantile(p, tasks - 1)) ** 2
+        effective = min(max(effective, tasks), attempts)
     return wilson_interval(rate * effective, effective, confidence)
 
 

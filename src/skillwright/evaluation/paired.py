@@ -5,10 +5,11 @@ the task's own difference without pretending to be more tasks.
 """
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from statistics import fmean, stdev
+from fractions import Fraction
+from statistics import fmean
 from typing import Any, Self
 
 from skillwright.core import Pair
@@ -16,11 +17,11 @@ from skillwright.evaluation.intervals import (
     Interval,
     mean_interval,
     paired_proportion_interval,
-    student_t_upper_tail,
 )
 
-_MAX_SUMS = 20_000
-_DIGITS = 9  # sums that agree to so many digits are the same sum, up to rounding
+_DIGITS = 9  # numbers that agree to so many digits are the same number, up to rounding
+_ROUNDING = 10**-_DIGITS
+_MAX_WEIGHT = 10_000  # of all tasks together: it bounds the sums that are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +77,10 @@ def measure_effect(pairs: Sequence[Pair]) -> PairedEffect:
     lost = len(pairs) - scored
     if not rewards:
         return PairedEffect(None, None, None, None, None, 0, 0, 0, 0, lost)
-    gains = [fmean(new - old for old, new in draws) for draws in rewards.values()]
+    # Rounded, so that what differs only by how floats round is a tie.
+    gains = [round(fmean(new - old for old, new in draws), _DIGITS) for draws in rewards.values()]
     return PairedEffect(
-        gain=fmean(gains),
+        gain=round(fmean(gains), _DIGITS),
         interval=_gain_interval(rewards, gains),
         p_value=paired_p_value(gains),
         incumbent=fmean(fmean(old for old, _ in draws) for draws in rewards.values()),
@@ -104,10 +106,12 @@ def paired_p_value(gains: Sequence[float]) -> float:
 
     If the candidate changes nothing, each task's gain is as likely to have the opposite sign. The
     p-value is the share of all sign assignments whose sum is at least the observed one: Fisher's
-    randomisation form of the paired t test. It is exact however few the tasks, also where nearly
-    all tie (three wins among 97 ties: p = 1/8, where t says 0.04) and where all gains are equal.
-    Only where the sums are too many to count (graded rewards on many tasks) Student's t stands
-    in, which comes close there.
+    randomisation form of the paired t test. Luck alone has p <= alpha with a chance of at most
+    alpha, however few the tasks, also where nearly all tie (three wins among 97 ties: p = 1/8,
+    where t says 0.04) and where a few large gains stand among many small ones.
+
+    Graded rewards on many tasks have too many sums to count, so their gains are rounded to whole
+    shares first. The promise holds all the same: the sign of a share is as much a coin toss.
 
     Args:
         gains: Mean gain per task, shape ``[tasks]``; tasks are independent.
@@ -117,30 +121,28 @@ def paired_p_value(gains: Sequence[float]) -> float:
 
     Source: R. A. Fisher, The Design of Experiments (1935), section 21.
     """
-    moved = [gain for gain in gains if abs(gain) >= 10**-_DIGITS]
+    moved = [gain for gain in gains if abs(gain) >= _ROUNDING]
     if not moved:
         return 1.0
-    sums = _sign_flip_sums(moved)
-    if sums is None:
-        t = fmean(gains) / (stdev(gains) / math.sqrt(len(gains)))
-        return student_t_upper_tail(t, len(gains) - 1)
-    observed = sum(moved) - 10**-_DIGITS * len(moved)
-    as_large = sum(count for total, count in sums.items() if total >= observed)
-    return as_large / (1 << len(moved))
+    weights = _whole_weights([abs(gain) for gain in moved])
+    observed = sum(weight for weight, gain in zip(weights, moved, strict=True) if gain > 0)
+    # Digit s of this number counts the choices of tasks whose weights add up to s; a digit is wide
+    # enough for all choices together, so none ever carries into the next.
+    width = len(weights) + 1
+    choices = 1
+    for weight in weights:
+        choices += choices << weight * width
+    # The rest on division by "all nines" is the sum of the digits.
+    as_large = (choices >> observed * width) % ((1 << width) - 1)
+    return as_large / (1 << len(weights))
 
 
-def _sign_flip_sums(gains: Sequence[float]) -> Counter[float] | None:
-    """Count the sums over all sign assignments, or return ``None`` where they are too many."""
-    sums: Counter[float] = Counter({0.0: 1})
-    for gain in gains:
-        flipped: Counter[float] = Counter()
-        for total, count in sums.items():
-            flipped[round(total + gain, _DIGITS)] += count
-            flipped[round(total - gain, _DIGITS)] += count
-        sums = flipped
-        if len(sums) > _MAX_SUMS:
-            return None
-    return sums
+def _whole_weights(sizes: Sequence[float]) -> list[int]:
+    """Return whole numbers in the proportion of positive sizes: exactly where they stay small."""
+    shares = [Fraction(size / max(sizes)).limit_denominator(_MAX_WEIGHT) for size in sizes]
+    common = Fraction(1, math.lcm(*(share.denominator for share in shares)))
+    finest = sum(shares, start=Fraction()) / _MAX_WEIGHT
+    return [round(share / max(common, finest)) for share in shares]
 
 
 def _rewards_by_task(pairs: Sequence[Pair]) -> dict[str, list[tuple[float, float]]]:

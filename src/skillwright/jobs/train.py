@@ -23,7 +23,7 @@ from skillwright.core import (
 from skillwright.core.seeds import evaluation_seed, training_seed
 from skillwright.core.together import together
 from skillwright.datasets import plan_epoch
-from skillwright.evaluation import ScoreTable, SkillDuel, SplitReport, Verdict
+from skillwright.evaluation import Draws, ScoreTable, SkillDuel, SplitReport, Verdict
 from skillwright.jobs.placebo import placebo_text
 from skillwright.jobs.progress import RunStarted, Scored, StageStarted, StepDecided
 from skillwright.jobs.records import edit_records, patch_records
@@ -214,11 +214,9 @@ def _duel(run: Assembly, state: TrainState, proposal: StepProposal, step: int) -
         run.splits.val.tasks,
         PlainSkill(proposal.context.skill),
         PlainSkill(proposal.candidate),
-        run.config.run.seed,
         # A skill that was accepted on some draws looks better on them than it is. After each
         # accept the gate draws fresh ones, so the new incumbent's luck is not held for skill.
-        first_draw=state.accepts * run.gate_draws,
-        step=step,
+        Draws(run.config.run.seed, first=state.accepts * run.gate_draws, step=step),
     )
 
 

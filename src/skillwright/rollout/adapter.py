@@ -8,7 +8,7 @@ from typing import Any
 
 from skillwright.core import EpisodeResult, EpisodeSpec, PlainSkill, SkillSource, StopReason, Task
 from skillwright.core.seeds import derive_seed, evaluation_seed
-from skillwright.datasets import canonical_split
+from skillwright.datasets import SplitError, by_split, canonical_split
 from skillwright.envs.adapter import EnvAdapter, Row
 from skillwright.rollout.blocking import LoopThread
 from skillwright.rollout.engine import Engine, EngineDown
@@ -33,7 +33,7 @@ class TextEnvAdapter(EnvAdapter):
         success_threshold: The reward from which an episode has passed.
 
     Raises:
-        SplitError: A split's name is unknown.
+        SplitError: A split's name is unknown, or two of them mean the same split.
     """
 
     def __init__(
@@ -44,14 +44,18 @@ class TextEnvAdapter(EnvAdapter):
         success_threshold: float = 1.0,
     ) -> None:
         self.engine = engine
-        self.tasks = {canonical_split(split): tuple(of) for split, of in tasks.items()}
+        self.tasks = {split: tuple(of) for split, of in by_split(tasks).items()}
         self.success_threshold = success_threshold
         self._loop = LoopThread()
 
     def build_train_env(self, batch_size: int, seed: int, **kwargs: Any) -> list[EpisodeSpec]:
-        """Choose the first ``batch_size`` tasks of a shuffle by ``seed``."""
+        """Choose the first ``batch_size`` tasks of a shuffle by ``seed``.
+
+        Raises:
+            SplitError: There are no train tasks.
+        """
         del kwargs
-        order = list(self.tasks.get("train", ()))
+        order = list(self._tasks_of("train"))
         random.Random(seed).shuffle(order)
         return [
             EpisodeSpec(task, seed=derive_seed("training", seed, task.id), phase="train")
@@ -64,11 +68,13 @@ class TextEnvAdapter(EnvAdapter):
         """Choose the first ``env_num`` tasks of a split, in its order; 0 chooses all.
 
         Raises:
-            SplitError: The split's name is unknown.
+            SplitError: The split's name is unknown, it has no tasks, or ``env_num`` is negative.
         """
         del kwargs
+        if env_num < 0:
+            raise SplitError(f"env_num is {env_num}; give a number of tasks, or 0 for all")
         name = canonical_split(split)
-        tasks = self.tasks.get(name, ())
+        tasks = self._tasks_of(name)
         return [
             EpisodeSpec(task, seed=evaluation_seed(seed, task.id, draw=0), phase=name)
             for task in tasks[: env_num or len(tasks)]
@@ -110,6 +116,13 @@ class TextEnvAdapter(EnvAdapter):
         """End the private event loop, if `rollout` started one. Closing twice is allowed."""
         self._loop.close()
 
+    def _tasks_of(self, split: str) -> tuple[Task, ...]:
+        tasks = self.tasks.get(split, ())
+        if not tasks:  # an empty batch would be scored, and its score would be zero
+            given = ", ".join(name for name, some in self.tasks.items() if some) or "no split"
+            raise SplitError(f"this adapter has no {split} tasks; it has tasks for: {given}")
+        return tasks
+
     def _row(self, result: EpisodeResult) -> Row:
         passed = result.is_success(self.success_threshold)
         return {
@@ -129,11 +142,15 @@ class TextEnvAdapter(EnvAdapter):
             if result.failure is not None
         ]
         if not failures:
+            (out_dir / FAILURES_FILE).unlink(missing_ok=True)  # of an earlier rollout
             return
         write_json(out_dir / FAILURES_FILE, failures)
         latest = failures[-1]["message"]
         if len(failures) == len(results):
-            raise EngineDown(f"all {len(failures)} episodes failed; the latest: {latest}")
+            raise EngineDown(
+                f"all {len(failures)} episodes failed, and no rows would read as a score of zero; "
+                f"mend the cause and roll out again. The latest: {latest}"
+            )
         logger.warning(
             "%d of %d episodes failed and are left out of the scores (%s); the latest: %s",
             len(failures),

@@ -52,6 +52,10 @@ class Assignment:
     skill: SkillContext
     key: str
 
+    def adopt(self, result: EpisodeResult) -> EpisodeResult:
+        """Return the result of an equal question, whoever asked it, as the answer to this one."""
+        return replace(result, spec=self.spec, skill_version=self.skill.version)
+
 
 class Attempt:
     """One attempt: `start`, then `advance` with an act per `context` while `live`, then `close`.

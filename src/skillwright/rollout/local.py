@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Literal
 
@@ -14,9 +14,11 @@ from skillwright.core import (
     EpisodeSpec,
     FailureCause,
     ModelError,
+    RequestRefused,
     SkillSource,
     Turn,
 )
+from skillwright.core.together import together
 from skillwright.models import ContextOverflow
 from skillwright.rollout.circuit import Circuit
 from skillwright.rollout.engine import (
@@ -60,7 +62,8 @@ class LocalEngine:
             endpoint. ``lockstep`` asks for the acts of up to ``max_concurrent`` episodes in one
             batch per turn, in the order of the specs, for policies; one such wave has the engine
             to itself. There the deadline bounds each batch and each environment call on its own,
-            because waiting for the others is not slowness.
+            because waiting for the others is not slowness; and a batch that an endpoint refuses
+            is asked for one by one, because it does not say whose request it refuses.
         env_identity: Configuration and version of the environment, for the episode keys.
         observer: Watches.
     """
@@ -102,7 +105,7 @@ class LocalEngine:
             }
             mine = {one.key: self._claim(one) for one in wanted if one.key not in theirs}
             try:
-                await _unwrapped(self._play([todo[key] for key in mine]))
+                await self._play([todo[key] for key in mine])
             finally:
                 self._release(mine)
             for key, claim in {**mine, **theirs}.items():
@@ -112,7 +115,7 @@ class LocalEngine:
                     results[key] = result
             # What is left was given up by the call that had claimed it.
             todo = {key: one for key, one in todo.items() if key not in results}
-        return [replace(results[one.key], spec=one.spec) for one in assignments]
+        return [one.adopt(results[one.key]) for one in assignments]
 
     def _assign(self, spec: EpisodeSpec, skills: SkillSource) -> Assignment:
         skill = skills.context(spec.task)
@@ -134,7 +137,7 @@ class LocalEngine:
             found = self.recorder.find(one.key)
             if found is None or found.reward is None:
                 continue
-            known[one.key] = replace(found, spec=one.spec, skill_version=one.skill.version)
+            known[one.key] = one.adopt(found)
             if self.observer is not None:
                 self.observer.on_episode(EpisodeFinished(known[one.key], reused=True))
         return known
@@ -157,9 +160,7 @@ class LocalEngine:
                 async with self._one_wave:
                     await self._play_wave(assignments[first : first + size])
             return
-        async with asyncio.TaskGroup() as group:
-            for assignment in assignments:
-                group.create_task(self._play_alone(assignment))
+        await together(self._play_alone(assignment) for assignment in assignments)
 
     async def _play_alone(self, assignment: Assignment) -> None:
         async with self._slots:
@@ -198,30 +199,35 @@ class LocalEngine:
     async def _at_own_pace(self, attempt: Attempt) -> None:
         await attempt.start()
         while attempt.live:
-            try:
-                (act,) = await self.agent.act_batch([attempt.context])
-            except ContextOverflow as overflow:
-                attempt.cut(overflow)
-            else:
-                await attempt.advance(act)
+            await self._take_turn(attempt)
+
+    async def _take_turn(self, attempt: Attempt) -> None:
+        try:
+            (act,) = await self.agent.act_batch([attempt.context])
+        except ContextOverflow as overflow:
+            attempt.cut(overflow)
+        else:
+            await attempt.advance(act)
 
     async def _in_step(self, attempts: Sequence[Attempt]) -> None:
-        async with asyncio.TaskGroup() as group:
-            for attempt in attempts:
-                group.create_task(self._guarded(attempt, attempt.start))
+        await together(self._guarded(attempt, attempt.start) for attempt in attempts)
         while live := [attempt for attempt in attempts if attempt.live]:
             try:
                 async with asyncio.timeout(self.limits.episode_timeout_s):
                     acts = await self.agent.act_batch([attempt.context for attempt in live])
+            except RequestRefused:
+                # Whose request it was is not said; asked alone, the others are answered.
+                moves = [partial(self._take_turn, attempt) for attempt in live]
             except (ModelError, TimeoutError) as fault:
                 if stops_the_run(fault):
                     raise
                 for attempt in live:  # nothing was chosen for any of them
                     attempt.fail(fault)
                 return
-            async with asyncio.TaskGroup() as group:
-                for attempt, act in zip(live, acts, strict=True):
-                    group.create_task(self._guarded(attempt, partial(attempt.advance, act)))
+            else:
+                pairs = zip(live, acts, strict=True)
+                moves = [partial(attempt.advance, act) for attempt, act in pairs]
+            await together(map(self._guarded, live, moves))
 
     async def _guarded(self, attempt: Attempt, work: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -251,16 +257,3 @@ class LocalEngine:
 def _may_pass(result: EpisodeResult) -> bool:
     """Tell whether another attempt could end otherwise."""
     return result.failure is not None and result.failure.cause is not FailureCause.MODEL_REFUSED
-
-
-async def _unwrapped(work: Awaitable[None]) -> None:
-    """Await work that is done in groups; raise the error that stopped it, not a group around it."""
-    try:
-        await work
-    except BaseExceptionGroup as group:
-        error: BaseException = group
-    else:
-        return
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    raise error

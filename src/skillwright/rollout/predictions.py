@@ -15,7 +15,7 @@ from skillwright.core.jsonio import dumps, text_digest, write_text
 NAMES_FILE = "names.json"
 
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}(?<!\.)")
-_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?|names\.json", re.IGNORECASE)
 _READABLE_CHARS = 60
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 from skillwright.core import ConfigError, Message, Turn
 
+SKILL_HEADING = "## Skill"
+
 
 @dataclass(frozen=True, slots=True)
 class PromptStyle:
@@ -21,14 +23,12 @@ class PromptStyle:
     Attributes:
         history_turns: Exchanges kept after the opening, the latest ones, at least 1; ``None``
             keeps them all.
-        skill_heading: The line above the skill text.
 
     Raises:
         ConfigError: ``history_turns`` is below 1; the agent would not see what it did last.
     """
 
     history_turns: int | None = None
-    skill_heading: str = "## Skill"
 
     def __post_init__(self) -> None:
         if self.history_turns is not None and self.history_turns < 1:
@@ -39,7 +39,7 @@ class PromptStyle:
 
     def identity(self) -> dict[str, Any]:
         """Return the settings as a JSON object, for the episode key."""
-        return {"history_turns": self.history_turns, "skill_heading": self.skill_heading}
+        return {"history_turns": self.history_turns}
 
 
 def render(
@@ -61,7 +61,7 @@ def render(
         skill_text: What the agent is told about its job; blank adds nothing.
     """
     if not turns_so_far:
-        return _with_skill(style, opening_messages, skill_text)
+        return _with_skill(opening_messages, skill_text)
     last = turns_so_far[-1]
     conversation = (*last.prompt, Message(role="assistant", content=last.act.text), *last.messages)
     if style.history_turns is None or len(turns_so_far) <= style.history_turns:
@@ -72,12 +72,10 @@ def render(
     return conversation[:start] + conversation[start + 1 + len(oldest.messages) :]
 
 
-def _with_skill(
-    style: PromptStyle, opening: Sequence[Message], skill_text: str
-) -> tuple[Message, ...]:
+def _with_skill(opening: Sequence[Message], skill_text: str) -> tuple[Message, ...]:
     if not skill_text.strip():
         return tuple(opening)
-    section = f"{style.skill_heading}\n\n{skill_text}"
+    section = f"{SKILL_HEADING}\n\n{skill_text}"
     for index, message in enumerate(opening):
         if message["role"] == "system":
             told = message.copy()
