@@ -198,7 +198,7 @@ def test_a_run_that_another_process_works_on_is_named_with_it(cli, refused, writ
     with open_run("runs/doors"):
         said = refused("resume", "doors")
     assert re.search(r"run 'doors' is in use by process \d+ on ", said)
-    assert "skillwright runs show doors" in said
+    assert "skillwright runs show runs/doors" in said
 
 
 @pytest.mark.parametrize("words", [["resume"], ["runs", "show"]])

@@ -71,9 +71,8 @@ async def test_a_bug_is_not_dressed_up_as_a_fault():
     def answer(text):
         raise KeyError(text)
 
-    with pytest.raises(ExceptionGroup) as caught:
+    with pytest.raises(KeyError):
         await ChatAgent(Mind(answer)).act_batch([context("a"), context("b")])
-    assert caught.group_contains(KeyError)
 
 
 async def test_an_answer_withheld_by_a_filter_is_a_fault_and_not_a_clumsy_move():

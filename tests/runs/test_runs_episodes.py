@@ -195,7 +195,10 @@ def test_known_secrets_are_taken_out_of_everything_that_was_said(store_path, mak
     assert "my-secret-task-key" not in str(rebuilt.trajectory)
 
 
-TEXTS = st.text(st.characters(exclude_categories=[]), max_size=30)  # lone surrogates included
+# Lone surrogates are included; a pair of them is left out, which JSON joins to one character.
+TEXTS = st.text(st.characters(exclude_categories=[]), max_size=30).filter(
+    lambda text: json.loads(json.dumps(text)) == text
+)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(-1e9, 1e9) | TEXTS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),

@@ -106,7 +106,7 @@ def test_a_secret_in_a_comment_is_taken_out_and_the_comments_stay(tmp_path):
 
 def test_a_run_is_never_overwritten(tmp_path, run):
     run.close()
-    with pytest.raises(RunError, match=r"is there already.*`skillwright resume demo`.*'demo-1'"):
+    with pytest.raises(RunError, match=r"is there already.*`skillwright resume .*demo`.*'demo-1'"):
         RunFolder.create(tmp_path / "runs", "demo", "seed: 2")
     assert run.config_text() == CONFIG
 
@@ -145,7 +145,7 @@ def test_a_second_opening_in_the_same_process_is_refused_with_the_holder(run):
         RunFolder.open(run.path)
     message = str(caught.value)
     assert f"process {os.getpid()} on {socket.gethostname()} since 20" in message
-    assert "`skillwright resume demo`" in message
+    assert f"`skillwright resume {run.path}`" in message
     run.close()
     run.close()
     RunFolder.open(run.path).close()
@@ -218,5 +218,5 @@ def test_a_configuration_that_cannot_be_written_is_a_run_error(tmp_path, monkeyp
 
 def test_a_failed_write_is_told_with_the_next_move(run):
     (run.path / "skills").write_text("a file in the way", encoding="utf-8")
-    with pytest.raises(RunError, match=r"cannot be written.*`skillwright resume demo`"):
+    with pytest.raises(RunError, match=r"cannot be written.*`skillwright resume .*demo`"):
         run.write_skill_version(0, "")

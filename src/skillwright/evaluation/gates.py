@@ -178,7 +178,8 @@ def _too_many_lost(effect: PairedEffect) -> str:
         return ""
     return (
         f"{effect.lost} of {drawn} pairs were lost to failures of a model or an environment, "
-        f"more than {MAX_LOST_SHARE:.0%}. Look at the failures, then resume."
+        f"more than {MAX_LOST_SHARE:.0%}. The run's store has them; mend their cause before the "
+        "next run."
     )
 
 

@@ -1,6 +1,5 @@
 """An agent that acts by talking: any chat model, in any environment."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
@@ -8,13 +7,13 @@ from skillwright.core import (
     Act,
     ChatModel,
     Completion,
-    ModelError,
     Purpose,
     RequestRefused,
     Sampling,
     TurnContext,
 )
 from skillwright.core.jsonio import digest
+from skillwright.core.together import together
 
 
 class ChatAgent:
@@ -44,15 +43,7 @@ class ChatAgent:
         """
         if len(contexts) == 1:
             return [await self._act(contexts[0])]
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._act(context)) for context in contexts]
-        except* ModelError as faults:
-            # An agent's contract speaks of one fault; the first stands for those beside it.
-            fault = _first(faults)
-        else:
-            return [task.result() for task in tasks]
-        raise fault
+        return await together(self._act(context) for context in contexts)
 
     async def _act(self, context: TurnContext) -> Act:
         completion = await self._model.complete(
@@ -72,7 +63,3 @@ def _refuse_blocked(completion: Completion) -> None:
             "has no score. Use another model, or change the filter's settings"
         )
 
-
-def _first(faults: ExceptionGroup[ModelError]) -> ModelError:
-    head = faults.exceptions[0]
-    return _first(head) if isinstance(head, ExceptionGroup) else head

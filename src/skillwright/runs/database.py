@@ -154,7 +154,7 @@ class Database:
         if type(error) not in (sqlite3.OperationalError, sqlite3.DatabaseError):
             return error
         text, where = str(error), str(self.path)
-        resume = f"`skillwright resume {self.path.parent.name}`"
+        resume = f"`skillwright resume {self.path.parent}`"
         if "is full" in text or "disk I/O" in text:
             self._roll_back()
             return RunError(

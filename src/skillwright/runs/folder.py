@@ -170,7 +170,7 @@ class RunFolder:
         except OSError as error:
             raise RunError(
                 f"{str(path)!r} cannot be written: {error.strerror}. Make room or check its "
-                f"permissions, then {then or f'`skillwright resume {self.name}`'}."
+                f"permissions, then {then or f'`skillwright resume {self.path}`'}."
             ) from error
         return path
 
@@ -197,7 +197,7 @@ def _refuse_used(path: Path) -> None:
     if CONFIG_NAME in inside:
         raise RunError(
             f"run {path.name!r} is there already. Go on with it by `skillwright resume "
-            f"{path.name}`, or choose another name, such as {free!r}."
+            f"{path}`, or choose another name, such as {free!r}."
         )
     if inside:
         raise RunError(

@@ -85,5 +85,5 @@ def _busy(path: Path) -> str:
         who = "another process"
     return (
         f"run {run.name!r} is in use by {who}. Wait for it or end it, then "
-        f"`skillwright resume {run.name}`; to look meanwhile, `skillwright runs show {run.name}`."
+        f"`skillwright resume {run}`; to look meanwhile, `skillwright runs show {run}`."
     )
