@@ -112,6 +112,17 @@ async def test_a_step_writes_itself_down_for_later_ones():
     )
 
 
+async def test_what_an_analyst_of_successes_calls_a_failure_is_none():
+    def confused(asked):
+        ids = [i for i in ("T0", "T1") if f'id="{i}"' in asked.user]
+        summary = [{"failure_type": "slow", "ids": ids}, {"failure_type": "odd", "count": 1}]
+        return {"patch": {"edits": []}, "failure_summary": summary}
+
+    step = await proposed(confused, [make_episode("T0", 0.0), make_episode("T1", 1.0)])
+    failures = step.entry(1, step.status).failures
+    assert [(f.pattern, f.count) for f in failures] == [("slow", 1), ("odd", 1)]
+
+
 async def test_analysts_without_an_edit_are_a_step_without_patches():
     step = await proposed(lambda asked: {"patch": {"edits": []}})
     assert step.status is StepStatus.NO_PATCHES == "skip_no_patches"
@@ -142,7 +153,7 @@ async def test_one_fault_leaves_the_others_to_make_a_candidate():
 
 async def test_edits_that_change_nothing_are_no_candidate():
     reply = {"patch": {"edits": [{"op": "delete", "target": "not there"}]}}
-    step = await proposed([reply], [make_episode("T0")])
+    step = await proposed([reply, {"anchors": []}], [make_episode("T0")])
     assert step.status is StepStatus.NO_CHANGE
     assert step.entry(1, step.status).render() == (
         "Step 1: skip_no_change\n"

@@ -62,4 +62,3 @@ def _refuse_blocked(completion: Completion) -> None:
             f"the content filter of model {completion.model!r} withheld its answer; the episode "
             "has no score. Use another model, or change the filter's settings"
         )
-

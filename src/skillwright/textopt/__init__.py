@@ -6,7 +6,24 @@ the gate.
 """
 
 from skillwright.textopt.aggregate import Aggregate, Merge, aggregate
+from skillwright.textopt.appendix import (
+    AppendixUpdate,
+    add_notes,
+    appendix_notes,
+    with_notes,
+)
+from skillwright.textopt.budget import BudgetDecision, decide_budget
+from skillwright.textopt.comparison import (
+    Category,
+    ComparedPair,
+    Comparison,
+    PairPolicy,
+    comparison_specs,
+    parse_pair_policy,
+    render_comparison,
+)
 from skillwright.textopt.context import ANY_REWARD, StepContext, StepSettings
+from skillwright.textopt.epoch import EpochContext
 from skillwright.textopt.history import (
     FailurePattern,
     StepEntry,
@@ -14,7 +31,10 @@ from skillwright.textopt.history import (
     TriedEdit,
     failure_patterns,
 )
+from skillwright.textopt.items import SkillCandidate, Suggestion
 from skillwright.textopt.lint import EditLimits
+from skillwright.textopt.making import Made
+from skillwright.textopt.meta_skill import MetaSkill, MetaSkillAction, write_meta_skill
 from skillwright.textopt.optimizer import Optimizer
 from skillwright.textopt.prompts import PROMPT_NAMES, load_prompt
 from skillwright.textopt.proposal import AnalystFault, Evidence, Proposal
@@ -28,6 +48,8 @@ from skillwright.textopt.reflect import (
 )
 from skillwright.textopt.reflector import TextReflector
 from skillwright.textopt.render import Cut, Rendering, estimate_tokens, render_trajectories
+from skillwright.textopt.repair import Repair, nearest_passages, repair_anchors
+from skillwright.textopt.rewrite import Rewrite, with_regions_of
 from skillwright.textopt.schedule import (
     AutonomousScheduler,
     ConstantScheduler,
@@ -37,6 +59,13 @@ from skillwright.textopt.schedule import (
     build_scheduler,
 )
 from skillwright.textopt.select import Selection, rank_and_select
+from skillwright.textopt.skill_aware import AppendixSource, SkillAware, read_notes, unique_notes
+from skillwright.textopt.slow_update import (
+    SlowUpdate,
+    SlowUpdateStatus,
+    placeholder,
+    write_slow_update,
+)
 from skillwright.textopt.step import StepProposal, StepStatus, propose
 from skillwright.textopt.transcript import (
     Line,
@@ -46,7 +75,13 @@ from skillwright.textopt.transcript import (
     read_episodes,
     read_rows,
 )
-from skillwright.textopt.update import EditOutcome, Update, apply_proposals
+from skillwright.textopt.update import EditOutcome, Update, apply_proposals, was_applied
+from skillwright.textopt.update_modes import (
+    BudgetControl,
+    UpdateMode,
+    parse_budget_control,
+    parse_update_mode,
+)
 
 __all__ = [
     "ANY_REWARD",
@@ -54,48 +89,86 @@ __all__ = [
     "Aggregate",
     "AnalystFault",
     "AnalystPatch",
+    "AppendixSource",
+    "AppendixUpdate",
     "AutonomousScheduler",
+    "BudgetControl",
+    "BudgetDecision",
+    "Category",
+    "ComparedPair",
+    "Comparison",
     "ConstantScheduler",
     "CosineScheduler",
     "Cut",
     "EditLimits",
     "EditOutcome",
+    "EpochContext",
     "Evidence",
     "FailureNote",
     "FailurePattern",
     "LRScheduler",
     "Line",
     "LinearScheduler",
+    "Made",
     "Merge",
+    "MetaSkill",
+    "MetaSkillAction",
     "Minibatch",
     "Optimizer",
+    "PairPolicy",
     "Proposal",
     "Reflection",
     "Rendering",
+    "Repair",
+    "Rewrite",
     "Selection",
+    "SkillAware",
+    "SkillCandidate",
     "Skipped",
+    "SlowUpdate",
+    "SlowUpdateStatus",
     "StepContext",
     "StepEntry",
     "StepMemory",
     "StepProposal",
     "StepSettings",
     "StepStatus",
+    "Suggestion",
     "TextReflector",
     "Transcript",
     "Transcripts",
     "TriedEdit",
     "Update",
+    "UpdateMode",
+    "add_notes",
     "aggregate",
+    "appendix_notes",
     "apply_proposals",
     "build_scheduler",
+    "comparison_specs",
+    "decide_budget",
     "estimate_tokens",
     "failure_patterns",
     "load_prompt",
+    "nearest_passages",
+    "parse_budget_control",
+    "parse_pair_policy",
+    "parse_update_mode",
+    "placeholder",
     "plan_minibatches",
     "propose",
     "rank_and_select",
     "read_episodes",
+    "read_notes",
     "read_rows",
     "reflect",
+    "render_comparison",
     "render_trajectories",
+    "repair_anchors",
+    "unique_notes",
+    "was_applied",
+    "with_notes",
+    "with_regions_of",
+    "write_meta_skill",
+    "write_slow_update",
 ]

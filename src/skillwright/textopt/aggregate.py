@@ -5,16 +5,16 @@ trees that grow at the same time, and then with each other. What a merged edit s
 counted from the edits that it names as its sources, never taken from the model's own number.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from skillwright.core import Edit, Purpose
 from skillwright.core.edit import SourceType
+from skillwright.core.together import together
 from skillwright.textopt.context import StepContext, StepSettings
 from skillwright.textopt.fence import json_block
-from skillwright.textopt.lint import usable_edits
+from skillwright.textopt.items import ItemForm, item_form
 from skillwright.textopt.optimizer import Call, Optimizer
 from skillwright.textopt.prompts import notes_section, skill_section, user_message
 from skillwright.textopt.proposal import AnalystFault, Proposal, united
@@ -89,16 +89,16 @@ async def aggregate(
     A merge whose reply cannot be used puts its inputs one after the other, and says so.
     """
     stage = _Merging(optimizer, settings, context)
-    async with asyncio.TaskGroup() as group:
-        failing = group.create_task(stage.grow("failure", patches))
-        succeeding = group.create_task(stage.grow("success", patches))
-    failed, succeeded = failing.result(), succeeding.result()
+    failed, succeeded = await together(
+        [stage.grow("failure", patches), stage.grow("success", patches)]
+    )
     merges = failed.merges + succeeded.merges
     roots = failed.patches + succeeded.patches
     if len(roots) < 2:
         return Aggregate(roots[0].proposals if roots else (), merges)
     level = max(failed.level, succeeded.level) + 1
-    final, merge = await stage.merge(f"{context.name}.final", "merge_final", level, roots)
+    prompt = f"merge_final{stage.form.suffix}"
+    final, merge = await stage.merge(f"{context.name}.final", prompt, level, roots)
     return Aggregate(final.proposals, (*merges, merge))
 
 
@@ -109,6 +109,11 @@ class _Merging:
     optimizer: Optimizer
     settings: StepSettings
     context: StepContext
+
+    @property
+    def form(self) -> ItemForm:
+        """The form of what is merged."""
+        return item_form(self.settings.update_mode)
 
     async def grow(self, source_type: SourceType, patches: Sequence[AnalystPatch]) -> _Tree:
         """Merge one side's patches until one is left, all merges of a level at once."""
@@ -122,15 +127,12 @@ class _Merging:
         level, size = tree.level + 1, self.settings.merge_batch_size
         chunks = [tree.patches[i : i + size] for i in range(0, len(tree.patches), size)]
         stem = f"{self.context.name}.{source_type[0]}.m{level}"
-        async with asyncio.TaskGroup() as group:
-            tasks = {
-                number: group.create_task(
-                    self.merge(f"{stem}.{number}", f"merge_{source_type}", level, chunk)
-                )
-                for number, chunk in enumerate(chunks)
-                if len(chunk) > 1
-            }
-        merged = {number: task.result() for number, task in tasks.items()}
+        prompt = f"merge_{source_type}{self.form.suffix}"
+        several = [number for number, chunk in enumerate(chunks) if len(chunk) > 1]
+        replies = await together(
+            self.merge(f"{stem}.{number}", prompt, level, chunks[number]) for number in several
+        )
+        merged = dict(zip(several, replies, strict=True))
         grown = [merged[n][0] if n in merged else chunk[0] for n, chunk in enumerate(chunks)]
         return _Tree(
             # A merge may find nothing worth keeping; its node is then gone.
@@ -147,18 +149,19 @@ class _Merging:
             skill_section(self.context.skill),
             notes_section(self.context.meta_skill),
             ("Merge level", str(level)),
-            ("Patches", json_block(_shown(patches))),
+            ("Patches", json_block(_shown(patches, self.form))),
         )
-        call = Call(name, prompt, user, Purpose.MERGE, self.context.seed)
+        longer = self.settings.rewrite_max_tokens if self.settings.rewrites_whole else None
+        call = Call(name, prompt, user, Purpose.MERGE, self.context.seed, longer)
         answer = await self.optimizer.ask(call, MergeReply)
         inputs = [proposal for patch in patches for proposal in patch.proposals]
-        tree_level = None if prompt == "merge_final" else level
+        tree_level = None if prompt.startswith("merge_final") else level
         if isinstance(answer.reply, AnalystFault):
             fault, notes = answer.reply, []
             outputs = [_on_level(proposal, tree_level) for proposal in inputs]
         else:
             reader = _Reader(name, patches, tree_level, answer.prompt_digest)
-            found = usable_edits(answer.reply.edits, self.context.skill, self.settings.limits)
+            found = self.form.read(answer.reply.edits, self.context.skill, self.settings.limits)
             fault, outputs = None, [reader.proposal(*edit) for edit in found.edits]
             notes = [*found.notes, *reader.notes]
             if not outputs:
@@ -227,25 +230,20 @@ def _labelled(patches: Sequence[_Patch]) -> dict[str, Proposal]:
     }
 
 
-def _shown(patches: Sequence[_Patch]) -> list[dict[str, Any]]:
+def _shown(patches: Sequence[_Patch], form: ItemForm) -> list[dict[str, Any]]:
     return [
         {
             "id": f"p{p}",
             "source_type": patch.source_type,
             "support": len({e.trajectory for q in patch.proposals for e in q.evidence}),
             "edits": [
-                {"id": label, **_fields(proposal)}
+                {"id": label, **form.fields(proposal.edit), "support": proposal.support}
                 for label, proposal in _labelled(patches).items()
                 if label.startswith(f"p{p}.")
             ],
         }
         for p, patch in enumerate(patches, start=1)
     ]
-
-
-def _fields(proposal: Proposal) -> dict[str, Any]:
-    op, target, content = _text_of(proposal.edit)
-    return {"op": op, "target": target, "content": content, "support": proposal.support}
 
 
 def _text_of(edit: Edit) -> tuple[str, str, str]:

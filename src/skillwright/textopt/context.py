@@ -3,7 +3,10 @@
 from dataclasses import dataclass, field
 
 from skillwright.core import ConfigError
+from skillwright.core.edit import SourceType
 from skillwright.textopt.lint import EditLimits
+from skillwright.textopt.skill_aware import SkillAware
+from skillwright.textopt.update_modes import BudgetControl, UpdateMode
 
 ANY_REWARD = 1e-9
 """The success threshold of SkillOpt: every reward above zero is a success."""
@@ -21,6 +24,13 @@ class StepSettings:
         analyst_workers: Analyst calls in flight at once, at least 1.
         analyst_budget: Edits that one analyst may propose; ``None`` is the step's own budget.
         limits: How long edits and skills may become.
+        update_mode: How proposals become a candidate.
+        rewrite_max_tokens: How long a reply may be that holds a whole skill; ``None`` is as long
+            as any other reply.
+        budget_control: Who says how many edits a step makes.
+        skill_aware: How slips of the agent are told from gaps in the skill; ``None`` does not.
+        repair_anchors: Edits whose anchor is not in the document go back to the optimiser once.
+        insert_after_fallback: An ``insert_after`` without its anchor appends, as in SkillOpt.
 
     Raises:
         ConfigError: A size is below its least.
@@ -33,11 +43,33 @@ class StepSettings:
     analyst_workers: int = 16
     analyst_budget: int | None = None
     limits: EditLimits = field(default_factory=EditLimits)
+    update_mode: UpdateMode = UpdateMode.PATCH
+    rewrite_max_tokens: int | None = 64_000
+    budget_control: BudgetControl = BudgetControl.FIXED
+    skill_aware: SkillAware | None = None
+    repair_anchors: bool = True
+    insert_after_fallback: bool = False
+
+    def addendum(self, source_type: SourceType) -> str:
+        """Return the name of the prompt that is added to an analyst's, or ``""``."""
+        if self.skill_aware is None or self.rewrites_whole:
+            return ""
+        return self.skill_aware.addendum(source_type)
 
     def __post_init__(self) -> None:
         for name, least in (("minibatch_size", 1), ("merge_batch_size", 2), ("analyst_workers", 1)):
             if getattr(self, name) < least:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least {least}")
+
+    @property
+    def rewrites_whole(self) -> bool:
+        """Tell whether every analyst and every merge writes a whole skill."""
+        return self.update_mode is UpdateMode.FULL_REWRITE
+
+    @property
+    def control(self) -> BudgetControl:
+        """Who says how much a step changes; nobody, where skills are rewritten as a whole."""
+        return BudgetControl.NONE if self.rewrites_whole else self.budget_control
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from skillwright.textopt.fence import one_line
 from skillwright.textopt.reflect import FailureNote
 from skillwright.textopt.render import estimate_tokens
 from skillwright.textopt.transcript import Transcript
+from skillwright.textopt.update import was_applied
 
 _EDIT_CHARS = 300
 _PATTERN_CHARS = 100
@@ -72,8 +73,8 @@ class StepEntry:
 
     def render(self) -> str:
         """Write the step as analysts read it."""
-        made = [e for e in self.edits if e.status.startswith("applied_")]
-        missed = [e for e in self.edits if not e.status.startswith("applied_")]
+        made = [e for e in self.edits if was_applied(e.status)]
+        missed = [e for e in self.edits if not was_applied(e.status)]
         lines = [f"Step {self.step}: {self.action}{self._scores()}"]
         if made:
             verdict = next((word for key, word in _VERDICTS.items() if key in self.action), "Tried")

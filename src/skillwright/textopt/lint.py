@@ -37,6 +37,22 @@ def refusal(edit: Edit, limits: EditLimits) -> str | None:
     return None
 
 
+def text_refusal(text: str, document: str, before: str, limits: EditLimits) -> str | None:
+    """Return why a text may not enter a document, or ``None`` where it may.
+
+    Args:
+        text: The new text.
+        document: The document with the text in it.
+        before: The document without it. One that is too long already may shrink.
+        limits: How long both may become.
+    """
+    if len(text) > limits.max_edit_chars:
+        return TOO_LONG
+    if len(document) > max(limits.max_skill_chars, len(before)):
+        return TOO_LONG
+    return INVISIBLE if any(map(is_hidden, text)) else None
+
+
 class UsableEdits(NamedTuple):
     """What a reply's list of edits comes to.
 
@@ -52,11 +68,12 @@ class UsableEdits(NamedTuple):
 def usable_edits(items: Sequence[Any], skill: str, limits: EditLimits) -> UsableEdits:
     """Read edits as a model wrote them; one that cannot be read or is refused is dropped."""
     found = UsableEdits([], [])
-    for number, item in enumerate(items, start=1):
+    for number, written in enumerate(items, start=1):
+        item = _without_nulls(written)
         wrong = _malformation(item)
         if wrong is None:
             edit = Edit(item.get("op", "append"), item.get("content", ""), item.get("target", ""))
-            edit.target = _as_in(skill, edit.target)
+            edit.target = as_in(skill, edit.target)
             wrong = refusal(edit, limits)
         if wrong is None:
             found.edits.append((number, edit, item))
@@ -65,10 +82,17 @@ def usable_edits(items: Sequence[Any], skill: str, limits: EditLimits) -> Usable
     return found
 
 
-def _as_in(skill: str, target: str) -> str:
+def as_in(skill: str, target: str) -> str:
     """Return an anchor as the skill has it, where the model quotes a tag in its defused form."""
     restored = restore_tags(target)
     return restored if target not in skill and restored in skill else target
+
+
+def _without_nulls(item: Any) -> Any:
+    """Drop fields that are null, as a model writes what it has nothing to say about."""
+    if not isinstance(item, Mapping):
+        return item
+    return {name: value for name, value in item.items() if value is not None}
 
 
 def _malformation(item: object) -> str | None:

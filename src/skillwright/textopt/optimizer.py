@@ -35,6 +35,8 @@ class Call:
         user: The user message.
         purpose: What its tokens are counted under.
         seed: Seeds the sampling, together with ``name``; ``None`` leaves it to the endpoint.
+        max_tokens: How long the reply may be; ``None`` is the optimiser's own limit.
+        addendum: Name of a prompt that is added to the system prompt, or ``""``.
     """
 
     name: str
@@ -42,6 +44,8 @@ class Call:
     user: str
     purpose: Purpose
     seed: int | None = None
+    max_tokens: int | None = None
+    addendum: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +74,18 @@ class Optimizer:
     max_prompt_tokens: int = 60_000
     repair_rounds: int = 1
 
-    def room(self, prompt: str, user: str) -> int:
+    def room(self, prompt: str, user: str, addendum: str = "") -> int:
         """Return how many tokens may be added to a user message."""
-        used = estimate_tokens(load_prompt(prompt, self.env_prompts)) + estimate_tokens(user)
+        used = estimate_tokens(self._system(prompt, addendum)) + estimate_tokens(user)
         return self.max_prompt_tokens - used
+
+    def _system(self, prompt: str, addendum: str) -> str:
+        names = (prompt, addendum) if addendum else (prompt,)
+        return "\n\n".join(load_prompt(name, self.env_prompts) for name in names)
 
     async def ask(self, call: Call, reply_type: type[ReplyT]) -> Answer[ReplyT]:
         """Ask, and return the reply or the fault; a fault leaves sibling calls alone."""
-        system = load_prompt(call.prompt, self.env_prompts)
+        system = self._system(call.prompt, call.addendum)
         messages: list[Message] = [
             {"role": "system", "content": system},
             {"role": "user", "content": call.user},
@@ -93,12 +101,13 @@ class Optimizer:
             )
             return Answer(AnalystFault(call.name, failure, prompt_digest), prompt_digest)
         seed = None if call.seed is None else derive_seed("optimizer", call.seed, call.name)
+        max_tokens = call.max_tokens or self.sampling.max_tokens
         try:
             reply = await ask_json(
                 self.model,
                 messages,
                 reply_type,
-                sampling=replace(self.sampling, seed=seed),
+                sampling=replace(self.sampling, seed=seed, max_tokens=max_tokens),
                 purpose=call.purpose,
                 repair_rounds=self.repair_rounds,
             )

@@ -13,6 +13,26 @@ PROMPT_NAMES = (
     "merge_success",
     "merge_final",
     "ranking",
+    *(
+        f"{name}{mode}"
+        for mode in ("_rewrite", "_full_rewrite")
+        for name in (
+            "analyst_error",
+            "analyst_success",
+            "merge_failure",
+            "merge_success",
+            "merge_final",
+        )
+    ),
+    "ranking_rewrite",
+    "rewrite_skill",
+    "lr_autonomous",
+    "skill_aware_error",
+    "skill_aware_success",
+    "appendix_consolidate",
+    "repair",
+    "slow_update",
+    "meta_skill",
 )
 
 
@@ -50,8 +70,8 @@ def notes_section(meta_skill: str) -> tuple[str, str]:
     return "Optimiser notes", defuse(meta_skill).strip()
 
 
-def budget_section(verb: str, budget: int | None) -> tuple[str, str]:
+def budget_section(verb: str, budget: int | None, noun: str = "edits") -> tuple[str, str]:
     """Say how many edits may be made; ``None`` sets no limit."""
     if budget is None:
-        return "Edit budget", f"{verb} as many edits as the evidence supports."
-    return "Edit budget", f"{verb} at most {budget} edits."
+        return "Edit budget", f"{verb} as many {noun} as the evidence supports."
+    return "Edit budget", f"{verb} at most {budget} {noun}."

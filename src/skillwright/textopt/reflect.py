@@ -13,14 +13,16 @@ from typing import Any
 
 from skillwright.core import Edit, Purpose
 from skillwright.core.edit import SourceType
+from skillwright.core.together import together
 from skillwright.textopt.context import StepContext, StepSettings
 from skillwright.textopt.fence import attribute
-from skillwright.textopt.lint import usable_edits
+from skillwright.textopt.items import item_form
 from skillwright.textopt.optimizer import Call, Optimizer
 from skillwright.textopt.prompts import budget_section, notes_section, skill_section, user_message
 from skillwright.textopt.proposal import AnalystFault, Evidence, Proposal, united
 from skillwright.textopt.render import Cut, render_trajectories
 from skillwright.textopt.replies import AnalystReply
+from skillwright.textopt.skill_aware import read_notes
 from skillwright.textopt.transcript import Transcript
 
 
@@ -74,6 +76,7 @@ class AnalystPatch:
         reasoning: Why.
         failures: Kinds of failure that it named.
         success_patterns: What it saw to work.
+        execution_notes: Reminders of what the skill says and the agent did not do.
         notes: What was dropped or put right in its reply.
         cuts: What its prompt left out.
         prompt_digest: The digest of its prompt.
@@ -86,6 +89,7 @@ class AnalystPatch:
     reasoning: str = ""
     failures: tuple[FailureNote, ...] = ()
     success_patterns: tuple[str, ...] = ()
+    execution_notes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     cuts: tuple[Cut, ...] = ()
     prompt_digest: str = ""
@@ -133,9 +137,7 @@ async def reflect(
         async with slots:
             return await _analyse(optimizer, settings, context, minibatch)
 
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(analyse(minibatch)) for minibatch in minibatches]
-    return Reflection(tuple(task.result() for task in tasks))
+    return Reflection(tuple(await together(analyse(minibatch) for minibatch in minibatches)))
 
 
 def plan_minibatches(
@@ -166,17 +168,21 @@ def plan_minibatches(
 async def _analyse(
     optimizer: Optimizer, settings: StepSettings, context: StepContext, minibatch: Minibatch
 ) -> AnalystPatch | AnalystFault:
+    form, is_whole = item_form(settings.update_mode), settings.rewrites_whole
     budget = context.budget if settings.analyst_budget is None else settings.analyst_budget
-    prompt = "analyst_error" if minibatch.source_type == "failure" else "analyst_success"
+    budget = None if is_whole else budget
+    analyst = "analyst_error" if minibatch.source_type == "failure" else "analyst_success"
+    prompt = analyst + form.suffix
+    addendum = settings.addendum(minibatch.source_type)
     before = user_message(
         skill_section(context.skill),
-        budget_section("Propose", budget),
+        budget_section("Propose", 1 if is_whole else budget, form.noun),
         ("Earlier steps", context.earlier_steps),
         notes_section(context.meta_skill),
     )
     before = f"{before}\n\n## Trajectories\n"
     rendering = render_trajectories(
-        minibatch.shown, minibatch.source_type, optimizer.room(prompt, before)
+        minibatch.shown, minibatch.source_type, optimizer.room(prompt, before, addendum)
     )
     call = Call(
         name=f"{context.name}.{minibatch.source_type[0]}{minibatch.number}",
@@ -184,12 +190,14 @@ async def _analyse(
         user=before + rendering.text,
         purpose=Purpose.REFLECT,
         seed=context.seed,
+        max_tokens=settings.rewrite_max_tokens if is_whole else None,
+        addendum=addendum,
     )
     answer = await optimizer.ask(call, AnalystReply)
     if isinstance(answer.reply, AnalystFault):
         return answer.reply
     reader = _Reader(call.name, minibatch, answer.prompt_digest)
-    found = usable_edits(answer.reply.patch.edits, context.skill, settings.limits)
+    found = form.read(answer.reply.patch.edits, context.skill, settings.limits)
     proposals = [reader.proposal(*edit) for edit in found.edits]
     notes = [*found.notes, *reader.notes]
     if budget is not None and len(proposals) > budget:
@@ -204,6 +212,7 @@ async def _analyse(
         success_patterns=tuple(
             text for text in answer.reply.success_patterns if isinstance(text, str)
         ),
+        execution_notes=tuple(read_notes(answer.reply.appendix_notes) if addendum else ()),
         notes=tuple(notes),
         cuts=rendering.cuts,
         prompt_digest=answer.prompt_digest,

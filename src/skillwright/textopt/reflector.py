@@ -78,9 +78,10 @@ class TextReflector:
         )
         for fault in reflection.faults:
             logger.warning("analyst %s gave nothing usable: %s", fault.call, fault.failure.message)
+        key = self.settings.update_mode.payload_key
         if request.patches_dir is not None:
-            _keep(reflection, request.patches_dir)
-        return [_payload(outcome) for outcome in reflection.outcomes]
+            _keep(reflection, request.patches_dir, key)
+        return [_payload(outcome, key) for outcome in reflection.outcomes]
 
     def _wait(self, coroutine: Coroutine[Any, Any, Reflection]) -> Reflection:
         try:
@@ -96,7 +97,7 @@ class TextReflector:
         )
 
 
-def _keep(reflection: Reflection, folder: Path) -> None:
+def _keep(reflection: Reflection, folder: Path, key: str) -> None:
     """Write each minibatch's answer under its documented name, faults included.
 
     The files are for people. Nothing is read back: a file of the same number may stem from other
@@ -105,11 +106,11 @@ def _keep(reflection: Reflection, folder: Path) -> None:
     for outcome in reflection.outcomes:
         name = outcome.call.rpartition(".")[2]
         kind = "fail" if name.startswith("f") else "succ"
-        body = {**outcome.to_dict(), **(_payload(outcome) or {})}
+        body = {**outcome.to_dict(), **(_payload(outcome, key) or {})}
         write_text(folder / f"minibatch_{kind}_{int(name[1:]):03d}.json", dumps(body, indent=2))
 
 
-def _payload(outcome: AnalystPatch | AnalystFault) -> dict[str, Any] | None:
+def _payload(outcome: AnalystPatch | AnalystFault, key: str) -> dict[str, Any] | None:
     if isinstance(outcome, AnalystFault):
         return None
     raw = RawPatch(
@@ -121,4 +122,8 @@ def _payload(outcome: AnalystPatch | AnalystFault) -> dict[str, Any] | None:
             for note in outcome.failures
         ],
     )
-    return {**raw.to_dict(), "success_patterns": list(outcome.success_patterns)}
+    payload = raw.to_dict()
+    payload["patch"][key] = payload["patch"].pop("edits")
+    if outcome.execution_notes:
+        payload["appendix_notes"] = list(outcome.execution_notes)
+    return {**payload, "success_patterns": list(outcome.success_patterns)}

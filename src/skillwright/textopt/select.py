@@ -10,10 +10,12 @@ from typing import Any
 from skillwright.core import Purpose
 from skillwright.textopt.context import StepContext
 from skillwright.textopt.fence import json_block
+from skillwright.textopt.items import item_form, listed
 from skillwright.textopt.optimizer import Call, Optimizer
 from skillwright.textopt.prompts import budget_section, notes_section, skill_section, user_message
 from skillwright.textopt.proposal import AnalystFault, Proposal
 from skillwright.textopt.replies import RankReply
+from skillwright.textopt.update_modes import UpdateMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,10 @@ class Selection:
 
 
 async def rank_and_select(
-    optimizer: Optimizer, context: StepContext, proposals: Sequence[Proposal]
+    optimizer: Optimizer,
+    context: StepContext,
+    proposals: Sequence[Proposal],
+    mode: UpdateMode = UpdateMode.PATCH,
 ) -> Selection:
     """Cut proposals down to the step's budget.
 
@@ -61,13 +66,14 @@ async def rank_and_select(
         return Selection(tuple(proposals))
     if budget <= 0:
         return Selection(())
+    form = item_form(mode)
     user = user_message(
         skill_section(context.skill),
         notes_section(context.meta_skill),
-        budget_section("Select", budget),
-        ("Edits", json_block([_shown(index, p) for index, p in enumerate(proposals)])),
+        budget_section("Select", budget, form.noun),
+        (form.noun.capitalize(), json_block(listed(mode, proposals))),
     )
-    call = Call(f"{context.name}.rank", "ranking", user, Purpose.RANK, context.seed)
+    call = Call(f"{context.name}.rank", f"ranking{form.suffix}", user, Purpose.RANK, context.seed)
     answer = await optimizer.ask(call, RankReply)
     by_support = tuple(sorted(proposals, key=lambda p: -p.support)[:budget])
     if isinstance(answer.reply, AnalystFault):
@@ -92,14 +98,3 @@ def _valid(indices: Sequence[object], count: int) -> list[int]:
         if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < count
     ]
     return list(dict.fromkeys(valid))
-
-
-def _shown(index: int, proposal: Proposal) -> dict[str, object]:
-    return {
-        "index": index,
-        "op": proposal.edit.op,
-        "target": proposal.edit.target,
-        "content": proposal.edit.content,
-        "support": proposal.support,
-        "source_type": proposal.source_type,
-    }

@@ -7,20 +7,25 @@ Source: SkillOpt (microsoft/SkillOpt; arXiv 2605.23904).
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from skillwright.core import EpisodeResult
 from skillwright.textopt.aggregate import Aggregate, aggregate
+from skillwright.textopt.budget import BudgetDecision, decide_budget
 from skillwright.textopt.context import StepContext, StepSettings
 from skillwright.textopt.history import StepEntry, TriedEdit, failure_patterns
+from skillwright.textopt.items import label
+from skillwright.textopt.making import Made, make_candidate
 from skillwright.textopt.optimizer import Optimizer
 from skillwright.textopt.proposal import AnalystFault, Proposal
 from skillwright.textopt.reflect import Reflection, reflect
 from skillwright.textopt.select import Selection, rank_and_select
+from skillwright.textopt.skill_aware import unique_notes
 from skillwright.textopt.transcript import Transcripts, read_episodes
-from skillwright.textopt.update import Update, apply_proposals
+from skillwright.textopt.update import EditOutcome, Update
+from skillwright.textopt.update_modes import BudgetControl
 
 
 class StepStatus(StrEnum):
@@ -32,6 +37,8 @@ class StepStatus(StrEnum):
     """The analysts proposed nothing, or nothing was there to analyse."""
     FAULTS = "skip_analyst_faults"
     """Nothing was proposed because analysts' answers could not be used."""
+    NO_REWRITE = "skip_no_rewrite"
+    """A new skill was asked for, and what was written cannot be used."""
     NO_CHANGE = "skip_no_change"
     """Edits were proposed, and none of them changed the document."""
 
@@ -45,8 +52,9 @@ class StepProposal:
         transcripts: What the analysts could read, and what they could not.
         reflection: Their patches, and their faults.
         merged: The patches made one.
+        budget: How many of its edits may be made.
         selection: The edits within the budget.
-        update: The candidate, and what became of each edit.
+        made: The candidate, and how it was made.
         failed: Ids of the trajectories below the success threshold.
     """
 
@@ -54,9 +62,15 @@ class StepProposal:
     transcripts: Transcripts
     reflection: Reflection
     merged: Aggregate
+    budget: BudgetDecision
     selection: Selection
-    update: Update
+    made: Made
     failed: tuple[str, ...]
+
+    @property
+    def update(self) -> Update:
+        """The candidate, and what became of each proposal."""
+        return self.made.update
 
     @property
     def candidate(self) -> str:
@@ -71,13 +85,16 @@ class StepProposal:
         return tuple({one.id: one for one in written}.values())
 
     @property
+    def execution_notes(self) -> tuple[str, ...]:
+        """What the agent is to be reminded of, each note once; for `add_notes`."""
+        return tuple(unique_notes(n for p in self.reflection.patches for n in p.execution_notes))
+
+    @property
     def faults(self) -> tuple[AnalystFault, ...]:
         """Every answer that could not be used, in order of the stages."""
         merges = (merge.fault for merge in self.merged.merges)
-        return (
-            *self.reflection.faults,
-            *(fault for fault in (*merges, self.selection.fault) if fault),
-        )
+        later = (*merges, self.budget.fault, self.selection.fault, self.made.fault)
+        return (*self.reflection.faults, *(fault for fault in later if fault))
 
     @property
     def status(self) -> StepStatus:
@@ -85,7 +102,9 @@ class StepProposal:
         if not self.update.is_noop:
             return StepStatus.CANDIDATE
         if any(patch.proposals for patch in self.reflection.patches):
-            return StepStatus.NO_CHANGE
+            rewrite = self.made.rewrite
+            lost = rewrite is not None and bool(rewrite.unusable)
+            return StepStatus.NO_REWRITE if lost else StepStatus.NO_CHANGE
         return StepStatus.FAULTS if self.reflection.faults else StepStatus.NO_PATCHES
 
     def to_dict(self) -> dict[str, Any]:
@@ -93,7 +112,8 @@ class StepProposal:
         return {
             "name": self.context.name,
             "status": self.status.value,
-            "budget": self.context.budget,
+            "budget": self.budget.budget,
+            "budget_decision": self.budget.to_dict(),
             "trajectories": [
                 {"id": row.id, "task_id": row.task_id, "key": row.key, "reward": row.reward}
                 for row in self.transcripts.rows
@@ -102,9 +122,12 @@ class StepProposal:
             "skipped": [asdict(skipped) for skipped in self.transcripts.skipped],
             "patches": [patch.to_dict() for patch in self.reflection.patches],
             "faults": [fault.to_dict() for fault in self.faults],
+            "execution_notes": list(self.execution_notes),
             "merges": [merge.to_dict() for merge in self.merged.merges],
             "merged": [proposal.id for proposal in self.merged.proposals],
             "selection": self.selection.to_dict(),
+            "repair": self.made.repair.to_dict() if self.made.repair else None,
+            "rewrite": self.made.rewrite.to_dict() if self.made.rewrite else None,
             "edits": [outcome.to_dict() for outcome in self.update.outcomes],
             "counts": self.update.counts,
             "candidate": self.candidate,
@@ -129,14 +152,12 @@ class StepProposal:
         """
         edits = zip(self.selection.proposals, self.update.outcomes, strict=True)
         failed = [row for row in self.transcripts.rows if row.id in self.failed]
-        notes = (note for patch in self.reflection.patches for note in patch.failures)
+        read = (patch for patch in self.reflection.patches if patch.source_type == "failure")
+        notes = (note for patch in read for note in patch.failures)
         return StepEntry(
             step=step,
             action=action,
-            edits=tuple(
-                TriedEdit(p.edit.op, p.edit.target, p.edit.content, outcome.status)
-                for p, outcome in edits
-            ),
+            edits=tuple(_tried(p, outcome) for p, outcome in edits),
             failures=failure_patterns(failed, notes),
             score_before=scores[0],
             score_after=scores[1],
@@ -144,6 +165,11 @@ class StepProposal:
             n_total=len(self.transcripts.rows),
             n_fail=len(failed),
         )
+
+
+def _tried(proposal: Proposal, outcome: EditOutcome) -> TriedEdit:
+    op, content = label(proposal.edit)
+    return TriedEdit(op, proposal.edit.target, content, outcome.status)
 
 
 async def propose(
@@ -161,9 +187,26 @@ async def propose(
         results: The batch, in order of its specs; Failures are left out and reported.
     """
     transcripts = read_episodes(results)
+    if settings.control is BudgetControl.NONE:
+        context = replace(context, budget=None)
     reflection = await reflect(optimizer, settings, context, transcripts.rows)
     merged = await aggregate(optimizer, settings, context, reflection.patches)
-    selection = await rank_and_select(optimizer, context, merged.proposals)
-    update = apply_proposals(context.skill, selection.proposals, settings.limits)
+    budget = await decide_budget(optimizer, settings, context, transcripts.rows, merged.proposals)
+    selection = await rank_and_select(
+        optimizer,
+        replace(context, budget=budget.budget),
+        merged.proposals,
+        settings.update_mode,
+    )
+    made = await make_candidate(optimizer, settings, context, selection.proposals)
     failed = tuple(r.id for r in transcripts.rows if not r.is_success(settings.success_threshold))
-    return StepProposal(context, transcripts, reflection, merged, selection, update, failed)
+    return StepProposal(
+        context=context,
+        transcripts=transcripts,
+        reflection=reflection,
+        merged=merged,
+        budget=budget,
+        selection=selection,
+        made=made,
+        failed=failed,
+    )

@@ -24,6 +24,10 @@ from skillwright.textopt.lint import TOO_LONG, EditLimits, refusal
 from skillwright.textopt.proposal import Proposal
 
 FORGED = "refused_forged_region"
+REPAIRED = "repaired_"
+_APPLIED = ("applied_", REPAIRED)
+_NO_ANCHOR = ("_target_not_found", "_missing_target")
+_FALLBACK = "applied_insert_after_fallback"
 _MARKERS = (SLOW_UPDATE_START, SLOW_UPDATE_END, APPENDIX_START, APPENDIX_END)
 
 
@@ -37,7 +41,8 @@ class EditOutcome:
         op: What it was to do.
         target: The anchor, its first 200 characters.
         content_preview: The new text, its first 200 characters.
-        status: ``applied_...``, ``skipped_...``, ``refused_...`` or ``error``.
+        status: ``applied_...``, ``repaired_...`` (applied at another anchor), ``skipped_...``,
+            ``refused_...`` or ``error``.
         lines: First and last line, from 1, that the new text has in the candidate; ``None`` where
             nothing is left of it or nothing was to be added.
     """
@@ -53,7 +58,12 @@ class EditOutcome:
     @property
     def is_applied(self) -> bool:
         """Tell whether the edit was made."""
-        return self.status.startswith("applied_")
+        return was_applied(self.status)
+
+    @property
+    def is_unanchored(self) -> bool:
+        """Tell whether the edit was skipped because its anchor is not in the document."""
+        return self.status.endswith(_NO_ANCHOR)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented report row, with the proposal and its lines."""
@@ -86,25 +96,50 @@ class Update:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Count outcomes: ``total``, ``applied``, ``skipped``, ``refused`` and ``errors``."""
+        """Count outcomes: ``total``, ``applied``, ``skipped``, ``refused`` and ``errors``.
+
+        A repaired edit counts as applied.
+        """
         kinds = Counter(outcome.status.split("_")[0] for outcome in self.outcomes)
         return {
             "total": len(self.outcomes),
-            **{kind: kinds[kind] for kind in ("applied", "skipped", "refused")},
+            "applied": sum(outcome.is_applied for outcome in self.outcomes),
+            **{kind: kinds[kind] for kind in ("skipped", "refused")},
             "errors": kinds["error"],
         }
 
 
-def apply_proposals(skill: str, proposals: Sequence[Proposal], limits: EditLimits) -> Update:
+def was_applied(status: str) -> bool:
+    """Tell whether the status is that of an edit that was made."""
+    return status.startswith(_APPLIED)
+
+
+def apply_proposals(
+    skill: str,
+    proposals: Sequence[Proposal],
+    limits: EditLimits,
+    *,
+    insert_after_fallback: bool = True,
+) -> Update:
     """Apply proposals in order to the evolving text.
 
     Protected regions come out as they went in, whatever the edits say.
+
+    Args:
+        skill: The document.
+        proposals: What to do.
+        limits: How long edits and the document may become.
+        insert_after_fallback: An ``insert_after`` without its anchor appends, as in SkillOpt;
+            else it is skipped like a ``replace`` without its own.
     """
     text = skill
     rows: list[dict[str, Any]] = []
     spans: list[Span] = []
     for proposal in proposals:
         changed, row = _apply(text, proposal.edit, limits)
+        if not insert_after_fallback and row["status"].startswith(_FALLBACK):
+            missing = "target_not_found" if proposal.edit.target else "missing_target"
+            changed, row = text, {**row, "status": f"skipped_insert_after_{missing}"}
         old, new = _place(text, proposal.edit, row["status"])
         spans = [_moved(span, old, len(changed) - len(text)) for span in spans]
         spans.append(new)

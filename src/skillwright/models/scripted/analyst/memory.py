@@ -9,7 +9,8 @@ from skillwright.models.scripted.skilltext import Rule
 _NEXT_STEP = re.compile(r"^(?=Step \d+: )", re.MULTILINE)
 _STEP = re.compile(r"Step \d+: (\w+)")
 _EDIT = re.compile(
-    r'^- (?P<op>append|insert_after|replace|delete)(?: "(?P<target>.*?)")?(?:: (?P<content>.*))?$',
+    r"^- (?P<op>append|insert_after|replace|delete|[a-z]+_rules?|clarify|rewrite)"
+    r'(?: "(?P<target>.*?)")?(?:: (?P<content>.*))?$',
     re.MULTILINE,
 )
 

@@ -40,9 +40,12 @@ def merge(user: str, seed: int) -> dict[str, Any] | None:
     """
     del seed
     listing = read_listing(user, "Patches")
-    if listing is None:
-        return None
-    groups = _grouped(listing.items)
+    return None if listing is None else merge_patches(listing.items)
+
+
+def merge_patches(patches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Merge patches of edits, and return the reply."""
+    groups = _grouped(patches)
     # Failures first; then what most trajectories speak for.
     groups.sort(key=lambda group: (not group.comes_from_failures, -group.support))
     kept = _settled(groups)

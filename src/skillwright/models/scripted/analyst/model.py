@@ -1,13 +1,28 @@
-"""A scripted optimiser model: it answers reflect, merge and rank prompts."""
+"""A scripted optimiser model: it answers every prompt of the learner."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from skillwright.core import Completion, Message, Purpose, Sampling, Usage
 from skillwright.core.jsonio import dumps
+from skillwright.models.scripted.analyst.hindsight import remember, slow_update
+from skillwright.models.scripted.analyst.lapses import HEADING, consolidate, execution_notes
 from skillwright.models.scripted.analyst.merging import merge
-from skillwright.models.scripted.analyst.ranking import rank
+from skillwright.models.scripted.analyst.ranking import decide, rank
 from skillwright.models.scripted.analyst.reflection import analyse_failures, analyse_successes
+from skillwright.models.scripted.analyst.repairing import repair
+from skillwright.models.scripted.analyst.suggesting import (
+    merge_suggestions,
+    rank_suggestions,
+    rewrite,
+    suggest_from_failures,
+    suggest_from_successes,
+)
+from skillwright.models.scripted.analyst.whole import (
+    merge_skills,
+    write_from_failures,
+    write_from_successes,
+)
 
 _CHARS_PER_TOKEN = 4
 
@@ -18,6 +33,23 @@ _ANSWERS: Final[Mapping[str, Callable[[str, int], dict[str, Any] | None]]] = {
     "# Merge: successes": merge,
     "# Merge: final": merge,
     "# Rank edits": rank,
+    "# Analyst: failures, suggestions": suggest_from_failures,
+    "# Analyst: successes, suggestions": suggest_from_successes,
+    "# Merge: failures, suggestions": merge_suggestions,
+    "# Merge: successes, suggestions": merge_suggestions,
+    "# Merge: final, suggestions": merge_suggestions,
+    "# Rank suggestions": rank_suggestions,
+    "# Rewrite the skill": rewrite,
+    "# Analyst: failures, whole skill": write_from_failures,
+    "# Analyst: successes, whole skill": write_from_successes,
+    "# Merge: failures, whole skills": merge_skills,
+    "# Merge: successes, whole skills": merge_skills,
+    "# Merge: final, whole skills": merge_skills,
+    "# Edit budget": decide,
+    "# Repair anchors": repair,
+    "# Consolidate notes": consolidate,
+    "# Slow update": slow_update,
+    "# Meta skill": remember,
 }
 _PROSE: Final = (
     "I am a scripted analyst. I read trajectories of household tasks and propose, merge and rank "
@@ -67,4 +99,6 @@ def _answer(system: str, user: str, seed: int) -> str:
     # Half a surrogate pair is no text, and nothing could be derived from it.
     readable = user.encode(errors="replace").decode()
     reply = answer(readable, seed) if answer else None
+    if reply is not None and HEADING in system:
+        reply["appendix_notes"] = execution_notes(readable)
     return _PROSE if reply is None else dumps(reply, indent=1)

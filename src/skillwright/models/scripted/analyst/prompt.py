@@ -14,7 +14,8 @@ NO_LIMIT: Final = 8
 """How many edits an analyst proposes at most where its prompt sets no limit."""
 
 _SKILL = re.compile(r"\s*## Current skill\n<skill>\n(.*?)\n</skill>\n", re.DOTALL)
-_BUDGET = re.compile(r"(?:Propose|Select) at most (\d{1,6}) edits")
+_PREVIOUS = re.compile(r"\n## Previous skill\n<skill>\n(.*?)\n</skill>\n", re.DOTALL)
+_BUDGET = re.compile(r"(?:Propose|Select) at most (\d{1,6}) (?:edits|suggestions|skill)")
 _TRAJECTORY = re.compile(
     r'^<trajectory id="([^"\n]*)"([^>\n]*)>\n<task>(.*?)</task>\n(.*?)^</trajectory>$',
     re.DOTALL | re.MULTILINE,
@@ -78,6 +79,42 @@ class Listing:
     skill: str
     budget: int
     items: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Retrospect:
+    """What an optimiser is given at an epoch's end.
+
+    Attributes:
+        skill: The current skill, "" for an empty one.
+        previous: The skill of the epoch before, likewise.
+        earlier: What was written last time, "" for nothing.
+        trajectories: Those under the current skill; ``outcome`` is the category of their task.
+    """
+
+    skill: str
+    previous: str
+    earlier: str
+    trajectories: tuple[Trajectory, ...]
+
+
+def read_retrospect(user: str) -> Retrospect | None:
+    """Read the prompt of a slow update or a meta skill; ``None`` where a part is missing."""
+    shown = _SKILL.match(user)
+    rest = user[shown.end() :] if shown else ""
+    before = _PREVIOUS.match(rest)
+    if not shown or not before:
+        return None
+    head, mark, body = rest[before.end() :].partition("\n## Comparison\n")
+    earlier = re.match(r"\n## Previous (?:guidance|notes)\n(.*)\n\n## Outcomes\n", head, re.DOTALL)
+    if not mark or not earlier:
+        return None
+    return Retrospect(
+        skill=_filled(shown[1]),
+        previous=_filled(before[1]),
+        earlier=_filled(earlier[1]),
+        trajectories=tuple(t for t in _trajectories(body) if t.id.endswith(" (current)")),
+    )
 
 
 def read_reading(user: str) -> Reading | None:
