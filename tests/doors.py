@@ -229,10 +229,21 @@ def look(path: Path) -> RunStore:
     return RunStore.open(path / "run.sqlite", read_only=True)
 
 
+def stored_turns(path: Path) -> set[tuple[str, int | None]]:
+    """Return what agents were asked in the episodes that a store holds."""
+    with look(path) as store:
+        episodes = [store.load_episode(e.id) for e in store.episodes()]
+    return {
+        ("\n".join(message["content"] for message in turn.prompt), turn.seed)
+        for episode in episodes
+        for turn in episode.trajectory.turns
+    }
+
+
 def story(path: Path) -> dict[str, Any]:
     """Return everything about a run that must not depend on time, chance or interruptions."""
     with look(path) as store:
-        kinds = ("baseline", "step", "test_opened", "test", "finished")
+        kinds = ("baseline", "step", "epoch", "test_opened", "test", "finished")
         return {
             "events": [(e.kind, e.payload) for e in store.events() if e.kind in kinds],
             "skills": [store.skill(version.version) for version in store.skills()],

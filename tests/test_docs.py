@@ -261,8 +261,9 @@ def test_the_readme_counts_the_episodes_of_its_run(tmp_path):
     data, train = config.env.data, config.train
     steps = train.epochs * train.steps_per_epoch(data.train)
     gate = 2 * data.val * config.evaluation.gate.draws
-    episodes = data.val + steps * (train.batch_size + gate) + 2 * data.test
-    assert (steps, gate, 2 * data.test, episodes) == (4, 80, 120, 640)
+    looks = (train.epochs - 1) * (2 * config.optimizer.slow_update_samples + gate)
+    episodes = data.val + steps * (train.batch_size + gate) + looks + 2 * data.test
+    assert (steps, gate, looks, 2 * data.test, episodes) == (4, 80, 360, 120, 1000)
     assert f"at most {episodes} episodes" in read_text(ROOT / "README.md", "readme")
 
 

@@ -70,7 +70,7 @@ def test_the_demo_as_json_is_one_object_and_its_progress_goes_elsewhere(cli):
     assert report["run"] == "runs/demo"
     assert report["scripted"] is True
     assert set(report) == {
-        "steps", "baseline", "test", "initial_skill", "best_skill", "run", "scripted",
+        "steps", "epochs", "baseline", "test", "initial_skill", "best_skill", "run", "scripted",
     }  # fmt: skip
     assert set(report["test"]["tables"]) == {"initial", "best", "final", "placebo"}
     assert "initial skill on val:" in result.stderr

@@ -17,6 +17,7 @@ from skillwright.evaluation.intervals import Interval
 from skillwright.jobs import (
     CallFinished,
     EpisodeFinished,
+    EpochEnded,
     EvalReport,
     RunStarted,
     Scored,
@@ -97,6 +98,41 @@ def test_plain_lines_tell_what_matters_once_each():
     assert lines[-1].startswith("2 rollouts (")
     assert "1 reused  1 failures  4,500 tokens  money unknown  0:00 elapsed" in lines[-1]
     assert "left" not in lines[-1]
+
+
+def test_a_slow_update_is_told_and_counted_like_a_step_and_a_mere_epoch_is_not():
+    console, tally = pipe(), Tally(started_s=0.0)
+    shown = PlainDisplay(console)
+    rejected = verdict(Decision.REJECT, "Rejected: luck.")
+    ends = [
+        EpochEnded(1, "", None),
+        EpochEnded(2, "accept_new_best", verdict()),
+        EpochEnded(3, "reject", rejected),
+        EpochEnded(4, "skip_no_pairs", None),
+    ]
+    for event in ends:
+        shown.see(event)
+        tally.add(event)
+    assert console.file.getvalue().splitlines() == [
+        f"slow update of epoch 2: {REASON}",
+        "slow update of epoch 3: Rejected: luck.",
+        "slow update of epoch 4: skip no pairs",
+    ]
+    assert (tally.accepted, tally.rejected) == (1, 1)
+
+
+def test_the_panel_shows_the_epoch_of_a_look_back():
+    console = terminal()
+    shown = LiveDisplay(console)
+    for event in (*STORY, StageStarted("look back", epoch=1, episodes=10)):
+        shown.see(event)
+    with console.capture() as panel:
+        console.print(shown.draw())
+    shown.close()
+    text = "\n".join(_plain(panel.get()))
+    for words in ("look back", "epoch 1/1", "0/10", "accepted 1"):
+        assert words in text
+    assert "step " not in text
 
 
 def test_a_resumed_run_says_where_it_goes_on():

@@ -62,7 +62,7 @@ def test_a_run_that_another_process_works_on_cannot_be_opened(tmp_path):
     with start_run(doors_config(tmp_path), "") as run:
         with pytest.raises(RunError, match=r"run 'doors' is in use by process \d+") as caught:
             open_run(run.folder.path)
-        assert "skillwright runs show doors" in str(caught.value)
+        assert f"skillwright runs show {run.folder.path}" in str(caught.value)
         assert caught.value.exit_code == 2
     open_run(run.folder.path).close()
 

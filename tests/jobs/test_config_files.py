@@ -260,6 +260,7 @@ def test_a_file_of_skillopts_is_translated_and_what_has_no_effect_is_said(write,
     assert (config.train.epochs, config.train.batch_size) == (2, 7)
     assert config.run.name == "skillopt"
     said = [record.getMessage() for record in caplog.records]
-    assert len(said) == 2
-    assert "optimizer.use_slow_update has no effect here" in said[0]
-    assert "optimizer.use_meta_skill has no effect here" in said[1]
+    assert said == [
+        f"{path}: optimizer.slow_update_gate_with_selection has no effect here: "
+        "a slow update always has to pass the gate."
+    ]

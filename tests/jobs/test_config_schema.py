@@ -121,12 +121,35 @@ def test_a_key_that_should_be_secret_is_never_shown():
 
 def test_a_paired_gate_on_too_few_games_is_refused_before_anything_runs():
     few = {"data": {"kind": "generated", "val": 7}}
-    assert "cannot prove a gain on 7 val tasks: 4 steps share alpha = 0.05" in refusal(env=few)
+    assert "cannot prove a gain on 7 val tasks: 7 decisions share alpha = 0.05" in refusal(env=few)
     assert "takes at least 8" in refusal(evaluation={"val_tasks": 5})
     assert config(env=few, evaluation={"gate": {"kind": "strict"}}).env.data.val == 7
     many_steps = {"epochs": 40, "batch_size": 10}
-    assert "160 steps" in refusal(env={"data": {"val": 11}}, train=many_steps)
+    assert "199 decisions" in refusal(env={"data": {"val": 11}}, train=many_steps)
     assert config(env={"data": {"val": 12}}, train=many_steps)
+
+
+def test_every_step_and_every_slow_update_after_the_first_epoch_is_a_decision():
+    train = {"epochs": 3, "batch_size": 10}
+    assert config(train=train).decisions(25) == 3 * 3 + 2
+    assert config(train=train, optimizer={"use_slow_update": False}).decisions(25) == 3 * 3
+    assert config(train=train, optimizer={"use_meta_skill": False}).decisions(25) == 3 * 3 + 2
+    assert config(train={**train, "epochs": 1}).decisions(25) == 3
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "words"),
+    [
+        ({"skill_update_mode": "rewrite"}, "optimizer.skill_update_mode"),
+        ({"lr_control_mode": "auto"}, "optimizer.lr_control_mode"),
+        ({"longitudinal_pair_policy": "delta"}, "optimizer.longitudinal_pair_policy"),
+        ({"slow_update_samples": 0}, "optimizer.slow_update_samples"),
+        ({"rewrite_max_tokens": 0}, "optimizer.rewrite_max_tokens"),
+        ({"use_slow_updates": True}, "optimizer.use_slow_update"),
+    ],
+)
+def test_a_mode_that_is_not_ours_is_refused_by_its_key(optimizer, words):
+    assert words in refusal(optimizer=optimizer)
 
 
 def test_kinds_have_their_own_settings():

@@ -13,14 +13,24 @@ def test_what_both_know_is_carried_over(resolved):
     config, warnings = translated(
         resolved,
         {
-            "model": {"backend": "openai_chat", "optimizer": "big", "target": "small"},
+            "model": {
+                "backend": "openai_chat",
+                "optimizer": "big",
+                "target": "small",
+                "rewrite_max_completion_tokens": 32000,
+            },
             "train": {"num_epochs": 2, "batch_size": 10, "accumulation": 2, "seed": 7},
             "gradient": {"minibatch_size": 4, "merge_batch_size": 3, "failure_only": True},
             "optimizer": {
                 "learning_rate": 8,
                 "min_learning_rate": 1,
                 "lr_scheduler": "linear",
+                "lr_control_mode": "auto",
+                "skill_update_mode": "rewrite",
                 "use_slow_update": False,
+                "slow_update_samples": 9,
+                "slow_update_gate_with_selection": True,
+                "longitudinal_pair_policy": "10_01",
                 "use_meta_skill": False,
             },
             "evaluation": {
@@ -52,10 +62,17 @@ def test_what_both_know_is_carried_over(resolved):
         "merge_batch_size": 3,
         "failure_only": True,
     }
-    assert config.optimizer.model_dump(exclude={"skill_update_mode"}) == {
+    assert config.optimizer.model_dump(exclude={"repair_anchors", "insert_after_fallback"}) == {
         "learning_rate": 8,
         "min_learning_rate": 1,
         "lr_scheduler": "linear",
+        "lr_control_mode": "autonomous",
+        "skill_update_mode": "rewrite_from_suggestions",
+        "rewrite_max_tokens": 32000,
+        "use_slow_update": False,
+        "slow_update_samples": 9,
+        "longitudinal_pair_policy": "changed",
+        "use_meta_skill": False,
     }
     gate = {"kind": "strict", "margin": 0.0, "metric": "mixed", "mixed_weight": 0.25}
     assert config.evaluation.gate.model_dump() == gate
@@ -68,6 +85,55 @@ def test_what_both_know_is_carried_over(resolved):
     assert (target.model, target.timeout_s, target.max_tokens) == ("small", 30, 999)
     assert (target.reasoning_effort, target.base_url) == ("medium", "https://api.openai.com/v1")
     assert config.models.optimizer.model == "big"
+
+
+def test_what_the_shipped_defaults_ask_of_the_learner_is_done(resolved):
+    config, _ = translated(resolved, {"model_backend": "openai_chat", "env": "alfworld"})
+    learner = config.optimizer
+    assert (learner.use_slow_update, learner.slow_update_samples) == (True, 20)
+    assert (learner.use_meta_skill, learner.longitudinal_pair_policy) == (True, "mixed")
+    assert (learner.lr_control_mode, learner.skill_update_mode) == ("fixed", "patch")
+    assert learner.rewrite_max_tokens == 64000
+
+
+@pytest.mark.parametrize(
+    ("key", "theirs", "ours"),
+    [
+        ("skill_update_mode", "edits", "patch"),
+        ("skill_update_mode", "rewrite", "rewrite_from_suggestions"),
+        ("skill_update_mode", "suggestions", "rewrite_from_suggestions"),
+        ("skill_update_mode", "rewrite_suggestions", "rewrite_from_suggestions"),
+        ("skill_update_mode", "full_rewrite", "full_rewrite_minibatch"),
+        ("skill_update_mode", "minibatch_full_rewrite", "full_rewrite_minibatch"),
+        ("skill_update_mode", "skill_rewrite_minibatch", "full_rewrite_minibatch"),
+        ("lr_control_mode", "manual", "fixed"),
+        ("lr_control_mode", "scheduler", "fixed"),
+        ("lr_control_mode", "scheduled", "fixed"),
+        ("lr_control_mode", "auto", "autonomous"),
+        ("lr_control_mode", "optimizer", "autonomous"),
+        ("lr_control_mode", "off", "none"),
+        ("lr_control_mode", "no_lr", "none"),
+        ("longitudinal_pair_policy", "change", "changed"),
+        ("longitudinal_pair_policy", "delta", "changed"),
+        ("longitudinal_pair_policy", "01_10", "changed"),
+        ("longitudinal_pair_policy", "stable", "unchanged"),
+        ("longitudinal_pair_policy", "same", "unchanged"),
+        ("longitudinal_pair_policy", "00_11", "unchanged"),
+    ],
+)
+def test_an_alias_of_a_mode_is_carried_over_under_its_name(resolved, key, theirs, ours):
+    base = {"model": {"backend": "openai_chat"}, "env": {"name": "alfworld"}}
+    config, _ = translated(resolved, {**base, "optimizer": {key: theirs}})
+    assert getattr(config.optimizer, key) == ours
+
+
+def test_that_a_slow_update_passes_the_gate_is_said_unless_the_file_asks_for_it(resolved):
+    base = {"model": {"backend": "openai_chat"}, "env": {"name": "alfworld"}}
+    said = "optimizer.slow_update_gate_with_selection has no effect here: a slow update always"
+    for value, expected in ((False, True), (True, False)):
+        layer = {**base, "optimizer": {"slow_update_gate_with_selection": value}}
+        _, warnings = translated(resolved, layer)
+        assert any(warning.startswith(said) for warning in warnings) is expected
 
 
 def test_alfworld_reads_the_official_games_unless_items_are_named(resolved):
@@ -85,7 +151,7 @@ def test_what_has_no_effect_here_is_said(resolved):
             "model": {"minimax_api_key": "sk-secret", "codex_exec_profile": "p"},
             "train": {"train_size": 5, "steps_per_epoch": 9},
             "gradient": {"analyst_workers": 4, "max_analyst_rounds": 3},
-            "optimizer": {"lr_control_mode": "autonomous", "meta_learning_rate": 2},
+            "optimizer": {"use_skill_aware_reflection": True, "meta_learning_rate": 2},
             "evaluation": {"use_gate": False, "use_semantic_density": True},
             "env": {"name": "mine", "data_path": "x.json", "split_sed": 3},
         },
@@ -98,10 +164,9 @@ def test_what_has_no_effect_here_is_said(resolved):
         "train.train_size",
         "gradient.analyst_workers",
         "gradient.max_analyst_rounds",
-        "optimizer.lr_control_mode",
         "optimizer.meta_learning_rate",
-        "optimizer.use_slow_update",
-        "optimizer.use_meta_skill",
+        "optimizer.slow_update_gate_with_selection",
+        "optimizer.use_skill_aware_reflection",
         "evaluation.use_gate",
         "evaluation.use_semantic_density",
     ):
@@ -109,7 +174,7 @@ def test_what_has_no_effect_here_is_said(resolved):
     assert "env.split_sed is passed on to the environment. Did you mean 'env.split_seed'?" in text
     assert "no azure_openai_endpoint is set for the target: OpenAI's own endpoint is used" in text
     assert "sk-secret" not in text
-    assert len(warnings) == 15
+    assert len(warnings) == 14
 
 
 def test_settings_that_alfworld_does_not_have_are_said(resolved):
@@ -179,7 +244,10 @@ def test_qwen_is_reached_by_its_openai_compatible_endpoint(resolved, said, think
     [
         ({"model": {"backend": "claude"}}, "backend 'claude_chat' is not part of this version"),
         ({"model": {"target_backend": "codex"}}, "model.target_backend is 'codex_exec'"),
-        ({"optimizer": {"skill_update_mode": "rewrite"}}, "'optimizer.skill_update_mode' is"),
+        (
+            {"optimizer": {"skill_update_mode": "rewrites"}},
+            "optimizer.skill_update_mode is 'rewrites'. Known: full_rewrite_minibatch, patch",
+        ),
         ({"optimizer": {"lr_scheduler": "autonomous"}}, "'optimizer.lr_scheduler' is 'autonomous'"),
         ({"train": {"batch_size": "many"}}, "train.batch_size: Input should be a valid integer"),
         ({"env": {"name": ""}}, "env.name is blank"),

@@ -61,7 +61,8 @@ async def test_everything_is_on_disk(tmp_path):
     assert load_config(path / "config.yaml") == config
     with look(path) as store:
         assert [event.kind for event in store.events()] == [
-            "made", "tasks", "baseline", "step", "step", "test_opened", "test", "finished",
+            "made", "tasks", "baseline", "step", "step", "epoch",
+            "test_opened", "test", "finished",
         ]  # fmt: skip
         versions = store.skills()
         assert [(v.version, v.parent, v.origin) for v in versions] == [

@@ -13,6 +13,7 @@ from doors import (
     doors_config,
     look,
     resumed,
+    stored_turns,
     story,
     trained,
     write_tasks,
@@ -68,17 +69,6 @@ async def cancelled(config, watcher):
     with pytest.raises(asyncio.CancelledError):
         await watcher.task
     return target, coach
-
-
-def stored_turns(path):
-    """Return what agents were asked in the episodes that a store holds."""
-    with look(path) as store:
-        episodes = [store.load_episode(e.id) for e in store.episodes()]
-    return {
-        ("\n".join(message["content"] for message in turn.prompt), turn.seed)
-        for episode in episodes
-        for turn in episode.trajectory.turns
-    }
 
 
 async def check_resume(path, wanted):

@@ -8,7 +8,7 @@ from fakes import make_episode
 from skillwright.core import Pair
 from skillwright.evaluation import Decision, ScoreTable, SplitReport, Verdict
 from skillwright.evaluation.intervals import Interval
-from skillwright.jobs import StepRecord, TrainState
+from skillwright.jobs import EpochRecord, StepRecord, TrainState
 from skillwright.jobs.state import Kind, fold
 from skillwright.runs import Redactor, RunStore
 from skillwright.textopt import FailurePattern, StepEntry, TriedEdit
@@ -47,6 +47,11 @@ def step(number, verdict, version=None):
     return StepRecord(number, 1, action, ENTRY, verdict, version)
 
 
+def epoch(number, verdict, version=None, notes=""):
+    action = verdict.decision.value if verdict else ""
+    return EpochRecord(number, 1, action, notes, verdict, version)
+
+
 def after(*events):
     state = START
     for kind, payload in events:
@@ -60,6 +65,13 @@ def test_a_step_survives_the_way_through_json(verdict):
     assert StepRecord.from_dict(json.loads(json.dumps(record.to_dict()))) == record
 
 
+@pytest.mark.parametrize("verdict", [ACCEPT, REJECT, None])
+def test_an_epoch_survives_the_way_through_json_and_so_do_its_details(verdict):
+    record = epoch(2, verdict, None if verdict is None else 3, "Short rules work.")
+    stored = {**record.to_dict(), "drawn": [], "slow_update": {"status": "candidate"}}
+    assert EpochRecord.from_dict(json.loads(json.dumps(stored))) == record
+
+
 def test_every_kind_of_event_is_folded_in():
     results = [make_episode("t1", 1.0), make_episode("t2", 0.0), make_episode("t3", None)]
     table = ScoreTable.of(results)
@@ -67,16 +79,21 @@ def test_every_kind_of_event_is_folded_in():
     state = after(
         (Kind.BASELINE, table.to_dict()),
         (Kind.STEP, step(1, ACCEPT, 1).to_dict()),
+        (Kind.EPOCH, epoch(1, None).to_dict()),
         (Kind.TEST_OPENED, {"skills": {}}),
         (Kind.TEST, report.to_dict()),
         (Kind.FINISHED, {}),
     )
     assert state.baseline == table
     assert state.steps == (step(1, ACCEPT, 1),)
+    assert state.epochs == (epoch(1, None),)
+    assert state.last_epoch == 1
     assert state.memory.entries == (ENTRY,)
     assert (state.sealed, state.finished) == (False, True)
     assert state.report == report
-    assert {kind.value for kind in Kind} == {"baseline", "step", "test_opened", "test", "finished"}
+    assert {kind.value for kind in Kind} == {
+        "baseline", "step", "epoch", "test_opened", "test", "finished",
+    }  # fmt: skip
 
 
 def test_only_an_accept_moves_the_skill_and_only_a_test_spends_alpha():
@@ -88,6 +105,22 @@ def test_only_an_accept_moves_the_skill_and_only_a_test_spends_alpha():
     )
     assert (state.skill_version, state.accepts, state.last_step) == (2, 1, 4)
     assert (state.ledger.made, state.ledger.planned) == (2, 4)
+
+
+def test_a_slow_update_moves_the_skill_and_spends_alpha_as_a_step_does():
+    state = after(
+        (Kind.STEP, step(1, ACCEPT, 1).to_dict()),
+        (Kind.EPOCH, epoch(1, None, notes="").to_dict()),
+        (Kind.STEP, step(2, REJECT, 2).to_dict()),
+        (Kind.EPOCH, epoch(2, ACCEPT, 3, "Short rules work.").to_dict()),
+    )
+    assert (state.skill_version, state.accepts) == (3, 2)
+    assert (state.last_step, state.last_epoch) == (2, 2)
+    assert (state.ledger.made, state.ledger.planned) == (3, 4)
+    assert state.meta_skill == "Short rules work."
+    rejected = after((Kind.EPOCH, epoch(2, REJECT, 1, "Rules harm.").to_dict()))
+    assert (rejected.skill_version, rejected.accepts, rejected.ledger.made) == (0, 0, 1)
+    assert rejected.meta_skill == "Rules harm."
 
 
 def test_events_of_other_kinds_change_nothing():

@@ -18,6 +18,7 @@ from skillwright.evaluation import Score
 from skillwright.jobs import (
     CallFinished,
     EpisodeFinished,
+    EpochEnded,
     Event,
     RunStarted,
     Scored,
@@ -66,7 +67,7 @@ class Tally:
                 self.usage = self.usage + event.usage
             case Scored():
                 self.scored = event if event.split == "val" else self.scored
-            case StepDecided():
+            case StepDecided() | EpochEnded():
                 self._add_decision(event)
 
     def _add_episode(self, event: EpisodeFinished) -> None:
@@ -79,7 +80,7 @@ class Tally:
         self.turns += len(event.result.trajectory.turns)
         self.usage = self.usage + event.result.trajectory.usage
 
-    def _add_decision(self, event: StepDecided) -> None:
+    def _add_decision(self, event: StepDecided | EpochEnded) -> None:
         self.rejected += event.action == "reject"
         if event.verdict is not None and event.verdict.accepted:
             self.accepted += 1
@@ -142,11 +143,10 @@ class LiveDisplay:
         if run is None:
             return Text("starting ...", style="dim")
         where = [f"[bold]{escape(tally.stage.stage)}[/]"]
+        if tally.stage.epoch:
+            where.append(f"epoch {tally.stage.epoch}/{run.epochs}")
         if tally.stage.step:
-            where += [
-                f"epoch {tally.stage.epoch}/{run.epochs}",
-                f"step {tally.stage.step}/{run.steps}",
-            ]
+            where.append(f"step {tally.stage.step}/{run.steps}")
         head = Table.grid(padding=(0, 2))
         head.add_row(*where, *_bar(tally))
         now_s = time.monotonic()
@@ -173,7 +173,9 @@ def narrate(event: Event) -> list[str]:
         case Scored():
             return [f"{escape(event.label)} on {event.split}: {score_text(event.score)}"]
         case StepDecided():
-            return _decision(event)
+            return [_decision(f"step {event.step}", event)]
+        case EpochEnded() if event.action:
+            return [_decision(f"slow update of epoch {event.epoch}", event)]
         case _:
             return []
 
@@ -189,10 +191,10 @@ def _introduce(event: RunStarted) -> list[str]:
     return lines
 
 
-def _decision(event: StepDecided) -> list[str]:
+def _decision(what: str, event: StepDecided | EpochEnded) -> str:
     colour = {"accept": "green", "reject": "red"}.get(event.action.split("_")[0], "yellow")
     said = event.verdict.reason if event.verdict else event.action.replace("_", " ")
-    return [f"[{colour}]step {event.step}[/]: {escape(said)}"]
+    return f"[{colour}]{what}[/]: {escape(said)}"
 
 
 def _bar(tally: Tally) -> tuple[RenderableType, ...]:
@@ -210,7 +212,7 @@ def _score(tally: Tally) -> str:
 def _decisions(tally: Tally, now_s: float) -> str:
     left_s = tally.left_s(now_s)
     parts = [
-        f"accepted {tally.accepted}, rejected {tally.rejected}" if tally.stage.step else "",
+        f"accepted {tally.accepted}, rejected {tally.rejected}" if tally.stage.epoch else "",
         f"best [bold]{tally.best:.2f}[/] at the gate" if tally.best is not None else "",
         f"{_clock(now_s - tally.started_s)} elapsed",
         f"about {_clock(left_s)} left" if left_s is not None else "",

@@ -65,7 +65,7 @@ def show(
     )
     out.print(f"{summary.job}, started {summary.started}, {summary.result}", highlight=False)
     if summary.state is not None:
-        tables.show_decisions(out, summary.state.steps)
+        tables.show_decisions(out, summary.state)
         if summary.state.report is not None:
             out.print(tables.split_table(summary.state.report))
     if summary.evaluation is not None:

@@ -1,6 +1,7 @@
 """Reports as tables that fit a terminal."""
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.markup import escape
@@ -9,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from skillwright.core import Usage
-from skillwright.evaluation import Score, ScoreTable, SplitReport
-from skillwright.jobs import EvalReport, StepRecord, TrainReport
-from skillwright.textopt import TriedEdit
+from skillwright.evaluation import Score, ScoreTable, SplitReport, Verdict
+from skillwright.jobs import EpochRecord, EvalReport, StepRecord, TrainReport, TrainState
+from skillwright.textopt import TriedEdit, was_applied
 
 
 def show_training(console: Console, report: TrainReport, best_skill: str, scripted: bool) -> None:
@@ -23,7 +24,7 @@ def show_training(console: Console, report: TrainReport, best_skill: str, script
         best_skill: The path of the best skill's file.
         scripted: A scripted mind took part, which must be said.
     """
-    show_decisions(console, report.state.steps)
+    show_decisions(console, report.state)
     if report.test:
         console.print(split_table(report.test))
         for line in _gains(report.test):
@@ -66,20 +67,42 @@ def own_up(console: Console, scripted: bool) -> None:
         )
 
 
-def show_decisions(console: Console, steps: tuple[StepRecord, ...]) -> None:
+def show_decisions(console: Console, state: TrainState) -> None:
     """List what was accepted and what was not, with the gate's reasons."""
-    for title, chosen in (
-        ("Accepted", [step for step in steps if step.accepted]),
-        ("Not accepted", [step for step in steps if not step.accepted]),
-    ):
+    decisions = [
+        *map(_of_step, state.steps),
+        *(_of_epoch(one) for one in state.epochs if one.action),
+    ]
+    for title, accepted in (("Accepted", True), ("Not accepted", False)):
+        chosen = [one for one in decisions if one.accepted is accepted]
         if not chosen:
             continue
         console.print(f"\n[bold]{title}[/]")
-        for step in chosen:
-            reason = step.verdict.reason if step.verdict else step.action.replace("_", " ")
-            _print_indented(console, 2, Text(f"step {step.step}: {reason}"))
-            for edit in step.entry.edits:
-                _print_indented(console, 4, Text(_edit(edit), style="dim"))
+        for one in chosen:
+            _print_indented(console, 2, Text(f"{one.what}: {one.reason}"))
+            for edit in one.edits:
+                _print_indented(console, 4, Text(edit, style="dim"))
+
+
+class _Decision(NamedTuple):
+    what: str
+    accepted: bool
+    reason: str
+    edits: tuple[str, ...] = ()
+
+
+def _of_step(step: StepRecord) -> _Decision:
+    edits = tuple(_edit(edit) for edit in step.entry.edits)
+    return _Decision(f"step {step.step}", step.accepted, _reason(step.verdict, step.action), edits)
+
+
+def _of_epoch(epoch: EpochRecord) -> _Decision:
+    reason = _reason(epoch.verdict, epoch.action)
+    return _Decision(f"slow update of epoch {epoch.epoch}", epoch.accepted, reason)
+
+
+def _reason(verdict: Verdict | None, action: str) -> str:
+    return verdict.reason if verdict else action.replace("_", " ")
 
 
 def _print_indented(console: Console, columns: int, text: Text) -> None:
@@ -88,7 +111,7 @@ def _print_indented(console: Console, columns: int, text: Text) -> None:
 
 def _edit(edit: TriedEdit) -> str:
     text = " ".join((edit.content or edit.target).split())
-    made = edit.status.startswith("applied_")
+    made = was_applied(edit.status)
     return f"{edit.op}: {text}" + ("" if made else f" ({edit.status.replace('_', ' ')})")
 
 

@@ -18,6 +18,7 @@ from skillwright.jobs.preflight import preflight
 from skillwright.jobs.progress import (
     CallFinished,
     EpisodeFinished,
+    EpochEnded,
     Event,
     RunStarted,
     Scored,
@@ -26,7 +27,7 @@ from skillwright.jobs.progress import (
     Unwatched,
     Watcher,
 )
-from skillwright.jobs.state import StepRecord, TrainState
+from skillwright.jobs.state import EpochRecord, StepRecord, TrainState
 from skillwright.jobs.summary import RunSummary, read_run, summarise_runs
 from skillwright.jobs.train import TrainReport, train
 from skillwright.jobs.wiring import (
@@ -43,6 +44,8 @@ __all__ = [
     "Assembly",
     "CallFinished",
     "EpisodeFinished",
+    "EpochEnded",
+    "EpochRecord",
     "EvalPlan",
     "EvalReport",
     "EvalSplit",

@@ -202,7 +202,7 @@ class GradientSection(_Section):
 
 
 class OptimizerSection(_Section):
-    """How many edits a step may make."""
+    """How proposals change the skill, how many a step may make, and what an epoch ends with."""
 
     learning_rate: PositiveInt = 4
     """Most edits per step, at the start."""
@@ -210,8 +210,31 @@ class OptimizerSection(_Section):
     """Most edits per step, at the end of a schedule that decays."""
     lr_scheduler: Literal["constant", "linear", "cosine"] = "cosine"
     """How the one becomes the other."""
-    skill_update_mode: Literal["patch"] = "patch"
-    """``patch`` applies edits to the document."""
+    lr_control_mode: Literal["fixed", "autonomous", "none"] = "fixed"
+    """``fixed`` keeps the schedule, ``autonomous`` asks; ``none`` and full rewrites have no cap."""
+    skill_update_mode: Literal["patch", "rewrite_from_suggestions", "full_rewrite_minibatch"] = (
+        "patch"
+    )
+    """``patch`` applies edits, the others rewrite: by merged suggestions, or per analyst."""
+    rewrite_max_tokens: PositiveInt | None = None
+    """Room for a reply that holds a whole skill; unset, as much as for any other reply."""
+    repair_anchors: bool = True
+    """Edits whose anchor is not in the document go back to the optimiser once."""
+    insert_after_fallback: bool = False
+    """An ``insert_after`` without its anchor appends, as in SkillOpt."""
+    use_slow_update: bool = True
+    """From the second epoch on, guidance over epochs is written, and judged by the gate."""
+    slow_update_samples: PositiveInt = 20
+    """Train tasks that are compared under the old and the new skill at an epoch's end."""
+    longitudinal_pair_policy: Literal["mixed", "changed", "unchanged"] = "mixed"
+    """Which of them are looked at: all, those that changed, or those that did not."""
+    use_meta_skill: bool = True
+    """From the second epoch on, the optimiser keeps notes of its own for the next epoch."""
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether an epoch ends with a look back over it."""
+        return self.use_slow_update or self.use_meta_skill
 
     @model_validator(mode="after")
     def _decays(self) -> "OptimizerSection":
@@ -304,18 +327,24 @@ class RunConfig(_Section):
     rollout: RolloutSection = RolloutSection()
     skill: SkillSection = SkillSection()
 
+    def decisions(self, train_tasks: int) -> int:
+        """Return how often a training on ``train_tasks`` >= 1 tasks may ask the gate."""
+        steps = self.train.epochs * self.train.steps_per_epoch(train_tasks)
+        return steps + (self.train.epochs - 1 if self.optimizer.use_slow_update else 0)
+
     @model_validator(mode="after")
     def _gate_can_accept(self) -> "RunConfig":
         """Refuse a paired gate on so few games that no candidate could ever pass it."""
         data, evaluation = self.env.data, self.evaluation
         if isinstance(evaluation.gate, PairedGateConfig) and isinstance(data, GeneratedData):
-            steps = self.train.epochs * self.train.steps_per_epoch(data.train)
-            needed = tasks_needed(evaluation.alpha / steps)
+            decisions = self.decisions(data.train)
+            needed = tasks_needed(evaluation.alpha / decisions)
             have = min(data.val, evaluation.val_tasks or data.val)
             if have < needed:
                 raise ValueError(
-                    f"the paired gate cannot prove a gain on {have} val tasks: {steps} steps share "
-                    f"alpha = {evaluation.alpha:g}, which takes at least {needed}. Raise "
+                    f"the paired gate cannot prove a gain on {have} val tasks: {decisions} "
+                    f"decisions share alpha = {evaluation.alpha:g}, which takes at least "
+                    f"{needed}. Raise "
                     "env.data.val (and evaluation.val_tasks), or use evaluation.gate.kind 'strict'"
                 )
         return self

@@ -64,11 +64,11 @@ def _refuse_hopeless_gate(config: RunConfig, splits: Splits) -> None:
     """
     if not isinstance(config.evaluation.gate, PairedGateConfig):
         return
-    steps = config.train.epochs * config.train.steps_per_epoch(len(splits.train.tasks))
-    needed, have = tasks_needed(config.evaluation.alpha / steps), len(splits.val.tasks)
+    decisions = config.decisions(len(splits.train.tasks))
+    needed, have = tasks_needed(config.evaluation.alpha / decisions), len(splits.val.tasks)
     if have < needed:
         raise ConfigError(
-            f"the paired gate cannot prove a gain on {have} val tasks: {steps} steps share "
-            f"alpha = {config.evaluation.alpha:g}, which takes at least {needed}. Add val tasks, "
-            "or use evaluation.gate.kind 'strict'"
+            f"the paired gate cannot prove a gain on {have} val tasks: {decisions} decisions "
+            f"share alpha = {config.evaluation.alpha:g}, which takes at least {needed}. Add val "
+            "tasks, or use evaluation.gate.kind 'strict'"
         )

@@ -41,9 +41,9 @@ class StageStarted:
     """A stage begins.
 
     Attributes:
-        stage: ``baseline``, ``rollout``, ``reflect``, ``gate`` or ``test``.
-        step: Step from 1, 0 outside the steps.
-        epoch: Epoch from 1, 0 outside the steps.
+        stage: ``baseline``, ``rollout``, ``reflect``, ``gate``, ``look back`` or ``test``.
+        step: Step from 1, 0 outside the steps; a slow update's gate has the epoch's last.
+        epoch: Epoch from 1, 0 outside the epochs.
         episodes: Episodes that the stage is expected to run; 0 where it runs none.
     """
 
@@ -95,7 +95,24 @@ class StepDecided:
     verdict: Verdict | None
 
 
-Event = RunStarted | StageStarted | EpisodeFinished | CallFinished | Scored | StepDecided
+@dataclass(frozen=True, slots=True)
+class EpochEnded:
+    """An epoch was looked back on.
+
+    Attributes:
+        epoch: From 1.
+        action: What became of its slow update, or ``""`` where none was due.
+        verdict: The gate's judgement of it, or ``None`` where nothing was judged.
+    """
+
+    epoch: int
+    action: str
+    verdict: Verdict | None
+
+
+Event = (
+    RunStarted | StageStarted | EpisodeFinished | CallFinished | Scored | StepDecided | EpochEnded
+)
 
 
 class Watcher(Protocol):

@@ -2,14 +2,30 @@
 
 from dataclasses import asdict
 
+from skillwright.core import Failure
 from skillwright.runs import EditRecord, PatchRecord, Stage
-from skillwright.textopt import StepProposal
+from skillwright.textopt import AnalystFault, StepProposal
 
 
 def patch_records(proposal: StepProposal, step: int) -> list[PatchRecord]:
-    """Return what every analyst and every merge of a step said, faults included."""
+    """Return what was said at every stage of a step, in order of the stages, faults included.
+
+    Each is named after its call: analysts (``s3.f0``), merges, the budget (``s3.lr``), the ranking
+    (``s3.rank``), the repair of anchors (``s3.repair``) and the rewrite (``s3.rewrite``).
+    """
+    return [
+        *_analysts(proposal, step),
+        *_merges(proposal, step),
+        *_budget(proposal, step),
+        *_ranking(proposal, step),
+        *_repair(proposal, step),
+        *_rewrite(proposal, step),
+    ]
+
+
+def _analysts(proposal: StepProposal, step: int) -> list[PatchRecord]:
     reflection = proposal.reflection
-    analysts = [
+    patches = [
         PatchRecord(
             step=step,
             id=patch.call,
@@ -38,7 +54,11 @@ def patch_records(proposal: StepProposal, step: int) -> list[PatchRecord]:
         )
         for fault in reflection.faults
     ]
-    merges = [
+    return [*patches, *faults]
+
+
+def _merges(proposal: StepProposal, step: int) -> list[PatchRecord]:
+    return [
         PatchRecord(
             step=step,
             id=merge.call,
@@ -48,11 +68,93 @@ def patch_records(proposal: StepProposal, step: int) -> list[PatchRecord]:
             level=merge.level,
             details={"notes": list(merge.notes)},
             prompt_digest=merge.prompt_digest,
-            failure=merge.fault.failure if merge.fault else None,
+            failure=_failure(merge.fault),
         )
         for merge in proposal.merged.merges
     ]
-    return [*analysts, *faults, *merges]
+
+
+def _budget(proposal: StepProposal, step: int) -> list[PatchRecord]:
+    decided = proposal.budget
+    if not decided.prompt_digest:  # the schedule's, or no limit: nobody was asked
+        return []
+    return [
+        PatchRecord(
+            step=step,
+            id=f"{proposal.context.name}.lr",
+            source_type="",
+            inputs=[one.id for one in proposal.merged.proposals],
+            reasoning=decided.reasoning,
+            details={"budget": decided.budget, "fallback": decided.fallback},
+            prompt_digest=decided.prompt_digest,
+            failure=_failure(decided.fault),
+        )
+    ]
+
+
+def _ranking(proposal: StepProposal, step: int) -> list[PatchRecord]:
+    selection = proposal.selection
+    if not selection.prompt_digest:  # everything fitted
+        return []
+    return [
+        PatchRecord(
+            step=step,
+            id=f"{proposal.context.name}.rank",
+            source_type="",
+            inputs=[one.id for one in proposal.merged.proposals],
+            edits=[one.id for one in selection.proposals],
+            reasoning=selection.reasoning,
+            details={"ranked": selection.ranked, "notes": list(selection.notes)},
+            prompt_digest=selection.prompt_digest,
+            failure=_failure(selection.fault),
+        )
+    ]
+
+
+def _repair(proposal: StepProposal, step: int) -> list[PatchRecord]:
+    repair = proposal.made.repair
+    if repair is None:
+        return []
+    targets = {outcome.proposal_id: outcome.target for outcome in proposal.update.outcomes}
+    return [
+        PatchRecord(
+            step=step,
+            id=repair.call,
+            source_type="",
+            inputs=repair.asked,
+            edits=repair.repaired,
+            reasoning=repair.reasoning,
+            details={
+                "anchors": {one: targets[one] for one in repair.repaired},
+                "notes": list(repair.notes),
+            },
+            prompt_digest=repair.prompt_digest,
+            failure=_failure(repair.fault),
+        )
+    ]
+
+
+def _rewrite(proposal: StepProposal, step: int) -> list[PatchRecord]:
+    rewrite = proposal.made.rewrite
+    if rewrite is None:
+        return []
+    return [
+        PatchRecord(
+            step=step,
+            # A skill that an analyst or a merge wrote is taken without another call.
+            id=rewrite.call or f"{proposal.context.name}.rewrite",
+            source_type="",
+            inputs=[one.id for one in proposal.selection.proposals],
+            edits=[one.proposal_id for one in proposal.update.outcomes if one.is_applied],
+            details={"change_summary": list(rewrite.change_summary), "unusable": rewrite.unusable},
+            prompt_digest=rewrite.prompt_digest,
+            failure=_failure(rewrite.fault),
+        )
+    ]
+
+
+def _failure(fault: AnalystFault | None) -> Failure | None:
+    return fault.failure if fault else None
 
 
 def edit_records(proposal: StepProposal, step: int) -> list[EditRecord]:

@@ -63,9 +63,6 @@ _COMMAND_LINE = "agents behind a command line are not part of this version"
 _COPILOT = "the Copilot backend is not part of this version"
 _MINIMAX = "the MiniMax backend is not part of this version"
 _ENTRA = "signing in to Azure without a key is not part of this version"
-_REWRITE = "rewriting a whole skill is not part of this version"
-_SLOW = "the slow update at the end of an epoch is not part of this version"
-_META = "the optimiser's own memory (meta skill) is not part of this version"
 _SKILL_AWARE = "skill-aware reflection is not part of this version"
 _DENSITY = "a bonus for words like MUST is not given here"
 _ROLES = ("", "optimizer_", "target_")
@@ -132,7 +129,8 @@ _MODEL = [
     *_worked_out("model.", "openai_chat", optimizer_backend="models.optimizer.backend",
                  target_backend="models.target.backend"),
     Key("model.reasoning_effort", "medium", "models.target.reasoning_effort", copied=False),
-    *_without_effect("model.rewrite_", _REWRITE, reasoning_effort="", max_completion_tokens=64000),
+    Key("model.rewrite_reasoning_effort", "", reason="the effort is the same for every call here"),
+    Key("model.rewrite_max_completion_tokens", 64000, "optimizer.rewrite_max_tokens"),
     Key("model.codex_exec_path", "", reason=_COMMAND_LINE,
         aliases=("codex_path", "codex_cli_bin", "codex_bin")),
     Key("model.codex_exec_sandbox", "", reason=_COMMAND_LINE, aliases=("sandbox", "codex_sandbox")),
@@ -167,14 +165,15 @@ _LEARNING = [
     Key("optimizer.learning_rate", 4, "optimizer.learning_rate", flat="edit_budget"),
     Key("optimizer.min_learning_rate", 2, "optimizer.min_learning_rate", flat="min_edit_budget"),
     Key("optimizer.lr_scheduler", "cosine", "optimizer.lr_scheduler"),
-    Key("optimizer.lr_control_mode", "fixed",
-        reason="every step keeps to the scheduled learning rate"),
+    Key("optimizer.lr_control_mode", "fixed", "optimizer.lr_control_mode"),
     Key("optimizer.skill_update_mode", "patch", "optimizer.skill_update_mode"),
     Key("optimizer.meta_learning_rate", flat="meta_edit_budget", reason="it is never read there"),
-    Key("optimizer.use_slow_update", True, reason=_SLOW),
-    *_without_effect("optimizer.", _SLOW, slow_update_samples=20,
-                     slow_update_gate_with_selection=False, longitudinal_pair_policy="mixed"),
-    Key("optimizer.use_meta_skill", True, reason=_META),
+    Key("optimizer.use_slow_update", True, "optimizer.use_slow_update"),
+    Key("optimizer.slow_update_samples", 20, "optimizer.slow_update_samples"),
+    Key("optimizer.slow_update_gate_with_selection", False,
+        reason="a slow update always has to pass the gate"),
+    Key("optimizer.longitudinal_pair_policy", "mixed", "optimizer.longitudinal_pair_policy"),
+    Key("optimizer.use_meta_skill", True, "optimizer.use_meta_skill"),
     *_without_effect("optimizer.", _SKILL_AWARE, use_skill_aware_reflection=False,
                      skill_aware_appendix_source="both", skill_aware_consolidate_threshold=0),
     Key("evaluation.use_gate", True, reason="every candidate has to pass the gate"),
@@ -203,8 +202,8 @@ _ENV = [
 
 KEYS: Final = (*_MODEL, *_LEARNING, *_ENV)
 
-ALWAYS_SAID: Final = {"use_slow_update": False, "use_meta_skill": False}
-"""Features that are on by default there and missing here -> the value that needs no warning."""
+ALWAYS_SAID: Final = {"slow_update_gate_with_selection": True}
+"""Keys whose default there means what is not done here -> the value that needs no warning."""
 
 ENV_SETTINGS: Final = frozenset(
     {"workers", "max_turns", "max_steps", "limit", "max_completion_tokens", "data_root"}

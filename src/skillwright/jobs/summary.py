@@ -88,6 +88,7 @@ class RunSummary:
             "failures": self.failures,
             "usage": {purpose: usage.to_dict() for purpose, usage in self.usage.items()},
             "steps": [step.to_dict() for step in self.state.steps] if self.state else [],
+            "epochs": [epoch.to_dict() for epoch in self.state.epochs] if self.state else [],
             "test": self.state.report.to_dict() if self.state and self.state.report else None,
             "evaluation": self.evaluation.to_dict() if self.evaluation else None,
         }

@@ -1,7 +1,8 @@
 """Train a skill document: the act, from the initial skill to the sealed test.
 
     initial skill -> baseline on val
-    [ train batch -> rollouts -> analysts -> merge -> budget -> candidate -> gate ] x steps
+    [ [ train batch -> rollouts -> analysts -> merge -> budget -> candidate -> gate ] x steps
+      look back: slow update -> gate, meta skill ] x epochs
     test, opened once: initial, best, final
 
 The learner returns values; this file writes. Every decision is one transaction, and the state that
@@ -10,7 +11,7 @@ not been.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from skillwright.core import (
     EpisodeResult,
@@ -24,14 +25,21 @@ from skillwright.core.seeds import evaluation_seed, training_seed
 from skillwright.core.together import together
 from skillwright.datasets import plan_epoch
 from skillwright.evaluation import Draws, ScoreTable, SkillDuel, SplitReport, Verdict
+from skillwright.jobs.look_back import look_back
 from skillwright.jobs.placebo import placebo_text
-from skillwright.jobs.progress import RunStarted, Scored, StageStarted, StepDecided
+from skillwright.jobs.progress import EpochEnded, RunStarted, Scored, StageStarted, StepDecided
 from skillwright.jobs.records import edit_records, patch_records
 from skillwright.jobs.same_tasks import refuse_other_tasks
 from skillwright.jobs.state import Kind, StepRecord, TrainState, fold
 from skillwright.jobs.wiring import Assembly
 from skillwright.runs import RunFolder, VerdictRecord
-from skillwright.textopt import StepContext, StepProposal, StepStatus, propose
+from skillwright.textopt import (
+    SlowUpdateStatus,
+    StepContext,
+    StepProposal,
+    StepStatus,
+    propose,
+)
 
 
 class StepPlace(NamedTuple):
@@ -39,6 +47,14 @@ class StepPlace(NamedTuple):
 
     step: int
     epoch: int
+
+
+class Judged(NamedTuple):
+    """A candidate that the gate has judged, and the stage that made it."""
+
+    stage: Literal["step", "slow_update"]
+    text: str
+    verdict: Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +80,7 @@ class TrainReport:
         """Return the report as a JSON object."""
         return {
             "steps": [step.to_dict() for step in self.state.steps],
+            "epochs": [epoch.to_dict() for epoch in self.state.epochs],
             "baseline": self.state.baseline.to_dict() if self.state.baseline else None,
             "test": self.test.to_dict() if self.test else None,
             "initial_skill": self.initial_skill,
@@ -88,14 +105,8 @@ async def train(run: Assembly, folder: RunFolder) -> TrainReport:
     refuse_other_tasks(run)
     state = _restore(run, folder)
     _introduce(run, state, folder)
-    if state.baseline is None:
-        state = await _measure_baseline(run, state)
-    for step in range(state.last_step + 1, run.steps + 1):
-        state = await _take_step(run, state, step, folder)
-    if run.config.evaluation.test and state.report is None:
-        state = await _open_test(run, state)
     if not state.finished:
-        state = _write(run, state, Kind.FINISHED, {})
+        state = await _go_on(run, state, folder)
     return TrainReport(
         state=state,
         initial_skill=run.store.skill(0),
@@ -103,8 +114,25 @@ async def train(run: Assembly, folder: RunFolder) -> TrainReport:
     )
 
 
+async def _go_on(run: Assembly, state: TrainState, folder: RunFolder) -> TrainState:
+    """Do all that is left to do, in order."""
+    if state.baseline is None:
+        state = await _measure_baseline(run, state)
+    for epoch in range(1, run.config.train.epochs + 1):
+        last = epoch * run.steps_per_epoch
+        for step in range(max(state.last_step, last - run.steps_per_epoch) + 1, last + 1):
+            state = await _take_step(run, state, StepPlace(step, epoch))
+            _publish(run, state, folder)
+        if run.config.optimizer.looks_back and state.last_epoch < epoch:
+            state = await _end_epoch(run, state, epoch)
+            _publish(run, state, folder)
+    if run.config.evaluation.test and state.report is None:
+        state = await _open_test(run, state)
+    return _write(run, state, Kind.FINISHED, {})
+
+
 def _restore(run: Assembly, folder: RunFolder) -> TrainState:
-    start = TrainState.first(run.config.evaluation.alpha, planned=run.steps)
+    start = TrainState.first(run.config.evaluation.alpha, planned=run.decisions)
     state = fold(start, run.store.events())
     _publish(run, state, folder)
     return state
@@ -140,10 +168,13 @@ def _introduce(run: Assembly, state: TrainState, folder: RunFolder) -> None:
 
 
 def _expected_episodes(run: Assembly) -> int:
-    val, test, train = len(run.splits.val.tasks), len(run.splits.test), run.config.train
-    step = train.batch_size * train.accumulation + 2 * val * run.gate_draws
-    tested = 2 + run.config.evaluation.placebo if run.config.evaluation.test else 0
-    return val + step * run.steps + test * tested
+    val, test, config = len(run.splits.val.tasks), len(run.splits.test), run.config
+    judged = 2 * val * run.gate_draws * run.decisions
+    practised = config.train.batch_size * config.train.accumulation * run.steps
+    looks = config.train.epochs - 1 if config.optimizer.looks_back else 0
+    compared = 2 * min(config.optimizer.slow_update_samples, len(run.splits.train.tasks)) * looks
+    tested = test * (2 + config.evaluation.placebo) if config.evaluation.test else 0
+    return val + practised + judged + compared + tested
 
 
 async def _measure_baseline(run: Assembly, state: TrainState) -> TrainState:
@@ -156,11 +187,11 @@ async def _measure_baseline(run: Assembly, state: TrainState) -> TrainState:
     return _write(run, state, Kind.BASELINE, table.to_dict())
 
 
-async def _take_step(run: Assembly, state: TrainState, step: int, folder: RunFolder) -> TrainState:
-    epoch = (step - 1) // run.steps_per_epoch + 1
+async def _take_step(run: Assembly, state: TrainState, place: StepPlace) -> TrainState:
+    step = place.step
     skill = run.store.skill(state.skill_version)
-    results = await _roll_out_batch(run, skill, step, epoch)
-    run.watcher.see(StageStarted("reflect", step, epoch))
+    results = await _roll_out_batch(run, skill, place)
+    run.watcher.see(StageStarted("reflect", step, place.epoch))
     run.calls.step = step
     context = StepContext(
         name=f"s{step}",
@@ -168,21 +199,45 @@ async def _take_step(run: Assembly, state: TrainState, step: int, folder: RunFol
         budget=run.schedule.get_lr(step),
         seed=run.config.run.seed + step,
         earlier_steps=state.memory.render(),
+        meta_skill=state.meta_skill,
     )
     proposal = await propose(run.optimizer, run.settings, context, results)
-    if run.calls.refusal is not None:
-        # What is missing now would be there after a resume, so this step is not decided without.
-        raise ModelRefused(f"the optimiser was refused: {run.calls.refusal}")
+    _stop_if_refused(run)
     verdict = None
     if proposal.status is StepStatus.CANDIDATE:
-        run.watcher.see(_gate_stage(run, step, epoch))
-        verdict = await run.gate.judge(_duel(run, state, proposal, step), state.ledger)
-    state = _decide(run, state, StepPlace(step, epoch), proposal, verdict)
-    _publish(run, state, folder)
+        verdict = await _judge(run, state, skill, proposal.candidate, place)
+    return _decide(run, state, place, proposal, verdict)
+
+
+def _stop_if_refused(run: Assembly) -> None:
+    """Stop where the optimiser was refused: what is missing now would be there after a resume."""
+    if run.calls.refusal is not None:
+        raise ModelRefused(f"the optimiser was refused: {run.calls.refusal}")
+
+
+async def _end_epoch(run: Assembly, state: TrainState, epoch: int) -> TrainState:
+    """Look back over an epoch; guidance that comes of it passes the gate like any other change."""
+    place = StepPlace(state.last_step, epoch)
+    run.calls.step = place.step  # a run that goes on here has taken no step yet
+    found = await look_back(run, state, epoch)
+    _stop_if_refused(run)
+    verdict = version = None
+    update = found.slow_update
+    if update is not None and update.status is SlowUpdateStatus.CANDIDATE:
+        skill = run.store.skill(state.skill_version)
+        verdict = await _judge(run, state, skill, update.candidate, place)
+    with run.store.transaction(durable=True):
+        if update is not None and verdict is not None:
+            judged = Judged("slow_update", update.candidate, verdict)
+            version = _store_judged(run, state, place, judged)
+        record = found.record(state, verdict, version)
+        state = _write(run, state, Kind.EPOCH, {**record.to_dict(), **found.details()})
+    run.watcher.see(EpochEnded(epoch, record.action, verdict))
     return state
 
 
-async def _roll_out_batch(run: Assembly, skill: str, step: int, epoch: int) -> list[EpisodeResult]:
+async def _roll_out_batch(run: Assembly, skill: str, place: StepPlace) -> list[EpisodeResult]:
+    step, epoch = place
     seed, each = run.config.run.seed, run.config.train.accumulation
     planned = plan_epoch(
         run.splits.train.tasks,
@@ -194,7 +249,7 @@ async def _roll_out_batch(run: Assembly, skill: str, step: int, epoch: int) -> l
     first = (step - 1) % run.steps_per_epoch * each
     tasks = [task for batch in planned[first : first + each] for task in batch.items]
     # A refilled micro-batch may hold a task that the step has already: other luck for its second.
-    draws = [tasks[:place].count(task) for place, task in enumerate(tasks)]
+    draws = [tasks[:index].count(task) for index, task in enumerate(tasks)]
     specs = [
         EpisodeSpec(task, training_seed(seed, epoch, step, task.id, draw), draw, "train", step)
         for task, draw in zip(tasks, draws, strict=True)
@@ -203,21 +258,36 @@ async def _roll_out_batch(run: Assembly, skill: str, step: int, epoch: int) -> l
     return await run.engine.run(specs, PlainSkill(skill))
 
 
-def _gate_stage(run: Assembly, step: int, epoch: int) -> StageStarted:
+async def _judge(
+    run: Assembly, state: TrainState, skill: str, candidate: str, place: StepPlace
+) -> Verdict:
     rollouts = 2 * len(run.splits.val.tasks) * run.gate_draws
-    return StageStarted("gate", step, epoch, episodes=rollouts)
-
-
-def _duel(run: Assembly, state: TrainState, proposal: StepProposal, step: int) -> SkillDuel:
-    return SkillDuel(
-        run.engine,
-        run.splits.val.tasks,
-        PlainSkill(proposal.context.skill),
-        PlainSkill(proposal.candidate),
-        # A skill that was accepted on some draws looks better on them than it is. After each
-        # accept the gate draws fresh ones, so the new incumbent's luck is not held for skill.
-        Draws(run.config.run.seed, first=state.accepts * run.gate_draws, step=step),
+    run.watcher.see(StageStarted("gate", place.step, place.epoch, episodes=rollouts))
+    # A skill that was accepted on some draws looks better on them than it is. After each accept
+    # the gate draws fresh ones, so the new incumbent's luck is not held for skill.
+    first = state.accepts * run.gate_draws
+    draws = Draws(run.config.run.seed, first=first, step=place.step)
+    duel = SkillDuel(
+        run.engine, run.splits.val.tasks, PlainSkill(skill), PlainSkill(candidate), draws
     )
+    return await run.gate.judge(duel, state.ledger)
+
+
+def _store_judged(run: Assembly, state: TrainState, place: StepPlace, judged: Judged) -> int:
+    """Store a judged candidate with its verdict, and return its version."""
+    by_step = f"step_{place.step:04d}"
+    by_epoch = f"slow_update_epoch_{place.epoch:02d}"
+    version = run.store.add_skill_version(
+        judged.text,
+        parent=state.skill_version,
+        origin=by_step if judged.stage == "step" else by_epoch,
+        step=place.step,
+    )
+    body = judged.verdict.to_dict()
+    run.store.record_verdict(
+        VerdictRecord(place.step, body, skill_hash(judged.text), origin=judged.stage)
+    )
+    return version
 
 
 def _decide(
@@ -235,15 +305,8 @@ def _decide(
     with run.store.transaction(durable=True):
         version = None
         if verdict is not None:
-            version = run.store.add_skill_version(
-                proposal.candidate,
-                parent=state.skill_version,
-                origin=f"step_{place.step:04d}",
-                step=place.step,
-            )
-            body = verdict.to_dict()
-            candidate = proposal.update.candidate_hash
-            run.store.record_verdict(VerdictRecord(place.step, body, candidate))
+            judged = Judged("step", proposal.candidate, verdict)
+            version = _store_judged(run, state, place, judged)
         run.store.record_patches(patch_records(proposal, place.step))
         run.store.record_edits(edit_records(proposal, place.step))
         record = StepRecord(

@@ -29,7 +29,14 @@ from skillwright.jobs.progress import Watcher
 from skillwright.models import ChatAgent, HttpClient, ModelConfig, make_model
 from skillwright.rollout import Engine, Limits, LocalEngine, MakeEnv, PromptStyle
 from skillwright.runs import RunStore
-from skillwright.textopt import LRScheduler, Optimizer, StepSettings, build_scheduler
+from skillwright.textopt import (
+    BudgetControl,
+    LRScheduler,
+    Optimizer,
+    StepSettings,
+    UpdateMode,
+    build_scheduler,
+)
 
 OPTIMIZER_TOKENS = 16_384
 """Room for an optimiser's answer where the configuration does not say; proposals are long."""
@@ -87,6 +94,11 @@ class Assembly(Arena):
         """Steps in the whole run."""
         return self.config.train.epochs * self.steps_per_epoch
 
+    @property
+    def decisions(self) -> int:
+        """Decisions of the gate that the run plans for."""
+        return self.config.decisions(len(self.splits.train.tasks))
+
 
 @asynccontextmanager
 async def assemble_arena(
@@ -131,6 +143,11 @@ async def assemble(
                 merge_batch_size=config.gradient.merge_batch_size,
                 failure_only=config.gradient.failure_only,
                 success_threshold=config.env.success_threshold,
+                update_mode=UpdateMode(config.optimizer.skill_update_mode),
+                rewrite_max_tokens=config.optimizer.rewrite_max_tokens,
+                budget_control=BudgetControl(config.optimizer.lr_control_mode),
+                repair_anchors=config.optimizer.repair_anchors,
+                insert_after_fallback=config.optimizer.insert_after_fallback,
             ),
             gate=make_gate(config),
             gate_draws=_draws(config),

@@ -11,7 +11,6 @@ from skillwright.models.config import (
 )
 from skillwright.models.faults import ContextOverflow, EndpointFault
 from skillwright.models.http import HttpClient
-from skillwright.models.meter import Meter, metered
 from skillwright.models.openai_chat import OpenAIChat
 from skillwright.models.registry import make_model
 from skillwright.models.structured import (
@@ -28,7 +27,6 @@ __all__ = [
     "ContextOverflow",
     "EndpointFault",
     "HttpClient",
-    "Meter",
     "ModelConfig",
     "OpenAIChat",
     "OpenAIChatConfig",
@@ -40,7 +38,6 @@ __all__ = [
     "extract_json_array",
     "list_backends",
     "make_model",
-    "metered",
     "parse_model_config",
     "parse_reply",
 ]
