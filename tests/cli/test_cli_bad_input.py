@@ -277,3 +277,7 @@ def test_a_full_disk_stops_the_run_which_goes_on_when_there_is_room(
 
 def test_what_is_refused_is_also_refused_as_json_with_an_empty_output(refused, write_config):
     assert refused("train", write_config(train={"epoch": 3}), "--json")
+
+
+def test_a_name_that_no_file_can_have_is_refused(refused):
+    assert "File name too long" in refused("train", f"{'x' * 300}.yaml")

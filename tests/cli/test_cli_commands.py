@@ -153,6 +153,7 @@ def test_an_evaluation_below_the_pass_mark_exits_with_1(cli, endpoint_config, sk
     cli(*words, "--min-pass", 0.6)
     assert "pass^1" in cli(*words, "--min-pass", 0.99, code=1).stdout
     cli(*words, "--min-pass", 0.99, "--json", code=1)
+    assert "pass^1" in cli("resume", "doors-1", code=1).stdout  # it remembers what it was asked
 
 
 def test_a_resumed_evaluation_uses_its_own_skill_whatever_became_of_the_file(

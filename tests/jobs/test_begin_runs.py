@@ -222,3 +222,11 @@ async def test_a_mind_can_be_handed_in(tmp_path):
     with start_run(doors_config(tmp_path), "") as run:
         report = await run_training(run, Unwatched(), minds(Walker(), Coach([])))
     assert len(report.state.steps) == 2
+
+
+def test_a_secret_setting_that_was_not_stored_is_asked_for_again(tmp_path):
+    config = doors_config(tmp_path, env={"config": {"service_token": "abcdefgh12345678"}})
+    with start_run(config, "") as run:
+        path = run.folder.path
+    with pytest.raises(ConfigError, match=r"in place of env\.config\.service_token.*then resume"):
+        open_run(path)

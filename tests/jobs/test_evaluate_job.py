@@ -16,6 +16,7 @@ from skillwright.jobs import (
     run_evaluation,
     start_run,
 )
+from skillwright.rollout import EngineDown
 
 TEST = EvalPlan("test", 3)
 
@@ -65,13 +66,12 @@ async def test_a_fault_is_left_out_of_every_rate(tmp_path):
     assert report.pass_k == (1.0, 1.0)
 
 
-async def test_without_one_complete_task_there_is_no_pass_k(tmp_path):
+async def test_an_evaluation_without_a_single_score_is_no_result(tmp_path):
     config = doors_config(tmp_path, rollout={"retries": 0})
-    _, report = await evaluated(
-        config, EvalPlan("test", 1), Walker(failing_at(*range(99))), skill=ALL_RULES
-    )
-    assert report.table.overall.success_rate is None
-    assert (report.pass_k, report.complete_tasks) == ((), 0)
+    with pytest.raises(EngineDown, match="all 12 episodes failed, so there is no score"):
+        await evaluated(
+            config, EvalPlan("test", 1), Walker(failing_at(*range(99))), skill=ALL_RULES
+        )
 
 
 @pytest.mark.parametrize(("split", "tasks"), [("train", 12), ("val", 24), ("test", 12)])

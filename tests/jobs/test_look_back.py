@@ -155,6 +155,23 @@ async def test_only_tasks_that_changed_are_looked_at_where_the_policy_says_so(tm
     assert len(details["drawn"]) > len(details["slow_update"]["pairs"]) > 0
 
 
+async def test_nothing_is_played_to_find_changes_under_one_and_the_same_text(tmp_path):
+    config = two_epochs(tmp_path, longitudinal_pair_policy="changed")
+    path, _ = await trained(config, Walker(), Veteran(IDLE))
+    assert compared(path) == []
+    assert epoch_events(path)[1]["action"] == "skip_no_pairs"
+
+
+async def test_every_episode_that_a_look_back_rests_on_is_found_by_its_key(tmp_path):
+    path, _ = await trained(two_epochs(tmp_path), Walker(), Veteran([[ALL_RULES], [], [], []]))
+    drawn = epoch_events(path)[1]["drawn"]
+    with look(path) as store:
+        for pair in drawn:
+            assert store.find_episode(pair["prev_key"]).task_id == pair["id"]
+            assert store.find_episode(pair["curr_key"]).task_id == pair["id"]
+    assert drawn
+
+
 async def test_a_slow_update_that_helps_passes_the_gate_into_a_region_of_its_own(tmp_path):
     notebook = Notebook()
     path, report = await trained(

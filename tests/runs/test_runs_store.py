@@ -45,14 +45,25 @@ def test_an_event_keeps_no_secret(store_path):
     with RunStore.open(store_path, redactor=Redactor(["tr0ub4dor"])) as store:
         store.append_event(
             "started",
-            {"api_key": "x", "max_tokens": 5, "key": "ab" * 32, "command": "run tr0ub4dor"},
+            {
+                "max_tokens": 5,
+                "key": "ab" * 32,
+                "command": "run tr0ub4dor",
+                "said": ["Authorization: Bearer abcdefghijklmnop"],
+            },
         )
         assert store.events()[0].payload == {
-            "api_key": "<redacted>",
             "max_tokens": 5,
             "key": "ab" * 32,  # a content address
             "command": "run <redacted>",
+            "said": ["Authorization: <redacted> <redacted>"],
         }
+
+
+def test_names_in_an_event_are_data_and_hide_nothing(store):
+    scores = {"families": {"reset_password": {"success_rate": 0.5, "prev_key": "ab" * 32}}}
+    store.append_event("scores", scores)
+    assert store.events()[0].payload == scores
 
 
 def test_a_transaction_takes_effect_as_a_whole_or_not_at_all(store, make_episode):

@@ -76,6 +76,7 @@ async def test_the_same_guidance_is_no_change():
     ("content", "note"),
     [
         (" \n", None),
+        ("<!-- SLOW_UPDATE_START --><!-- SLOW_UPDATE_END -->", None),
         ("x" * 30_000, "refused_too_long"),
         ("a\u200bb", "refused_invisible_characters"),
     ],

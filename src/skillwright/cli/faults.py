@@ -31,9 +31,10 @@ def exit_codes(go_on: str = "") -> Iterator[None]:
         say(f"error: {error}", style="red")
         code = error.exit_code
     except OSError as error:
-        if error.errno not in _FULL:
+        if error.filename is None and error.errno not in _FULL:
             raise
-        say(f"error: the disk is full: {error}. Make room.", style="red")
+        move = "Make room." if error.errno in _FULL else "Check the path and its permissions."
+        say(f"error: {error.filename or 'a file'}: {error.strerror}. {move}", style="red")
         code = ASKED_WRONGLY
     else:
         return

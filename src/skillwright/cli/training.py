@@ -82,9 +82,9 @@ def evaluate(
         if skill is not None:
             named = settings.skill.model_copy(update={"init": str(skill)})
             settings = settings.model_copy(update={"skill": named})
-        plan = EvalPlan(split, trials)
+        plan = EvalPlan(split, trials, min_pass)
         run = _begin(settings, plan)
-    _evaluate(run, plan, min_pass, as_json)
+    _evaluate(run, plan, as_json)
 
 
 def resume(
@@ -101,7 +101,7 @@ def resume(
         if opened.plan is None:
             _train(opened, as_json)
         else:
-            _evaluate(opened, opened.plan, 0.0, as_json)
+            _evaluate(opened, opened.plan, as_json)
 
 
 @config_app.command("show")
@@ -128,14 +128,14 @@ def _train(run: Run, as_json: bool) -> None:
         tables.show_training(out, report, best, _is_scripted(run))
 
 
-def _evaluate(run: Run, plan: EvalPlan, min_pass: float, as_json: bool) -> None:
+def _evaluate(run: Run, plan: EvalPlan, as_json: bool) -> None:
     with run, exit_codes(run.go_on), display(err if as_json else out) as watcher:
         report = asyncio.run(run_evaluation(run, plan, watcher))
     if as_json:
         _echo(report.to_dict(), run)
     else:
         tables.show_evaluation(out, report, _is_scripted(run))
-    if (report.table.overall.success_rate or 0.0) < min_pass:
+    if (report.table.overall.success_rate or 0.0) < plan.min_pass:
         raise typer.Exit(NO)
 
 

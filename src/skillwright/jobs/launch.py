@@ -5,12 +5,13 @@ import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, Self
 
-from skillwright.core import RunError, did_you_mean
+from skillwright.core import ConfigError, RunError, did_you_mean
+from skillwright.core.jsonio import dumps
 from skillwright.jobs.config import RunConfig
 from skillwright.jobs.config_load import dump_config, load_config
 from skillwright.jobs.evaluate import EvalPlan, EvalReport, evaluate
@@ -20,6 +21,7 @@ from skillwright.jobs.wiring import MakeModel, assemble, assemble_arena
 from skillwright.models import OpenAIChatConfig, ScriptedConfig, make_model
 from skillwright.runs import Redactor, RunFolder, RunStore, list_runs, provenance, unused_name
 from skillwright.runs.folder import LOCK_NAME
+from skillwright.runs.secrets import REDACTED
 
 MADE = "made"
 """The first event of a run: which job it is, and what it was made by."""
@@ -112,10 +114,11 @@ def open_run(run: str | Path, root: str | Path = "runs") -> Run:
     Raises:
         RunError: There is no such run, another process works on it, or its store is missing or
             damaged.
-        ConfigError: Its configuration cannot be read.
+        ConfigError: Its configuration cannot be read, or lacks a secret that it began with.
     """
     path = find_run(run, root)
     config = load_config(path / "config.yaml")
+    _refuse_redacted(config.env.config, path)
     folder = RunFolder.open(path)
     try:
         # Opened to look at first: a store that is not there must not be made here.
@@ -126,6 +129,16 @@ def open_run(run: str | Path, root: str | Path = "runs") -> Run:
         folder.close()
         raise
     return Run(config, folder, store, plan)
+
+
+def _refuse_redacted(settings: dict[str, Any], path: Path) -> None:
+    """A secret was kept out of the folder; what stands in its place must not be used as one."""
+    hidden = [name for name, value in settings.items() if REDACTED in dumps(value)]
+    if hidden:
+        raise ConfigError(
+            f"{str(path / 'config.yaml')!r} holds {REDACTED!r} in place of env.config.{hidden[0]}: "
+            "secrets are not stored with a run. Put the value back there, then resume."
+        )
 
 
 def find_run(run: str | Path, root: str | Path = "runs") -> Path:
@@ -154,13 +167,15 @@ def read_plan(store: RunStore, path: Path) -> EvalPlan | None:
             "and start it anew."
         )
     facts = made[0].payload
-    return EvalPlan(facts["split"], facts["trials"]) if facts["job"] == "eval" else None
+    if facts["job"] != "eval":
+        return None
+    return EvalPlan(facts["split"], facts["trials"], facts.get("min_pass", 0.0))
 
 
 def _facts(plan: EvalPlan | None) -> dict[str, Any]:
     if plan is None:
         return {"job": "train"}
-    return {"job": "eval", "split": plan.split, "trials": plan.trials}
+    return {"job": "eval", **asdict(plan)}
 
 
 async def run_training(run: Run, watcher: Watcher, make: MakeModel = make_model) -> TrainReport:

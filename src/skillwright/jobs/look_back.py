@@ -91,7 +91,9 @@ async def look_back(run: Assembly, state: TrainState, epoch: int) -> LookBack:
         policy=PairPolicy(config.longitudinal_pair_policy),
         success_threshold=run.config.env.success_threshold,
     )
-    while comparison.todo:
+    # Nothing can have changed under one and the same text, so nothing is played to find it.
+    is_vain = previous == skill and comparison.policy is PairPolicy.CHANGED
+    while comparison.todo and not is_vain:
         specs = comparison_specs(comparison.todo, seed=seed, epoch=epoch)
         run.watcher.see(StageStarted("look back", epoch=epoch, episodes=2 * len(specs)))
         before, after = await together(

@@ -32,6 +32,7 @@ from skillwright.jobs.records import edit_records, patch_records
 from skillwright.jobs.same_tasks import refuse_other_tasks
 from skillwright.jobs.state import Kind, StepRecord, TrainState, fold
 from skillwright.jobs.wiring import Assembly
+from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunFolder, VerdictRecord
 from skillwright.textopt import (
     SlowUpdateStatus,
@@ -182,6 +183,7 @@ async def _measure_baseline(run: Assembly, state: TrainState) -> TrainState:
     run.watcher.see(StageStarted("baseline", episodes=len(tasks)))
     specs = [_evaluation_spec(run, task, "gate") for task in tasks]
     results = await run.engine.run(specs, PlainSkill(run.store.skill(0)))
+    refuse_no_score(results)
     table = ScoreTable.of(results, run.config.env.success_threshold)
     run.watcher.see(Scored("initial skill", "val", table.overall))
     return _write(run, state, Kind.BASELINE, table.to_dict())

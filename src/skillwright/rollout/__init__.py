@@ -10,6 +10,7 @@ from skillwright.rollout.engine import (
     Observer,
     TurnFinished,
     episode_key,
+    refuse_no_score,
 )
 from skillwright.rollout.episode import MakeEnv
 from skillwright.rollout.limits import Limits
@@ -32,5 +33,6 @@ __all__ = [
     "TurnFinished",
     "episode_key",
     "folder_name",
+    "refuse_no_score",
     "render",
 ]

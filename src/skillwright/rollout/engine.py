@@ -21,6 +21,20 @@ class EngineDown(ModelError):
     """So many episodes failed in a row that going on would only burn time and money."""
 
 
+def refuse_no_score(results: Sequence[EpisodeResult]) -> None:
+    """Stop where not one of several episodes has a reward: that is no score to go on with.
+
+    Raises:
+        EngineDown: All of them failed; the message quotes the latest fault.
+    """
+    failures = [result.failure for result in results if result.failure is not None]
+    if failures and len(failures) == len(results):
+        raise EngineDown(
+            f"all {len(failures)} episodes failed, so there is no score; the latest: "
+            f"{failures[-1].message}"
+        )
+
+
 class Engine(Protocol):
     """Plays episodes: an agent, told a skill, in environments."""
 

@@ -256,7 +256,7 @@ class LearningTable:
 
     def record_verdict(self, verdict: VerdictRecord) -> None:
         """Write a verdict, and wait until the disk has it."""
-        body = self._archive.redactor.clean(dict(verdict.body))
+        body = self._archive.redactor.facts(dict(verdict.body))
         low, high = body.get("interval") or (None, None)
         with self._database.transaction(durable=True):
             self._database.insert(

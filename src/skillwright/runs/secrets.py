@@ -169,6 +169,22 @@ class Redactor:
         """Replace known secrets and whatever looks like one, in a text or JSON value."""
         return self._exactly(redact(value))
 
+    def facts(self, value: Any) -> Any:
+        """Clean the texts in a JSON value of ours; its keys and numbers are data and stay.
+
+        `clean` also hides what stands under a secret-sounding name, which is right for settings
+        and wrong here: a task family may be called ``reset_password``.
+        """
+        match value:
+            case str():
+                return self.clean(value)
+            case dict():
+                return {key: self.facts(item) for key, item in value.items()}
+            case list() | tuple():
+                return [self.facts(item) for item in value]
+            case _:
+                return value
+
     def _exactly(self, value: Any) -> Any:
         match value:
             case str():

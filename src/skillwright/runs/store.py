@@ -123,7 +123,7 @@ class RunStore:
             TypeError: The payload holds what is no JSON value.
             ValueError: It holds NaN or an infinity.
         """
-        body = to_json(self._redactor.clean(dict(payload)))
+        body = to_json(self._redactor.facts(dict(payload)))
         return self._database.write(
             "INSERT INTO events (kind, payload, time) VALUES (?, ?, ?)",
             (kind, body, self._clock()),

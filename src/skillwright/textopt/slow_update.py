@@ -16,6 +16,7 @@ from skillwright.core.skill import (
     inject_empty_slow_update,
     replace_slow_update_field,
     slow_update_field,
+    without_markers,
 )
 from skillwright.textopt.comparison import ComparedPair
 from skillwright.textopt.epoch import EpochContext, epoch_message
@@ -148,7 +149,7 @@ async def write_slow_update(
     asked = replace(nothing, cuts=cuts, prompt_digest=answer.prompt_digest)
     if isinstance(answer.reply, AnalystFault):
         return replace(asked, status=SlowUpdateStatus.FAULT, fault=answer.reply)
-    content = answer.reply.slow_update_content.strip()
+    content = without_markers(answer.reply.slow_update_content)
     asked = replace(
         asked,
         status=SlowUpdateStatus.NO_CONTENT,
