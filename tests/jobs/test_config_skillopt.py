@@ -161,6 +161,7 @@ def test_settings_of_the_environment_pass_by_their_bare_names_and_are_merged(res
         ({"azure_api_version": "v"}, "azure_openai_api_version", "v"),
         ({"azure_api_key": "k"}, "azure_openai_api_key", "k"),
         ({"optimizer": {"skill_update_mode": "edits"}}, "skill_update_mode", "patch"),
+        ({"optimizer": {"lr_control_mode": " Auto"}}, "lr_control_mode", "autonomous"),
         ({"skill_update_mode": "rewrite"}, "skill_update_mode", "rewrite_from_suggestions"),
         ({"skill_update_mode": "full_rewrite"}, "skill_update_mode", "full_rewrite_minibatch"),
         ({"lr_control_mode": "auto"}, "lr_control_mode", "autonomous"),

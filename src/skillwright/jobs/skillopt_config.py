@@ -207,8 +207,9 @@ def _settle_roles(flat: Values, layer_of: Mapping[str, int]) -> None:
 
 
 def _canonical(value: Any, choices: Mapping[str, Sequence[str]], dotted: str) -> str:
+    said = str(value).strip().lower()
     for name, aliases in choices.items():
-        if value == name or value in aliases:
+        if said == name or said in aliases:
             return name
     raise ConfigError(f"{dotted} is {value!r}. {did_you_mean(str(value), choices)}")
 
