@@ -135,20 +135,23 @@ class RunFolder:
         return self._write(self.best_skill_path, text)
 
     def write_skill_version(self, version: int, text: str) -> Path:
-        """Write a version of the skill, and return where. Writing it again is allowed.
+        """Write a version of the skill, and return where; one that is there already stays.
 
         Raises:
             RunError: The version is there with another text, the run was opened only to look, or
                 the disk is full.
         """
+        self._refuse_onlookers()
         path = self.path / SKILLS_NAME / f"skill_v{version:04d}.md"
+        if not path.exists():
+            return self._write(path, text)
         # Bytes, because reading as text turns one kind of line break into another.
-        if path.exists() and path.read_bytes() != text.encode():
+        if path.read_bytes() != text.encode():
             raise RunError(
                 f"{str(path)!r} is there with another text; versions are never changed. "
                 "Add a new version."
             )
-        return self._write(path, text)
+        return path
 
     def close(self) -> None:
         """Let others write the run. Closing twice is allowed."""
@@ -162,9 +165,12 @@ class RunFolder:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _write(self, path: Path, text: str, then: str = "") -> Path:
+    def _refuse_onlookers(self) -> None:
         if self._lock is None:
             raise RunError(f"run {self.name!r} was opened to look at, not to write")
+
+    def _write(self, path: Path, text: str, then: str = "") -> Path:
+        self._refuse_onlookers()
         try:
             write_text(path, text)
         except OSError as error:
