@@ -3,9 +3,13 @@
 Source: SkillOpt (microsoft/SkillOpt) 0.2, the base file that it ships and its flattening.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Any, Final
+
+from skillwright.textopt.comparison import POLICY_ALIASES
+from skillwright.textopt.update_modes import CONTROL_ALIASES, UPDATE_ALIASES
 
 
 class Unset(Enum):
@@ -243,27 +247,21 @@ DEFAULT_MODELS: Final = {
 }
 """Backend -> the model that stands in for a placeholder which nobody chose for it."""
 
+
+def _by_value(aliases: Mapping[str, StrEnum]) -> dict[str, tuple[str, ...]]:
+    """Turn a learner's table of names around: value -> its aliases."""
+    values = dict.fromkeys(aliases.values())
+    return {
+        value.value: tuple(name for name, of in aliases.items() if of is value and name != value)
+        for value in values
+    }
+
+
 CHOICES: Final = {
     "optimizer_backend": BACKENDS,
     "target_backend": BACKENDS,
-    "skill_update_mode": {
-        "patch": ("edits",),
-        "rewrite_from_suggestions": ("rewrite", "suggestions", "rewrite_suggestions"),
-        "full_rewrite_minibatch": (
-            "full_rewrite",
-            "minibatch_full_rewrite",
-            "skill_rewrite_minibatch",
-        ),
-    },
-    "lr_control_mode": {
-        "fixed": ("manual", "scheduler", "scheduled"),
-        "autonomous": ("auto", "optimizer"),
-        "none": ("off", "no_lr"),
-    },
-    "longitudinal_pair_policy": {
-        "mixed": (),
-        "changed": ("change", "delta", "10_01", "01_10"),
-        "unchanged": ("stable", "same", "00_11"),
-    },
+    "skill_update_mode": _by_value(UPDATE_ALIASES),
+    "lr_control_mode": _by_value(CONTROL_ALIASES),
+    "longitudinal_pair_policy": _by_value(POLICY_ALIASES),
 }
 """Flat key -> its values with their aliases."""

@@ -59,7 +59,7 @@ class PairPolicy(StrEnum):
         return self is PairPolicy.MIXED or has_changed == (self is PairPolicy.CHANGED)
 
 
-_POLICY_ALIASES: Mapping[str, PairPolicy] = {
+POLICY_ALIASES: Mapping[str, PairPolicy] = {
     **{policy.value: policy for policy in PairPolicy},
     **dict.fromkeys(("change", "delta", "10_01", "01_10"), PairPolicy.CHANGED),
     **dict.fromkeys(("stable", "same", "00_11"), PairPolicy.UNCHANGED),
@@ -72,11 +72,9 @@ def parse_pair_policy(name: str) -> PairPolicy:
     Raises:
         ConfigError: There is no such policy; the message names the nearest.
     """
-    found = _POLICY_ALIASES.get(name.strip().lower())
+    found = POLICY_ALIASES.get(name.strip().lower())
     if found is None:
-        raise ConfigError(
-            f"there is no pair policy {name!r}. {did_you_mean(name, _POLICY_ALIASES)}"
-        )
+        raise ConfigError(f"there is no pair policy {name!r}. {did_you_mean(name, POLICY_ALIASES)}")
     return found
 
 

@@ -6,7 +6,7 @@ next epoch. It never enters the skill itself.
 Source: SkillOpt (microsoft/SkillOpt), its meta skill.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -58,7 +58,7 @@ class MetaSkill:
             "action": self.action.value,
             "meta_skill_content": self.content,
             "reasoning": self.reasoning,
-            "cuts": [{"id": c.id, "turns": c.turns, "characters": c.characters} for c in self.cuts],
+            "cuts": [asdict(cut) for cut in self.cuts],
             "notes": list(self.notes),
             "fault": self.fault.to_dict() if self.fault else None,
             "prompt_digest": self.prompt_digest,

@@ -7,7 +7,7 @@ candidate; whether it replaces the skill is the gate's decision.
 Source: SkillOpt (microsoft/SkillOpt; arXiv 2605.23904), its slow update, the momentum of text.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -114,7 +114,7 @@ class SlowUpdate:
             "reasoning": self.reasoning,
             "pairs": [pair.to_dict() for pair in self.pairs],
             "means": list(self.means) if self.means else None,
-            "cuts": [{"id": c.id, "turns": c.turns, "characters": c.characters} for c in self.cuts],
+            "cuts": [asdict(cut) for cut in self.cuts],
             "notes": list(self.notes),
             "fault": self.fault.to_dict() if self.fault else None,
             "prompt_digest": self.prompt_digest,

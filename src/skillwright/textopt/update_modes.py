@@ -34,7 +34,7 @@ _PAYLOAD_KEYS: Mapping[UpdateMode, str] = {
     UpdateMode.REWRITE: "revise_suggestions",
     UpdateMode.FULL_REWRITE: "skill_candidates",
 }
-_UPDATE_ALIASES: Mapping[str, UpdateMode] = {
+UPDATE_ALIASES: Mapping[str, UpdateMode] = {
     **{mode.value: mode for mode in UpdateMode},
     "edits": UpdateMode.PATCH,
     **dict.fromkeys(("rewrite", "suggestions", "rewrite_suggestions"), UpdateMode.REWRITE),
@@ -56,7 +56,7 @@ class BudgetControl(StrEnum):
     """Nobody: every merged edit is made."""
 
 
-_CONTROL_ALIASES: Mapping[str, BudgetControl] = {
+CONTROL_ALIASES: Mapping[str, BudgetControl] = {
     **{control.value: control for control in BudgetControl},
     **dict.fromkeys(("manual", "scheduler", "scheduled"), BudgetControl.FIXED),
     **dict.fromkeys(("auto", "optimizer"), BudgetControl.AUTONOMOUS),
@@ -70,7 +70,7 @@ def parse_update_mode(name: str) -> UpdateMode:
     Raises:
         ConfigError: There is no such mode; the message names the nearest.
     """
-    return _parsed("skill update mode", name, _UPDATE_ALIASES)
+    return _parsed("skill update mode", name, UPDATE_ALIASES)
 
 
 def parse_budget_control(name: str) -> BudgetControl:
@@ -79,7 +79,7 @@ def parse_budget_control(name: str) -> BudgetControl:
     Raises:
         ConfigError: There is no such mode; the message names the nearest.
     """
-    return _parsed("LR control mode", name, _CONTROL_ALIASES)
+    return _parsed("LR control mode", name, CONTROL_ALIASES)
 
 
 def _parsed(kind: str, name: str, known: Mapping[str, Mode]) -> Mode:
