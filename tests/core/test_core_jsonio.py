@@ -55,6 +55,7 @@ def test_a_file_is_written_and_read_as_it_is(tmp_path):
     path = tmp_path / "deep" / "file.md"
     write_text(path, "é\r\nline\n")
     assert path.read_bytes() == "é\r\nline\n".encode()
+    assert read_text(path, "skill") == "é\r\nline\n"
     write_text(path, "new")
     assert read_text(path, "skill") == "new"
     assert [file.name for file in path.parent.iterdir()] == ["file.md"]

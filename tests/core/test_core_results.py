@@ -60,6 +60,11 @@ def test_a_key_called_extras_is_not_lost(extras, kept):
     assert RolloutResult.from_dict(row.to_dict()) == row
 
 
+@pytest.mark.parametrize("turns", [{}, {"n_turns": None}])
+def test_a_row_need_not_count_its_turns(turns):
+    assert RolloutResult.from_dict({"id": "x", "hard": 1, "soft": 1, **turns}).n_turns == 0
+
+
 def test_an_extra_called_like_a_field_cannot_overwrite_a_score():
     row = RolloutResult.from_dict({"id": "x", "hard": 0, "soft": 0, "extras": {"hard": 1}})
     assert row.to_dict()["hard"] == 0.0
@@ -72,7 +77,7 @@ def test_an_extra_called_like_a_field_cannot_overwrite_a_score():
         ({"id": "x", "hard": None, "soft": 1}, "hard is None, not a number"),
         ({"id": "x", "hard": 1, "soft": "good"}, "soft is 'good', not a number"),
         ({"id": "x", "hard": math.nan, "soft": 1}, "hard is nan, which is no score"),
-        ({"id": "x", "hard": 1, "soft": 1, "n_turns": None}, "n_turns is None"),
+        ({"id": "x", "hard": 1, "soft": 1, "n_turns": "many"}, "n_turns is 'many'"),
     ],
 )
 def test_a_row_without_scores_breaks_the_contract_by_name(row, message):
@@ -149,6 +154,35 @@ def test_a_failure_is_neither_a_success_nor_a_loss():
     assert EpisodeResult(SPEC, 1.0).is_success()
     assert not EpisodeResult(SPEC, 0.99).is_success()
     assert (failed.task_id, failed.task_type) == ("t1", "easy")
+
+
+@pytest.mark.parametrize("hard", [-0.1, 1.1, math.nan, math.inf])
+def test_what_the_benchmark_calls_success_lies_between_0_and_1(hard):
+    with pytest.raises(ValueError, match=r"task 't1': hard is .*; it lies in \[0, 1\]"):
+        EpisodeResult(SPEC, 1.0, hard=hard)
+
+
+def test_a_failure_has_no_hard_score():
+    with pytest.raises(ValueError, match="a failure neither passes nor fails"):
+        EpisodeResult(SPEC, failure=FAILURE, hard=0.0)
+    with pytest.raises(ValueError, match="a failure has no score"):
+        EpisodeResult(SPEC, failure=FAILURE).hard_score()
+
+
+def test_without_a_hard_score_the_reward_is_held_against_the_threshold():
+    half = EpisodeResult(SPEC, 0.5)
+    assert (half.hard_score(), half.hard_score(0.5)) == (0.0, 1.0)
+    assert (half.is_success(), half.is_success(0.5)) == (False, True)
+
+
+def test_a_hard_score_has_the_last_word_over_the_reward():
+    lenient = EpisodeResult(SPEC, reward=0.2, hard=1.0)
+    assert (lenient.hard_score(), lenient.is_success()) == (1.0, True)
+    failed = EpisodeResult(SPEC, reward=1.0, hard=0.0)
+    assert (failed.hard_score(), failed.is_success(0.5)) == (0.0, False)
+    smoothed = EpisodeResult(SPEC, reward=0.9, hard=0.4)
+    assert (smoothed.hard_score(0.3), smoothed.is_success(0.3)) == (0.4, True)
+    assert not smoothed.is_success(0.5)
 
 
 @given(st.floats(0, 1), st.floats(0, 1))

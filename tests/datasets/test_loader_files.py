@@ -109,6 +109,14 @@ def test_what_the_constructor_was_given_wins_and_the_difference_is_logged(tmp_pa
     assert "split_ratio='7:2:1' of the loader beats '2:1:7'" in caplog.text
 
 
+@pytest.mark.parametrize(("given", "warns"), [({}, False), ({"seed": 7}, True)])
+def test_a_seed_that_no_loader_was_given_beats_nothing(tmp_path, caplog, given, warns):
+    loader = ratio_loader(tmp_path, rows(*range(10)), **given)
+    loader.setup({"seed": 43})
+    assert ("seed=7 of the loader beats 43" in caplog.text) is warns
+    assert ("beats" in caplog.text) is warns
+
+
 @pytest.mark.parametrize("mode", ["Ratio", " ratio "])
 def test_the_mode_is_read_in_any_case(tmp_path, mode):
     loader = ratio_loader(tmp_path, rows(*range(10)), split_mode=mode)

@@ -195,6 +195,43 @@ def test_known_secrets_are_taken_out_of_everything_that_was_said(store_path, mak
     assert "my-secret-task-key" not in str(rebuilt.trajectory)
 
 
+def test_an_adapters_score_and_row_come_back_as_they_were(store, make_episode):
+    row = {"id": "t1", "hard": True, "soft": 0.25, "log": ["a", None, {"\ud800": 1e-9}]}
+    episode = replace(make_episode(), reward=0.25, hard=0.5, row=row)
+    store.record_episode(episode)
+    found = store.find_episode(episode.key)
+    assert found == episode
+    assert (found.hard, found.row) == (0.5, row)
+    assert store.episodes()[0].hard == 0.5
+
+
+def test_a_failed_episode_keeps_its_row(store, make_episode):
+    failed = replace(
+        make_episode(failure=Failure(FailureCause.ENVIRONMENT, "no hard")), row={"id": "t1"}
+    )
+    assert store.load_episode(store.record_episode(failed)) == failed
+
+
+def test_an_empty_row_is_not_no_row(store, make_episode):
+    for row in ({}, None):
+        episode = replace(make_episode(key=f"row {row}"), row=row)
+        store.record_episode(episode)
+        assert store.find_episode(episode.key).row == row
+
+
+def test_known_secrets_are_taken_out_of_an_adapters_row(store_path, make_episode):
+    row = {"header": "Bearer my-secret-api-key", "score": 1}
+    with RunStore.open(store_path, redactor=Redactor(["my-secret-api-key"])) as store:
+        number = store.record_episode(replace(make_episode(), row=row))
+        assert store.load_episode(number).row == {"header": "Bearer <redacted>", "score": 1}
+
+
+def test_a_row_that_is_no_json_is_the_adapters_fault(store, make_episode):
+    with pytest.raises(ContractError, match=r"environment 'alfworld', task 't1'.*rows"):
+        store.record_episode(replace(make_episode(), row={"image": b"\x89PNG"}))
+    assert store.counts()["episodes"] == 0
+
+
 # Lone surrogates are included; a pair of them is left out, which JSON joins to one character.
 TEXTS = st.text(st.characters(exclude_categories=[]), max_size=30).filter(
     lambda text: json.loads(json.dumps(text)) == text

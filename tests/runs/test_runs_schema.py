@@ -1,6 +1,8 @@
 """Schema versions and migrations."""
 
+import hashlib
 import sqlite3
+from dataclasses import replace
 
 import pytest
 
@@ -78,3 +80,40 @@ def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path):
     for read_only in (False, True):
         with pytest.raises(RunError, match=r"newer Skillwright.*upgrade"):
             RunStore.open(path, read_only=read_only)
+
+
+def written_by(migrations, path, newer):
+    """Make a file of an older schema that holds what a newer one does, in the columns it has."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    migrate(connection, str(path), migrations)
+    connection.execute("ATTACH ? AS newer", (str(newer),))
+    tables = connection.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'")
+    for (table,) in tables.fetchall():
+        rows = connection.execute(f"PRAGMA main.table_info({table})")
+        columns = ", ".join(row[1] for row in rows)
+        connection.execute(
+            f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM newer.{table}"
+        )
+    connection.close()
+
+
+def test_the_migrations_that_files_went_through_are_never_touched():
+    first = hashlib.sha256("\n".join(MIGRATIONS[0]).encode()).hexdigest()
+    assert first.startswith("f8505632c39ad168")
+
+
+def test_a_store_without_adapters_columns_opens_with_all_its_episodes(tmp_path, make_episode):
+    newest, old = tmp_path / "newest.sqlite", tmp_path / "old.sqlite"
+    episode = make_episode()
+    with RunStore.open(newest) as store:
+        store.record_episode(episode)
+    written_by(MIGRATIONS[:1], old, newest)
+    with pytest.raises(RunError, match="older Skillwright"):
+        RunStore.open(old, read_only=True)
+    later = replace(make_episode("t2"), hard=0.5, row={"id": "t2"})
+    with RunStore.open(old) as store:
+        assert store.find_episode(episode.key) == episode
+        store.record_episode(later)
+        assert store.find_episode(later.key) == later
+    with RunStore.open(old, read_only=True) as store:
+        assert [summary.hard for summary in store.episodes()] == [None, 0.5]

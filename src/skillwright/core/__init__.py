@@ -7,6 +7,7 @@ from skillwright.core.chat import (
     Message,
     Purpose,
     Sampling,
+    TokenLogprob,
     ToolCall,
     Usage,
 )
@@ -87,6 +88,7 @@ __all__ = [
     "SlowUpdateResult",
     "StopReason",
     "Task",
+    "TokenLogprob",
     "ToolCall",
     "Trajectory",
     "Turn",

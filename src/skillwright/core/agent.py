@@ -16,11 +16,14 @@ class TurnContext:
         seed: The luck of this turn; two agents given equal contexts answer equally.
         metadata: What the environment offers beside its text (``admissible_commands`` for
             policies that score commands). A chat agent does not read it.
+        skill: The skill text by itself, which stands in ``messages`` too; an executor mounts it as
+            files.
     """
 
     messages: Sequence[Message]
     seed: int
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    skill: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,24 @@
 """What is said to a model, and what it answers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, Required, TypedDict
 
 
 class Message(TypedDict, total=False):
-    """One chat message, in the shape that every OpenAI-compatible endpoint takes."""
+    """One chat message, in the shape that every OpenAI-compatible endpoint takes.
+
+    ``native`` is what `Completion.native` held: a model that thinks wants its own words back as it
+    wrote them. The dialect that wrote it sends it; every other leaves it out.
+    """
 
     role: Required[str]
     content: Required[str]
     name: str
     tool_calls: list[dict[str, Any]]
     tool_call_id: str
+    native: Mapping[str, Any]
 
 
 class Purpose(StrEnum):
@@ -51,13 +56,25 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How to decode. ``None`` leaves a setting to the endpoint."""
+    """How to decode. ``None`` leaves a setting to the endpoint.
+
+    Attributes:
+        temperature: At least 0; some models take none, and then refuse the call.
+        top_p: In (0, 1].
+        max_tokens: Bound on the answer with its reasoning.
+        seed: Best effort: an endpoint without seeds is not told it.
+        stop: Texts that end the answer.
+        logprobs: Ask for the log-probability of each token, and of so many alternatives beside it.
+        json_schema: Ask the endpoint to hold the answer to this JSON Schema.
+    """
 
     temperature: float | None = None
     top_p: float | None = None
     max_tokens: int | None = None
     seed: int | None = None
     stop: tuple[str, ...] = ()
+    logprobs: int | None = None
+    json_schema: Mapping[str, Any] | None = field(default=None, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +88,11 @@ class Usage:
         cached_tokens: The part of ``input_tokens`` that the endpoint had cached.
         failed_calls: Attempts that an endpoint did not answer.
         cost_usd: Money, or ``None`` where a price is unknown. Unknown is never 0.
+        cache_write_tokens: The part of ``input_tokens`` that the endpoint put into its cache.
+        reasoning_tokens: The part of ``output_tokens`` that was reasoning.
+        cache_hits: Answers out of our own reply cache; they are no calls and cost nothing.
+        seconds: Time from being sent to being answered, retries included; it says nothing about
+            the answer, so usages that differ in it only are equal.
     """
 
     calls: int = 0
@@ -79,6 +101,10 @@ class Usage:
     cached_tokens: int = 0
     failed_calls: int = 0
     cost_usd: float | None = 0.0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    cache_hits: int = 0
+    seconds: float = field(default=0.0, compare=False)
 
     def __add__(self, other: "Usage") -> "Usage":
         unknown = self.cost_usd is None or other.cost_usd is None
@@ -89,6 +115,10 @@ class Usage:
             cached_tokens=self.cached_tokens + other.cached_tokens,
             failed_calls=self.failed_calls + other.failed_calls,
             cost_usd=None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0),
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            cache_hits=self.cache_hits + other.cache_hits,
+            seconds=self.seconds + other.seconds,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -100,6 +130,10 @@ class Usage:
             "cached_tokens": self.cached_tokens,
             "failed_calls": self.failed_calls,
             "cost_usd": self.cost_usd,
+            "cache_write_tokens": self.cache_write_tokens,
+            "reasoning_tokens": self.reasoning_tokens,
+            "cache_hits": self.cache_hits,
+            "seconds": round(self.seconds, 3),
         }
 
 
@@ -111,6 +145,20 @@ class ToolCall:
     name: str
     arguments: str
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the call as an assistant message carries it."""
+        function = {"name": self.name, "arguments": self.arguments}
+        return {"id": self.id, "type": "function", "function": function}
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """A token of an answer and its natural log-probability, with the likeliest alternatives."""
+
+    token: str
+    logprob: float
+    top: tuple[tuple[str, float], ...] = ()
+
 
 @dataclass(frozen=True, slots=True)
 class Completion:
@@ -121,6 +169,9 @@ class Completion:
         finish_reason: ``stop``, ``length``, ``tool_calls``, ``content_filter`` or ``other``.
         model: The name that the endpoint reports, which may be a dated one.
         reasoning: Reasoning text where the endpoint shows it.
+        logprobs: One per token, where they were asked for.
+        native: ``{"dialect", "content"}``: the answer as its dialect wrote it, where a later
+            request has to carry it unchanged; ``None`` where the text and the calls are all of it.
     """
 
     text: str
@@ -129,6 +180,17 @@ class Completion:
     usage: Usage = field(default_factory=lambda: Usage(calls=1))
     tool_calls: tuple[ToolCall, ...] = ()
     reasoning: str = ""
+    logprobs: tuple[TokenLogprob, ...] = ()
+    native: Mapping[str, Any] | None = field(default=None, hash=False)
+
+    def message(self) -> Message:
+        """Return the answer as a message of the conversation that goes on after it."""
+        said: Message = {"role": "assistant", "content": self.text}
+        if self.tool_calls:
+            said["tool_calls"] = [call.to_dict() for call in self.tool_calls]
+        if self.native is not None:
+            said["native"] = self.native
+        return said
 
 
 class ChatModel(Protocol):

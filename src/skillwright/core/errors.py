@@ -21,6 +21,8 @@ Every error is built from its message alone, so that it survives pickling betwee
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from skillwright.core.chat import Usage
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -54,9 +56,11 @@ class ModelError(SkillwrightError):
 
     Attributes:
         failed_calls: Attempts that were spent on the call; a meter counts them.
+        usage: Tokens and money that were charged for them all the same; a meter counts these too.
     """
 
     failed_calls: int = 1
+    usage: Usage = Usage()
 
 
 class ModelTimeout(ModelError):

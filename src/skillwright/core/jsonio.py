@@ -40,7 +40,7 @@ def digest(value: Any) -> str:
 
 
 def read_text(path: Path, what: str) -> str:
-    """Read a UTF-8 file that a person named.
+    """Read a UTF-8 file that a person named: its text as it is, line breaks included.
 
     Args:
         path: The file.
@@ -51,7 +51,7 @@ def read_text(path: Path, what: str) -> str:
             (the message gives the byte offset).
     """
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
         raise DataError(

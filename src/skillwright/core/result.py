@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from skillwright.core.chat import Usage
 from skillwright.core.edit import Patch
 from skillwright.core.errors import ContractError
 from skillwright.core.failure import Failure
@@ -32,6 +33,13 @@ class EpisodeResult:
         skill_version: The version of the skill that the agent was given.
         key: The content address under which the result may be used again.
         wall_s: Seconds from admission to the end, waiting in a queue not counted.
+        hard: Pass or fail as the benchmark itself says it, 0 or 1 or a smoothed value between;
+            ``None`` where the reward says it, against a threshold. A failure has none.
+        row: An adapter's row as it came, a JSON object; ``None`` for our own episodes.
+        lost_usage: What was consumed for nothing: by earlier attempts, and by a call that failed.
+            The ledger has it; an episode that is read back does not.
+        side_usage: What others than the agent consumed in all attempts, by purpose: a simulated
+            user. The ledger has it too.
     """
 
     spec: EpisodeSpec
@@ -44,12 +52,23 @@ class EpisodeResult:
     skill_version: str = ""
     key: str = ""
     wall_s: float = 0.0
+    hard: float | None = None
+    row: Mapping[str, Any] | None = None
+    lost_usage: Usage = field(default_factory=Usage, compare=False)
+    side_usage: Mapping[str, Usage] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         if (self.reward is None) == (self.failure is None):
             raise ValueError(f"task {self.task_id!r}: set exactly one of reward and failure")
         if self.reward is not None and not math.isfinite(self.reward):
             raise ValueError(f"task {self.task_id!r}: reward {self.reward} is no score")
+        # NaN fails the comparison too.
+        if self.hard is not None and not 0 <= self.hard <= 1:
+            raise ValueError(f"task {self.task_id!r}: hard is {self.hard}; it lies in [0, 1]")
+        if self.hard is not None and self.failure is not None:
+            raise ValueError(
+                f"task {self.task_id!r}: a failure neither passes nor fails; drop hard"
+            )
 
     @property
     def task_id(self) -> str:
@@ -62,8 +81,22 @@ class EpisodeResult:
         return self.spec.task.task_type
 
     def is_success(self, threshold: float = 1.0) -> bool:
-        """Tell whether the reward reaches ``threshold``; a failure is neither success nor loss."""
-        return self.reward is not None and self.reward >= threshold
+        """Tell whether ``hard``, or else the reward, reaches ``threshold``.
+
+        A failure is neither success nor loss.
+        """
+        score = self.reward if self.hard is None else self.hard
+        return score is not None and score >= threshold
+
+    def hard_score(self, threshold: float = 1.0) -> float:
+        """Return ``hard``, or else 1 or 0: whether the reward reaches ``threshold``.
+
+        Raises:
+            ValueError: The episode failed, and a failure has no score.
+        """
+        if self.reward is None:
+            raise ValueError(f"task {self.task_id!r}: a failure has no score; leave it out")
+        return float(self.reward >= threshold) if self.hard is None else self.hard
 
 
 _RESULT_TEXTS = (
@@ -109,9 +142,12 @@ class RolloutResult:
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Normalise a row: ``id`` to str, scores to float, texts to str, the rest to ``extras``.
 
+        ``n_turns`` may be missing or ``None``: many benchmarks do not count turns.
+
         Raises:
-            ContractError: ``hard``, ``soft`` or ``n_turns`` is missing, not a number, or not
-                finite. The original lets such a row crash the run with a TypeError.
+            ContractError: ``hard`` or ``soft`` is missing; or one of them, or ``n_turns``, is not
+                a number, or not finite. The original lets such a row crash the run with a
+                TypeError.
         """
         row_id = str(data.get("id", ""))
         known = set(cls.__dataclass_fields__)
@@ -125,7 +161,7 @@ class RolloutResult:
             id=row_id,
             hard=_number(data, "hard", row_id),
             soft=_number(data, "soft", row_id),
-            n_turns=int(_number({"n_turns": 0, **data}, "n_turns", row_id)),
+            n_turns=0 if data.get("n_turns") is None else int(_number(data, "n_turns", row_id)),
             extras=extras,
             **{name: str(data[name]) for name in _RESULT_TEXTS if name in data},
         )

@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Coroutine, Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
 
 
 async def together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
@@ -24,3 +26,9 @@ async def together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         return [task.result() for task in tasks]
     # Out here, so that the group does not take the place of the error's own context.
     raise error
+
+
+async def both(first: Coroutine[Any, Any, A], second: Coroutine[Any, Any, B]) -> tuple[A, B]:
+    """Await two at once, as `together` does, where their results are of different types."""
+    results = await together((first, second))
+    return cast("A", results[0]), cast("B", results[1])

@@ -1,6 +1,7 @@
 """Which tasks, in what order."""
 
 from skillwright.datasets.batch import BatchSpec
+from skillwright.datasets.fetch import FetchError, FetchSettings, cache_dir, fetch_file
 from skillwright.datasets.loader import BaseDataLoader, SplitDataLoader
 from skillwright.datasets.plan import PlannedBatch, plan_epoch
 from skillwright.datasets.split import (
@@ -21,6 +22,8 @@ __all__ = [
     "BaseDataLoader",
     "BatchSpec",
     "Counts",
+    "FetchError",
+    "FetchSettings",
     "PlannedBatch",
     "Ratio",
     "SealedTasks",
@@ -32,7 +35,9 @@ __all__ = [
     "StudyTasks",
     "ValTasks",
     "by_split",
+    "cache_dir",
     "canonical_split",
+    "fetch_file",
     "parse_ratio",
     "plan_epoch",
     "split_counts",

@@ -39,6 +39,7 @@ _log = logging.getLogger(__name__)
 
 SPLIT_MODES = ("ratio", "split_dir")
 GENERATED_FOLDER = "_generated_splits"
+_UNGIVEN = 42  # the seed of a loader that was given none
 
 
 class BaseDataLoader(ABC):
@@ -285,7 +286,8 @@ class SplitDataLoader(BaseDataLoader):
             mine, theirs = getattr(self, name), cfg.get(name)
             if not mine and theirs:
                 setattr(self, name, theirs)
-            elif theirs and theirs != mine:
+            elif theirs and theirs != mine and (name != "seed" or mine != _UNGIVEN):
+                # A run always has a seed; a loader that was given none has nothing to insist on.
                 _log.warning(
                     "%s=%r of the loader beats %r of the configuration", name, mine, theirs
                 )

@@ -8,6 +8,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from skillwright.core import DataError, RunError, Task
+from skillwright.core.jsonio import digest
+
+_WHEREABOUTS = frozenset({"game_file"})  # where a task lies, not what it is: files may be moved
+
+
+def tasks_digest(tasks: Sequence[Task]) -> str:
+    """Return the digest of what tasks are, in order: 64 hexadecimal digits.
+
+    Raises:
+        DataError: The extras of a task are no JSON values.
+    """
+    return digest([_digest(task) for task in tasks])
+
+
+def _digest(task: Task) -> str:
+    extras = {name: value for name, value in task.extras.items() if name not in _WHEREABOUTS}
+    try:
+        return digest([task.id, task.task_type, task.description, extras])
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"task {task.id!r} cannot be told from others by its content: {error}. The extras of a "
+            "task must be plain JSON values."
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +57,11 @@ class SealedTasks:
     def __len__(self) -> int:
         return len(self._tasks)
 
+    @property
+    def sha256(self) -> str:
+        """What is in them, as 64 hexadecimal digits; the seal is not broken. See `tasks_digest`."""
+        return tasks_digest(self._tasks)
+
     def open(self) -> tuple[Task, ...]:
         """Break the seal.
 
@@ -57,21 +85,30 @@ class Splits:
         train: What is practised on. The evolution split of a bank is a part of it.
         val: What decides.
         test: What is reported.
+        confirm: Val tasks that no gate may draw: they tell how far its choice was luck.
     """
 
     train: StudyTasks
     val: ValTasks
     test: SealedTasks
+    confirm: SealedTasks = field(default_factory=lambda: SealedTasks(()))
 
     @classmethod
-    def of(cls, train: Sequence[Task], val: Sequence[Task], test: Sequence[Task]) -> "Splits":
+    def of(
+        cls,
+        train: Sequence[Task],
+        val: Sequence[Task],
+        test: Sequence[Task],
+        confirm: Sequence[Task] = (),
+    ) -> "Splits":
         """Seal a data set.
 
         Raises:
             DataError: An id stands twice, within a split or in two of them.
         """
         home: dict[str, str] = {}
-        for split, tasks in (("train", train), ("val", val), ("test", test)):
+        named = {"train": train, "val": val, "confirm": confirm, "test": test}
+        for split, tasks in named.items():
             for task in tasks:
                 if task.id in home:
                     raise DataError(
@@ -79,4 +116,9 @@ class Splits:
                         "a task that was practised on cannot prove anything. Give it one split."
                     )
                 home[task.id] = split
-        return cls(StudyTasks(tuple(train)), ValTasks(tuple(val)), SealedTasks(tuple(test)))
+        return cls(
+            StudyTasks(tuple(train)),
+            ValTasks(tuple(val)),
+            SealedTasks(tuple(test)),
+            SealedTasks(tuple(confirm)),
+        )

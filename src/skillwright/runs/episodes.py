@@ -55,6 +55,7 @@ class EpisodeSummary:
         agent: Who acted.
         skill_version: What the agent was told.
         reward: In [0, 1], or ``None`` with a failure.
+        hard: What the benchmark itself calls its success, or ``None``.
         failure: Why there is no reward, or ``None``.
         stop_reason: Why it ended.
         attempts: Fresh environments that were tried.
@@ -79,6 +80,7 @@ class EpisodeSummary:
     agent: str
     skill_version: str
     reward: float | None
+    hard: float | None
     failure: Failure | None
     stop_reason: StopReason
     attempts: int
@@ -135,10 +137,13 @@ class EpisodeTable:
                 "opening": texts[trajectory.opening],
                 "skill": None if skill is None else texts[skill],
                 "said": self._archive.pack(said),
+                "adapter_row": self._packed(result.row),
             }
             episode = self._database.insert("episodes", values)
             self._write_turns(episode, trajectory.turns, prompt_digests)
-            spent = {Purpose.ROLLOUT.value: trajectory.usage} if usage is None else usage
+            total = trajectory.usage + result.lost_usage
+            own = {Purpose.ROLLOUT.value: total, **result.side_usage}
+            spent = own if usage is None else usage
             spend(self._database, spent, episode=episode)
         return episode
 
@@ -146,6 +151,14 @@ class EpisodeTable:
         """Return the scored episode under a key, or ``None``."""
         episode = self._id_of(key)
         return None if episode is None else self.load(episode)
+
+    def lone_failures(self) -> set[str]:
+        """Return the keys of episodes that failed while others, recorded later, did not."""
+        rows = self._database.rows(
+            """SELECT key FROM episodes WHERE reward IS NULL
+                AND id < (SELECT max(id) FROM episodes WHERE reward IS NOT NULL)"""
+        )
+        return {row["key"] for row in rows}
 
     def load(self, episode: int) -> EpisodeResult:
         """Rebuild an episode by its number; it equals what was recorded."""
@@ -178,6 +191,8 @@ class EpisodeTable:
             skill_version=row["skill_version"],
             key=row["key"],
             wall_s=row["wall_s"],
+            hard=row["hard"],
+            row=_optional_object(row["adapter_row"]),
         )
 
     def summaries(self, filters: Mapping[str, Any]) -> list[EpisodeSummary]:
@@ -213,6 +228,7 @@ class EpisodeTable:
             "seed": result.spec.seed,
             "skill_version": result.skill_version,
             "reward": result.reward,
+            "hard": result.hard,
             **failure_columns(result.failure, self._archive.redactor),
             "stop_reason": result.stop_reason.value,
             "attempts": result.attempts,
@@ -244,6 +260,9 @@ class EpisodeTable:
                 for turn, prompt_digest in zip(turns, prompt_digests, strict=True)
             ],
         )
+
+    def _packed(self, row: Mapping[str, Any] | None) -> bytes | None:
+        return None if row is None else self._archive.pack(to_json(dict(row)))
 
     def _user_turn(self, turn: Turn) -> str | None:
         said = turn.metadata.get(USER_TURN)
@@ -282,7 +301,7 @@ def _blaming(result: EpisodeResult) -> Iterator[None]:
     except (ContractError, TypeError, ValueError) as error:
         raise ContractError(
             f"environment {result.spec.task.env!r}, task {result.task_id!r}: {error}. "
-            "Extras, metrics and metadata must be plain JSON values."
+            "Extras, metrics, metadata and rows must be plain JSON values."
         ) from error
 
 
@@ -292,6 +311,10 @@ def _optional_json(values: tuple[float, ...] | None) -> str | None:
 
 def _optional_tuple(body: str | None) -> tuple[Any, ...] | None:
     return None if body is None else tuple(json.loads(body))
+
+
+def _optional_object(body: bytes | None) -> dict[str, Any] | None:
+    return None if body is None else dict(json.loads(unpack(body)))
 
 
 def _summary(row: sqlite3.Row) -> EpisodeSummary:
@@ -309,6 +332,7 @@ def _summary(row: sqlite3.Row) -> EpisodeSummary:
         agent=row["agent"],
         skill_version=row["skill_version"],
         reward=row["reward"],
+        hard=row["hard"],
         failure=read_failure(row),
         stop_reason=StopReason(row["stop_reason"]),
         attempts=row["attempts"],

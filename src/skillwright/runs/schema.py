@@ -175,7 +175,27 @@ _FIRST: Migration = (
     "CREATE INDEX events_by_kind ON events (kind)",
 )
 
-MIGRATIONS: tuple[Migration, ...] = (_FIRST,)
+# What an adapter's rollout says of an episode beside its reward.
+_ADAPTERS: Migration = (
+    "ALTER TABLE episodes ADD COLUMN hard REAL",  # NULL: the reward says it
+    "ALTER TABLE episodes ADD COLUMN adapter_row BLOB",  # zlib: JSON
+)
+
+# Calls of older runs have no known latency; 0 says so.
+_LATENCY: Migration = ("ALTER TABLE calls ADD COLUMN wall_s REAL NOT NULL DEFAULT 0",)
+
+# What a call consumed beside tokens that every vendor counts; older runs do not know.
+_SPENDING: Migration = tuple(
+    f"ALTER TABLE usage ADD COLUMN {column} NOT NULL DEFAULT 0"
+    for column in (
+        "cache_write_tokens INTEGER",
+        "reasoning_tokens INTEGER",
+        "cache_hits INTEGER",
+        "seconds REAL",
+    )
+)
+
+MIGRATIONS: tuple[Migration, ...] = (_FIRST, _ADAPTERS, _LATENCY, _SPENDING)
 
 
 def schema_version(connection: sqlite3.Connection) -> int:

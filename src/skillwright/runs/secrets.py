@@ -83,7 +83,7 @@ _SHAPES = tuple(
         (r"(?<![A-Za-z0-9])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*", REDACTED),
         (r"(?<=://)[^/\s@\"']+(?=@)", REDACTED),
         # The word alone may be prose ("bearer credentials"); a digit or its length gives it away.
-        (r"(?i)\b(bearer\s+)(?=\S*\d|\S{20})[A-Za-z0-9._~+/=-]{8,}", rf"\1{REDACTED}"),
+        (r"(?i)\b(bearer\s+)(?=[a-z._~+/=-]*\d|[\w.~+/=-]{20})[\w.~+/=-]{8,}", rf"\1{REDACTED}"),
         (r"(?i)\b(authorization[\"']?\s*[:=]\s*[\"']?\w+ +)[^\s\"',;<]+", rf"\1{REDACTED}"),
         (r"\b(key=)[A-Za-z0-9+/_=-]{16,}", rf"\1{REDACTED}"),
     )
@@ -137,6 +137,25 @@ def redact(value: Any) -> Any:
             return [redact(item) for item in value]
         case _:
             return value
+
+
+def secrets_in(value: Any, name: str = "") -> list[str]:
+    """Return the texts that `redact` would replace because of the names that they stand under.
+
+    Args:
+        value: A JSON value, such as the settings of an environment.
+        name: The secret name that the whole value stands under, or ``""``.
+    """
+    match value:
+        case str():
+            return [value] if name and _hide_text(value, name) == REDACTED else []
+        case Mapping():
+            under = {key: name or (key if is_secret_name(str(key)) else "") for key in value}
+            return [found for key in value for found in secrets_in(value[key], str(under[key]))]
+        case list() | tuple():
+            return [found for item in value for found in secrets_in(item, name)]
+        case _:
+            return []
 
 
 class Redactor:

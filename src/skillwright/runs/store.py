@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from skillwright.core import Completion, EpisodeResult, Message, Usage
 from skillwright.runs.archive import Archive
-from skillwright.runs.calls import CallRecord, CallTable
+from skillwright.runs.calls import CallRecord, CallSummary, CallTable
 from skillwright.runs.columns import to_json
 from skillwright.runs.database import Database
 from skillwright.runs.episodes import EpisodeSummary, EpisodeTable
@@ -27,7 +27,7 @@ from skillwright.runs.learning import (
     SkillVersion,
     VerdictRecord,
 )
-from skillwright.runs.ledger import usage_by_purpose
+from skillwright.runs.ledger import Bill, bill, spend, usage_by_purpose, usage_since
 from skillwright.runs.secrets import Redactor
 
 _COUNTED = ("turns", "calls", "skills", "patches", "edits", "verdicts", "events")
@@ -96,6 +96,11 @@ class RunStore:
         """
         return cls(Database(path, read_only=read_only), redactor or Redactor(), clock)
 
+    @property
+    def folder(self) -> Path:
+        """The folder that the file lies in: the run's."""
+        return self._database.path.parent
+
     def close(self) -> None:
         """Close the file. Closing twice is allowed."""
         self._database.close()
@@ -163,7 +168,7 @@ class RunStore:
             agent: The identity of who acted.
             skill: The skill text that the agent was told.
             usage: What was consumed, by purpose; ``None`` means the agent's part that stands in
-                the trajectory, under ``rollout``.
+                the trajectory, with what was lost before it, under ``rollout``.
 
         Returns:
             The episode's number.
@@ -174,9 +179,17 @@ class RunStore:
         """
         return self._episodes.record(result, agent=agent, skill=skill, usage=usage)
 
+    def hides(self, *texts: str) -> bool:
+        """Tell whether texts hold a known secret, which is not stored with them."""
+        return any(self._redactor.exact(text) != text for text in texts)
+
     def find_episode(self, key: str) -> EpisodeResult | None:
         """Return the episode with a reward under a key, equal to what was recorded, or ``None``."""
         return self._episodes.find(key)
+
+    def lone_failures(self) -> set[str]:
+        """Return the keys of episodes that failed while others, recorded later, did not."""
+        return self._episodes.lone_failures()
 
     def load_episode(self, episode: int) -> EpisodeResult:
         """Return an episode by its number, failures included.
@@ -225,9 +238,26 @@ class RunStore:
         """Return the answer under a key, equal to what was recorded, or ``None``."""
         return self._calls.find(key)
 
+    def calls(self) -> list[CallSummary]:
+        """Summarise the optimiser's calls, failed ones included, in order of recording."""
+        return self._calls.summaries()
+
+    def record_usage(self, usage: Mapping[str, Usage]) -> None:
+        """Record what was consumed for nothing that is stored itself, by purpose."""
+        with self.transaction():
+            spend(self._database, {name: one for name, one in usage.items() if one != Usage()})
+
+    def bill(self, after: int = 0) -> Bill:
+        """Return what was consumed after an entry of the ledger, with what is unknown of it."""
+        return bill(self._database, after)
+
     def usage_by_purpose(self) -> dict[str, Usage]:
         """Return what was consumed so far per purpose, over all resumes, failures included."""
         return usage_by_purpose(self._database)
+
+    def usage_since(self, entry: int = 0) -> tuple[Usage, int]:
+        """Return what was consumed after an entry of the ledger, and the latest entry's number."""
+        return usage_since(self._database, entry)
 
     # Learning
 

@@ -1,0 +1,272 @@
+"""A file from elsewhere: downloaded or copied, compared with its checksum, and kept.
+
+The target is written in one step, so that it is there whole or not at all. A download that breaks
+off is gone on with where the checksum is known, since only a checksum can tell that both halves
+are of one file.
+"""
+
+import hashlib
+import http.client
+import os
+import shutil
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from skillwright import __version__
+from skillwright.core import DataError
+
+CHUNK: Final = 1 << 18
+_WORTH_ANOTHER_TRY: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+_NOT_SATISFIABLE: Final = 416
+
+
+class FetchError(DataError):
+    """A file could not be had from where it is, or is not what it must be."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    """How patient and how trusting a download is.
+
+    Attributes:
+        timeout_s: Seconds without a byte after which a server counts as silent.
+        attempts: How often it is asked, at least 1; faults that asking again cannot mend end it.
+        pause_s: Seconds before the second attempt, doubled before each further one.
+        limit_bytes: A larger file is refused.
+    """
+
+    timeout_s: float = 30.0
+    attempts: int = 3
+    pause_s: float = 1.0
+    limit_bytes: int = 1 << 30
+
+
+DEFAULT_SETTINGS: Final = FetchSettings()
+
+
+def cache_dir() -> Path:
+    """Return the folder for what can be fetched again; it need not be there yet.
+
+    ``$XDG_CACHE_HOME/skillwright``, or else ``~/.cache/skillwright``.
+    """
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skillwright"
+
+
+def fetch_file(
+    source: str | Path,
+    target: Path,
+    *,
+    sha256: str | None = None,
+    instead: str = "",
+    settings: FetchSettings = DEFAULT_SETTINGS,
+) -> Path:
+    """Put a file in its place, unless it is there already.
+
+    Args:
+        source: An ``http`` or ``https`` address, or a path.
+        target: Where it goes; its folder is made.
+        sha256: What it must be, 64 hexadecimal digits. A target that is this already is left as
+            it is; without a checksum it is fetched again.
+        instead: What a person can do where it cannot be had, a sentence for the message.
+        settings: Patience and bounds.
+
+    Returns:
+        The target.
+
+    Raises:
+        FetchError: A server cannot be reached, refuses it or breaks off, or the file is too large
+            or not what it must be. The target is as it was before.
+        DataError: There is no such address, or no such file.
+    """
+    if sha256 and target.is_file() and digest_of(target) == sha256.lower():
+        return target
+    if "://" in str(source) and not _is_address(source):
+        raise DataError(f"{source}: only http and https addresses, and paths, can be fetched")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fetching = _Fetching(str(source), target, sha256.lower() if sha256 else None, instead, settings)
+    try:
+        if _is_address(source):
+            fetching.download()
+        else:
+            fetching.copy()
+        fetching.keep()
+    except BaseException:
+        fetching.leave()
+        raise
+    return target
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file as 64 hexadecimal digits.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class _Broken(Exception):
+    """An attempt that another may mend."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fetching:
+    source: str
+    target: Path
+    sha256: str | None
+    instead: str
+    settings: FetchSettings
+
+    @property
+    def part(self) -> Path:
+        # Named by its writer, so that two writers never share one.
+        return self.target.with_name(f".{self.target.name}.{os.getpid()}.part")
+
+    @property
+    def leftover(self) -> Path | None:
+        """Where a part waits for whoever goes on with it; ``None`` where nobody can."""
+        if self.sha256 is None:
+            return None
+        return self.target.with_name(f".{self.target.name}.{self.sha256[:16]}.part")
+
+    def copy(self) -> None:
+        path = Path(self.source).expanduser()
+        try:
+            if path.stat().st_size > self.settings.limit_bytes:
+                raise self._too_large()
+            if not path.is_file():
+                # A device or a pipe may never end.
+                raise DataError(self._told("it is not a regular file"))
+            shutil.copyfile(path, self.part)
+        except OSError as error:
+            raise DataError(self._told(error.strerror or str(error))) from error
+
+    def download(self) -> None:
+        self.part.unlink(missing_ok=True)
+        resumed = self._take_leftover()
+        self._attempts()
+        if resumed and digest_of(self.part) != self.sha256:
+            # The two halves were not of one file.
+            self.part.unlink()
+            self._attempts()
+
+    def keep(self) -> None:
+        found = digest_of(self.part) if self.sha256 else None
+        if found != self.sha256:
+            self.part.unlink()
+            raise self._fault(
+                f"it is not what it must be: SHA-256 {found}, expected {self.sha256}. It was "
+                "changed at its source, or damaged on the way; nothing of it was kept"
+            )
+        self.part.replace(self.target)
+
+    def leave(self) -> None:
+        """Keep what there is for the next one to ask, if its checksum can tell what it is."""
+        leftover = self.leftover if _is_address(self.source) else None
+        if leftover and self.part.exists():
+            self.part.replace(leftover)
+        self.part.unlink(missing_ok=True)
+
+    def _take_leftover(self) -> bool:
+        leftover = self.leftover
+        if leftover is None:
+            return False
+        try:
+            leftover.replace(self.part)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _attempts(self) -> None:
+        for attempt in range(1, self.settings.attempts + 1):
+            try:
+                self._ask()
+            except _Broken as broken:
+                if attempt == self.settings.attempts:
+                    raise self._fault(f"{broken} (asked {attempt} times)") from broken
+                time.sleep(self.settings.pause_s * 2 ** (attempt - 1))
+            else:
+                return
+
+    def _ask(self) -> None:
+        # Without a checksum nobody can tell whether an earlier attempt saw the same version.
+        start = self.part.stat().st_size if self.sha256 and self.part.exists() else 0
+        request = urllib.request.Request(
+            self.source, headers={"User-Agent": f"skillwright/{__version__}"}
+        )
+        if start:
+            request.add_header("Range", f"bytes={start}-")
+        try:
+            with urllib.request.urlopen(request, timeout=self.settings.timeout_s) as reply:
+                self._receive(reply, start if reply.status == 206 else 0)
+        except urllib.error.HTTPError as error:
+            error.close()
+            self._refused(error)
+        except urllib.error.URLError as error:
+            raise _Broken(_reason(error.reason)) from error
+        except (http.client.HTTPException, TimeoutError, ConnectionError) as error:
+            raise _Broken(_reason(error)) from error
+        except ValueError as error:
+            raise DataError(self._told(f"not an address: {error}")) from error
+
+    def _receive(self, reply: http.client.HTTPResponse, start: int) -> None:
+        length = reply.headers.get("Content-Length", "")
+        whole = start + int(length) if length.isdecimal() else None
+        if whole is not None and whole > self.settings.limit_bytes:
+            raise self._too_large()
+        with self.part.open("ab" if start else "wb") as file:
+            size = start + self._pour(reply, file, self.settings.limit_bytes - start)
+        # A connection that ends early looks like the end of the file.
+        if whole is not None and size < whole:
+            raise _Broken(f"the connection broke off after {size:,} of {whole:,} bytes")
+
+    def _pour(self, reply: http.client.HTTPResponse, file: IO[bytes], room: int) -> int:
+        poured = 0
+        while chunk := reply.read(CHUNK):
+            poured += len(chunk)
+            if poured > room:
+                file.close()
+                self.part.unlink(missing_ok=True)
+                raise self._too_large()
+            file.write(chunk)
+        return poured
+
+    def _refused(self, error: urllib.error.HTTPError) -> None:
+        if error.code == _NOT_SATISFIABLE and self.part.exists():
+            # The part has all the bytes that there are, or more; its checksum decides.
+            if digest_of(self.part) == self.sha256:
+                return
+            self.part.unlink()
+            raise _Broken("what an earlier attempt left was not of this file") from error
+        said = f"the server answered {error.code} {error.reason}"
+        if error.code in _WORTH_ANOTHER_TRY:
+            raise _Broken(said) from error
+        raise self._fault(said) from error
+
+    def _too_large(self) -> FetchError:
+        return self._fault(f"it is larger than {self.settings.limit_bytes:,} bytes")
+
+    def _fault(self, why: str) -> FetchError:
+        return FetchError(self._told(why))
+
+    def _told(self, why: str) -> str:
+        return f"{self.source} cannot be fetched: {why}. {self.instead}".rstrip()
+
+
+def _is_address(source: str | Path) -> bool:
+    return str(source).startswith(("http://", "https://"))
+
+
+def _reason(error: object) -> str:
+    if isinstance(error, TimeoutError):
+        return "the server fell silent"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__
