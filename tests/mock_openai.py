@@ -10,7 +10,7 @@ answer. Nothing here sleeps: `MockOpenAI.until` waits for a state, and `hold` fo
 
 import asyncio
 import json
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Self
 
@@ -117,6 +117,61 @@ class MockOpenAI:
         if isinstance(answer, str):
             answer = completion(answer, model=body["model"])
         return web.json_response(answer) if isinstance(answer, dict) else answer
+
+
+class FaultyOpenAI(MockOpenAI):
+    """Fails every fifth question to each model, when it comes for the first time.
+
+    Args:
+        handler: As in `MockOpenAI`.
+        faults: The kinds of faults by name; they take turns.
+
+    Attributes:
+        is_healthy: It fails none.
+        failed: How often each kind of fault was met, by model and kind.
+    """
+
+    def __init__(self, handler: Handler, faults: Mapping[str, Fault]) -> None:
+        super().__init__(handler)
+        self.is_healthy = False
+        self.failed: Counter[tuple[str, str]] = Counter()
+        self._faults_by_kind = dict(faults)
+        self._plan: dict[str, str | None] = {}
+        self._questions: Counter[str] = Counter()
+
+    def fault_for(self, body: str) -> str | None:
+        """Name the fault that a request is about to meet, or ``None``."""
+        if self.is_healthy:
+            return None
+        if body not in self._plan:
+            model = json.loads(body)["model"]
+            self._questions[model] += 1
+            turn, rest = divmod(self._questions[model], 5)
+            kinds = list(self._faults_by_kind)
+            self._plan[body] = None if rest else kinds[turn % len(kinds)]
+        return self._plan[body]
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        body = await request.text()
+        kind = self.fault_for(body)
+        if kind is not None:
+            self._plan[body] = None
+            self.failed[json.loads(body)["model"], kind] += 1
+            response = await self._faults_by_kind[kind](request)
+            if response is not None:
+                return response
+        return await super()._chat(request)
+
+
+def line_faults() -> dict[str, Fault]:
+    """Return all faults of a line that pass by themselves, but for an answer that never comes."""
+    return {
+        "rate limit": status(429, retry_after="0"),
+        "server error": status(500),
+        "reset": reset(),
+        "half an answer": truncated(),
+        "no choice": empty_choices(),
+    }
 
 
 def completion(text: Any, *, model: str = "mock-1", **message: Any) -> dict[str, Any]:

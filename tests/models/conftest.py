@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mock_openai import MockOpenAI
-from skillwright.models import HttpClient, OpenAIChat, OpenAIChatConfig
+from skillwright.models import EndpointModel, HttpClient, OpenAIChatConfig, make_model
 
 
 @pytest.fixture
@@ -47,12 +47,12 @@ def clock() -> Clock:
 @pytest.fixture
 def make_chat(
     mock_openai: MockOpenAI, client: HttpClient, clock: Clock
-) -> Callable[..., OpenAIChat]:
+) -> Callable[..., EndpointModel]:
     """Make a model on the mock server; keyword arguments are settings."""
 
-    def make(**settings: Any) -> OpenAIChat:
+    def make(**settings: Any) -> EndpointModel:
         known = {"model": "m", "base_url": mock_openai.base_url, "api_key": mock_openai.api_key}
         config = OpenAIChatConfig(**{**known, **settings})
-        return OpenAIChat(config, client, sleep=clock.sleep, clock=clock)
+        return make_model(config, client, sleep=clock.sleep, clock=clock)
 
     return make

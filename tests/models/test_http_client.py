@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mock_endpoint import trickle
 from mock_openai import MockOpenAI, hold, raw, reset, status, truncated
 from skillwright.core import ModelError, ModelRefused, ModelTimeout, ReplyInvalid
 from skillwright.models import EndpointFault, HttpClient
@@ -81,6 +82,35 @@ async def test_time_runs_out_for_the_whole_exchange(client, mock_openai):
     with pytest.raises(ModelTimeout, match=r"within 0\.02 s"):
         await post(client, mock_openai, timeout_s=0.02)
     await mock_openai.until(lambda server: server.in_flight == 0)
+
+
+async def test_a_server_that_sends_byte_after_byte_is_cut_off(client, mock_openai):
+    mock_openai.next(trickle())
+    with pytest.raises(ModelTimeout, match=r"within 0\.05 s"):
+        await post(client, mock_openai, timeout_s=0.05)
+    await mock_openai.until(lambda server: server.in_flight == 0)
+
+
+async def test_a_server_that_never_ends_is_cut_off_at_the_bound(mock_openai):
+    mock_openai.next(trickle())
+    async with HttpClient(max_reply_bytes=500) as client:
+        with pytest.raises(ReplyInvalid, match="more than 500 bytes"):
+            await post(client, mock_openai)
+    await mock_openai.until(lambda server: server.in_flight == 0)
+
+
+async def test_a_reply_over_ten_megabytes_is_refused_by_default(client, mock_openai):
+    mock_openai.next(raw(b'"' + b"x" * 10_000_001 + b'"'))
+    with pytest.raises(ReplyInvalid, match="more than 10,000,000 bytes"):
+        await post(client, mock_openai)
+
+
+async def test_a_stream_is_read_as_the_list_of_its_events(client, mock_openai):
+    body = b'event: a\ndata: {"a":\ndata: 1}\n\n: ping\n\ndata: {"b": 2}\r\n\r\ndata: [DONE]\n\n'
+    mock_openai.next(raw(body, "text/event-stream"), raw(b"data: {", "text/event-stream"))
+    assert (await post(client, mock_openai)).payload == [{"a": 1}, {"b": 2}]
+    with pytest.raises(EndpointFault, match="broken JSON"):
+        await post(client, mock_openai)
 
 
 async def test_a_server_that_is_not_there_refuses_the_connection(client):
@@ -207,7 +237,7 @@ def test_half_characters_become_question_marks_on_both_ways():
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"{", b"NaN", b"\xff", b"[" * 100_000, b'["\\ud83d", ' + b"[" * 100_000]
+    "body", [b"", b"{", b"\xff", b"[" * 100_000, b'["\\ud83d", ' + b"[" * 100_000]
 )
 def test_what_is_not_json_is_a_value_error(body):
     with pytest.raises(ValueError):  # noqa: PT011 - three libraries word it in their own ways

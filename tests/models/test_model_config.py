@@ -15,6 +15,8 @@ from skillwright.models import (
 
 SECRET = "sk-very-secret-123"
 
+KNOWN = "claude_chat, claude_code_exec, codex_exec, minimax_chat, openai_chat, qwen_chat, scripted"
+
 
 def refusal(**settings):
     with pytest.raises(ConfigError) as caught:
@@ -35,7 +37,7 @@ def test_defaults_are_the_documented_ones():
     config = OpenAIChatConfig(model="m")
     assert config.url == "https://api.openai.com/v1/chat/completions"
     assert config.api_key_env == "OPENAI_API_KEY"
-    assert (config.timeout_s, config.max_concurrent, config.max_attempts) == (120, 16, 6)
+    assert (config.timeout_s, config.max_concurrent, config.max_attempts) == (120, 128, 6)
 
 
 def test_an_unknown_key_is_refused_with_the_nearest_right_name():
@@ -59,17 +61,19 @@ def test_every_problem_gets_its_own_line():
 
 
 def test_a_missing_backend_lists_the_choices():
-    assert refusal(model="m") == "'agent.backend' is missing. Known: openai_chat, scripted."
+    assert refusal(model="m") == f"'agent.backend' is missing. Known: {KNOWN}."
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
         ("openai_chatt", "Did you mean 'openai_chat'?"),
-        ("openai_compatible", "is called 'openai_chat' here"),
-        ("claude_chat", "not part of this version"),
-        ("qwen", "backend 'qwen_chat' is not part of this version"),
-        ("zzz", "Known: openai_chat, scripted."),
+        ("azure_openai", "is called 'openai_chat' here"),
+        ("anthropic", "is called 'claude_chat' here"),
+        ("copilot_chat", "is not supported; use 'openai_chat'"),
+        ("cursor_agent", "is not supported; use 'openai_chat'"),
+        ("claude_chatt", "Did you mean 'claude_chat'?"),
+        ("zzz", f"Known: {KNOWN}."),
     ],
 )
 def test_a_backend_that_cannot_be_used_is_refused_with_the_next_move(name, said):
@@ -172,7 +176,7 @@ class Job(BaseModel):
         ),
         (
             {"agent": {"backend": "scripted", "model": "analyst"}, "judges": [{"backend": "x"}]},
-            "judges[0]: no backend 'x'. Known: openai_chat, scripted.",
+            f"judges[0]: no backend 'x'. Known: {KNOWN}.",
         ),
         ({"agnet": {}}, "unknown key 'agnet'. Did you mean 'agent'?"),
         (
@@ -193,10 +197,14 @@ def test_every_documented_backend_is_listed_with_what_it_needs():
     documented |= {"codex_exec", "claude_code_exec"}
     assert documented | {"scripted"} == set(backends)
     assert all(backend.needs and backend.roles for backend in backends.values())
-    assert {name for name, each in backends.items() if each.implemented} == {
-        "openai_chat",
-        "scripted",
-    }
+    later = {name for name, each in backends.items() if not each.implemented}
+    assert later == set()
+
+
+@pytest.mark.parametrize("name", ["openai_compatible", "openai_compatible_chat", "compat"])
+def test_another_name_for_chat_completions_is_an_alias(name):
+    given = parse_model_config({"backend": name, "model": "m", "base_url": "http://host/v1"})
+    assert given == OpenAIChatConfig(model="m", base_url="http://host/v1")
 
 
 async def test_models_are_made_by_their_settings():

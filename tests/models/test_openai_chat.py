@@ -3,14 +3,13 @@ import traceback
 
 import pytest
 
-from mock_openai import answer_with, completion, empty_choices, hold, raw, reset, status, truncated
+from mock_openai import answer_with, empty_choices, hold, raw, reset, status, truncated
 from skillwright.core import (
     Completion,
     ConfigError,
     ModelRefused,
     ModelTimeout,
     Purpose,
-    ReplyInvalid,
     Sampling,
     Usage,
 )
@@ -18,23 +17,19 @@ from skillwright.models import (
     ContextOverflow,
     EndpointFault,
     HttpClient,
-    OpenAIChat,
     OpenAIChatConfig,
-    Prices,
+    make_model,
 )
-from skillwright.models.openai_chat import identity_of, to_completion, to_request
+from skillwright.models.endpoint import identity_of
+from skillwright.models.openai_chat import OpenAIChat
 
 HELLO = [{"role": "user", "content": "hello"}]
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 CONFIG = OpenAIChatConfig(model="m", base_url="http://localhost:8000/v1")
 
 
-def read(config=CONFIG, **message):
-    return to_completion(completion(message.pop("content", None), **message), config)
-
-
 def request(config=CONFIG, sampling=Sampling(), tools=()):
-    return to_request(HELLO, tools, sampling, config)
+    return OpenAIChat(config).request(HELLO, tools, sampling)
 
 
 # --- request ---------------------------------------------------------------------------------
@@ -83,108 +78,17 @@ def test_reasoning_effort_and_extra_fields_are_sent():
     assert {key: body[key] for key in extra} == extra
 
 
-# --- reply -----------------------------------------------------------------------------------
-
-
-def test_a_plain_answer_is_read_with_its_usage_and_the_name_that_answered():
-    usage = {
-        "prompt_tokens": 100,
-        "completion_tokens": 20,
-        "prompt_tokens_details": {"cached_tokens": 60},
-    }
-    answer = read(content="hi", model="m-2026-11-01", usage=usage)
-    assert (answer.text, answer.finish_reason, answer.model) == ("hi", "stop", "m-2026-11-01")
-    assert answer.usage == Usage(1, 100, 20, 60, cost_usd=None)
-
-
-def test_cost_follows_the_prices_and_is_unknown_without_them():
-    usage = {
-        "prompt_tokens": 1_000_000,
-        "completion_tokens": 500_000,
-        "prompt_tokens_details": {"cached_tokens": 400_000},
-    }
-    prices = Prices(input_usd_per_mtok=2, output_usd_per_mtok=10, cached_input_usd_per_mtok=0.5)
-    priced = CONFIG.model_copy(update={"prices": prices})
-    assert read(priced, usage=usage).usage.cost_usd == pytest.approx(0.6 * 2 + 0.4 * 0.5 + 5)
-    plain = Prices(input_usd_per_mtok=2, output_usd_per_mtok=10)
-    full = CONFIG.model_copy(update={"prices": plain})
-    assert read(full, usage=usage).usage.cost_usd == pytest.approx(7)
-    assert read(usage=usage).usage.cost_usd is None
-    assert read(priced, usage=None).usage.cost_usd is None
-
-
-@pytest.mark.parametrize(
-    "usage", [None, {}, {"prompt_tokens": None}, {"prompt_tokens_details": None}, "many"]
-)
-def test_missing_counts_are_no_error(usage):
-    assert read(content="hi", usage=usage).usage.input_tokens == 0
-
-
-def test_null_content_with_tool_calls_is_an_answer():
-    calls = [
-        {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"at": '}},
-        {"type": "function", "function": {"name": "go", "arguments": {"to": "é"}}},
-    ]
-    answer = read(tool_calls=calls, finish_reason="tool_calls")
-    assert answer.text == ""
-    assert answer.finish_reason == "tool_calls"
-    assert [(c.id, c.name, c.arguments) for c in answer.tool_calls] == [
-        ("c1", "look", '{"at": '),
-        ("call_1", "go", '{"to": "é"}'),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("message", "text", "reasoning"),
-    [
-        ({"content": "yes", "reasoning": "because"}, "yes", "because"),
-        ({"content": "yes", "reasoning_content": "because"}, "yes", "because"),
-        (
-            {"content": "yes", "reasoning_details": [{"text": "be"}, {"text": "cause"}]},
-            "yes",
-            "because",
-        ),
-        ({"content": "<think>\nbecause\n</think>\n\nyes"}, "yes", "because"),
-        ({"content": "because\n</think>\nyes"}, "yes", "because"),
-        ({"content": "<think>bec", "finish_reason": "length"}, "", "bec"),
-        ({"content": "I <think> not"}, "I <think> not", ""),
-        ({"content": "say <think>x</think>"}, "say <think>x</think>", ""),
-        ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "ab", ""),
-    ],
-)
-def test_reasoning_is_kept_apart_wherever_the_server_puts_it(message, text, reasoning):
-    answer = read(**message)
-    assert (answer.text, answer.reasoning) == (text, reasoning)
-
-
-@pytest.mark.parametrize("given", ["abort", "function_call", None, 3])
-def test_an_unknown_finish_reason_is_other(given):
-    assert read(content="x", finish_reason=given).finish_reason == "other"
-
-
-def test_a_structured_refusal_is_told_apart():
-    answer = read(refusal="I cannot do that.")
-    assert (answer.text, answer.finish_reason) == ("I cannot do that.", "content_filter")
-
-
-def test_the_choice_with_the_lowest_index_is_the_answer():
-    payload = completion("second")
-    payload["choices"][0]["index"] = 1
-    payload["choices"].append(completion("first")["choices"][0])
-    assert to_completion(payload, CONFIG).text == "first"
-
-
-@pytest.mark.parametrize("payload", [None, [], "x", {}, {"choices": []}, {"choices": [{}]}])
-def test_a_reply_without_a_choice_is_invalid(payload):
-    with pytest.raises(ReplyInvalid, match=r"localhost:8000.*without a choice for model 'm'"):
-        to_completion(payload, CONFIG)
-
-
 # --- identity and keys -----------------------------------------------------------------------
 
 
 def test_identity_changes_with_what_changes_answers_and_with_nothing_else():
-    same = [{"api_key": "sk-1"}, {"timeout_s": 5}, {"max_concurrent": 2}, {"max_attempts": 1}]
+    same = [
+        {"api_key": "sk-1"},
+        {"timeout_s": 5},
+        {"stream": True},
+        {"max_concurrent": 2},
+        {"max_attempts": 1},
+    ]
     other = [{"temperature": 0.1}, {"extra_body": {"top_k": 1}}, {"reasoning_effort": "low"}]
     mine = identity_of(CONFIG)
     assert mine.startswith("openai_chat:m@localhost:8000#")
@@ -197,7 +101,7 @@ def test_identity_changes_with_what_changes_answers_and_with_nothing_else():
 def test_openai_without_a_key_is_refused_before_any_request(monkeypatch):
     monkeypatch.delenv("MY_KEY", raising=False)
     with pytest.raises(ConfigError, match="MY_KEY"):
-        OpenAIChat(OpenAIChatConfig(model="m", api_key_env="MY_KEY"), HttpClient())
+        make_model(OpenAIChatConfig(model="m", api_key_env="MY_KEY"), HttpClient())
 
 
 async def test_the_key_is_read_from_the_variable_that_is_named(monkeypatch, mock_openai, make_chat):
@@ -221,7 +125,7 @@ def test_a_key_that_no_header_can_carry_is_refused_without_showing_it():
         update={"api_key": OpenAIChatConfig(model="m", api_key="a\nb").api_key}
     )
     with pytest.raises(ConfigError, match="line break") as caught:
-        OpenAIChat(config, HttpClient())
+        make_model(config, HttpClient())
     assert "a\nb" not in str(caught.value)
 
 
@@ -270,6 +174,8 @@ async def test_text_that_no_json_can_carry_is_sent_with_question_marks(mock_open
         status(529),
         reset(),
         truncated(),
+        empty_choices(),
+        raw(b"{}"),
         raw(b'{"choices": ['),
         raw(b'{"error": {"message": "overloaded", "code": 503}}'),
         raw(b'{"error": "upstream broke"}'),
@@ -300,7 +206,6 @@ async def test_the_wait_that_an_endpoint_asks_for_is_kept(mock_openai, make_chat
         (status(422, "no"), ModelRefused, ["422"]),
         (status(429, "pay", code="insufficient_quota"), ModelRefused, ["top it up"]),
         (status(400, "x", code="context_length_exceeded"), ContextOverflow, ["Shorten"]),
-        (empty_choices(), ReplyInvalid, ["without a choice"]),
         (raw(b"<html></html>", "text/html"), ModelRefused, ["web page", "/v1"]),
     ],
 )

@@ -4,8 +4,9 @@ import pytest
 
 from skillwright.core import ModelRefused, RequestRefused
 from skillwright.models import ContextOverflow, EndpointFault, OpenAIChatConfig
+from skillwright.models.complaint import holds_error
 from skillwright.models.http import HttpReply
-from skillwright.models.openai_errors import error_of, holds_error
+from skillwright.models.openai_errors import fault_of_reply
 
 CONFIG = OpenAIChatConfig(model="m", base_url="http://host/v1", api_key_env="THE_KEY")
 
@@ -27,7 +28,9 @@ def reply(status, error=None, headers=None, text="", **payload):
     ],
 )
 def test_an_empty_account_is_refused_though_its_status_says_too_fast(code):
-    error = error_of(reply(429, {"message": "quota", "code": code}, {"retry-after": "1"}), CONFIG)
+    error = fault_of_reply(
+        reply(429, {"message": "quota", "code": code}, {"retry-after": "1"}), CONFIG
+    )
     assert isinstance(error, ModelRefused)
     assert "top it up" in str(error)
 
@@ -41,32 +44,32 @@ def test_an_empty_account_is_refused_though_its_status_says_too_fast(code):
     ],
 )
 def test_an_empty_account_is_known_by_any_status(given):
-    error = error_of(given, CONFIG)
+    error = fault_of_reply(given, CONFIG)
     assert type(error) is ModelRefused
     assert "top it up" in str(error)
 
 
 def test_a_request_that_is_too_large_is_refused_alone_and_others_may_be_answered():
-    error = error_of(reply(413, {"message": "too large"}), CONFIG)
+    error = fault_of_reply(reply(413, {"message": "too large"}), CONFIG)
     assert type(error) is RequestRefused
     assert "shorten it" in str(error)
 
 
 def test_words_about_limits_without_numbers_are_an_ordinary_rate_limit():
     message = "Over the rate limit, and you requested, well, too much."
-    assert isinstance(error_of(reply(429, {"message": message}), CONFIG), EndpointFault)
+    assert isinstance(fault_of_reply(reply(429, {"message": message}), CONFIG), EndpointFault)
 
 
 def test_a_request_larger_than_the_limit_per_minute_is_refused():
     message = "Rate limit reached on tokens per min. Limit: 30,000, Requested: 41,250."
-    error = error_of(reply(429, {"message": message, "code": "rate_limit_exceeded"}), CONFIG)
+    error = fault_of_reply(reply(429, {"message": message, "code": "rate_limit_exceeded"}), CONFIG)
     assert isinstance(error, ModelRefused)
     assert "shorten it" in str(error)
 
 
 def test_an_ordinary_rate_limit_is_a_passing_fault_with_its_wait():
     message = "Rate limit reached. Limit 30000, Used 29000, Requested 4000."
-    error = error_of(reply(429, {"message": message}, {"retry-after-ms": "250"}), CONFIG)
+    error = fault_of_reply(reply(429, {"message": message}, {"retry-after-ms": "250"}), CONFIG)
     assert isinstance(error, EndpointFault)
     assert error.retry_after_s == 0.25
 
@@ -81,13 +84,13 @@ def test_an_ordinary_rate_limit_is_a_passing_fault_with_its_wait():
     ],
 )
 def test_a_conversation_over_the_window_has_its_own_error(error):
-    assert isinstance(error_of(reply(400, error), CONFIG), ContextOverflow)
+    assert isinstance(fault_of_reply(reply(400, error), CONFIG), ContextOverflow)
 
 
 @pytest.mark.parametrize(("advice", "kind"), [("true", EndpointFault), ("false", RequestRefused)])
 def test_the_endpoints_own_advice_about_retrying_is_followed(advice, kind):
     status = 400 if advice == "true" else 500
-    error = error_of(reply(status, {"message": "x"}, {"x-should-retry": advice}), CONFIG)
+    error = fault_of_reply(reply(status, {"message": "x"}, {"x-should-retry": advice}), CONFIG)
     assert type(error) is kind
 
 
@@ -101,14 +104,14 @@ def test_the_endpoints_own_advice_about_retrying_is_followed(advice, kind):
 )
 def test_an_error_inside_a_success_is_read_by_its_code(given, status):
     assert holds_error(given)
-    error = error_of(given, CONFIG)
+    error = fault_of_reply(given, CONFIG)
     assert isinstance(error, EndpointFault)
     assert f"answered {status} " in str(error)
 
 
-def test_an_answer_with_choices_is_no_error():
+def test_an_answer_beside_an_error_is_none():
     assert not holds_error(reply(200, None, choices=[{}]))
-    assert not holds_error(reply(200, {"message": "warning"}, choices=[{}]))
+    assert holds_error(reply(200, {"message": "warning"}, choices=[{}]))
 
 
 @pytest.mark.parametrize(
@@ -128,7 +131,7 @@ def test_an_answer_with_choices_is_no_error():
     ],
 )
 def test_a_refusal_says_what_to_change(given, said):
-    error = error_of(given, CONFIG)
+    error = fault_of_reply(given, CONFIG)
     assert isinstance(error, ModelRefused)
     assert said in str(error)
     assert "http://host/v1" in str(error)
@@ -136,28 +139,28 @@ def test_a_refusal_says_what_to_change(given, said):
 
 def test_a_refused_key_is_named_by_where_it_came_from():
     unauthorised = reply(401, {"message": "bad key sk-123", "code": "invalid_api_key"})
-    by_variable = str(error_of(unauthorised, CONFIG, "sk-123"))
+    by_variable = str(fault_of_reply(unauthorised, CONFIG, "sk-123"))
     assert "the environment variable THE_KEY" in by_variable
     assert "sk-123" not in by_variable
     by_setting = CONFIG.model_validate({**CONFIG.model_dump(), "api_key": "sk-123"})
-    assert "Check the key in api_key" in str(error_of(unauthorised, by_setting, "sk-123"))
-    assert "No key was sent" in str(error_of(unauthorised, CONFIG))
+    assert "Check the key in api_key" in str(fault_of_reply(unauthorised, by_setting, "sk-123"))
+    assert "No key was sent" in str(fault_of_reply(unauthorised, CONFIG))
 
 
 def test_a_long_error_page_is_cut():
-    assert len(str(error_of(reply(400, {"message": "x" * 10_000}), CONFIG))) < 1_000
+    assert len(str(fault_of_reply(reply(400, {"message": "x" * 10_000}), CONFIG))) < 1_000
 
 
 @pytest.mark.parametrize("before", range(460, 500, 7))
 def test_no_part_of_the_key_is_left_where_a_message_is_cut(before):
     message = f"{'x' * before} bad key secret-0123456789"
     assert "secret-0" not in str(
-        error_of(reply(400, {"message": message}), CONFIG, "secret-0123456789")
+        fault_of_reply(reply(400, {"message": message}), CONFIG, "secret-0123456789")
     )
 
 
 def test_errors_survive_pickling_between_processes():
-    error = error_of(reply(503, {"message": "x"}, {"retry-after": "4"}), CONFIG)
+    error = fault_of_reply(reply(503, {"message": "x"}, {"retry-after": "4"}), CONFIG)
     error.failed_calls = 3
     copy = pickle.loads(pickle.dumps(error))
     assert (str(copy), copy.retry_after_s, copy.failed_calls) == (str(error), 4, 3)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillwright.core import ModelError, ModelRefused, ModelTimeout, ReplyInvalid
-from skillwright.models.faults import EndpointFault
+from skillwright.core import ModelError, ModelRefused, ModelTimeout, ReplyInvalid, Usage
+from skillwright.models.circuit import EndpointDown
+from skillwright.models.faults import EndpointFault, GarbledReply
 from skillwright.models.retry import Retry, retry_after_s
 
 
@@ -32,13 +33,13 @@ def make_retry(clock, **settings):
 
 
 async def test_an_answer_at_once_waits_for_nothing(clock):
-    assert await make_retry(clock).call(fails()) == ("done", 0)
+    assert await make_retry(clock).call(fails()) == ("done", Usage())
     assert clock.waits == []
 
 
 @pytest.mark.parametrize("fault", [EndpointFault("down"), ModelTimeout("late")])
 async def test_faults_and_timeouts_are_tried_again(clock, fault):
-    assert await make_retry(clock).call(fails(fault, fault)) == ("done", 2)
+    assert await make_retry(clock).call(fails(fault, fault)) == ("done", Usage(failed_calls=2))
 
 
 @pytest.mark.parametrize("error", [ModelRefused("no"), ReplyInvalid("what"), ModelError("odd")])
@@ -80,9 +81,62 @@ async def test_the_wait_is_never_shorter_than_asked_for(clock):
 
 async def test_a_wait_past_the_deadline_is_given_up_at_once(clock):
     retry = make_retry(clock, deadline_s=60, timeout_s=60)
-    with pytest.raises(EndpointFault, match="asks to wait 3600 s, past the deadline_s of 60"):
-        await retry.call(fails(EndpointFault("busy", retry_after_s=3600)))
+    with pytest.raises(EndpointFault, match="asks to wait 90 s, past the deadline_s of 60"):
+        await retry.call(fails(EndpointFault("busy", retry_after_s=90)))
     assert clock.waits == []
+
+
+async def test_nobody_waits_for_as_long_as_an_endpoint_likes(clock):
+    with pytest.raises(EndpointFault, match="wait 3600 s; more than 120 are no pause"):
+        await make_retry(clock).call(fails(EndpointFault("busy", retry_after_s=3600)))
+    assert clock.waits == []
+
+
+async def test_an_endpoint_that_is_known_to_be_dead_costs_time_and_no_attempt(clock):
+    down = [EndpointDown("dead", retry_after_s=5)] * 4
+    attempt = fails(EndpointFault("reset"), *down)
+    assert await make_retry(clock, max_attempts=2).call(attempt) == ("done", Usage(failed_calls=1))
+    assert 20 <= clock.now <= 23
+
+
+async def test_nobody_waits_for_a_dead_endpoint_past_the_deadline(clock):
+    down = [EndpointDown("dead", retry_after_s=5)] * 100
+    retry = make_retry(clock, deadline_s=30, timeout_s=30)
+    with pytest.raises(EndpointDown, match=r"waited 2\d s") as caught:
+        await retry.call(fails(EndpointFault("reset"), *down))
+    assert caught.value.failed_calls == 1
+    assert clock.now < 30
+
+
+async def test_a_sleep_that_returns_at_once_ends_as_well():
+    async def no_wait(seconds):
+        del seconds
+
+    with pytest.raises(EndpointDown):
+        await Retry(sleep=no_wait).call(fails(*[EndpointDown("dead", retry_after_s=5)] * 999))
+
+
+async def test_after_a_fault_that_is_no_overload_the_waits_are_short(clock):
+    def first_wait(status):
+        clock.waits.clear()
+        fault = EndpointFault("fault", status=status)
+        return make_retry(clock, uniform=lambda low, high: (low + high) / 2).call(fails(fault))
+
+    await first_wait(0)
+    assert clock.waits == [pytest.approx(0.2)]
+    await first_wait(429)
+    assert clock.waits == [pytest.approx(1.0)]
+
+
+async def test_what_failed_attempts_were_charged_for_is_not_lost(clock):
+    charged = GarbledReply("no choice")
+    charged.usage = Usage(input_tokens=7, cost_usd=0.5)
+    _, lost = await make_retry(clock).call(fails(charged, EndpointFault("reset"), charged))
+    assert lost == Usage(input_tokens=14, cost_usd=1.0, failed_calls=3)
+    with pytest.raises(GarbledReply) as caught:
+        await make_retry(clock, max_attempts=2).call(fails(charged, charged))
+    assert (caught.value.failed_calls, caught.value.usage.cost_usd) == (2, 1.0)
+    assert caught.value.usage.failed_calls == 0
 
 
 async def test_the_deadline_bounds_all_attempts_and_the_time_of_each(clock):
@@ -108,7 +162,7 @@ def test_waits_stay_between_the_first_and_the_longest(draws):
 
     left = list(draws)
     retry = Retry(sleep=sleep, uniform=lambda low, high: low + (high - low) * left.pop(0))
-    asyncio.run(retry.call(fails(*[EndpointFault("down")] * 5)))
+    asyncio.run(retry.call(fails(*[EndpointFault("busy", status=429)] * 5)))
     assert all(0.5 <= wait <= 30 for wait in waits)
     assert all(after <= 3 * before for before, after in pairwise(waits))
 

@@ -3,6 +3,7 @@
 import pytest
 from analyst_prompts import engine, play
 
+from fakes import in_one_batch
 from skillwright.core import EpisodeSpec, PlainSkill
 from skillwright.core.seeds import evaluation_seed, training_seed
 from skillwright.envs.alfworld import generated_tasks
@@ -21,7 +22,9 @@ from skillwright.textopt import (
 
 async def step_on(results, skill="", budget=4, seed=3, earlier=""):
     context = StepContext("s1", skill, budget, seed=seed, earlier_steps=earlier)
-    return await propose(Optimizer(ScriptedAnalyst()), StepSettings(), context, results)
+    return await propose(
+        Optimizer(ScriptedAnalyst()), StepSettings(), context, in_one_batch(results, seed)
+    )
 
 
 async def test_a_step_over_real_games_gives_a_candidate_without_a_single_complaint():

@@ -7,6 +7,7 @@ from analyst_prompts import FULL_SKILL, play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fakes import in_one_batch
 from skillwright.core import Edit, Purpose
 from skillwright.core.skill import slow_update_field
 from skillwright.envs.alfworld import generated_tasks
@@ -120,7 +121,7 @@ async def test_every_prompt_is_known_and_a_damaged_message_gets_prose(prompt):
 async def step_in(mode, skill="", control=BudgetControl.FIXED, earlier=""):
     context = StepContext("s1", skill, 4, seed=3, earlier_steps=earlier)
     config = StepSettings(update_mode=mode, budget_control=control)
-    return await propose(OPTIMIZER, config, context, await play("", 30))
+    return await propose(OPTIMIZER, config, context, in_one_batch(await play("", 30), 3))
 
 
 @pytest.mark.parametrize("mode", list(UpdateMode))
@@ -158,14 +159,14 @@ async def test_slips_become_notes_and_gaps_become_edits():
     context = StepContext("s1", "- Open closed receptacles to look inside.\n", 4, seed=3)
     config = StepSettings(skill_aware=SkillAware(consolidate_threshold=1))
     games = await play("", 30)  # played without the rule, so it was not followed
-    step = await propose(OPTIMIZER, config, context, games)
+    step = await propose(OPTIMIZER, config, context, in_one_batch(games, 3))
     assert len(step.execution_notes) == 1
     assert step.execution_notes[0].startswith("Remember: When you arrive at a closed receptacle")
     told = [*step.execution_notes, "Open what is closed!", "Be quick."]
     update = await add_notes(OPTIMIZER, config, context, told)
     assert update.consolidated
     assert appendix_notes(update.skill)[0] == step.execution_notes[0]
-    plain = await propose(OPTIMIZER, StepSettings(), context, games)
+    plain = await propose(OPTIMIZER, StepSettings(), context, in_one_batch(games, 3))
     assert plain.execution_notes == ()
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
-from skillwright.core import Completion, Purpose, ReplyInvalid, Sampling
+from skillwright.core import Completion, ModelRefused, Purpose, ReplyInvalid, Sampling, Usage
 from skillwright.models import ask_json, extract_json, extract_json_array, parse_reply
 
 
@@ -41,6 +41,8 @@ class Edits(BaseModel):
         ('{"a": NaN}', None),
         ('{"edits": [{"op": "append"}, {"op": ', None),
         ('```json\n{"edits": [{"op": "append"}', None),
+        ('First {"edits": []}, better:\n```json\n{"edits": [{"op": "app', None),
+        ('{"a": 1}\n```\nprint({"x")\n```', {"a": 1}),
         ("{'a': 1}", None),
     ],
 )
@@ -107,6 +109,8 @@ def test_a_complete_object_counts_even_where_the_words_after_it_were_cut():
     ("text", "finish_reason", "said"),
     [
         ('{"reasoning": "x', "length", "cut off by the token limit after 16 characters"),
+        ("", "length", "after 0 characters, all of them spent on reasoning"),
+        ('{"reasoning": "draft"}. Now: {"reasoning": "x', "length", "cut off by the token limit"),
         ("Sorry, no.", "stop", "begins 'Sorry, no.'"),
         ('{"reasonin": "x"}', "stop", "unknown key 'reasonin'. Did you mean 'reasoning'?"),
         ('{"edits": []}', "stop", "'reasoning' is missing"),
@@ -150,10 +154,41 @@ async def test_a_wrong_reply_is_repaired_with_the_error():
     assert "'reasoning' is missing" in second[2]["content"]
 
 
+def test_a_withheld_reply_is_told_from_one_without_json():
+    with pytest.raises(ReplyInvalid, match="content filter withheld the reply"):
+        parse_reply("", "content_filter", Edits)
+
+
 async def test_a_cut_off_reply_may_be_longer_the_second_time():
     mind = Script(Completion('{"reaso', "length"), '{"reasoning": "x"}')
     await ask_json(mind, ASK, Edits, sampling=Sampling(max_tokens=100), purpose=Purpose.MERGE)
     assert mind.asked[1][1].max_tokens == 200
+
+
+async def test_the_endpoints_own_limit_is_doubled_where_none_was_asked_for(caplog):
+    cut = Completion('{"reaso', "length", model="m", usage=Usage(1, 10, 4000))
+    mind = Script(cut, '{"reasoning": "x"}')
+    await ask_json(mind, ASK, Edits, purpose=Purpose.MERGE)
+    assert mind.asked[1][1].max_tokens == 8000
+    assert "merge: model 'm' was cut off at its limit of 4000 tokens" in caplog.text
+
+
+async def test_a_reply_that_stays_cut_off_is_invalid_and_never_empty():
+    draft = Completion('{"reasoning": "none", "edits": []} or rather {"reas', "length")
+    with pytest.raises(ReplyInvalid, match="cut off by the token limit"):
+        await ask_json(Script(draft, draft), ASK, Edits, purpose=Purpose.MERGE)
+
+
+async def test_an_endpoint_that_takes_no_longer_answer_leaves_the_reply_cut_off():
+    class Short(Script):
+        async def complete(self, messages, *, tools=(), sampling=Sampling(), purpose):
+            if sampling.max_tokens > 100:
+                raise ModelRefused("at most 100")
+            return await super().complete(messages, sampling=sampling, purpose=purpose)
+
+    mind = Short(Completion('{"reaso', "length"))
+    with pytest.raises(ReplyInvalid, match=r"cut off.*refused: at most 100"):
+        await ask_json(mind, ASK, Edits, sampling=Sampling(max_tokens=100), purpose=Purpose.MERGE)
 
 
 async def test_a_reply_that_stays_wrong_is_invalid():
@@ -162,3 +197,28 @@ async def test_a_reply_that_stays_wrong_is_invalid():
         await ask_json(mind, ASK, Edits, purpose=Purpose.MERGE)
     with pytest.raises(ReplyInvalid):
         await ask_json(Script("no"), ASK, Edits, purpose=Purpose.MERGE, repair_rounds=0)
+
+
+class Proposal(BaseModel):
+    patch: Edits | None = None
+    note: str = ""
+
+
+REAL = '{"patch": {"reasoning": "r", "edits": [{"a": "b"}]}}'
+EXAMPLE = '{"patch": {"reasoning": "", "edits": []}}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"The form is {EXAMPLE}. My answer:\n{REAL}",
+        f"```json\n{EXAMPLE}\n```\nMine:\n```json\n{REAL}\n```",
+        f"The form is {EXAMPLE}.\n```json\n{REAL}\n```\nElse it were {EXAMPLE}",
+        f'{REAL}\n\nMeta: {{"confidence": 1}}',
+        f'{{"thought": 1}} {REAL}',
+        f"{EXAMPLE} {{broken}} {REAL}",
+    ],
+)
+def test_the_object_that_answers_is_read_and_not_an_example_of_the_form(text):
+    found = parse_reply(text, "stop", Proposal)
+    assert found.patch.edits == [{"a": "b"}]

@@ -1,18 +1,25 @@
 """Minds: chat models behind endpoints, scripted ones, and the agent that acts through them."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from skillwright.models.backends import Backend, list_backends
 from skillwright.models.chat_agent import ChatAgent
 from skillwright.models.config import (
+    ClaudeChatConfig,
+    ClaudeCodeExecConfig,
+    CodexExecConfig,
+    EndpointConfig,
+    ExecConfig,
+    MiniMaxChatConfig,
     ModelConfig,
     OpenAIChatConfig,
     Prices,
+    QwenChatConfig,
     ScriptedConfig,
     parse_model_config,
 )
 from skillwright.models.faults import ContextOverflow, EndpointFault
-from skillwright.models.http import HttpClient
-from skillwright.models.openai_chat import OpenAIChat
-from skillwright.models.registry import make_model
 from skillwright.models.structured import (
     ask_json,
     extract_json,
@@ -21,18 +28,43 @@ from skillwright.models.structured import (
 )
 from skillwright.models.validation import explain_validation_error
 
+if TYPE_CHECKING:
+    from skillwright.models.circuit import EndpointDown
+    from skillwright.models.endpoint import Dialect, EndpointModel
+    from skillwright.models.exec_agent import ExecAgent, agent_of
+    from skillwright.models.exec_faults import ExecFault, OutputFlood
+    from skillwright.models.exec_model import ExecModel
+    from skillwright.models.exec_workspace import prepare_workspace, render_skill_md
+    from skillwright.models.http import HttpClient
+    from skillwright.models.registry import dialect_of, make_model
+
 __all__ = [
     "Backend",
     "ChatAgent",
+    "ClaudeChatConfig",
+    "ClaudeCodeExecConfig",
+    "CodexExecConfig",
     "ContextOverflow",
+    "Dialect",
+    "EndpointConfig",
+    "EndpointDown",
     "EndpointFault",
+    "EndpointModel",
+    "ExecAgent",
+    "ExecConfig",
+    "ExecFault",
+    "ExecModel",
     "HttpClient",
+    "MiniMaxChatConfig",
     "ModelConfig",
-    "OpenAIChat",
     "OpenAIChatConfig",
+    "OutputFlood",
     "Prices",
+    "QwenChatConfig",
     "ScriptedConfig",
+    "agent_of",
     "ask_json",
+    "dialect_of",
     "explain_validation_error",
     "extract_json",
     "extract_json_array",
@@ -40,4 +72,30 @@ __all__ = [
     "make_model",
     "parse_model_config",
     "parse_reply",
+    "prepare_workspace",
+    "render_skill_md",
 ]
+
+# Loaded when they are asked for: the network stack takes longer to import than all the rest, and
+# who only wants a schedule, a score or a parser needs none.
+_NETWORKED = {
+    "Dialect": "endpoint",
+    "EndpointDown": "circuit",
+    "EndpointModel": "endpoint",
+    "ExecAgent": "exec_agent",
+    "ExecFault": "exec_faults",
+    "ExecModel": "exec_model",
+    "OutputFlood": "exec_faults",
+    "HttpClient": "http",
+    "agent_of": "exec_agent",
+    "dialect_of": "registry",
+    "make_model": "registry",
+    "prepare_workspace": "exec_workspace",
+    "render_skill_md": "exec_workspace",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NETWORKED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_NETWORKED[name]}"), name)

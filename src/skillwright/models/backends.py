@@ -16,6 +16,7 @@ class Backend:
         roles: ``agent`` acts in environments; ``optimizer`` reflects, merges and ranks.
         implemented: False for a documented name that this version cannot run yet.
         other_names: What other systems call it; a configuration that uses one is told ours.
+        aliases: Names that a configuration may write in the place of ``name``.
     """
 
     name: str
@@ -24,52 +25,56 @@ class Backend:
     roles: tuple[str, ...] = ("agent", "optimizer")
     implemented: bool = True
     other_names: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
 
+
+_NEVER = frozenset(
+    {
+        *("copilot_chat", "copilot", "copilot_cli", "github_copilot", "copilot_exec"),
+        *("cursor_exec", "cursor", "cursor_agent"),
+    }
+)
 
 _BACKENDS = (
     Backend(
         "openai_chat",
-        "any endpoint that speaks OpenAI chat completions (OpenAI, Azure v1, vLLM, SGLang, "
+        "any endpoint that speaks OpenAI chat completions (OpenAI, Azure, vLLM, SGLang, "
         "llama.cpp, Ollama, OpenRouter, ...)",
-        "a model name; a key for hosted endpoints, a base_url for all but OpenAI",
-        other_names=("azure_openai", "compat", "openai_compatible", "openai_compatible_chat"),
+        "a model name; a key for hosted endpoints, a base_url or server for all but OpenAI",
+        other_names=("azure", "azure-openai", "azure_openai"),
+        aliases=("openai_compatible", "openai_compatible_chat", "openai-compatible", "compat"),
     ),
-    Backend("scripted", "two small deterministic minds for tests and the demo", "nothing"),
+    Backend("scripted", "small deterministic minds for tests and the demo", "nothing"),
     Backend(
         "claude_chat",
-        "the Anthropic messages API",
-        "ANTHROPIC_API_KEY",
-        implemented=False,
+        "the Anthropic messages API, or with transport: cli the claude program",
+        "ANTHROPIC_API_KEY; with transport: cli a login of the program will do",
         other_names=("anthropic", "claude"),
     ),
     Backend(
         "qwen_chat",
         "Qwen through vLLM, SGLang or DashScope, with its thinking switch",
-        "a base_url; DASHSCOPE_API_KEY where it is hosted",
-        implemented=False,
+        "a server, by default on localhost:8000; DASHSCOPE_API_KEY where it is hosted",
         other_names=("qwen",),
     ),
     Backend(
         "minimax_chat",
         "the MiniMax chat API",
         "MINIMAX_API_KEY",
-        implemented=False,
         other_names=("minimax",),
     ),
     Backend(
         "codex_exec",
         "the Codex command line",
-        "the codex program, signed in",
-        implemented=False,
-        other_names=("codex",),
+        "the codex program, with CODEX_API_KEY or signed in",
+        aliases=("codex", "codex_cli"),
     ),
     Backend(
         "claude_code_exec",
         "the Claude Code command line",
-        "the claude program, signed in",
+        "the claude program, with ANTHROPIC_API_KEY or signed in",
         roles=("agent",),
-        implemented=False,
-        other_names=("claude_code",),
+        aliases=("claude_code",),
     ),
 )
 
@@ -79,12 +84,24 @@ def list_backends() -> tuple[Backend, ...]:
     return _BACKENDS
 
 
+def true_name(name: str) -> str:
+    """Return the backend that an alias stands for; any other name as it is."""
+    return next((each.name for each in _BACKENDS if name in each.aliases), name)
+
+
 def why_unusable(name: str) -> str | None:
     """Say why no model can be made of a backend name, and what to write instead.
 
     Returns:
         ``None`` for a backend that can be used.
     """
+    name = true_name(name)
+    if name in _NEVER:
+        return (
+            f"backend {name!r} is not supported; use 'openai_chat' or 'claude_chat' for a model "
+            "behind an endpoint, or 'codex_exec' or 'claude_code_exec' for an agent at a command "
+            "line"
+        )
     by_name = {backend.name: backend for backend in _BACKENDS}
     renamed = {other: backend for backend in _BACKENDS for other in backend.other_names}
     usable = [backend.name for backend in _BACKENDS if backend.implemented]

@@ -2,14 +2,19 @@
 
 ModelError (core)
 ├── EndpointFault           the attempt failed; the next one may succeed, and is made
+│   └── GarbledReply            it answered, but with something that is no answer
 ├── ModelTimeout (core)     no answer in time; tried again too
+│   └── TurnTooLate             its turn comes after its deadline; nothing was sent
 ├── ModelRefused (core)     asking again cannot help
 │   └── RequestRefused (core)   nor does it for this request, but others may be answered
 │       └── ContextOverflow     the conversation does not fit the model's window
 └── ReplyInvalid (core)     an answer came, but not in the form that was asked for
 """
 
-from skillwright.core import ModelError, RequestRefused
+from skillwright.core import ModelError, ModelTimeout, RequestRefused
+
+BUSY = frozenset({429, 503, 529})
+"""Statuses with which an endpoint says that it is asked for too much."""
 
 
 class EndpointFault(ModelError):
@@ -18,11 +23,29 @@ class EndpointFault(ModelError):
     Args:
         message: The URL without secrets, the cause, and the next move.
         retry_after_s: How long the endpoint asks to wait, where it says so.
+        status: What it means as an HTTP status, where it says so: some endpoints send their errors
+            inside a 200. 0: nothing but the reply's own status is known.
     """
 
-    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+    def __init__(self, message: str, retry_after_s: float | None = None, status: int = 0) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+        self.status = status
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the endpoint says that it is asked for too much."""
+        return self.status in BUSY
+
+
+class GarbledReply(EndpointFault):
+    """An endpoint answered with broken JSON, or with JSON that holds no answer."""
+
+
+class TurnTooLate(ModelTimeout):
+    """A call's turn, or the pause that the endpoint asks for, ends after the call's deadline."""
+
+    failed_calls = 0
 
 
 class ContextOverflow(RequestRefused):

@@ -12,15 +12,15 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import orjson
 
 from skillwright.core import ModelError, ModelRefused, ModelTimeout, ReplyInvalid
-from skillwright.models.faults import EndpointFault
-from skillwright.models.limits import EndpointLimits
+from skillwright.models.faults import EndpointFault, GarbledReply
+from skillwright.models.traffic import EndpointLimits
 
 MAX_REPLY_BYTES = 10_000_000
 
@@ -38,7 +38,8 @@ class HttpReply:
         url: Where it came from, without secrets.
         status: The HTTP status.
         headers: By name, in any case.
-        payload: The JSON value of the body; ``None`` where an error page is not JSON.
+        payload: The JSON value of the body, or the list of a stream's events; ``None`` where an
+            error page is not JSON.
         text: The start of the body of an error, for messages; empty for a success.
     """
 
@@ -116,7 +117,8 @@ class HttpClient:
             ):
                 return _reply(shown, response, await self._read(shown, response))
         except aiohttp.ClientError as error:
-            raise fault_of(shown, error) from error
+            # Without its cause: some aiohttp errors show the proxy's password, or the key.
+            raise fault_of(shown, error) from None
         except TimeoutError as error:
             raise ModelTimeout(
                 f"{shown} did not answer within {timeout_s:g} s. Raise timeout_s, ask for fewer "
@@ -170,12 +172,21 @@ def _proxy_for(scheme: str) -> str | None:
         return None
     proxy = named if "://" in named else f"http://{named}"
     parts = urlsplit(proxy)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if parts.scheme not in ("http", "https") or not parts.hostname or not _has_port(parts):
         raise ModelRefused(
             f"{scheme.upper()}_PROXY names no HTTP proxy; write http://host:port, or name this "
             "endpoint's host in NO_PROXY"
         )
     return proxy
+
+
+def _has_port(parts: SplitResult) -> bool:
+    """Tell whether a port, if there is one, is a number."""
+    try:
+        _ = parts.port
+    except ValueError:
+        return False
+    return True
 
 
 def encode(value: Any) -> bytes:
@@ -196,24 +207,47 @@ def decode(body: bytes) -> Any:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        # A model may stop in the middle of an escaped character; the rest of its answer is good.
-        if b"\\ud" not in body.lower():
-            raise
         return _decode_leniently(body, error)
 
 
+def decode_events(body: bytes) -> list[Any]:
+    """Read a stream of server-sent events, each of which is JSON.
+
+    Raises:
+        ValueError: One of them is not.
+    """
+    found = []
+    for event in body.replace(b"\r\n", b"\n").split(b"\n\n"):
+        lines = [line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:")]
+        data = b"\n".join(lines)
+        if data and data != b"[DONE]":
+            found.append(decode(data))
+    return found
+
+
 def _decode_leniently(body: bytes, error: ValueError) -> Any:
+    """Read what other readers of JSON take: nothing in it changes what is said.
+
+    That is a mark of the byte order; Latin-1 in the place of UTF-8; NaN, which becomes null; and
+    half of an escaped character, where a model stopped in its middle.
+    """
     try:
-        text = json.dumps(json.loads(body), ensure_ascii=False, allow_nan=False)
+        written = body.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        written = body.decode("latin-1")
+    try:
+        value = json.loads(written, parse_constant=lambda _: None)
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError):
         raise error from None
     return orjson.loads(text.encode("utf-8", "replace"))
 
 
 def without_secrets(url: str) -> str:
-    """Return a URL without user, query and fragment."""
+    """Return a URL, or the path of one, without user, query and fragment."""
     parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}" if host else parts.path
 
 
 def fault_of(url: str, error: aiohttp.ClientError) -> ModelError:
@@ -274,8 +308,11 @@ def _not_connected(url: str, error: aiohttp.ClientConnectorError) -> ModelError:
 
 def _reply(url: str, response: aiohttp.ClientResponse, body: bytes) -> HttpReply:
     succeeded = 200 <= response.status < 300
+    is_stream = response.content_type == "text/event-stream"
     try:
-        payload = decode(body)
+        payload = decode_events(body) if is_stream else decode(body)
+        if is_stream and not payload:  # some servers call their errors a stream as well
+            payload = decode(body)
     except ValueError as error:
         if succeeded:
             raise _not_json(url, response.content_type, body) from error
@@ -290,4 +327,4 @@ def _not_json(url: str, content_type: str, body: bytes) -> ModelError:
         return ModelRefused(
             f"{url} answered with a web page, not JSON. Check base_url: it usually ends with /v1."
         )
-    return EndpointFault(f"{url} answered with broken JSON, which begins {start!r}.")
+    return GarbledReply(f"{url} answered with broken JSON, which begins {start!r}.")

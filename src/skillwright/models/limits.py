@@ -1,6 +1,13 @@
-"""How many calls an endpoint is given at once.
+"""How many calls an endpoint is given at once: a bound that finds its own height.
 
-A limit belongs to an endpoint and key, not to a model: two models on one server queue together.
+    at first        one more for every answer, so that it doubles while all goes well
+    from a cut on   one more for as many answers as the bound is high   (additive increase)
+    a cut           the bound times a factor below 1                    (multiplicative decrease)
+
+It rises only while it is what holds calls back: a bound that nobody reaches is not tested by them.
+One wave of trouble is one cut: what was sent before it says nothing about the bound after it.
+
+Source: the additive increase and multiplicative decrease of TCP, with its slow start (RFC 5681).
 """
 
 import asyncio
@@ -8,19 +15,72 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from skillwright.core.jsonio import text_digest
+START = 16
+"""Calls at once before an endpoint has shown what it bears."""
 
 
 class Limiter:
     """Admits at most ``limit`` calls at a time, in the order in which they came.
 
-    The limit may change while calls wait. For one event loop.
+    For one event loop.
+
+    Args:
+        most: The highest that the bound may rise to, at least 1.
+        start: Where it begins; ``most`` where that is lower.
+        least: The lowest that it may be cut to, at least 1.
+
+    Attributes:
+        in_flight: Calls that are admitted and have not ended.
+        round: How often it was cut; an attempt remembers it, for `cut`.
     """
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
+    def __init__(self, most: int, start: int = START, least: int = 1) -> None:
         self.in_flight = 0
+        self.round = 0
+        self._most = most
+        self._least = min(least, most)
+        self._level = float(min(start, most))
+        self._is_new = True
         self._queue: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def limit(self) -> int:
+        """Calls that are admitted at a time, now."""
+        return int(self._level)
+
+    def narrow(self, most: int, least: int) -> None:
+        """Keep within the bounds of another model on the same endpoint too."""
+        self._most = min(self._most, most)
+        self._least = min(max(self._least, least), self._most)
+        self._level = min(max(self._level, self._least), self._most)
+
+    def rise(self) -> None:
+        """Take note of an answer; call it while the answered call still has its place."""
+        if self.in_flight < self.limit:
+            return
+        self._level = min(self._most, self._level + (1.0 if self._is_new else 1.0 / self._level))
+        self._admit()
+
+    def cut(self, factor: float, since: int, floor: int = 1) -> None:
+        """Take note of trouble.
+
+        Args:
+            factor: What becomes of the bound, in (0, 1).
+            since: `round` when the attempt began that met the trouble.
+            floor: What this kind of trouble does not cut the bound below.
+        """
+        if since < self.round or self._level <= floor:
+            return
+        self.round += 1
+        self._is_new = False
+        self._level = max(float(self._least), float(floor), self._level * factor)
+
+    def enter_at_once(self) -> bool:
+        """Take a place where one is free and nobody waits for it; end with `leave`."""
+        if self.in_flight >= self.limit or self._queue:
+            return False
+        self.in_flight += 1
+        return True
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
@@ -29,11 +89,10 @@ class Limiter:
         try:
             yield
         finally:
-            self._leave()
+            self.leave()
 
     async def _enter(self) -> None:
-        if self.in_flight < self.limit and not self._queue:
-            self.in_flight += 1
+        if self.enter_at_once():
             return
         ticket = asyncio.get_running_loop().create_future()
         self._queue.append(ticket)
@@ -42,28 +101,17 @@ class Limiter:
         except asyncio.CancelledError:
             # A cancelled ticket stays in the queue and is dropped when its turn comes.
             if not ticket.cancelled():
-                self._leave()  # cancelled between the hand-over and waking up
+                self.leave()  # cancelled between the hand-over and waking up
             raise
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
+        """Give a place on."""
         self.in_flight -= 1
+        self._admit()
+
+    def _admit(self) -> None:
         while self._queue and self.in_flight < self.limit:
             ticket = self._queue.popleft()
             if not ticket.done():
                 self.in_flight += 1
                 ticket.set_result(None)
-
-
-class EndpointLimits:
-    """One `Limiter` per endpoint and key."""
-
-    def __init__(self) -> None:
-        self._limiters: dict[tuple[str, str], Limiter] = {}
-
-    def limiter(self, base_url: str, key: str, max_concurrent: int) -> Limiter:
-        """Return the endpoint's limiter, bounded by the smallest value that was ever asked for."""
-        # The digest stands in for the key, so that no second copy of a secret lies about.
-        name = (base_url, text_digest(key))
-        found = self._limiters.setdefault(name, Limiter(max_concurrent))
-        found.limit = min(found.limit, max_concurrent)
-        return found

@@ -1,19 +1,19 @@
 """What an OpenAI-shaped error reply means: try again, or refuse with the next move.
 
 The status alone does not tell: 429 is also what an exhausted account gets, and 400 is also what a
-conversation over the context window gets. Source: OpenAI's error guide and SDK; vLLM, llama.cpp
-and Azure for their variants.
+conversation over the context window gets. Source: OpenAI's error guide and SDK; vLLM, llama.cpp,
+Azure and Alibaba (DashScope) for their variants.
 """
 
 import re
-from dataclasses import dataclass
-from typing import Any
 
 from skillwright.core import ModelError, ModelRefused, RequestRefused
-from skillwright.models.config import OpenAIChatConfig
-from skillwright.models.faults import ContextOverflow, EndpointFault
+from skillwright.models.chat_reply import usage_of
+from skillwright.models.complaint import Complaint, fault_of_status, holds_error
+from skillwright.models.endpoint_config import EndpointConfig
+from skillwright.models.faults import ContextOverflow
 from skillwright.models.http import HttpReply
-from skillwright.models.retry import retry_after_s
+from skillwright.models.wire import charged
 
 _QUOTA = frozenset(
     {
@@ -22,111 +22,73 @@ _QUOTA = frozenset(
         "organization_spend_limit_exceeded",
         "project_spend_limit_exceeded",
         "organization_usage_limit_exceeded",
+        "Arrearage",
     }
 )
+# Alibaba's word for a limit per minute comes with the code that means no money elsewhere.
+_PASSING_QUOTA = re.compile(r"allocated quota exceeded|rate increased too quickly", re.IGNORECASE)
 _OVERFLOW = re.compile(
-    r"context_length_exceeded|exceed_context_size|maximum context length|context length is only",
+    r"context_length_exceeded|exceed_context_size|maximum context length|context length is only"
+    r"|range of input length",
     re.IGNORECASE,
 )
-_BLOCKED = frozenset({"content_filter", "content_policy_violation", "invalid_prompt"})
+_BLOCKED = frozenset(
+    {
+        "content_filter",
+        "content_policy_violation",
+        "invalid_prompt",
+        "data_inspection_failed",
+        "DataInspectionFailed",
+        "ResponsibleAIPolicyViolation",
+    }
+)
 _RATE = re.compile(r"limit:?\s*(\d[\d,]*).*?requested:?\s*(\d[\d,]*)", re.IGNORECASE | re.DOTALL)
 _SEED = re.compile(r"\bseed\b")
-_LONGEST = 500
 
 
-@dataclass(frozen=True, slots=True)
-class _Complaint:
-    """The error object of a reply, whatever server wrote it; absent fields are ``""``."""
-
-    message: str
-    kind: str
-    code: str
-    param: str
-
-    @classmethod
-    def read(cls, reply: HttpReply, key: str) -> "_Complaint":
-        payload = reply.payload if isinstance(reply.payload, dict) else {}
-        # FastAPI servers say "detail"; old vLLM puts the fields at the top level.
-        error = payload.get("error") or payload.get("detail") or payload
-        fields: dict[str, Any] = error if isinstance(error, dict) else {"message": str(error)}
-        message = " ".join(str(fields.get("message") or reply.text).split())
-        if key:  # before the cut, which could leave a part of it
-            message = message.replace(key, "***")
-        return cls(
-            message=message[:_LONGEST],
-            kind=str(fields.get("type") or ""),
-            code=str(fields.get("code") or ""),
-            param=str(fields.get("param") or ""),
-        )
-
-    def names(self, words: frozenset[str]) -> bool:
-        return self.code in words or self.kind in words
-
-
-def holds_error(reply: HttpReply) -> bool:
-    """Tell whether a reply is an error: by its status, or, behind some gateways, inside a 200."""
-    if not 200 <= reply.status < 300:
-        return True
-    payload = reply.payload
-    return isinstance(payload, dict) and bool(payload.get("error")) and not payload.get("choices")
-
-
-def error_of(reply: HttpReply, config: OpenAIChatConfig, key: str = "") -> ModelError:
+def fault_of_reply(reply: HttpReply, config: EndpointConfig, key: str = "") -> ModelError | None:
     """Turn an error reply into the error to raise.
 
     Args:
-        reply: One that `holds_error`.
+        reply: Any reply.
         config: Names the model, the endpoint and the variable of the key in the message.
         key: Taken out of what the server says, should it repeat it.
 
     Returns:
         `EndpointFault` where another attempt may succeed; `RequestRefused` or its
-        `ContextOverflow` where only this request is refused; else `ModelRefused`.
+        `ContextOverflow` where only this request is refused; else `ModelRefused`. ``None`` where
+        the reply is no error. It carries what was charged for it all the same.
     """
-    complaint = _Complaint.read(reply, key)
-    status = _status(reply, complaint)
-    request_id = reply.headers.get("x-request-id")
-    head = (
-        f"{reply.url} answered {status} to model {config.model!r}"
-        f"{f' (request {request_id})' if request_id else ''}: "
-        f"{complaint.message.rstrip('.') or 'it gives no reason'}."
+    if not holds_error(reply):
+        return None
+    complaint = Complaint.read(reply, config, key)
+    fault = _refusal_of_request(complaint) or fault_of_status(
+        complaint, reply, config, key, _next_move(complaint, config)
     )
-    if _over_window(complaint):
+    return charged(fault, usage_of(reply.payload, config))
+
+
+def _refusal_of_request(complaint: Complaint) -> ModelRefused | None:
+    """Return the refusal that waiting does not cure and that no setting of the key explains."""
+    head = complaint.head
+    if complaint.matches(_OVERFLOW):
         return ContextOverflow(f"{head} Shorten the conversation, or lower max_tokens.")
-    if status == 402 or complaint.names(_QUOTA):
+    no_money = complaint.status == 402 or complaint.names(_QUOTA)
+    if no_money and not complaint.matches(_PASSING_QUOTA):
         return ModelRefused(
             f"{head} The account has no money or quota left: top it up, or use another key."
         )
-    if status == 413 or (status == 429 and _asks_too_much(complaint)):
+    if complaint.status == 413 or (complaint.status == 429 and _asks_too_much(complaint)):
         return RequestRefused(f"{head} This one request is larger than the limit: shorten it.")
     if complaint.names(_BLOCKED):
         return RequestRefused(
             f"{head} The endpoint's content policy blocked the prompt; it says nothing about the "
             "agent."
         )
-    advice = reply.headers.get("x-should-retry")
-    if advice == "true" or (advice != "false" and _is_passing(status)):
-        return EndpointFault(head, retry_after_s(reply.headers))
-    if _is_passing(status):
-        return RequestRefused(f"{head} It advises against trying again. Look at its log.")
-    if status in (401, 403):
-        return ModelRefused(f"{head} {_about_the_key(config, key)}")
-    return ModelRefused(f"{head} {_next_move(status, complaint, reply, config)}")
+    return None
 
 
-def _status(reply: HttpReply, complaint: _Complaint) -> int:
-    if reply.status >= 300:
-        return reply.status
-    inner = int(complaint.code) if complaint.code.isdecimal() else 0
-    return inner if 400 <= inner < 600 else 502  # an error without a number is the gateway's
-
-
-def _over_window(complaint: _Complaint) -> bool:
-    text = f"{complaint.code} {complaint.kind} {complaint.message}"
-    return bool(_OVERFLOW.search(text))
-
-
-def _asks_too_much(complaint: _Complaint) -> bool:
+def _asks_too_much(complaint: Complaint) -> bool:
     """Tell whether one request is larger than the limit per minute, which no waiting cures."""
     found = _RATE.search(complaint.message)
     if not found:
@@ -135,30 +97,8 @@ def _asks_too_much(complaint: _Complaint) -> bool:
     return requested > limit
 
 
-def _is_passing(status: int) -> bool:
-    return status in (408, 409, 429) or status >= 500
-
-
-def _about_the_key(config: OpenAIChatConfig, key: str) -> str:
-    if not key:
-        return (
-            f"No key was sent to {config.base_url}: set the environment variable "
-            f"{config.api_key_env}, or name another in api_key_env."
-        )
-    place = "api_key" if config.api_key else f"the environment variable {config.api_key_env}"
-    return (
-        f"Check the key in {place}, that it belongs to {config.base_url} (base_url), "
-        "and that it may use this model."
-    )
-
-
-def _next_move(
-    status: int, complaint: _Complaint, reply: HttpReply, config: OpenAIChatConfig
-) -> str:
-    if 300 <= status < 400:
-        place = reply.headers.get("location", "").partition("?")[0]
-        return f"It redirects to {place!r}: correct base_url."
-    if status == 404:
+def _next_move(complaint: Complaint, config: EndpointConfig) -> str:
+    if complaint.status == 404:
         return (
             f"Check the model name {config.model!r}, and base_url {config.base_url!r} "
             "(it usually ends with /v1)."

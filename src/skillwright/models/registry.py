@@ -1,13 +1,29 @@
 """Makes a model of its settings."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
 from skillwright.core import ChatModel
-from skillwright.models.config import ModelConfig, OpenAIChatConfig, ScriptedConfig
+from skillwright.models.claude_chat import ClaudeChat
+from skillwright.models.config import (
+    ClaudeChatConfig,
+    ClaudeCodeExecConfig,
+    CodexExecConfig,
+    EndpointConfig,
+    MiniMaxChatConfig,
+    ModelConfig,
+    OpenAIChatConfig,
+    QwenChatConfig,
+    ScriptedConfig,
+)
+from skillwright.models.endpoint import Dialect, EndpointModel
 from skillwright.models.http import HttpClient
+from skillwright.models.minimax_chat import MiniMaxChat
 from skillwright.models.openai_chat import OpenAIChat
+from skillwright.models.openai_responses import OpenAIResponses
+from skillwright.models.qwen_chat import QwenChat
 
 
 def make_model(
@@ -15,6 +31,7 @@ def make_model(
     client: HttpClient,
     *,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    clock: Callable[[], float] = time.monotonic,
 ) -> ChatModel:
     """Make the model that a configuration names. Nothing is sent yet.
 
@@ -22,17 +39,40 @@ def make_model(
         config: Which mind.
         client: Shared by all models of a run; it opens no connection before it is used.
         sleep: Waits between attempts; a test passes one that returns at once.
+        clock: Seconds that only go forward, for deadlines.
 
     Raises:
-        ConfigError: A key that the endpoint needs is missing.
+        ConfigError: A key that the endpoint needs is missing, or a program.
     """
     match config:
-        case OpenAIChatConfig():
-            return OpenAIChat(config, client, sleep=sleep)
         case ScriptedConfig():
             return _scripted(config)
+        case ClaudeChatConfig(transport="cli") | CodexExecConfig() | ClaudeCodeExecConfig():
+            # Imported here, as a run against endpoints starts no programs.
+            from skillwright.models.exec_make import make_executor
+
+            return make_executor(config, sleep=sleep, clock=clock)
+        case EndpointConfig():
+            return EndpointModel(dialect_of(config), client, sleep=sleep, clock=clock)
         case _:
             assert_never(config)
+
+
+def dialect_of(config: EndpointConfig) -> Dialect:
+    """Return the dialect that the endpoint of a configuration speaks."""
+    match config:
+        case OpenAIChatConfig(transport="responses"):
+            return OpenAIResponses(config)
+        case OpenAIChatConfig():
+            return OpenAIChat(config)
+        case ClaudeChatConfig():
+            return ClaudeChat(config)
+        case QwenChatConfig():
+            return QwenChat(config)
+        case MiniMaxChatConfig():
+            return MiniMaxChat(config)
+        case _:
+            raise TypeError(f"no dialect is known for {type(config).__name__}")
 
 
 def _scripted(config: ScriptedConfig) -> ChatModel:
@@ -46,5 +86,13 @@ def _scripted(config: ScriptedConfig) -> ChatModel:
             from skillwright.models.scripted.analyst import ScriptedAnalyst
 
             return ScriptedAnalyst()
+        case "retail":
+            from skillwright.models.scripted.retail import ScriptedRetail
+
+            return ScriptedRetail()
+        case "retail_analyst":
+            from skillwright.models.scripted.retail import ScriptedRetailAnalyst
+
+            return ScriptedRetailAnalyst()
         case _:
             assert_never(config.model)

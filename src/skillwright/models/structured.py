@@ -5,15 +5,26 @@ It may not be cut off: half a proposal is no proposal.
 """
 
 import json
+import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from skillwright.core import ChatModel, Completion, Message, Purpose, ReplyInvalid, Sampling
+from skillwright.core import (
+    ChatModel,
+    Completion,
+    Message,
+    ModelRefused,
+    Purpose,
+    ReplyInvalid,
+    Sampling,
+)
 from skillwright.models.validation import explain_validation_error
+
+logger = logging.getLogger(__name__)
 
 Reply = TypeVar("Reply", bound=BaseModel)
 Json = TypeVar("Json", dict[str, Any], list[Any])
@@ -53,16 +64,26 @@ def parse_reply(text: str, finish_reason: str, reply_type: type[Reply]) -> Reply
             message says which, in words that the model can act on as well.
     """
     found = extract_json(text)
+    # A complete object before the cut may be a draft of the one that was lost.
+    if finish_reason == "length" and (found is None or _breaks_off(text)):
+        what = "before its JSON object was complete" if text else "all of them spent on reasoning"
+        raise ReplyInvalid(
+            f"The reply was cut off by the token limit after {len(text):,} characters, {what}. "
+            "Raise max_tokens, or ask for less."
+        )
+    if found is None and finish_reason == "content_filter":
+        raise ReplyInvalid(
+            "The endpoint's content filter withheld the reply, or a part of it. Where that stays "
+            "so, use another model, or change the filter's settings."
+        )
     if found is None:
-        if finish_reason == "length":
-            raise ReplyInvalid(
-                f"The reply was cut off by the token limit after {len(text):,} characters, before "
-                "its JSON object was complete. Raise max_tokens, or ask for less."
-            )
         raise ReplyInvalid(
             f"The reply holds no complete JSON object; it begins {text[:80]!r}. "
             "Answer with one JSON object and nothing else."
         )
+    answer = _best(text, reply_type)
+    if answer is not None:
+        return answer
     try:
         return reply_type.model_validate(found)
     except ValidationError as error:
@@ -83,7 +104,8 @@ async def ask_json(
 ) -> Reply:
     """Ask for a JSON object, and where it is wrong, ask again with the error.
 
-    After a reply that the token limit cut off, the next round may be twice as long.
+    After a reply that the token limit cut off, the next round may be twice as long, and the log
+    says so. A reply that stays cut off is invalid: it never counts as an empty answer.
 
     Args:
         model: Who is asked.
@@ -94,21 +116,79 @@ async def ask_json(
         repair_rounds: How often to ask again, at least 0.
 
     Raises:
-        ReplyInvalid: The last reply was wrong too.
+        ReplyInvalid: The last reply was wrong too, or the endpoint takes no longer one.
         ModelError: The endpoint failed.
     """
     conversation = list(messages)
+    cut_off: ReplyInvalid | None = None
     for rounds_left in reversed(range(repair_rounds + 1)):
-        completion = await model.complete(conversation, sampling=sampling, purpose=purpose)
+        try:
+            completion = await model.complete(conversation, sampling=sampling, purpose=purpose)
+        except ModelRefused as refusal:
+            if cut_off is None:
+                raise
+            raise ReplyInvalid(f"{cut_off} Asking for more was refused: {refusal}") from refusal
         try:
             return parse_reply(completion.text, completion.finish_reason, reply_type)
         except ReplyInvalid as problem:
             if not rounds_left:
                 raise
             conversation = [*messages, *_complaint(completion, problem)]
-            if completion.finish_reason == "length" and sampling.max_tokens:
-                sampling = replace(sampling, max_tokens=2 * sampling.max_tokens)
+            if completion.finish_reason == "length":
+                cut_off = problem
+                sampling = _twice_as_long(sampling, completion, purpose)
     raise ValueError(f"repair_rounds is {repair_rounds}; ask at least once")
+
+
+def _best(text: str, reply_type: type[Reply]) -> Reply | None:
+    """Return the object that answers: it fills most of the form, and nothing after it does so too.
+
+    Before their answer models write an example of the form, or a draft; and behind it a remark. One
+    that holds the whole of the form in a code fence comes before all that stands outside of fences.
+    """
+    best: Reply | None = None
+    for inside in (True, False):
+        for value in _objects(text, fenced=inside):
+            try:
+                found = reply_type.model_validate(value)
+            except ValidationError:
+                continue
+            if best is None or len(found.model_fields_set) >= len(best.model_fields_set):
+                best = found
+        if best is not None:
+            return best
+    return None
+
+
+def _objects(text: str, *, fenced: bool) -> Iterator[dict[str, Any]]:
+    """List the JSON objects of a text that stand in none of the others."""
+    marks = [found.end() for found in _FENCE.finditer(text)]
+    start = 0
+    while found := _OBJECT.search(text, start):
+        end = _end(text, found.start())
+        if end is None:
+            return
+        is_inside = sum(mark <= found.start() for mark in marks) % 2 == 1
+        value = _load(text[found.start() : end], dict)
+        if value is not None and is_inside == fenced:
+            yield value
+        start = end
+
+
+def _twice_as_long(sampling: Sampling, completion: Completion, purpose: Purpose) -> Sampling:
+    # Where no limit was asked for, the endpoint has one of its own, and the answer is as long.
+    limit = sampling.max_tokens or completion.usage.output_tokens
+    if not limit:
+        return sampling
+    logger.warning(
+        "%s: model %r was cut off at its limit of %d tokens; asking again with %d. "
+        "Raise max_tokens to spare this.",
+        purpose.value,
+        completion.model,
+        limit,
+        2 * limit,
+    )
+    return replace(sampling, max_tokens=2 * limit)
 
 
 def _complaint(completion: Completion, problem: ReplyInvalid) -> list[Message]:
@@ -125,8 +205,23 @@ def _extract(text: str, opening: re.Pattern[str], wanted: type[Json]) -> Json | 
     if whole is not None:
         return whole
     fence = _FENCE.search(text)
-    fenced = _first(text, fence.end(), opening, wanted) if fence else None
+    if fence is None:
+        return _first(text, 0, opening, wanted)
+    fenced = _first(text, fence.end(), opening, wanted)
+    if fenced is None and _FENCE.search(text, fence.end()) is None and _breaks_off(text):
+        return None  # the fence never ends: what stands before it is not the answer
     return fenced if fenced is not None else _first(text, 0, opening, wanted)
+
+
+def _breaks_off(text: str) -> bool:
+    """Tell whether a text ends inside a JSON object."""
+    start = 0
+    while found := _OBJECT.search(text, start):
+        end = _end(text, found.start())
+        if end is None:
+            return True
+        start = end
+    return False
 
 
 def _first(text: str, start: int, opening: re.Pattern[str], wanted: type[Json]) -> Json | None:

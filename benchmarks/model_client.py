@@ -1,0 +1,329 @@
+"""What a call to a model costs the caller: our client beside openai's and plain httpx.
+
+The server is a process of its own on this machine that answers every chat completion alike, after
+a latency, and costs some hundredths of a millisecond per request. Every reading is a fresh client
+process; CPU time is that process's alone, imports and set-up not counted.
+
+    64 in flight, 0 ms        CPU per request: what a call costs
+    1,000 in flight, 500 ms   requests per second, and wall time by ideal (waves x latency), with
+                              the opening of all connections in it
+
+    .venv/bin/python benchmarks/model_client.py [--repeats 5] [--only ours]
+
+Ours is measured through `make_model`: limiter, pacer, circuit, retries, usage and prices included.
+httpx only posts and parses. The peers are installed from PyPI into a virtual environment outside
+this tree, once ($XDG_CACHE_HOME or ~/.cache). All clients run on asyncio's own event loop.
+"""
+
+import argparse
+import asyncio
+import gc
+import json
+import os
+import subprocess
+import sys
+import time
+import venv
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+CPU_MS = 0.25
+REQUESTS_PER_S = 1_500
+RATIO = 1.3
+BODY_CHARS = 6_000
+KEY = "sk-benchmark"
+GC = (10_000, 10, 10)
+"""When Python collects garbage: as the command line sets it, and here for every client."""
+PEERS = ("openai==3.52.0", "httpx==0.28.1")
+
+Ask = Callable[[], Awaitable[str]]
+
+
+@dataclass(frozen=True)
+class Load:
+    """How much is asked at once, and how long the server takes.
+
+    Attributes:
+        name: What it is called in the result.
+        in_flight: Requests at a time.
+        latency_ms: Of every answer.
+        requests: How many of them, by client; slow ones are asked for fewer.
+    """
+
+    name: str
+    in_flight: int
+    latency_ms: float
+    requests: dict[str, int]
+
+
+LOADS = (
+    Load("64_at_0ms", 64, 0.0, {"ours": 6_400, "openai": 1_280, "httpx": 1_280}),
+    Load("1000_at_500ms", 1_000, 500.0, {"ours": 20_000, "openai": 3_000, "httpx": 1_000}),
+)
+
+MESSAGES = [
+    {"role": "system", "content": "You act in a house. " * (BODY_CHARS // 20)},
+    {"role": "user", "content": "You are in the kitchen."},
+]
+ANSWER = {
+    "id": "chatcmpl-1",
+    "object": "chat.completion",
+    "created": 1_790_000_000,
+    "model": "m",
+    "choices": [
+        {
+            "index": 0,
+            "finish_reason": "stop",
+            "message": {"role": "assistant", "content": "go to fridge 1"},
+        }
+    ],
+    "usage": {"prompt_tokens": 1500, "completion_tokens": 5, "total_tokens": 1505},
+}
+
+
+# --- the server ---------------------------------------------------------------------------------
+
+
+class Answering(asyncio.Protocol):
+    """Answers each request of a connection after a latency; knows just enough of HTTP/1.1."""
+
+    def __init__(self, latency_s: float) -> None:
+        body = json.dumps(ANSWER).encode()
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+        self._reply = head.encode() + b"\r\n\r\n" + body
+        self._latency_s = latency_s
+        self._loop = asyncio.get_running_loop()
+        self._buffer = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Remember whom to answer."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Answer when a request is whole."""
+        self._buffer += data
+        head, found, body = self._buffer.partition(b"\r\n\r\n")
+        if not found:
+            return
+        length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
+        if len(body) < length:
+            return
+        self._buffer = body[length:]
+        if self._latency_s:
+            self._loop.call_later(self._latency_s, self._answer)
+        else:
+            self._answer()
+
+    def _answer(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(self._reply)
+
+
+async def serve(latency_ms: float) -> None:
+    """Serve until killed; the first line printed is the port."""
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(
+        lambda: Answering(latency_ms / 1000), "127.0.0.1", 0, backlog=4_096
+    )
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+@contextmanager
+def served(latency_ms: float) -> Iterator[int]:
+    """Run the server in a process of its own, and give its port."""
+    command = [sys.executable, __file__, "--serve", str(latency_ms)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield int(process.stdout.readline())
+    finally:
+        process.kill()
+        process.wait()
+
+
+# --- the clients --------------------------------------------------------------------------------
+
+
+async def make_ours(base_url: str, in_flight: int, held: AsyncExitStack) -> Ask:
+    """Ask as a run does."""
+    from skillwright.core import Purpose, Sampling
+    from skillwright.models import HttpClient, OpenAIChatConfig, make_model
+
+    client = await held.enter_async_context(HttpClient())
+    # The whole load at once: how a bound rises to it is not what is measured here.
+    bounds = {"max_concurrent": in_flight, "start_concurrent": in_flight}
+    config = OpenAIChatConfig(model="m", base_url=base_url, api_key=KEY, **bounds)
+    model = make_model(config, client)
+    sampling = Sampling(temperature=0.0, seed=1)
+
+    async def ask() -> str:
+        answer = await model.complete(MESSAGES, sampling=sampling, purpose=Purpose.ROLLOUT)
+        return answer.text
+
+    return ask
+
+
+async def make_openai(base_url: str, in_flight: int, held: AsyncExitStack) -> Ask:
+    """Ask with OpenAI's own client as it comes; its pool takes 1,000."""
+    from openai import AsyncOpenAI
+
+    del in_flight
+    client = await held.enter_async_context(AsyncOpenAI(base_url=base_url, api_key=KEY))
+
+    async def ask() -> str:
+        answer = await client.chat.completions.create(
+            model="m", messages=MESSAGES, temperature=0.0, seed=1
+        )
+        return answer.choices[0].message.content
+
+    return ask
+
+
+async def make_httpx(base_url: str, in_flight: int, held: AsyncExitStack) -> Ask:
+    """Post JSON with httpx and parse what comes back, no more."""
+    import httpx
+
+    limits = httpx.Limits(max_connections=in_flight, max_keepalive_connections=in_flight)
+    client = await held.enter_async_context(httpx.AsyncClient(limits=limits, timeout=120))
+    body = {"model": "m", "messages": MESSAGES, "temperature": 0.0, "seed": 1}
+
+    async def ask() -> str:
+        reply = await client.post(
+            f"{base_url}/chat/completions", json=body, headers={"Authorization": f"Bearer {KEY}"}
+        )
+        return reply.json()["choices"][0]["message"]["content"]
+
+    return ask
+
+
+CLIENTS = {"ours": make_ours, "openai": make_openai, "httpx": make_httpx}
+
+
+async def play(client: str, port: int, in_flight: int, requests: int) -> dict[str, float]:
+    """Ask so often, so many at a time; return wall and CPU seconds."""
+    async with AsyncExitStack() as held:
+        ask = await CLIENTS[client](f"http://127.0.0.1:{port}/v1", in_flight, held)
+        await ask()  # whatever is only loaded when it is used
+        gc.set_threshold(*GC)
+        left = iter(range(requests))
+
+        async def work() -> None:
+            for _ in left:
+                if await ask() != "go to fridge 1":
+                    raise AssertionError("another answer came")
+
+        cpu, wall = time.process_time(), time.perf_counter()
+        async with asyncio.TaskGroup() as group:
+            for _ in range(in_flight):
+                group.create_task(work())
+        return {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
+
+
+# --- the readings -------------------------------------------------------------------------------
+
+
+@cache
+def peers_python() -> Path:
+    """Return the Python that has the peers; they are installed where they are not yet."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = home / "skillwright-benchmarks" / "-".join(PEERS).replace("==", "-")
+    python, ready = folder / "bin" / "python", folder / "ready"
+    if not ready.exists():
+        venv.create(folder, with_pip=True, clear=True)
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, *PEERS], check=True)
+        ready.touch()
+    return python
+
+
+def read(client: str, load: Load, port: int) -> dict[str, float]:
+    """Take one reading in a fresh process."""
+    requests = load.requests[client]
+    python = sys.executable if client == "ours" else peers_python()
+    command = [str(python), __file__, "--client", client, "--port", str(port)]
+    command += ["--in-flight", str(load.in_flight), "--requests", str(requests)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{client} failed:\n{done.stderr}")
+    took = json.loads(done.stdout)
+    ideal_s = requests / load.in_flight * load.latency_ms / 1000
+    return {
+        "cpu_ms": 1000 * took["cpu_s"] / requests,
+        "requests_per_s": requests / took["wall_s"],
+        **({"ratio": took["wall_s"] / ideal_s} if ideal_s else {}),
+    }
+
+
+def summed_up(readings: list[dict[str, float]]) -> dict[str, Any]:
+    """Return the median and the spread of every figure."""
+    found: dict[str, Any] = {}
+    for name in readings[0]:
+        values = [reading[name] for reading in readings]
+        found[name] = round(median(values), 4)
+        found[f"{name}_spread"] = [round(min(values), 4), round(max(values), 4)]
+    return found
+
+
+def measure(clients: list[str], repeats: int) -> dict[str, dict[str, Any]]:
+    """Take all readings, the clients by turns, so that a busy minute meets each of them."""
+    figures: dict[str, dict[str, Any]] = {}
+    for load in LOADS:
+        with served(load.latency_ms) as port:
+            read("ours", load, port)  # nobody is first with a cold machine
+            taken: dict[str, list[dict[str, float]]] = {client: [] for client in clients}
+            for _ in range(repeats):
+                for client in clients:
+                    taken[client].append(read(client, load, port))
+        figures[load.name] = {client: summed_up(readings) for client, readings in taken.items()}
+        for client, found in figures[load.name].items():
+            told = "  ".join(f"{k} {v}" for k, v in found.items() if not k.endswith("spread"))
+            print(f"{load.name:>14}  {client:<7} {told}", flush=True)
+    return figures
+
+
+def judged(figures: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Hold our figures against the targets."""
+    small, large = figures["64_at_0ms"]["ours"], figures["1000_at_500ms"]["ours"]
+    holds = {
+        "cpu_ms": small["cpu_ms"] <= CPU_MS,
+        "requests_per_s": large["requests_per_s"] >= REQUESTS_PER_S,
+        "ratio": large["ratio"] <= RATIO,
+    }
+    targets = {"cpu_ms": CPU_MS, "requests_per_s": REQUESTS_PER_S, "ratio": RATIO}
+    machine = {"peers": PEERS, "cpus": os.cpu_count(), "load": round(os.getloadavg()[0], 2)}
+    return {"figures": figures, "targets": targets, "holds": holds, **machine} | {
+        "ok": all(holds.values())
+    }
+
+
+def main() -> int:
+    """Play the part that the arguments name; without one, measure."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--only", choices=CLIENTS, help="measure one client")
+    for name in ("--serve", "--client", "--port", "--in-flight", "--requests"):
+        parser.add_argument(name, help=argparse.SUPPRESS)
+    told = parser.parse_args()
+    if told.serve is not None:
+        asyncio.run(serve(float(told.serve)))
+    elif told.client is not None:
+        load = int(told.port), int(told.in_flight), int(told.requests)
+        print(json.dumps(asyncio.run(play(told.client, *load))))
+    else:
+        others = [] if told.only in (None, "ours") else [told.only]
+        clients = list(CLIENTS) if told.only is None else ["ours", *others]
+        result = judged(measure(clients, told.repeats))
+        print(json.dumps(result))
+        return 0 if result["ok"] else 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

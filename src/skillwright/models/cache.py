@@ -1,0 +1,248 @@
+"""A cache of replies: the same question to the same mind is paid for once, by whoever asks.
+
+A run remembers its own calls already; this is for several runs, and for work that is not a run. A
+question is all that can change its answer: who is asked (with its settings), the messages, the
+tools, how to decode, and which draw it is. A call's seed tells draws apart. Calls without a seed
+are told apart by counting: the second time that a process asks the same, it wants a second answer.
+"""
+
+import asyncio
+import logging
+import sqlite3
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Self
+
+import orjson
+
+from skillwright.core import (
+    ChatModel,
+    Completion,
+    ConfigError,
+    Message,
+    Purpose,
+    Sampling,
+    TokenLogprob,
+    ToolCall,
+    Usage,
+)
+from skillwright.core.jsonio import digest
+
+logger = logging.getLogger(__name__)
+
+_APPLICATION_ID = 0x534B5743
+_WAIT_S = 30.0
+_TABLE = """CREATE TABLE IF NOT EXISTS replies (
+    key BLOB PRIMARY KEY,  -- SHA-256 of the question
+    body BLOB NOT NULL     -- zlib: JSON
+) WITHOUT ROWID"""
+
+
+class ReplyCache:
+    """Replies in one SQLite file, which several processes may read and write at once.
+
+    Args:
+        path: The file; made where there is none.
+
+    Raises:
+        ConfigError: It cannot be opened, or is no cache of ours.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._has_complained = False
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None)
+        except (OSError, sqlite3.Error) as error:
+            raise self._unusable(error) from error
+        try:
+            self._prepare()
+        except sqlite3.Error as error:
+            self._connection.close()
+            raise self._unusable(error) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file. Closing twice is allowed."""
+        self._connection.close()
+
+    def find(self, key: str) -> Completion | None:
+        """Return the reply to a question, or ``None``; one that cannot be read is none."""
+        try:
+            with closing(self._connection.cursor()) as cursor:
+                found = cursor.execute(
+                    "SELECT body FROM replies WHERE key = ?", (bytes.fromhex(key),)
+                ).fetchone()
+            return None if found is None else _read(orjson.loads(zlib.decompress(found[0])))
+        except (sqlite3.Error, zlib.error, ValueError, KeyError, TypeError) as error:
+            self._complain(error)
+            return None
+
+    def keep(self, key: str, reply: Completion) -> None:
+        """Keep a reply; the first one to a question stays. A full disk loses no answer."""
+        try:
+            body = zlib.compress(orjson.dumps(_written(reply)))
+            with closing(self._connection.cursor()) as cursor:
+                cursor.execute(
+                    "INSERT OR IGNORE INTO replies VALUES (?, ?)", (bytes.fromhex(key), body)
+                )
+        except (sqlite3.Error, orjson.JSONEncodeError) as error:
+            self._complain(error)
+
+    def _complain(self, error: Exception) -> None:
+        if not self._has_complained:
+            self._has_complained = True
+            logger.warning(
+                "the reply cache %r fails, so calls are paid for: %s", str(self._path), error
+            )
+
+    def _prepare(self) -> None:
+        def tell(pragma: str) -> int:
+            return int(self._connection.execute(f"PRAGMA {pragma}").fetchone()[0])
+
+        if tell("application_id") != _APPLICATION_ID and tell("schema_version"):
+            raise sqlite3.DatabaseError("it is an SQLite file of something else")
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        # A reply that is lost with the power is asked for again.
+        self._connection.execute("PRAGMA synchronous = OFF")
+        self._connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+        self._connection.execute(_TABLE)
+
+    def _unusable(self, error: Exception) -> ConfigError:
+        return ConfigError(
+            f"{str(self._path)!r} cannot be the reply cache: {error}. Name a file that can be "
+            "written, on a local disk, or leave cache out."
+        )
+
+
+class CachedModel:
+    """A model whose replies are kept; a hit is no call, and its usage says so.
+
+    Only whole answers are kept: an error is not, and neither is an answer that was withheld, that
+    ended at the bound on its length, or that says nothing.
+
+    Args:
+        model: Who is asked where the cache does not know.
+        cache: The replies.
+    """
+
+    def __init__(self, model: ChatModel, cache: ReplyCache) -> None:
+        self._model = model
+        self._cache = cache
+        self._asked: Counter[str] = Counter()
+        self._open: dict[str, asyncio.Future[None]] = {}
+
+    @property
+    def identity(self) -> str:
+        """The model's identity: a cache changes no answer."""
+        return self._model.identity
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[dict[str, Any]] = (),
+        sampling: Sampling = Sampling(),
+        purpose: Purpose,
+    ) -> Completion:
+        """Answer from the cache, or ask the model and keep what it says.
+
+        Raises:
+            ModelError: The model failed.
+        """
+        key = self._key(messages, tools, sampling)
+        while key in self._open:  # asked at the same time, it is asked once
+            await asyncio.shield(self._open[key])
+        known = self._cache.find(key)
+        if known is not None:
+            return replace(known, usage=Usage(cache_hits=1))
+        done = self._open[key] = asyncio.get_running_loop().create_future()
+        try:
+            reply = await self._model.complete(
+                messages, tools=tools, sampling=sampling, purpose=purpose
+            )
+            is_whole = reply.finish_reason in ("stop", "tool_calls")
+            if is_whole and (reply.text.strip() or reply.tool_calls):
+                self._cache.keep(key, reply)
+        finally:
+            del self._open[key]
+            done.set_result(None)
+        return reply
+
+    def _key(
+        self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
+    ) -> str:
+        question = {
+            "model": self.identity,
+            "messages": [dict(message) for message in messages],
+            "tools": list(tools),
+            "sampling": asdict(sampling),
+        }
+        if sampling.seed is not None:
+            return digest(question)
+        first = digest(question)
+        draw = self._asked[first]
+        self._asked[first] += 1
+        return digest({**question, "draw": draw})
+
+
+@contextmanager
+def cached(model: ChatModel, path: str | None) -> Iterator[ChatModel]:
+    """Put a cache before a model where a file for it is named, until the block ends.
+
+    Raises:
+        ConfigError: The file cannot be the cache.
+    """
+    if path is None:
+        yield model
+        return
+    with ReplyCache(Path(path)) as cache:
+        yield CachedModel(model, cache)
+
+
+def _written(reply: Completion) -> dict[str, Any]:
+    return {
+        "text": reply.text,
+        "finish_reason": reply.finish_reason,
+        "model": reply.model,
+        "reasoning": reply.reasoning,
+        "tool_calls": [(call.id, call.name, call.arguments) for call in reply.tool_calls],
+        "logprobs": [(one.token, one.logprob, one.top) for one in reply.logprobs],
+        "native": reply.native,
+    }
+
+
+def _read(body: Mapping[str, Any]) -> Completion:
+    """Read a reply back.
+
+    Raises:
+        TypeError: A part of it is of another kind: something else wrote to the file.
+    """
+    calls = [part for call in body["tool_calls"] for part in call]
+    texts = [body[name] for name in ("text", "finish_reason", "model", "reasoning")]
+    if not all(isinstance(each, str) for each in (*texts, *calls)):
+        raise TypeError("a stored reply is not of the form that it was written in")
+    if not isinstance(body["native"], dict | None):
+        raise TypeError("a stored reply is not of the form that it was written in")
+    return Completion(
+        text=body["text"],
+        finish_reason=body["finish_reason"],
+        model=body["model"],
+        reasoning=body["reasoning"],
+        tool_calls=tuple(ToolCall(*call) for call in body["tool_calls"]),
+        logprobs=tuple(
+            TokenLogprob(token, logprob, tuple((t, p) for t, p in top))
+            for token, logprob, top in body["logprobs"]
+        ),
+        native=body["native"],
+    )

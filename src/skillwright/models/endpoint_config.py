@@ -1,0 +1,236 @@
+"""What every model behind an HTTP endpoint is told: where, with which key, how long, how often."""
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    Field,
+    JsonValue,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
+
+from skillwright.core import ConfigError
+from skillwright.models.frozen import Frozen as Frozen
+from skillwright.models.prices import Prices as Prices
+from skillwright.models.prices import list_prices
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SECRET_HEADER = re.compile(
+    r"authorization|(^|-)auth(-|$)|api-?key|token|secret|cookie", re.IGNORECASE
+)
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[ -~]*")
+_OWN_HEADERS = frozenset(
+    {"content-type", "content-length", "transfer-encoding", "content-encoding", "host"}
+    | {"connection", "accept-encoding", "expect", "upgrade"}
+)
+_OWN_FIELDS = frozenset({"model", "messages", "input", "tools", "stream", "n"})
+_NO_ANSWER_DEPENDS_ON = frozenset(
+    {
+        "backend",
+        "model",
+        "api_key_env",
+        "timeout_s",
+        "deadline_s",
+        "max_concurrent",
+        "start_concurrent",
+        "min_concurrent",
+        "requests_per_minute",
+        "tokens_per_minute",
+        "hedge_above",
+        "cache",
+        "max_attempts",
+        "headers",
+        "prices",
+        "key_header",
+        "path",
+        "prompt_cache",
+        "stream",
+    }
+)
+
+
+def check_base_url(url: str) -> str:
+    """Return a base URL without a slash at its end, or blanks around it.
+
+    Raises:
+        ValueError: It is no HTTP address, or holds a secret or a query.
+    """
+    url = url.strip()
+    if "@" in url:  # before anything is shown or parsed: it may be a password
+        raise ValueError("the URL holds a user name or password; put the key in api_key_env")
+    if "?" in url or "#" in url:
+        raise ValueError(f"{re.split('[?#]', url)[0]!r}: leave out what follows '?' or '#'")
+    parts = urlsplit(url)
+    _ = parts.port  # raises a ValueError that says what is wrong with it
+    if parts.scheme not in ("http", "https") or not parts.hostname or re.search(r"\s", url):
+        raise ValueError(f"{url!r} is no endpoint; write one such as 'https://api.openai.com/v1'")
+    for route in ("/chat/completions", "/responses", "/messages"):
+        if parts.path.rstrip("/").endswith(route):
+            raise ValueError(f"leave out {route!r}: it is added to the base URL by itself")
+    return url.rstrip("/")
+
+
+BaseUrl = Annotated[str, AfterValidator(check_base_url)]
+
+
+class EndpointConfig(Frozen):
+    """A model behind an HTTP endpoint; each dialect adds its own settings."""
+
+    backend: str
+    model: Annotated[str, Field(min_length=1)]
+    """The model's name, as the endpoint knows it."""
+    base_url: BaseUrl
+    """Where the endpoint is, up to and without its route."""
+    api_key_env: str
+    """The environment variable that holds the key."""
+    api_key: Annotated[SecretStr | None, Field(exclude=True, repr=False)] = None
+    """The key itself, before ``api_key_env``; never written anywhere."""
+    timeout_s: PositiveFloat = 120.0
+    """Seconds that one attempt may take."""
+    deadline_s: PositiveFloat = 600.0
+    """Seconds that a call may take with its retries, and for which calls wait for an endpoint that
+    is down; waiting for a free slot does not count."""
+    max_concurrent: PositiveInt = 128
+    """Most calls in flight; models on one endpoint and key share the smallest of their bounds."""
+    start_concurrent: PositiveInt = 16
+    """Calls in flight at first; it rises while all goes well, and falls where the endpoint is busy,
+    becomes slow, or fails most calls."""
+    min_concurrent: PositiveInt = 1
+    """Calls that stay in flight whatever the trouble."""
+    requests_per_minute: PositiveInt | None = None
+    """Attempts per minute, evenly spread; unset, as many as are answered."""
+    tokens_per_minute: PositiveInt | None = None
+    """Tokens per minute, prompts and answers together; unset, as many as are answered."""
+    hedge_above: Annotated[float, Field(ge=0.5, lt=1)] | None = None
+    """Ask a second time beside a call that is slower than this share were, such as 0.95; both may
+    cost money. Unset, never."""
+    max_attempts: PositiveInt = 6
+    """Attempts per call."""
+    cache: Annotated[str, Field(min_length=1)] | None = None
+    """A file that keeps replies for other runs; equal questions with equal seeds are asked once."""
+    temperature: NonNegativeFloat | None = None
+    """Used where a call sets none; unset, the endpoint decides."""
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Used where a call sets none; unset, the endpoint decides."""
+    max_tokens: PositiveInt | None = None
+    """Bound on the answer with its reasoning, used where a call sets none."""
+    extra_body: dict[str, JsonValue] = Field(default_factory=dict)
+    """Further fields of the request, such as ``chat_template_kwargs``."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    """Further request headers. They are stored with a run, so they may not hold a secret."""
+    prices: Prices | None = None
+    """Unset, the vendor's list prices; where none are known, the cost is unknown (never zero)."""
+
+    # Request fields that this dialect has not, with the reason that a person is told.
+    absent_fields: ClassVar[Mapping[str, str]] = {}
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _names_a_variable(cls, name: str) -> str:
+        if not _VARIABLE.fullmatch(name):
+            raise ValueError(
+                "this names an environment variable and does not hold the key itself; "
+                "write, for example, OPENAI_API_KEY"
+            )
+        return name
+
+    @field_validator("headers")
+    @classmethod
+    def _can_be_sent_and_hold_no_secret(cls, headers: dict[str, str]) -> dict[str, str]:
+        secret = [name for name in headers if _SECRET_HEADER.search(name)]
+        for name, value in headers.items():
+            if not _HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
+                raise ValueError(f"{name!r} is no header that can be set; leave it out")
+            if not _HEADER_VALUE.fullmatch(value):
+                raise ValueError(
+                    f"the value of {name!r} holds a line break or a character that HTTP headers "
+                    "cannot carry; write it in ASCII, on one line"
+                )
+        if secret:
+            raise ValueError(
+                f"{secret[0]!r} would be stored with the run. The key is sent by itself; "
+                "name the environment variable that holds it in api_key_env"
+            )
+        return headers
+
+    @field_validator("extra_body")
+    @classmethod
+    def _leaves_our_fields_alone(cls, extra: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        taken = sorted(_OWN_FIELDS & extra.keys())
+        if taken:
+            raise ValueError(f"{taken[0]!r} is set by the caller; take it out of extra_body")
+        absent = sorted(cls.absent_fields.keys() & extra.keys())
+        if absent:
+            raise ValueError(f"{absent[0]!r}: {cls.absent_fields[absent[0]]}")
+        return extra
+
+    @model_validator(mode="after")
+    def _leaves_time_for_an_attempt(self) -> "EndpointConfig":
+        if self.deadline_s < self.timeout_s:
+            raise ValueError(
+                f"deadline_s ({self.deadline_s:g}) is shorter than timeout_s "
+                f"({self.timeout_s:g}), so no attempt could use its time; raise deadline_s"
+            )
+        return self
+
+    @property
+    def host(self) -> str:
+        """The endpoint's host, with its port where the URL names one."""
+        return urlsplit(self.base_url).netloc.lower()
+
+    @property
+    def url(self) -> str:
+        """Where a conversation is posted."""
+        return f"{self.base_url}/chat/completions"
+
+    @property
+    def known_prices(self) -> Prices | None:
+        """The prices that are given, else those of the vendor's list, else ``None``."""
+        return self.prices or list_prices(self.model, self.base_url)
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether the endpoint refuses whoever has no key."""
+        raise NotImplementedError
+
+    def what_matters(self) -> dict[str, Any]:
+        """Return the settings that can change an answer, and nothing secret."""
+        matters = self.model_dump(mode="json", exclude=set(_NO_ANSWER_DEPENDS_ON))
+        # Gateways choose a model by them.
+        return {**matters, "headers": self.headers} if self.headers else matters
+
+
+def find_key(config: EndpointConfig) -> str:
+    """Find an endpoint's key: the one in the settings, else the variable that they name.
+
+    Returns:
+        ``""`` where there is none and the endpoint may do without.
+
+    Raises:
+        ConfigError: The endpoint needs a key and none is there, or the key holds characters that
+            no HTTP header can carry.
+    """
+    given = config.api_key.get_secret_value() if config.api_key else ""
+    key = (given or os.environ.get(config.api_key_env, "")).strip()
+    if not key and config.needs_key:
+        raise ConfigError(
+            f"model {config.model!r} is at {config.base_url} and needs a key: set the environment "
+            f"variable {config.api_key_env}, name another in api_key_env, or set base_url to a "
+            "server of your own, which needs none"
+        )
+    if not (key.isascii() and key.isprintable()):
+        raise ConfigError(
+            f"the key in {config.api_key_env} holds a line break or a character that HTTP headers "
+            "cannot carry; copy it again"
+        )
+    return key

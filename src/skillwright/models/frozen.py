@@ -1,0 +1,12 @@
+"""The base of all settings of models."""
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Frozen(BaseModel):
+    """Settings that are read once. Unknown keys are refused, and no error shows a value."""
+
+    # Inputs are hidden because pydantic would print them, and one of them may be a key.
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True
+    )

@@ -1,0 +1,201 @@
+"""The dialect of OpenAI's responses: tools for models that reason. Nothing is kept at OpenAI.
+
+Source: OpenAI API reference, "Responses".
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from skillwright.core import (
+    Completion,
+    Message,
+    ModelError,
+    ModelRefused,
+    Sampling,
+    ToolCall,
+    Usage,
+)
+from skillwright.models.chat_reply import read_logprobs
+from skillwright.models.endpoint import chosen
+from skillwright.models.faults import EndpointFault
+from skillwright.models.http import HttpReply
+from skillwright.models.openai_chat import OpenAIDialect, is_strict
+from skillwright.models.openai_errors import fault_of_reply
+from skillwright.models.wire import charged, cost_usd, count, mapping, number, sequence, text
+
+_NAME = "openai_responses"
+_PASSING = frozenset({"server_error", "rate_limit_exceeded", "vector_store_timeout"})
+_FINISH_REASONS = {"max_output_tokens": "length", "content_filter": "content_filter"}
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAIResponses(OpenAIDialect):
+    """OpenAI's responses route."""
+
+    def request(
+        self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
+    ) -> dict[str, Any]:
+        """Put a call into JSON; the route has no seeds, and these are left out.
+
+        Raises:
+            ModelRefused: Stops were asked for, which the route has not.
+        """
+        if sampling.stop:
+            raise ModelRefused(
+                "nothing was sent: OpenAI's responses route has no stop texts. Use transport: "
+                "chat_completions, or end the answer in another way."
+            )
+        config = self.config
+        effort = config.reasoning_effort
+        wanted = ["reasoning.encrypted_content"]
+        if sampling.logprobs is not None:
+            wanted.append("message.output_text.logprobs")
+        optional = {
+            "temperature": chosen("temperature", sampling, config),
+            "top_p": chosen("top_p", sampling, config),
+            "max_output_tokens": chosen("max_tokens", sampling, config),
+            "reasoning": {"effort": effort} if effort else None,
+            "tools": [_tool(tool) for tool in tools] or None,
+            "top_logprobs": sampling.logprobs,
+            "text": _form(sampling.json_schema),
+        }
+        return {
+            "model": config.model,
+            "input": [item for message in messages for item in _items(message)],
+            "store": False,
+            "include": wanted,
+            **{name: value for name, value in optional.items() if value is not None},
+            **config.extra_body,
+        }
+
+    def fault(self, reply: HttpReply, key: str) -> ModelError | None:
+        """Return the error that a reply is; one of a failed response is inside a 200."""
+        if not 200 <= reply.status < 300:
+            return fault_of_reply(reply, self.config, key)
+        error = mapping(mapping(reply.payload).get("error"))
+        if not error:
+            return None
+        code = str(error.get("code") or "")
+        status = 503 if code in _PASSING else 400
+        if not code or code.isdecimal():  # a gateway's error, which carries its own status
+            status = reply.status
+        return fault_of_reply(replace(reply, status=status), self.config, key)
+
+    def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
+        """Read an answer out of the route's JSON; a refusal becomes the text.
+
+        Raises:
+            EndpointFault: There is no output in it, or half of one, and no reason why; with what
+                was charged for it all the same.
+        """
+        del request
+        payload = mapping(payload)
+        output = [mapping(item) for item in sequence(payload.get("output"))]
+        incomplete = mapping(payload.get("incomplete_details")).get("reason")
+        status, usage = payload.get("status"), self._usage(payload.get("usage"))
+        if status in ("failed", "cancelled"):
+            fault = EndpointFault(
+                f"{self.config.base_url} gave up its answer of model {self.config.model!r} half "
+                f"way (status {status!r}), and does not say why."
+            )
+            raise charged(fault, usage)
+        if not output and not incomplete:
+            fault = EndpointFault(
+                f"{self.config.base_url} answered without output for model {self.config.model!r} "
+                f"(keys: {', '.join(payload) or 'none'}). Check that base_url speaks OpenAI's "
+                "responses; most other servers want transport: chat_completions."
+            )
+            raise charged(fault, usage)
+        parts = [part for item in output if item.get("type") == "message" for part in _parts(item)]
+        said = "".join(text([part]) for part in parts if part.get("type") == "output_text")
+        refusal = "".join(str(part["refusal"]) for part in parts if part.get("refusal"))
+        calls = tuple(_calls(output))
+        finish = _FINISH_REASONS.get(str(incomplete), "tool_calls" if calls else "stop")
+        if incomplete not in _FINISH_REASONS and (incomplete or status == "incomplete"):
+            finish = "other"
+        if refusal and not said:
+            said, finish = refusal, "content_filter"
+        return Completion(
+            text=said,
+            finish_reason=finish,
+            model=str(payload.get("model") or self.config.model),
+            usage=usage,
+            tool_calls=calls,
+            reasoning=_reasoning(output),
+            logprobs=tuple(each for part in parts for each in read_logprobs(part.get("logprobs"))),
+            native={"dialect": _NAME, "content": output} if calls else None,
+        )
+
+    def _usage(self, counts: Any) -> Usage:
+        counts = mapping(counts)
+        prompt = mapping(counts.get("input_tokens_details"))
+        answer = mapping(counts.get("output_tokens_details"))
+        known_input = number(counts.get("input_tokens"))
+        known_output = number(counts.get("output_tokens"))
+        usage = Usage(
+            calls=1,
+            input_tokens=known_input or 0,
+            output_tokens=known_output or 0,
+            cached_tokens=count(prompt.get("cached_tokens")),
+            cost_usd=None,
+            cache_write_tokens=count(prompt.get("cache_write_tokens")),
+            reasoning_tokens=count(answer.get("reasoning_tokens")),
+        )
+        if known_input is None or known_output is None:
+            return usage
+        return replace(usage, cost_usd=cost_usd(usage, self.config.known_prices))
+
+
+def _items(message: Message) -> Iterable[Mapping[str, Any]]:
+    native = message.get("native") or {}
+    if native.get("dialect") == _NAME:
+        yield from native["content"]
+        return
+    if message["role"] == "tool":
+        yield {
+            "type": "function_call_output",
+            "call_id": message.get("tool_call_id", ""),
+            "output": message["content"],
+        }
+        return
+    calls = message.get("tool_calls") or ()
+    if message["content"] or not calls:
+        yield {"role": message["role"], "content": message["content"]}
+    for call in calls:
+        function = call["function"]
+        yield {
+            "type": "function_call",
+            "call_id": call["id"],
+            "name": function["name"],
+            "arguments": function["arguments"],
+        }
+
+
+def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+    # This route would take a missing ``strict`` for true, chat completions for false.
+    return {"type": "function", "strict": False, **mapping(tool.get("function"))}
+
+
+def _form(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if schema is None:
+        return None
+    form = {"type": "json_schema", "name": "reply", "schema": schema, "strict": is_strict(schema)}
+    return {"format": form}
+
+
+def _parts(item: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [mapping(part) for part in sequence(item.get("content"))]
+
+
+def _calls(output: Iterable[Mapping[str, Any]]) -> Iterable[ToolCall]:
+    for item in output:
+        if item.get("type") == "function_call":
+            call_id = item.get("call_id") or item.get("id") or ""
+            yield ToolCall(str(call_id), str(item.get("name")), str(item.get("arguments") or ""))
+
+
+def _reasoning(output: Iterable[Mapping[str, Any]]) -> str:
+    thoughts = (item for item in output if item.get("type") == "reasoning")
+    shown = (text(item.get("content")) or text(item.get("summary")) for item in thoughts)
+    return "\n\n".join(filter(None, shown))

@@ -1,0 +1,111 @@
+"""What calls cost: prices that a person gives, or list prices out of a dated file.
+
+A list price holds at the vendor's own address only: a gateway, a cloud or a server of one's own has
+other prices, and a price that is not known is unknown, never 0. `prices.yaml` says where each row
+comes from and how old it is.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import date
+from functools import cache
+from importlib.resources import files
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+from pydantic import NonNegativeFloat, PositiveInt, field_validator
+
+from skillwright.models.frozen import Frozen
+
+_DATED = re.compile(r"-(20\d{2}-\d{2}-\d{2}|20\d{6})$")
+
+
+class TokenPrices(Frozen):
+    """What tokens cost, in US dollars per million."""
+
+    input_usd_per_mtok: NonNegativeFloat
+    """Prompt tokens."""
+    output_usd_per_mtok: NonNegativeFloat
+    """Completion tokens, reasoning included."""
+    cached_input_usd_per_mtok: NonNegativeFloat | None = None
+    """Prompt tokens that the endpoint had cached; unset, they cost what other prompt tokens do."""
+    cache_write_usd_per_mtok: NonNegativeFloat | None = None
+    """Prompt tokens that the endpoint put into its cache; unset, they cost what others do."""
+    cache_write_1h_usd_per_mtok: NonNegativeFloat | None = None
+    """Those that stay there for an hour (Anthropic); unset, they cost what other writes do."""
+
+
+class LongPromptPrices(TokenPrices):
+    """What the tokens of a call cost whose prompt is a long one."""
+
+    over_tokens: PositiveInt
+    """A prompt with more tokens than this is long."""
+
+
+class Prices(TokenPrices):
+    """List prices, in US dollars per million tokens."""
+
+    long_prompts: LongPromptPrices | None = None
+    """What long prompts cost, the whole call; unset, no more than others."""
+    as_of: str | None = None
+    """How old these prices are, in words; it is shown with the cost."""
+
+    @field_validator("as_of", mode="before")
+    @classmethod
+    def _may_be_a_date(cls, value: Any) -> Any:
+        return value.isoformat() if isinstance(value, date) else value  # as YAML reads 2026-11-01
+
+    def of_prompt(self, tokens: int) -> TokenPrices:
+        """Return the prices of a call with so many prompt tokens."""
+        long = self.long_prompts
+        return long if long is not None and tokens > long.over_tokens else self
+
+
+@cache
+def list_prices(model: str, base_url: str) -> Prices | None:
+    """Find the list prices of a model at its vendor's own address.
+
+    Args:
+        model: Its name; a date behind it is ignored, as all snapshots cost the same.
+        base_url: Where it is asked.
+
+    Returns:
+        ``None`` where the host is no vendor that the file knows, or the model is none of theirs.
+    """
+    vendor = _file()["hosts"].get(urlsplit(base_url).hostname)
+    if vendor is None:
+        return None
+    rows = _rows()
+    name = model.lower()
+    return rows.get((vendor, name)) or rows.get((vendor, _DATED.sub("", name)))
+
+
+@cache
+def _file() -> Mapping[str, Any]:
+    text = files("skillwright.models").joinpath("prices.yaml").read_text(encoding="utf-8")
+    # Where PyYAML comes with its parser in C, that is ten times as fast.
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    content: Mapping[str, Any] = yaml.load(text, Loader=loader)
+    return content
+
+
+@cache
+def _rows() -> Mapping[tuple[str, str], Prices]:
+    return {(row["vendor"], row["model"]): _prices(row) for row in _file()["prices"]}
+
+
+def _prices(row: Mapping[str, Any]) -> Prices:
+    long = row.get("long_prompts")
+    tier = long and LongPromptPrices(over_tokens=long["over_tokens"], **_tokens(long))
+    return Prices(**_tokens(row), long_prompts=tier, as_of=f"{row['as_of']}, {row['source']}")
+
+
+def _tokens(row: Mapping[str, Any]) -> dict[str, float | None]:
+    return {
+        "input_usd_per_mtok": row["input"],
+        "output_usd_per_mtok": row["output"],
+        "cached_input_usd_per_mtok": row.get("cached"),
+        "cache_write_usd_per_mtok": row.get("write"),
+        "cache_write_1h_usd_per_mtok": row.get("write_1h"),
+    }

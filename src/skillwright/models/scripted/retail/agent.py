@@ -1,0 +1,50 @@
+"""A weak but obedient retail agent, as a chat model."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from skillwright.core import Completion, Message, Purpose, Sampling, Usage
+from skillwright.models.scripted.household.agent import skill_in
+from skillwright.models.scripted.retail.desk import serve
+from skillwright.models.scripted.retail.moves import Say, heard, next_move
+from skillwright.models.scripted.retail.rules import read_rules
+
+_CHARS_PER_TOKEN = 4
+
+
+class ScriptedRetail:
+    """Serves the customers of the built-in store by the rules that it recognises in its skill.
+
+    It stands in for a language model where none is at hand, and understands only the customer of
+    the strategy ``rule_based`` with the built-in store's tasks. It looks at the text of its
+    messages and at nothing else: what it does in a turn follows from what it has read so far.
+    Without a skill it forgets most of what good service is.
+    """
+
+    identity = "scripted:retail"
+    is_scripted = True
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[dict[str, Any]] = (),
+        sampling: Sampling = Sampling(),
+        purpose: Purpose,
+    ) -> Completion:
+        """Answer with one tool call, or with a message to the customer."""
+        del tools, sampling, purpose
+        opening, *replies = heard(messages) or [""]
+        service = serve(opening, read_rules(skill_in(messages)))
+        try:
+            text = next_move(service, replies).written()
+        except (KeyError, TypeError, ValueError, AttributeError):
+            # Other data than the built-in store's: it has no idea, and says so.
+            text = Say("I am sorry, I cannot help you with that. Goodbye.").written()
+        read = sum(len(message["content"]) for message in messages)
+        usage = Usage(
+            calls=1,
+            input_tokens=read // _CHARS_PER_TOKEN,
+            output_tokens=len(text) // _CHARS_PER_TOKEN,
+        )
+        return Completion(text, model=self.identity, usage=usage)

@@ -1,0 +1,90 @@
+"""Reads JSON that somebody else wrote: what is missing or of another kind is empty, never an error.
+
+Every vendor reserves the right to add keys and values, and every other server leaves some out.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from skillwright.core import ModelError, Usage
+from skillwright.models.prices import Prices
+
+Fault = TypeVar("Fault", bound=ModelError)
+
+_MOST = 10**12  # of anything in one call; a database can still add up millions of these
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return a JSON object, or an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def sequence(value: Any) -> Sequence[Any]:
+    """Return a JSON array, or an empty one."""
+    return value if isinstance(value, list) else ()
+
+
+def count(value: Any) -> int:
+    """Return a number of things, from 0 to what a database holds; ``3.0`` is one too."""
+    whole = number(value)
+    return whole if whole is not None else 0
+
+
+def number(value: Any) -> int | None:
+    """Return a number of things as `count` does, or ``None`` where it is none at all."""
+    found = amount(value)
+    if found is None or found != int(found):
+        return None
+    return min(int(value), _MOST)
+
+
+def amount(value: Any) -> float | None:
+    """Return a number that is neither negative nor endless, or ``None``."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    # Compared before it is converted: a whole number may be too long for a float.
+    return float(min(value, _MOST)) if 0 <= value < float("inf") else None
+
+
+def text(content: Any) -> str:
+    """Return content that is a string, null, or a list of parts with ``text``."""
+    if isinstance(content, str):
+        return content
+    parts = (mapping(part).get("text") for part in sequence(content))
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def cost_usd(usage: Usage, prices: Prices | None, hour_writes: int = 0) -> float | None:
+    """Return what a call cost, in US dollars; ``None`` without prices.
+
+    Args:
+        usage: What it consumed.
+        prices: What tokens cost.
+        hour_writes: The part of the tokens written to a cache that stay there for an hour.
+    """
+    if prices is None:
+        return None
+    tier = prices.of_prompt(usage.input_tokens)
+    fresh_price = tier.input_usd_per_mtok
+    cached_price = tier.cached_input_usd_per_mtok
+    write_price = tier.cache_write_usd_per_mtok
+    write_price = fresh_price if write_price is None else write_price
+    hour_price = tier.cache_write_1h_usd_per_mtok
+    hour_price = write_price if hour_price is None else hour_price
+    hour_writes = min(hour_writes, usage.cache_write_tokens)
+    fresh = max(0, usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens)
+    return (
+        fresh * fresh_price
+        + usage.cached_tokens * (fresh_price if cached_price is None else cached_price)
+        + (usage.cache_write_tokens - hour_writes) * write_price
+        + hour_writes * hour_price
+        + usage.output_tokens * tier.output_usd_per_mtok
+    ) / 1e6
+
+
+def charged(fault: Fault, usage: Usage) -> Fault:
+    """Say on a fault what was charged for it; where no tokens are told, nothing is known of any."""
+    told = usage.input_tokens + usage.output_tokens or usage.cost_usd
+    fault.usage = replace(usage, calls=0, failed_calls=0) if told else Usage()
+    return fault

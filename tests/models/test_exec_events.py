@@ -1,0 +1,258 @@
+"""What the command lines print, and what it comes to. Fixtures are ours, in documented shapes."""
+
+import json
+
+import pytest
+
+from skillwright.core import ModelRefused, ReplyInvalid, Usage
+from skillwright.models.exec_claude_events import read_claude_events
+from skillwright.models.exec_codex_events import read_codex_events
+from skillwright.models.exec_faults import ExecFault, fault_of_words
+from skillwright.models.exec_process import Output
+from skillwright.models.exec_report import ExecReport, fault_of_report
+from skillwright.models.faults import ContextOverflow
+from skillwright.models.prices import Prices
+
+
+def lines(*events):
+    return "\n".join(json.dumps(event) for event in events)
+
+
+def item(kind, **fields):
+    return {"type": "item.completed", "item": {"id": "i", "type": kind, **fields}}
+
+
+def message(text):
+    return item("agent_message", text=text)
+
+
+DONE = {
+    "type": "turn.completed",
+    "usage": {
+        "input_tokens": 1000,
+        "cached_input_tokens": 600,
+        "cache_write_input_tokens": 100,
+        "output_tokens": 50,
+        "reasoning_output_tokens": 30,
+        "later_tokens": 9,
+    },
+}
+STARTED = {"type": "turn.started"}
+LOST = {"type": "error", "message": "stream disconnected before completion"}
+FAILED = {"type": "turn.failed", "error": {"message": "at capacity"}}
+
+
+def test_codex_the_last_message_is_the_answer_and_usage_is_counted_inclusively():
+    report = read_codex_events(
+        lines(
+            {"type": "thread.started", "thread_id": "t"},
+            STARTED,
+            item("reasoning", text="hm"),
+            item("command_execution", command="ls\n-l", exit_code=1, status="failed"),
+            item("file_change", changes=[{"path": "a", "kind": "add"}], status="completed"),
+            item("mcp_tool_call", server="s", tool="t", status="completed"),
+            item("web_search", query="q"),
+            item("error", message="a warning"),
+            item("something_new", x=1),
+            {"type": "item.updated", "item": {"type": "agent_message", "text": "half"}},
+            message("first"),
+            message("last"),
+            DONE,
+        )
+    )
+    assert (report.answer, report.ended_well, report.reasoning) == ("last", True, "hm")
+    assert report.usage == Usage(
+        calls=1,
+        input_tokens=1000,
+        output_tokens=50,
+        cached_tokens=600,
+        cost_usd=None,
+        cache_write_tokens=100,
+        reasoning_tokens=30,
+    )
+    assert report.trace[:2] == ("$ ls -l (exit 1)", "files: add a")
+    assert len(report.trace) == 6
+
+
+@pytest.mark.parametrize(
+    ("events", "ended_well", "failure"),
+    [
+        ([STARTED, LOST, message("4"), DONE], True, ""),
+        ([STARTED, message("4"), LOST], False, LOST["message"]),
+        ([STARTED, message("4"), DONE, STARTED, FAILED], False, "at capacity"),
+        ([STARTED, message("4")], False, ""),
+        ([], False, ""),
+    ],
+)
+def test_codex_the_last_event_on_the_turn_decides(events, ended_well, failure):
+    report = read_codex_events(lines(*events))
+    assert (report.ended_well, report.failure) == (ended_well, failure)
+
+
+def test_codex_lines_that_are_no_events_are_skipped():
+    junk = 'warning: noise\n[1, "x"]\n"text"\n{"type": 5}\n{"type": "item.completed", "item": 3}\n'
+    report = read_codex_events(junk + lines(message("4"), DONE) + '\n{"type": "err')
+    assert (report.answer, report.ended_well) == ("4", True)
+
+
+RESULT = {
+    "type": "result",
+    "subtype": "success",
+    "is_error": False,
+    "result": "4",
+    "stop_reason": "end_turn",
+    "total_cost_usd": 0.02,
+    "usage": {"input_tokens": 1, "cache_read_input_tokens": 2, "output_tokens": 3},
+    "modelUsage": {
+        "big": {
+            "inputTokens": 100,
+            "outputTokens": 30,
+            "thinkingTokens": 20,
+            "cacheReadInputTokens": 700,
+            "cacheCreationInputTokens": 200,
+        },
+        "small": {"inputTokens": 50, "outputTokens": 2},
+    },
+}
+
+
+def test_claude_all_models_of_a_run_are_counted_and_cached_tokens_are_input():
+    report = read_claude_events(json.dumps(RESULT))
+    assert (report.answer, report.ended_well) == ("4", True)
+    assert report.usage == Usage(
+        calls=1,
+        input_tokens=1050,
+        output_tokens=32,
+        cached_tokens=700,
+        cost_usd=0.02,
+        cache_write_tokens=200,
+        reasoning_tokens=20,
+    )
+
+
+def test_claude_a_stream_tells_model_skills_and_what_was_done():
+    use = {"type": "tool_use", "name": "Read", "input": {"file": "a"}}
+    blocks = [{"type": "thinking", "thinking": "hm"}, use]
+    report = read_claude_events(
+        lines(
+            {"type": "system", "subtype": "init", "model": "claude-x", "skills": ["s"]},
+            {"type": "assistant", "message": {"content": blocks}},
+            {"type": "system", "subtype": "api_retry", "attempt": 1, "error": "overloaded"},
+            {"type": "system", "subtype": "permission_denied", "tool_name": "Bash"},
+            {"type": "novelty"},
+            {"type": "assistant", "message": {"content": "text"}},
+            RESULT,
+        )
+    )
+    assert (report.model, report.skills, report.reasoning) == ("claude-x", ("s",), "hm")
+    assert report.trace == ('Read {"file": "a"}', "retry 1: overloaded", "denied: Bash")
+
+
+@pytest.mark.parametrize(
+    ("changes", "trusts_cost"),
+    [
+        ({}, False),
+        ({"total_cost_usd": None}, True),
+        ({"modelUsage": {"m": {"inputTokens": 5, "costBasis": "unknown"}}}, True),
+        ({"modelUsage": {}, "usage": {}}, True),
+    ],
+)
+def test_claude_a_cost_that_is_guessed_is_unknown(changes, trusts_cost):
+    report = read_claude_events(json.dumps({**RESULT, **changes}), trusts_cost=trusts_cost)
+    assert report.usage.cost_usd is None
+
+
+def test_claude_without_a_table_of_models_the_main_loop_is_counted():
+    report = read_claude_events(json.dumps({**RESULT, "modelUsage": None}))
+    assert (report.usage.input_tokens, report.usage.cached_tokens) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "failure"),
+    [
+        ({"is_error": True, "result": "API Error: 529"}, "API Error: 529"),
+        ({"subtype": "error_max_turns", "result": None}, "error_max_turns"),
+        ({"subtype": "error_during_execution", "errors": ["a", "b"]}, "a: b"),
+    ],
+)
+def test_claude_success_that_is_an_error_is_a_failure(changes, failure):
+    report = read_claude_events(json.dumps({**RESULT, **changes}))
+    assert not report.ended_well
+    assert failure in report.failure
+    assert report.answer == ""
+
+
+def test_claude_structured_output_is_the_answer():
+    report = read_claude_events(json.dumps({**RESULT, "structured_output": {"a": [1]}}))
+    assert json.loads(report.answer) == {"a": [1]}
+
+
+def test_given_prices_take_the_place_of_a_cost_and_no_tokens_cost_nothing_known():
+    prices = Prices(input_usd_per_mtok=1, output_usd_per_mtok=10, cached_input_usd_per_mtok=0)
+    report = read_codex_events(lines(message("4"), DONE)).priced(prices)
+    assert report.usage.cost_usd == pytest.approx((400 + 500) / 1e6)
+    silent = read_codex_events(lines(message("4"), {"type": "turn.completed"})).priced(prices)
+    assert silent.usage.cost_usd is None
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "move"),
+    [
+        ("Prompt is too long", ContextOverflow, "Shorten"),
+        ("ran out of room in the model's context window", ContextOverflow, "Shorten"),
+        ("You've hit your usage limit.", ModelRefused, "used up"),
+        ("billing_error", ModelRefused, "used up"),
+        ("401 Unauthorized", ModelRefused, "Sign in"),
+        ("Not logged in · Please run /login", ModelRefused, "Sign in"),
+        ("The model `x` does not exist", ModelRefused, "model's name"),
+        ("error: unexpected argument '--ephemeral' found", ModelRefused, "update it"),
+        ("panicked at src/main.rs:401", ExecFault, ""),
+        ("error_max_budget_usd", ReplyInvalid, "raise max_budget_usd"),
+        ("at capacity", ExecFault, ""),
+        ("rate limit reached", ExecFault, ""),
+        ("stream disconnected", ExecFault, ""),
+        ("", ExecFault, "it said nothing"),
+    ],
+)
+def test_words_tell_what_may_be_tried_again(words, kind, move):
+    fault = fault_of_words(words, "codex", "exit code 1")
+    assert type(fault) is kind
+    assert move in str(fault)
+
+
+def test_a_long_complaint_is_cut():
+    assert len(str(fault_of_words("x" * 9999, "codex", "exit code 1"))) < 500
+
+
+@pytest.mark.parametrize(
+    ("report", "printed", "words"),
+    [
+        (ExecReport(ended_well=True), "", "how a plan that is used up looks"),
+        (ExecReport(failure="at capacity"), "", "exit code 0): at capacity"),
+        (ExecReport(), '{"half', "its report breaks off"),
+        # What the agent printed is no word of the program's own.
+        (ExecReport(), '{"output": "You have hit your usage limit"}', "it said nothing"),
+    ],
+)
+def test_an_exit_code_of_0_is_no_success(report, printed, words):
+    fault = fault_of_report(report, Output(0, printed, "", 0.0), "codex")
+    assert isinstance(fault, ExecFault)
+    assert words in str(fault)
+
+
+def test_an_exit_code_of_1_behind_a_completed_turn_is_no_failure():
+    report = ExecReport(answer="4", ended_well=True)
+    assert fault_of_report(report, Output(1, "", "network noise", 0.0), "codex") is None
+
+
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85", "\x0b", "\x1c"])
+def test_a_line_break_of_another_kind_inside_an_answer_ends_no_line(mark):
+    said = f"two{mark}lines"
+    tokens = {"m": {"inputTokens": 1, "outputTokens": 1}}
+    event = {"type": "result", "subtype": "success", "result": said, "modelUsage": tokens}
+    line = json.dumps(event, ensure_ascii=False) + "\n"
+    assert read_claude_events(line).answer == said
+    item = {"type": "agent_message", "text": said}
+    line = json.dumps({"type": "item.completed", "item": item}, ensure_ascii=False) + "\n"
+    assert read_codex_events(line).answer == said
+    assert Output(0, line, "", 0.0).tail == ""
