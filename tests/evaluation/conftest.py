@@ -67,12 +67,13 @@ class ChanceDuel:
 
     async def draw(self, task_ids: Sequence[str], n: int) -> list[Pair]:
         return [
-            Pair(self._play(task_id, 0.0, draw), self._play(task_id, self.shift, draw))
+            Pair(self.play(task_id, 0.0, draw), self.play(task_id, self.shift, draw))
             for task_id in task_ids
             for draw in range(n)
         ]
 
-    def _play(self, task_id: str, shift: float, draw: int) -> EpisodeResult:
+    def play(self, task_id: str, shift: float, draw: int = 0) -> EpisodeResult:
+        """Succeed by chance."""
         rate = min(1.0, max(0.0, self._rates[task_id] + shift))
         return _result(float(self._luck.random() < rate), task_id, draw=draw)
 

@@ -1,5 +1,8 @@
+from dataclasses import replace
+
 import pytest
 
+from skillwright.core import Pair
 from skillwright.evaluation import AlphaLedger, Decision, PairedGate, StrictGate, tasks_needed
 
 LEDGER = AlphaLedger(total=0.05, planned=1)
@@ -38,14 +41,14 @@ async def test_the_same_gain_is_rejected_where_many_decisions_share_the_alpha(
     "rewards", [[TIE] * 12, [(0.5, 0.5)] * 12, [LOSS] * 12, [(0.5, 0.25)] * 12]
 )
 async def test_without_a_win_the_paired_gate_rejects(listed_duel, make_pairs, rewards):
-    verdict = await judged(PairedGate(), listed_duel(make_pairs(rewards)))
+    verdict = await judged(PairedGate(metric="soft"), listed_duel(make_pairs(rewards)))
     assert verdict.decision is Decision.REJECT
     assert verdict.p_value == 1.0
     assert "0 of 12 tasks went better" in verdict.reason
 
 
 async def test_gains_without_variance_are_judged_exactly(listed_duel, make_pairs):
-    verdict = await judged(PairedGate(), listed_duel(make_pairs([(0.5, 0.75)] * 8)))
+    verdict = await judged(PairedGate(metric="soft"), listed_duel(make_pairs([(0.5, 0.75)] * 8)))
     assert verdict.decision is Decision.ACCEPT
     assert verdict.p_value == 2**-8
     assert verdict.interval is None
@@ -110,6 +113,92 @@ async def test_a_harmed_family_vetoes_a_gain_on_the_whole(listed_duel, make_pair
     assert verdict.alpha == 0.05
     assert (await judged(PairedGate(), listed_duel(pairs))).accepted
     assert (await judged(PairedGate(family_veto=0.9), listed_duel(pairs))).accepted
+
+
+WORSE = "2 tasks went worse, and at most 1 may (evaluation.gate.max_worse_tasks): 't19', 't20'."
+
+
+@pytest.mark.parametrize("gate", [PairedGate, StrictGate])
+@pytest.mark.parametrize(("most", "accepted"), [(None, True), (2, True), (1, False), (0, False)])
+async def test_more_harmed_tasks_than_allowed_are_a_veto_that_names_them(
+    listed_duel, make_pairs, gate, most, accepted
+):
+    duel = listed_duel(make_pairs([(0, 1)] * 18 + [(1, 1)] + [(1, 0)] * 2))
+    verdict = await judged(gate(max_worse_tasks=most), duel)
+    assert verdict.accepted is accepted
+    assert verdict.reason.endswith(WORSE) is (most == 1)
+    if not accepted:
+        assert verdict.decision is Decision.REJECT
+        assert "mean 0.143 -> 0.905" in verdict.reason
+
+
+async def test_a_task_is_harmed_in_its_mean_over_the_draws(listed_duel, make_pairs):
+    gains = make_pairs([(0, 1)] * 12)
+    mixed = make_pairs([(1, 0), (0, 1)], first=12)
+    spread = [mixed[0], replace_task(mixed[1], mixed[0])]  # one task: a draw lost, a draw won
+    gate = PairedGate(draws=2, max_worse_tasks=0)
+    assert (await judged(gate, listed_duel([*gains, *gains, *spread]))).accepted
+    verdict = await judged(gate, listed_duel([*gains, *gains, mixed[0], mixed[0]]))
+    assert "1 task went worse, and at most 0 may" in verdict.reason
+    assert verdict.reason.endswith("'t12'.")
+
+
+def replace_task(pair, other):
+    """Return a pair as another draw of the other's task."""
+    spec = other.incumbent.spec
+    return Pair(replace(pair.incumbent, spec=spec), replace(pair.candidate, spec=spec))
+
+
+async def test_of_very_many_harmed_tasks_the_first_are_named(listed_duel, make_pairs):
+    duel = listed_duel(make_pairs([(0, 1)] * 60 + [(1, 0)] * 23))
+    verdict = await judged(StrictGate(max_worse_tasks=3), duel)
+    assert verdict.reason.endswith("'t79' and 3 more.")
+
+
+async def test_the_paired_gate_compares_passes_unless_told_otherwise(listed_duel, make_pairs):
+    pairs = make_pairs([(0.4, 0.6)] * 10)
+    nothing = await judged(PairedGate(), listed_duel(pairs))
+    assert (nothing.decision, nothing.effect) == (Decision.REJECT, 0.0)
+    hard = await judged(PairedGate(success_threshold=0.5), listed_duel(pairs))
+    assert (hard.accepted, hard.effect, hard.candidate_score) == (True, 1.0, 1.0)
+    assert hard.interval is not None  # Newcombe's, because passes are 0 or 1
+    soft = await judged(PairedGate(metric="soft"), listed_duel(pairs))
+    assert (soft.accepted, soft.effect) == (True, pytest.approx(0.2))
+    mixed = await judged(
+        PairedGate(metric="mixed", mixed_weight=0.25, success_threshold=0.5), listed_duel(pairs)
+    )
+    assert mixed.effect == pytest.approx(0.75 + 0.25 * 0.2)
+
+
+@pytest.mark.parametrize("gate", [PairedGate(), StrictGate()])
+async def test_a_gate_takes_the_benchmarks_own_pass_where_there_is_one(
+    listed_duel, make_result, gate
+):
+    pairs = [
+        Pair(
+            make_result(1.0, f"t{i}", hard=0.25 * (i % 3)),
+            make_result(0.0, f"t{i}", hard=0.25 * (i % 3) + 0.5),
+        )
+        for i in range(9)
+    ]
+    verdict = await judged(gate, listed_duel(pairs))
+    assert verdict.accepted
+    assert (verdict.incumbent_score, verdict.candidate_score) == (0.25, 0.75)
+
+
+async def test_a_judged_pair_gains_what_its_rewards_do(listed_duel, make_pairs):
+    pairs = make_pairs([(0.4, 0.6)] * 10)
+    await judged(PairedGate(success_threshold=0.5), listed_duel(pairs))
+    assert [pair.gain for pair in pairs] == pytest.approx([0.2] * 10)
+
+
+async def test_a_family_is_harmed_in_what_the_gate_compares(listed_duel, make_pairs):
+    pairs = make_pairs([(0.0, 1.0)] * 30, family="clean") + make_pairs(
+        [(0.9, 0.0)] * 8, family="heat", first=30
+    )
+    assert (await judged(PairedGate(family_veto=0.1), listed_duel(pairs))).accepted
+    lenient = PairedGate(family_veto=0.1, success_threshold=0.9)
+    assert "family 'heat' got worse" in (await judged(lenient, listed_duel(pairs))).reason
 
 
 @pytest.mark.parametrize(

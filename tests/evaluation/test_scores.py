@@ -45,6 +45,41 @@ def test_a_score_of_failures_alone_is_unknown_and_not_zero(make_result):
     assert score.failures == 1
 
 
+def test_smoothed_successes_count_as_much_as_they_say(make_result):
+    results = [make_result(0.9, f"t{i}", hard=hard) for i, hard in enumerate([1.0, 0.5, 0.1, 0.1])]
+    score = Score.of([*results, make_result(None, "t4")])
+    assert (score.success_rate, score.mean_reward) == (pytest.approx(1.7 / 4), 0.9)
+    assert score.interval == pytest.approx(wilson_interval(1.7, 4))
+    assert score.failures == 1
+
+
+def test_smoothed_successes_of_one_task_are_attempts_at_it(make_result):
+    results = [
+        make_result(0.0, f"t{i}", draw=draw, hard=0.1 + 0.2 * i)
+        for i in range(5)
+        for draw in range(3)
+    ]
+    score = Score.of(results)
+    assert score.success_rate == pytest.approx(0.5)
+    few, many = wilson_interval(2.5, 5), wilson_interval(7.5, 15)
+    assert few.low <= score.interval.low <= many.low
+
+
+def test_a_score_with_and_without_own_hard_scores_mixes_them(make_result):
+    results = [make_result(0.5, "a"), make_result(0.5, "b", hard=1.0), make_result(0.5, "c")]
+    assert Score.of(results).success_rate == pytest.approx(1 / 3)
+    assert Score.of(results, success_threshold=0.5).success_rate == 1.0
+
+
+@pytest.mark.parametrize("hard", [0.0, 1.0])
+def test_hard_scores_of_0_and_1_are_scored_as_rewards_of_0_and_1_are(make_result, hard):
+    ours = [make_result(float(i % 3 == 0), f"t{i % 4}", draw=i) for i in range(11)]
+    said = [make_result(hard, r.task_id, draw=i, hard=r.reward) for i, r in enumerate(ours)]
+    ours_score, said_score = Score.of(ours), Score.of(said)
+    assert ours_score.success_rate == said_score.success_rate
+    assert ours_score.interval == said_score.interval
+
+
 def test_a_table_breaks_scores_down_by_family(make_result):
     table = ScoreTable.of(
         [

@@ -42,10 +42,9 @@ def test_a_gate_result_is_frozen():
         judge(0.6).action = "reject"
 
 
-def test_the_documented_scores():
+def test_hard_and_soft_scores_are_taken_as_they_are():
     assert select_gate_score(0.5, 0.8) == 0.5
     assert select_gate_score(0.5, 0.8, "soft") == 0.8
-    assert select_gate_score(0.5, 0.8, "mixed", 0.25) == 0.575
 
 
 @given(SCORES, SCORES, st.floats(-5, 5))
@@ -54,9 +53,19 @@ def test_the_mixed_weight_is_clamped(hard, soft, weight):
     assert min(hard, soft) - 1e-9 <= score <= max(hard, soft) + 1e-9
 
 
-def test_an_unknown_metric_is_an_error():
-    with pytest.raises(ValueError, match="unknown gate metric 'hrad'"):
-        select_gate_score(0.5, 0.8, "hrad")
+@pytest.mark.parametrize(
+    ("weight", "score"), [(-1, 0.5), (0, 0.5), (1, 0.8), (7.5, 0.8), (float("inf"), 0.8)]
+)
+def test_a_mixed_weight_outside_its_range_is_the_nearest_one_inside(weight, score):
+    assert select_gate_score(0.5, 0.8, "mixed", weight) == score
+    judged = judge(0.5, cand_soft=0.8, metric="mixed", mixed_weight=weight)
+    assert judged.action == ("accept_new_best" if score > 0.7 else "reject")
+
+
+@pytest.mark.parametrize("metric", ["hrad", "", "HARD", " soft", None])
+def test_an_unknown_metric_is_an_error(metric):
+    with pytest.raises(ValueError, match=f"unknown gate metric {metric!r}"):
+        select_gate_score(0.5, 0.8, metric)
     with pytest.raises(ValueError, match="unknown gate metric"):
         judge(0.6, metric="Hard")
 
@@ -68,9 +77,33 @@ def test_density_is_the_share_of_leading_words():
     assert compute_semantic_density("mustard onlybody") == 0.0
 
 
+@pytest.mark.parametrize(
+    ("text", "density"),
+    [
+        ("Always-verify", 1.0),
+        ("must_not", 0.5),
+        ("mustn't", 0.0),
+        ("Never, EVER", 0.5),
+        ("1 2 3 only", 0.25),
+        ("# Rules\n\n- **Critical**: prefer keys.", 0.5),
+        ("only only only", 1.0),
+    ],
+)
+def test_words_are_runs_of_letters_and_digits_whatever_their_case(text, density):
+    assert compute_semantic_density(text) == density
+
+
 def test_density_does_not_count_protected_regions():
     text = skill.replace_slow_update_field("Look twice.", "You must always verify.")
     assert compute_semantic_density(text) == 0.0
+    assert compute_semantic_density(f"{text}\n\nMust.") == pytest.approx(1 / 3)
+    appendix = f"{skill.APPENDIX_START}\n- Never.\n{skill.APPENDIX_END}"
+    assert compute_semantic_density(f"Look, {appendix} always") == 0.5
+    assert compute_semantic_density(appendix) == 0.0
+
+
+def test_a_region_that_does_not_end_is_text_like_any_other():
+    assert compute_semantic_density(f"{skill.APPENDIX_START} must") > 0
 
 
 @pytest.mark.parametrize("words", [["Look"], " look , jump ", ("LOOK",)])
@@ -83,5 +116,13 @@ def test_the_density_bonus_is_added_only_when_asked_for():
     assert select_gate_score(0.5, 0.8, skill_content=text) == 0.5
     with_bonus = select_gate_score(0.5, 0.8, skill_content=text, use_semantic_density=True)
     assert with_bonus == 0.525
+    heavier = select_gate_score(
+        0.5, 0.8, "soft", skill_content=text, use_semantic_density=True, semantic_density_weight=0.4
+    )
+    assert heavier == pytest.approx(1.0)
+    chosen = select_gate_score(
+        0.5, 0.8, skill_content=text, use_semantic_density=True, leading_words="answer"
+    )
+    assert chosen == pytest.approx(0.5 + 0.05 / 6)
     accepted = evaluate_gate(text, 0.5, "", 0.5, "", 0.5, 0, 1, use_semantic_density=True)
     assert accepted.action == "accept_new_best"

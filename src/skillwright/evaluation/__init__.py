@@ -9,7 +9,7 @@ from skillwright.evaluation.gate import (
     evaluate_gate,
     select_gate_score,
 )
-from skillwright.evaluation.gates import Gate, PairedGate, StrictGate, tasks_needed
+from skillwright.evaluation.gates import Gate, PairedGate, StrictGate
 from skillwright.evaluation.intervals import (
     Interval,
     clustered_wilson_interval,
@@ -17,11 +17,13 @@ from skillwright.evaluation.intervals import (
     paired_proportion_interval,
     wilson_interval,
 )
+from skillwright.evaluation.judging import tasks_needed
 from skillwright.evaluation.ledger import AlphaLedger
 from skillwright.evaluation.paired import PairedEffect, measure_effect, paired_p_value
-from skillwright.evaluation.pass_k import pass_at_1, pass_hat_k
-from skillwright.evaluation.report import ScoreTable, SplitReport
+from skillwright.evaluation.pass_k import pass_at_1, pass_hat_k, pass_hat_k_interval
+from skillwright.evaluation.report import ScoreTable, SelectionBias, SplitReport, selection_bias
 from skillwright.evaluation.score import Score, compute_score
+from skillwright.evaluation.sequential import SequentialGate, stagewise_p_value
 from skillwright.evaluation.verdict import Decision, Verdict
 
 __all__ = [
@@ -37,6 +39,8 @@ __all__ = [
     "PairedGate",
     "Score",
     "ScoreTable",
+    "SelectionBias",
+    "SequentialGate",
     "SkillDuel",
     "SplitReport",
     "StrictGate",
@@ -51,7 +55,10 @@ __all__ = [
     "paired_proportion_interval",
     "pass_at_1",
     "pass_hat_k",
+    "pass_hat_k_interval",
     "select_gate_score",
+    "selection_bias",
+    "stagewise_p_value",
     "tasks_needed",
     "wilson_interval",
 ]

@@ -101,14 +101,19 @@ def select_gate_score(  # noqa: PLR0913 -- the documented signature
     Raises:
         ValueError: The metric is unknown.
     """
-    weight = min(1.0, max(0.0, mixed_weight))
-    scores = {"hard": hard, "soft": soft, "mixed": (1 - weight) * hard + weight * soft}
-    if metric not in scores:
-        raise ValueError(f"unknown gate metric {metric!r}; use 'hard', 'soft' or 'mixed'")
+    match metric:
+        case "hard":
+            score = hard
+        case "soft":
+            score = soft
+        case "mixed":
+            weight = min(1.0, max(0.0, mixed_weight))
+            score = (1 - weight) * hard + weight * soft
+        case _:
+            raise ValueError(f"unknown gate metric {metric!r}; use 'hard', 'soft' or 'mixed'")
     if not use_semantic_density:
-        return scores[metric]
-    density = compute_semantic_density(skill_content, leading_words)
-    return scores[metric] + semantic_density_weight * density
+        return score
+    return score + semantic_density_weight * compute_semantic_density(skill_content, leading_words)
 
 
 def evaluate_gate(  # noqa: PLR0913 -- the documented signature; adapters call it by these names

@@ -98,7 +98,7 @@ def wilson_interval(
 
 
 def clustered_wilson_interval(
-    counts: Sequence[tuple[int, int]], confidence: float = DEFAULT_CONFIDENCE
+    counts: Sequence[tuple[float, int]], confidence: float = DEFAULT_CONFIDENCE
 ) -> Interval:
     """Estimate a success rate from several attempts at each of several tasks.
 
@@ -108,7 +108,8 @@ def clustered_wilson_interval(
     itself.
 
     Args:
-        counts: ``(successes, attempts)`` per task, shape ``[tasks]``, with attempts >= 1.
+        counts: ``(successes, attempts)`` per task, shape ``[tasks]``, with attempts >= 1; a sum
+            of smoothed successes may have a fraction.
         confidence: Coverage, strictly between 0 and 1.
 
     Raises:
@@ -119,7 +120,7 @@ def clustered_wilson_interval(
     attempts = sum(n for _, n in counts)
     if any(not 0 <= c <= n for c, n in counts) or attempts == 0:
         raise ValueError(f"no proportion can be taken from {list(counts)[:5]}")
-    rate = sum(c for c, _ in counts) / attempts
+    rate = math.fsum(c for c, _ in counts) / attempts
     tasks = len(counts)
     effective = float(tasks)
     if tasks > 1 and attempts > tasks and 0 < rate < 1:

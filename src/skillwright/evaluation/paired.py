@@ -77,8 +77,7 @@ def measure_effect(pairs: Sequence[Pair]) -> PairedEffect:
     lost = len(pairs) - scored
     if not rewards:
         return PairedEffect(None, None, None, None, None, 0, 0, 0, 0, lost)
-    # Rounded, so that what differs only by how floats round is a tie.
-    gains = [round(fmean(new - old for old, new in draws), _DIGITS) for draws in rewards.values()]
+    gains = list(_gains(rewards).values())
     return PairedEffect(
         gain=round(fmean(gains), _DIGITS),
         interval=_gain_interval(rewards, gains),
@@ -91,6 +90,11 @@ def measure_effect(pairs: Sequence[Pair]) -> PairedEffect:
         pairs=scored,
         lost=lost,
     )
+
+
+def task_gains(pairs: Sequence[Pair]) -> dict[str, float]:
+    """Return the mean gain over the scored draws of each task, by id, in order of first sight."""
+    return _gains(_rewards_by_task(pairs))
 
 
 def by_family(pairs: Iterable[Pair]) -> dict[str, list[Pair]]:
@@ -153,6 +157,14 @@ def _rewards_by_task(pairs: Sequence[Pair]) -> dict[str, list[tuple[float, float
         if old is not None and new is not None:
             rewards[pair.task_id].append((old, new))
     return dict(rewards)
+
+
+def _gains(rewards: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, float]:
+    # Rounded, so that what differs only by how floats round is a tie.
+    return {
+        task: round(fmean(new - old for old, new in draws), _DIGITS)
+        for task, draws in rewards.items()
+    }
 
 
 def _gain_interval(

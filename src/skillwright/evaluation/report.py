@@ -1,13 +1,18 @@
 """What a split says about one or several artefacts, as values; the command line renders them."""
 
+import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from skillwright.core import EpisodeResult, Pair
+from skillwright.evaluation.gate import GateMetric
+from skillwright.evaluation.intervals import Interval
+from skillwright.evaluation.judging import Metric
 from skillwright.evaluation.paired import PairedEffect, measure_effect
 from skillwright.evaluation.score import Score
+from skillwright.evaluation.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +119,119 @@ class SplitReport:
             tables={name: ScoreTable.from_dict(row) for name, row in data["tables"].items()},
             gains={name: PairedEffect.from_dict(row) for name, row in data["gains"].items()},
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionBias:
+    """How much of the gain that the gates saw did not come back on tasks that no gate had seen.
+
+    Of many candidates those are accepted that are good or were lucky, so what the gates saw is
+    too favourable on average.
+
+    Attributes:
+        seen: What the gates saw the best skill gain over the initial one, in their metric.
+        confirmed: What it gains on the confirmation tasks, in the same metric.
+        bias: ``seen`` minus the confirmed gain; ``None`` where no confirmation pair was scored.
+        interval: Approximate 95% confidence interval of the bias, which takes the gates' draws as
+            independent of each other; ``None`` where some gain has no interval.
+    """
+
+    seen: float
+    confirmed: PairedEffect
+    bias: float | None
+    interval: Interval | None
+
+    @property
+    def sentence(self) -> str:
+        """What it means, for people."""
+        seen = f"The gates saw the best skill gain {self.seen:+.3f} over the initial one"
+        if self.bias is None or self.confirmed.gain is None:
+            return f"{seen}; no confirmation task was scored, so how much of it was luck is open."
+        confirmed = (
+            f"on {self.confirmed.tasks} tasks that no gate had seen it gained "
+            f"{self.confirmed.gain:+.3f}{_bounds(self.confirmed.interval)}"
+        )
+        return (
+            f"{seen}; {confirmed}. The difference of {self.bias:+.3f}{_bounds(self.interval)} "
+            f"{self._meaning()}."
+        )
+
+    def _meaning(self) -> str:
+        if self.interval is None:
+            return "has no interval, because the measurements show no spread"
+        if self.interval.low > 0:
+            return "is more than chance: expect the confirmed gain, not the one seen"
+        if self.interval.high < 0:
+            return "says that the best skill is better than the gates saw"
+        return "may itself be chance"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a JSON object."""
+        return {
+            "seen": self.seen,
+            "confirmed": self.confirmed.to_dict(),
+            "bias": self.bias,
+            "interval": self.interval and list(self.interval),
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Read what `to_dict` wrote."""
+        return cls(
+            seen=data["seen"],
+            confirmed=PairedEffect.from_dict(data["confirmed"]),
+            bias=data["bias"],
+            interval=data["interval"] and Interval(*data["interval"]),
+        )
+
+
+def selection_bias(
+    verdicts: Iterable[Verdict],
+    initial: Sequence[EpisodeResult],
+    best: Sequence[EpisodeResult],
+    *,
+    metric: GateMetric = "hard",
+    mixed_weight: float = 0.5,
+    success_threshold: float = 1.0,
+) -> SelectionBias:
+    """Compare what gates saw with what tasks say that no gate ever saw.
+
+    Args:
+        verdicts: The decisions about the best skill. Each that accepted led one step from the
+            initial skill to the best one, and what they measured adds up; others count nothing.
+        initial: The initial skill's episodes on the confirmation tasks.
+        best: The best skill's, on the same tasks and draws.
+        metric: What the gates compared, as for the remaining arguments; see `PairedGate`.
+        mixed_weight: See `PairedGate`.
+        success_threshold: See `PairedGate`.
+
+    Source: for the interval, G. Y. Zou and A. Donner, Statistics in Medicine 27 (2008) 1693-1702.
+    """
+    steps = [verdict for verdict in verdicts if verdict.accepted and verdict.effect is not None]
+    seen = math.fsum(step.effect for step in steps if step.effect is not None)
+    scores = Metric(metric, mixed_weight, success_threshold)
+    confirmed = measure_effect(scores.of(_pairs(initial, best)))
+    if confirmed.gain is None:
+        return SelectionBias(seen, confirmed, None, None)
+    bias = seen - confirmed.gain
+    below, above = _gap(confirmed.gain, confirmed.interval)
+    gaps = [(above, below), *(_gap(step.effect, step.interval) for step in steps)]
+    low, high = (math.hypot(*side) for side in zip(*gaps, strict=True))
+    interval = Interval(bias - low, bias + high) if math.isfinite(low + high) else None
+    return SelectionBias(seen, confirmed, bias, interval)
+
+
+def _gap(value: float | None, interval: tuple[float, float] | None) -> tuple[float, float]:
+    """Return how far an interval reaches below and above its value: without one, anywhere."""
+    if value is None or interval is None:
+        return math.inf, math.inf
+    return value - interval[0], interval[1] - value
+
+
+def _bounds(interval: Interval | None) -> str:
+    return (
+        "" if interval is None else f" (95% interval {interval.low:+.3f} to {interval.high:+.3f})"
+    )
 
 
 def _pairs(baseline: Sequence[EpisodeResult], other: Sequence[EpisodeResult]) -> list[Pair]:

@@ -1,5 +1,6 @@
 """Scores: of documented rollout rows, and of episodes."""
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -40,9 +41,13 @@ class Score:
     Attributes:
         episodes: Scored episodes.
         tasks: Distinct tasks among them.
-        success_rate: Share of scored episodes that reach the success threshold; ``None`` for none.
+        success_rate: Mean `EpisodeResult.hard_score` of the scored episodes, which is the share
+            that reaches the success threshold where no benchmark says otherwise; ``None`` for
+            none.
         interval: 95% confidence interval of the success rate, several attempts at a task counted
-            for less than as many tasks; ``None`` for none.
+            for less than as many tasks; ``None`` for none. Smoothed scores add up to a count of
+            successes with a fraction. The interval is then wide rather than narrow: no score in
+            [0, 1] of that mean spreads more than 0 and 1 do.
         mean_reward: Mean reward of the scored episodes; ``None`` for none.
         truncated: Scored episodes that the turn limit ended.
         failures: Episodes without a reward.
@@ -62,20 +67,21 @@ class Score:
 
         Args:
             results: Episodes of one agent with one skill.
-            success_threshold: The reward from which an episode is a success.
+            success_threshold: The reward from which an episode is a success, where it has no
+                score of its own for that.
         """
         scored = [result for result in results if result.reward is not None]
         failures = len(results) - len(scored)
         if not scored:
             return cls(0, 0, None, None, None, 0, failures)
-        by_task: defaultdict[str, list[bool]] = defaultdict(list)
+        by_task: defaultdict[str, list[float]] = defaultdict(list)
         for result in scored:
-            by_task[result.task_id].append(result.is_success(success_threshold))
-        counts = [(sum(outcomes), len(outcomes)) for outcomes in by_task.values()]
+            by_task[result.task_id].append(result.hard_score(success_threshold))
+        counts = [(math.fsum(outcomes), len(outcomes)) for outcomes in by_task.values()]
         return cls(
             episodes=len(scored),
             tasks=len(by_task),
-            success_rate=sum(successes for successes, _ in counts) / len(scored),
+            success_rate=math.fsum(successes for successes, _ in counts) / len(scored),
             interval=clustered_wilson_interval(counts),
             mean_reward=fmean(result.reward for result in scored if result.reward is not None),
             truncated=sum(result.stop_reason is StopReason.MAX_TURNS for result in scored),

@@ -1,0 +1,151 @@
+"""What gates share: which score they compare, what makes a question undecidable, how they word it.
+
+A fault is not a score: a pair with a Failure is left out and counted, and where more than a tenth
+of the pairs is lost, or too few tasks remain to prove anything, the verdict is `UNDECIDED`.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from skillwright.core import EpisodeResult, Pair
+from skillwright.evaluation.gate import GateMetric, select_gate_score
+from skillwright.evaluation.ledger import AlphaLedger
+from skillwright.evaluation.paired import PairedEffect, task_gains
+from skillwright.evaluation.verdict import Decision, Verdict
+
+MAX_LOST_SHARE = 0.1
+MIN_PAIRED_TASKS = 8
+_MOST_NAMED = 20  # tasks that a reason names; the store has all
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """The score of an episode that a gate compares.
+
+    Attributes:
+        name: ``hard`` is `EpisodeResult.hard_score`, ``soft`` the reward, ``mixed`` a blend.
+        mixed_weight: Weight of ``soft`` in ``mixed``, clamped to [0, 1].
+        success_threshold: The reward from which an episode passes, for ``hard``.
+    """
+
+    name: GateMetric = "hard"
+    mixed_weight: float = 0.5
+    success_threshold: float = 1.0
+
+    def of(self, pairs: Iterable[Pair]) -> list[Pair]:
+        """Return pairs whose rewards are the metric's scores; failures stay failures."""
+        return [Pair(self._scored(pair.incumbent), self._scored(pair.candidate)) for pair in pairs]
+
+    def _scored(self, result: EpisodeResult) -> EpisodeResult:
+        if result.reward is None:
+            return result
+        hard = result.hard_score(self.success_threshold)
+        score = select_gate_score(hard, result.reward, self.name, self.mixed_weight)
+        return replace(result, reward=score)
+
+
+def tasks_needed(alpha: float) -> int:
+    """Return how many held-out tasks a paired test at ``alpha`` needs to be able to accept.
+
+    With n tasks the smallest p-value is 2^-n, when every task goes better.
+    """
+    return max(MIN_PAIRED_TASKS, math.ceil(-math.log2(alpha)))
+
+
+def nothing_left(ledger: AlphaLedger) -> str:
+    """Say that a ledger's plan is used up, or return ""."""
+    if ledger.share > 0:
+        return ""
+    return (
+        f"all {ledger.planned} planned decisions are made, and nothing is left of "
+        f"alpha = {ledger.total:g}. Plan more decisions in a new run."
+    )
+
+
+def too_few(tasks: int, alpha: float) -> str:
+    """Say that a paired test of so many tasks cannot accept at ``alpha``, or return ""."""
+    needed = tasks_needed(alpha)
+    if tasks >= needed:
+        return ""
+    return (
+        f"{tasks} held-out tasks cannot prove a gain at alpha = {alpha:.2g}; at least {needed} "
+        "are needed. Add validation tasks, or use the strict gate."
+    )
+
+
+def too_many_lost(effect: PairedEffect) -> str:
+    """Say that more pairs were lost than a verdict can bear, or return ""."""
+    drawn = effect.pairs + effect.lost
+    if effect.lost <= MAX_LOST_SHARE * drawn:
+        return ""
+    return (
+        f"{effect.lost} of {drawn} pairs were lost to failures of a model or an environment, "
+        f"more than {MAX_LOST_SHARE:.0%}. The run's store has them; mend their cause before the "
+        "next run."
+    )
+
+
+def too_many_worse(pairs: Sequence[Pair], most: int | None) -> str:
+    """Say which tasks went worse where they are more than allowed, or return "".
+
+    Args:
+        pairs: Scored by a gate's metric.
+        most: So many tasks may go worse; ``None`` allows any number.
+    """
+    if most is None:
+        return ""
+    worse = [task_id for task_id, gain in task_gains(pairs).items() if gain < 0]
+    if len(worse) <= most:
+        return ""
+    named = ", ".join(map(repr, worse[:_MOST_NAMED]))
+    rest = f" and {len(worse) - _MOST_NAMED} more" if len(worse) > _MOST_NAMED else ""
+    were = "1 task went worse" if len(worse) == 1 else f"{len(worse)} tasks went worse"
+    return f"{were}, and at most {most} may (evaluation.gate.max_worse_tasks): {named}{rest}"
+
+
+def undecided(problem: str) -> Verdict:
+    """Return the verdict where nothing was drawn."""
+    return Verdict(Decision.UNDECIDED, f"Undecided: {problem}")
+
+
+def measured(effect: PairedEffect) -> Verdict:
+    """Return a verdict that holds the measurements and is not yet decided."""
+    return Verdict(
+        Decision.UNDECIDED,
+        reason="",
+        effect=effect.gain,
+        interval=effect.interval,
+        p_value=effect.p_value,
+        pairs=effect.pairs,
+        lost=effect.lost,
+        rollouts=2 * (effect.pairs + effect.lost),
+        incumbent_score=effect.incumbent,
+        candidate_score=effect.candidate,
+    )
+
+
+_BELOW_95 = 0.025  # of a two-sided 95% interval, what lies below it
+
+
+def stricter(effect: PairedEffect, alpha: float) -> str:
+    """Say why luck is not ruled out although a 95% interval rules out no change, or ""."""
+    if effect.interval is None or effect.interval.low <= 0 or alpha >= _BELOW_95:
+        return ""
+    return ", which is stricter than a 95% interval: a run's decisions share its alpha"
+
+
+def went(effect: PairedEffect) -> str:
+    """Tell people how the tasks went."""
+    return (
+        f"{effect.better} of {effect.tasks} tasks went better and {effect.worse} worse; "
+        f"{change(effect)}"
+    )
+
+
+def change(effect: PairedEffect) -> str:
+    """Tell people how far the mean moved; something must be scored."""
+    text = f"mean {effect.incumbent:.3f} -> {effect.candidate:.3f}, a change of {effect.gain:+.3f}"
+    if effect.interval is None:
+        return text
+    return f"{text} (95% interval {effect.interval.low:+.3f} to {effect.interval.high:+.3f})"
