@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from skillwright.core import (
     Trajectory,
     Turn,
 )
+from skillwright.textopt import Practice, read_episodes
 
 Reply = str | dict[str, Any] | list[Any] | Completion | Exception
 """A text, a value to be sent as JSON, a whole completion, or what the endpoint raises."""
@@ -106,6 +107,17 @@ class ScriptedReplies:
         place = self._finish_order.index(number) + 1
         if place < len(self._finish_order):
             self._let_go[self._finish_order[place]].set()
+
+
+def in_one_batch(
+    results: Sequence[EpisodeResult], seed: int | None = None
+) -> list[Awaitable[Practice]]:
+    """Give a step one micro-batch, which is in already."""
+
+    async def practised() -> Practice:
+        return Practice(read_episodes(results), seed)
+
+    return [practised()]
 
 
 def make_episode(

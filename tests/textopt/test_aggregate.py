@@ -158,7 +158,8 @@ async def test_the_order_of_answers_changes_nothing(order):
     patches = [analyst_patch(n, f"T{n}", contents=[n]) for n in names[0]]
     patches += [analyst_patch(n, f"T{n}", contents=[n], source_type="success") for n in names[1]]
     found, model = await merged(answer, patches, size=2, finish_order=order)
-    assert model.finished[:4] == list(order)
+    # A merge of the next level may be done before the last of the first one.
+    assert [number for number in model.finished if number < 4] == list(order)
     assert [(m.call, m.level, m.fault is None) for m in found.merges] == [
         ("s1.f.m1.0", 1, True),
         ("s1.f.m1.1", 1, False),

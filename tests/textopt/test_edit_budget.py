@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes import ScriptedReplies, make_episode
+from fakes import ScriptedReplies, in_one_batch, make_episode
 from skillwright.core import ConfigError, Edit, ModelError, Purpose
 from skillwright.textopt import (
     BudgetControl,
@@ -106,11 +106,12 @@ def edits_of(count):
     return {"patch": {"edits": [{"op": "append", "content": f"- Rule {n}."} for n in range(count)]}}
 
 
-async def stepped(replies, control, budget=2):
+async def stepped(replies, control, budget=2, **more):
     model = ScriptedReplies(replies)
-    settings = StepSettings(budget_control=control)
+    settings = StepSettings(budget_control=control, **more)
     context = StepContext("s1", SKILL, budget)
-    step = await propose(Optimizer(model, repair_rounds=0), settings, context, [make_episode("T")])
+    batch = in_one_batch([make_episode("T")])
+    step = await propose(Optimizer(model, repair_rounds=0), settings, context, batch)
     return step, model
 
 
@@ -127,6 +128,29 @@ async def test_without_a_learning_rate_every_edit_is_made():
     assert step.update.counts["applied"] == 9
     assert "as many edits as the evidence supports" in model.asked[0].user
     assert step.to_dict()["budget"] is None
+
+
+async def test_none_may_mean_the_schedule_as_in_skillopt():
+    replies = [edits_of(9), {"selected_indices": [0]}]
+    step, model = await stepped(replies, BudgetControl.NONE, none_means_fixed=True)
+    assert "Propose at most 2 edits." in model.asked[0].user
+    assert (step.budget.control, step.budget.budget) == (BudgetControl.FIXED, 2)
+    assert step.update.counts["applied"] == 2
+    whole = StepSettings(none_means_fixed=True, update_mode=UpdateMode.FULL_REWRITE)
+    assert whole.control is BudgetControl.NONE
+
+
+async def test_where_the_optimiser_decides_analysts_are_not_held_to_the_schedule():
+    step, model = await stepped([edits_of(9), {"edit_budget": 5}, "no"], BudgetControl.AUTONOMOUS)
+    assert "as many edits as the evidence supports" in model.asked[0].user
+    assert len(step.merged.proposals) == 9
+    assert step.update.counts["applied"] == 5
+
+
+async def test_an_analysts_own_budget_holds_whoever_decides():
+    replies = [edits_of(9), {"edit_budget": 9}]
+    step, _ = await stepped(replies, BudgetControl.AUTONOMOUS, analyst_budget=3)
+    assert len(step.merged.proposals) == 3
 
 
 async def test_a_fault_of_the_decision_is_one_of_the_steps_faults():

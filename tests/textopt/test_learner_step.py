@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes import ScriptedReplies, make_episode
+from fakes import ScriptedReplies, in_one_batch, make_episode
 from skillwright.core import ConfigError, Purpose
 from skillwright.textopt import (
     Optimizer,
@@ -50,7 +50,8 @@ def household(asked):
 
 async def proposed(replies, results=None, context=CONTEXT):
     optimizer = Optimizer(ScriptedReplies(replies), repair_rounds=0)
-    return await propose(optimizer, SETTINGS, context, batch() if results is None else results)
+    results = batch() if results is None else results
+    return await propose(optimizer, SETTINGS, context, in_one_batch(results, context.seed))
 
 
 async def test_a_step_gives_a_candidate_with_the_whole_way_to_it():

@@ -53,13 +53,6 @@ def ids_of(minibatches, source_type):
     return [row.id for m in minibatches if m.source_type == source_type for row in m.rows]
 
 
-def test_the_orders_are_the_published_ones():
-    failures = plan_minibatches(rows(*[0.0] * 10), StepSettings(), 42)
-    successes = plan_minibatches(rows(*[1.0] * 10), StepSettings(), 42)
-    assert ids_of(failures, "failure") == [f"T{i}" for i in (7, 3, 2, 8, 5, 6, 9, 4, 0, 1)]
-    assert ids_of(successes, "success") == [f"T{i}" for i in (8, 1, 5, 6, 9, 7, 3, 2, 4, 0)]
-
-
 def test_without_a_seed_the_input_order_stays():
     planned = plan_minibatches(rows(*[0.0] * 3), StepSettings(), None)
     assert ids_of(planned, "failure") == ["T0", "T1", "T2"]

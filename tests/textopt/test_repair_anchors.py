@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fakes import ScriptedReplies, make_episode
+from fakes import ScriptedReplies, in_one_batch, make_episode
 from skillwright.core import Edit, ModelError, Purpose
 from skillwright.textopt import (
     Optimizer,
@@ -160,9 +160,8 @@ async def test_a_step_repairs_between_selection_and_update():
     edit = {"op": "replace", "target": "- Look in every cabinet.", "content": "- Open cabinets."}
     fixed = anchors(("s3.f0.e1", "replace", "- Look into every cabinet."))
     model = ScriptedReplies([{"patch": {"edits": [edit]}}, fixed])
-    step = await propose(
-        Optimizer(model, repair_rounds=0), StepSettings(), CONTEXT, [make_episode("T")]
-    )
+    batch = in_one_batch([make_episode("T")])
+    step = await propose(Optimizer(model, repair_rounds=0), StepSettings(), CONTEXT, batch)
     assert step.status is StepStatus.CANDIDATE
     assert step.update.outcomes[0].status == "repaired_replace"
     assert json.loads(json.dumps(step.to_dict()))["repair"]["repaired"] == ["s3.f0.e1"]
@@ -172,8 +171,7 @@ async def test_a_step_repairs_between_selection_and_update():
 async def test_a_fault_of_the_repair_is_one_of_the_steps_faults():
     edit = {"op": "delete", "target": "gone"}
     model = ScriptedReplies([{"patch": {"edits": [edit]}}, "no"])
-    step = await propose(
-        Optimizer(model, repair_rounds=0), StepSettings(), CONTEXT, [make_episode("T")]
-    )
+    batch = in_one_batch([make_episode("T")])
+    step = await propose(Optimizer(model, repair_rounds=0), StepSettings(), CONTEXT, batch)
     assert [fault.call for fault in step.faults] == ["s3.repair"]
     assert step.status is StepStatus.NO_CHANGE

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes import ScriptedReplies, make_episode
+from fakes import ScriptedReplies, in_one_batch, make_episode
 from skillwright.core import ModelError, Purpose, ReflectRequest
 from skillwright.core.skill import (
     APPENDIX_END,
@@ -54,7 +54,7 @@ async def stepped(mode, answer, *, results=None, skill=SKILL, budget=2, **settin
         Optimizer(model, repair_rounds=0),
         StepSettings(minibatch_size=2, update_mode=mode, **settings),
         StepContext("s3", skill, budget, seed=1, earlier_steps="Step 2: reject", meta_skill="memo"),
-        results or [make_episode(f"T{n}") for n in range(4)],
+        in_one_batch(results or [make_episode(f"T{n}") for n in range(4)], seed=1),
     )
     return step, model
 
@@ -143,6 +143,20 @@ async def test_a_rewrite_that_says_the_same_is_no_change():
     same = {"new_skill": BODY, "change_summary": "none"}
     step, _ = await stepped(UpdateMode.REWRITE, rewriting(same))
     assert (step.status, step.candidate) == (StepStatus.NO_CHANGE, SKILL)
+
+
+@pytest.mark.parametrize("ending", ["", "\n", "\n\n\n"])
+@pytest.mark.parametrize("mode", [UpdateMode.REWRITE, UpdateMode.FULL_REWRITE])
+async def test_a_final_newline_is_no_change(mode, ending):
+    def answer(asked):
+        written = candidate("- Look first.") if mode is UpdateMode.FULL_REWRITE else {}
+        if of(asked).startswith("Analyst") or of(asked).startswith("Merge"):
+            return {"patch": {mode.payload_key: [written or suggestion("Say it.", "T0")]}}
+        return {"new_skill": "- Look first.", "change_summary": []}
+
+    batch = [make_episode("T0")]
+    step, _ = await stepped(mode, answer, results=batch, skill=f"- Look first.{ending}")
+    assert (step.status, step.candidate) == (StepStatus.NO_CHANGE, f"- Look first.{ending}")
 
 
 async def test_without_a_suggestion_nobody_rewrites():

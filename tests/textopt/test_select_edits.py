@@ -6,7 +6,14 @@ import pytest
 
 from fakes import ScriptedReplies
 from skillwright.core import Edit, ModelTimeout, Purpose
-from skillwright.textopt import Evidence, Optimizer, Proposal, StepContext, rank_and_select
+from skillwright.textopt import (
+    Evidence,
+    Optimizer,
+    Proposal,
+    RankFallback,
+    StepContext,
+    rank_and_select,
+)
 
 
 def proposals(*supports):
@@ -21,10 +28,11 @@ def proposals(*supports):
     ]
 
 
-async def selected(replies, budget, *supports):
+async def selected(replies, budget, *supports, **more):
     model = ScriptedReplies(replies)
     context = StepContext("s1", "# Skill\n", budget)
-    chosen = await rank_and_select(Optimizer(model, repair_rounds=0), context, proposals(*supports))
+    optimizer = Optimizer(model, repair_rounds=0)
+    chosen = await rank_and_select(optimizer, context, proposals(*supports), **more)
     return chosen, [p.id for p in chosen.proposals], model
 
 
@@ -81,6 +89,15 @@ async def test_without_a_usable_ranking_support_decides_and_the_fault_is_kept(re
     assert ids == ["e1", "e3", "e2"]
     assert chosen.ranked is False
     assert chosen.fault.call == "s1.rank"
+
+
+@pytest.mark.parametrize("reply", ["prose", {"selected_indices": [9]}])
+async def test_where_the_order_decides_the_first_edits_are_made(reply):
+    chosen, ids, _ = await selected([reply], 2, 1, 5, 2, fallback=RankFallback.ORDER)
+    assert ids == ["e0", "e1"]
+    assert chosen.notes == (
+        () if reply == "prose" else ("no selected index names an edit; order decides",)
+    )
 
 
 async def test_a_ranking_that_names_no_edit_is_noted():

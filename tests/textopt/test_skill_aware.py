@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes import ScriptedReplies, make_episode
-from skillwright.core import ConfigError, ModelError, Purpose
+from fakes import ScriptedReplies, in_one_batch, make_episode
+from skillwright.core import ConfigError, ModelError, Purpose, skill_hash
 from skillwright.core.skill import (
     APPENDIX_END,
     APPENDIX_START,
@@ -24,6 +24,7 @@ from skillwright.textopt import (
     SkillAware,
     StepContext,
     StepSettings,
+    StepStatus,
     UpdateMode,
     add_notes,
     appendix_notes,
@@ -163,19 +164,21 @@ async def test_a_document_at_its_limit_takes_no_notes():
 EDIT = {"op": "append", "content": "- Rule."}
 
 
-async def stepped(mode=UpdateMode.PATCH, aware=None):
+async def stepped(mode=UpdateMode.PATCH, aware=None, edits=(EDIT,), skill=SKILL, fewer="no"):
     def answer(asked):
+        if asked.purpose is Purpose.APPENDIX:
+            return fewer
         if asked.purpose is Purpose.REFLECT:
             failed = 'outcome="failure"' in asked.user
             said = ["Open doors.", "shared"] if failed else [{"note": "Shared!"}, {"note": "Fast."}]
-            return {"patch": {"edits": [EDIT]}, "appendix_notes": said}
-        return {"edits": [{**EDIT, "sources": ["p1.e1"]}]}
+            return {"patch": {"edits": list(edits)}, "appendix_notes": said}
+        return {"edits": [{**edits[0], "sources": ["p1.e1"]}]}
 
     model = ScriptedReplies(answer)
     config = StepSettings(skill_aware=aware, update_mode=mode)
-    results = [make_episode("T0", 0.0), make_episode("T1", 1.0)]
+    batch = in_one_batch([make_episode("T0", 0.0), make_episode("T1", 1.0)])
     step = await propose(
-        Optimizer(model, repair_rounds=0), config, StepContext("s3", SKILL, 4), results
+        Optimizer(model, repair_rounds=0), config, StepContext("s3", skill, 4), batch
     )
     return step, model
 
@@ -183,12 +186,74 @@ async def stepped(mode=UpdateMode.PATCH, aware=None):
 async def test_analysts_are_asked_for_notes_and_a_step_collects_them():
     step, model = await stepped(aware=SkillAware())
     assert step.execution_notes == ("Open doors.", "shared", "Fast.")
-    assert step.candidate == f"{SKILL}\n\n- Rule.\n"
     systems = [asked.messages[0]["content"] for asked in model.asked]
     assert "EXECUTION_LAPSE" in systems[0]
     assert "OPTIMIZATION" in systems[1]
     assert "Execution notes" not in systems[2]
     assert json.loads(json.dumps(step.to_dict()))["execution_notes"] == list(step.execution_notes)
+
+
+NOTES = ("Open doors.", "shared", "Fast.")
+
+
+async def test_gated_notes_are_part_of_the_candidate():
+    step, _ = await stepped(aware=SkillAware())
+    assert step.candidate == f"{SKILL}\n\n- Rule.\n\n{appendix(*NOTES)}"
+    assert step.update.candidate_hash == skill_hash(step.candidate)
+    assert step.update.outcomes[0].lines == (6, 6)
+    record = json.loads(json.dumps(step.to_dict()))
+    assert record["candidate"] == step.candidate
+    assert record["appendix"]["appendix_after"] == list(NOTES)
+    counts = {name: record[name] for name in record if name.startswith("n_")}
+    assert counts == {
+        "n_execution_lapse_notes": 3,
+        "n_appendix_notes_added": 3,
+        "n_appendix_notes_total": 3,
+        "n_appendix_notes_consolidated": False,
+    }
+
+
+async def test_the_lines_of_an_edit_follow_an_appendix_that_moves_to_the_end():
+    skill = f"{appendix('Fast')}\n# T\n\n- a\n"
+    edit = {"op": "replace", "target": "- a", "content": "- b\n- c"}
+    step, _ = await stepped(aware=SkillAware(), edits=[edit], skill=skill)
+    first, last = step.update.outcomes[0].lines
+    assert step.candidate.splitlines()[first - 1 : last] == ["- b", "- c"]
+
+
+async def test_a_step_with_notes_and_no_edits_is_a_candidate():
+    before = with_notes(SKILL, ["Fast"])
+    step, _ = await stepped(aware=SkillAware(), edits=(), skill=before)
+    assert step.status is StepStatus.CANDIDATE
+    assert step.candidate == with_notes(SKILL, ["Fast", "Open doors.", "shared"])
+    assert step.entry(3, "reject").render() == (
+        "Step 3: reject\nRejected edits:\n- note: Open doors.\n- note: shared"
+    )
+
+
+async def test_notes_that_the_skill_has_already_are_no_candidate():
+    step, _ = await stepped(aware=SkillAware(), edits=(), skill=with_notes(SKILL, NOTES))
+    assert step.status is StepStatus.NO_PATCHES
+    assert step.entry(3, step.status).edits == ()
+
+
+async def test_notes_that_are_not_gated_are_left_to_the_job():
+    step, _ = await stepped(aware=SkillAware(gated=False))
+    assert step.candidate == f"{SKILL}\n\n- Rule.\n"
+    assert step.to_dict()["n_execution_lapse_notes"] == 3
+    assert step.to_dict()["appendix"] is None
+    alone, _ = await stepped(aware=SkillAware(gated=False), edits=())
+    assert (alone.status, alone.execution_notes) == (StepStatus.NO_PATCHES, NOTES)
+
+
+async def test_a_candidates_notes_are_consolidated_and_a_fault_of_it_is_the_steps():
+    aware = SkillAware(consolidate_threshold=2)
+    step, _ = await stepped(aware=aware, fewer={"notes": ["Open doors, fast."]})
+    assert appendix_notes(step.candidate) == ["Open doors, fast."]
+    assert step.to_dict()["n_appendix_notes_consolidated"] is True
+    step, _ = await stepped(aware=aware, fewer="no")
+    assert appendix_notes(step.candidate) == list(NOTES)
+    assert [fault.call for fault in step.faults] == ["s3.notes"]
 
 
 async def test_failure_only_takes_no_notes_from_successes():

@@ -7,8 +7,17 @@ import logging
 import pytest
 
 from fakes import ScriptedReplies
-from skillwright.core import ContractError, RawPatch, ReflectRequest
-from skillwright.textopt import Optimizer, TextReflector
+from skillwright.core import ContractError, ModelError, RawPatch, ReflectRequest
+from skillwright.rollout import EngineDown
+from skillwright.textopt import (
+    Evidence,
+    Optimizer,
+    StepContext,
+    StepSettings,
+    TextReflector,
+    read_raw_patches,
+    read_rows,
+)
 
 
 def request(tmp_path, *rows, **more):
@@ -50,7 +59,13 @@ def test_raw_patches_come_in_order_with_none_for_a_fault(tmp_path, caplog):
         "patch": {
             "reasoning": "r",
             "edits": [
-                {"op": "append", "content": "Look.", "support_count": 1, "source_type": "success"}
+                {
+                    "op": "append",
+                    "content": "Look.",
+                    "support_count": 1,
+                    "source_type": "success",
+                    "evidence": [{"id": "r3", "turns": []}],
+                }
             ],
         },
         "source_type": "success",
@@ -64,6 +79,36 @@ def test_raw_patches_come_in_order_with_none_for_a_fault(tmp_path, caplog):
     )
     assert "row 'r2' is not analysed" in caplog.text
     assert "analyst adapter.f0 gave nothing usable" in caplog.text
+
+
+def test_an_endpoint_that_is_down_is_no_list_of_nothing(tmp_path):
+    reflector = TextReflector(Optimizer(ScriptedReplies(lambda asked: ModelError("503"))))
+    with pytest.raises(EngineDown, match=r"all 1 analyst calls to the optimiser failed.* 503"):
+        reflector.reflect(request(tmp_path, row("r1", 0)))
+
+
+def test_raw_patches_of_ours_can_be_read_back(tmp_path):
+    def said(asked):
+        ids = [name for name in ("r1", "r2") if f'id="{name}"' in asked.user]
+        edit = {"op": "append", "content": "Look.", "evidence": [{"id": ids[0], "turns": [0]}]}
+        summary = [{"failure_type": "shut", "ids": ids}]
+        return {"patch": {"edits": [edit]}, "failure_summary": summary}
+
+    asked_for = request(tmp_path, row("r1", 0), row("r2", 0), row("r3", 0))
+    (payload,) = TextReflector(Optimizer(ScriptedReplies(said))).reflect(asked_for)
+    found = read_raw_patches(
+        [payload],
+        name="s3",
+        transcripts=read_rows(asked_for.results, tmp_path),
+        settings=StepSettings(),
+        context=StepContext("s3", "# Skill\n", 4),
+    )
+    (patch,) = found.patches
+    assert patch.proposals[0].evidence == (Evidence("r1", (0,)),)
+    assert [(note.failure_type, note.trajectories) for note in patch.failures] == [
+        ("shut", ("r1", "r2"))
+    ]
+    assert patch.notes == ()
 
 
 def test_the_adapters_prompts_budget_and_filter_are_used(tmp_path):

@@ -1,6 +1,9 @@
 """Transcripts are built from episodes and from adapters' rows; what cannot be read is reported."""
 
 import json
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +43,13 @@ def test_an_episode_becomes_a_transcript_of_actions_and_results():
         Line(1, "action", "take pen 1"),
         Line(1, "result", "You take it."),
     )
+
+
+@pytest.mark.parametrize(("reward", "hard"), [(0.9, 0.0), (0.2, 1.0)])
+def test_an_episode_that_says_itself_whether_it_passed_is_believed(reward, hard):
+    episode = replace(make_episode("T1", reward), hard=hard)
+    (transcript,) = read_episodes([episode]).rows
+    assert transcript.reward == hard
 
 
 def test_an_agents_reasoning_is_shown_apart_from_its_command():
@@ -121,6 +131,31 @@ def test_a_row_whose_score_is_no_number_is_left_out_and_reported(tmp_path):
     read = read_rows([row("r1", None), row("r2", float("nan"))], tmp_path)
     assert read.rows == ()
     assert [s.id for s in read.skipped] == ["r1", "r2"]
+
+
+def test_a_fact_that_is_not_json_is_told_in_words_and_the_conversation_stays(tmp_path):
+    saved(tmp_path, "r1", '[{"role": "user", "content": NaN}, {"action": "go", "note": 1}]')
+    (tmp_path / "r1" / "target_user_prompt.txt").write_bytes(b"caf\xe9")
+    odd = {
+        "n_turns": None,
+        "fail_reason": ValueError("locked"),
+        "reference_text": {"share": float("nan")},
+        "target_system_prompt": b"x",
+        "spreadsheet_preview": Decimal("1.5"),
+        "instruction": Path("/a"),
+    }
+    read = read_rows([row("r1", Decimal(1), **odd)], tmp_path)
+    (transcript,) = read.rows
+    assert read.skipped == ()
+    assert [line.text for line in transcript.lines] == ["null", "go"]
+    assert dict(transcript.facts) == {
+        "why it failed": "locked",
+        "reference, hidden from the agent": '{"share": null}',
+        "system prompt": "b'x'",
+        "user prompt": "caf\ufffd",
+        "spreadsheet preview": "1.5",
+    }
+    assert (transcript.reward, transcript.turns, transcript.opening) == (1.0, 2, "/a")
 
 
 @pytest.mark.parametrize("row_id", ["../secret", "/etc", ""])

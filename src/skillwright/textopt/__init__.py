@@ -23,6 +23,7 @@ from skillwright.textopt.comparison import (
     render_comparison,
 )
 from skillwright.textopt.context import ANY_REWARD, StepContext, StepSettings
+from skillwright.textopt.document import plain_document
 from skillwright.textopt.epoch import EpochContext
 from skillwright.textopt.history import (
     FailurePattern,
@@ -36,8 +37,10 @@ from skillwright.textopt.lint import EditLimits
 from skillwright.textopt.making import Made
 from skillwright.textopt.meta_skill import MetaSkill, MetaSkillAction, write_meta_skill
 from skillwright.textopt.optimizer import Optimizer
+from skillwright.textopt.practice import Practice
 from skillwright.textopt.prompts import PROMPT_NAMES, load_prompt
 from skillwright.textopt.proposal import AnalystFault, Evidence, Proposal
+from skillwright.textopt.raw_patches import read_raw_patches
 from skillwright.textopt.reflect import (
     AnalystPatch,
     FailureNote,
@@ -78,6 +81,7 @@ from skillwright.textopt.transcript import (
 from skillwright.textopt.update import EditOutcome, Update, apply_proposals, was_applied
 from skillwright.textopt.update_modes import (
     BudgetControl,
+    RankFallback,
     UpdateMode,
     parse_budget_control,
     parse_update_mode,
@@ -116,7 +120,9 @@ __all__ = [
     "Minibatch",
     "Optimizer",
     "PairPolicy",
+    "Practice",
     "Proposal",
+    "RankFallback",
     "Reflection",
     "Rendering",
     "Repair",
@@ -155,11 +161,13 @@ __all__ = [
     "parse_pair_policy",
     "parse_update_mode",
     "placeholder",
+    "plain_document",
     "plan_minibatches",
     "propose",
     "rank_and_select",
     "read_episodes",
     "read_notes",
+    "read_raw_patches",
     "read_rows",
     "reflect",
     "render_comparison",

@@ -7,7 +7,7 @@ counted from the edits that it names as its sources, never taken from the model'
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 from skillwright.core import Edit, Purpose
 from skillwright.core.edit import SourceType
@@ -15,11 +15,14 @@ from skillwright.core.together import together
 from skillwright.textopt.context import StepContext, StepSettings
 from skillwright.textopt.fence import json_block
 from skillwright.textopt.items import ItemForm, item_form
+from skillwright.textopt.merge_tree import Chunk, Level, PatchNode
 from skillwright.textopt.optimizer import Call, Optimizer
 from skillwright.textopt.prompts import notes_section, skill_section, user_message
 from skillwright.textopt.proposal import AnalystFault, Proposal, united
 from skillwright.textopt.reflect import AnalystPatch
 from skillwright.textopt.replies import MergeReply
+
+SIDES: tuple[SourceType, ...] = get_args(SourceType)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +64,6 @@ class Aggregate:
     merges: tuple[Merge, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Patch:
-    """A node of a merge tree."""
-
-    source_type: SourceType
-    proposals: tuple[Proposal, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Tree:
-    """What a merge tree has grown into."""
-
-    patches: tuple[_Patch, ...]
-    merges: tuple[Merge, ...] = ()
-    level: int = 0
-
-
 async def aggregate(
     optimizer: Optimizer,
     settings: StepSettings,
@@ -88,23 +74,121 @@ async def aggregate(
 
     A merge whose reply cannot be used puts its inputs one after the other, and says so.
     """
-    stage = _Merging(optimizer, settings, context)
-    failed, succeeded = await together(
-        [stage.grow("failure", patches), stage.grow("success", patches)]
-    )
-    merges = failed.merges + succeeded.merges
-    roots = failed.patches + succeeded.patches
-    if len(roots) < 2:
-        return Aggregate(roots[0].proposals if roots else (), merges)
-    level = max(failed.level, succeeded.level) + 1
-    prompt = f"merge_final{stage.form.suffix}"
-    final, merge = await stage.merge(f"{context.name}.final", prompt, level, roots)
-    return Aggregate(final.proposals, (*merges, merge))
+    merging = Merging(optimizer, settings, context, groups=1)
+    await merging.add(0, patches)
+    return await merging.finish()
+
+
+class Merging:
+    """The merge calls of one step; patches are merged as they come, and the outcome is the same.
+
+    Args:
+        optimizer: Who merges.
+        settings: How many patches a call merges, and how long edits may become.
+        context: The skill, and the step's name and seed.
+        groups: Groups that the step's patches come in: its micro-batches.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, settings: StepSettings, context: StepContext, groups: int
+    ) -> None:
+        self._calls = _MergeCalls(optimizer, settings, context)
+        self._trees = {side: _Tree(self._calls, side, groups) for side in SIDES}
+
+    async def add(self, group: int, patches: Sequence[AnalystPatch]) -> None:
+        """Add all patches of a group, in their order."""
+        sides = {side: [p for p in patches if p.source_type == side] for side in SIDES}
+        for side, found in sides.items():
+            for number, patch in enumerate(found):
+                self._trees[side].level(0).line.put(group, number, _node(patch))
+        await together(self.expect(group, side, len(found)) for side, found in sides.items())
+
+    async def expect(self, group: int, side: SourceType, count: int) -> None:
+        """Say how many patches a side of a group has, and merge what that makes ready."""
+        self._trees[side].level(0).line.expect(group, count)
+        await self._trees[side].grow(0)
+
+    async def put(
+        self, group: int, side: SourceType, number: int, patch: AnalystPatch | None
+    ) -> None:
+        """Put a patch in its place, or ``None`` where there is none; merge what is ready then."""
+        self._trees[side].level(0).line.put(group, number, _node(patch) if patch else None)
+        await self._trees[side].grow(0)
+
+    async def finish(self) -> Aggregate:
+        """Merge what both sides came to, once every place was filled."""
+        trees = list(self._trees.values())
+        merges = tuple(merge for tree in trees for merge in tree.merges)
+        roots = tuple(patch for tree in trees for patch in tree.top.root)
+        if len(roots) < 2:
+            return Aggregate(roots[0].proposals if roots else (), merges)
+        level = max(tree.height for tree in trees) + 1
+        calls = self._calls
+        prompt = f"merge_final{calls.form.suffix}"
+        final, merge = await calls.merge(f"{calls.context.name}.final", prompt, level, roots)
+        return Aggregate(final.proposals, (*merges, merge))
+
+
+class _Tree:
+    """One side's patches, merged until one is left."""
+
+    def __init__(self, calls: "_MergeCalls", side: SourceType, groups: int) -> None:
+        self._calls = calls
+        self._side = side
+        self._levels = [Level(groups, calls.settings.merge_batch_size)]
+        self._merges: dict[tuple[int, int], Merge] = {}
+
+    @property
+    def height(self) -> int:
+        """How many levels of merges there are."""
+        return len(self._levels) - 1
+
+    @property
+    def top(self) -> Level:
+        """The level that holds what the tree has grown into."""
+        return self._levels[-1]
+
+    @property
+    def merges(self) -> list[Merge]:
+        """The merges so far, level by level."""
+        return [self._merges[place] for place in sorted(self._merges)]
+
+    def level(self, number: int) -> Level:
+        """Return a level; the analysts' own patches are level 0."""
+        if number == len(self._levels):
+            self._levels.append(Level(1, self._calls.settings.merge_batch_size))
+        return self._levels[number]
+
+    async def grow(self, number: int) -> None:
+        """Merge what is ready on a level, all of it at once, and on the levels above."""
+        level = self._levels[number]
+        chunks = level.take_chunks()
+        works = [self._merge(number + 1, chunk) for chunk in chunks]
+        if level.line.is_over and not level.is_top:
+            # A merge may find nothing worth keeping; its place is then empty, and still counts.
+            self.level(number + 1).line.expect(0, level.chunks)
+            works.append(self.grow(number + 1))
+        await together(works)
+
+    async def _merge(self, number: int, chunk: Chunk) -> None:
+        level = self.level(number)
+        patch, *several = chunk.patches
+        if several:
+            name = f"{self._calls.context.name}.{self._side[0]}.m{number}.{chunk.number}"
+            prompt = f"merge_{self._side}{self._calls.form.suffix}"
+            patch, merge = await self._calls.merge(name, prompt, number, chunk.patches)
+            self._merges[number, chunk.number] = merge
+        level.line.put(0, chunk.number, patch)
+        await self.grow(number)
+
+
+def _node(patch: AnalystPatch) -> PatchNode:
+    return PatchNode(patch.source_type, patch.proposals)
 
 
 @dataclass(frozen=True, slots=True)
-class _Merging:
-    """The merge calls of one step."""
+class _MergeCalls:
+    """Asks for one merge."""
 
     optimizer: Optimizer
     settings: StepSettings
@@ -115,35 +199,9 @@ class _Merging:
         """The form of what is merged."""
         return item_form(self.settings.update_mode)
 
-    async def grow(self, source_type: SourceType, patches: Sequence[AnalystPatch]) -> _Tree:
-        """Merge one side's patches until one is left, all merges of a level at once."""
-        leaves = [p.proposals for p in patches if p.source_type == source_type and p.proposals]
-        tree = _Tree(tuple(_Patch(source_type, proposals) for proposals in leaves))
-        while len(tree.patches) > 1:
-            tree = await self._grow_level(source_type, tree)
-        return tree
-
-    async def _grow_level(self, source_type: SourceType, tree: _Tree) -> _Tree:
-        level, size = tree.level + 1, self.settings.merge_batch_size
-        chunks = [tree.patches[i : i + size] for i in range(0, len(tree.patches), size)]
-        stem = f"{self.context.name}.{source_type[0]}.m{level}"
-        prompt = f"merge_{source_type}{self.form.suffix}"
-        several = [number for number, chunk in enumerate(chunks) if len(chunk) > 1]
-        replies = await together(
-            self.merge(f"{stem}.{number}", prompt, level, chunks[number]) for number in several
-        )
-        merged = dict(zip(several, replies, strict=True))
-        grown = [merged[n][0] if n in merged else chunk[0] for n, chunk in enumerate(chunks)]
-        return _Tree(
-            # A merge may find nothing worth keeping; its node is then gone.
-            patches=tuple(patch for patch in grown if patch.proposals),
-            merges=tree.merges + tuple(merge for _, merge in merged.values()),
-            level=level,
-        )
-
     async def merge(
-        self, name: str, prompt: str, level: int, patches: Sequence[_Patch]
-    ) -> tuple[_Patch, Merge]:
+        self, name: str, prompt: str, level: int, patches: Sequence[PatchNode]
+    ) -> tuple[PatchNode, Merge]:
         """Merge patches by one call, or put their edits one after the other where it fails."""
         user = user_message(
             skill_section(self.context.skill),
@@ -175,14 +233,14 @@ class _Merging:
             notes=tuple(notes),
             prompt_digest=answer.prompt_digest,
         )
-        return _Patch(patches[0].source_type, tuple(outputs)), merge
+        return PatchNode(patches[0].source_type, tuple(outputs)), merge
 
 
 class _Reader:
     """Reads one merge's reply against the edits that it was shown."""
 
     def __init__(
-        self, call: str, patches: Sequence[_Patch], level: int | None, prompt_digest: str
+        self, call: str, patches: Sequence[PatchNode], level: int | None, prompt_digest: str
     ) -> None:
         self.notes: list[str] = []
         self._call = call
@@ -221,7 +279,7 @@ class _Reader:
         return same
 
 
-def _labelled(patches: Sequence[_Patch]) -> dict[str, Proposal]:
+def _labelled(patches: Sequence[PatchNode]) -> dict[str, Proposal]:
     """Give each edit the short name by which a merge reply cites it, ``p1.e1``."""
     return {
         f"p{p}.e{e}": proposal
@@ -230,7 +288,7 @@ def _labelled(patches: Sequence[_Patch]) -> dict[str, Proposal]:
     }
 
 
-def _shown(patches: Sequence[_Patch], form: ItemForm) -> list[dict[str, Any]]:
+def _shown(patches: Sequence[PatchNode], form: ItemForm) -> list[dict[str, Any]]:
     return [
         {
             "id": f"p{p}",

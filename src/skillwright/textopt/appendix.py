@@ -46,15 +46,22 @@ class AppendixUpdate:
     consolidated: bool = False
     fault: AnalystFault | None = None
 
+    @property
+    def counts(self) -> dict[str, int | bool]:
+        """The documented counts of a step's record."""
+        return {
+            "n_execution_lapse_notes": len(self.step_notes),
+            "n_appendix_notes_added": self.added,
+            "n_appendix_notes_total": len(self.notes),
+            "n_appendix_notes_consolidated": self.consolidated,
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """Return the documented record keys, and the notes."""
         return {
             "step_notes": list(self.step_notes),
             "appendix_after": list(self.notes),
-            "n_execution_lapse_notes": len(self.step_notes),
-            "n_appendix_notes_added": self.added,
-            "n_appendix_notes_total": len(self.notes),
-            "n_appendix_notes_consolidated": self.consolidated,
+            **self.counts,
             "fault": self.fault.to_dict() if self.fault else None,
         }
 

@@ -6,7 +6,7 @@ from skillwright.core import ConfigError
 from skillwright.core.edit import SourceType
 from skillwright.textopt.lint import EditLimits
 from skillwright.textopt.skill_aware import SkillAware
-from skillwright.textopt.update_modes import BudgetControl, UpdateMode
+from skillwright.textopt.update_modes import BudgetControl, RankFallback, UpdateMode
 
 ANY_REWARD = 1e-9
 """The success threshold of SkillOpt: every reward above zero is a success."""
@@ -22,12 +22,15 @@ class StepSettings:
         success_threshold: A trajectory with at least this reward is a success.
         failure_only: Successes are not analysed.
         analyst_workers: Analyst calls in flight at once, at least 1.
-        analyst_budget: Edits that one analyst may propose; ``None`` is the step's own budget.
+        analyst_budget: Edits that one analyst may propose; ``None`` is the step's own budget, and
+            no limit where the optimiser decides on it later.
         limits: How long edits and skills may become.
         update_mode: How proposals become a candidate.
         rewrite_max_tokens: How long a reply may be that holds a whole skill; ``None`` is as long
             as any other reply.
         budget_control: Who says how many edits a step makes.
+        none_means_fixed: Where nobody does, the schedule still holds, as in SkillOpt.
+        rank_fallback: Which edits are made where the model's choice cannot be used.
         skill_aware: How slips of the agent are told from gaps in the skill; ``None`` does not.
         repair_anchors: Edits whose anchor is not in the document go back to the optimiser once.
         insert_after_fallback: An ``insert_after`` without its anchor appends, as in SkillOpt.
@@ -46,6 +49,8 @@ class StepSettings:
     update_mode: UpdateMode = UpdateMode.PATCH
     rewrite_max_tokens: int | None = 64_000
     budget_control: BudgetControl = BudgetControl.FIXED
+    none_means_fixed: bool = False
+    rank_fallback: RankFallback = RankFallback.SUPPORT
     skill_aware: SkillAware | None = None
     repair_anchors: bool = True
     insert_after_fallback: bool = False
@@ -69,7 +74,20 @@ class StepSettings:
     @property
     def control(self) -> BudgetControl:
         """Who says how much a step changes; nobody, where skills are rewritten as a whole."""
-        return BudgetControl.NONE if self.rewrites_whole else self.budget_control
+        if self.rewrites_whole:
+            return BudgetControl.NONE
+        if self.budget_control is BudgetControl.NONE and self.none_means_fixed:
+            return BudgetControl.FIXED
+        return self.budget_control
+
+    def analyst_cap(self, budget: int | None) -> int | None:
+        """Return how many edits an analyst may propose in a step with ``budget``."""
+        if self.rewrites_whole:
+            return None
+        if self.analyst_budget is not None:
+            return self.analyst_budget
+        # The optimiser decides once it has seen all edits; a cap would decide before it.
+        return budget if self.control is BudgetControl.FIXED else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +98,9 @@ class StepContext:
         name: Names the step in ids of proposals (``s3``).
         skill: The document that the rollouts were made with.
         budget: Edits that the step may make; ``None`` sets no limit.
-        seed: Shuffles trajectories into minibatches and seeds the model's sampling; ``None`` keeps
-            the input order.
+        seed: Seeds the model's sampling, and in `reflect` shuffles trajectories into minibatches
+            (a step's micro-batches have seeds of their own for that); ``None`` leaves sampling to
+            the endpoint, and keeps the input order.
         earlier_steps: What earlier steps tried (`StepMemory.render`), or ``""``.
         meta_skill: What the optimiser has learned about optimising, or ``""``.
     """

@@ -32,7 +32,7 @@ def refusal(edit: Edit, limits: EditLimits) -> str | None:
     """
     if len(edit.target) + len(edit.content) > limits.max_edit_chars:
         return TOO_LONG
-    if any(map(is_hidden, edit.content)):
+    if any(map(is_hidden, set(edit.content))):
         return INVISIBLE
     return None
 
@@ -50,7 +50,7 @@ def text_refusal(text: str, document: str, before: str, limits: EditLimits) -> s
         return TOO_LONG
     if len(document) > max(limits.max_skill_chars, len(before)):
         return TOO_LONG
-    return INVISIBLE if any(map(is_hidden, text)) else None
+    return INVISIBLE if any(map(is_hidden, set(text))) else None
 
 
 class UsableEdits(NamedTuple):

@@ -1,15 +1,18 @@
 """From selected proposals to a candidate document, by the way of each update mode."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from typing import Protocol
 
+from skillwright.core import skill_hash
+from skillwright.textopt.appendix import AppendixUpdate, add_notes
 from skillwright.textopt.context import StepContext, StepSettings
 from skillwright.textopt.optimizer import Optimizer
 from skillwright.textopt.proposal import AnalystFault, Proposal
 from skillwright.textopt.repair import Repair, repair_anchors
 from skillwright.textopt.rewrite import Rewrite, rewrite_skill, take_candidate
-from skillwright.textopt.update import Update, apply_proposals
+from skillwright.textopt.update import EditOutcome, Update, apply_proposals
 from skillwright.textopt.update_modes import UpdateMode
 
 
@@ -21,17 +24,20 @@ class Made:
         update: The candidate, and what became of each proposal.
         repair: How lost anchors were replaced, or ``None`` where nobody was asked.
         rewrite: How the skill was written anew, or ``None`` where it was edited.
+        appendix: What the step's execution notes did to the candidate, or ``None`` where there are
+            none, or a job adds them after the gate.
     """
 
     update: Update
     repair: Repair | None = None
     rewrite: Rewrite | None = None
+    appendix: AppendixUpdate | None = None
 
     @property
-    def fault(self) -> AnalystFault | None:
-        """Why the repair or the rewrite has no answer, or ``None``."""
-        asked = self.repair or self.rewrite
-        return asked.fault if asked else None
+    def faults(self) -> tuple[AnalystFault, ...]:
+        """Why the repair, the rewrite or the consolidation of notes has no answer."""
+        asked = (self.repair, self.rewrite, self.appendix)
+        return tuple(one.fault for one in asked if one is not None and one.fault is not None)
 
 
 class Maker(Protocol):
@@ -56,6 +62,47 @@ async def make_candidate(
 ) -> Made:
     """Make the candidate of the selected proposals, in the way of the run's update mode."""
     return await _MAKERS[settings.update_mode](optimizer, settings, context, proposals)
+
+
+async def with_step_notes(
+    optimizer: Optimizer,
+    settings: StepSettings,
+    context: StepContext,
+    made: Made,
+    notes: Sequence[str],
+) -> Made:
+    """Put a step's execution notes into its candidate, where the gate is to judge them too."""
+    if not notes or settings.skill_aware is None or not settings.skill_aware.gated:
+        return made
+    skill = made.update.candidate
+    appendix = await add_notes(optimizer, settings, replace(context, skill=skill), notes)
+    update = replace(
+        made.update,
+        candidate=appendix.skill,
+        candidate_hash=skill_hash(appendix.skill),
+        outcomes=_moved(made.update.outcomes, skill, appendix.skill),
+        is_noop=appendix.skill == context.skill,
+    )
+    return replace(made, update=update, appendix=appendix)
+
+
+def _moved(outcomes: Sequence[EditOutcome], before: str, after: str) -> tuple[EditOutcome, ...]:
+    """Follow the lines of edits; an appendix that stood above them has gone to the end."""
+    same = SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False)
+    shifts = {
+        block.a + offset: block.b - block.a
+        for block in same.get_matching_blocks()
+        for offset in range(block.size)
+    }
+
+    def moved(outcome: EditOutcome) -> EditOutcome:
+        if outcome.lines is None:
+            return outcome
+        first, last = outcome.lines
+        shift = shifts.get(first - 1, 0)
+        return replace(outcome, lines=(first + shift, last + shift))
+
+    return tuple(moved(outcome) for outcome in outcomes)
 
 
 async def _edit(

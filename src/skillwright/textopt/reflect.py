@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from skillwright.core import Edit, Purpose
+from skillwright.core import Edit, FailureCause, Purpose
 from skillwright.core.edit import SourceType
 from skillwright.core.together import together
+from skillwright.rollout import EngineDown
 from skillwright.textopt.context import StepContext, StepSettings
 from skillwright.textopt.fence import attribute
 from skillwright.textopt.items import item_form
@@ -22,7 +23,7 @@ from skillwright.textopt.prompts import budget_section, notes_section, skill_sec
 from skillwright.textopt.proposal import AnalystFault, Evidence, Proposal, united
 from skillwright.textopt.render import Cut, render_trajectories
 from skillwright.textopt.replies import AnalystReply
-from skillwright.textopt.skill_aware import read_notes
+from skillwright.textopt.skill_aware import read_notes, unique_notes
 from skillwright.textopt.transcript import Transcript
 
 
@@ -99,11 +100,23 @@ class AnalystPatch:
         return {**asdict(self), "proposals": [proposal.to_dict() for proposal in self.proposals]}
 
 
+Outcome = AnalystPatch | AnalystFault
+"""What comes of a minibatch."""
+
+INFRASTRUCTURE = frozenset({FailureCause.MODEL, FailureCause.TIMEOUT})
+
+
 @dataclass(frozen=True, slots=True)
 class Reflection:
-    """What came of each minibatch, in their order: a patch or a fault."""
+    """What came of each minibatch, in their order: a patch or a fault.
 
-    outcomes: tuple[AnalystPatch | AnalystFault, ...] = ()
+    Attributes:
+        outcomes: The patches and faults.
+        notes: What an adapter's own analysts returned that is no patch.
+    """
+
+    outcomes: tuple[Outcome, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def patches(self) -> tuple[AnalystPatch, ...]:
@@ -114,6 +127,29 @@ class Reflection:
     def faults(self) -> tuple[AnalystFault, ...]:
         """The calls that gave nothing usable."""
         return tuple(o for o in self.outcomes if isinstance(o, AnalystFault))
+
+    @property
+    def execution_notes(self) -> tuple[str, ...]:
+        """What the agent is to be reminded of, each note once."""
+        return tuple(unique_notes(note for p in self.patches for note in p.execution_notes))
+
+    def refuse_dead_optimizer(self) -> None:
+        """Stop where no analyst could be reached: a step without analysts is no step.
+
+        A reply that cannot be used is an answer, and so is the refusal of one request.
+
+        Raises:
+            EngineDown: Every call failed in the infrastructure; the message quotes the latest.
+        """
+        faults = self.faults
+        if faults and all(
+            isinstance(outcome, AnalystFault) and outcome.failure.cause in INFRASTRUCTURE
+            for outcome in self.outcomes
+        ):
+            raise EngineDown(
+                f"all {len(faults)} analyst calls to the optimiser failed; the latest: "
+                f"{faults[-1].failure.message}"
+            )
 
 
 async def reflect(
@@ -130,14 +166,17 @@ async def reflect(
         context: The skill and the step's budget.
         rows: The batch's trajectories, in input order.
     """
-    minibatches = [m for m in plan_minibatches(rows, settings, context.seed) if m.shown]
     slots = asyncio.Semaphore(settings.analyst_workers)
+    minibatches = readable_minibatches(rows, settings, context.seed)
+    works = [analyse(optimizer, settings, context, one, slots) for one in minibatches]
+    return Reflection(tuple(await together(works)))
 
-    async def analyse(minibatch: Minibatch) -> AnalystPatch | AnalystFault:
-        async with slots:
-            return await _analyse(optimizer, settings, context, minibatch)
 
-    return Reflection(tuple(await together(analyse(minibatch) for minibatch in minibatches)))
+def readable_minibatches(
+    rows: Sequence[Transcript], settings: StepSettings, seed: int | None
+) -> list[Minibatch]:
+    """Plan minibatches, and leave out those of which nothing can be shown."""
+    return [one for one in plan_minibatches(rows, settings, seed) if one.shown]
 
 
 def plan_minibatches(
@@ -165,12 +204,16 @@ def plan_minibatches(
     ]
 
 
-async def _analyse(
-    optimizer: Optimizer, settings: StepSettings, context: StepContext, minibatch: Minibatch
-) -> AnalystPatch | AnalystFault:
+async def analyse(
+    optimizer: Optimizer,
+    settings: StepSettings,
+    context: StepContext,
+    minibatch: Minibatch,
+    slots: asyncio.Semaphore,
+) -> Outcome:
+    """Have one minibatch analysed, as soon as a slot is free."""
     form, is_whole = item_form(settings.update_mode), settings.rewrites_whole
-    budget = context.budget if settings.analyst_budget is None else settings.analyst_budget
-    budget = None if is_whole else budget
+    budget = settings.analyst_cap(context.budget)
     analyst = "analyst_error" if minibatch.source_type == "failure" else "analyst_success"
     prompt = analyst + form.suffix
     addendum = settings.addendum(minibatch.source_type)
@@ -193,10 +236,11 @@ async def _analyse(
         max_tokens=settings.rewrite_max_tokens if is_whole else None,
         addendum=addendum,
     )
-    answer = await optimizer.ask(call, AnalystReply)
+    async with slots:
+        answer = await optimizer.ask(call, AnalystReply)
     if isinstance(answer.reply, AnalystFault):
         return answer.reply
-    reader = _Reader(call.name, minibatch, answer.prompt_digest)
+    reader = ReplyReader(call.name, minibatch, answer.prompt_digest)
     found = form.read(answer.reply.patch.edits, context.skill, settings.limits)
     proposals = [reader.proposal(*edit) for edit in found.edits]
     notes = [*found.notes, *reader.notes]
@@ -219,7 +263,7 @@ async def _analyse(
     )
 
 
-class _Reader:
+class ReplyReader:
     """Reads one analyst's reply against the trajectories that it was shown."""
 
     def __init__(self, call: str, minibatch: Minibatch, prompt_digest: str) -> None:

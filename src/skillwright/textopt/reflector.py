@@ -49,6 +49,7 @@ class TextReflector:
 
         Raises:
             ContractError: It is called on the event loop that it would wait for.
+            EngineDown: Not one analyst could be reached.
         """
         read = read_rows(request.results, request.prediction_dir)
         for row in read.skipped:
@@ -76,6 +77,7 @@ class TextReflector:
                 read.rows,
             )
         )
+        reflection.refuse_dead_optimizer()
         for fault in reflection.faults:
             logger.warning("analyst %s gave nothing usable: %s", fault.call, fault.failure.message)
         key = self.settings.update_mode.payload_key
@@ -123,7 +125,13 @@ def _payload(outcome: AnalystPatch | AnalystFault, key: str) -> dict[str, Any] |
         ],
     )
     payload = raw.to_dict()
-    payload["patch"][key] = payload["patch"].pop("edits")
+    items = payload["patch"].pop("edits")
+    # Beyond the documented fields, so that an adapter that passes them on keeps the evidence.
+    for item, proposal in zip(items, outcome.proposals, strict=True):
+        item["evidence"] = [{"id": e.trajectory, "turns": list(e.turns)} for e in proposal.evidence]
+    for entry, note in zip(payload["failure_summary"], outcome.failures, strict=True):
+        entry["ids"] = list(note.trajectories)
+    payload["patch"][key] = items
     if outcome.execution_notes:
         payload["appendix_notes"] = list(outcome.execution_notes)
     return {**payload, "success_patterns": list(outcome.success_patterns)}

@@ -136,6 +136,8 @@ def _usable(text: str, skill: str, limits: EditLimits) -> tuple[str, str]:
     if not without_markers(body(text)):
         return skill, "the new skill is empty"
     new = with_regions_of(skill, text)
+    if new.strip() == skill.strip():  # a final newline is no change to judge
+        return skill, ""
     if len(new) > max(limits.max_skill_chars, len(skill)):
         return skill, TOO_LONG
     if any(map(is_hidden, set(new) - set(skill))):

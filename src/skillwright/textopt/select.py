@@ -15,7 +15,7 @@ from skillwright.textopt.optimizer import Call, Optimizer
 from skillwright.textopt.prompts import budget_section, notes_section, skill_section, user_message
 from skillwright.textopt.proposal import AnalystFault, Proposal
 from skillwright.textopt.replies import RankReply
-from skillwright.textopt.update_modes import UpdateMode
+from skillwright.textopt.update_modes import RankFallback, UpdateMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Selection:
 
     Attributes:
         proposals: What was selected.
-        ranked: A model chose; else everything fitted, or support decided.
+        ranked: A model chose; else everything fitted, or the fallback decided.
         reasoning: Why the model chose so.
         fault: Why the model's choice could not be used, or ``None``.
         notes: What was put right in its reply.
@@ -55,11 +55,12 @@ async def rank_and_select(
     context: StepContext,
     proposals: Sequence[Proposal],
     mode: UpdateMode = UpdateMode.PATCH,
+    fallback: RankFallback = RankFallback.SUPPORT,
 ) -> Selection:
     """Cut proposals down to the step's budget.
 
-    Nobody is asked where they fit. Where the model's choice cannot be used, those that most
-    trajectories speak for are taken, the earlier of two equals first.
+    Nobody is asked where they fit. Where the model's choice cannot be used, ``fallback`` says
+    which edits are taken.
     """
     budget = context.budget
     if budget is None or len(proposals) <= budget:
@@ -75,14 +76,18 @@ async def rank_and_select(
     )
     call = Call(f"{context.name}.rank", f"ranking{form.suffix}", user, Purpose.RANK, context.seed)
     answer = await optimizer.ask(call, RankReply)
-    by_support = tuple(sorted(proposals, key=lambda p: -p.support)[:budget])
+    if fallback is RankFallback.SUPPORT:
+        proposed = sorted(proposals, key=lambda proposal: -proposal.support)
+    else:
+        proposed = list(proposals)
+    first = tuple(proposed[:budget])
     if isinstance(answer.reply, AnalystFault):
-        return Selection(by_support, fault=answer.reply, prompt_digest=answer.prompt_digest)
+        return Selection(first, fault=answer.reply, prompt_digest=answer.prompt_digest)
     indices = _valid(answer.reply.selected_indices, len(proposals))[:budget]
     reply = answer.reply
-    notes = () if indices else ("no selected index names an edit; support decides",)
+    notes = () if indices else (f"no selected index names an edit; {fallback.value} decides",)
     return Selection(
-        proposals=tuple(proposals[index] for index in indices) or by_support,
+        proposals=tuple(proposals[index] for index in indices) or first,
         ranked=bool(indices),
         reasoning=reply.reasoning,
         notes=notes,

@@ -39,6 +39,8 @@ class SkillAware:
         appendix_source: Whose notes are taken.
         consolidate_threshold: With more notes than this the optimiser is asked to make them fewer;
             0 never asks.
+        gated: Notes are part of a step's candidate, and stand or fall with it. Else a job adds
+            them to the current skill after the gate, unmeasured, as in SkillOpt.
 
     Raises:
         ConfigError: The threshold is below 0.
@@ -46,6 +48,7 @@ class SkillAware:
 
     appendix_source: AppendixSource = AppendixSource.BOTH
     consolidate_threshold: int = 0
+    gated: bool = True
 
     def __post_init__(self) -> None:
         if self.consolidate_threshold < 0:

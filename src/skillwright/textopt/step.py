@@ -6,24 +6,24 @@ job rolls out before it and asks the gate after it.
 Source: SkillOpt (microsoft/SkillOpt; arXiv 2605.23904).
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from skillwright.core import EpisodeResult
-from skillwright.textopt.aggregate import Aggregate, aggregate
+from skillwright.textopt.aggregate import Aggregate
+from skillwright.textopt.appendix import appendix_notes
 from skillwright.textopt.budget import BudgetDecision, decide_budget
 from skillwright.textopt.context import StepContext, StepSettings
 from skillwright.textopt.history import StepEntry, TriedEdit, failure_patterns
 from skillwright.textopt.items import label
-from skillwright.textopt.making import Made, make_candidate
+from skillwright.textopt.making import Made, make_candidate, with_step_notes
 from skillwright.textopt.optimizer import Optimizer
+from skillwright.textopt.practice import Practice, study
 from skillwright.textopt.proposal import AnalystFault, Proposal
-from skillwright.textopt.reflect import Reflection, reflect
+from skillwright.textopt.reflect import Reflection
 from skillwright.textopt.select import Selection, rank_and_select
-from skillwright.textopt.skill_aware import unique_notes
-from skillwright.textopt.transcript import Transcripts, read_episodes
+from skillwright.textopt.transcript import Transcripts
 from skillwright.textopt.update import EditOutcome, Update
 from skillwright.textopt.update_modes import BudgetControl
 
@@ -86,14 +86,18 @@ class StepProposal:
 
     @property
     def execution_notes(self) -> tuple[str, ...]:
-        """What the agent is to be reminded of, each note once; for `add_notes`."""
-        return tuple(unique_notes(n for p in self.reflection.patches for n in p.execution_notes))
+        """What the agent is to be reminded of, each note once.
+
+        Where skill-aware reflection is not gated, a job adds them to the current skill after the
+        gate (`add_notes`); else they stand in the candidate.
+        """
+        return self.reflection.execution_notes
 
     @property
     def faults(self) -> tuple[AnalystFault, ...]:
         """Every answer that could not be used, in order of the stages."""
         merges = (merge.fault for merge in self.merged.merges)
-        later = (*merges, self.budget.fault, self.selection.fault, self.made.fault)
+        later = (*merges, self.budget.fault, self.selection.fault, *self.made.faults)
         return (*self.reflection.faults, *(fault for fault in later if fault))
 
     @property
@@ -120,6 +124,7 @@ class StepProposal:
             ],
             "failed": list(self.failed),
             "skipped": [asdict(skipped) for skipped in self.transcripts.skipped],
+            "reflection_notes": list(self.reflection.notes),
             "patches": [patch.to_dict() for patch in self.reflection.patches],
             "faults": [fault.to_dict() for fault in self.faults],
             "execution_notes": list(self.execution_notes),
@@ -128,11 +133,19 @@ class StepProposal:
             "selection": self.selection.to_dict(),
             "repair": self.made.repair.to_dict() if self.made.repair else None,
             "rewrite": self.made.rewrite.to_dict() if self.made.rewrite else None,
+            "appendix": self.made.appendix.to_dict() if self.made.appendix else None,
+            **self._note_counts,
             "edits": [outcome.to_dict() for outcome in self.update.outcomes],
             "counts": self.update.counts,
             "candidate": self.candidate,
             "candidate_hash": self.update.candidate_hash,
         }
+
+    @property
+    def _note_counts(self) -> dict[str, int | bool]:
+        if self.made.appendix is None:
+            return {"n_execution_lapse_notes": len(self.execution_notes)}
+        return self.made.appendix.counts
 
     def entry(
         self,
@@ -157,7 +170,7 @@ class StepProposal:
         return StepEntry(
             step=step,
             action=action,
-            edits=tuple(_tried(p, outcome) for p, outcome in edits),
+            edits=(*(_tried(p, outcome) for p, outcome in edits), *self._tried_notes()),
             failures=failure_patterns(failed, notes),
             score_before=scores[0],
             score_after=scores[1],
@@ -165,6 +178,14 @@ class StepProposal:
             n_total=len(self.transcripts.rows),
             n_fail=len(failed),
         )
+
+    def _tried_notes(self) -> list[TriedEdit]:
+        """Return the notes that the candidate has and the skill had not."""
+        if self.made.appendix is None:
+            return []
+        before = appendix_notes(self.context.skill)
+        new = [note for note in self.made.appendix.notes if note not in before]
+        return [TriedEdit("note", "", note, "applied_note") for note in new]
 
 
 def _tried(proposal: Proposal, outcome: EditOutcome) -> TriedEdit:
@@ -176,29 +197,37 @@ async def propose(
     optimizer: Optimizer,
     settings: StepSettings,
     context: StepContext,
-    results: Sequence[EpisodeResult],
+    practices: Sequence[Awaitable[Practice]],
 ) -> StepProposal:
-    """Turn a batch of rollouts into a candidate document.
+    """Turn a step's micro-batches into a candidate document.
+
+    All micro-batches are awaited at once, and the analysts of each start when it is in. The
+    outcome is the same whatever comes first.
 
     Args:
         optimizer: Who reads and proposes.
         settings: What holds for the run.
-        context: The skill that was rolled out, and the step's budget.
-        results: The batch, in order of its specs; Failures are left out and reported.
+        context: The skill that is practised, the step's budget, and the seed of its calls.
+        practices: The step's micro-batches, in order.
+
+    Raises:
+        EngineDown: Not one analyst could be reached; the step has no outcome, and can be tried
+            again.
     """
-    transcripts = read_episodes(results)
     if settings.control is BudgetControl.NONE:
         context = replace(context, budget=None)
-    reflection = await reflect(optimizer, settings, context, transcripts.rows)
-    merged = await aggregate(optimizer, settings, context, reflection.patches)
+    transcripts, reflection, merged = await study(optimizer, settings, context, practices)
     budget = await decide_budget(optimizer, settings, context, transcripts.rows, merged.proposals)
     selection = await rank_and_select(
         optimizer,
         replace(context, budget=budget.budget),
         merged.proposals,
         settings.update_mode,
+        settings.rank_fallback,
     )
     made = await make_candidate(optimizer, settings, context, selection.proposals)
+    notes = reflection.execution_notes
+    made = await with_step_notes(optimizer, settings, context, made, notes)
     failed = tuple(r.id for r in transcripts.rows if not r.is_success(settings.success_threshold))
     return StepProposal(
         context=context,

@@ -8,7 +8,7 @@ Source: SkillOpt (microsoft/SkillOpt), the conversation files of its rollouts.
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,10 +16,13 @@ from typing import Any, NamedTuple
 from skillwright.core import ContractError, EpisodeResult, RolloutResult, Turn
 from skillwright.core.jsonio import dumps
 from skillwright.rollout import folder_name
+from skillwright.rollout.foreign_rows import as_json
 from skillwright.textopt.fence import attribute
 
 _ACTION = re.compile(r"<action>(.*?)</action>", re.DOTALL | re.IGNORECASE)
+_THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 _THINK_TAG = re.compile(r"</?think(?:ing)?>", re.IGNORECASE)
+_NUMBERS = ("id", "hard", "soft", "n_turns")
 _ROW_FACTS = (
     ("fail_reason", "why it failed"),
     ("reference_text", "reference, hidden from the agent"),
@@ -34,7 +37,9 @@ class Line(NamedTuple):
 
     Attributes:
         turn: When, from 0; evidence cites it.
-        kind: ``action``, ``result``, ``reasoning``, ``verification``, or the role that spoke.
+        kind: ``action``, ``result``, ``reasoning``, ``verification``, or the role that spoke;
+            where the agent has tools and a user, ``tool call``, ``tool result``, ``agent to user``
+            and ``user``.
         text: Untrusted.
     """
 
@@ -52,7 +57,7 @@ class Transcript:
             task was attempted more than once. Unique among those read together.
         task_id: The task that was attempted.
         task_type: Its family, or ``""``.
-        reward: The episode's reward; an adapter's ``hard`` score.
+        reward: The episode's reward; its ``hard`` score where the benchmark says one.
         stop: Why the episode ended, or ``""`` where the adapter does not say.
         turns: How many turns it took.
         opening: The task, as the environment stated it.
@@ -116,7 +121,7 @@ def read_episodes(results: Sequence[EpisodeResult]) -> Transcripts:
             id=name,
             task_id=result.task_id,
             task_type=result.task_type,
-            reward=result.reward,
+            reward=result.reward if result.hard is None else result.hard,
             stop=result.stop_reason.value,
             turns=len(result.trajectory.turns),
             opening=result.trajectory.opening,
@@ -133,23 +138,25 @@ def read_rows(rows: Sequence[Mapping[str, Any]], prediction_dir: Path) -> Transc
     """Read an adapter's rows and ``<prediction_dir>/<id>/conversation.json`` of each.
 
     A row whose score is no number is left out; a row without a readable conversation keeps its
-    place among the minibatches and is not shown. Both are reported.
+    place among the minibatches and is not shown. Both are reported. What no JSON can carry (bytes,
+    an exception, NaN) reads as it would if it came out of a store.
     """
     read: list[Transcript] = []
     skipped: list[Skipped] = []
     taken: set[str] = set()
-    for row in rows:
-        name = _free_name(str(row.get("id", "")), 0, taken)
+    for given in rows:
+        name = _free_name(str(given.get("id", "")), 0, taken)
+        row = {**as_json(given), **{key: given[key] for key in _NUMBERS if key in given}}
         try:
-            result = RolloutResult.from_dict(dict(row))
+            result = RolloutResult.from_dict(row)
         except ContractError as error:
             skipped.append(Skipped(name, str(error)))
             continue
         try:
             folder = _folder(prediction_dir, result.id)
-            lines = tuple(_recorded(_conversation(folder)))
             facts = tuple(_facts(row, folder))
-        except (OSError, ValueError) as error:
+            lines = tuple(_recorded(_conversation(folder)))
+        except (OSError, ValueError, RecursionError) as error:
             lines, facts = (), ()
             skipped.append(Skipped(name, f"no conversation can be read: {error}"))
         read.append(
@@ -182,13 +189,41 @@ def _free_name(task_id: str, draw: int, taken: set[str]) -> str:
     return name
 
 
-def _spoken(turns: Iterable[Turn]) -> Iterable[Line]:
+def _spoken(turns: Sequence[Turn]) -> Iterator[Line]:
     for turn in turns:
         thought, action = split_act(turn.act.text)
+        call, source = turn.metadata.get("tool_call"), turn.metadata.get("source")
+        if call is not None or source is not None:
+            # An environment with a simulated user tells its words from the answers of tools.
+            yield from _conversed(turn, call, source)
+            continue
         if thought:
             yield Line(turn.index, "reasoning", thought)
         yield Line(turn.index, "action", action)
         yield Line(turn.index, "result", turn.observation)
+    breakdown = turns[-1].metadata.get("reward_breakdown") if turns else None
+    if breakdown is not None:
+        yield Line(turns[-1].index, "verification", _text(breakdown))
+
+
+def _conversed(turn: Turn, call: Any, source: Any) -> Iterator[Line]:
+    """Tell a turn between an agent, its tools and its user, whoever had a part in it."""
+    thought, visible = split_thought(turn.act.text)
+    if thought:
+        yield Line(turn.index, "reasoning", thought)
+    if call is not None:
+        name, arguments = (call.get(key, "") for key in ("name", "arguments"))
+        yield Line(turn.index, "tool call", f"{_text(name)} {_text(arguments)}")
+        yield Line(turn.index, "tool result", turn.observation)
+    else:
+        yield Line(turn.index, "agent to user", visible)
+        yield Line(turn.index, "user" if source == "user" else _text(source), turn.observation)
+
+
+def split_thought(text: str) -> tuple[str, str]:
+    """Split what an agent wrote into its ``<think>`` blocks and the rest."""
+    thoughts = [_THINK_TAG.sub("", found).strip() for found in _THOUGHT.findall(text)]
+    return "\n".join(filter(None, thoughts)), _THOUGHT.sub("", text).strip()
 
 
 def split_act(text: str) -> tuple[str, str]:
@@ -250,10 +285,18 @@ def _facts(row: Mapping[str, Any], folder: Path) -> Iterable[tuple[str, str]]:
         text = row.get(key)
         saved = folder / f"{key}.txt"
         if not text and key.startswith("target_") and saved.is_file():
-            text = saved.read_text(encoding="utf-8")
+            text = _saved_text(saved)
         if text:
             yield name, _text(text)
 
 
+def _saved_text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:  # one fact less is no reason to show nothing of the episode
+        return f"({file.name} cannot be read: {error.strerror})"
+
+
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else dumps(value)
+    # Python reads NaN from a file that calls itself JSON, and nobody may lose a turn by that.
+    return value if isinstance(value, str) else dumps(as_json(value))

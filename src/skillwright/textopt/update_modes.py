@@ -56,6 +56,15 @@ class BudgetControl(StrEnum):
     """Nobody: every merged edit is made."""
 
 
+class RankFallback(StrEnum):
+    """Which edits a step makes where the model's ranking cannot be used."""
+
+    SUPPORT = "support"
+    """Those that most trajectories speak for, the earlier of two equals first."""
+    ORDER = "order"
+    """The first ones, as in SkillOpt."""
+
+
 CONTROL_ALIASES: Mapping[str, BudgetControl] = {
     **{control.value: control for control in BudgetControl},
     **dict.fromkeys(("manual", "scheduler", "scheduled"), BudgetControl.FIXED),

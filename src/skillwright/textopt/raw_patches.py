@@ -1,0 +1,189 @@
+"""What an adapter's own analysts return, read as patches of ours.
+
+Source: SkillOpt (microsoft/SkillOpt), the raw patches of its adapters. There what is no patch is
+dropped without a word, and an edit's support is whatever its analyst says.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from skillwright.core import Edit, Patch, RawPatch
+from skillwright.core.edit import SourceType
+from skillwright.textopt.context import StepContext, StepSettings
+from skillwright.textopt.fence import attribute
+from skillwright.textopt.items import item_form
+from skillwright.textopt.proposal import Evidence, Proposal
+from skillwright.textopt.reflect import AnalystPatch, Minibatch, Reflection, ReplyReader
+from skillwright.textopt.skill_aware import read_notes
+from skillwright.textopt.transcript import Transcript, Transcripts
+from skillwright.textopt.update_modes import UpdateMode
+
+_ID_KEYS = ("ids", "trajectories", "task_ids")
+
+
+def read_raw_patches(
+    payloads: Sequence[object],
+    *,
+    name: str,
+    transcripts: Transcripts,
+    settings: StepSettings,
+    context: StepContext,
+) -> Reflection:
+    """Read raw patches; what cannot be used is left out, and a note says why.
+
+    A raw patch is ``{"patch": {"edits": [...]}, "source_type", "batch_size", "failure_summary"}``,
+    or the inner object alone; the run's update mode says under which key its items stand. Edits
+    pass the same checks as those of our own analysts, and are not cut to the step's budget.
+
+    An edit's evidence is what it cites; else the trajectories that its patch names (``ids``,
+    ``trajectories`` or ``task_ids``); else all of its side. In the last case ``batch_size`` is its
+    support count until it is merged.
+
+    Args:
+        payloads: What the adapter's ``reflect`` returned; ``None`` stands for no patch.
+        name: Names the micro-batch in ids (``s3``); patch 0 is ``s3.a0``, its first edit
+            ``s3.a0.e1``.
+        transcripts: What the adapter's analysts could read.
+        settings: The update mode, the success threshold and the limits on edits.
+        context: The skill that the edits are for.
+    """
+    reader = _PatchReader(transcripts, settings, context)
+    for number, payload in enumerate(payloads):
+        reader.read(f"{name}.a{number}", payload)
+    return Reflection(tuple(reader.patches), tuple(reader.notes))
+
+
+class _PatchReader:
+    """Reads the raw patches of one micro-batch."""
+
+    def __init__(
+        self, transcripts: Transcripts, settings: StepSettings, context: StepContext
+    ) -> None:
+        self.patches: list[AnalystPatch] = []
+        self.notes: list[str] = []
+        self._rows = transcripts.rows
+        self._settings = settings
+        self._context = context
+
+    def read(self, call: str, payload: object) -> None:
+        """Read one raw patch, or note why it is none."""
+        raw = _plain(payload)
+        if not isinstance(raw, Mapping):
+            self.notes.append(f"{call} is dropped: it is a {type(payload).__name__}, not an object")
+            return
+        inner = _plain(raw.get("patch") or raw)
+        if not isinstance(inner, Mapping):
+            kind = type(inner).__name__
+            self.notes.append(f"{call} is dropped: its patch is a {kind}, not an object")
+            return
+        items = inner.get(self._settings.update_mode.payload_key)
+        if not isinstance(items, list | tuple):
+            self.notes.append(f"{call} is dropped: {self._what_is_missing(inner)}")
+            return
+        notes: list[str] = []
+        source_type = _source_type(raw, notes)
+        self.patches.append(self._patch(call, raw, inner, source_type, notes))
+
+    def _patch(
+        self,
+        call: str,
+        raw: Mapping[str, Any],
+        inner: Mapping[str, Any],
+        source_type: SourceType,
+        notes: list[str],
+    ) -> AnalystPatch:
+        mode = self._settings.update_mode
+        items = [_plain(item) for item in inner[mode.payload_key]]
+        named = self._named(raw)
+        rows = named or [row for row in self._rows if self._side(row) == source_type]
+        hint = None if named else _hint(raw, notes)
+        reader = ReplyReader(call, Minibatch(source_type, 0, tuple(rows)), "")
+        found = item_form(mode).read(items, self._context.skill, self._settings.limits)
+        proposals = []
+        for number, edit, item in found.edits:
+            if item.get("evidence"):
+                proposal = reader.proposal(number, edit, item)
+            else:
+                evidence = tuple(Evidence(row.id) for row in rows)
+                edit.support_count = len(evidence) if hint is None else hint
+                proposal = Proposal(f"{call}.e{number}", edit, source_type, evidence)
+            proposals.append(_from_its_side(proposal, item))
+        summary = raw.get("failure_summary")
+        patterns = raw.get("success_patterns")
+        takes_notes = self._settings.addendum(source_type)
+        return AnalystPatch(
+            call=call,
+            source_type=source_type,
+            trajectories=tuple(row.id for row in rows),
+            proposals=tuple(proposals),
+            reasoning=str(inner.get("reasoning") or raw.get("reasoning") or ""),
+            failures=tuple(reader.failures(summary if isinstance(summary, list) else [])),
+            success_patterns=tuple(
+                text
+                for text in (patterns if isinstance(patterns, list) else [])
+                if isinstance(text, str)
+            ),
+            execution_notes=tuple(read_notes(raw.get("appendix_notes")) if takes_notes else ()),
+            notes=(*notes, *found.notes, *reader.notes),
+        )
+
+    def _named(self, raw: Mapping[str, Any]) -> list[Transcript]:
+        """Return the trajectories that a patch names, in the order in which they were played."""
+        ids: set[str] = set()
+        for key in _ID_KEYS:
+            listed = raw.get(key)
+            if isinstance(listed, list | tuple):
+                ids.update(attribute(str(one)) for one in listed)
+        return [row for row in self._rows if row.id in ids or attribute(row.task_id) in ids]
+
+    def _side(self, row: Transcript) -> SourceType:
+        return "success" if row.is_success(self._settings.success_threshold) else "failure"
+
+    def _what_is_missing(self, inner: Mapping[str, Any]) -> str:
+        key = self._settings.update_mode.payload_key
+        others = [mode for mode in UpdateMode if mode.payload_key in inner]
+        if key in inner or not others:
+            return f"it has no list of {key!r}"
+        return (
+            f"it has {others[0].payload_key!r}, and this run reads {key!r} "
+            f"(skill_update_mode is {self._settings.update_mode.value})"
+        )
+
+
+def _source_type(raw: Mapping[str, Any], notes: list[str]) -> SourceType:
+    match raw.get("source_type"):
+        case "failure":
+            return "failure"
+        case "success":
+            return "success"
+        case None:
+            notes.append("it does not say its source_type; failure is assumed")
+        case other:
+            notes.append(f"source_type {str(other)[:40]!r} is none; failure is assumed")
+    return "failure"
+
+
+def _from_its_side(proposal: Proposal, item: Mapping[str, Any]) -> Proposal:
+    """Let an edit say of itself where it comes from; its patch's side is the default."""
+    own = item.get("source_type")
+    source_type: SourceType = proposal.source_type
+    if own == "failure" or own == "success":
+        source_type = own
+    proposal.edit.source_type = source_type
+    return replace(proposal, source_type=source_type)
+
+
+def _hint(raw: Mapping[str, Any], notes: list[str]) -> int:
+    """Return the support count of an edit whose evidence nobody names."""
+    size = raw.get("batch_size")
+    try:
+        return max(int(size or 0), 1)
+    except (TypeError, ValueError, OverflowError):
+        notes.append(f"batch_size {str(size)[:40]!r} is no number; 1 is assumed")
+        return 1
+
+
+def _plain(value: object) -> object:
+    """Read the documented types as the objects that they stand for."""
+    return value.to_dict() if isinstance(value, RawPatch | Patch | Edit) else value
