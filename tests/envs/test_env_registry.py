@@ -101,7 +101,7 @@ def test_an_environment_is_found_by_file_and_survives_pickling(tmp_path):
     ("entry_point", "why"),
     [
         ("no_such_package.envs:Env", "No module named 'no_such_package'"),
-        ("skillwright.envs.text_env:TxtEnv", "has no attribute 'TxtEnv'"),
+        ("skillwright.envs.text_env:TxtEnv", "there is no 'TxtEnv' in"),
         ("no/such/file.py:Env", "No such file"),
         (":Env", "Empty module name"),
         (".envs:Env", "'package' argument is required"),

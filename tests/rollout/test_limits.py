@@ -11,6 +11,8 @@ from skillwright.rollout import Limits
         ("max_concurrent", 0),
         ("max_prompt_chars", -1),
         ("give_up_after", 0),
+        ("max_failure_share", 1.5),
+        ("max_failure_share", float("nan")),
         ("retries", -1),
         ("episode_timeout_s", 0.0),
         ("episode_timeout_s", float("nan")),

@@ -25,8 +25,10 @@ class EnvAdapter(ABC):
     """Connects a trainer to a benchmark: builds batches of episodes, plays them, reflects.
 
     A subclass writes `build_train_env`, `build_eval_env`, `rollout` and `get_task_types`. All
-    methods may block; they are called from a worker thread. Every method with ``**kwargs`` must
-    accept names that it does not know.
+    methods may block: they are called one after the other, in one thread that serves this adapter
+    alone. A method may be ``async def`` instead; it is awaited in the run's event loop, where
+    rollouts of several batches may overlap. Every method with ``**kwargs`` must accept names that
+    it does not know.
     """
 
     _cfg: Mapping[str, Any] = {}

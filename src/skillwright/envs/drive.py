@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from skillwright.core import ContractError, Message
+from skillwright.core import ContractError, Message, Usage
 from skillwright.envs.text_env import TextEnv
 
 SHOWN_CHARS = 80
@@ -89,6 +89,21 @@ def metrics_of(env: TextEnv) -> dict[str, float]:
     """
     metrics = _mapping("get_metrics()", env.get_metrics())
     return {str(name): _number(f"metric {name!r}", number) for name, number in metrics.items()}
+
+
+def usage_of(env: TextEnv) -> dict[str, Usage]:
+    """Read what an environment's own models consumed; one written for SkyRL-Gym tells nothing.
+
+    Raises:
+        ContractError: It is no mapping from purposes to `Usage`.
+        Exception: Whatever the environment raises.
+    """
+    if not hasattr(env, "get_usage"):
+        return {}
+    usage = _mapping("get_usage()", env.get_usage())
+    if not all(isinstance(spent, Usage) for spent in usage.values()):
+        raise ContractError(f"get_usage() is {_shown(usage)}, not a Usage by purpose")
+    return {str(purpose): spent for purpose, spent in usage.items()}
 
 
 def _messages(value: object) -> tuple[Message, ...]:

@@ -37,7 +37,20 @@ class EnvSpec:
             DataError: The module or class is missing, or is no environment; the message carries
                 the import error.
         """
-        return _load(self.entry_point, self.name)
+        found = self.find()
+        if not (isinstance(found, type) and hasattr(found, "init") and hasattr(found, "step")):
+            raise DataError(
+                f"{self.entry_point!r} is not a text environment: it needs init() and step()"
+            )
+        return found
+
+    def find(self) -> Any:
+        """Import what the entry point names, whatever it is.
+
+        Raises:
+            DataError: The module or what is in it is missing; the message carries the import error.
+        """
+        return _find(self.entry_point, self.name)
 
 
 _registered: dict[str, EnvSpec] = {}
@@ -113,19 +126,22 @@ def _installed() -> dict[str, EnvSpec]:
     return {point.name: EnvSpec(point.name, point.value) for point in points}
 
 
-def _load(entry_point: str, name: str) -> type[TextEnv]:
+def _find(entry_point: str, name: str) -> Any:
     module_name, _, class_name = entry_point.rpartition(":")
     try:
         module = _import(module_name)
-        found = getattr(module, class_name)
+        if hasattr(module, class_name):
+            return getattr(module, class_name)
     except (ImportError, AttributeError, OSError, SyntaxError, TypeError, ValueError) as error:
         raise DataError(
             f"environment {name!r} cannot be loaded from {entry_point!r}: {error}. "
             "Check the path, and that its packages are installed."
         ) from error
-    if not (isinstance(found, type) and hasattr(found, "init") and hasattr(found, "step")):
-        raise DataError(f"{entry_point!r} is not a text environment: it needs init() and step()")
-    return found
+    classes = [key for key, value in vars(module).items() if isinstance(value, type)]
+    raise DataError(
+        f"environment {name!r}: there is no {class_name!r} in {module_name!r}. "
+        f"{did_you_mean(class_name, classes)}"
+    )
 
 
 def _import(module_name: str) -> Any:

@@ -7,7 +7,7 @@ there, because trainers index it.
 from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
-from skillwright.core import DataError, Message
+from skillwright.core import DataError, Message, Usage
 
 DEFAULT_MAX_TURNS = 50
 
@@ -99,6 +99,13 @@ class TextEnv:
 
     def get_metrics(self) -> dict[str, float]:
         """Return numbers about the episode; counted in the report by their mean."""
+        return {}
+
+    def get_usage(self) -> dict[str, Usage]:
+        """Return what models of the environment's own have consumed, by purpose (`Purpose`).
+
+        It is asked for however the episode ends, and stands in the run's ledger.
+        """
         return {}
 
     def reply(

@@ -1,6 +1,7 @@
 """What an engine is, what it remembers by, and what it tells those who watch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -35,6 +36,13 @@ def refuse_no_score(results: Sequence[EpisodeResult]) -> None:
         )
 
 
+Permit = Callable[[], AbstractAsyncContextManager[None]]
+"""Asked before something that costs is begun: ``async with permit():`` until it is stored.
+
+What it raises stops the run. ``contextlib.nullcontext`` permits everything.
+"""
+
+
 class Engine(Protocol):
     """Plays episodes: an agent, told a skill, in environments."""
 
@@ -58,8 +66,29 @@ class EpisodeRecorder(Protocol):
         """Return the result recorded under a key, or ``None``."""
         ...
 
-    def record(self, result: EpisodeResult) -> None:
-        """Keep a finished episode under ``result.key``, durably, before this returns."""
+    def known_to_fail(self, key: str) -> bool:
+        """Tell whether an episode failed while others went well.
+
+        It was recorded without a reward, and another one was with a reward after it. What fails in
+        an outage, which nothing survives, is not known to fail.
+        """
+        ...
+
+    def record(self, result: EpisodeResult) -> EpisodeResult:
+        """Keep a finished episode under ``result.key``, durably, before this returns.
+
+        Returns:
+            The episode as `find` will give it, so that whoever goes on is told the same now as
+            after a resume.
+        """
+        ...
+
+    def abandon(self, result: EpisodeResult) -> None:
+        """Keep what an episode consumed that was stopped on its way and has no result.
+
+        Args:
+            result: As far as it came; its reward and its failure say nothing.
+        """
         ...
 
 
@@ -68,16 +97,28 @@ class MemoryRecorder:
 
     def __init__(self) -> None:
         self.results: list[EpisodeResult] = []
+        self.abandoned: list[EpisodeResult] = []
         self._by_key: dict[str, EpisodeResult] = {}
 
     def find(self, key: str) -> EpisodeResult | None:
         """Return the latest result recorded under a key, or ``None``."""
         return self._by_key.get(key)
 
-    def record(self, result: EpisodeResult) -> None:
+    def known_to_fail(self, key: str) -> bool:
+        """Tell whether an episode failed, and one that was recorded later did not."""
+        by_time = iter(self.results)
+        failed = any(one.key == key and one.reward is None for one in by_time)
+        return failed and any(one.reward is not None for one in by_time)
+
+    def record(self, result: EpisodeResult) -> EpisodeResult:
         """Keep a result; ``results`` lists all of them in the order in which they finished."""
         self.results.append(result)
         self._by_key[result.key] = result
+        return result
+
+    def abandon(self, result: EpisodeResult) -> None:
+        """Keep it in ``abandoned``."""
+        self.abandoned.append(result)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -25,15 +24,18 @@ from skillwright.core import (
     Trajectory,
     Turn,
     TurnContext,
+    Usage,
     UsageError,
 )
 from skillwright.core.seeds import derive_seed
 from skillwright.envs import TextEnv
-from skillwright.envs.drive import Reply, metrics_of, open_env, step_env
+from skillwright.envs.drive import Reply, metrics_of, open_env, step_env, usage_of
 from skillwright.rollout.limits import Limits
 from skillwright.rollout.prompt import PromptStyle, render
 
 MakeEnv = Callable[[Task], TextEnv]
+
+_SLACK = 1e-9  # ten rewards of a tenth may come to a hair above one
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +56,8 @@ class Assignment:
 
     def adopt(self, result: EpisodeResult) -> EpisodeResult:
         """Return the result of an equal question, whoever asked it, as the answer to this one."""
+        if result.spec is self.spec and result.skill_version == self.skill.version:
+            return result  # played by itself, as nearly all are
         return replace(result, spec=self.spec, skill_version=self.skill.version)
 
 
@@ -95,6 +99,8 @@ class Attempt:
         self._stop = StopReason.DONE
         self._failure: Failure | None = None
         self._ended_at = 0.0
+        self._failed_usage = Usage()
+        self._side_usage: dict[str, Usage] = {}
 
     @property
     def live(self) -> bool:
@@ -173,6 +179,8 @@ class Attempt:
         self._ended_at = asyncio.get_running_loop().time()
         self._stop = StopReason.TIMEOUT if isinstance(fault, TimeoutError) else StopReason.FAILURE
         self._failure = Failure.of(fault)
+        if isinstance(fault, ModelError):
+            self._failed_usage = replace(fault.usage, failed_calls=fault.failed_calls)
         if isinstance(fault, TimeoutError):
             passed = f"over {self._limits.episode_timeout_s} s, in turn {len(self._turns)}"
             self._failure = Failure(FailureCause.TIMEOUT, str(fault) or passed)
@@ -186,17 +194,33 @@ class Attempt:
         if env is None:
             return
         try:
+            self._side_usage = usage_of(env)
+        except Exception:  # what a user cost must not take the reward away
+            logger.warning("environment %r lost count", self._task.env, exc_info=True)
+        try:
             env.close()
         except Exception:  # the reward is known by now; a leak must not take it away
             logger.warning("environment %r broke while closing", self._task.env, exc_info=True)
 
-    def result(self, *, attempts: int, admitted_at: float) -> EpisodeResult:
+    def result(
+        self,
+        *,
+        attempts: int,
+        admitted_at: float,
+        lost: Usage,
+        beside: Mapping[str, Usage],
+    ) -> EpisodeResult:
         """Return what came of it: the sum of the step rewards, or the failure.
 
         Args:
             attempts: How many attempts this was the last of.
             admitted_at: When the first of them was admitted, in the event loop's time.
+            lost: What the agent consumed in the others.
+            beside: What anybody else consumed in them, by purpose.
         """
+        side_usage = dict(beside)
+        for purpose, spent in self._side_usage.items():
+            side_usage[purpose] = side_usage.get(purpose, Usage()) + spent
         return EpisodeResult(
             spec=self.assignment.spec,
             reward=self._reward if self._failure is None else None,
@@ -210,6 +234,8 @@ class Attempt:
             skill_version=self.assignment.skill.version,
             key=self.assignment.key,
             wall_s=self._ended_at - admitted_at,
+            lost_usage=lost + self._failed_usage,
+            side_usage=side_usage,
         )
 
     def _show_next(self, metadata: Mapping[str, Any]) -> None:
@@ -219,7 +245,7 @@ class Attempt:
         size = sum(len(message["content"]) for message in prompt) if most is not None else 0
         if most is None or size <= most:
             seed = derive_seed("turn", spec.seed, len(self._turns))
-            self._context = TurnContext(prompt, seed, metadata)
+            self._context = TurnContext(prompt, seed, metadata, skill.text)
             return
         self.cut(
             RequestRefused(
@@ -233,8 +259,13 @@ class Attempt:
         self._stop = reason
         self._ended_at = asyncio.get_running_loop().time()
         with self._charged_to_env("at its end"):
-            if not math.isfinite(self._reward):
-                raise ContractError(f"the sum of the step rewards is {self._reward}")
+            # Step rewards may be partial, or penalties; what they come to is the score.
+            if not -_SLACK <= self._reward <= 1 + _SLACK:
+                raise ContractError(
+                    f"the sum of the step rewards is {self._reward:g}, and an episode's reward "
+                    "lies in [0, 1]; scale it"
+                )
+            self._reward = min(max(self._reward, 0.0), 1.0)
             self._metrics = metrics_of(self._opened())
 
     def _opened(self) -> TextEnv:

@@ -23,6 +23,8 @@ class Limits:
         max_prompt_chars: Most characters of a prompt; an episode whose next prompt would be
             longer is cut there.
         give_up_after: Failures in a row after which the engine is taken to be down.
+        max_failure_share: It is also where more than this share of the latest episodes failed, in
+            [0, 1]; see `skillwright.rollout.circuit`.
 
     Raises:
         ConfigError: A bound is out of its range.
@@ -34,6 +36,7 @@ class Limits:
     retries: int = 2
     max_prompt_chars: int | None = None
     give_up_after: int | None = 20
+    max_failure_share: float | None = 0.5
 
     def __post_init__(self) -> None:
         for name in ("max_turns", "max_concurrent", "max_prompt_chars", "give_up_after"):
@@ -42,6 +45,9 @@ class Limits:
                 raise ConfigError(f"limits.{name} is {value}; it must be at least 1")
         if self.retries < 0:
             raise ConfigError(f"limits.retries is {self.retries}; 0 means one attempt only")
+        share = self.max_failure_share
+        if share is not None and not 0 <= share <= 1:
+            raise ConfigError(f"limits.max_failure_share is {share}; it is a share, from 0 to 1")
         if self.episode_timeout_s is not None and not self.episode_timeout_s > 0:
             raise ConfigError(
                 f"limits.episode_timeout_s is {self.episode_timeout_s}; "

@@ -1,7 +1,10 @@
 """The engine of one machine: asyncio, bounded, in order, and the same at any concurrency."""
 
 import asyncio
+import logging
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -17,6 +20,7 @@ from skillwright.core import (
     RequestRefused,
     SkillSource,
     Turn,
+    Usage,
 )
 from skillwright.core.together import together
 from skillwright.models import ContextOverflow
@@ -25,6 +29,7 @@ from skillwright.rollout.engine import (
     EpisodeFinished,
     EpisodeRecorder,
     Observer,
+    Permit,
     TurnFinished,
     episode_key,
 )
@@ -34,6 +39,8 @@ from skillwright.rollout.prompt import PromptStyle
 
 Mode = Literal["free", "lockstep"]
 Claim = asyncio.Future[EpisodeResult | None]
+
+logger = logging.getLogger(__name__)
 
 FAULTS = (ModelError, EnvError, ContractError, TimeoutError)
 
@@ -45,7 +52,9 @@ class LocalEngine:
     Expected faults are data: an episode that fails is tried again in a fresh environment, then
     reported with its `Failure`. Three things stop a run instead, closing every environment: a
     `ModelRefused` of every request alike, because a wrong key does not mend itself; a row of
-    ``limits.give_up_after`` failures; and a bug. An endpoint that finds a conversation too long
+    ``limits.give_up_after`` failures, or too many among the latest episodes; and a bug. A request
+    that is refused alone is an answer, and an episode that is known to fail says nothing new when
+    it does so again: neither counts there. An endpoint that finds a conversation too long
     cuts the episode as ``limits.max_prompt_chars`` does.
 
     All calls of `run` share one bound and are served first come, first served. Episodes with
@@ -66,6 +75,7 @@ class LocalEngine:
             is asked for one by one, because it does not say whose request it refuses.
         env_identity: Configuration and version of the environment, for the episode keys.
         observer: Watches.
+        permit: Asked before an episode, or a wave of them, is begun.
     """
 
     agent: Agent
@@ -77,19 +87,21 @@ class LocalEngine:
     mode: Mode = "free"
     env_identity: Mapping[str, Any] = field(default_factory=dict)
     observer: Observer | None = None
+    permit: Permit = nullcontext
 
     def __post_init__(self) -> None:
         self._slots = asyncio.Semaphore(self.limits.max_concurrent)
         self._one_wave = asyncio.Lock()
         self._in_flight: dict[str, Claim] = {}
-        self._circuit = Circuit(self.limits.give_up_after)
+        self._circuit = Circuit(self.limits.give_up_after, self.limits.max_failure_share)
 
     async def run(self, specs: Sequence[EpisodeSpec], skills: SkillSource) -> list[EpisodeResult]:
         """Play every episode and return the results in the order of ``specs``.
 
         Raises:
             ModelRefused: An endpoint refuses the key or the model.
-            EngineDown: The last ``limits.give_up_after`` episodes all failed.
+            EngineDown: The last ``limits.give_up_after`` episodes all failed, or too many of the
+                latest ones (``limits.max_failure_share``).
             UsageError: An environment cannot be built as asked.
         """
         assignments = [self._assign(spec, skills) for spec in specs]
@@ -157,36 +169,65 @@ class LocalEngine:
         if self.mode == "lockstep":
             size = self.limits.max_concurrent
             for first in range(0, len(assignments), size):
-                async with self._one_wave:
+                async with self._one_wave, self.permit():
                     await self._play_wave(assignments[first : first + size])
             return
         await together(self._play_alone(assignment) for assignment in assignments)
 
     async def _play_alone(self, assignment: Assignment) -> None:
-        async with self._slots:
+        async with self._slots, self.permit():
             await self._play_wave([assignment])
 
     async def _play_wave(self, wave: Sequence[Assignment]) -> None:
-        """Play admitted episodes; play those that failed again, each in a fresh environment."""
+        """Play admitted episodes, and note what they say about the engine."""
+        ticket, telling = self._circuit.begin(), list[EpisodeResult]()
+        try:
+            await self._play_and_settle(wave, telling)
+        except BaseException:
+            self._circuit.withdraw(ticket)
+            raise
+        # Asked when all of a wave is settled, so that nothing that was played is lost.
+        self._circuit.note(ticket, telling)
+
+    async def _play_and_settle(
+        self, wave: Sequence[Assignment], telling: list[EpisodeResult]
+    ) -> None:
+        """Play episodes; play those that failed again, each in a fresh environment."""
         admitted_at = asyncio.get_running_loop().time()
+        lost: dict[str, Usage] = defaultdict(Usage)
+        beside: dict[str, Mapping[str, Usage]] = defaultdict(dict)
         for number in range(1, self.limits.retries + 2):
-            # Where nothing ever waits, this is where a cancelled run notices that it is one.
-            await asyncio.sleep(0)
             attempts = [self._attempt(assignment, number) for assignment in wave]
+
+            def outcome(attempt: Attempt, number: int = number) -> EpisodeResult:
+                key = attempt.assignment.key
+                return attempt.result(
+                    attempts=number, admitted_at=admitted_at, lost=lost[key], beside=beside[key]
+                )
+
             try:
+                # Where nothing ever waits, this is where a cancelled run notices that it is one.
+                await asyncio.sleep(0)
                 await self._play_once(attempts)
-            finally:
+            except BaseException:
                 for attempt in attempts:
                     attempt.close()
+                    self._abandon(outcome(attempt))
+                raise
+            for attempt in attempts:
+                attempt.close()
             again = []
             for attempt in attempts:
-                result = attempt.result(attempts=number, admitted_at=admitted_at)
+                key = attempt.assignment.key
+                result = outcome(attempt)
                 if number <= self.limits.retries and _may_pass(result):
+                    lost[key] = result.lost_usage + result.trajectory.usage
+                    beside[key] = result.side_usage
                     again.append(attempt.assignment)
                 else:
+                    if self._tells(result):
+                        telling.append(result)
                     self._settle(result)
-            # Asked when all of a wave is settled, so that nothing that was played is lost.
-            self._circuit.check()
             wave = again
 
     async def _play_once(self, attempts: Sequence[Attempt]) -> None:
@@ -247,11 +288,26 @@ class LocalEngine:
 
     def _settle(self, result: EpisodeResult) -> None:
         if self.recorder is not None:
-            self.recorder.record(result)
+            result = self.recorder.record(result)
         self._in_flight[result.key].set_result(result)
         if self.observer is not None:
             self.observer.on_episode(EpisodeFinished(result))
-        self._circuit.note(result)
+
+    def _abandon(self, result: EpisodeResult) -> None:
+        """Keep what was paid for; what stopped the episode is what the run is told."""
+        if self.recorder is not None:
+            try:
+                self.recorder.abandon(result)
+            except Exception:  # a full disk must not hide why the run ends
+                logger.warning("what an unfinished episode used is not stored", exc_info=True)
+
+    def _tells(self, result: EpisodeResult) -> bool:
+        """Whether a result, not recorded yet, says something about the engine."""
+        if result.failure is None:
+            return True
+        if result.failure.cause is FailureCause.MODEL_REFUSED:
+            return False
+        return self.recorder is None or not self.recorder.known_to_fail(result.key)
 
 
 def _may_pass(result: EpisodeResult) -> bool:

@@ -1,0 +1,276 @@
+"""How much of an evaluation on tau-bench is waiting that nobody needs: 115 tasks x 4 over HTTP.
+
+Agent and simulated user are two servers in processes of their own that take 200 ms for an answer.
+The agent carries out the gold actions one by one and then says what is required; the user opens,
+and hangs up at that. An episode is a chain of requests, each of which waits for the one before.
+
+    .venv/bin/python benchmarks/eval_http.py [--concurrent 64] [--trials 4] [--repeats 1]
+
+The yardstick is greedy scheduling without any overhead: the same chains, at 200 ms a request, in
+the order of the specs on 64 slots. What is measured is `run_evaluation` as the command line calls
+it: opening the data, every request, the store on disk, the report.
+
+The data is ``$SKILLWRIGHT_TAU_DATA``, or ``$SKILLWRIGHT_REFERENCE_DATA/tau_retail``.
+"""
+
+import argparse
+import asyncio
+import gc
+import heapq
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
+
+import orjson
+
+LATENCY_S = 0.2
+FACTOR = 1.10
+GC = (10_000, 10, 10)
+"""When Python collects garbage: as the command line sets it."""
+STOP = "###STOP###"
+TRANSFER = "transfer_to_human_agents"
+
+
+def data_folder() -> Path:
+    """Find the data."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    reference = Path(os.environ.get("SKILLWRIGHT_REFERENCE_DATA", beside)) / "tau_retail"
+    return Path(os.environ.get("SKILLWRIGHT_TAU_DATA", reference))
+
+
+def test_tasks() -> list[dict[str, Any]]:
+    """Read the test split."""
+    return json.loads((data_folder() / "tasks_test.json").read_text(encoding="utf-8"))
+
+
+def gold_turns(task: dict[str, Any]) -> list[str]:
+    """Return what the agent writes in each of its turns."""
+    calls = [
+        {"name": one["name"], "arguments": one["kwargs"]}
+        for one in task["actions"]
+        if one["name"] != TRANSFER
+    ]
+    said = f"That is done. {' '.join(task['outputs'])}".strip()
+    return [*(f"<tool_call>{json.dumps(call)}</tool_call>" for call in calls), said]
+
+
+# --- the servers --------------------------------------------------------------------------------
+
+
+class Policy:
+    """Carries out the gold actions of the task that the user names."""
+
+    def __init__(self) -> None:
+        self._turns = [gold_turns(task) for task in test_tasks()]
+
+    def answer(self, messages: Sequence[dict[str, str]]) -> str:
+        """Say the next thing."""
+        named = re.search(r"number (\d+)\.", messages[1]["content"])
+        taken = sum(message["role"] == "assistant" for message in messages)
+        return self._turns[int(named[1])][taken] if named else "ready"
+
+
+class Customer:
+    """Names its task, then hangs up."""
+
+    def __init__(self) -> None:
+        self._tasks = [task["instruction"] for task in test_tasks()]
+
+    def answer(self, messages: Sequence[dict[str, str]]) -> str:
+        """Say the next thing."""
+        if any(message["role"] == "assistant" for message in messages):
+            return STOP
+        told = messages[0]["content"]
+        found = [index for index, text in enumerate(self._tasks) if text in told]
+        # Where one instruction is a part of another, the longer one was meant.
+        index = max(found, key=lambda one: len(self._tasks[one]), default=0)
+        return f"Hello, I am customer number {index}."
+
+
+class Answering(asyncio.Protocol):
+    """As much HTTP as a client needs that sends one request at a time; it costs next to nothing."""
+
+    def __init__(self, mind: Policy | Customer) -> None:
+        self._mind = mind
+        self._received = bytearray()
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep where answers go."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Answer a request when it is whole, after the latency."""
+        arrived = asyncio.get_running_loop().time()
+        self._received += data
+        head, found, body = bytes(self._received).partition(b"\r\n\r\n")
+        if not found:
+            return
+        length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
+        if len(body) < length:
+            return
+        self._received.clear()
+        text = self._mind.answer(orjson.loads(body)["messages"])
+        asyncio.get_running_loop().call_at(arrived + LATENCY_S, self._send, text)
+
+    def _send(self, text: str) -> None:
+        message = {"role": "assistant", "content": text}
+        answer = {
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "created": 1_790_000_000,
+            "model": "m",
+            "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+            "usage": {"prompt_tokens": 5_000, "completion_tokens": 40, "total_tokens": 5_040},
+        }
+        body = orjson.dumps(answer)
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(head.encode() + b"\r\n\r\n" + body)
+
+
+async def serve(role: str) -> None:
+    """Serve until killed; the first line printed is the port."""
+    mind = Policy() if role == "policy" else Customer()
+    server = await asyncio.get_running_loop().create_server(
+        lambda: Answering(mind), "127.0.0.1", 0, backlog=4_096
+    )
+    sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
+    sys.stdout.flush()
+    await server.serve_forever()
+
+
+@contextmanager
+def served(role: str) -> Iterator[str]:
+    """Run a server in a process of its own, and give its base URL."""
+    command = [sys.executable, __file__, "--serve", role]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
+    finally:
+        process.kill()
+        process.wait()
+
+
+# --- the yardstick ------------------------------------------------------------------------------
+
+
+def chains(trials: int) -> list[int]:
+    """Return the requests of each episode, in the order of the specs: all tasks, then again."""
+    # The user opens and hangs up; between, the agent takes its turns.
+    return [2 + len(gold_turns(task)) for task in test_tasks()] * trials
+
+
+def greedy_makespan(lengths: Sequence[int], slots: int) -> float:
+    """Return when the last chain ends if each takes the first slot that is free, in seconds."""
+    free_at = [0.0] * slots
+    for length in lengths:
+        heapq.heapreplace(free_at, free_at[0] + length * LATENCY_S)
+    return max(free_at)
+
+
+# --- the evaluation -----------------------------------------------------------------------------
+
+
+def evaluate(policy: str, user: str, concurrent: int, trials: int) -> dict[str, Any]:
+    """Run the evaluation in a new folder, and return what it took."""
+    from skillwright.jobs import EvalPlan, Unwatched, run_evaluation, start_run
+    from skillwright.jobs.config import validated
+
+    endpoint = {
+        "backend": "openai_chat",
+        "model": "m",
+        "base_url": policy,
+        "api_key": "sk-mock",
+        # A server of one's own needs no crowd to be let in slowly; examples/tau_bench says so too.
+        "start_concurrent": concurrent,
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        settings = {
+            "run": {"name": "eval", "root": folder},
+            "env": {
+                "name": "tau_bench",
+                "config": {"user_simulator_endpoint": user, "data_dir": str(data_folder())},
+            },
+            "models": {"target": endpoint, "optimizer": endpoint},
+            "rollout": {"max_concurrent": concurrent},
+        }
+        config, plan = validated(settings, "benchmark"), EvalPlan("test", trials)
+        started, cpu = perf_counter(), process_time()
+        with start_run(config, "", plan) as run:
+            report = asyncio.run(run_evaluation(run, plan, Unwatched()))
+        wall_s, cpu_s = perf_counter() - started, process_time() - cpu
+    overall = report.table.overall
+    return {
+        "wall_s": wall_s,
+        "cpu_s": cpu_s,
+        "episodes": overall.episodes,
+        "failures": overall.failures,
+        "pass_k": report.pass_k,
+        "requests": {name: spent.calls for name, spent in report.usage.items()},
+    }
+
+
+def main() -> None:
+    """Measure, and print the figures; the last line is JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--concurrent", type=int, default=64)
+    parser.add_argument("--trials", type=int, default=4)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--serve", choices=("policy", "user"), help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.serve:
+        asyncio.run(serve(asked.serve))
+        return
+    os.environ.setdefault("OPENAI_API_KEY", "sk-mock")
+    gc.set_threshold(*GC)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    lengths = chains(asked.trials)
+    ideal_s = greedy_makespan(lengths, asked.concurrent)
+    print(f"{len(lengths)} chains of {sum(lengths):,} requests, {asked.concurrent} at once")
+    print(f"greedy scheduling without overhead: {ideal_s:.2f} s")
+    readings = []
+    with ExitStack() as held:
+        policy, user = (held.enter_context(served(role)) for role in ("policy", "user"))
+        for _ in range(asked.repeats):
+            reading = evaluate(policy, user, asked.concurrent, asked.trials)
+            readings.append(reading)
+            ratio = reading["wall_s"] / ideal_s
+            print(f"  {reading['wall_s']:.2f} s, {ratio:.3f} x, CPU {reading['cpu_s']:.2f} s")
+    ratios = sorted(reading["wall_s"] / ideal_s for reading in readings)
+    latest = readings[-1]
+    won = all(chance == 1.0 for reading in readings for chance in reading["pass_k"])
+    complete = all(reading["episodes"] == len(lengths) for reading in readings)
+    figures = {
+        "benchmark": "eval_http",
+        "chains": len(lengths),
+        "requests": sum(lengths),
+        "concurrent": asked.concurrent,
+        "latency_ms": LATENCY_S * 1000,
+        "greedy_s": round(ideal_s, 3),
+        "wall_s": [round(reading["wall_s"], 3) for reading in readings],
+        "cpu_s": [round(reading["cpu_s"], 3) for reading in readings],
+        "ratio": round(ratios[len(ratios) // 2], 4),
+        "ratio_target": FACTOR,
+        "requests_counted": latest["requests"],
+        "pass_k": latest["pass_k"],
+        "ok": won and complete and ratios[len(ratios) // 2] <= FACTOR,
+    }
+    print(json.dumps(figures))
+    sys.exit(0 if figures["ok"] else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""tau-bench retail: a customer on the line, sixteen tools, and a database that must come out right.
+
+Tools, rewards and texts of observations are those of tau-bench (arXiv:2406.12045), rebuilt: all
+episodes share one frozen database, and each keeps only the records that it changed. The data is
+not part of the project; `data_dir` finds it.
+"""
+
+from skillwright.envs.tau_bench.config import TauBenchEnvConfig, read_config
+from skillwright.envs.tau_bench.env import TauBenchEnv
+from skillwright.envs.tau_bench.facts import comparability
+from skillwright.envs.tau_bench.tasks_source import (
+    configured_store,
+    is_free,
+    is_no_op,
+    retail_tasks,
+    task_type,
+)
+from skillwright.envs.tau_bench.tau_core import (
+    GRADER_VERSION,
+    TOOL_NAMES,
+    DataSource,
+    Grade,
+    RetailTask,
+    Store,
+    TauEnv,
+    data_dir,
+    open_store,
+)
+from skillwright.envs.tau_bench.users import (
+    STOP,
+    ScriptedUser,
+    User,
+    UserSetting,
+    UserSimulator,
+    make_user,
+    register_user,
+    user_strategies,
+)
+
+__all__ = [
+    "GRADER_VERSION",
+    "STOP",
+    "TOOL_NAMES",
+    "DataSource",
+    "Grade",
+    "RetailTask",
+    "ScriptedUser",
+    "Store",
+    "TauBenchEnv",
+    "TauBenchEnvConfig",
+    "TauEnv",
+    "User",
+    "UserSetting",
+    "UserSimulator",
+    "comparability",
+    "configured_store",
+    "data_dir",
+    "is_free",
+    "is_no_op",
+    "make_user",
+    "open_store",
+    "read_config",
+    "register_user",
+    "retail_tasks",
+    "task_type",
+    "user_strategies",
+]

@@ -1,0 +1,150 @@
+"""The whole store from one seed: its tables, its tasks, and the files that hold them."""
+
+import hashlib
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from skillwright.core import ContractError
+from skillwright.core.jsonio import write_text
+from skillwright.envs.tau_bench.built_in import changing, returning, swapping
+from skillwright.envs.tau_bench.built_in.case import Case, Record, Request
+from skillwright.envs.tau_bench.built_in.catalogue import make_products
+from skillwright.envs.tau_bench.built_in.numbers import Numbers
+from skillwright.envs.tau_bench.built_in.orders import make_orders
+from skillwright.envs.tau_bench.built_in.people import make_users
+
+HERE: Final = Path(__file__).resolve().parent
+SEED: Final = 20261
+BY_HAND: Final = ("rules.json", "wiki.md")
+
+Recipe = Callable[[Case], Request | None]
+
+PLAN: Final[Mapping[str, tuple[tuple[Recipe, ...], ...]]] = {
+    "train": (
+        (changing.cancel,),
+        (changing.cancel_mistake,),
+        (changing.cancel_unnamed,),
+        (changing.modify_one,),
+        (changing.modify_two,),
+        (changing.modify_fallback,),
+        (changing.payment,),
+        (changing.order_address,),
+        (changing.move,),
+        (returning.return_some,),
+        (returning.return_gift,),
+        (swapping.exchange_cheapest,),
+        (swapping.exchange_two,),
+        (changing.cancel_mistake, returning.return_some),
+        (returning.too_late,),
+        (returning.wrong_refund,),
+    ),
+    "val": (
+        (changing.cancel_mistake,),
+        (changing.cancel_unnamed,),
+        (changing.modify_two,),
+        (changing.modify_fallback,),
+        (changing.payment,),
+        (changing.move,),
+        (returning.return_some,),
+        (swapping.exchange_two,),
+        (swapping.exchange_cheapest,),
+        (returning.ask_total,),
+        (returning.return_instead, returning.ask_tracking),
+        (returning.other_product,),
+    ),
+    "test": (
+        (changing.cancel_mistake, swapping.exchange_one),
+        (changing.cancel_unnamed,),
+        (changing.modify_one,),
+        (changing.modify_two,),
+        (changing.payment,),
+        (changing.order_address,),
+        (returning.return_gift,),
+        (swapping.exchange_two,),
+        (returning.return_instead,),
+        (returning.ask_price, returning.return_some),
+        (returning.too_late,),
+        (returning.wrong_refund,),
+    ),
+}
+"""Split -> what the customer of each task wants, first thing first."""
+
+_MANNERS: Final = (
+    "You are brief.",
+    "You are friendly and patient.",
+    "You are in a hurry.",
+    "You are polite but reserved.",
+    "You like to have things in order.",
+)
+
+
+def store_files() -> dict[str, bytes]:
+    """Return the generated files by name, the checksums of all files last."""
+    rng = random.Random(SEED)
+    numbers = Numbers(rng)
+    products = make_products(rng, numbers)
+    users = make_users(rng, numbers)
+    tables = {
+        "users": users,
+        "products": products,
+        "orders": make_orders(rng, numbers, users, products),
+    }
+    tasks = {f"tasks_{split}": listed for split, listed in _tasks(tables, rng)}
+    made = {f"{name}.json": _json(value) for name, value in {**tables, **tasks}.items()}
+    whole = made | {name: (HERE / name).read_bytes() for name in BY_HAND}
+    sums = (f"{hashlib.sha256(whole[name]).hexdigest()}  {name}\n" for name in sorted(whole))
+    return made | {"SHA256SUMS": "".join(sums).encode()}
+
+
+def write_store(folder: Path = HERE) -> None:
+    """Write the generated files."""
+    for name, content in store_files().items():
+        write_text(folder / name, content.decode())
+
+
+def _tasks(tables: dict[str, Record], rng: random.Random) -> Iterator[tuple[str, list[Record]]]:
+    """Yield each split with its tasks; no customer has two tasks, in whatever splits."""
+    waiting = [user_id for user_id, user in tables["users"].items() if user["orders"]]
+    rng.shuffle(waiting)
+    for split, plan in PLAN.items():
+        yield (
+            split,
+            [_task(tables, rng, waiting, recipes, index) for index, recipes in enumerate(plan)],
+        )
+
+
+def _task(
+    tables: dict[str, Record],
+    rng: random.Random,
+    waiting: list[str],
+    recipes: tuple[Recipe, ...],
+    index: int,
+) -> Record:
+    """Return a task of the first customer in line who can want all that; they leave the line."""
+    for user_id in waiting:
+        case = Case(tables, user_id, rng)
+        requests = [request for recipe in recipes if (request := recipe(case))]
+        if len(requests) == len(recipes):
+            waiting.remove(user_id)
+            return _written(case, requests, index)
+    wanted = " and ".join(recipe.__name__ for recipe in recipes)
+    raise ContractError(f"no customer of the built-in store is left for {wanted}; change SEED")
+
+
+def _written(case: Case, requests: list[Request], index: int) -> Record:
+    who, find = case.identity()
+    said = [sentence for request in requests for sentence in request.said]
+    return {
+        "index": index,
+        "user_id": case.user_id,
+        "instruction": " ".join([who, *said, case.rng.choice(_MANNERS)]),
+        "actions": [find, *(action for request in requests for action in request.actions)],
+        "outputs": [output for request in requests for output in request.outputs],
+    }
+
+
+def _json(value: Any) -> bytes:
+    return f"{json.dumps(value, indent=1)}\n".encode()

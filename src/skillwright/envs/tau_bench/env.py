@@ -1,0 +1,398 @@
+"""The episode environment: a retail customer on the line, tools at hand, one act per turn."""
+
+import json
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from skillwright.core import (
+    DataError,
+    EnvError,
+    Message,
+    ModelError,
+    Purpose,
+    Usage,
+    UsageError,
+)
+from skillwright.envs.tau_bench.config import read_config, read_replies
+from skillwright.envs.tau_bench.line import UserLine, reason, refuses_everything, told
+from skillwright.envs.tau_bench.parsing import CLOSE, OPEN, Call, Misfit, Speech, parse, utf8_safe
+from skillwright.envs.tau_bench.prompts import system_prompt
+from skillwright.envs.tau_bench.tau_core.location import data_dir
+from skillwright.envs.tau_bench.tau_core.reward import GRADER_VERSION
+from skillwright.envs.tau_bench.tau_core.session import RESPOND, TauEnv
+from skillwright.envs.tau_bench.tau_core.store import Store, open_store
+from skillwright.envs.tau_bench.tau_core.tools import TRANSFER
+from skillwright.envs.tau_bench.users import STOP, UserSetting, check_strategy, make_user
+from skillwright.envs.text_env import StepOutput, TextEnv
+
+DEFAULT_MAX_TURNS: Final = 30
+
+USER_TURN: Final = "user_simulator"
+
+# With all the signs around it: taking only the marker out of ######STOP###### would leave another.
+_MARKER: Final = re.compile(r"(?<!#)#{3,}+STOP#{3,}")
+
+SILENCE: Final = "(The customer has not said anything yet.)"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Counts:
+    """What happened in an episode."""
+
+    parse_errors: int = 0
+    unparsed_calls: int = 0
+    tool_errors: int = 0
+    mixed_turns: int = 0
+    extra_tool_calls: int = 0
+    suspect_tool_text: int = 0
+
+
+class TauBenchEnv(TextEnv):
+    """One customer of the retail store of tau-bench.
+
+    In a turn the agent calls one tool, ``{"name": ..., "arguments": {...}}`` in ``<tool_call>``
+    tags, or writes to the simulated user. The episode ends when the user says `STOP`, when the
+    agent calls ``transfer_to_human_agents``, or after ``max_turns``. It is paid once, at its end:
+    1.0 where the database is as the task's gold actions leave it and every required text was said
+    to the user, else 0.0; nothing where the turns ran out, unless ``score_on_truncation``.
+
+    Args:
+        env_config: Settings, as `TauBenchEnvConfig` describes them.
+        extras: ``task_index``; ``task_split`` (default ``test``); ``max_turns`` (default 30);
+            and, where an episode has a user of its own, ``user_strategy`` and ``user_replies``.
+            Other keys are a data set's own columns and change nothing.
+
+    Raises:
+        DataError: A setting is wrong, there is no such task, or the data is missing or damaged.
+        NotImplementedError: Another domain than ``retail`` is asked for.
+
+    The metadata of a step has ``source`` (a tool's name or ``user``) or ``error``; ``observation``,
+    the bare text; ``tool_call``; ``truncated``; ``user_simulator``, what the user's turn used up
+    and what went on behind it, where it had one; and at the end ``reward_breakdown``. A user that
+    cannot be reached is never a score: the awaiting pair raises `EnvError`; the blocking pair,
+    whose trainers lose a whole batch by an exception, ends the episode with reward 0.0,
+    ``infra_error`` and ``infra_reason`` (``context``, ``refused``, ``timeout``, ``reply``,
+    ``unreachable``, ``broken``). A key or model that the user's server refuses is raised by both
+    at the opening.
+    """
+
+    version = f"1.{GRADER_VERSION}"
+
+    def __init__(
+        self, env_config: object | None = None, extras: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(env_config, {"max_turns": DEFAULT_MAX_TURNS, **(extras or {})})
+        self.config = read_config(env_config)
+        if self.max_turns < 1 or isinstance(self.extras["max_turns"], bool):
+            turns = self.extras["max_turns"]
+            raise DataError(f"max_turns is {turns}; an episode needs at least 1, a whole number")
+        self._strategy = str(self.extras.get("user_strategy") or self.config.user_strategy)
+        check_strategy(self._strategy)
+        self.data = data_dir(self.config.data_dir)
+        store = open_store(self.data.path)
+        _ = store.checksum  # damaged data shows before the first episode, once per process
+        self.tau_env = TauEnv(
+            store,
+            str(self.extras.get("task_split") or "test"),
+            _task_index(self.extras),
+            self._make_user,
+        )
+        self._line: UserLine
+        self._fault: Exception | None
+        self._forget()
+
+    @classmethod
+    def examples(cls) -> list[dict[str, Any]]:
+        """Return three tasks with a scripted user, who hangs up at the agent's first message."""
+        splits = open_store(data_dir().path).splits
+        split = "test" if "test" in splits else splits[-1]
+        user = {"user_strategy": "scripted", "user_replies": ["Hello, it is about my order."]}
+        return [{"task_index": index, "task_split": split, **user} for index in range(3)]
+
+    @classmethod
+    def gold_actions(cls, extras: Mapping[str, Any]) -> list[str]:
+        """Return turns that win a task, if the user hangs up at the first message.
+
+        Raises:
+            DataError: There is no such task.
+        """
+        store = open_store(data_dir().path)
+        task = store.task(str(extras.get("task_split") or "test"), _task_index(extras))
+        calls = [{"name": one.name, "arguments": one.kwargs} for one in task.actions]
+        turns = [f"{OPEN}{json.dumps(c)}{CLOSE}" for c in calls if c["name"] != TRANSFER]
+        return [*turns, f"That is done. {' '.join(task.outputs)}".strip()]
+
+    @property
+    def user_sim(self) -> Any:
+        """The simulated user, a `User`; another may be put in its place before `init`."""
+        return self.tau_env.user
+
+    @user_sim.setter
+    def user_sim(self, user: Any) -> None:
+        self.tau_env.user = user
+
+    def init(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
+        """Take the call: the system prompt, then what the user opens with.
+
+        Args:
+            prompt: Not used; data sets for trainers have a placeholder there.
+
+        Raises:
+            DataError: The data is missing or damaged.
+            ModelRefused: The user's server refuses the key or the model.
+        """
+        self._begin()
+        try:
+            opening = self._line.open(self.tau_env.instruction)
+        except UsageError:
+            raise
+        except Exception as fault:
+            if refuses_everything(fault):
+                raise
+            logger.warning("the simulated user did not open the conversation", exc_info=True)
+            self._fault, opening = fault, SILENCE
+        return self._conversation(opening)
+
+    async def ainit(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
+        """Do what `init` does, awaiting the user.
+
+        Raises:
+            DataError: The data is missing or damaged.
+            ModelRefused: The user's server refuses the key or the model.
+            EnvError: The user could not be reached.
+        """
+        self._begin()
+        try:
+            opening = await self._line.aopen(self.tau_env.instruction)
+        except UsageError:
+            raise
+        except Exception as fault:  # noqa: BLE001 - a simulator from elsewhere raises what it likes
+            raise self._charged(fault) from _model_fault(fault)
+        messages, metadata = self._conversation(opening)
+        # What the customer says states the task; the policy above it is the same for every one.
+        about = {"observation": messages[-1]["content"], USER_TURN: self._line.turn()}
+        return messages, metadata | about
+
+    def step(self, action: str) -> StepOutput:
+        """Take one turn. After the end it changes nothing, is paid nothing, and says so.
+
+        Raises:
+            EnvError: `init` was not called.
+        """
+        taken = self._take(action)
+        if not isinstance(taken, str):
+            return taken
+        try:
+            reply = self._line.say(taken)
+        except UsageError:
+            raise
+        except Exception as fault:
+            logger.warning("the simulated user did not answer", exc_info=True)
+            return self._no_answer(fault)
+        return self._hear(reply)
+
+    async def astep(self, action: str) -> StepOutput:
+        """Do what `step` does, awaiting the user.
+
+        Raises:
+            EnvError: `init` was not called, or the user could not be reached.
+        """
+        taken = self._take(action)
+        if not isinstance(taken, str):
+            return taken
+        try:
+            reply = await self._line.asay(taken)
+        except UsageError:
+            raise
+        except Exception as fault:  # noqa: BLE001 - a simulator from elsewhere raises what it likes
+            raise self._charged(fault) from _model_fault(fault)
+        return self._hear(reply)
+
+    def get_metrics(self) -> dict[str, float]:
+        """Return the numbers of the episode so far, whether it is over or not."""
+        counts, line = self._counts, self._line
+        return {
+            "success": float(self._reward == 1.0),
+            "reward": self._reward,
+            "num_turns": float(self.turns),
+            "num_tool_errors": float(counts.unparsed_calls),
+            "truncated": float(self._truncated),
+            "parse_errors": float(counts.parse_errors),
+            "tool_errors": float(counts.tool_errors),
+            "mixed_turns": float(counts.mixed_turns),
+            "extra_tool_calls": float(counts.extra_tool_calls),
+            "suspect_tool_text": float(counts.suspect_tool_text),
+            "user_sim_error": float(self._fault is not None),
+            "user_calls": float(line.calls),
+            "user_tokens": float(line.usage.input_tokens + line.usage.output_tokens),
+            "user_time_s": line.wall_s,
+            "user_role_swaps": float(line.lapses.role_swaps),
+            "user_leaks": float(line.lapses.leaks),
+        }
+
+    def get_usage(self) -> dict[str, Usage]:
+        """Return what the user's model has consumed."""
+        spent = self._line.usage
+        return {} if spent == Usage() else {Purpose.USER.value: spent}
+
+    # The opening
+
+    def _forget(self) -> None:
+        self.turns = 0
+        self._counts = _Counts()
+        self._reward = 0.0
+        self._begun = self._over = self._truncated = False
+        self._fault = None
+        self._line = UserLine(self.tau_env)
+
+    def _begin(self) -> None:
+        self._forget()
+        self.tau_env.restart()
+        self._begun = True
+
+    def _conversation(self, opening: str) -> tuple[list[Message], dict[str, Any]]:
+        system = _system_prompt(self.tau_env.store, self.config.show_rules)
+        messages: list[Message] = [
+            {"role": "system", "content": system},
+            {"role": "user", "content": utf8_safe(opening)},
+        ]
+        return messages, {"task_index": self.tau_env.index}
+
+    def _make_user(self) -> Any:
+        replies = self.extras.get("user_replies")
+        if replies is None:
+            replies = self.config.user_replies
+        return make_user(
+            self._strategy,
+            UserSetting(
+                config=self.config,
+                split=self.tau_env.split,
+                task_index=self.tau_env.index,
+                seed=self.extras.get("seed"),
+                replies=read_replies(replies),
+            ),
+        )
+
+    # A turn of the agent
+
+    def _take(self, action: str) -> StepOutput | str:
+        """Carry out a turn; return what came of it, or what is to be said to the user."""
+        if not self._begun:
+            raise EnvError("step() came before init(); open the episode first")
+        if self._over:
+            error = "the episode is over; build a new environment for the next one"
+            return StepOutput(observations=[], reward=0.0, done=True, metadata={"error": error})
+        self.turns += 1
+        if self._fault:
+            return self._no_answer(self._fault)
+        meant = parse(action, self.config.parsing)
+        if isinstance(meant, Speech):
+            self._counts.suspect_tool_text += meant.suspect
+            return self._say(meant.text)
+        self._counts.mixed_turns += meant.mixed
+        self._counts.extra_tool_calls += meant.extra_calls
+        if isinstance(meant, Misfit):
+            return self._misfit(meant)
+        if meant.name == RESPOND:
+            return self._respond(meant.arguments.get("content"))
+        return self._call(meant)
+
+    def _misfit(self, misfit: Misfit) -> StepOutput:
+        self._counts.parse_errors += 1
+        self._counts.unparsed_calls += misfit.is_call
+        return self._output(misfit.error, misfit.error, {"error": misfit.error})
+
+    def _respond(self, content: Any) -> StepOutput | str:
+        if isinstance(content, str) and content.strip():
+            return self._say(content)
+        return self._misfit(
+            Misfit("Error: could not parse tool call (respond needs a content that is a text)")
+        )
+
+    def _say(self, text: str) -> str:
+        self.tau_env.say(text)
+        # The marker is the user's own; an agent that writes it must not end the call by it.
+        return utf8_safe(_MARKER.sub("STOP", text))
+
+    def _call(self, call: Call) -> StepOutput:
+        result = self.tau_env.call(call.name, call.arguments)
+        self._counts.tool_errors += result.is_error
+        observation = utf8_safe(result.observation)
+        shown = observation or self.config.empty_observation
+        if call.extra_calls:
+            shown += f"\n\nOnly the first tool call of a turn is run; {call.extra_calls} more not."
+        if self.config.wrap_tool_results:
+            shown = f"<tool_response>\n{shown}\n</tool_response>"
+        name = utf8_safe(call.name)
+        called = {"name": name, "arguments": json.dumps(call.arguments)}
+        metadata = {"source": name, "tool_call": called}
+        return self._output(observation, shown, metadata, ends=result.ends_episode)
+
+    # The user's answer
+
+    def _hear(self, reply: str) -> StepOutput:
+        heard = utf8_safe(reply)
+        metadata = {"source": "user", USER_TURN: self._line.turn()}
+        return self._output(heard, heard, metadata, ends=STOP in reply)
+
+    def _charged(self, fault: Exception) -> Exception:
+        self._over, self._fault = True, fault
+        if refuses_everything(fault):
+            return fault
+        who = f"the simulated user of task {self.tau_env.index} ({reason(fault)})"
+        return EnvError(f"{who}: {told(fault)}")
+
+    def _no_answer(self, fault: Exception) -> StepOutput:
+        self._over, self._fault = True, fault
+        why = {"error": told(fault), "infra_error": True, "infra_reason": reason(fault)}
+        metadata = {**why, "observation": "", "truncated": False}
+        return StepOutput(observations=[], reward=0.0, done=True, metadata=metadata)
+
+    # The end of a turn
+
+    def _output(
+        self, observation: str, shown: str, metadata: dict[str, Any], *, ends: bool = False
+    ) -> StepOutput:
+        truncated = not ends and self.turns >= self.max_turns
+        metadata |= {"observation": observation, "truncated": truncated}
+        if not (ends or truncated):
+            message: Message = {"role": "user", "content": shown}
+            return StepOutput(observations=[message], reward=0.0, done=False, metadata=metadata)
+        grade = self.tau_env.grade()
+        self._over, self._truncated = True, truncated
+        self._reward = grade.reward if ends or self.config.score_on_truncation else 0.0
+        metadata["reward_breakdown"] = grade.to_dict()
+        # The last word is nobody's to answer, and trainers would cut it off.
+        return StepOutput(observations=[], reward=self._reward, done=True, metadata=metadata)
+
+
+@lru_cache(maxsize=16)
+def _system_prompt(store: Store, show_rules: bool) -> str:
+    return system_prompt(store, show_rules=show_rules)
+
+
+def _model_fault(fault: Exception) -> ModelError:
+    """Return what a user's failure is to the engine, whatever a simulator from elsewhere raised."""
+    if isinstance(fault, ModelError):
+        return fault
+    broken = ModelError(told(fault))
+    broken.__cause__ = fault
+    return broken
+
+
+def _task_index(extras: Mapping[str, Any]) -> int:
+    value = extras.get("task_index")
+    try:
+        index = int(value)  # type: ignore[arg-type]  # what it cannot take, it refuses
+        whole = not isinstance(value, bool) and float(index) == float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        whole = False
+    if not whole:
+        raise DataError(f"extras: task_index is {value!r}; give the number of a task, from 0")
+    return index

@@ -1,0 +1,244 @@
+"""What the agent meant by a turn: a tool call, words to the user, or neither.
+
+Whatever a model writes has a meaning here; nothing is raised, and the time it takes is linear in
+the length of the text.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+OPEN: Final = "<tool_call>"
+CLOSE: Final = "</tool_call>"
+THINK: Final = "<think>"
+END_THINK: Final = "</think>"
+
+MAX_CALL_CHARS: Final = 65_536
+MAX_DEPTH: Final = 32
+_SHOWN_CHARS: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool is to be called.
+
+    Attributes:
+        name: The tool, which need not exist.
+        arguments: Its arguments.
+        mixed: There was text beside the call; it is dropped.
+        extra_calls: Further calls of the turn; they are not run.
+    """
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    mixed: bool = False
+    extra_calls: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """Something is to be said to the user.
+
+    Attributes:
+        text: What, never blank.
+        suspect: It looks like a tool call without its tags.
+    """
+
+    text: str
+    suspect: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """The turn means nothing.
+
+    Attributes:
+        error: What the agent reads.
+        is_call: It was meant as a tool call.
+        mixed: There was text beside the call.
+        extra_calls: Further calls of the turn.
+    """
+
+    error: str
+    is_call: bool = True
+    mixed: bool = False
+    extra_calls: int = 0
+
+
+def parse(action: str, mode: str = "default") -> Call | Speech | Misfit:
+    """Understand a turn.
+
+    Args:
+        action: The raw text, with reasoning and tags.
+        mode: ``default``, ``strict`` or ``lenient``, as `TauBenchEnvConfig.parsing` says.
+    """
+    visible = visible_text(action)
+    if not visible:
+        return Misfit(
+            "Error: the message is empty. Call a tool, or write to the user.", is_call=False
+        )
+    start = visible.find(OPEN)
+    if start >= 0:
+        return _parse_call(visible[:start], visible[start + len(OPEN) :], mode)
+    suspect = CLOSE in visible or _looks_like_call(visible)
+    if suspect and mode == "strict":
+        return _refusal(f"a call stands between {OPEN} and {CLOSE}")
+    return Speech(visible, suspect)
+
+
+def visible_text(action: str) -> str:
+    """Return the text without reasoning; blank where reasoning was begun and not ended."""
+    kept: list[str] = []
+    behind = 0
+    while (start := action.find(THINK, behind)) >= 0:
+        end = action.find(END_THINK, start)
+        if end < 0:
+            # What was cut in the middle of a thought says nothing yet.
+            return ""
+        kept.append(action[behind:start])
+        behind = end + len(END_THINK)
+    kept.append(action[behind:])
+    # An end without a beginning: chat templates write the beginning into the prompt.
+    return "".join(kept).rpartition(END_THINK)[2].strip()
+
+
+def utf8_safe(text: str) -> str:
+    """Replace half surrogate pairs, which no server, log or tokenizer takes."""
+    if text.isascii():
+        return text
+    # Through UTF-16, which mends a pair of halves and leaves only the lone ones to be replaced.
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _parse_call(before: str, after: str, mode: str) -> Call | Misfit:
+    end, call = _first_object(after)
+    if isinstance(call, Misfit):
+        return call
+    beside, extra_calls = _beside(after[end:])
+    mixed = bool(before.strip() or beside.strip())
+    if mode == "strict" and extra_calls:
+        return _refusal("one call per turn", mixed=mixed, extra_calls=extra_calls)
+    if mode == "strict" and mixed:
+        return _refusal("no text beside a call", mixed=mixed)
+    named = _named(call, mode)
+    if isinstance(named, str):
+        return _refusal(named, mixed=mixed, extra_calls=extra_calls)
+    name, arguments = named
+    return Call(name, arguments, mixed, extra_calls)
+
+
+def _first_object(after: str) -> tuple[int, Any]:
+    """Read the JSON after an opening tag; return where the text goes on behind the closing one.
+
+    The object decides where the call ends, not the tag: a text in it may contain the tag. At the
+    end of the turn the tag may be missing, since servers stop there and cut it off.
+    """
+    text = after.lstrip()
+    offset = len(after) - len(text)
+    if len(text) > MAX_CALL_CHARS:
+        close = text.find(CLOSE)
+        if not 0 <= close <= MAX_CALL_CHARS:
+            return 0, _refusal(f"it is longer than {MAX_CALL_CHARS} characters")
+    try:
+        value, size = _DECODER.raw_decode(text[:MAX_CALL_CHARS])
+    except (ValueError, RecursionError) as error:
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+        return 0, _refusal(reason)
+    rest = text[size:].lstrip()
+    if rest and not rest.startswith(CLOSE):
+        return 0, _refusal(f"there is more before {CLOSE}")
+    if _too_deep(value):
+        return 0, _refusal(f"it is nested deeper than {MAX_DEPTH} levels")
+    behind = len(text) - len(rest) + (len(CLOSE) if rest else 0)
+    return offset + behind, value
+
+
+def _beside(rest: str) -> tuple[str, int]:
+    """Return the text outside further calls, and how many of those there are."""
+    first, *blocks = rest.split(OPEN)
+    return "".join([first, *(block.partition(CLOSE)[2] for block in blocks)]), len(blocks)
+
+
+def _named(call: Any, mode: str) -> tuple[str, Mapping[str, Any]] | str:
+    """Return name and arguments, or what is wrong with them."""
+    if not isinstance(call, dict):
+        return "it is not a JSON object"
+    if mode == "lenient" and isinstance(call.get("function"), dict):
+        call = call["function"]
+    name = call.get("name")
+    if not isinstance(name, str) or not name:
+        return "it has no name"
+    key = next((key for key in ("parameters", "args") if key in call), "arguments")
+    if key != "arguments" and "arguments" not in call:
+        if mode != "lenient":
+            return f"its arguments are called {key!r}, not 'arguments'"
+        call = {"arguments": call[key]}
+    return _with_arguments(name, call.get("arguments"))
+
+
+def _with_arguments(name: str, arguments: Any) -> tuple[str, Mapping[str, Any]] | str:
+    if arguments is None:
+        arguments = {}
+    if isinstance(arguments, str):
+        try:
+            arguments = _DECODER.decode(arguments)
+        except (ValueError, RecursionError) as error:
+            return f"its arguments are a string that is no JSON: {error}"
+    if not isinstance(arguments, dict):
+        return "its arguments are not a JSON object"
+    if _too_deep(arguments):
+        return f"its arguments are nested deeper than {MAX_DEPTH} levels"
+    return name, arguments
+
+
+def _refusal(reason: str, *, mixed: bool = False, extra_calls: int = 0) -> Misfit:
+    error = f"Error: could not parse tool call ({utf8_safe(reason[:_SHOWN_CHARS])})"
+    return Misfit(error, mixed=mixed, extra_calls=extra_calls)
+
+
+def _looks_like_call(text: str) -> bool:
+    """Tell a call without tags: JSON with a name and arguments, bare or in a fence."""
+    body = text
+    if body.startswith("```"):
+        body = body.partition("\n")[2].rpartition("```")[0].strip()
+    if not (body.startswith("{") and body.endswith("}") and len(body) <= MAX_CALL_CHARS):
+        return False
+    try:
+        value = _DECODER.decode(body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and "name" in value and "arguments" in value
+
+
+def _too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [inner for outer in level for inner in _members(outer)]
+        if not level:
+            return False
+    return True
+
+
+def _members(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [one for one in value.values() if isinstance(one, dict | list)]
+    if isinstance(value, list):
+        return [one for one in value if isinstance(one, dict | list)]
+    return []
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:_SHOWN_CHARS]} is too large a number")
+    return number
+
+
+def _no_constant(text: str) -> float:
+    raise ValueError(f"{text} is not JSON")
+
+
+# Built once: making a decoder takes longer than decoding a call.
+_DECODER: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_no_constant)

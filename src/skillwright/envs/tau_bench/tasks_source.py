@@ -1,0 +1,87 @@
+"""The tasks of a split as the engine plays them, with what a report breaks them down by."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from skillwright.core import Task
+from skillwright.envs.tau_bench.config import read_config
+from skillwright.envs.tau_bench.tau_core.location import data_dir
+from skillwright.envs.tau_bench.tau_core.store import Store, open_store
+from skillwright.envs.tau_bench.tau_core.tasks import Action
+
+NAME: Final = "tau_bench"
+
+_KINDS: Final[Mapping[str, str]] = {
+    "cancel_pending_order": "cancel",
+    "modify_pending_order_address": "order_address",
+    "modify_pending_order_items": "order_items",
+    "modify_pending_order_payment": "order_payment",
+    "modify_user_address": "user_address",
+    "exchange_delivered_order_items": "exchange",
+    "return_delivered_order_items": "return",
+}
+READ_ONLY: Final = "read_only"
+SEVERAL: Final = "several_kinds"
+
+
+def configured_store(env_config: object | None = None) -> Store:
+    """Return the data that episodes with these settings use.
+
+    Raises:
+        DataError: A setting is wrong, or there is no data.
+    """
+    return open_store(data_dir(read_config(env_config).data_dir).path)
+
+
+def retail_tasks(
+    split: str, env_config: object | None = None, count: int | None = None
+) -> list[Task]:
+    """Return the tasks of a split, in its order.
+
+    Args:
+        split: A split of the data, such as ``test``.
+        env_config: The environment's settings; they say where the data is.
+        count: At most so many, the first; ``None`` for all.
+
+    Raises:
+        DataError: A setting is wrong, the data is missing or damaged, or there is no such split.
+    """
+    store = configured_store(env_config)
+    return [
+        Task(
+            id=f"{split}-{index:03d}",
+            env=NAME,
+            # The data's checksum stands in every task: over other data it is another task.
+            extras={"task_index": index, "task_split": split, "data_sha256": store.checksum},
+            task_type=task_type(task.actions),
+            description=f"a customer of the retail store calls ({task.user_id})",
+            split=split,
+        )
+        for index, task in enumerate(store.tasks(split)[:count])
+    ]
+
+
+def task_type(actions: Iterable[Action]) -> str:
+    """Name a task by what its gold actions write: the one kind of it, several kinds, or nothing."""
+    kinds = {_KINDS[action.name] for action in actions if action.name in _KINDS}
+    if len(kinds) > 1:
+        return SEVERAL
+    return kinds.pop() if kinds else READ_ONLY
+
+
+def is_no_op(store: Store, split: str, index: int) -> bool:
+    """Tell whether a task wants the database left as it is.
+
+    Raises:
+        DataError: There is no such task, or the data is missing or damaged.
+    """
+    return store.gold(split, index).is_untouched
+
+
+def is_free(store: Store, split: str, index: int) -> bool:
+    """Tell whether hanging up at once wins a task: nothing is to be changed, and nothing said.
+
+    Raises:
+        DataError: There is no such task, or the data is missing or damaged.
+    """
+    return is_no_op(store, split, index) and not store.task(split, index).outputs

@@ -1,0 +1,37 @@
+"""The retail store of tau-bench: its data, its tools, its tasks and its reward; see README.md."""
+
+from skillwright.envs.tau_bench.tau_core.database import Database, Place, Tables
+from skillwright.envs.tau_bench.tau_core.location import DataSource, data_dir, fetched_dir
+from skillwright.envs.tau_bench.tau_core.reward import (
+    GRADER_VERSION,
+    Difference,
+    GoldState,
+    Grade,
+    grade,
+)
+from skillwright.envs.tau_bench.tau_core.session import TauEnv
+from skillwright.envs.tau_bench.tau_core.store import Store, open_store
+from skillwright.envs.tau_bench.tau_core.tasks import Action, RetailTask
+from skillwright.envs.tau_bench.tau_core.tools import TOOL_NAMES, ToolResult, call_tool
+
+__all__ = [
+    "GRADER_VERSION",
+    "TOOL_NAMES",
+    "Action",
+    "DataSource",
+    "Database",
+    "Difference",
+    "GoldState",
+    "Grade",
+    "Place",
+    "RetailTask",
+    "Store",
+    "Tables",
+    "TauEnv",
+    "ToolResult",
+    "call_tool",
+    "data_dir",
+    "fetched_dir",
+    "grade",
+    "open_store",
+]

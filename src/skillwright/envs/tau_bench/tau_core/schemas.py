@@ -1,0 +1,146 @@
+"""What a model is told about the tools, in JSON Schema.
+
+These are our own words. A data set that brings a ``tools.json`` is described by that instead.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from skillwright.envs.tau_bench.tau_core.changes import CANCEL_REASONS
+
+_ORDER_ID: Final = {
+    "order_id": {"type": "string", "description": "Order id with its number sign: '#W0000000'."}
+}
+_ADDRESS: Final = {
+    "address1": {"type": "string", "description": "Street and number: '12 Elm Street'."},
+    "address2": {"type": "string", "description": "Flat, suite or unit; may be empty."},
+    "city": {"type": "string", "description": "City: 'Denver'."},
+    "state": {"type": "string", "description": "State, two letters: 'CO'."},
+    "country": {"type": "string", "description": "Country: 'USA'."},
+    "zip": {"type": "string", "description": "Zip code: '80279'."},
+}
+
+
+def _text(**descriptions: str) -> dict[str, Any]:
+    return {name: {"type": "string", "description": said} for name, said in descriptions.items()}
+
+
+def _items(**descriptions: str) -> dict[str, Any]:
+    return {
+        name: {"type": "array", "items": {"type": "string"}, "description": said}
+        for name, said in descriptions.items()
+    }
+
+
+def _payment(said: str) -> dict[str, Any]:
+    example = "An id from the user's profile, such as 'gift_card_0000000'."
+    return _text(payment_method_id=f"{said} {example}")
+
+
+_SWAP: Final = {
+    **_ORDER_ID,
+    **_items(
+        item_ids="Ids of the items to give up. An id may stand there twice.",
+        new_item_ids="Ids of the items to get: one for each, in the same order, and each another "
+        "variant of the same product.",
+    ),
+    **_payment("What pays the difference in price, or receives it."),
+}
+
+_CONFIRM: Final = "Tell the user exactly what will change and get a clear yes before you call it."
+
+_DESCRIBED: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
+    "calculate": (
+        "Compute an arithmetic expression; the result has two digits after the point.",
+        _text(expression="Numbers, + - * /, parentheses and spaces: '2 * (3.50 + 1)'."),
+    ),
+    "cancel_pending_order": (
+        "Cancel an order that is still pending and refund its payment: to a gift card at once, to "
+        f"any other method in 5 to 7 business days. {_CONFIRM} Returns the order.",
+        {
+            **_ORDER_ID,
+            "reason": {
+                "type": "string",
+                "enum": list(CANCEL_REASONS),
+                "description": "Why the user cancels; one of the two.",
+            },
+        },
+    ),
+    "exchange_delivered_order_items": (
+        "Exchange items of a delivered order for other variants of the same products. An order "
+        f"can be exchanged or returned once, so collect everything first. {_CONFIRM}",
+        _SWAP,
+    ),
+    "find_user_id_by_email": (
+        "Find a user's id by email address. Ask for this before name and zip code.",
+        _text(email="Email address: 'someone@example.com'."),
+    ),
+    "find_user_id_by_name_zip": (
+        "Find a user's id by name and zip code, where the email address is not known or not found.",
+        _text(
+            first_name="First name: 'Jo'.", last_name="Last name: 'Doe'.", zip="Zip code: '12345'."
+        ),
+    ),
+    "get_order_details": ("Show an order: status, items, address, payments.", _ORDER_ID),
+    "get_product_details": (
+        "Show a product with all its variants, their prices and whether they are available.",
+        _text(product_id="Product id, which is not an item id: '6086499569'."),
+    ),
+    "get_user_details": (
+        "Show a user's profile: name, address, email, payment methods, orders.",
+        _text(user_id="User id: 'jo_doe_0000'."),
+    ),
+    "list_all_product_types": ("List the name and product id of every product.", {}),
+    "modify_pending_order_address": (
+        f"Change the address that a pending order is sent to. {_CONFIRM}",
+        {**_ORDER_ID, **_ADDRESS},
+    ),
+    "modify_pending_order_items": (
+        "Swap items of a pending order for other variants of the same products. This can be done "
+        f"once per order, and nothing after it, so collect everything first. {_CONFIRM}",
+        _SWAP,
+    ),
+    "modify_pending_order_payment": (
+        f"Change how a pending order is paid. {_CONFIRM}",
+        {**_ORDER_ID, **_payment("What pays from now on.")},
+    ),
+    "modify_user_address": (
+        f"Change the address in a user's profile; orders keep theirs. {_CONFIRM}",
+        {**_text(user_id="User id: 'jo_doe_0000'."), **_ADDRESS},
+    ),
+    "return_delivered_order_items": (
+        "Return items of a delivered order. The user is told by email how to send them back. "
+        f"{_CONFIRM}",
+        {
+            **_ORDER_ID,
+            **_items(item_ids="Ids of the items to return. An id may stand there twice."),
+            **_payment("What receives the refund: the original method, or a gift card."),
+        },
+    ),
+    "think": (
+        "Write a thought down. It changes nothing and finds nothing out; use it to reason.",
+        _text(thought="The thought."),
+    ),
+    "transfer_to_human_agents": (
+        "Hand the user over to a human colleague; this ends the conversation. Only where the user "
+        "asks for one, or none of the tools can help.",
+        _text(summary="What the user wants, and what was done so far."),
+    ),
+}
+
+SCHEMAS: Final[tuple[Mapping[str, Any], ...]] = tuple(
+    {
+        "type": "function",
+        "function": {
+            "name": name,
+            "description": description,
+            "parameters": {
+                "type": "object",
+                "properties": properties,
+                "required": list(properties),
+            },
+        },
+    }
+    for name, (description, properties) in _DESCRIBED.items()
+)
+"""The sixteen tools as function schemas; the order of parameters is that of the required ones."""

@@ -1,0 +1,134 @@
+"""What the models behind a simulated user are told. A changed word changes scores.
+
+The obligations are tau-bench's (arXiv:2406.12045), and so is their place: the instruction stands
+behind the first sentence. The words are ours.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from skillwright.core import Message
+from skillwright.envs.tau_bench.users import STOP
+
+_ROLE: Final = f"""\
+You play a customer who is in a conversation with a customer service agent.
+
+Instruction: {{instruction}}
+
+How you play:
+- Each of your messages is one line, and is the next thing that the customer says.
+- Do not tell everything at once. Say only what the present step of the conversation needs.
+- Make nothing up that the instruction does not say. When the agent asks for something that is not
+  in it, such as an order id, say that you do not remember it or do not have it.
+- When what the instruction wants is reached, write {STOP} as your whole message, with nothing
+  beside it. That ends the conversation.
+- Never recite the instruction; say the same things in words of your own.
+- Talk naturally, and stay the person whom the instruction describes.
+"""
+
+_BOUNDARY: Final = """\
+- The conversation is not at its end while the agent waits for you to confirm something, nor before
+  the agent has told you that what you confirmed is done. Confirm first, and end it later.
+"""
+
+_ASIDE: Final = f"""
+Think before you speak. Write every message in this form:
+
+Thought: <what you consider; the agent never sees it>
+User Response: <the one line that the agent sees, or {STOP}>
+"""
+
+_JUDGE: Final = """\
+You watch over somebody who plays a customer in a conversation with a customer service agent. This
+is what the customer was told:
+
+{role}
+The conversation so far:
+
+{transcript}
+
+The customer is about to say:
+
+{draft}
+
+Is that a good next message: true to the instruction and to the rules, and made up of nothing else?
+Answer with one word, true or false.
+"""
+
+_REFLECT: Final = """\
+You watch over somebody who plays a customer in a conversation with a customer service agent. This
+is what the customer was told:
+
+{role}
+The conversation so far:
+
+{transcript}
+
+The customer was about to say this, and it was found not to be good:
+
+{draft}
+
+Consider what is wrong with it, and write a message that is right. Answer in this form:
+
+Reflection: <what was wrong>
+Response: <the one line that the customer should say, or the marker that ends the conversation>
+"""
+
+_ADVICE: Final = """\
+(This is not from the agent, who sees none of it. You were about to answer: {draft}
+That was found not to be good. Something better would be: {proposal}
+Now write your next message to the agent, and nothing else.)"""
+
+
+def role_prompt(instruction: str, variant: str, *, thinks_aloud: bool = False) -> str:
+    """Return what a model that plays the customer is told.
+
+    Args:
+        instruction: Who the customer is and wants.
+        variant: ``parity`` or ``completion_boundary``, as `TauBenchEnvConfig.user_prompt` says.
+        thinks_aloud: Whether it writes down a thought before what it says.
+    """
+    # Not by str.format: an instruction may hold braces.
+    role = _ROLE.replace("{instruction}", instruction)
+    boundary = _BOUNDARY if variant == "completion_boundary" else ""
+    return role + boundary + (_ASIDE if thinks_aloud else "")
+
+
+def judge_prompt(conversation: Sequence[Message], draft: str) -> list[Message]:
+    """Ask whether a draft is a good next message of the customer's.
+
+    Args:
+        conversation: As the customer sees it, its role first.
+        draft: What it is about to say.
+    """
+    return _about(_JUDGE, conversation, draft)
+
+
+def reflect_prompt(conversation: Sequence[Message], draft: str) -> list[Message]:
+    """Ask what is wrong with a draft and for a better one."""
+    return _about(_REFLECT, conversation, draft)
+
+
+def advice(draft: str, proposal: str) -> Message:
+    """Pass a better message on to the customer, who may still say something else."""
+    told = _filled(_ADVICE, draft=draft, proposal=proposal)
+    return {"role": "user", "content": told}
+
+
+def _about(prompt: str, conversation: Sequence[Message], draft: str) -> list[Message]:
+    role, *said = conversation
+    # The model is the customer, so to it the agent is the user.
+    speakers = {"user": "Agent", "assistant": "Customer"}
+    lines = [f"{speakers[one['role']]}: {one['content']}" for one in said]
+    asked = _filled(prompt, role=role["content"], transcript="\n".join(lines), draft=draft)
+    return [{"role": "user", "content": asked}]
+
+
+def _filled(prompt: str, **texts: str) -> str:
+    # In one pass over the prompt: what is filled in may hold names in braces too.
+    parts = prompt.split("{")
+    filled = [parts[0]]
+    for part in parts[1:]:
+        name, _, rest = part.partition("}")
+        filled.append(texts[name] + rest)
+    return "".join(filled)

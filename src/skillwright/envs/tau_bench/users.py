@@ -1,0 +1,201 @@
+"""Simulated users: what one must do, the strategies by name, and the one that reads from a script.
+
+A user has an awaiting pair, ``areset`` and ``astep``, for engines that run many episodes on one
+loop, and a blocking pair, ``reset`` and ``step``, for trainers that call from threads. A server
+that cannot be reached, or answers nonsense, raises a `ModelError`; that is never a reply, since a
+reply could end the episode and be paid.
+"""
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from skillwright.core import DataError, Usage, did_you_mean
+from skillwright.envs.tau_bench.blocking import wait_for
+from skillwright.envs.tau_bench.config import TauBenchEnvConfig
+
+STOP: Final = "###STOP###"
+"""A user whose reply contains this has nothing more to say; it is looked for nowhere else."""
+
+GREETING: Final = "Hi! How can I help you today?"
+"""What a user is told to have heard first, before its opening message."""
+
+
+class User(Protocol):
+    """What plays the customer of one episode.
+
+    Every method returns what the customer says, never blank; with `STOP` in it, it is the last
+    thing. All raise `ModelError`, whose kind says what to do: `ModelRefused` that no request will
+    ever be answered (a wrong key or model), `RequestRefused` that this one is not (it has become
+    too long), any other that it may be answered another time.
+
+    Attributes:
+        usage: What its model has consumed so far, judges and failed requests included; nothing,
+            where it has no model.
+        backstage: What went on in its latest turn beside the reply, as JSON: thoughts, refused
+            drafts. It is recorded, and shown to no agent.
+    """
+
+    usage: Usage
+    backstage: dict[str, Any]
+
+    async def areset(self, instruction: str) -> str:
+        """Begin a conversation and say the opening message."""
+        ...
+
+    async def astep(self, content: str) -> str:
+        """Hear what the agent says and answer."""
+        ...
+
+    def reset(self, instruction: str) -> str:
+        """Do what `areset` does, blocking."""
+        ...
+
+    def step(self, content: str) -> str:
+        """Do what `astep` does, blocking."""
+        ...
+
+
+class UserSimulator(ABC):
+    """A user written for the loop; its blocking pair waits for the other, from any thread."""
+
+    def __init__(self) -> None:
+        self.usage = Usage()
+        self.backstage: dict[str, Any] = {}
+
+    @abstractmethod
+    async def areset(self, instruction: str) -> str:
+        """Begin a conversation and say the opening message."""
+
+    @abstractmethod
+    async def astep(self, content: str) -> str:
+        """Hear what the agent says and answer."""
+
+    def reset(self, instruction: str) -> str:
+        """Do what `areset` does, blocking."""
+        return wait_for(self.areset(instruction))
+
+    def step(self, content: str) -> str:
+        """Do what `astep` does, blocking."""
+        return wait_for(self.astep(content))
+
+
+class ScriptedUser:
+    """Says its replies in order, then `STOP` for ever; the opening message is the first of them.
+
+    Args:
+        replies: What it says, whatever it hears. A new conversation starts them again.
+    """
+
+    def __init__(self, replies: Sequence[str]) -> None:
+        self.replies = tuple(replies)
+        self.usage = Usage()
+        self.backstage: dict[str, Any] = {}
+        self._said = 0
+
+    def reset(self, instruction: str) -> str:
+        """Say the first reply."""
+        self._said = 0
+        return self.step(instruction)
+
+    def step(self, content: str) -> str:
+        """Say the next reply."""
+        self._said += 1
+        return self.replies[self._said - 1] if self._said <= len(self.replies) else STOP
+
+    async def areset(self, instruction: str) -> str:
+        """Say the first reply."""
+        return self.reset(instruction)
+
+    async def astep(self, content: str) -> str:
+        """Say the next reply."""
+        return self.step(content)
+
+
+@dataclass(frozen=True, slots=True)
+class UserSetting:
+    """What a strategy builds a user from, one per episode. Building touches no network.
+
+    Attributes:
+        config: The environment's settings.
+        split: The split of the task.
+        task_index: The task in it.
+        seed: The luck of this episode, or ``None``; each request's is derived from it.
+        replies: What a scripted user says.
+    """
+
+    config: TauBenchEnvConfig
+    split: str
+    task_index: int
+    seed: int | None = None
+    replies: tuple[str, ...] = field(default=())
+
+
+MakeUser = Callable[[UserSetting], User]
+
+
+def register_user(strategy: str, entry_point: str) -> None:
+    """Register what builds the users of a strategy.
+
+    Args:
+        strategy: Its name, as in ``user_strategy``. Registering it again replaces it.
+        entry_point: ``package.module:name`` of a class or function that takes a `UserSetting`;
+            imported when the first user is built.
+    """
+    _strategies[strategy] = entry_point
+
+
+def user_strategies() -> list[str]:
+    """List the names of the strategies, sorted."""
+    return sorted(_strategies)
+
+
+def check_strategy(strategy: str) -> None:
+    """Refuse an unknown strategy.
+
+    Raises:
+        DataError: It is not registered; the message names the nearest.
+    """
+    if strategy not in _strategies:
+        near = did_you_mean(strategy, _strategies)
+        raise DataError(f"tau_bench env_config: user_strategy is {strategy!r}. {near}")
+
+
+def make_user(strategy: str, setting: UserSetting) -> User:
+    """Build the user of an episode.
+
+    Raises:
+        DataError: The strategy is unknown, or lacks a setting that it needs.
+    """
+    check_strategy(strategy)
+    module, _, name = _strategies[strategy].partition(":")
+    build: MakeUser = getattr(importlib.import_module(module), name)
+    return build(setting)
+
+
+def scripted_user(setting: UserSetting) -> ScriptedUser:
+    """Build a user of the ``scripted`` strategy.
+
+    Raises:
+        DataError: There is nothing in the script.
+    """
+    if not setting.replies:
+        raise DataError(
+            "tau_bench: a scripted user needs user_replies; the first is its opening message"
+        )
+    return ScriptedUser(setting.replies)
+
+
+# By name, so that an episode with a script loads no network stack.
+_ROOM: Final = "skillwright.envs.tau_bench"
+_strategies: dict[str, str] = {
+    "scripted": f"{_ROOM}.users:scripted_user",
+    "llm": f"{_ROOM}.user_model:ModelUser",
+    "react": f"{_ROOM}.user_react:ReactUser",
+    "verify": f"{_ROOM}.user_checked:VerifyingUser",
+    "reflection": f"{_ROOM}.user_checked:ReflectingUser",
+    "human": f"{_ROOM}.user_human:HumanUser",
+    "rule_based": f"{_ROOM}.user_rules:RuleUser",
+}

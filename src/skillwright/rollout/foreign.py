@@ -1,0 +1,209 @@
+"""Somebody else's adapter, called the way it expects to be.
+
+Adapters were written for a trainer that blocks and calls them from one thread, one call after the
+other. Here they still are: each has a thread of its own, and the event loop goes on meanwhile. A
+method that is written ``async def`` is awaited in the loop instead, where several may overlap.
+"""
+
+import asyncio
+import inspect
+import logging
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextvars import Context, copy_context
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from skillwright.core import EnvError
+from skillwright.envs.adapter import EnvAdapter
+from skillwright.rollout.foreign_faults import FaultLog
+
+T = TypeVar("T")
+
+HELPERS = (
+    "build_reference_text",
+    "get_reference_metadata",
+    "attach_reference_context",
+    "select_representative_items",
+    "get_error_minibatch_prompt",
+    "get_success_minibatch_prompt",
+    "_load_env_prompt",
+    "_env_name",
+)
+"""Methods with a default that is a function of its arguments."""
+
+HEARTBEAT_S = 0.5
+"""How long a loop that waits for an adapter may sleep."""
+
+_log = logging.getLogger(__name__)
+
+
+class _Job(NamedTuple):
+    context: Context
+    work: Callable[[], Any]
+    outcome: "Future[Any]"
+
+
+class CallThread:
+    """Runs blocking calls one after the other in one thread, which starts with the first of them.
+
+    The thread is a daemon, and whoever is cancelled while it works does not wait for it: Ctrl-C
+    ends the process even where foreign code never returns.
+
+    Args:
+        name: The thread's, for debuggers.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Run a call and return its result; context variables are those of the caller.
+
+        Raises:
+            EnvError: The call tried to end the process, or to pass for a cancellation.
+        """
+        if self._thread is None:
+            target = partial(_serve, self._jobs)
+            self._thread = threading.Thread(target=target, name=self._name, daemon=True)
+            self._thread.start()
+        outcome: Future[T] = Future()
+        self._jobs.put(_Job(copy_context(), work, outcome))
+        waiting = asyncio.wrap_future(outcome)
+        try:
+            # A signal does not wake a loop that sleeps while another thread works: on some starts
+            # Ctrl-C went unheard for as long as the adapter blocked. So it looks up now and then.
+            while not waiting.done():
+                await asyncio.wait((waiting,), timeout=HEARTBEAT_S)
+        finally:
+            waiting.cancel()
+        return waiting.result()
+
+    def close(self) -> None:
+        """Let the thread end after the calls that wait. It is not waited for."""
+        self._jobs.put(None)
+
+
+def _serve(jobs: "queue.SimpleQueue[_Job | None]") -> None:
+    while (job := jobs.get()) is not None:
+        if not job.outcome.set_running_or_notify_cancel():
+            continue  # whoever asked is gone
+        try:
+            result = job.context.run(job.work)
+        except StopIteration as error:  # a future cannot carry it, and its reader would hang
+            job.outcome.set_exception(EnvError(f"StopIteration: {error}"))
+        except Exception as error:  # noqa: BLE001 - raised again where the call is awaited
+            job.outcome.set_exception(error)
+        except BaseException as error:  # noqa: BLE001 - foreign code must not end the run
+            fault = EnvError(f"{type(error).__name__}: {error}")
+            job.outcome.set_exception(fault.with_traceback(error.__traceback__))
+        else:
+            job.outcome.set_result(result)
+
+
+class ForeignAdapter:
+    """An adapter behind calls that can be awaited.
+
+    Args:
+        adapter: Somebody's.
+        thread: Where its blocking methods run; made here unless the adapter was built in one.
+
+    Attributes:
+        faults: Tells a person of its bugs.
+    """
+
+    def __init__(self, adapter: EnvAdapter, thread: CallThread | None = None) -> None:
+        self.adapter = adapter
+        self.faults = FaultLog(_log)
+        self._thread = thread or _thread_of(type(adapter))
+
+    @classmethod
+    async def build(
+        cls, adapter_type: type[EnvAdapter], arguments: Mapping[str, Any]
+    ) -> "ForeignAdapter":
+        """Build an adapter in the thread that it will live in.
+
+        Raises:
+            Exception: Whatever its constructor raises.
+        """
+        thread = _thread_of(adapter_type)
+        return cls(await thread.run(partial(adapter_type, **arguments)), thread)
+
+    def overrides(self, method: str) -> bool:
+        """Tell whether the adapter wrote this method itself."""
+        own = inspect.getattr_static(self.adapter, method, None)
+        return own is not inspect.getattr_static(EnvAdapter, method)
+
+    async def call(self, method: Callable[..., Any], /, *args: Any, **optional: Any) -> Any:
+        """Call a method of the adapter, or of its loader, and await it where it is asynchronous.
+
+        Args:
+            method: A bound method.
+            *args: What it is given, by position.
+            **optional: What it is given by name, as far as it takes such names: the older and the
+                later release do not agree on them.
+
+        Raises:
+            Exception: Whatever the method raises.
+        """
+        work = partial(method, *args, **_accepted(method, optional))
+        result = work() if inspect.iscoroutinefunction(method) else await self._thread.run(work)
+        return await result if inspect.isawaitable(result) else result
+
+    async def consult(
+        self, otherwise: T, method: Callable[..., Any], /, *args: Any, **named: Any
+    ) -> T:
+        """Ask a helper of the contract; where it fails, say so and do without.
+
+        Helpers are functions of what they are given. Where an adapter keeps ours, they are asked
+        beside its thread, so that nobody waits for the rollout that is going on in it.
+
+        Args:
+            otherwise: What is returned where it raises, or returns nothing or another kind of
+                thing.
+            method: A bound method.
+            *args: What it is given, by position.
+            **named: What it is given by name.
+        """
+        try:
+            if any(map(self.overrides, HELPERS)):
+                answer = await self.call(method, *args, **named)
+            else:
+                answer = await asyncio.to_thread(method, *args, **named)
+        except Exception as error:  # noqa: BLE001 - foreign code; logged with its traceback
+            # Once: it is asked for every item, and does not mend itself.
+            self.faults.warn(f"{_name_of(method)} failed, and is done without", error, once=True)
+            return otherwise
+        if answer is None:
+            return otherwise
+        if not isinstance(answer, type(otherwise)):
+            kind = type(answer).__name__
+            _log.warning("%s returned %s, and is done without", _name_of(method), kind)
+            return otherwise
+        return answer
+
+    def close(self) -> None:
+        """Let the adapter's thread end."""
+        self._thread.close()
+
+
+def _name_of(method: Callable[..., Any]) -> str:
+    return getattr(method, "__qualname__", repr(method))
+
+
+def _thread_of(adapter_type: type[EnvAdapter]) -> CallThread:
+    return CallThread(f"skillwright-{adapter_type.__name__}")
+
+
+def _accepted(method: Callable[..., Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        parameters = inspect.signature(method).parameters
+    except (TypeError, ValueError):  # written in C, or hidden by a decorator
+        return dict(named)
+    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
+        return dict(named)
+    return {name: value for name, value in named.items() if name in parameters}

@@ -1,0 +1,273 @@
+"""What an adapter's `rollout` returned, read once: a score or a Failure per episode.
+
+A row that breaks the contract costs that row and no other. Nothing is guessed, nothing is scored
+that was not said, and whatever is left out is noted.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any
+
+from skillwright.core import (
+    ContractError,
+    EpisodeResult,
+    EpisodeSpec,
+    Failure,
+    FailureCause,
+    RolloutResult,
+    StopReason,
+    Task,
+)
+
+Row = dict[str, Any]
+Item = Mapping[str, Any]
+
+_SLACK = 1e-9  # a mean of ones may be a hair above one
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RowsAbout:
+    """What a batch of rows belongs to.
+
+    Attributes:
+        env: The adapter's name.
+        split: ``train``, ``val`` or ``test``.
+        phase: What the episodes are for.
+        seed: The batch's.
+        skill_version: Hash of the text that was rolled out.
+        key: Makes the content address of an episode of its row's id.
+        ids: The ids that were asked for, in order; ``None`` where only the adapter knows them.
+        items: What is known about them, by id.
+        draw: Which of several attempts this is, from 0.
+        step: The training step, or ``None``.
+    """
+
+    env: str
+    split: str
+    phase: str
+    seed: int
+    skill_version: str
+    key: Callable[[str], str]
+    ids: tuple[str, ...] | None = None
+    items: Mapping[str, Item] | None = None
+    draw: int = 0
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBatch:
+    """A batch as it was understood.
+
+    Attributes:
+        results: One per episode: in the order of the ids asked for, else of the rows.
+        rows: The rows as they came, by id; only those that were scored.
+        notes: What was left out or missing, for the log and the store.
+    """
+
+    results: tuple[EpisodeResult, ...]
+    rows: Mapping[str, Row]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def has_score(self) -> bool:
+        """Whether anything was scored."""
+        return any(result.reward is not None for result in self.results)
+
+
+def read_batch(returned: Any, about: RowsAbout) -> ReadBatch:
+    """Read the rows of one rollout.
+
+    Rows are joined to what was asked for by id. An id that was not asked for is dropped, of two
+    rows with one id the first counts, and a missing row is a Failure. So where no row has the id of
+    an item, all are Failures: nothing that is joined to items later could find them.
+
+    Raises:
+        ContractError: What was returned is no list of rows.
+    """
+    found, notes = _by_id(_as_rows(returned))
+    asked = tuple(found) if about.ids is None else about.ids
+    notes += _strangers(found, asked)
+    # Where nothing fits, each Failure says why: it is what stops the run that shows it.
+    why = "".join(f" ({note})" for note in notes) if not found.keys() & set(asked) else ""
+    missing = [row_id for row_id in asked if row_id not in found]
+    if missing:
+        notes.append(f"{_count(missing, 'row is', 'rows are')} missing: {_some(missing)}")
+    results: list[EpisodeResult] = []
+    bad: list[str] = []
+    for row_id in asked:
+        row = found.get(row_id)
+        if row is None:
+            results.append(failed(about, row_id, f"the rollout returned no row for it{why}"))
+            continue
+        try:
+            results.append(_scored(row, row_id, about))
+        except ContractError as error:
+            bad.append(str(error))
+            results.append(failed(about, row_id, str(error), row))
+    notes += _in_one("rows have no score", bad)
+    scored = {r.task_id: found[r.task_id] for r in results if r.reward is not None}
+    return ReadBatch(tuple(results), scored, tuple(notes))
+
+
+def all_failed(about: RowsAbout, fault: BaseException) -> ReadBatch:
+    """Return a batch whose rollout raised: a Failure per id that is known."""
+    cause = Failure.of(fault)
+    said = f"rollout raised {type(fault).__name__}: {cause.message}"
+    results = tuple(failed(about, row_id, said, cause=cause.cause) for row_id in about.ids or ())
+    return ReadBatch(results, {}, (said,))
+
+
+def failed(
+    about: RowsAbout,
+    row_id: str,
+    message: str,
+    row: Row | None = None,
+    cause: FailureCause = FailureCause.ENVIRONMENT,
+) -> EpisodeResult:
+    """Return an episode without a score."""
+    return EpisodeResult(
+        spec=_spec(about, row_id, row or {}),
+        failure=Failure(cause, message),
+        stop_reason=StopReason.FAILURE,
+        skill_version=about.skill_version,
+        key=about.key(row_id),
+        row=None if row is None else as_json(row),
+    )
+
+
+def items_by_id(items: Any) -> dict[str, Item] | None:
+    """Return items by id, in order, or ``None`` where these are no items with ids of their own."""
+    if not isinstance(items, Sequence) or isinstance(items, str | bytes):
+        return None
+    found = {str(item["id"]): item for item in items if isinstance(item, Mapping) and "id" in item}
+    return found if found and len(found) == len(items) else None
+
+
+def as_json(value: Any) -> Any:
+    """Return a value as JSON can carry it; what it cannot is told in words, NaN is ``None``."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case Mapping():
+            return {str(name): as_json(part) for name, part in value.items()}
+        case list() | tuple():
+            return [as_json(part) for part in value]
+    if callable(getattr(value, "to_dict", None)):
+        return as_json(value.to_dict())
+    if callable(getattr(value, "item", None)):  # a number of numpy or torch
+        try:
+            return as_json(value.item())
+        except (TypeError, ValueError, RuntimeError):
+            return str(value)
+    return str(value)
+
+
+def _as_rows(returned: Any) -> list[Any]:
+    if not isinstance(returned, Iterable) or isinstance(returned, str | bytes | Mapping):
+        raise ContractError(
+            f"rollout returned {type(returned).__name__}, not a list of rows with id, hard and soft"
+        )
+    return list(returned)
+
+
+def _by_id(rows: Sequence[Any]) -> tuple[dict[str, Row], list[str]]:
+    """Return the first row of every id, and what was left out."""
+    found: dict[str, Row] = {}
+    nothing: list[str] = []
+    again: list[str] = []
+    for number, given in enumerate(rows):
+        row = _as_dict(given)
+        row_id = "" if row is None or row.get("id") is None else str(row["id"])
+        if row is None or not row_id:
+            what = f"a {type(given).__name__}" if row is None else "without an id"
+            nothing.append(f"row {number} is {what}, and nothing can be made of it")
+        elif row_id in found:
+            again.append(f"row {number} has the id {row_id!r} again; the first one counts")
+        else:
+            found[row_id] = row
+    return found, [
+        *_in_one("rows cannot be read", nothing),
+        *_in_one("rows have an id again", again),
+    ]
+
+
+def _strangers(found: Mapping[str, Row], asked: Sequence[str]) -> list[str]:
+    """Note the rows that nobody asked for."""
+    unknown = [row_id for row_id in found if row_id not in set(asked)]
+    if not unknown:
+        return []
+    if len(unknown) == len(found):
+        return [
+            f"no row has the id of an item: rows {_some(unknown)}; items {_some(asked)}. The id of "
+            "a row must be that of its item"
+        ]
+    rows = _count(unknown, "row has an id", "rows have ids")
+    return [f"{rows} not asked for: {_some(unknown)}"]
+
+
+def _in_one(what: str, said: Sequence[str]) -> list[str]:
+    """Return many notes of one kind as one: a bug that every row has is told once a batch."""
+    return [f"{len(said)} {what}; the first: {said[0]}"] if len(said) > 1 else list(said)
+
+
+def _count(things: Sequence[str], one: str, more: str) -> str:
+    return f"{len(things)} {one if len(things) == 1 else more}"
+
+
+def _as_dict(row: Any) -> Row | None:
+    """Return a row as a dict: as it came, or the attributes of an object."""
+    if isinstance(row, dict):
+        return row
+    if isinstance(row, RolloutResult):
+        return row.to_dict()
+    if isinstance(row, Mapping):
+        return dict(row)
+    if is_dataclass(row) and not isinstance(row, type):
+        return asdict(row)
+    attributes = getattr(row, "__dict__", None)
+    return dict(attributes) if attributes and "id" in attributes else None
+
+
+def _scored(row: Row, row_id: str, about: RowsAbout) -> EpisodeResult:
+    read = RolloutResult.from_dict(row)
+    return EpisodeResult(
+        spec=_spec(about, row_id, row),
+        reward=_share(read.soft, "soft", row_id),
+        hard=_share(read.hard, "hard", row_id),
+        metrics={"n_turns": float(read.n_turns)} if read.n_turns else {},
+        skill_version=about.skill_version,
+        key=about.key(row_id),
+        row=as_json(row),
+    )
+
+
+def _share(value: float, name: str, row_id: str) -> float:
+    if not -_SLACK <= value <= 1 + _SLACK:
+        raise ContractError(
+            f"rollout row {row_id!r}: {name} is {value:g}, and every score lies in [0, 1]"
+        )
+    return min(max(value, 0.0), 1.0)
+
+
+def _spec(about: RowsAbout, row_id: str, row: Row) -> EpisodeSpec:
+    item = (about.items or {}).get(row_id, {})
+    named = [of.get(name) for of in (row, item) for name in ("task_type", "instruction_type")]
+    told = row.get("task_description") or row.get("question") or item.get("question") or ""
+    task = Task(
+        id=row_id,
+        env=about.env,
+        task_type=str(next(filter(None, [*named, item.get("subtype")]), "")),
+        description=str(told),
+        split=about.split,
+    )
+    return EpisodeSpec(task, about.seed, about.draw, about.phase, about.step)
+
+
+def _some(ids: Iterable[str]) -> str:
+    names = list(ids)
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(repr(name) for name in names[:_SHOWN]) + more
