@@ -70,7 +70,7 @@ def _table(section: Schema, definitions: Schema, tag: str = "") -> str:
     for key, schema in section["properties"].items():
         if key != tag:
             default = "required" if key in required else _default(schema)
-            meaning = schema.get("description", "")
+            meaning = " ".join(schema.get("description", "").split())
             rows.append(f"| `{key}` | {_value(schema, definitions)} | {default} | {meaning} |\n")
     return "".join(rows)
 

@@ -33,6 +33,7 @@ from skillwright.jobs import (
     start_run,
 )
 from skillwright.jobs.config import validated
+from skillwright.jobs.state import Kind
 from skillwright.runs import RunStore
 
 ROOMS = {"attic": 4, "cellar": 2, "hall": 6}
@@ -46,6 +47,8 @@ def rule(room: str, door: int | None = None) -> str:
 
 ALL_RULES = "\n".join(map(rule, ROOMS))
 ALL_WRONG = "\n".join(rule(room, 9) for room in ROOMS)
+NOTES = "Rules that name a door are followed."
+SLOW, META = "## Previous guidance\n", "## Previous notes\n"
 
 
 class Doors(TextEnv):
@@ -151,6 +154,62 @@ class Coach:
         return {"selected_indices": list(range(9))}
 
 
+class Veteran(Coach):
+    """A coach that also looks back: it writes the guidance and the notes that it was told to.
+
+    Args:
+        plan: As in `Coach`.
+        guidance: What stands in the skill after an epoch.
+        fault: Heading of the question that is not answered -> what is raised instead.
+    """
+
+    def __init__(self, plan, guidance="", fault=None):
+        super().__init__(plan)
+        self._guidance = guidance
+        self._fault = fault or {}
+
+    def _answer(self, user):
+        for heading, error in self._fault.items():
+            if heading in user:
+                raise error
+        if SLOW in user:
+            return {"slow_update_content": self._guidance}
+        if META in user:
+            return {"meta_skill_content": NOTES}
+        return super()._answer(user)
+
+    def asked(self, heading):
+        return [user for user, _ in self.calls if heading in user]
+
+
+class Reminder(Coach):
+    """A coach whose analysts also note what the agent is to be reminded of."""
+
+    def __init__(self, plan, *notes):
+        super().__init__(plan)
+        self._notes = list(notes)
+
+    def _answer(self, user):
+        answer = super()._answer(user)
+        if "patch" in answer:
+            answer["appendix_notes"] = self._notes
+        return answer
+
+
+class Notebook:
+    """Watches a run, and keeps what it saw."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def see(self, event: Any) -> None:
+        self.events.append(event)
+
+    def of(self, kind: type) -> list[Any]:
+        """Return the events of a kind, in order."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+
 def write_tasks(folder: Path, train: int = 12, val: int = 24, test: int = 12) -> Path:
     """Write tasks as a folder that is split already; the rooms take turns."""
     for split, count in {"train": train, "val": val, "test": test}.items():
@@ -243,7 +302,7 @@ def stored_turns(path: Path) -> set[tuple[str, int | None]]:
 def story(path: Path) -> dict[str, Any]:
     """Return everything about a run that must not depend on time, chance or interruptions."""
     with look(path) as store:
-        kinds = ("baseline", "step", "epoch", "test_opened", "test", "finished")
+        kinds = [kind.value for kind in Kind]
         return {
             "events": [(e.kind, e.payload) for e in store.events() if e.kind in kinds],
             "skills": [store.skill(version.version) for version in store.skills()],

@@ -57,7 +57,7 @@ def test_the_demo_trains_and_says_that_its_minds_are_scripted(cli, tmp_path):
         "step 1:",
         "Held-out test tasks won (95% interval)",
         "placebo over initial:",
-        "Scripted minds played here",
+        "Scripted minds took part",
         "best skill: runs/demo/best_skill.md",
     ):
         assert words in said
@@ -70,8 +70,10 @@ def test_the_demo_as_json_is_one_object_and_its_progress_goes_elsewhere(cli):
     assert report["run"] == "runs/demo"
     assert report["scripted"] is True
     assert set(report) == {
-        "steps", "epochs", "baseline", "test", "initial_skill", "best_skill", "run", "scripted",
+        "steps", "epochs", "ran_out_of_patience", "baseline", "final", "test", "confirmation",
+        "initial_skill", "best_skill", "final_skill", "critical_path", "run", "scripted",
     }  # fmt: skip
+    assert report["critical_path"]["requests"] > 0
     assert set(report["test"]["tables"]) == {"initial", "best", "final", "placebo"}
     assert "initial skill on val:" in result.stderr
 
@@ -92,15 +94,16 @@ def test_a_run_is_trained_listed_shown_and_resumed(cli, write_config):
         "step 1:",
         "Held-out test",
         "Consumed",
-        "Scripted minds played here",
+        "Scripted minds took part",
     ):
         assert words in shown
     one = json.loads(cli("runs", "show", "doors", "--json").stdout)
-    assert one == row
+    assert one["critical_path"]["took_s"] > 0
+    assert {**one, "critical_path": None} == row
     again = cli("resume", "runs/doors", "--json")
     assert json.loads(again.stdout)["test"] == row["test"]
     assert "goes on at step" not in again.stderr
-    assert json.loads(cli("runs", "show", "doors", "--json").stdout) == row
+    assert json.loads(cli("runs", "show", "doors", "--json").stdout) == one
 
 
 def test_a_second_run_gets_a_name_of_its_own(cli, write_config):
@@ -245,4 +248,5 @@ def test_a_skillopt_configuration_is_understood(cli, tmp_path):
         "env: alfworld\nnum_epochs: 2\nbatch_size: 8\noptimizer_model: a\ntarget_model: b\n"
     )
     shown = yaml.safe_load(cli("config", "show", "flat.yaml").stdout)
-    assert shown["train"] == {"epochs": 2, "batch_size": 8, "accumulation": 1}
+    train = {"epochs": 2, "batch_size": 8, "accumulation": 1, "patience": None}
+    assert shown["train"] == train

@@ -1,47 +1,27 @@
 """What a person sees while a job runs, and afterwards: it fits 80 columns and eats no brackets."""
 
-import io
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
-from rich.console import Console
 from rich.text import Text
 
 from fakes import make_episode
-from skillwright.cli import tables
-from skillwright.cli.live import LiveDisplay, PlainDisplay, Tally, display
+from shown import REASON, WIDTH, episodes, pipe, terminal, verdict
+from skillwright.cli.live import LiveDisplay, PlainDisplay, Tally, _pace, display
 from skillwright.core import Usage
-from skillwright.evaluation import Decision, Score, ScoreTable, SplitReport, Verdict
-from skillwright.evaluation.intervals import Interval
+from skillwright.evaluation import (
+    Decision,
+    Score,
+)
 from skillwright.jobs import (
     CallFinished,
     EpisodeFinished,
     EpochEnded,
-    EvalReport,
     RunStarted,
     Scored,
     StageStarted,
     StepDecided,
-    StepRecord,
-    TrainReport,
-    TrainState,
 )
-from skillwright.textopt import StepEntry, TriedEdit
-
-WIDTH = 80
-FAMILY = "pick_clean_then_place_in_recep"
-REASON = "Accepted: 9 of 24 tasks went better [and 1 worse]; mean 0.125 -> 0.458."
-
-
-def verdict(decision=Decision.ACCEPT, reason=REASON):
-    return Verdict(decision, reason, effect=0.3, interval=(0.1, 0.5), p_value=0.01, alpha=0.02)
-
-
-def episodes(wins, losses, failures=0, family=FAMILY):
-    rewards = [1.0] * wins + [0.0] * losses + [None] * failures
-    return [make_episode(f"t{n}", r, task_type=family) for n, r in enumerate(rewards)]
-
 
 SCORE = Score.of(episodes(3, 1, 1))
 STORY = [
@@ -68,16 +48,6 @@ STORY = [
 ]
 
 
-def terminal():
-    return Console(
-        file=io.StringIO(), record=True, width=WIDTH, force_terminal=True, legacy_windows=False
-    )
-
-
-def pipe():
-    return Console(file=io.StringIO(), width=WIDTH)
-
-
 def test_plain_lines_tell_what_matters_once_each():
     console = pipe()
     shown = PlainDisplay(console)
@@ -91,12 +61,12 @@ def test_plain_lines_tell_what_matters_once_each():
         "  optimiser: openai_chat:gpt[x]",
         "  alfworld: 12 train, 24 val, 12 sealed test tasks",
         "  scripted minds are programs, not language models",
-        "initial skill on val: 75% won (30% to 95%, n=4), 1 failures",
+        "initial skill on val: 75% won (30% to 95%, n=4), 1 failure",
         f"step 1: {REASON}",
         "step 2: skip no patches",
     ]
     assert lines[-1].startswith("2 rollouts (")
-    assert "1 reused  1 failures  4,500 tokens  money unknown  0:00 elapsed" in lines[-1]
+    assert "1 reused  1 failure  4,500 tokens  money unknown  0:00 elapsed" in lines[-1]
     assert "left" not in lines[-1]
 
 
@@ -227,107 +197,11 @@ def test_an_unknown_price_makes_the_sum_unknown_and_never_zero():
     assert tally.usage.cost_usd is None
 
 
-def train_report(tables_of, accepted=True):
-    edits = (
-        TriedEdit("append", "", "Open [every] cabinet.\nThen look.", "applied_append"),
-        TriedEdit("replace", "[old] line", "", "skipped_replace_target_not_found"),
-    )
-    decision = Decision.ACCEPT if accepted else Decision.REJECT
-    steps = (
-        StepRecord(1, 1, decision.value, StepEntry(1, "accept", edits), verdict(decision), 1),
-        StepRecord(2, 1, "skip_no_patches", StepEntry(2, "skip_no_patches")),
-    )
-    first = TrainState.first(0.05, 2)
-    report = SplitReport.of("test", tables_of)
-    state = TrainState(first.memory, first.ledger, steps=steps, report=report)
-    return TrainReport(state, "", "Open [every] cabinet.")
-
-
-def shown_training(report, path="runs/[red]/best_skill.md", scripted=True):
-    console = pipe()
-    tables.show_training(console, report, path, scripted)
-    return console.file.getvalue()
-
-
-def test_the_end_of_a_training_shows_decisions_scores_and_the_artefact():
-    best = episodes(9, 3)
-    report = train_report({"initial": episodes(2, 10), "best": best, "final": best})
-    text = shown_training(report)
-    joined = " ".join(text.split())
-    for words in (
-        "Accepted step 1: Accepted: 9 of 24 tasks went better [and 1 worse];",
-        "append: Open [every] cabinet. Then look.",
-        "replace: [old] line (skipped replace target not found)",
-        "Not accepted step 2: skip no patches",
-        "Held-out test tasks won (95% interval)",
-        "17% [5, 45]",
-        "75% [47, 91]",
-        "best = final over initial: +0.583",
-        "Scripted minds played here: deterministic programs, not language models.",
-        "best skill: runs/[red]/best_skill.md",
-    ):
-        assert words in joined
-    assert "best = final" in text
-    assert "Scripted" not in shown_training(report, scripted=False)
-
-
-@pytest.mark.parametrize("family", [FAMILY, "a[b]c", "x" * 70])
-def test_the_widest_table_fits_the_terminal(family):
-    def scored(rate):
-        score = Score(99_999, 99_999, rate, Interval(rate, rate), rate, 0, 0)
-        return ScoreTable(score, {family: score})
-
-    report = SplitReport(
-        "test",
-        1.0,
-        {"initial": scored(0.0), "best": scored(1.0), "final": scored(1.0), "placebo": scored(0.1)},
-        gains={},
-    )
-    console = pipe()
-    console.print(tables.split_table(report))
-    text = console.file.getvalue()
-    assert max(map(len, text.splitlines())) <= WIDTH
-    assert "100% [100, 100]" in text
-    assert "…" not in text  # nothing is cut off
-    assert "a[b]c" in text or family != "a[b]c"
-
-
-def test_where_nothing_was_accepted_best_and_final_still_share_a_column():
-    same = episodes(2, 10)
-    text = shown_training(
-        train_report({"initial": same, "best": same, "final": same}, accepted=False)
-    )
-    assert "best = final" in text
-    assert "\nAccepted\n" not in text
-
-
-def test_failures_stand_apart_from_losses_in_an_evaluation():
-    console = pipe()
-    table = ScoreTable.of([*episodes(3, 1, 2), *episodes(0, 0, 1, family="[empty]")])
-    report = EvalReport("test", 2, "hash", table, (0.75, 0.5), 4)
-    tables.show_evaluation(console, report, scripted=False)
-    text = console.file.getvalue()
-    assert max(map(len, text.splitlines())) <= WIDTH
-    (empty,) = [line for line in text.splitlines() if "[empty]" in line]
-    assert [cell.strip() for cell in empty.split("│")[1:-1]] == ["[empty]", "0", "-", "0", "1"]
-    assert "pass^1: 0.750  (4 tasks)" in text
-    assert "pass^2: 0.500" in text
-
-
-def test_what_was_consumed_is_shown_by_purpose():
-    console = pipe()
-    usage = {
-        "rollout": Usage(calls=12_345, input_tokens=123_456_789, output_tokens=9, cost_usd=1.239),
-        "reflect": Usage(calls=1, failed_calls=2, cost_usd=None),
-    }
-    console.print(tables.usage_table(usage))
-    text = console.file.getvalue()
-    assert max(map(len, text.splitlines())) <= WIDTH
-    for words in ("12,345", "123,456,789", "$1.24", "unknown"):
-        assert words in text
-
-
-def test_a_run_that_did_not_test_shows_no_table():
-    report = train_report({"initial": episodes(1, 1)})
-    bare = SimpleNamespace(state=report.state, test=None)
-    assert "Held-out" not in shown_training(bare)
+def test_the_panel_tells_why_a_run_is_slow():
+    tally = Tally(started_s=0.0)
+    assert "failed" not in _pace(tally, 1.0)
+    lost = replace(make_episode("t", 1.0), lost_usage=Usage(failed_calls=1))
+    tally.add(EpisodeFinished(lost, in_flight=48))
+    tally.add(CallFinished("reflect", Usage(calls=4, failed_calls=0)))
+    share = 1 / (1 + tally.usage.calls)
+    assert f"{share:.0%} of calls failed, 48 in flight" in _pace(tally, 1.0)

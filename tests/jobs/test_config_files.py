@@ -176,8 +176,11 @@ def test_an_override_may_change_a_kind(write):
         ("train.batch_sise=8", "no key 'train.batch_sise'. Did you mean 'train.batch_size'?"),
         ("trian.batch_size=8", "Did you mean 'train.batch_size'?"),
         ("batch_size=8", "Did you mean 'train.batch_size'?"),
-        ("train.zzz=8", "Known: train.accumulation, train.batch_size, train.epochs."),
-        ("zzz=8", "Known: env, evaluation, gradient, models, optimizer, rollout, run,"),
+        (
+            "train.zzz=8",
+            "Known: train.accumulation, train.batch_size, train.epochs, train.patience.",
+        ),
+        ("zzz=8", "Known: budget, env, evaluation, gradient, models, optimizer, rollout,"),
         ("train.batch_size.x=8", "no key 'train.batch_size.x'"),
         ("train.batch_size", "has no '='; write section.key=value"),
         ("train.batch_size=[1", "--set 'train.batch_size=[1', line 1, column"),
@@ -242,7 +245,7 @@ def test_a_config_that_was_dumped_loads_as_itself(write, tmp_path):
 
 
 def test_every_config_in_the_repository_loads():
-    for folder in ("examples", "src/skillwright"):
+    for folder in ("examples", "src/skillwright/jobs"):
         for path in sorted((ROOT / folder).rglob("*.yaml")):
             load_config(path)
 
@@ -261,6 +264,7 @@ def test_a_file_of_skillopts_is_translated_and_what_has_no_effect_is_said(write,
     assert config.run.name == "skillopt"
     said = [record.getMessage() for record in caplog.records]
     assert said == [
-        f"{path}: optimizer.slow_update_gate_with_selection has no effect here: "
-        "a slow update always has to pass the gate."
+        f"{path}: optimizer.slow_update_gate_with_selection is false, which is the default of "
+        "SkillOpt's base file: guidance enters the current skill unmeasured. Write true, and the "
+        "gate judges it."
     ]

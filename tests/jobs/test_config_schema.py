@@ -64,7 +64,7 @@ def _explained(values) -> str:
         ({"train": 5}, "train: Input should be a valid dictionary"),
         ({"train": None}, "train: Input should be a valid dictionary"),
         ({"run": {"name": 7}}, "run.name: Input should be a valid string, not 7"),
-        ({"run": {"name": "../up"}}, "run.name: '../up' names a folder"),
+        ({"run": {"name": "../up"}}, "run.name: '../up' cannot name a run's folder"),
         ({"gradient": {"merge_batch_size": 1}}, "greater than or equal to 2, not 1"),
         (
             {"optimizer": {"lr_scheduler": "cosin"}},
@@ -91,8 +91,12 @@ def _explained(values) -> str:
             "env.data.ratio: split_ratio must be in train:val:test form",
         ),
         (
-            {"env": {"name": "mine"}},
-            "env: data.kind 'generated' gives games of 'alfworld', and the environment is 'mine'",
+            {"env": {"name": "mine:Env"}},
+            "env: data.kind 'generated' gives games of 'alfworld', and the environment is 'mine:",
+        ),
+        (
+            {"env": {"name": "alfwrld"}},
+            "env: no environment 'alfwrld'. Did you mean 'alfworld'?",
         ),
         (
             {"models": {**SCRIPTED, "target": SCRIPTED["optimizer"]}},

@@ -1,7 +1,13 @@
 import pytest
 
 from skillwright.core import ConfigError
-from skillwright.jobs.config import AlfworldData, RatioData, SplitDirData
+from skillwright.jobs.config import (
+    AlfworldData,
+    OpenGateConfig,
+    RatioData,
+    SplitDirData,
+    StrictGateConfig,
+)
 from skillwright.jobs.skillopt_config import to_run_config
 
 
@@ -20,7 +26,8 @@ def test_what_both_know_is_carried_over(resolved):
                 "rewrite_max_completion_tokens": 32000,
             },
             "train": {"num_epochs": 2, "batch_size": 10, "accumulation": 2, "seed": 7},
-            "gradient": {"minibatch_size": 4, "merge_batch_size": 3, "failure_only": True},
+            "gradient": {"minibatch_size": 4, "merge_batch_size": 3, "failure_only": True}
+            | {"analyst_workers": 3},
             "optimizer": {
                 "learning_rate": 8,
                 "min_learning_rate": 1,
@@ -32,6 +39,9 @@ def test_what_both_know_is_carried_over(resolved):
                 "slow_update_gate_with_selection": True,
                 "longitudinal_pair_policy": "10_01",
                 "use_meta_skill": False,
+                "use_skill_aware_reflection": True,
+                "skill_aware_appendix_source": "failure_only",
+                "skill_aware_consolidate_threshold": 12,
             },
             "evaluation": {
                 "gate_metric": "mixed",
@@ -61,8 +71,19 @@ def test_what_both_know_is_carried_over(resolved):
         "minibatch_size": 4,
         "merge_batch_size": 3,
         "failure_only": True,
+        "success_threshold": None,
+        "analyst_budget": "scheduled",
+        "analyst_workers": 3,
     }
-    assert config.optimizer.model_dump(exclude={"repair_anchors", "insert_after_fallback"}) == {
+    only_ours = {
+        "repair_anchors",
+        "insert_after_fallback",
+        "memory_steps",
+        "memory_across_epochs",
+        "none_means_fixed",
+        "rank_fallback",
+    }
+    assert config.optimizer.model_dump(exclude=only_ours) == {
         "learning_rate": 8,
         "min_learning_rate": 1,
         "lr_scheduler": "linear",
@@ -71,11 +92,16 @@ def test_what_both_know_is_carried_over(resolved):
         "rewrite_max_tokens": 32000,
         "use_slow_update": False,
         "slow_update_samples": 9,
+        "gate_slow_update": True,
         "longitudinal_pair_policy": "changed",
         "use_meta_skill": False,
+        "skill_aware": {
+            "appendix_source": "failure_only",
+            "consolidate_threshold": 12,
+            "gated": True,
+        },
     }
-    gate = {"kind": "strict", "margin": 0.0, "metric": "mixed", "mixed_weight": 0.25}
-    assert config.evaluation.gate.model_dump() == gate
+    assert config.evaluation.gate == StrictGateConfig(metric="mixed", mixed_weight=0.25)
     assert (config.evaluation.val_tasks, config.evaluation.test_tasks) == (30, None)
     assert config.evaluation.test is False
     assert config.env.data == RatioData(path="items.json", ratio="4:2:4", seed=7)
@@ -127,13 +153,38 @@ def test_an_alias_of_a_mode_is_carried_over_under_its_name(resolved, key, theirs
     assert getattr(config.optimizer, key) == ours
 
 
-def test_that_a_slow_update_passes_the_gate_is_said_unless_the_file_asks_for_it(resolved):
-    base = {"model": {"backend": "openai_chat"}, "env": {"name": "alfworld"}}
-    said = "optimizer.slow_update_gate_with_selection has no effect here: a slow update always"
-    for value, expected in ((False, True), (True, False)):
-        layer = {**base, "optimizer": {"slow_update_gate_with_selection": value}}
-        _, warnings = translated(resolved, layer)
-        assert any(warning.startswith(said) for warning in warnings) is expected
+ALFWORLD = {"model": {"backend": "openai_chat"}, "env": {"name": "alfworld"}}
+
+
+@pytest.mark.parametrize(("value", "said"), [(False, True), (True, False)])
+def test_an_unmeasured_slow_update_is_done_as_there_and_said(resolved, value, said):
+    layer = {**ALFWORLD, "optimizer": {"slow_update_gate_with_selection": value}}
+    config, warnings = translated(resolved, layer)
+    assert config.optimizer.gate_slow_update is value
+    assert any("enters the current skill unmeasured" in warning for warning in warnings) is said
+    assert translated(resolved, ALFWORLD)[0].optimizer.gate_slow_update is False
+    unused = {**layer, "optimizer": {**layer["optimizer"], "use_slow_update": False}}
+    assert translated(resolved, unused)[1] == []
+
+
+def test_a_file_without_a_gate_gets_the_open_one(resolved):
+    layer = {**ALFWORLD, "evaluation": {"use_gate": False, "gate_metric": "soft"}}
+    config, warnings = translated(resolved, layer)
+    assert config.evaluation.gate == OpenGateConfig(metric="soft")
+    assert not [warning for warning in warnings if "gate_metric" in warning]
+    assert translated(resolved, ALFWORLD)[0].evaluation.gate == StrictGateConfig()
+
+
+def test_skill_aware_reflection_is_off_unless_the_file_turns_it_on(resolved):
+    layer = {**ALFWORLD, "optimizer": {"skill_aware_consolidate_threshold": 12}}
+    assert translated(resolved, layer)[0].optimizer.skill_aware is None
+
+
+def test_the_scheduler_without_a_schedule_asks_for_the_budget(resolved):
+    layer = {**ALFWORLD, "optimizer": {"lr_scheduler": "Autonomous"}}
+    config, warnings = translated(resolved, layer)
+    assert config.optimizer.lr_control_mode == "autonomous"
+    assert any("asked for each step's budget" in warning for warning in warnings)
 
 
 def test_alfworld_reads_the_official_games_unless_items_are_named(resolved):
@@ -148,33 +199,30 @@ def test_what_has_no_effect_here_is_said(resolved):
     _, warnings = translated(
         resolved,
         {
-            "model": {"minimax_api_key": "sk-secret", "codex_exec_profile": "p"},
+            "model": {"azure_openai_ad_scope": "sk-secret", "codex_exec_profile": "p"},
             "train": {"train_size": 5, "steps_per_epoch": 9},
-            "gradient": {"analyst_workers": 4, "max_analyst_rounds": 3},
-            "optimizer": {"use_skill_aware_reflection": True, "meta_learning_rate": 2},
-            "evaluation": {"use_gate": False, "use_semantic_density": True},
+            "gradient": {"max_analyst_rounds": 3},
+            "optimizer": {"meta_learning_rate": 2, "use_slow_update": False},
+            "evaluation": {"use_semantic_density": True, "semantic_density_weight": 0.2},
             "env": {"name": "mine", "data_path": "x.json", "split_sed": 3},
         },
     )
     text = "\n".join(warnings)
     for dotted in (
-        "model.minimax_api_key",
+        "model.azure_openai_ad_scope",
         "model.codex_exec_profile",
         "train.steps_per_epoch",
         "train.train_size",
-        "gradient.analyst_workers",
         "gradient.max_analyst_rounds",
         "optimizer.meta_learning_rate",
-        "optimizer.slow_update_gate_with_selection",
-        "optimizer.use_skill_aware_reflection",
-        "evaluation.use_gate",
         "evaluation.use_semantic_density",
+        "evaluation.semantic_density_weight",
     ):
         assert f"{dotted} has no effect here: " in text
     assert "env.split_sed is passed on to the environment. Did you mean 'env.split_seed'?" in text
     assert "no azure_openai_endpoint is set for the target: OpenAI's own endpoint is used" in text
     assert "sk-secret" not in text
-    assert len(warnings) == 14
+    assert len(warnings) == 11
 
 
 def test_settings_that_alfworld_does_not_have_are_said(resolved):
@@ -223,32 +271,105 @@ def test_an_openai_compatible_backend_takes_its_base_url_from_the_environment(re
 @pytest.mark.parametrize(
     ("said", "thinking"),
     [
-        ({}, None),
-        ({"qwen_chat_thinking_mode": "server_default"}, None),
-        ({"qwen_chat_thinking_mode": "disabled"}, False),
-        ({"target_qwen_chat_enable_thinking": True, "qwen_chat_enable_thinking": False}, True),
+        ({}, "server_default"),
+        ({"qwen_chat_thinking_mode": "server_default"}, "server_default"),
+        ({"qwen_chat_thinking_mode": "disabled"}, "disabled"),
+        (
+            {"target_qwen_chat_enable_thinking": True, "qwen_chat_enable_thinking": False},
+            "enabled",
+        ),
     ],
 )
-def test_qwen_is_reached_by_its_openai_compatible_endpoint(resolved, said, thinking):
+def test_qwen_is_reached_with_its_thinking_switch(resolved, said, thinking):
     shared = {"qwen_chat_timeout_seconds": 900, "target_qwen_chat_temperature": 0.0}
     layer = {"model": {"backend": "qwen", **shared, **said}, "env": {"name": "alfworld"}}
     target = translated(resolved, layer)[0].models.target
     assert (target.base_url, target.model) == ("http://localhost:8000/v1", "Qwen/Qwen3.5-4B")
     assert (target.temperature, target.timeout_s, target.deadline_s) == (0.0, 900, 900)
-    asked = target.extra_body.get("chat_template_kwargs", {}).get("enable_thinking")
-    assert asked is thinking
+    assert (target.backend, target.thinking) == ("qwen_chat", thinking)
+    assert target.api_key_env == "QWEN_CHAT_API_KEY"
+
+
+def test_minimax_is_reached_with_what_the_file_says(resolved):
+    said = {"minimax_region": "cn_zh", "minimax_temperature": 0.3, "minimax_api_key": "k"}
+    layer = {"model": {"backend": "minimax", **said}, "env": {"name": "alfworld"}}
+    target = translated(resolved, layer)[0].models.target
+    assert (target.backend, target.model, target.temperature) == ("minimax_chat", "MiniMax-M3", 0.3)
+    assert (target.base_url, target.thinking) == ("https://api.minimaxi.com/v1", "disabled")
+    assert target.max_tokens is None
+    assert target.api_key.get_secret_value() == "k"
+    layer["model"] |= {"minimax_max_tokens": 9000, "target_minimax_model": "MiniMax-M2"}
+    target = translated(resolved, layer)[0].models.target
+    assert (target.model, target.max_tokens) == ("MiniMax-M2", 9000)
+    assert target.thinking == "server_default"
+
+
+def test_codex_acts_and_proposes_with_what_the_file_says(resolved):
+    said = {
+        "codex_exec_path": "/opt/codex",
+        "codex_exec_sandbox": "workspace-write",
+        "codex_exec_reasoning_effort": "high",
+        "codex_exec_network_access": True,
+        "codex_exec_web_search": "disabled",
+    }
+    layer = {"model": {"backend": "codex", "target": "t", **said}, "env": {"name": "alfworld"}}
+    layer["env"] |= {"exec_timeout": 240, "max_completion_tokens": 99}
+    config, warnings = translated(resolved, layer)
+    target, optimizer = config.models.target, config.models.optimizer
+    assert (target.backend, target.model, target.timeout_s) == ("codex_exec", "t", 240)
+    assert (target.path, target.effort, target.sandbox) == (
+        "/opt/codex",
+        "high",
+        "workspace-write",
+    )
+    assert (target.network, target.web_search) == (True, False)
+    # What a target may do, nobody granted to the optimiser.
+    assert (optimizer.backend, optimizer.path, optimizer.effort) == (
+        "codex_exec",
+        "/opt/codex",
+        "high",
+    )
+    assert (optimizer.sandbox, optimizer.network, optimizer.timeout_s) == ("read-only", False, 600)
+    assert not [line for line in warnings if "codex" in line]
+
+
+def test_claude_code_acts_and_leaves_the_optimizer_to_an_endpoint(resolved, monkeypatch):
+    layer = {"model": {"backend": "claude_code_exec"}, "env": {"name": "alfworld"}}
+    target = translated(resolved, layer)[0].models.target
+    assert (target.backend, target.model) == ("claude_code_exec", "claude-sonnet-4-6")
+    assert (target.path, target.effort, target.timeout_s) == ("claude", "medium", 120)
+    assert translated(resolved, layer)[0].models.optimizer.backend == "openai_chat"
+    monkeypatch.setenv("CLAUDE_CODE_EXEC_PATH", "/opt/claude")
+    assert translated(resolved, layer)[0].models.target.path == "/opt/claude"
+    layer["model"] |= {"claude_code_exec_path": "/own/claude", "claude_code_exec_effort": "low"}
+    target = translated(resolved, layer)[0].models.target
+    assert (target.path, target.effort) == ("/own/claude", "low")
+
+
+def test_claude_is_reached_by_its_api_and_that_is_said(resolved):
+    layer = {"model": {"backend": "claude"}, "env": {"name": "alfworld"}}
+    config, warnings = translated(resolved, layer)
+    for role in ("target", "optimizer"):
+        mind = getattr(config.models, role)
+        assert (mind.backend, mind.model) == ("claude_chat", "claude-sonnet-4-6")
+        assert any(f"the {role} is reached by Anthropic's API" in line for line in warnings)
 
 
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ({"model": {"backend": "claude"}}, "backend 'claude_chat' is not part of this version"),
-        ({"model": {"target_backend": "codex"}}, "model.target_backend is 'codex_exec'"),
+        ({"model": {"target_backend": "cursor"}}, "model.target_backend is 'cursor_exec'"),
+        ({"model": {"optimizer_backend": "copilot"}}, "use 'openai_chat' or 'claude_chat'"),
+        ({"model": {"optimizer_backend": "claude_code_exec"}}, "'claude_code_exec' only acts"),
+        (
+            {"model": {"backend": "codex", "codex_exec_network_access": True}},
+            "network: true needs sandbox: workspace-write",
+        ),
         (
             {"optimizer": {"skill_update_mode": "rewrites"}},
             "optimizer.skill_update_mode is 'rewrites'. Known: full_rewrite_minibatch, patch",
         ),
-        ({"optimizer": {"lr_scheduler": "autonomous"}}, "'optimizer.lr_scheduler' is 'autonomous'"),
+        ({"optimizer": {"lr_scheduler": "cosin"}}, "'optimizer.lr_scheduler' is 'cosin'"),
         ({"train": {"batch_size": "many"}}, "train.batch_size: Input should be a valid integer"),
         ({"env": {"name": ""}}, "env.name is blank"),
         ({"env": {"name": "mine"}}, "env.data_path is blank"),

@@ -1,12 +1,14 @@
 """What would stop a run is found, and said with the next move."""
 
 import asyncio
+import os
 
 import pytest
 
 from doors import doors_config
 from skillwright.envs import deregister, register
 from skillwright.jobs import Finding, Health, examine
+from skillwright.models.environment import ignored_variables
 
 
 @pytest.fixture
@@ -51,3 +53,28 @@ def test_files_and_minds_of_a_configuration_are_looked_at(found, tmp_path):
     finding = found(doors_config(tmp_path, env={"data": lost}))["tasks and skill"]
     assert finding.health is Health.BAD
     assert "lost" in finding.detail
+
+
+def test_a_variable_without_effect_is_named_once_with_the_reason(found, monkeypatch):
+    monkeypatch.setenv("CODEX_EXEC_APPROVAL_POLICY", "never")
+    monkeypatch.setenv("TARGET_COPILOT_CHAT_TIMEOUT", "9")
+    monkeypatch.setenv("CLAUDE_PERMISSION_MODE", " ")
+    finding = found()["environment variable"]
+    assert finding.health is Health.NOTE
+    assert finding.detail.startswith("TARGET_COPILOT_CHAT_TIMEOUT has no effect here: ")
+    assert list(ignored_variables(os.environ)) == [
+        "CODEX_EXEC_APPROVAL_POLICY",
+        "TARGET_COPILOT_CHAT_TIMEOUT",
+    ]
+
+
+def test_a_mind_without_seeds_is_told_of(found, tmp_path):
+    silent = {"model": "m", "base_url": "http://127.0.0.1:9/v1", "max_attempts": 1}
+    for settings, said in (
+        ({"backend": "claude_chat"}, "target (claude_chat) take"),
+        ({"backend": "openai_chat", "transport": "responses"}, "target (openai_chat) take"),
+        ({"backend": "qwen_chat"}, None),
+    ):
+        finding = found(doors_config(tmp_path, models={"target": silent | settings})).get("seeds")
+        assert (finding is None) is (said is None)
+        assert said is None or said in finding.detail

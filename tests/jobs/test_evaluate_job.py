@@ -38,8 +38,10 @@ async def test_every_task_is_played_as_often_as_asked_with_its_own_luck(tmp_path
     path, report = await evaluated(doors_config(tmp_path), TEST, Walker())
     with look(path) as store:
         episodes = store.episodes()
+        sittings = [event for event in store.events() if event.kind == "session"]
     assert len(episodes) == report.table.overall.episodes == 12 * 3
     assert {e.phase for e in episodes} == {"test"}
+    assert len(sittings) == 1  # from it on, the minutes of a budget are counted
     assert len({(e.task_id, e.draw) for e in episodes}) == len({e.seed for e in episodes}) == 36
 
 

@@ -9,7 +9,10 @@ import pytest
 from doors import (
     ALL_RULES,
     ALL_WRONG,
-    Coach,
+    META,
+    NOTES,
+    SLOW,
+    Veteran,
     Walker,
     doors_config,
     look,
@@ -23,38 +26,9 @@ from skillwright.core import ModelError, ModelRefused
 from skillwright.core.seeds import derive_seed
 from skillwright.core.skill import slow_update_field
 from skillwright.jobs import EpochEnded, StageStarted
+from skillwright.rollout import EngineDown
 
-NOTES = "Rules that name a door are followed."
-SLOW, META = "## Previous guidance\n", "## Previous notes\n"
 IDLE = [[], [], [], []]
-
-
-class Veteran(Coach):
-    """A coach that also looks back: it writes the guidance and the notes that it was told to.
-
-    Args:
-        plan: As in `Coach`.
-        guidance: What stands in the skill after an epoch.
-        fault: Heading of the question that is not answered -> what is raised instead.
-    """
-
-    def __init__(self, plan, guidance="", fault=None):
-        super().__init__(plan)
-        self._guidance = guidance
-        self._fault = fault or {}
-
-    def _answer(self, user):
-        for heading, error in self._fault.items():
-            if heading in user:
-                raise error
-        if SLOW in user:
-            return {"slow_update_content": self._guidance}
-        if META in user:
-            return {"meta_skill_content": NOTES}
-        return super()._answer(user)
-
-    def asked(self, heading):
-        return [user for user, _ in self.calls if heading in user]
 
 
 class Notebook:
@@ -253,15 +227,31 @@ async def test_either_memory_may_be_switched_off_alone(tmp_path, switched_off, s
     assert len(compared(path)) == 5  # the skill is the same at both ends, so it is played once
 
 
-async def test_a_fault_of_the_optimiser_leaves_skill_and_notes_as_they_are(tmp_path):
-    fault = {SLOW: ModelError("the gateway is on fire"), META: ModelError("it still is")}
-    path, report = await trained(two_epochs(tmp_path), Walker(), Veteran(IDLE, fault=fault))
-    assert report.best_skill == ""
-    assert [epoch.action for epoch in report.state.epochs] == ["", "skip_fault"]
-    assert report.state.meta_skill == ""
+@pytest.mark.parametrize(
+    ("heading", "action", "notes"), [(SLOW, "skip_fault", NOTES), (META, "accept_new_best", "")]
+)
+async def test_a_fault_of_the_optimiser_leaves_skill_or_notes_as_they_are(
+    tmp_path, heading, action, notes
+):
+    fault = {heading: ModelError("the gateway is on fire")}
+    coach = Veteran(IDLE, ALL_RULES, fault=fault)
+    path, report = await trained(two_epochs(tmp_path), Walker(), coach)
+    assert [epoch.action for epoch in report.state.epochs] == ["", action]
+    assert (report.best_skill == "", report.state.meta_skill) == (heading == SLOW, notes)
     details = epoch_events(path)[1]
-    assert details["slow_update"]["fault"]["failure"]["message"] == "the gateway is on fire"
-    assert details["meta_skill_written"]["fault"]["failure"]["message"] == "it still is"
+    faulty = details["slow_update" if heading == SLOW else "meta_skill_written"]
+    assert faulty["fault"]["failure"]["message"] == "the gateway is on fire"
+
+
+async def test_an_optimiser_that_is_dead_in_a_look_back_stops_the_run_which_then_goes_on(tmp_path):
+    error = ModelError("the gateway is on fire")
+    dead = Veteran(PLAN, GUIDANCE, fault={SLOW: error, META: error})
+    with pytest.raises(EngineDown, match=r"look back over epoch 2 .* latest: the gateway is on"):
+        await trained(two_epochs(tmp_path, 3), Walker(), dead)
+    path = tmp_path / "runs" / "doors"
+    assert [event["epoch"] for event in epoch_events(path)] == [1]
+    await resumed(path, Walker(), Veteran(PLAN, GUIDANCE))
+    assert (story(path), steps_of_calls(path)) == await reference(tmp_path)
 
 
 PLAN = [[rule("cellar")], [], ["Be quick."], [], [ALL_WRONG], []]
@@ -324,14 +314,14 @@ async def test_a_refused_optimiser_stops_the_look_back_which_then_goes_on(tmp_pa
     assert (len(coach.asked(heading)), len(coach.asked(other))) == (2, 1)
 
 
-async def test_a_single_epoch_that_rejects_everything_ends_with_the_initial_skill(tmp_path):
+@pytest.mark.parametrize("epochs", [1, 2, 3])
+async def test_a_run_that_rejects_everything_ends_with_the_initial_skill(tmp_path, epochs):
     skill = "# Doors\n\nKnock first.  \n\n\n- é, \u4e2d"
-    path, report = await trained(
-        two_epochs(tmp_path, 1),
-        Walker(),
-        Veteran([[ALL_WRONG], [ALL_WRONG]], ALL_WRONG),
-        skill=skill,
-    )
-    assert [step.action for step in report.state.steps] == ["reject", "reject"]
-    assert report.best_skill == skill
+    plan = [[ALL_WRONG]] * 2 * epochs
+    coach = Veteran(plan, ALL_WRONG)
+    path, report = await trained(two_epochs(tmp_path, epochs), Walker(), coach, skill=skill)
+    assert {step.action for step in report.state.steps} == {"reject"}
+    assert [epoch.action for epoch in report.state.epochs[1:]] == ["reject"] * (epochs - 1)
+    assert report.best_skill == report.final_skill == skill
     assert (path / "best_skill.md").read_bytes() == skill.encode()
+    assert report.state.best_version == report.state.skill_version == 0

@@ -1,9 +1,12 @@
 """A training run: what it decides, and what it leaves behind."""
 
+import shutil
+
 from doors import (
     ALL_RULES,
     ALL_WRONG,
     Coach,
+    Notebook,
     Walker,
     doors_config,
     look,
@@ -13,23 +16,10 @@ from doors import (
     trained,
 )
 from skillwright.core import skill_hash
-from skillwright.jobs import StepDecided, read_run
+from skillwright.jobs import StepDecided, Unwatched, open_run, read_run, run_training
 from skillwright.jobs.config_load import load_config
 
 LEARNT = f"\n\n{ALL_RULES}\n"
-
-
-class Notebook:
-    """Watches, and keeps what it saw."""
-
-    def __init__(self):
-        self.events = []
-
-    def see(self, event):
-        self.events.append(event)
-
-    def of(self, kind):
-        return [event for event in self.events if isinstance(event, kind)]
 
 
 async def test_a_run_accepts_what_helps_and_rejects_what_does_not(tmp_path):
@@ -61,8 +51,8 @@ async def test_everything_is_on_disk(tmp_path):
     assert load_config(path / "config.yaml") == config
     with look(path) as store:
         assert [event.kind for event in store.events()] == [
-            "made", "tasks", "baseline", "step", "step", "epoch",
-            "test_opened", "test", "finished",
+            "made", "session", "tasks", "baseline", "step", "step", "epoch",
+            "test_opened", "test", "finished", "session_ended",
         ]  # fmt: skip
         versions = store.skills()
         assert [(v.version, v.parent, v.origin) for v in versions] == [
@@ -235,6 +225,19 @@ async def test_a_finished_run_that_is_resumed_returns_its_report_and_asks_nobody
     assert not target.calls
     assert not coach.calls
     assert story(path) == before
+
+
+async def test_a_finished_run_needs_neither_tasks_nor_models(tmp_path):
+    path, report = await trained(doors_config(tmp_path), Walker(), Coach([[ALL_RULES], []]))
+    shutil.rmtree(tmp_path / "tasks")
+    (path / "best_skill.md").unlink()
+
+    def nobody(config, client):
+        raise AssertionError(f"{config.model} is not needed")
+
+    with open_run(path) as run:
+        assert await run_training(run, Unwatched(), nobody) == report
+    assert (path / "best_skill.md").read_text(encoding="utf-8") == report.best_skill
 
 
 async def test_each_step_is_drawn_with_fresh_luck_after_an_accept(tmp_path):

@@ -184,7 +184,8 @@ async def test_every_control_mode_sets_the_budget_of_a_step(tmp_path, control, m
         assert kept is None
         return
     assert dict(kept.details) == {"budget": 1, "fallback": False}
-    assert (len(kept.inputs), kept.reasoning, kept.failure) == (2, "one will do", None)
+    # Who decides on the budget later sees everything: analysts have no cap of their own then.
+    assert (len(kept.inputs), kept.reasoning, kept.failure) == (3, "one will do", None)
 
 
 async def test_a_ranking_is_kept_with_what_it_chose_from(tmp_path):

@@ -1,7 +1,10 @@
 """However a run is stopped, going on takes the decisions that it would have taken."""
 
 import asyncio
+import json
 import signal
+import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -9,6 +12,8 @@ from doors import (
     ALL_RULES,
     ALL_WRONG,
     Coach,
+    Reminder,
+    Veteran,
     Walker,
     doors_config,
     look,
@@ -114,6 +119,53 @@ async def test_a_run_may_be_cancelled_after_any_event(tmp_path):
         folder.mkdir()
         await cancelled(doors_config(folder), StopAfter(object, count))
         await check_resume(folder / "runs" / "doors", wanted)
+
+
+FORCED = {"slow_update_samples": 5, "gate_slow_update": False}
+LONG = [[ALL_RULES], [], ["Be quick."], [], [ALL_WRONG], []]
+VARIANTS = {
+    "confirmed": ({"evaluation": {"confirm_tasks": 4}}, lambda: Coach(PLAN)),
+    "untested": ({"evaluation": {"confirm_tasks": 4, "test": False}}, lambda: Coach(PLAN)),
+    "impatient": ({"train": {"epochs": 3, "patience": 2}}, lambda: Veteran(LONG, ALL_RULES)),
+    "open": ({"evaluation": {"gate": {"kind": "open"}}}, lambda: Coach(PLAN)),
+    "sequential": ({"evaluation": {"gate": {"kind": "sequential"}}}, lambda: Coach(PLAN)),
+    "forced": (
+        {"train": {"epochs": 3}, "optimizer": FORCED},
+        lambda: Veteran(LONG, ALL_WRONG),
+    ),
+    "accumulated": ({"train": {"batch_size": 3, "accumulation": 2}}, lambda: Coach(PLAN)),
+    "reminded": (
+        {"optimizer": {"skill_aware": {"gated": False, "consolidate_threshold": 1}}},
+        lambda: Reminder(PLAN, "Knock.", "Wait."),
+    ),
+    "forgetful": (
+        {"train": {"epochs": 2}, "optimizer": {"memory_across_epochs": False}},
+        lambda: Veteran(PLAN, ALL_RULES),
+    ),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+async def test_a_run_of_any_kind_may_be_stopped_anywhere(tmp_path, variant):
+    sections, make_coach = VARIANTS[variant]
+    whole = StopAfter(object, 0)
+    path, report = await trained(
+        doors_config(tmp_path, **sections), Walker(), make_coach(), watcher=whole
+    )
+    wanted = story(path)
+    for part in (0.02, 0.12, 0.3, 0.5, 0.7, 0.85, 0.97):
+        folder = tmp_path / str(part)
+        folder.mkdir()
+        stopper = StopAfter(object, max(2, int(part * whole.seen)))
+        work = trained(doors_config(folder, **sections), Walker(), make_coach(), watcher=stopper)
+        stopper.task = asyncio.create_task(work)
+        with pytest.raises(asyncio.CancelledError):
+            await stopper.task
+        path = folder / "runs" / "doors"
+        known, target = stored_turns(path), Walker()
+        assert await resumed(path, target, make_coach()) == report
+        assert story(path) == wanted
+        assert known.isdisjoint(target.calls)
 
 
 @pytest.mark.parametrize("number", [1, 40, 120])
@@ -227,3 +279,32 @@ async def test_a_run_whose_tasks_have_changed_is_not_gone_on_with(config, tmp_pa
         await resumed(path, Walker(), Coach(PLAN))
     write_tasks(tmp_path / "tasks")
     await check_resume(path, await reference(tmp_path))
+
+
+@pytest.mark.parametrize("split", ["train", "val", "confirm", "test"])
+async def test_a_task_that_changed_under_its_id_is_noticed(tmp_path, split):
+    changed_config = doors_config(tmp_path, evaluation={"confirm_tasks": 4})
+    await cancelled(changed_config, StopAfter(EpisodeFinished, 30))
+    path = tmp_path / "runs" / "doors"
+    file = tmp_path / "tasks" / {"confirm": "val"}.get(split, split) / "items.json"
+    before = file.read_text(encoding="utf-8")
+    items = json.loads(before)
+    items[0 if split == "val" else -1]["door"] = 5
+    file.write_text(json.dumps(items), encoding="utf-8")
+    words = f"the {split} tasks are not those .*the same ids, and at least one task with another"
+    with pytest.raises(DataError, match=words):
+        await resumed(path, Walker(), Coach(PLAN))
+    file.write_text(before, encoding="utf-8")
+    assert (await resumed(path, Walker(), Coach(PLAN))).state.finished
+
+
+async def test_a_run_that_wrote_down_less_of_its_tasks_goes_on(config, tmp_path):
+    await cancelled(config, StopAfter(EpisodeFinished, 30))
+    path = tmp_path / "runs" / "doors"
+    with closing(sqlite3.connect(path / "run.sqlite")) as database, database:
+        (payload,) = database.execute("SELECT payload FROM events WHERE kind = 'tasks'").fetchone()
+        facts = json.loads(payload)
+        for about in facts.values():
+            del about["content"]
+        database.execute("UPDATE events SET payload = ? WHERE kind = 'tasks'", [json.dumps(facts)])
+    assert (await resumed(path, Walker(), Coach(PLAN))).state.finished

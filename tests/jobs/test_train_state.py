@@ -1,17 +1,18 @@
 """The state of a training run is a fold over its events."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from fakes import make_episode
 from skillwright.core import Pair
-from skillwright.evaluation import Decision, ScoreTable, SplitReport, Verdict
+from skillwright.evaluation import Decision, ScoreTable, SplitReport, Verdict, selection_bias
 from skillwright.evaluation.intervals import Interval
-from skillwright.jobs import EpochRecord, StepRecord, TrainState
+from skillwright.jobs import Confirmation, EpochRecord, StepRecord, TrainState
 from skillwright.jobs.state import Kind, fold
 from skillwright.runs import Redactor, RunStore
-from skillwright.textopt import FailurePattern, StepEntry, TriedEdit
+from skillwright.textopt import FailurePattern, StepEntry, StepMemory, TriedEdit
 
 ACCEPT = Verdict(
     Decision.ACCEPT,
@@ -42,13 +43,17 @@ ENTRY = StepEntry(
 START = TrainState.first(alpha=0.05, planned=4)
 
 
+def action_of(verdict):
+    return "accept_new_best" if verdict.accepted else verdict.decision.value
+
+
 def step(number, verdict, version=None):
-    action = verdict.decision.value if verdict else "skip_no_patches"
+    action = action_of(verdict) if verdict else "skip_no_patches"
     return StepRecord(number, 1, action, ENTRY, verdict, version)
 
 
 def epoch(number, verdict, version=None, notes=""):
-    action = verdict.decision.value if verdict else ""
+    action = action_of(verdict) if verdict else ""
     return EpochRecord(number, 1, action, notes, verdict, version)
 
 
@@ -76,23 +81,26 @@ def test_every_kind_of_event_is_folded_in():
     results = [make_episode("t1", 1.0), make_episode("t2", 0.0), make_episode("t3", None)]
     table = ScoreTable.of(results)
     report = SplitReport.of("test", {"initial": results, "best": results})
+    confirmed = Confirmation(report, selection_bias([ACCEPT], results, results))
     state = after(
         (Kind.BASELINE, table.to_dict()),
         (Kind.STEP, step(1, ACCEPT, 1).to_dict()),
         (Kind.EPOCH, epoch(1, None).to_dict()),
+        (Kind.FINAL, REJECT.to_dict()),
         (Kind.TEST_OPENED, {"skills": {}}),
         (Kind.TEST, report.to_dict()),
-        (Kind.FINISHED, {}),
+        (Kind.CONFIRMED, confirmed.to_dict()),
+        (Kind.FINISHED, {"ran_out_of_patience": True}),
     )
     assert state.baseline == table
     assert state.steps == (step(1, ACCEPT, 1),)
     assert state.epochs == (epoch(1, None),)
     assert state.last_epoch == 1
     assert state.memory.entries == (ENTRY,)
-    assert (state.sealed, state.finished) == (False, True)
-    assert state.report == report
+    assert (state.sealed, state.finished, state.ran_out_of_patience) == (False, True, True)
+    assert (state.report, state.confirmation, state.final) == (report, confirmed, REJECT)
     assert {kind.value for kind in Kind} == {
-        "baseline", "step", "epoch", "test_opened", "test", "finished",
+        "baseline", "step", "epoch", "final", "test_opened", "test", "confirmed", "finished",
     }  # fmt: skip
 
 
@@ -103,7 +111,8 @@ def test_only_an_accept_moves_the_skill_and_only_a_test_spends_alpha():
             for n, v in enumerate([REJECT, ACCEPT, None, UNDECIDED], start=1)
         )
     )
-    assert (state.skill_version, state.accepts, state.last_step) == (2, 1, 4)
+    assert (state.skill_version, state.best_version) == (2, 2)
+    assert (state.accepts, state.last_step, state.idle_steps) == (1, 4, 2)
     assert (state.ledger.made, state.ledger.planned) == (2, 4)
 
 
@@ -121,6 +130,56 @@ def test_a_slow_update_moves_the_skill_and_spends_alpha_as_a_step_does():
     rejected = after((Kind.EPOCH, epoch(2, REJECT, 1, "Rules harm.").to_dict()))
     assert (rejected.skill_version, rejected.accepts, rejected.ledger.made) == (0, 0, 1)
     assert rejected.meta_skill == "Rules harm."
+
+
+def test_current_and_best_part_where_something_enters_unmeasured():
+    forced = after(
+        (Kind.STEP, step(1, ACCEPT, 1).to_dict()),
+        (Kind.EPOCH, EpochRecord(1, 1, "inject_placeholder", skill_version=2).to_dict()),
+        (Kind.STEP, replace(step(2, None), noted_version=3).to_dict()),
+    )
+    assert (forced.skill_version, forced.best_version) == (3, 1)
+    assert (forced.accepts, forced.ledger.made, forced.idle_steps) == (1, 1, 1)
+    beat_one = replace(step(3, ACCEPT, 4), action="accept", best_verdict=REJECT)
+    parted = forced.after(Kind.STEP, beat_one.to_dict())
+    assert (parted.skill_version, parted.best_version) == (4, 1)
+    assert (parted.accepts, parted.ledger.made, parted.idle_steps) == (2, 3, 0)
+    promoted = parted.after(Kind.FINAL, ACCEPT.to_dict())
+    assert (promoted.best_version, promoted.accepts, promoted.ledger.made) == (4, 3, 4)
+    assert parted.after(Kind.FINAL, REJECT.to_dict()).best_version == 1
+
+
+def test_an_open_gate_lets_everything_in_and_keeps_the_best():
+    unmeasured = Verdict(Decision.REJECT, "Rejected.")
+    entered = StepRecord(1, 1, "force_accept", ENTRY, None, 1, best_verdict=unmeasured)
+    state = after((Kind.STEP, entered.to_dict()))
+    assert (state.skill_version, state.best_version, state.idle_steps) == (1, 0, 1)
+    beaten = replace(entered, step=2, skill_version=2, best_verdict=replace(ACCEPT, alpha=None))
+    state = state.after(Kind.STEP, beaten.to_dict())
+    assert (state.skill_version, state.best_version, state.idle_steps) == (2, 2, 0)
+
+
+def test_an_accepted_slow_update_renews_the_patience_and_a_rejected_one_does_not():
+    idle = after((Kind.STEP, step(1, REJECT, 1).to_dict()))
+    assert idle.after(Kind.EPOCH, epoch(1, REJECT, 2).to_dict()).idle_steps == 1
+    assert idle.after(Kind.EPOCH, epoch(1, ACCEPT, 2).to_dict()).idle_steps == 0
+
+
+@pytest.mark.parametrize(("across", "told"), [(True, [1, 2, 3]), (False, [3])])
+def test_a_new_epoch_remembers_the_old_one_only_if_it_is_told_to(across, told):
+    state = TrainState.first(0.05, 4, StepMemory(across_epochs=across))
+    for number, of in ((1, 1), (2, 1), (3, 2)):
+        entry = replace(ENTRY, step=number)
+        known = [entry.step for entry in state.memory_in(of).entries]
+        assert known == ([] if number == 1 else [1] if number == 2 else told[:-1])
+        state = state.after(Kind.STEP, StepRecord(number, of, "reject", entry).to_dict())
+    assert [entry.step for entry in state.memory.entries] == told
+
+
+def test_what_an_earlier_version_wrote_can_still_be_read():
+    old = step(1, ACCEPT, 1).to_dict()
+    del old["best_verdict"], old["noted_version"]
+    assert StepRecord.from_dict(old) == step(1, ACCEPT, 1)
 
 
 def test_events_of_other_kinds_change_nothing():

@@ -1,5 +1,20 @@
 """The command line: parse, call one job, show, choose an exit code."""
 
-from skillwright.cli.app import main
+import sys
+
+from skillwright.cli.stopping import listen, stop_code
 
 __all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line."""
+    listen()
+    try:
+        # Imported here, because it takes most of a second, and whoever stops the program meanwhile
+        # needs no traceback of an import.
+        from skillwright.cli.app import run
+
+        run()
+    except KeyboardInterrupt:
+        sys.exit(stop_code())

@@ -1,11 +1,16 @@
 """The commands of ``skillwright``."""
 
+import gc
+import io
+import sys
 from typing import Annotated
 
 import typer
 
 from skillwright import __version__
-from skillwright.cli import doctor, env, models, runs, training
+from skillwright.cli import data, doctor, env, models, runs, training
+from skillwright.cli.estimate import estimate_command
+from skillwright.cli.regrade import regrade
 
 app = typer.Typer(
     name="skillwright",
@@ -16,9 +21,12 @@ app = typer.Typer(
 )
 training.add_to(app)
 app.command("doctor")(doctor.doctor)
+app.command("estimate")(estimate_command)
+app.command("regrade")(regrade)
 app.add_typer(runs.app, name="runs")
 app.add_typer(env.app, name="env")
 app.add_typer(models.app, name="models")
+app.add_typer(data.app, name="data")
 app.add_typer(training.config_app, name="config")
 
 
@@ -37,6 +45,13 @@ def _options(
     del version
 
 
-def main() -> None:
-    """Run the command line."""
+def run() -> None:
+    """Parse the command line, and run its command."""
+    # A thousand calls in flight are so many young objects that Python, left to itself, would spend
+    # a tenth of the time looking for garbage among them.
+    gc.set_threshold(10_000, 10, 10)
+    for stream in (sys.stdout, sys.stderr):
+        # A console that cannot write a task's name must not end the run that it shows.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     app()

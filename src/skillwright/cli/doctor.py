@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -9,30 +10,84 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
 
 from skillwright.cli.faults import DONE, NO, exit_codes
-from skillwright.jobs import Health, examine, load_config
+from skillwright.cli.training import NO_OVERRIDES, Overrides
+from skillwright.cli.words import counted, print_words
+from skillwright.core import ConfigError
+from skillwright.jobs import KEPT_OUT, Finding, Health, RunConfig, examine, load_config, standings
+from skillwright.jobs.parity_report import shown
 
 out = Console()
 _MARKS = {Health.OK: "[green]ok  [/]", Health.NOTE: "[yellow]note[/]", Health.BAD: "[red]BAD [/]"}
+
+
+def parity_table(settings: RunConfig) -> Table:
+    """Return where a configuration stands on every default that differs from SkillOpt's."""
+    table = Table(
+        title="\nDefaults that differ from SkillOpt's (--parity takes theirs)",
+        title_justify="left",
+        title_style="bold",
+    )
+    table.add_column("key", no_wrap=True)
+    for name in ("here", "there", "why ours differs"):
+        table.add_column(name, overflow="fold")
+    for row, value in standings(settings):
+        style = "" if value != row.original else "dim"
+        cells = (row.key, shown(value), shown(row.original), row.why)
+        table.add_row(*map(escape, cells), style=style)
+    return table
+
+
+def kept_out_table() -> Table:
+    """Return what SkillOpt does and no mode here does, with what is done instead."""
+    table = Table(
+        title="\nKept out on purpose, in parity too", title_justify="left", title_style="bold"
+    )
+    table.add_column("there", overflow="fold", ratio=1)
+    table.add_column("here", overflow="fold", ratio=1)
+    for row in KEPT_OUT:
+        table.add_row(escape(row.there), escape(row.here))
+    return table
 
 
 def doctor(
     config: Annotated[
         Path | None, typer.Argument(help="Also check what this configuration names.")
     ] = None,
+    overrides: Overrides = NO_OVERRIDES,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
 ) -> None:
     """Look for whatever would stop a run: Python, disk, extras, environments, keys, endpoints."""
     with exit_codes():
-        settings = load_config(config) if config else None
+        if overrides and config is None:
+            raise ConfigError("--set changes a configuration; name one: skillwright doctor CONFIG")
+        settings = load_config(config, overrides) if config else None
         root = Path(settings.run.root if settings else "runs")
         findings = asyncio.run(examine(root, settings))
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in findings]))
     else:
-        for finding in findings:
-            said = escape(f"{finding.name}: {finding.detail}")
-            out.print(f"{_MARKS[finding.health]} {said}", highlight=False, soft_wrap=True)
+        _show(findings, settings)
     bad = any(finding.health is Health.BAD for finding in findings)
     raise typer.Exit(NO if bad else DONE)
+
+
+def _show(findings: Sequence[Finding], settings: RunConfig | None) -> None:
+    """Print findings; the problems come last, where they are still on the screen."""
+    bad = [finding for finding in findings if finding.health is Health.BAD]
+    _list([finding for finding in findings if finding not in bad])
+    if settings is not None:
+        out.print(parity_table(settings))
+        out.print(kept_out_table())
+        out.print()
+    _list(bad)
+    out.print(counted(len(bad), "problem") if bad else "no problems", style="bold")
+
+
+def _list(findings: Sequence[Finding]) -> None:
+    for finding in findings:
+        mark = Text.from_markup(_MARKS[finding.health])
+        print_words(out, Text.assemble(mark, f" {finding.name}: {finding.detail}"))

@@ -1,4 +1,8 @@
-"""How a command ends: 0 done, 1 the answer is no, 2 you asked wrongly, 130 you stopped it."""
+"""How a command ends.
+
+0 done, 1 the answer is no, 2 you asked wrongly, 3 the budget is spent, 130 you stopped it, 143 you
+stopped it with SIGTERM.
+"""
 
 import errno
 from collections.abc import Iterator
@@ -7,9 +11,12 @@ from contextlib import contextmanager
 import typer
 from rich.console import Console
 
+from skillwright.cli.stopping import stop_code
+from skillwright.cli.words import print_words
 from skillwright.core import SkillwrightError
+from skillwright.jobs.money import BudgetSpent
 
-DONE, NO, ASKED_WRONGLY, INTERRUPTED = 0, 1, 2, 130
+DONE, NO, ASKED_WRONGLY = 0, 1, 2
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 err = Console(stderr=True)
@@ -26,7 +33,11 @@ def exit_codes(go_on: str = "") -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         say("Stopped.")
-        code = INTERRUPTED
+        code = stop_code()
+    except BudgetSpent as spent:
+        say(str(spent))
+        code = spent.exit_code
+        go_on = f"{go_on} {spent.larger}".strip() if go_on else ""
     except SkillwrightError as error:
         say(f"error: {error}", style="red")
         code = error.exit_code
@@ -39,10 +50,14 @@ def exit_codes(go_on: str = "") -> Iterator[None]:
     else:
         return
     if go_on:
-        say(f"Everything that finished is saved; go on with:  {go_on}")
+        # In one piece, to be copied.
+        say(f"Everything that finished is saved; go on with:  {go_on}", wraps=False)
     raise typer.Exit(code)
 
 
-def say(text: str, style: str = "") -> None:
+def say(text: str, style: str = "", *, wraps: bool = True) -> None:
     """Print to standard error, where a script's output is not disturbed."""
-    err.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+    if wraps:
+        print_words(err, text, style)
+    else:
+        err.print(text, style=style, markup=False, highlight=False, soft_wrap=True)

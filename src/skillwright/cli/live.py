@@ -1,7 +1,7 @@
 """What a person sees while a job runs: a live panel on a terminal, plain lines elsewhere."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -13,6 +13,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from skillwright.cli.tables import decision_text
+from skillwright.cli.words import counted
 from skillwright.core import Usage
 from skillwright.evaluation import Score
 from skillwright.jobs import (
@@ -20,12 +22,14 @@ from skillwright.jobs import (
     EpisodeFinished,
     EpochEnded,
     Event,
+    PricedMind,
     RunStarted,
     Scored,
     StageStarted,
     StepDecided,
     Watcher,
 )
+from skillwright.jobs.money import money_text
 
 REFRESH_PER_S = 4
 
@@ -38,6 +42,7 @@ class Tally:
         started_s: The display's clock when the run began.
         fresh: Episodes that were really run; reused ones cost nothing and say nothing of speed.
         best: Mean reward on val of the skill that was accepted last.
+        minds: Who is asked, with their prices.
     """
 
     started_s: float
@@ -49,10 +54,12 @@ class Tally:
     reused: int = 0
     failures: int = 0
     turns: int = 0
+    in_flight: int = 0
     in_stage: int = 0
     accepted: int = 0
     rejected: int = 0
     best: float | None = None
+    minds: Sequence[PricedMind] = ()
 
     def add(self, event: Event) -> None:
         """Take one event in."""
@@ -76,15 +83,20 @@ class Tally:
             self.reused += 1
             return
         self.fresh += 1
+        self.in_flight = event.in_flight
+        self.usage = self.usage + event.result.lost_usage
         self.failures += event.result.failure is not None
         self.turns += len(event.result.trajectory.turns)
+        self.usage = sum(event.result.side_usage.values(), self.usage)
         self.usage = self.usage + event.result.trajectory.usage
 
     def _add_decision(self, event: StepDecided | EpochEnded) -> None:
         self.rejected += event.action == "reject"
         if event.verdict is not None and event.verdict.accepted:
             self.accepted += 1
-            self.best = event.verdict.candidate_score
+            # One that only beat the current skill leaves the best one where it is.
+            if event.action != "accept":
+                self.best = event.verdict.candidate_score
 
     def left_s(self, now_s: float) -> float | None:
         """Estimate the seconds left from the episodes that are expected to come, or ``None``."""
@@ -97,9 +109,9 @@ class Tally:
 class PlainDisplay:
     """One line per thing that matters; for logs, pipes and CI."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, minds: Sequence[PricedMind] = ()) -> None:
         self._console = console
-        self._tally = Tally(time.monotonic())
+        self._tally = Tally(time.monotonic(), minds=minds)
 
     def see(self, event: Event) -> None:
         """Print a line, or nothing for an event that comes by the thousand."""
@@ -115,8 +127,8 @@ class PlainDisplay:
 class LiveDisplay:
     """A panel that is redrawn in place, below the lines that stay."""
 
-    def __init__(self, console: Console) -> None:
-        self._tally = Tally(time.monotonic())
+    def __init__(self, console: Console, minds: Sequence[PricedMind] = ()) -> None:
+        self._tally = Tally(time.monotonic(), minds=minds)
         self._live = Live(
             get_renderable=self.draw,
             console=console,
@@ -129,7 +141,7 @@ class LiveDisplay:
         """Update the panel; what should stay on screen is printed above it."""
         self._tally.add(event)
         for line in narrate(event):
-            self._live.console.print(line, highlight=False)
+            self._live.console.print(line, highlight=False, overflow="ignore", crop=False)
 
     def close(self) -> None:
         """Take the panel away and leave one line about pace and cost."""
@@ -156,9 +168,15 @@ class LiveDisplay:
 
 
 @contextmanager
-def display(console: Console) -> Iterator[Watcher]:
-    """Show a job while it runs: live on a terminal, plain lines elsewhere."""
-    shown = LiveDisplay(console) if console.is_terminal else PlainDisplay(console)
+def display(console: Console, minds: Sequence[PricedMind] = ()) -> Iterator[Watcher]:
+    """Show a job while it runs: live on a terminal, plain lines elsewhere.
+
+    Args:
+        console: Where.
+        minds: Who is asked; the age of their prices stands beside the money.
+    """
+    kind = LiveDisplay if console.is_terminal else PlainDisplay
+    shown = kind(console, minds)
     try:
         yield shown
     finally:
@@ -193,8 +211,7 @@ def _introduce(event: RunStarted) -> list[str]:
 
 def _decision(what: str, event: StepDecided | EpochEnded) -> str:
     colour = {"accept": "green", "reject": "red"}.get(event.action.split("_")[0], "yellow")
-    said = event.verdict.reason if event.verdict else event.action.replace("_", " ")
-    return f"[{colour}]{what}[/]: {escape(said)}"
+    return f"[{colour}]{what}[/]: {escape(decision_text(event.action, event.verdict))}"
 
 
 def _bar(tally: Tally) -> tuple[RenderableType, ...]:
@@ -223,26 +240,37 @@ def _decisions(tally: Tally, now_s: float) -> str:
 def score_text(score: Score) -> str:
     """Say a score with its interval, in console markup."""
     if score.success_rate is None or score.interval is None:
-        return f"no score ({score.failures} failures)"
+        return f"no score ({counted(score.failures, 'failure')})"
     low, high = score.interval
     text = (
         f"[bold]{score.success_rate:.0%}[/] won [dim]({low:.0%} to {high:.0%}, n={score.tasks})[/]"
     )
-    return text + (f", [red]{score.failures} failures[/]" if score.failures else "")
+    failures = counted(score.failures, "failure")
+    return text + (f", [red]{failures}[/]" if score.failures else "")
 
 
 def _pace(tally: Tally, now_s: float) -> str:
     elapsed_s = max(now_s - tally.started_s, 1e-9)
-    money = "unknown" if tally.usage.cost_usd is None else f"${tally.usage.cost_usd:.2f}"
     tokens = tally.usage.input_tokens + tally.usage.output_tokens
     parts = [
-        f"{tally.fresh} rollouts ({tally.fresh / elapsed_s:.1f}/s)",
+        f"{counted(tally.fresh, 'rollout')} ({tally.fresh / elapsed_s:.1f}/s)",
         f"{tally.reused} reused" if tally.reused else "",
-        f"{tally.failures} failures" if tally.failures else "",
+        counted(tally.failures, "failure") if tally.failures else "",
+        _trouble(tally),
         f"{tokens:,} tokens",
-        f"money {money}",
+        f"money {money_text(tally.usage.cost_usd, tally.minds)}",
     ]
     return "  ".join(part for part in parts if part)
+
+
+def _trouble(tally: Tally) -> str:
+    """Say how many calls failed, which is what makes a run slow, and how many are under way."""
+    failed = tally.usage.failed_calls
+    if not failed:
+        return ""
+    share = failed / (failed + tally.usage.calls)
+    under_way = f", {tally.in_flight} in flight" if tally.in_flight else ""
+    return f"{share:.0%} of calls failed{under_way}"
 
 
 def _summary(tally: Tally) -> str:

@@ -1,17 +1,31 @@
-"""Commands that look at runs: ``runs list`` and ``runs show``."""
+"""Commands that look at runs and studies: ``runs list`` and ``runs show``."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
-from skillwright.cli import tables
+from skillwright.cli import studies, tables
 from skillwright.cli.faults import exit_codes
-from skillwright.jobs import RunSummary, read_run, summarise_runs
+from skillwright.core import SkillwrightError
+from skillwright.jobs import (
+    RunSummary,
+    StudySummary,
+    find_study,
+    load_config,
+    read_run,
+    read_study,
+    summarise_runs,
+    summarise_studies,
+)
+from skillwright.jobs.money import priced_minds
 
 app = typer.Typer(help="Look at runs.", no_args_is_help=True)
 out = Console()
@@ -19,45 +33,76 @@ out = Console()
 Root = Annotated[Path, typer.Option(help="The folder that holds runs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 DEFAULT_ROOT = Path("runs")
+_TO_THE_MINUTE = len("2026-01-31 23:59")
 
 
 @app.command("list")
 def list_(root: Root = DEFAULT_ROOT, as_json: AsJson = False) -> None:
     """List the runs in a folder, the latest first."""
     with exit_codes():
-        summaries = summarise_runs(root)
+        found: list[RunSummary | StudySummary] = [*summarise_runs(root), *summarise_studies(root)]
+    found.sort(key=lambda one: one.started, reverse=True)
     if as_json:
-        typer.echo(json.dumps([summary.to_dict() for summary in summaries]))
+        typer.echo(json.dumps([one.to_dict() for one in found]))
         return
-    if not summaries:
+    if not found:
         out.print(f"no runs in {escape(repr(str(root)))} yet; make one with:  skillwright demo")
         return
-    table = Table("run", "job", "started", "steps", "accepted", "episodes", "result")
-    for summary in summaries:
+    out.print(_runs_table(found))
+
+
+def _runs_table(found: Sequence[RunSummary | StudySummary]) -> Table:
+    """Return one line per run; what is narrow stays whole, so that 80 columns are enough."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("run", overflow="fold")
+    table.add_column("job", no_wrap=True)
+    table.add_column("started (UTC)", no_wrap=True)
+    for name in ("accepted", "episodes"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("result")
+    for one in found:
+        scripted = " [yellow](scripted)[/]" if one.is_scripted else ""
+        decided = f"{one.accepted}/{one.steps}" if one.steps else ""
         table.add_row(
-            escape(summary.name),
-            summary.job,
-            summary.started,
-            str(summary.steps),
-            str(summary.accepted),
-            str(summary.episodes),
-            escape(summary.result) + (" [yellow](scripted)[/]" if summary.is_scripted else ""),
+            escape(one.name),
+            _job(one),
+            one.started[:_TO_THE_MINUTE],
+            decided,
+            str(one.episodes),
+            escape(one.result) + scripted,
         )
-    out.print(table)
+    table.caption = "accepted: candidates, and steps decided"
+    return table
+
+
+def _job(one: RunSummary | StudySummary) -> str:
+    if isinstance(one, RunSummary):
+        return one.job
+    return f"study {one.finished}/{len(one.seeds)}"
 
 
 @app.command("show")
 def show(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or its name.")],
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="A folder of a run or study, or its name.")
+    ],
     root: Root = DEFAULT_ROOT,
     as_json: AsJson = False,
 ) -> None:
-    """Show a run: where it stands, its decisions, its scores, what it consumed."""
+    """Show a run or study: where it stands, its decisions, its scores, what it consumed."""
     with exit_codes():
-        summary: RunSummary = read_run(run, root)
+        study = read_study(run, root) if find_study(run, root) else None
+        summary = read_run(run, root) if study is None else None
     if as_json:
-        typer.echo(json.dumps(summary.to_dict()))
-        return
+        found = [one.to_dict() for one in (study, summary) if one is not None]
+        typer.echo(json.dumps(found[0]))
+    elif study is not None:
+        studies.show_study(out, study)
+    elif summary is not None:
+        _show_run(summary)
+
+
+def _show_run(summary: RunSummary) -> None:
     out.print(
         f"[bold]{escape(summary.name)}[/]  {escape(str(summary.path))}",
         highlight=False,
@@ -65,10 +110,28 @@ def show(
     )
     out.print(f"{summary.job}, started {summary.started}, {summary.result}", highlight=False)
     if summary.state is not None:
-        tables.show_decisions(out, summary.state)
-        if summary.state.report is not None:
-            out.print(tables.split_table(summary.state.report))
+        tables.show_state(out, summary.state)
     if summary.evaluation is not None:
         tables.show_evaluation(out, summary.evaluation, scripted=False)
     tables.own_up(out, summary.is_scripted)
+    if summary.waits is not None and summary.waits.links:
+        out.print(tables.waits_table(summary.waits))
+        out.print(f"  {summary.waits.line()}", highlight=False, soft_wrap=True)
+    if summary.mode:
+        out.print("\n[bold]How it differs from SkillOpt[/]")
+        for line in summary.mode:
+            tables.print_indented(out, 4 if line.startswith(" ") else 2, Text(line.strip()))
+        for kept in summary.mode_facts["kept_out"]:
+            tables.print_indented(out, 4, Text(f"not done in any mode: {kept}", style="dim"))
     out.print(tables.usage_table(summary.usage))
+    for line in _prices(summary.path):
+        out.print(f"  {line}", style="dim", highlight=False, soft_wrap=True)
+
+
+def _prices(run: Path) -> list[str]:
+    """Say what a run's minds cost, and how old that is."""
+    try:
+        minds = priced_minds(load_config(run / "config.yaml"))
+    except SkillwrightError:  # an older one; its money is shown all the same
+        return []
+    return [mind.line() for mind in minds if not mind.is_free]

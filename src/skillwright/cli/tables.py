@@ -1,6 +1,6 @@
 """Reports as tables that fit a terminal."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from rich.console import Console
@@ -9,10 +9,29 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from skillwright.core import Usage
+from skillwright.cli.tau_tables import show_findings
+from skillwright.cli.words import counted
+from skillwright.core import Purpose, Usage
 from skillwright.evaluation import Score, ScoreTable, SplitReport, Verdict
-from skillwright.jobs import EpochRecord, EvalReport, StepRecord, TrainReport, TrainState
+from skillwright.jobs import (
+    CriticalPath,
+    EpochRecord,
+    EvalReport,
+    PricedMind,
+    StepRecord,
+    TrainReport,
+    TrainState,
+)
+from skillwright.jobs.critical_path import brief
+from skillwright.jobs.money import money_text
 from skillwright.textopt import TriedEdit, was_applied
+
+_TITLES = {
+    "test": "Held-out test tasks won",
+    "confirm": "Val tasks won that no gate has drawn",
+}
+_ENDPOINTS = {Purpose.ROLLOUT.value: "the agent", Purpose.USER.value: "the simulated user"}
+_MOST_ABREAST = 4  # artefacts whose rates stand in one line with their intervals
 
 
 def show_training(console: Console, report: TrainReport, best_skill: str, scripted: bool) -> None:
@@ -24,13 +43,38 @@ def show_training(console: Console, report: TrainReport, best_skill: str, script
         best_skill: The path of the best skill's file.
         scripted: A scripted mind took part, which must be said.
     """
-    show_decisions(console, report.state)
-    if report.test:
-        console.print(split_table(report.test))
-        for line in _gains(report.test):
-            console.print(f"  {line}", highlight=False)
+    show_state(console, report.state)
     own_up(console, scripted)
     console.print(f"best skill: [bold]{escape(best_skill)}[/]", highlight=False, soft_wrap=True)
+
+
+def show_state(console: Console, state: TrainState) -> None:
+    """Show what was decided and what came of it, as far as a run has come."""
+    show_decisions(console, state)
+    for line in _endings(state):
+        console.print(line, highlight=False)
+    for report in (state.report, state.confirmation.report if state.confirmation else None):
+        if report is not None:
+            console.print(split_table(report))
+            for line in _gains(report):
+                console.print(f"  {line}", highlight=False)
+    if state.confirmation is not None:
+        print_indented(console, 2, Text(state.confirmation.bias.sentence))
+
+
+def _endings(state: TrainState) -> Iterator[str]:
+    """Say what is unusual about how a run ended or stands."""
+    if state.ran_out_of_patience:
+        idle = counted(state.idle_steps, "step")
+        yield f"[yellow]stopped early[/]: nothing was accepted in {idle}"
+    if state.final is not None:
+        yield f"the last skill against the best one: {escape(state.final.reason)}"
+    if state.skill_version != state.best_version:
+        yield (
+            f"[yellow]the current skill (version {state.skill_version}) is not the best one "
+            f"(version {state.best_version})[/]: something entered it that the best one was not "
+            "beaten with"
+        )
 
 
 def _gains(report: SplitReport) -> Iterator[str]:
@@ -38,20 +82,38 @@ def _gains(report: SplitReport) -> Iterator[str]:
     baseline, *headings = _columns(report.tables)
     for heading in headings:
         effect = report.gains[heading.split(" = ")[0]]
-        if effect.gain is not None and effect.interval is not None:
-            low, high = effect.interval
-            yield (
-                f"{heading} over {baseline}: [bold]{effect.gain:+.3f}[/] "
-                f"(95% interval {low:+.3f} to {high:+.3f}, paired by task)"
-            )
+        if effect.gain is None:
+            continue
+        bounds = "no interval: every task gained the same"
+        if effect.tasks == 1:
+            bounds = "no interval: one task shows no spread"
+        elif effect.interval is not None:
+            bounds = "95% interval {:+.3f} to {:+.3f}".format(*effect.interval)
+        yield (
+            f"{heading} over {baseline}: [bold]{effect.gain:+.3f}[/] mean reward "
+            f"({bounds}; paired by task)"
+        )
 
 
 def show_evaluation(console: Console, report: EvalReport, scripted: bool) -> None:
     """Show what an evaluation found."""
     console.print(eval_table(report))
-    for k, chance in enumerate(report.pass_k, start=1):
+    intervals = report.pass_k_intervals or (None,) * len(report.pass_k)
+    for k, (chance, interval) in enumerate(zip(report.pass_k, intervals, strict=True), start=1):
+        name = "pass@1 = pass^1" if k == 1 and report.tau_bench else f"pass^{k}"
+        bounds = f" (95% interval {interval.low:.3f} to {interval.high:.3f})" if interval else ""
         console.print(
-            f"pass^{k}: [bold]{chance:.3f}[/]  [dim]({report.complete_tasks} tasks)[/]",
+            f"{name}: [bold]{chance:.3f}[/]{bounds}  "
+            f"[dim]({counted(report.complete_tasks, 'task')})[/]",
+            highlight=False,
+        )
+    if report.tau_bench is not None:
+        show_findings(console, report.tau_bench)
+    for purpose, spent in report.usage.items():
+        money = "of unknown price" if spent.cost_usd is None else f"${spent.cost_usd:.2f}"
+        console.print(
+            f"consumed by {_ENDPOINTS.get(purpose, purpose)}: {counted(spent.calls, 'call')}, "
+            f"{spent.input_tokens + spent.output_tokens:,} tokens, {money}",
             highlight=False,
         )
     own_up(console, scripted)
@@ -61,7 +123,7 @@ def own_up(console: Console, scripted: bool) -> None:
     """Say that results are a scripted mind's, where they are."""
     if scripted:
         console.print(
-            "Scripted minds played here: deterministic programs, not language models. The numbers "
+            "Scripted minds took part: deterministic programs, not language models. The numbers "
             "show that the loop works, not what a model would score.",
             style="yellow",
         )
@@ -79,9 +141,30 @@ def show_decisions(console: Console, state: TrainState) -> None:
             continue
         console.print(f"\n[bold]{title}[/]")
         for one in chosen:
-            _print_indented(console, 2, Text(f"{one.what}: {one.reason}"))
+            print_indented(console, 2, Text(f"{one.what}: {one.reason}"))
             for edit in one.edits:
-                _print_indented(console, 4, Text(edit, style="dim"))
+                print_indented(console, 4, Text(edit, style="dim"))
+
+
+def decision_text(action: str, verdict: Verdict | None) -> str:
+    """Say what became of a candidate, and why, for people.
+
+    Args:
+        action: What became of it; see `skillwright.jobs.StepRecord`.
+        verdict: The gate's judgement; against the best skill where none was made against the
+            current one.
+    """
+    reason = verdict.reason if verdict else ""
+    match action:
+        case "accept":
+            return f"{reason.removesuffix('.')}; current, but the best skill stays"
+        case "force_accept" if verdict:
+            return f"current without a gate; against the best skill: {reason}"
+        case "force_accept":
+            return "current without a gate; the best skill stays"
+        case "inject_placeholder":
+            return "an empty region for guidance was added to the current skill"
+    return reason or action.replace("_", " ")
 
 
 class _Decision(NamedTuple):
@@ -93,19 +176,20 @@ class _Decision(NamedTuple):
 
 def _of_step(step: StepRecord) -> _Decision:
     edits = tuple(_edit(edit) for edit in step.entry.edits)
-    return _Decision(f"step {step.step}", step.accepted, _reason(step.verdict, step.action), edits)
+    return _Decision(f"step {step.step}", step.enters or step.is_best, _reason(step), edits)
 
 
 def _of_epoch(epoch: EpochRecord) -> _Decision:
-    reason = _reason(epoch.verdict, epoch.action)
-    return _Decision(f"slow update of epoch {epoch.epoch}", epoch.accepted, reason)
+    is_in = epoch.enters or epoch.is_best
+    return _Decision(f"slow update of epoch {epoch.epoch}", is_in, _reason(epoch))
 
 
-def _reason(verdict: Verdict | None, action: str) -> str:
-    return verdict.reason if verdict else action.replace("_", " ")
+def _reason(record: StepRecord | EpochRecord) -> str:
+    return decision_text(record.action, next(iter(record.verdicts), None))
 
 
-def _print_indented(console: Console, columns: int, text: Text) -> None:
+def print_indented(console: Console, columns: int, text: Text) -> None:
+    """Print a text whose every line begins so many columns in."""
     console.print(Padding(text, (0, 0, 0, columns)))
 
 
@@ -120,7 +204,7 @@ def split_table(report: SplitReport) -> Table:
     columns = _columns(report.tables)
     first = next(iter(columns.values()))
     table = Table(
-        title=f"\nHeld-out {report.split} tasks won (95% interval)",
+        title=f"\n{_TITLES.get(report.split, report.split)} (95% interval)",
         title_justify="left",
         title_style="bold",
     )
@@ -128,12 +212,14 @@ def split_table(report: SplitReport) -> Table:
     table.add_column("n", justify="right")
     for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
+    # More columns fit a small terminal only with each interval below its rate.
+    between = " " if len(columns) <= _MOST_ABREAST else "\n"
     for family in first.families:
-        scores = [column.families.get(family) for column in columns.values()]
-        table.add_row(_words(family), str(first.families[family].tasks), *map(_cell, scores))
+        scores = [_cell(column.families.get(family), between) for column in columns.values()]
+        table.add_row(_words(family), str(first.families[family].tasks), *scores)
     table.add_section()
-    overall = [column.overall for column in columns.values()]
-    table.add_row("all", str(first.overall.tasks), *map(_cell, overall), style="bold")
+    overall = [_cell(column.overall, between) for column in columns.values()]
+    table.add_row("all", str(first.overall.tasks), *overall, style="bold")
     return table
 
 
@@ -165,7 +251,51 @@ def usage_table(usage: Mapping[str, Usage]) -> Table:
         money = "unknown" if spent.cost_usd is None else f"${spent.cost_usd:.2f}"
         counts = (spent.calls, spent.input_tokens, spent.output_tokens, spent.failed_calls)
         table.add_row(purpose, *(f"{count:,}" for count in counts), money)
+    total = sum(usage.values(), Usage())
+    notes = [
+        f"{total.cached_tokens:,} input tokens were cached at the endpoint"
+        if total.cached_tokens
+        else "",
+        f"{total.cache_hits:,} answers came out of the reply cache" if total.cache_hits else "",
+        f"endpoints worked {total.seconds:,.0f} s" if total.seconds >= 1 else "",
+    ]
+    table.caption = "; ".join(filter(None, notes)) or None
     return table
+
+
+def show_money(console: Console, usage: Mapping[str, Usage], minds: Sequence[PricedMind]) -> None:
+    """Say what a run has cost so far, by which prices and how old they are."""
+    lines = [mind.line() for mind in minds if not mind.is_free]
+    if lines:
+        spent = money_text(sum(usage.values(), Usage()).cost_usd, minds)
+        console.print(f"money: {spent}", highlight=False, soft_wrap=True)
+    for line in lines:
+        console.print(f"  {line}", style="dim", markup=False, highlight=False, soft_wrap=True)
+
+
+def waits_table(waits: CriticalPath) -> Table:
+    """Return the chain of waits that a run cannot be faster than, summed by stage."""
+    table = Table(title="\nCritical path", title_justify="left", title_style="bold")
+    for name in ("stage", "seconds", "requests in a row"):
+        table.add_column(name, justify="left" if name == "stage" else "right")
+    for link in waits.by_stage():
+        table.add_row(link.stage, brief(link.seconds), str(link.requests))
+    table.add_section()
+    table.add_row("all", brief(waits.seconds), str(waits.requests), style="bold")
+    return table
+
+
+def show_failed_calls(console: Console, usage: Mapping[str, Usage]) -> None:
+    """Say how many calls failed at their endpoints, by purpose, where any did."""
+    failed = {purpose: used.failed_calls for purpose, used in usage.items() if used.failed_calls}
+    if failed:
+        parts = ", ".join(f"{purpose} {count:,}" for purpose, count in failed.items())
+        console.print(
+            f"[yellow]{counted(sum(failed.values()), 'call')} failed[/] at their endpoints "
+            f"({parts}); none of them was scored",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 def _rows(table: ScoreTable) -> Iterator[tuple[str, Score]]:
@@ -186,8 +316,8 @@ def _columns(tables: Mapping[str, ScoreTable]) -> dict[str, ScoreTable]:
     return {baseline: first, **{" = ".join(found): table for table, found in names}}
 
 
-def _cell(score: Score | None) -> str:
+def _cell(score: Score | None, between: str = " ") -> str:
     if score is None or score.success_rate is None or score.interval is None:
         return "-"
     low, high = score.interval
-    return f"{score.success_rate:.0%} \\[{100 * low:.0f}, {100 * high:.0f}]"
+    return f"{score.success_rate:.0%}{between}\\[{100 * low:.0f}, {100 * high:.0f}]"

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from skillwright.cli import tables
+from skillwright.cli import studies, tables
 from skillwright.cli.faults import NO, err, exit_codes
 from skillwright.cli.live import display
 from skillwright.jobs import (
@@ -16,16 +16,24 @@ from skillwright.jobs import (
     EvalSplit,
     Run,
     RunConfig,
+    Study,
+    critical_path,
     demo_file,
     dump_config,
+    find_study,
     has_scripted_minds,
+    is_finished,
     load_config,
     open_run,
+    open_study,
     preflight,
+    priced_minds,
     read_initial_skill,
     run_evaluation,
+    run_study,
     run_training,
     start_run,
+    start_study,
 )
 
 ConfigPath = Annotated[
@@ -49,15 +57,35 @@ def add_to(app: typer.Typer) -> None:
         app.command(name)(command)
 
 
-def train(config: ConfigPath, overrides: Overrides = NO_OVERRIDES, as_json: AsJson = False) -> None:
+def train(
+    config: ConfigPath,
+    overrides: Overrides = NO_OVERRIDES,
+    parity: Annotated[
+        bool, typer.Option("--parity", help="SkillOpt's defaults instead of ours, to compare.")
+    ] = False,
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=2, help="Train so often, each with the next seed, and sum up."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """Train a skill document; ends with the best skill and its score on held-out tasks."""
     with exit_codes():
-        run = _begin(load_config(config, overrides))
-    _train(run, as_json)
+        # First, so that a setting by name still has the last word.
+        settings = load_config(config, [*(["run.parity=true"] if parity else []), *overrides])
+        if seeds is not None:
+            skill = _checked(settings)
+            study = start_study(settings, skill, seeds)
+        else:
+            run = _begin(settings)
+    if seeds is not None:
+        _train_study(study, as_json)
+    else:
+        _train(run, as_json)
 
 
 def demo(overrides: Overrides = NO_OVERRIDES, as_json: AsJson = False) -> None:
-    """Train on generated houses with scripted minds: offline, no key, no GPU, a few minutes."""
+    """Train on generated houses with scripted minds: offline, no key, no GPU, under a minute."""
     with exit_codes(), demo_file() as path:
         run = _begin(load_config(path, overrides))
     _train(run, as_json)
@@ -88,16 +116,28 @@ def evaluate(
 
 
 def resume(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or its name.")],
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="A folder of a run or study, or its name.")
+    ],
     root: Annotated[str, typer.Option(help="The folder that holds runs.")] = "runs",
+    overrides: Annotated[
+        list[str],
+        typer.Option("--set", metavar="KEY=VALUE", help="A larger budget: --set budget.usd=5"),
+    ] = NO_OVERRIDES,
     as_json: AsJson = False,
 ) -> None:
-    """Go on with a run that was stopped; it takes the decisions that it would have taken."""
+    """Go on with a run or study that was stopped; its decisions are those it would have taken."""
     with exit_codes():
-        opened = open_run(run, root)
+        study = open_study(run, root, overrides) if find_study(run, root) else None
+        opened = open_run(run, root, overrides) if study is None else None
+    if study is not None:
+        _train_study(study, as_json)
+    if opened is None:
+        return
     with opened:
-        with exit_codes(opened.go_on):
-            asyncio.run(preflight(opened.config, opened.plan))
+        if not is_finished(opened):
+            with exit_codes(opened.go_on):
+                asyncio.run(preflight(opened.config, opened.plan))
         if opened.plan is None:
             _train(opened, as_json)
         else:
@@ -113,36 +153,62 @@ def show_config(config: ConfigPath, overrides: Overrides = NO_OVERRIDES) -> None
 
 def _begin(settings: RunConfig, plan: EvalPlan | None = None) -> Run:
     """Start a run; what can be known to be wrong is found before anything is written."""
+    return start_run(settings, _checked(settings, plan), plan)
+
+
+def _checked(settings: RunConfig, plan: EvalPlan | None = None) -> str:
+    """Look for whatever would stop the run, and return the text that it begins with."""
     skill = read_initial_skill(settings)
     asyncio.run(preflight(settings, plan))
-    return start_run(settings, skill, plan)
+    return skill
 
 
 def _train(run: Run, as_json: bool) -> None:
-    with run, exit_codes(run.go_on), display(err if as_json else out) as watcher:
-        report = asyncio.run(run_training(run, watcher))
+    minds = priced_minds(run.config)
+    with run, exit_codes(run.go_on):
+        with display(err if as_json else out, minds) as watcher:
+            report = asyncio.run(run_training(run, watcher))
+        path = critical_path(run.store, run.config.rollout.max_concurrent)
+        spent, scripted = run.store.usage_by_purpose(), _is_scripted(run)
     if as_json:
-        _echo(report.to_dict(), run)
+        _echo({**report.to_dict(), "critical_path": path.to_dict()}, run, scripted)
+        return
+    best = str(run.folder.best_skill_path)
+    tables.show_training(out, report, best, scripted)
+    out.print(path.line(), style="dim", highlight=False, soft_wrap=True)
+    tables.show_failed_calls(out, spent)
+    tables.show_money(out, spent, minds)
+
+
+def _train_study(study: Study, as_json: bool) -> None:
+    console = err if as_json else out
+    with study, exit_codes(study.go_on):
+        summary = asyncio.run(run_study(study, lambda: display(console)))
+    if as_json:
+        typer.echo(json.dumps(summary.to_dict()))
     else:
-        best = str(run.folder.best_skill_path)
-        tables.show_training(out, report, best, _is_scripted(run))
+        studies.show_study(out, summary)
 
 
 def _evaluate(run: Run, plan: EvalPlan, as_json: bool) -> None:
-    with run, exit_codes(run.go_on), display(err if as_json else out) as watcher:
-        report = asyncio.run(run_evaluation(run, plan, watcher))
+    minds = priced_minds(run.config, trains=False)
+    with run, exit_codes(run.go_on):
+        with display(err if as_json else out, minds) as watcher:
+            report = asyncio.run(run_evaluation(run, plan, watcher))
+        spent, scripted = run.store.usage_by_purpose(), _is_scripted(run)
     if as_json:
-        _echo(report.to_dict(), run)
+        _echo(report.to_dict(), run, scripted)
     else:
-        tables.show_evaluation(out, report, _is_scripted(run))
+        tables.show_evaluation(out, report, scripted)
+        tables.show_money(out, spent, minds)
     if (report.table.overall.success_rate or 0.0) < plan.min_pass:
         raise typer.Exit(NO)
 
 
-def _echo(report: dict[str, Any], run: Run) -> None:
-    facts = {"run": str(run.folder.path), "scripted": _is_scripted(run)}
+def _echo(report: dict[str, Any], run: Run, scripted: bool) -> None:
+    facts = {"run": str(run.folder.path), "scripted": scripted}
     typer.echo(json.dumps(report | facts))
 
 
 def _is_scripted(run: Run) -> bool:
-    return has_scripted_minds(run.config, run.plan)
+    return has_scripted_minds(run.config, run.store, run.plan)

@@ -1,6 +1,7 @@
 """Reads a run's configuration: ours or SkillOpt's, with inheritance and overrides."""
 
 import logging
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 from skillwright.jobs.config import RunConfig, validated
 from skillwright.jobs.config_paths import key_paths
 from skillwright.jobs.config_yaml import (
+    Values,
     dump_yaml,
     merge,
     merge_layers,
@@ -15,6 +17,7 @@ from skillwright.jobs.config_yaml import (
     read_layers,
 )
 from skillwright.jobs.skillopt_config import is_skillopt, resolve_layers, translate
+from skillwright.models.environment import settings_from_environment
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +49,19 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     values = merge(values, parse_overrides(overrides, known, open_))
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-._") or "run"
     values = merge({"run": {"name": name}}, values)
-    return validated(values, str(path))
+    return validated(_with_environment(values), str(path))
+
+
+def _with_environment(values: Values) -> Values:
+    """Fill in what the settings of models leave open and environment variables say."""
+    models = values.get("models")
+    if not isinstance(models, dict):
+        return values
+    filled = {
+        role: settings_from_environment(mind, role, os.environ) if isinstance(mind, dict) else mind
+        for role, mind in models.items()
+    }
+    return {**values, "models": filled}
 
 
 def dump_config(config: RunConfig) -> str:

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import platform
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -13,9 +14,12 @@ from skillwright.core import SkillwrightError
 from skillwright.core.together import together
 from skillwright.envs import specs
 from skillwright.jobs.config import RunConfig
-from skillwright.jobs.preflight import ask_if_ready
-from skillwright.jobs.wiring import make_splits, read_initial_skill
+from skillwright.jobs.parity_report import say_mode
+from skillwright.jobs.preflight import ask_if_ready, look_at_tasks
+from skillwright.jobs.wiring import read_initial_skill
 from skillwright.models import HttpClient, ModelConfig
+from skillwright.models.config import takes_seeds
+from skillwright.models.environment import ignored_variables
 
 _MIN_FREE_GB = 1.0
 _EXTRAS = {"train": ("torch", "transformers", "peft")}
@@ -49,11 +53,17 @@ async def examine(root: Path, config: RunConfig | None = None) -> list[Finding]:
         config: What would be run; each endpoint in it is asked one small question.
     """
     findings = [_python(), _disk(root), *_extras(), *_environments(), _official_games()]
+    findings += [
+        Finding("environment variable", Health.NOTE, f"{name} has no effect here: {why}")
+        for name, why in ignored_variables(os.environ).items()
+    ]
     if config is not None:
-        findings += _files(config)
+        findings.append(Finding("mode", Health.OK, say_mode(config)[0]))
+        findings += await _files(config)
         minds = {"target": config.models.target, "optimizer": config.models.optimizer}
         async with HttpClient() as client:
             findings += await together(_mind(role, minds[role], client) for role in minds)
+        findings += _seeds(minds)
     return findings
 
 
@@ -109,14 +119,28 @@ def _official_games() -> Finding:
     return Finding("ALFWorld games", Health.OK, root)
 
 
-def _files(config: RunConfig) -> list[Finding]:
+async def _files(config: RunConfig) -> list[Finding]:
     try:
         read_initial_skill(config)
-        splits = make_splits(config)
+        sizes = await look_at_tasks(config)
     except SkillwrightError as error:
         return [Finding("tasks and skill", Health.BAD, str(error))]
-    sizes = f"{len(splits.train.tasks)} train, {len(splits.val.tasks)} val, {len(splits.test)} test"
-    return [Finding("tasks and skill", Health.OK, sizes)]
+    # How many an adapter without a loader has, only its first rollout tells.
+    counts = ("as many as it plays" if count is None else str(count) for count in sizes)
+    named = (f"{count} {split}" for count, split in zip(counts, sizes._fields, strict=True))
+    return [Finding("tasks and skill", Health.OK, ", ".join(named))]
+
+
+def _seeds(minds: Mapping[str, ModelConfig]) -> list[Finding]:
+    """Say whose answers cannot be drawn again; the seeds of their calls are left out."""
+    without = [f"{role} ({mind.backend})" for role, mind in minds.items() if not takes_seeds(mind)]
+    if not without:
+        return []
+    detail = (
+        f"{' and '.join(without)} take none: they are left out, and the same question may be "
+        "answered differently next time"
+    )
+    return [Finding("seeds", Health.NOTE, detail)]
 
 
 async def _mind(role: str, mind: ModelConfig, client: HttpClient) -> Finding:

@@ -1,19 +1,21 @@
 """Evaluate one skill on one split: how good is the agent, and how sure is that."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
 
-from skillwright.core import EpisodeResult, EpisodeSpec, PlainSkill, Task, skill_hash
-from skillwright.core.seeds import evaluation_seed
-from skillwright.evaluation import ScoreTable, pass_hat_k
+from skillwright.core import EpisodeResult, Usage, skill_hash
+from skillwright.core.together import together
+from skillwright.evaluation import Interval, ScoreTable, pass_hat_k, pass_hat_k_interval
+from skillwright.jobs.bench import SplitName
 from skillwright.jobs.progress import RunStarted, Scored, StageStarted
 from skillwright.jobs.same_tasks import refuse_other_tasks
+from skillwright.jobs.tau_report import TauFindings, tau_findings
 from skillwright.jobs.wiring import Arena
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunFolder
 
-EvalSplit = Literal["train", "val", "test"]
+EvalSplit = SplitName
 EVALUATED = "evaluated"
 
 
@@ -44,6 +46,10 @@ class EvalReport:
         pass_k: pass^1 ... pass^trials over the tasks of which no attempt failed for a fault of
             the infrastructure; empty where there is none.
         complete_tasks: How many tasks those are.
+        pass_k_intervals: 95% confidence intervals of pass^1 ... pass^trials; the tasks are the
+            sample.
+        usage: What the run consumed, by purpose: the agent's part, and a simulated user's.
+        tau_bench: How tau-bench was played; ``None`` for another environment.
     """
 
     split: str
@@ -52,6 +58,9 @@ class EvalReport:
     table: ScoreTable
     pass_k: tuple[float, ...]
     complete_tasks: int
+    pass_k_intervals: tuple[Interval, ...] = ()
+    usage: Mapping[str, Usage] = field(default_factory=dict)
+    tau_bench: TauFindings | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
@@ -62,17 +71,25 @@ class EvalReport:
             "table": self.table.to_dict(),
             "pass_k": list(self.pass_k),
             "complete_tasks": self.complete_tasks,
+            "pass_k_intervals": [list(one) for one in self.pass_k_intervals],
+            "usage": {purpose: spent.to_dict() for purpose, spent in self.usage.items()},
+            "tau_bench": self.tau_bench.to_dict() if self.tau_bench else None,
         }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
+        """Read what `to_dict` wrote; an earlier version wrote less."""
+        told = data.get("tau_bench")
         return cls(
-            **{
-                **data,
-                "table": ScoreTable.from_dict(data["table"]),
-                "pass_k": tuple(data["pass_k"]),
-            }
+            split=data["split"],
+            trials=data["trials"],
+            skill_version=data["skill_version"],
+            table=ScoreTable.from_dict(data["table"]),
+            pass_k=tuple(data["pass_k"]),
+            complete_tasks=data["complete_tasks"],
+            pass_k_intervals=tuple(Interval(*one) for one in data.get("pass_k_intervals", ())),
+            usage={name: Usage(**spent) for name, spent in data.get("usage", {}).items()},
+            tau_bench=TauFindings.from_dict(told) if told else None,
         )
 
 
@@ -95,47 +112,49 @@ async def evaluate(run: Arena, folder: RunFolder, plan: EvalPlan) -> EvalReport:
     known = run.store.events(EVALUATED)
     if known and not (finished := EvalReport.from_dict(known[-1].payload)).table.overall.failures:
         return finished
-    refuse_other_tasks(run)
+    refuse_other_tasks(run.store, run.bench.facts)
     skill = run.store.skill(0)
-    tasks = _tasks(run, plan.split)
-    specs = [
-        EpisodeSpec(task, evaluation_seed(run.config.run.seed, task.id, draw), draw, plan.split)
-        for task in tasks
-        for draw in range(plan.trials)
-    ]
+    tasks: int | None = getattr(run.bench.sizes, plan.split)
+    episodes = (tasks or 0) * plan.trials
     run.watcher.see(
         RunStarted(
             name=folder.name,
             folder=str(folder.path),
             minds={"target": run.target_identity},
-            facts=(f"{len(tasks)} {plan.split} tasks x {plan.trials}, skill {skill_hash(skill)}",),
-            episodes=len(specs),
+            facts=(
+                f"{tasks or 'all'} {plan.split} tasks x {plan.trials}, skill {skill_hash(skill)}",
+            ),
+            episodes=episodes,
         )
     )
-    run.watcher.see(StageStarted("evaluate", episodes=len(specs)))
-    results = await run.engine.run(specs, PlainSkill(skill))
-    refuse_no_score(results)
-    threshold = run.config.env.success_threshold
-    wins = _wins_of_complete_tasks(results, plan.trials, threshold)
-    ks = range(1, plan.trials + 1) if wins else ()
-    report = EvalReport(
-        split=plan.split,
-        trials=plan.trials,
-        skill_version=skill_hash(skill),
-        table=ScoreTable.of(results, threshold),
-        pass_k=tuple(pass_hat_k(wins, plan.trials, k) for k in ks),
-        complete_tasks=len(wins),
+    run.watcher.see(StageStarted("evaluate", episodes=episodes))
+    trials = await together(
+        run.bench.measure(skill, plan.split, draw, phase=plan.split) for draw in range(plan.trials)
     )
+    results = [result for trial in trials for result in trial]
+    refuse_no_score(results)
+    report = _report(run, plan, skill, results)
     run.watcher.see(Scored("skill", plan.split, report.table.overall))
     with run.store.transaction(durable=True):
         run.store.append_event(EVALUATED, report.to_dict())
     return report
 
 
-def _tasks(run: Arena, split: EvalSplit) -> tuple[Task, ...]:
-    if split == "test":
-        return run.splits.test.open()
-    return run.splits.train.tasks if split == "train" else run.splits.val.tasks
+def _report(run: Arena, plan: EvalPlan, skill: str, results: Sequence[EpisodeResult]) -> EvalReport:
+    threshold = run.config.env.success_threshold
+    wins = _wins_of_complete_tasks(results, plan.trials, threshold)
+    ks = range(1, plan.trials + 1) if wins else ()
+    return EvalReport(
+        split=plan.split,
+        trials=plan.trials,
+        skill_version=skill_hash(skill),
+        table=ScoreTable.of(results, threshold),
+        pass_k=tuple(pass_hat_k(wins, plan.trials, k) for k in ks),
+        complete_tasks=len(wins),
+        pass_k_intervals=tuple(pass_hat_k_interval(wins, plan.trials, k) for k in ks),
+        usage=run.store.usage_by_purpose(),
+        tau_bench=tau_findings(run.config, plan.split, plan.trials, results),
+    )
 
 
 def _wins_of_complete_tasks(

@@ -3,8 +3,8 @@
 import os
 import shlex
 import shutil
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -14,17 +14,26 @@ from skillwright.core import ConfigError, RunError, did_you_mean
 from skillwright.core.jsonio import dumps
 from skillwright.jobs.config import RunConfig
 from skillwright.jobs.config_load import dump_config, load_config
+from skillwright.jobs.critical_path import SESSION, SESSION_ENDED
 from skillwright.jobs.evaluate import EvalPlan, EvalReport, evaluate
+from skillwright.jobs.money import refuse_all_but_budget
+from skillwright.jobs.parity_report import mode_facts
 from skillwright.jobs.progress import Watcher
-from skillwright.jobs.train import TrainReport, train
+from skillwright.jobs.tau_user import user_mind
+from skillwright.jobs.train import TrainReport, finished_report, train
 from skillwright.jobs.wiring import MakeModel, assemble, assemble_arena
-from skillwright.models import OpenAIChatConfig, ScriptedConfig, make_model
+from skillwright.models import EndpointConfig, ExecConfig, ScriptedConfig, make_model
+from skillwright.rollout.foreign_build import load_adapter
 from skillwright.runs import Redactor, RunFolder, RunStore, list_runs, provenance, unused_name
 from skillwright.runs.folder import LOCK_NAME
-from skillwright.runs.secrets import REDACTED
+from skillwright.runs.secrets import REDACTED, secrets_in
+
+_KEPT_FAILURES = 20
 
 MADE = "made"
 """The first event of a run: which job it is, and what it was made by."""
+STUDY_NAME = "study.yaml"
+"""The file that makes a folder of runs a study."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +82,9 @@ def start_run(config: RunConfig, skill: str, plan: EvalPlan | None = None) -> Ru
 
     Raises:
         RunError: The folder cannot be made, or the disk is full; nothing is left of it.
+        DataError: The environment that the configuration names is not found.
     """
+    plays_itself = load_adapter(config.env.name) is not None
     root, name = Path(config.run.root), config.run.name
     free = unused_name(root, name) if (root / name).exists() else name
     redactor = Redactor(known_secrets(config))
@@ -85,7 +96,8 @@ def start_run(config: RunConfig, skill: str, plan: EvalPlan | None = None) -> Ru
         undo.callback(store.close)
         with store.transaction(durable=True):
             store.add_skill_version(skill, origin="initial_skill", step=0)
-            store.append_event(MADE, _facts(plan) | {"provenance": provenance()})
+            made = _facts(plan) | {"provenance": provenance(), **mode_facts(config)}
+            store.append_event(MADE, made | {"adapter": plays_itself})
         undo.pop_all()
     return Run(config, folder, store, plan)
 
@@ -104,12 +116,14 @@ def _holds_nothing(path: Path) -> bool:
     return path.is_dir() and {item.name for item in path.iterdir()} <= {LOCK_NAME}
 
 
-def open_run(run: str | Path, root: str | Path = "runs") -> Run:
+def open_run(run: str | Path, root: str | Path = "runs", overrides: Sequence[str] = ()) -> Run:
     """Open a run to go on with it.
 
     Args:
         run: Its folder, or its name below ``root``.
         root: The folder that holds runs.
+        overrides: ``budget.usd=5`` and its like: what it may use up, in place of what it began
+            with. Nothing else of a run can change.
 
     Raises:
         RunError: There is no such run, another process works on it, or its store is missing or
@@ -117,7 +131,8 @@ def open_run(run: str | Path, root: str | Path = "runs") -> Run:
         ConfigError: Its configuration cannot be read, or lacks a secret that it began with.
     """
     path = find_run(run, root)
-    config = load_config(path / "config.yaml")
+    refuse_all_but_budget(overrides)
+    config = load_config(path / "config.yaml", overrides)
     _refuse_redacted(config.env.config, path)
     folder = RunFolder.open(path)
     try:
@@ -151,6 +166,7 @@ def find_run(run: str | Path, root: str | Path = "runs") -> Path:
         if (path / "config.yaml").is_file():
             return path
     names = [folder.name for folder in list_runs(Path(root))]
+    names += [found.parent.name for found in Path(root).glob(f"*/{STUDY_NAME}")]
     raise RunError(f"no run {str(run)!r} here or in {str(root)!r}. {did_you_mean(str(run), names)}")
 
 
@@ -179,17 +195,57 @@ def _facts(plan: EvalPlan | None) -> dict[str, Any]:
 
 
 async def run_training(run: Run, watcher: Watcher, make: MakeModel = make_model) -> TrainReport:
-    """Train, from the beginning or from where the run was left; `train` says what is raised."""
-    async with assemble(run.config, run.store, watcher, make) as parts:
-        return await train(parts, run.folder)
+    """Train, from the beginning or from where the run was left; `train` says what is raised.
+
+    A finished run returns its report; nobody is asked, and neither tasks nor models are needed.
+    """
+    finished = finished_report(run.config, run.store, run.folder)
+    if finished is not None:
+        return finished
+    with _session(run):
+        async with assemble(_keeping_output(run), run.store, watcher, make) as parts:
+            return await train(parts, run.folder)
 
 
 async def run_evaluation(
     run: Run, plan: EvalPlan, watcher: Watcher, make: MakeModel = make_model
 ) -> EvalReport:
     """Evaluate the run's skill; `evaluate` says what is raised."""
-    async with assemble_arena(run.config, run.store, watcher, make) as parts:
-        return await evaluate(parts, run.folder, plan)
+    with _session(run):
+        async with assemble_arena(_keeping_output(run), run.store, watcher, make) as parts:
+            return await evaluate(parts, run.folder, plan)
+
+
+@contextmanager
+def _session(run: Run) -> Iterator[None]:
+    """Write down when work on a run begins and ends, also where nothing was finished in it."""
+    run.store.append_event(SESSION, {})
+    try:
+        yield
+    finally:
+        # Where even this cannot be written, what stopped the session is what is told.
+        with suppress(RunError):
+            run.store.append_event(SESSION_ENDED, {})
+
+
+def _keeping_output(run: Run) -> RunConfig:
+    """Let programs leave what they printed when they failed in the run's folder, and see no more.
+
+    An agent that could look into the run or its data would find the answers there.
+    """
+    kept = {"keep_output": str(run.folder.path / "exec"), "keep_failures": _KEPT_FAILURES}
+    data = getattr(run.config.env.data, "path", None)
+    own = (str(run.folder.path), *([str(data)] if data else []))
+    minds = {"target": run.config.models.target, "optimizer": run.config.models.optimizer}
+    keeping = {
+        role: mind.model_copy(
+            update={**(kept if mind.keep_output is None else {}), "hidden": (*mind.hidden, *own)}
+        )
+        for role, mind in minds.items()
+        if isinstance(mind, ExecConfig)
+    }
+    models = run.config.models.model_copy(update=keeping)
+    return run.config.model_copy(update={"models": models})
 
 
 @contextmanager
@@ -199,22 +255,25 @@ def demo_file() -> Iterator[Path]:
         yield path
 
 
-def has_scripted_minds(config: RunConfig, plan: EvalPlan | None = None) -> bool:
+def has_scripted_minds(config: RunConfig, store: RunStore, plan: EvalPlan | None = None) -> bool:
     """Tell whether a scripted mind takes part; whoever shows the run's results must say so.
 
     Args:
         config: The run's configuration.
+        store: Its store, which knows whether an adapter plays: that asks no target of ours.
         plan: What it evaluates, without an optimiser; ``None`` for training.
     """
-    minds = [config.models.target] if plan else [config.models.target, config.models.optimizer]
+    minds = [] if plan else [config.models.optimizer]
+    if not any(event.payload.get("adapter", False) for event in store.events(MADE)):
+        minds.append(config.models.target)
     return any(isinstance(mind, ScriptedConfig) for mind in minds)
 
 
 def known_secrets(config: RunConfig) -> list[str]:
-    """Return the API keys that a run's models use, so that nothing it writes holds one."""
-    keys = []
-    for mind in (config.models.target, config.models.optimizer):
-        if isinstance(mind, OpenAIChatConfig):
+    """Return the keys that a run's models and its environment use; nothing it writes holds one."""
+    keys = secrets_in(config.env.config)
+    for mind in (config.models.target, config.models.optimizer, user_mind(config.env)):
+        if isinstance(mind, EndpointConfig | ExecConfig):
             given = mind.api_key.get_secret_value() if mind.api_key else ""
             keys += [given, os.environ.get(mind.api_key_env, "")]
     return [key for key in keys if key]

@@ -1,33 +1,36 @@
 """An epoch's end: the same tasks under the old and the new skill, and what follows from it.
 
-    [ play both skills -> pairs ] until there are enough
+    play both skills -> pairs
     slow update: guidance that looks further than a batch -> candidate -> gate
-    meta skill: the optimiser's own notes for the next epoch
+    meta skill: the optimiser's own notes for the next epoch, written at the same time
 
 The first epoch has nothing to look back on; it only notes which skill it ended with.
 
 Source: SkillOpt (microsoft/SkillOpt; arXiv 2605.23904). There a slow update enters unmeasured; here
-it passes the gate like any other change.
+it passes the gate like any other change, unless the configuration says otherwise.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from skillwright.core import PlainSkill
-from skillwright.core.together import together
-from skillwright.evaluation import Verdict
-from skillwright.jobs.progress import StageStarted
-from skillwright.jobs.state import EpochRecord, TrainState
+from skillwright.core.together import both
+from skillwright.jobs.bench import Place
+from skillwright.jobs.decisions import EpochRecord
+from skillwright.jobs.judging import Candidate, judge, stop_if_refused, store_candidate
+from skillwright.jobs.progress import EpochEnded
+from skillwright.jobs.state import Kind, TrainState, write_down
 from skillwright.jobs.wiring import Assembly
+from skillwright.rollout import EngineDown
 from skillwright.textopt import (
     Comparison,
     EpochContext,
     MetaSkill,
-    PairPolicy,
     SlowUpdate,
-    comparison_specs,
+    SlowUpdateStatus,
+    placeholder,
     write_meta_skill,
     write_slow_update,
 )
+from skillwright.textopt.reflect import INFRASTRUCTURE
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,65 +57,97 @@ class LookBack:
             "drawn": [pair.to_dict() for pair in self.comparison.drawn] if self.comparison else [],
         }
 
+    def refuse_dead_optimiser(self) -> None:
+        """Stop where neither memory could be written: a resume writes them.
+
+        Raises:
+            EngineDown: Every call failed in the infrastructure; the message quotes the latest.
+        """
+        asked = [one for one in (self.slow_update, self.meta_skill) if one and one.prompt_digest]
+        failures = [one.fault.failure for one in asked if one.fault]
+        lost = [failure for failure in failures if failure.cause in INFRASTRUCTURE]
+        if lost and len(lost) == len(asked):
+            raise EngineDown(
+                f"the look back over epoch {self.epoch} could not ask the optimiser; the latest: "
+                f"{lost[-1].message}"
+            )
+
     def record(
-        self, state: TrainState, verdict: Verdict | None, skill_version: int | None
+        self, state: TrainState, judged: Candidate | None, skill_version: int | None
     ) -> EpochRecord:
-        """Return the epoch's record, with the gate's judgement of the slow update."""
+        """Return the epoch's record, with what became of the slow update."""
         action = self.slow_update.status.value if self.slow_update else ""
-        if verdict is not None:
-            action = "accept_new_best" if verdict.accepted else verdict.decision.value
         return EpochRecord(
             epoch=self.epoch,
             steps_ended_with=state.skill_version,
-            action=action,
+            action=judged.action if judged else action,
             meta_skill=self.meta_skill.content if self.meta_skill else state.meta_skill,
-            verdict=verdict,
+            verdict=judged.verdict if judged else None,
             skill_version=skill_version,
+            best_verdict=judged.best_verdict if judged else None,
         )
 
 
-async def look_back(run: Assembly, state: TrainState, epoch: int) -> LookBack:
-    """Compare the epoch's skill with the one before it, and have both memories written.
+async def end_epoch(run: Assembly, state: TrainState, epoch: int) -> TrainState:
+    """Look back over an epoch, write down what came of it, and return what follows from it.
+
+    Guidance passes the gate like any other change, unless the configuration lets it in unmeasured.
 
     Raises:
         ModelRefused: An endpoint refuses the key or the model.
         EngineDown: Nothing but failures came back.
     """
+    place = Place(state.last_step, epoch)
+    run.calls.step = place.step  # a run that goes on here has taken no step yet
+    found = await _look_back(run, state, epoch)
+    stop_if_refused(run)
+    found.refuse_dead_optimiser()
+    judged = await _judged(run, state, found.slow_update, place)
+    with run.store.transaction(durable=True):
+        version = None
+        if judged is not None:
+            version = store_candidate(run, state, place, "slow_update", judged)
+        record = found.record(state, judged, version)
+        state = write_down(run.store, state, Kind.EPOCH, {**record.to_dict(), **found.details()})
+    shown = next(iter(record.verdicts), None)
+    run.watcher.see(EpochEnded(epoch, record.action, shown))
+    return state
+
+
+async def _judged(
+    run: Assembly, state: TrainState, update: SlowUpdate | None, place: Place
+) -> Candidate | None:
+    """Return what becomes of a slow update, or ``None`` where it changes nothing."""
+    if update is None or update.candidate == run.store.skill(state.skill_version):
+        return None
+    if update.status is SlowUpdateStatus.PLACEHOLDER:
+        return Candidate(update.candidate, update.status.value)
+    if not run.config.optimizer.gate_slow_update:
+        return Candidate(update.candidate, "force_accept")
+    return await judge(run, state, update.candidate, place)
+
+
+async def _look_back(run: Assembly, state: TrainState, epoch: int) -> LookBack:
+    """Compare the epoch's skill with the one before it, and have both memories written."""
+    config, skill = run.config.optimizer, run.store.skill(state.skill_version)
     if epoch == 1:
-        return LookBack(epoch)
-    config, seed = run.config.optimizer, run.config.run.seed
+        is_due = config.use_slow_update and not config.gate_slow_update
+        return LookBack(epoch, slow_update=placeholder(skill) if is_due else None)
     previous = run.store.skill(state.epochs[-1].steps_ended_with)
-    skill = run.store.skill(state.skill_version)
-    comparison = Comparison.plan(
-        run.splits.train.tasks,
-        wanted=config.slow_update_samples,
-        seed=seed,
-        epoch=epoch,
-        policy=PairPolicy(config.longitudinal_pair_policy),
-        success_threshold=run.config.env.success_threshold,
-    )
-    # Nothing can have changed under one and the same text, so nothing is played to find it.
-    is_vain = previous == skill and comparison.policy is PairPolicy.CHANGED
-    while comparison.todo and not is_vain:
-        specs = comparison_specs(comparison.todo, seed=seed, epoch=epoch)
-        run.watcher.see(StageStarted("look back", epoch=epoch, episodes=2 * len(specs)))
-        before, after = await together(
-            run.engine.run(specs, PlainSkill(text)) for text in (previous, skill)
-        )
-        comparison = comparison.add(before, after)
-    context = EpochContext(f"e{epoch}", previous, skill, comparison, seed=seed + epoch)
+    comparison = await run.bench.compare(previous, skill, epoch)
+    seed = run.config.run.seed + epoch
+    context = EpochContext(f"e{epoch}", previous, skill, comparison, seed=seed)
     optimizer, limits = run.optimizer, run.settings.limits
 
-    async def guided() -> LookBack:
+    async def guided() -> SlowUpdate | None:
         if not config.use_slow_update:
-            return LookBack(epoch)
-        return LookBack(epoch, slow_update=await write_slow_update(optimizer, context, limits))
+            return None
+        return await write_slow_update(optimizer, context, limits)
 
-    async def noted() -> LookBack:
+    async def noted() -> MetaSkill | None:
         if not config.use_meta_skill:
-            return LookBack(epoch)
-        notes = await write_meta_skill(optimizer, context, state.meta_skill, limits)
-        return LookBack(epoch, meta_skill=notes)
+            return None
+        return await write_meta_skill(optimizer, context, state.meta_skill, limits)
 
-    guidance, notes = await together((guided(), noted()))
-    return replace(guidance, meta_skill=notes.meta_skill, comparison=comparison)
+    guidance, notes = await both(guided(), noted())
+    return LookBack(epoch, guidance, notes, comparison)

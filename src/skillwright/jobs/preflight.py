@@ -1,13 +1,19 @@
 """What can be known to be wrong before a run begins, found before anything is written."""
 
-from skillwright.core import ConfigError, Message, Purpose, Sampling
+from skillwright.core import ConfigError, Message, Purpose, Sampling, SkillwrightError, Task
 from skillwright.core.together import together
-from skillwright.datasets import Splits
-from skillwright.evaluation import tasks_needed
-from skillwright.jobs.config import PairedGateConfig, RunConfig
+from skillwright.envs import TextEnv
+from skillwright.jobs.adapter_bench import check_adapter
+from skillwright.jobs.bench import Sizes
+from skillwright.jobs.config import EnvSection, RunConfig
 from skillwright.jobs.evaluate import EvalPlan
-from skillwright.jobs.wiring import make_env, make_splits
-from skillwright.models import HttpClient, ModelConfig, OpenAIChatConfig, make_model
+from skillwright.jobs.expected import refuse_hopeless_gate
+from skillwright.jobs.money import refuse_unpriced
+from skillwright.jobs.tasks import make_splits
+from skillwright.jobs.tau_user import user_mind
+from skillwright.jobs.wiring import make_env
+from skillwright.models import HttpClient, ModelConfig, ScriptedConfig, make_model
+from skillwright.rollout.foreign_build import load_adapter
 
 _QUESTION: Message = {"role": "user", "content": "Answer with the single word: ready"}
 _ANSWER_TOKENS = 256  # a reasoning model needs room before it says one word
@@ -26,17 +32,69 @@ async def preflight(config: RunConfig, plan: EvalPlan | None = None) -> None:
         ModelRefused: An endpoint refuses the key or the model.
         ModelError: An endpoint does not answer.
     """
-    splits = make_splits(config)
-    # Built and not opened: its settings are checked, and nothing is played.
-    make_env(config.env)(splits.val.tasks[0]).close()
+    refuse_unpriced(config, trains=plan is None)
+    await look_at_tasks(config, trains=plan is None)
     minds: list[ModelConfig] = [config.models.target]
     if plan is None:
-        _refuse_hopeless_gate(config, splits)
         minds.append(config.models.optimizer)
+    if (user := user_mind(config.env)) is not None:
+        minds.append(user)
     # Two roles of one mind are one question.
     asked = {mind.model_dump_json(): mind for mind in minds}
     async with HttpClient() as client:
         await together(ask_if_ready(mind, client) for mind in asked.values())
+
+
+async def look_at_tasks(config: RunConfig, *, trains: bool = True) -> Sizes:
+    """Find what a run plays, and build it once: an environment, or the adapter with its splits.
+
+    Nothing is played, and nothing is written where the run will be.
+
+    Args:
+        config: What will be run.
+        trains: There is a gate, which must be able to accept something.
+
+    Returns:
+        How many tasks there are.
+
+    Raises:
+        UsageError: Tasks, environment or adapter are missing or wrong, or no candidate could ever
+            pass the gate.
+    """
+    if load_adapter(config.env.name) is None:
+        splits = make_splits(config)
+        build_first(config.env, splits.val.tasks[0]).close()
+        sizes = Sizes(len(splits.train.tasks), len(splits.val.tasks), len(splits.test))
+    else:
+        sizes = await check_adapter(config)
+    if trains and sizes.val is not None:
+        refuse_hopeless_gate(config, sizes.train, sizes.val)
+    return sizes
+
+
+def build_first(env: EnvSection, task: Task) -> TextEnv:
+    """Build the first environment of a run, before which any fault is one of the settings.
+
+    Args:
+        env: Which environment, with its settings.
+        task: What it is given.
+
+    Raises:
+        DataError: It is not found, or cannot be imported.
+        ConfigError: Its constructor raised.
+    """
+    build = make_env(env)
+    try:
+        return build(task)
+    except SkillwrightError:
+        raise
+    except Exception as error:
+        given = ", ".join(sorted(task.extras)) or "no extras"
+        raise ConfigError(
+            f"environment {env.name!r} cannot be built for task {task.id!r}: "
+            f"{type(error).__name__}: {error}. It was given {given} as extras; its settings stand "
+            "in env.config."
+        ) from error
 
 
 async def ask_if_ready(mind: ModelConfig, client: HttpClient) -> str:
@@ -48,27 +106,10 @@ async def ask_if_ready(mind: ModelConfig, client: HttpClient) -> str:
     Raises:
         ModelError: It does not, after a few attempts.
     """
-    if not isinstance(mind, OpenAIChatConfig):
+    if isinstance(mind, ScriptedConfig):
         return mind.model
     impatient = mind.model_copy(update={"max_attempts": min(_ATTEMPTS, mind.max_attempts)})
     answer = await make_model(impatient, client).complete(
         [_QUESTION], sampling=Sampling(max_tokens=_ANSWER_TOKENS), purpose=Purpose.CHECK
     )
     return answer.model or mind.model
-
-
-def _refuse_hopeless_gate(config: RunConfig, splits: Splits) -> None:
-    """Refuse a paired gate that no candidate could ever pass, before a rollout is paid for.
-
-    The configuration does the same for generated games, whose number it knows.
-    """
-    if not isinstance(config.evaluation.gate, PairedGateConfig):
-        return
-    decisions = config.decisions(len(splits.train.tasks))
-    needed, have = tasks_needed(config.evaluation.alpha / decisions), len(splits.val.tasks)
-    if have < needed:
-        raise ConfigError(
-            f"the paired gate cannot prove a gain on {have} val tasks: {decisions} decisions "
-            f"share alpha = {config.evaluation.alpha:g}, which takes at least {needed}. Add val "
-            "tasks, or use evaluation.gate.kind 'strict'"
-        )

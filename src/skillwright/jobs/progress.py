@@ -4,7 +4,7 @@ Watchers only watch. A watcher that raises stops the run, as any bug does; none 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from skillwright.core import EpisodeResult, Usage
@@ -41,7 +41,9 @@ class StageStarted:
     """A stage begins.
 
     Attributes:
-        stage: ``baseline``, ``rollout``, ``reflect``, ``gate``, ``look back`` or ``test``.
+        stage: ``baseline``, ``rollout``, ``reflect``, ``gate``, ``look back``, ``test`` or
+            ``confirm``. The baseline goes on beside the stages of the first step; test and
+            confirmation run together.
         step: Step from 1, 0 outside the steps; a slow update's gate has the epoch's last.
         epoch: Epoch from 1, 0 outside the epochs.
         episodes: Episodes that the stage is expected to run; 0 where it runs none.
@@ -55,10 +57,17 @@ class StageStarted:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeFinished:
-    """An episode has its reward or its failure; ``reused`` where the store had it already."""
+    """An episode has its reward or its failure.
+
+    Attributes:
+        result: What came of it.
+        reused: The store had it already.
+        in_flight: Calls that are at endpoints meanwhile; it says nothing about the episode.
+    """
 
     result: EpisodeResult
     reused: bool = False
+    in_flight: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +94,10 @@ class StepDecided:
     Attributes:
         step: From 1.
         epoch: From 1.
-        action: ``accept_new_best``, ``reject``, ``undecided``, or ``skip_...``.
-        verdict: The gate's judgement, or ``None`` where nothing was judged.
+        action: ``accept_new_best``, ``accept``, ``force_accept``, ``reject``, ``undecided``, or
+            ``skip_...``.
+        verdict: The gate's first judgement: against the current skill, or with an open gate
+            against the best one; ``None`` where nothing was judged.
     """
 
     step: int
@@ -102,7 +113,7 @@ class EpochEnded:
     Attributes:
         epoch: From 1.
         action: What became of its slow update, or ``""`` where none was due.
-        verdict: The gate's judgement of it, or ``None`` where nothing was judged.
+        verdict: The gate's first judgement of it, or ``None`` where nothing was judged.
     """
 
     epoch: int

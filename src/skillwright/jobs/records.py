@@ -4,14 +4,17 @@ from dataclasses import asdict
 
 from skillwright.core import Failure
 from skillwright.runs import EditRecord, PatchRecord, Stage
-from skillwright.textopt import AnalystFault, StepProposal
+from skillwright.textopt import AnalystFault, AppendixUpdate, StepProposal
 
 
-def patch_records(proposal: StepProposal, step: int) -> list[PatchRecord]:
+def patch_records(
+    proposal: StepProposal, step: int, appendix: AppendixUpdate | None = None
+) -> list[PatchRecord]:
     """Return what was said at every stage of a step, in order of the stages, faults included.
 
     Each is named after its call: analysts (``s3.f0``), merges, the budget (``s3.lr``), the ranking
-    (``s3.rank``), the repair of anchors (``s3.repair``) and the rewrite (``s3.rewrite``).
+    (``s3.rank``), the repair of anchors (``s3.repair``), the rewrite (``s3.rewrite``) and the
+    reminders (``s3.notes``).
     """
     return [
         *_analysts(proposal, step),
@@ -20,6 +23,7 @@ def patch_records(proposal: StepProposal, step: int) -> list[PatchRecord]:
         *_ranking(proposal, step),
         *_repair(proposal, step),
         *_rewrite(proposal, step),
+        *_notes(proposal, step, appendix),
     ]
 
 
@@ -149,6 +153,22 @@ def _rewrite(proposal: StepProposal, step: int) -> list[PatchRecord]:
             details={"change_summary": list(rewrite.change_summary), "unusable": rewrite.unusable},
             prompt_digest=rewrite.prompt_digest,
             failure=_failure(rewrite.fault),
+        )
+    ]
+
+
+def _notes(proposal: StepProposal, step: int, appendix: AppendixUpdate | None) -> list[PatchRecord]:
+    if appendix is None or not appendix.step_notes:
+        return []
+    patches = proposal.reflection.patches
+    return [
+        PatchRecord(
+            step=step,
+            id=f"{proposal.context.name}.notes",
+            source_type="",
+            inputs=[patch.call for patch in patches if patch.execution_notes],
+            details=appendix.to_dict(),
+            failure=_failure(appendix.fault),
         )
     ]
 

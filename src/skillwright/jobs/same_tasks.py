@@ -1,42 +1,46 @@
 """A run that goes on must meet the tasks that it began with."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 
-from skillwright.core import DataError, Task
-from skillwright.core.jsonio import digest
-from skillwright.jobs.wiring import Arena
+from skillwright.core import DataError
+from skillwright.runs import RunStore
 
 TASKS = "tasks"
 """The event that says which tasks a run is made of."""
 
 
-def refuse_other_tasks(run: Arena) -> None:
+def refuse_other_tasks(store: RunStore, facts: Mapping[str, Any]) -> None:
     """Write down which tasks a new run is made of; compare, where it goes on.
 
-    Tasks are told apart by their ids, so their files may be moved. Of the sealed test split only
-    the size is known.
+    Args:
+        store: The run's.
+        facts: What a bench says of its tasks, by split. Tasks are told apart by what they are,
+            their files may be moved. What a run of an earlier version did not write down is not
+            compared.
 
     Raises:
         DataError: There are other tasks now; what was decided would not speak of them.
     """
-    now: dict[str, dict[str, int | str]] = {
-        "train": _named(run.splits.train.tasks),
-        "val": _named(run.splits.val.tasks),
-        "test": {"tasks": len(run.splits.test)},
-    }
-    known = run.store.events(TASKS)
+    known = store.events(TASKS)
     if not known:
-        run.store.append_event(TASKS, now)
+        store.append_event(TASKS, dict(facts))
         return
     then = known[0].payload
-    for split, facts in now.items():
-        if then[split] != facts:
+    for split, now in facts.items():
+        before = then.get(split, {"tasks": 0})
+        others = {name for name in before if now.get(name, before[name]) != before[name]}
+        if others:
+            told = f"{now['tasks']} now, {before['tasks']} then"
+            if others == {"content"}:
+                told = "the same ids, and at least one task with another content"
             raise DataError(
-                f"the {split} tasks are not those that the run began with ({facts['tasks']} now, "
-                f"{then[split]['tasks']} then): results before and after could not be compared. "
-                "Restore the data, or start a new run."
+                f"the {split} tasks are not those that the run began with ({told}): results before "
+                "and after could not be compared. Restore the data, or start a new run."
             )
 
 
-def _named(tasks: Sequence[Task]) -> dict[str, int | str]:
-    return {"tasks": len(tasks), "sha256": digest([task.id for task in tasks])}
+def train_tasks(store: RunStore) -> int | None:
+    """Return how many train tasks a run is made of, or ``None`` before it began."""
+    known = store.events(TASKS)
+    return known[0].payload["train"]["tasks"] if known else None

@@ -18,7 +18,6 @@ from skillwright.jobs.config import RunConfig, validated
 from skillwright.jobs.config_paths import key_paths
 from skillwright.jobs.config_yaml import Layer, Values, merge, nearest_path, nested, read_layers
 from skillwright.jobs.skillopt_keys import (
-    ALWAYS_SAID,
     BACKENDS,
     CHOICES,
     DEFAULT_MODELS,
@@ -119,9 +118,11 @@ def translate(flat: Mapping[str, Any], environ: Mapping[str, str] = os.environ) 
     values = merge(values, {"models": {role: model_values(flat, role, environ) for role in _ROLES}})
     values = merge(values, {"env": _env_values(flat), "run": _run_values(flat)})
     values = merge(values, {"evaluation": _evaluation_values(flat)})
+    values = merge(values, {"optimizer": _optimizer_values(flat)})
     if "workers" in flat:
         values = merge(values, nested("rollout.max_concurrent", flat["workers"]))
-    return Translation(values, [*_ignored_keys(flat), *model_warnings(flat), *_ignored_env(flat)])
+    said = (_ignored_keys(flat), _risky_choices(flat), model_warnings(flat), _ignored_env(flat))
+    return Translation(values, [line for lines in said for line in lines])
 
 
 def _is_theirs_alone(name: str, value: Any) -> bool:
@@ -223,10 +224,28 @@ def _run_values(flat: Mapping[str, Any]) -> Values:
 
 def _evaluation_values(flat: Mapping[str, Any]) -> Values:
     return {
-        "gate": {"kind": "strict"},
+        "gate": {"kind": "open" if flat["use_gate"] is False else "strict"},
         "val_tasks": flat["sel_env_num"] or None,
         "test_tasks": flat["test_env_num"] or None,
     }
+
+
+def _optimizer_values(flat: Mapping[str, Any]) -> Values:
+    values: Values = {"lr_scheduler": flat["lr_scheduler"]}
+    if _asks_for_the_budget(flat):
+        values = {"lr_scheduler": "constant", "lr_control_mode": "autonomous"}
+    if flat["use_skill_aware_reflection"]:
+        values["skill_aware"] = {
+            "appendix_source": flat["skill_aware_appendix_source"],
+            "consolidate_threshold": flat["skill_aware_consolidate_threshold"],
+        }
+    return values
+
+
+def _asks_for_the_budget(flat: Mapping[str, Any]) -> bool:
+    """Whether the scheduler is the one without a schedule, and no cap is not what was asked for."""
+    named = str(flat["lr_scheduler"]).strip().lower()
+    return named == "autonomous" and flat["lr_control_mode"] != "none"
 
 
 def _env_values(flat: Mapping[str, Any]) -> Values:
@@ -268,11 +287,25 @@ def _own_settings(flat: Mapping[str, Any]) -> list[str]:
 def _ignored_keys(flat: Mapping[str, Any]) -> Iterable[str]:
     for key in KEYS:
         value = flat.get(key.flat)
-        unremarkable = ALWAYS_SAID.get(key.flat, key.default)
-        if key.reason and value not in (*_BLANK, unremarkable, *key.quiet):
+        if key.reason and value not in (*_BLANK, key.default, *key.quiet):
             yield f"{key.dotted} has no effect here: {key.reason}."
     if flat["train_size"] and flat["env"] != "alfworld":
         yield "train.train_size has no effect here: tasks are counted where they are read."
+
+
+def _risky_choices(flat: Mapping[str, Any]) -> Iterable[str]:
+    """Say what is done as there, and few would choose."""
+    if flat["use_slow_update"] and flat["slow_update_gate_with_selection"] is False:
+        yield (
+            "optimizer.slow_update_gate_with_selection is false, which is the default of "
+            "SkillOpt's base file: guidance enters the current skill unmeasured. Write true, and "
+            "the gate judges it."
+        )
+    if _asks_for_the_budget(flat):
+        yield (
+            "optimizer.lr_scheduler is 'autonomous': the optimiser is asked for each step's "
+            "budget. For no cap at all, write optimizer.lr_control_mode: none."
+        )
 
 
 def _ignored_env(flat: Mapping[str, Any]) -> Iterable[str]:

@@ -63,11 +63,11 @@ def _worked_out(prefix: str, default: Any = UNSET, **ours: str) -> list[Key]:
     return [Key(f"{prefix}{name}", default, path, copied=False) for name, path in ours.items()]
 
 
-_COMMAND_LINE = "agents behind a command line are not part of this version"
-_COPILOT = "the Copilot backend is not part of this version"
-_MINIMAX = "the MiniMax backend is not part of this version"
+_PROFILE = "a profile lies in your own folder, which no run of the program sees"
+_COMMAND = "the program itself is run, and asks nobody for leave"
+_TRACE = "the optimiser reads what the agent answered, not its trace"
+_ELSEWHERE = "Copilot and Cursor are not supported"
 _ENTRA = "signing in to Azure without a key is not part of this version"
-_SKILL_AWARE = "skill-aware reflection is not part of this version"
 _DENSITY = "a bonus for words like MUST is not given here"
 _ROLES = ("", "optimizer_", "target_")
 
@@ -96,7 +96,7 @@ def _azure(role: str) -> list[Key]:
 
 def _qwen(role: str) -> list[Key]:
     model, prefix = f"models.{role.removesuffix('_') or 'target'}", f"model.{role}qwen_chat_"
-    thinking = f"{model}.extra_body"
+    thinking = f"{model}.thinking"
     return [
         *_worked_out(
             prefix,
@@ -121,8 +121,13 @@ def _minimax(role: str) -> list[Key]:
         "max_tokens": 8000,
         "enable_thinking": False,
     }
-    shown = dict.fromkeys(defaults, UNSET) if role else defaults
-    return _without_effect(f"model.{role}minimax_", _MINIMAX, **shown)
+    model, prefix = f"models.{role.removesuffix('_') or 'target'}", f"model.{role}minimax_"
+    ours = {"enable_thinking": "thinking"}
+    return [
+        Key(f"{prefix}{name}", UNSET if role else default, f"{model}.{ours.get(name, name)}",
+            copied=False)
+        for name, default in defaults.items()
+    ]  # fmt: skip
 
 
 _MODEL = [
@@ -135,19 +140,26 @@ _MODEL = [
     Key("model.reasoning_effort", "medium", "models.target.reasoning_effort", copied=False),
     Key("model.rewrite_reasoning_effort", "", reason="the effort is the same for every call here"),
     Key("model.rewrite_max_completion_tokens", 64000, "optimizer.rewrite_max_tokens"),
-    Key("model.codex_exec_path", "", reason=_COMMAND_LINE,
+    Key("model.codex_exec_path", "", "models.target.path", copied=False,
         aliases=("codex_path", "codex_cli_bin", "codex_bin")),
-    Key("model.codex_exec_sandbox", "", reason=_COMMAND_LINE, aliases=("sandbox", "codex_sandbox")),
-    *_without_effect("model.codex_exec_", _COMMAND_LINE, profile="", reasoning_effort="",
-                     approval_policy="", use_sdk=None, network_access=None, web_search=None),
+    Key("model.codex_exec_sandbox", "", "models.target.sandbox", copied=False,
+        aliases=("sandbox", "codex_sandbox")),
+    *_worked_out("model.codex_exec_", "", reasoning_effort="models.target.effort"),
+    *_worked_out("model.codex_exec_", None, network_access="models.target.network",
+                 web_search="models.target.web_search"),
+    *_without_effect("model.codex_exec_", _COMMAND, approval_policy="", use_sdk=None),
+    *_without_effect("model.codex_exec_", _PROFILE, profile=""),
     Key("model.codex_exec_full_auto", reason="it is deprecated there too"),
-    *_without_effect("model.claude_code_exec_", _COMMAND_LINE, path="claude", profile="",
-                     use_sdk="auto", effort="medium", max_thinking_tokens=16384),
-    *_without_effect("model.cursor_exec_", _COMMAND_LINE, path="", sandbox=""),
-    *_without_effect("model.copilot_exec_", _COMMAND_LINE, path="", home="", allow_all_tools=None),
-    *_without_effect("model.copilot_chat_", _COPILOT, optimizer_model="", target_model="",
+    *_worked_out("model.claude_code_exec_", "claude", path="models.target.path"),
+    *_worked_out("model.claude_code_exec_", "medium", effort="models.target.effort"),
+    *_without_effect("model.claude_code_exec_", _PROFILE, profile=""),
+    *_without_effect("model.claude_code_exec_", _COMMAND, use_sdk="auto"),
+    Key("model.claude_code_exec_max_thinking_tokens", 16384, reason="effort bounds the thinking"),
+    *_without_effect("model.cursor_exec_", _ELSEWHERE, path="", sandbox=""),
+    *_without_effect("model.copilot_exec_", _ELSEWHERE, path="", home="", allow_all_tools=None),
+    *_without_effect("model.copilot_chat_", _ELSEWHERE, optimizer_model="", target_model="",
                      timeout=None),
-    Key("model.codex_trace_to_optimizer", True, reason=_COMMAND_LINE),
+    Key("model.codex_trace_to_optimizer", True, reason=_TRACE),
     *[key for role in _ROLES for key in _azure(role)],
     *[key for role in _ROLES for key in _qwen(role)],
     *[key for role in _ROLES for key in _minimax(role)],
@@ -162,25 +174,26 @@ _LEARNING = [
     Key("train.steps_per_epoch", reason="it follows from the tasks and the batch size"),
     Key("gradient.minibatch_size", 8, "gradient.minibatch_size"),
     Key("gradient.merge_batch_size", 8, "gradient.merge_batch_size"),
-    Key("gradient.analyst_workers", 16,
-        reason="calls in flight are bounded per endpoint (models.optimizer.max_concurrent)"),
+    Key("gradient.analyst_workers", 16, "gradient.analyst_workers"),
     Key("gradient.failure_only", False, "gradient.failure_only"),
     Key("gradient.max_analyst_rounds", reason="it is retired there too"),
     Key("optimizer.learning_rate", 4, "optimizer.learning_rate", flat="edit_budget"),
     Key("optimizer.min_learning_rate", 2, "optimizer.min_learning_rate", flat="min_edit_budget"),
-    Key("optimizer.lr_scheduler", "cosine", "optimizer.lr_scheduler"),
+    Key("optimizer.lr_scheduler", "cosine", "optimizer.lr_scheduler", copied=False),
     Key("optimizer.lr_control_mode", "fixed", "optimizer.lr_control_mode"),
     Key("optimizer.skill_update_mode", "patch", "optimizer.skill_update_mode"),
     Key("optimizer.meta_learning_rate", flat="meta_edit_budget", reason="it is never read there"),
     Key("optimizer.use_slow_update", True, "optimizer.use_slow_update"),
     Key("optimizer.slow_update_samples", 20, "optimizer.slow_update_samples"),
-    Key("optimizer.slow_update_gate_with_selection", False,
-        reason="a slow update always has to pass the gate"),
+    Key("optimizer.slow_update_gate_with_selection", False, "optimizer.gate_slow_update"),
     Key("optimizer.longitudinal_pair_policy", "mixed", "optimizer.longitudinal_pair_policy"),
     Key("optimizer.use_meta_skill", True, "optimizer.use_meta_skill"),
-    *_without_effect("optimizer.", _SKILL_AWARE, use_skill_aware_reflection=False,
-                     skill_aware_appendix_source="both", skill_aware_consolidate_threshold=0),
-    Key("evaluation.use_gate", True, reason="every candidate has to pass the gate"),
+    Key("optimizer.use_skill_aware_reflection", False, "optimizer.skill_aware", copied=False),
+    Key("optimizer.skill_aware_appendix_source", "both",
+        "optimizer.skill_aware.appendix_source", copied=False),
+    Key("optimizer.skill_aware_consolidate_threshold", 0,
+        "optimizer.skill_aware.consolidate_threshold", copied=False),
+    Key("evaluation.use_gate", True, "evaluation.gate.kind", copied=False),
     Key("evaluation.gate_metric", "hard", "evaluation.gate.metric"),
     Key("evaluation.gate_mixed_weight", 0.5, "evaluation.gate.mixed_weight"),
     Key("evaluation.use_semantic_density", False, reason=_DENSITY),
@@ -205,9 +218,6 @@ _ENV = [
 ]
 
 KEYS: Final = (*_MODEL, *_LEARNING, *_ENV)
-
-ALWAYS_SAID: Final = {"slow_update_gate_with_selection": True}
-"""Keys whose default there means what is not done here -> the value that needs no warning."""
 
 ENV_SETTINGS: Final = frozenset(
     {"workers", "max_turns", "max_steps", "limit", "max_completion_tokens", "data_root"}

@@ -1,4 +1,4 @@
-"""How the backends of a SkillOpt configuration are reached here: by OpenAI's chat completions."""
+"""How the backends of a SkillOpt configuration are reached here."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -8,8 +8,11 @@ from skillwright.jobs.config_yaml import Values
 from skillwright.models.backends import why_unusable
 
 _PLAIN_ENDPOINT = ("openai_compatible", "compat", "openai")
-_QWEN_BASE_URL = "http://localhost:8000/v1"
+_QWEN_TEMPERATURE = 0.7
 _DEADLINE_S = 600.0
+_CLAUDE_PROGRAM = "claude"
+_OFF = ("disabled", "off", "false", "no", "none", "0")
+_MINIMAX_MODEL, _MINIMAX_TOKENS = "MiniMax-M3", 8000
 
 
 def model_values(flat: Mapping[str, Any], role: str, environ: Mapping[str, str]) -> Values:
@@ -31,6 +34,12 @@ def model_values(flat: Mapping[str, Any], role: str, environ: Mapping[str, str])
             settings = _compatible_settings(role, environ)
         case "qwen_chat":
             settings = _qwen_settings(flat, role)
+        case "minimax_chat":
+            settings = _minimax_settings(flat, role)
+        case "claude_chat":
+            settings = {"backend": backend}
+        case "codex_exec" | "claude_code_exec":
+            return _program_settings(flat, role, backend)
         case _:
             raise ConfigError(f"model.{role}_backend is {backend!r}: {why_unusable(backend)}")
     values: Values = {"backend": "openai_chat", "model": flat[f"{role}_model"]}
@@ -40,6 +49,8 @@ def model_values(flat: Mapping[str, Any], role: str, environ: Mapping[str, str])
             "max_tokens": flat.get("max_completion_tokens"),
         }
     values |= settings
+    if values.get("max_tokens", ...) is None:
+        del values["max_tokens"]  # some backends have a bound of their own by default
     if isinstance(values.get("timeout_s"), int | float):
         values["deadline_s"] = max(_DEADLINE_S, values["timeout_s"])
     return values
@@ -54,6 +65,12 @@ def model_warnings(flat: Mapping[str, Any]) -> Iterable[str]:
             yield (
                 f"model.backend names Azure, but no azure_openai_endpoint is set for the {role}: "
                 "OpenAI's own endpoint is used."
+            )
+        if flat[f"{role}_backend"] == "claude_chat":
+            yield (
+                f"model.{role}_backend is 'claude_chat': the {role} is reached by Anthropic's API "
+                "with the key in ANTHROPIC_API_KEY, not through the `claude` program; for that "
+                f"one, set models.{role}.transport=cli."
             )
 
 
@@ -89,18 +106,67 @@ def _qwen_settings(flat: Mapping[str, Any], role: str) -> Values:
         return default if found is None else found
 
     settings: Values = {
-        "base_url": given("base_url", _QWEN_BASE_URL),
+        "backend": "qwen_chat",
+        "temperature": given("temperature", _QWEN_TEMPERATURE),
+        "base_url": given("base_url"),
         "api_key": given("api_key"),
-        "api_key_env": "QWEN_CHAT_API_KEY",
-        "temperature": given("temperature", 0.7),
+        "timeout_s": given("timeout_seconds"),
+        "thinking": given("thinking_mode"),
     }
-    for name, ours in (("timeout_seconds", "timeout_s"), ("max_tokens", "max_tokens")):
-        if given(name) is not None:
-            settings[ours] = given(name)
-    thinking = {"enabled": True, "disabled": False}.get(str(given("thinking_mode")))
-    thinking = given("enable_thinking", thinking)
-    if thinking is not None:
-        settings["extra_body"] = {"chat_template_kwargs": {"enable_thinking": thinking}}
+    if given("enable_thinking") is not None:
+        settings["thinking"] = "enabled" if given("enable_thinking") else "disabled"
+    if given("max_tokens") is not None:
+        settings["max_tokens"] = given("max_tokens")
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _program_settings(flat: Mapping[str, Any], role: str, backend: str) -> Values:
+    """A program has no bound on tokens; as an optimiser it only reads, whatever a target may do."""
+    settings: Values = {
+        "backend": backend,
+        "model": flat[f"{role}_model"],
+        "path": flat.get(f"{backend}_path"),
+    }
+    if settings["path"] == _CLAUDE_PROGRAM:
+        del settings["path"]  # the default there and here; the environment may name another
+    if role == "target":
+        settings["timeout_s"] = flat["exec_timeout"]
+    if backend == "claude_code_exec":
+        settings["effort"] = flat.get("claude_code_exec_effort")
+    else:
+        settings["effort"] = flat.get("codex_exec_reasoning_effort")
+        if role == "target":
+            settings |= {
+                "sandbox": flat.get("codex_exec_sandbox"),
+                "network": _switch(flat.get("codex_exec_network_access")),
+                "web_search": _switch(flat.get("codex_exec_web_search")),
+            }
+    return {name: value for name, value in settings.items() if value not in (None, "")}
+
+
+def _switch(value: Any) -> bool | None:
+    """Read what is a boolean here and there a boolean or the name of a mode."""
+    if value in (None, ""):
+        return None
+    return str(value).strip().lower() not in _OFF
+
+
+def _minimax_settings(flat: Mapping[str, Any], role: str) -> Values:
+    settings: Values = {"backend": "minimax_chat"}
+    for name in ("region", "base_url", "api_key", "temperature"):
+        found = _setting(flat, role, f"minimax_{name}")
+        if found is not None:
+            settings[name] = found
+    named = _setting(flat, role, "minimax_model")
+    if named != _MINIMAX_MODEL:
+        settings["model"] = named
+    # Its default cut long proposals off without a word; only a bound that was chosen is kept.
+    bound = _setting(flat, role, "minimax_max_tokens")
+    if bound != _MINIMAX_TOKENS:
+        settings["max_tokens"] = bound
+    thinks = _setting(flat, role, "minimax_enable_thinking")
+    if not str(settings.get("model", flat[f"{role}_model"])).startswith("MiniMax-M2"):
+        settings["thinking"] = "adaptive" if thinks else "disabled"
     return settings
 
 

@@ -9,9 +9,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Self
 
-from skillwright.evaluation import AlphaLedger, ScoreTable, SplitReport, Verdict
-from skillwright.runs import Event
-from skillwright.textopt import StepEntry, StepMemory
+from skillwright.evaluation import AlphaLedger, ScoreTable, SelectionBias, SplitReport, Verdict
+from skillwright.jobs.config import RunConfig
+from skillwright.jobs.decisions import EpochRecord, Judged, StepRecord
+from skillwright.jobs.same_tasks import train_tasks
+from skillwright.runs import Event, RunStore
+from skillwright.textopt import StepMemory
 
 
 class Kind(StrEnum):
@@ -23,107 +26,55 @@ class Kind(StrEnum):
     """A step is decided."""
     EPOCH = "epoch"
     """An epoch is looked back on."""
+    FINAL = "final"
+    """The last skill, where it is not the best one, was judged against that."""
     TEST_OPENED = "test_opened"
-    """The seal of the test split is broken; the artefacts that will be scored are fixed."""
+    """The sealed tasks are opened; the artefacts that will be scored are fixed."""
     TEST = "test"
     """The artefacts have their scores on test."""
+    CONFIRMED = "confirmed"
+    """The initial and the best skill have their scores on the tasks that no gate has drawn."""
     FINISHED = "finished"
     """Nothing is left to do."""
 
 
 @dataclass(frozen=True, slots=True)
-class StepRecord:
-    """A decided step.
+class Confirmation:
+    """How the best skill does on val tasks that no gate has drawn.
 
     Attributes:
-        step: From 1.
-        epoch: From 1.
-        action: ``accept_new_best``, ``reject``, ``undecided``, or ``skip_...``.
-        entry: What later steps are told about it.
-        verdict: The gate's judgement, or ``None`` where it was not asked.
-        skill_version: The version of the candidate, or ``None`` where there was none.
+        report: The scores there of the initial and the best skill.
+        bias: How far the gates saw more than that, because a gate chooses what looks best.
     """
 
-    step: int
-    epoch: int
-    action: str
-    entry: StepEntry
-    verdict: Verdict | None = None
-    skill_version: int | None = None
-
-    @property
-    def accepted(self) -> bool:
-        """Whether the candidate replaced the skill."""
-        return self.verdict is not None and self.verdict.accepted
+    report: SplitReport
+    bias: SelectionBias
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
-        return {
-            "step": self.step,
-            "epoch": self.epoch,
-            "action": self.action,
-            "entry": self.entry.to_dict(),
-            "verdict": self.verdict.to_dict() if self.verdict else None,
-            "skill_version": self.skill_version,
-        }
+        return {"report": self.report.to_dict(), "bias": self.bias.to_dict()}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Read what `to_dict` wrote."""
-        verdict = data["verdict"]
-        return cls(
-            step=data["step"],
-            epoch=data["epoch"],
-            action=data["action"],
-            entry=StepEntry.from_dict(data["entry"]),
-            verdict=Verdict.from_dict(verdict) if verdict else None,
-            skill_version=data["skill_version"],
-        )
+        return cls(SplitReport.from_dict(data["report"]), SelectionBias.from_dict(data["bias"]))
 
 
 @dataclass(frozen=True, slots=True)
-class EpochRecord:
-    """The look back over an epoch.
+class MetBest:
+    """A candidate met the best skill.
 
     Attributes:
-        epoch: From 1.
-        steps_ended_with: The skill version after the epoch's last step, before its slow update.
-        action: What became of the slow update: ``accept_new_best``, ``reject``, ``undecided``,
-            ``skip_...``, or ``""`` where none was due.
-        meta_skill: What the optimiser is told in the next epoch.
-        verdict: The gate's judgement of the slow update, or ``None`` where it was not asked.
-        skill_version: The version of the slow update's candidate, or ``None``.
+        best_version: The best skill then.
+        version: The candidate.
+        accepts: How often a gate had accepted before: which draws they met on.
+        verdict: What the gate said.
     """
 
-    epoch: int
-    steps_ended_with: int
-    action: str = ""
-    meta_skill: str = ""
-    verdict: Verdict | None = None
-    skill_version: int | None = None
-
-    @property
-    def accepted(self) -> bool:
-        """Whether the slow update replaced the skill."""
-        return self.verdict is not None and self.verdict.accepted
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {
-            "epoch": self.epoch,
-            "steps_ended_with": self.steps_ended_with,
-            "action": self.action,
-            "meta_skill": self.meta_skill,
-            "verdict": self.verdict.to_dict() if self.verdict else None,
-            "skill_version": self.skill_version,
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote; keys beside the fields are for people."""
-        verdict = data["verdict"]
-        known = {name: data[name] for name in cls.__dataclass_fields__}
-        return cls(**{**known, "verdict": Verdict.from_dict(verdict) if verdict else None})
+    best_version: int
+    version: int
+    accepts: int
+    verdict: Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,36 +84,52 @@ class TrainState:
     Attributes:
         memory: What earlier steps tried, for analysts.
         ledger: The alpha that is left.
-        skill_version: The skill that stands; the best one too, because only a gate moves it.
-        accepts: How often it was replaced.
+        skill_version: The current skill, which training continues from.
+        best_version: The best skill, which only a gate moves.
+        accepts: How many duels a candidate has won, two of them where it beat the current and the
+            best skill apart. The gate's next draws follow from it.
+        idle_steps: Steps since something was accepted.
         baseline: The initial skill's score on val, or ``None`` before it is measured.
         steps: The decided steps, in order.
         epochs: The epochs that were looked back on, in order.
+        met_best: The latest candidate that the gate judged against a best skill that was not the
+            current one, or ``None``.
+        final: The gate's judgement of the last skill against the best, or ``None`` where it was not
+            asked.
         sealed: Whether the test split is still closed.
         report: The test report, or ``None`` before the end and where the run does not test.
+        confirmation: The report on tasks that no gate has drawn, or ``None``.
         finished: Whether nothing is left to do.
+        ran_out_of_patience: Whether it ended because nothing was accepted for too long.
     """
 
     memory: StepMemory
     ledger: AlphaLedger
     skill_version: int = 0
+    best_version: int = 0
     accepts: int = 0
+    idle_steps: int = 0
     baseline: ScoreTable | None = None
     steps: tuple[StepRecord, ...] = ()
     epochs: tuple[EpochRecord, ...] = ()
+    met_best: MetBest | None = None
+    final: Verdict | None = None
     sealed: bool = True
     report: SplitReport | None = None
+    confirmation: Confirmation | None = None
     finished: bool = False
+    ran_out_of_patience: bool = False
 
     @classmethod
-    def first(cls, alpha: float, planned: int) -> Self:
+    def first(cls, alpha: float, planned: int, memory: StepMemory | None = None) -> Self:
         """Return the state before anything happened.
 
         Args:
             alpha: The chance of a false accept that the whole run may take.
             planned: Decisions that share it, at least 1.
+            memory: How much of earlier steps is remembered; by default as much as usual.
         """
-        return cls(StepMemory(), AlphaLedger(alpha, planned))
+        return cls(memory or StepMemory(), AlphaLedger(alpha, planned))
 
     @property
     def last_step(self) -> int:
@@ -179,6 +146,29 @@ class TrainState:
         """What the optimiser has learned about optimising, or ``""``."""
         return self.epochs[-1].meta_skill if self.epochs else ""
 
+    @property
+    def proofs(self) -> tuple[Verdict, ...]:
+        """The judgements that led from the initial skill to the best one."""
+        moved = [record for record in (*self.steps, *self.epochs) if record.is_best]
+        judged = [record.best_verdict or record.verdict for record in moved]
+        promoted = [self.final] if self.final is not None and self.final.accepted else []
+        return tuple(verdict for verdict in (*judged, *promoted) if verdict is not None)
+
+    def measured(self, version: int) -> int:
+        """Return the version whose score a version has where scores stand for the whole run.
+
+        It is another one only where nothing but an empty region was put in since.
+        """
+        for record in self.epochs:
+            if record.action == "inject_placeholder" and record.skill_version == version:
+                return record.steps_ended_with
+        return version
+
+    def memory_in(self, epoch: int) -> StepMemory:
+        """Return what the next step remembers, in this epoch or as the first of a new one."""
+        is_new = bool(self.steps) and self.steps[-1].epoch < epoch
+        return self.memory.start_epoch() if is_new else self.memory
+
     def after(self, kind: str, payload: dict[str, Any]) -> Self:
         """Return the state after one more event; events of other kinds change nothing."""
         match kind:
@@ -188,32 +178,63 @@ class TrainState:
                 return self._after_step(StepRecord.from_dict(payload))
             case Kind.EPOCH:
                 return self._after_epoch(EpochRecord.from_dict(payload))
+            case Kind.FINAL:
+                return self._after_final(Verdict.from_dict(payload))
             case Kind.TEST_OPENED:
                 return replace(self, sealed=False)
             case Kind.TEST:
                 return replace(self, report=SplitReport.from_dict(payload))
+            case Kind.CONFIRMED:
+                return replace(self, confirmation=Confirmation.from_dict(payload))
             case Kind.FINISHED:
-                return replace(self, finished=True)
+                impatient = payload.get("ran_out_of_patience", False)
+                return replace(self, finished=True, ran_out_of_patience=impatient)
             case _:
                 return self
 
     def _after_step(self, record: StepRecord) -> Self:
-        judged = self._judged(record.verdict, record.skill_version)
-        memory = self.memory.remember(record.entry)
-        return replace(judged, memory=memory, steps=(*self.steps, record))
+        judged = self.judged(record, record.skill_version)
+        noted = record.noted_version
+        return replace(
+            judged,
+            skill_version=judged.skill_version if noted is None else noted,
+            memory=self.memory_in(record.epoch).remember(record.entry),
+            steps=(*self.steps, record),
+            idle_steps=0 if record.accepted else self.idle_steps + 1,
+        )
 
     def _after_epoch(self, record: EpochRecord) -> Self:
-        judged = self._judged(record.verdict, record.skill_version)
-        return replace(judged, epochs=(*self.epochs, record))
+        judged = self.judged(record, record.skill_version)
+        idle = 0 if record.accepted else self.idle_steps
+        return replace(judged, epochs=(*self.epochs, record), idle_steps=idle)
 
-    def _judged(self, verdict: Verdict | None, version: int | None) -> Self:
-        """Return what a gate's judgement makes of the state; without one nothing changes."""
-        if verdict is None:
-            return self
-        ledger = self.ledger.spend(verdict)
-        if not verdict.accepted or version is None:
-            return replace(self, ledger=ledger)
-        return replace(self, ledger=ledger, skill_version=version, accepts=self.accepts + 1)
+    def _after_final(self, verdict: Verdict) -> Self:
+        best = self.skill_version if verdict.accepted else self.best_version
+        return replace(self.spent(verdict), final=verdict, best_version=best)
+
+    def judged(self, record: Judged, version: int | None) -> Self:
+        """Return what became of a candidate; without a version nothing moves."""
+        state = self.spent(*record.verdicts)
+        if version is None:
+            return state
+        met = self.met_best
+        if record.best_verdict is not None:
+            before = state.accepts - record.best_verdict.accepted
+            met = MetBest(self.best_version, version, before, record.best_verdict)
+        return replace(
+            state,
+            met_best=met,
+            skill_version=version if record.enters else self.skill_version,
+            best_version=version if record.is_best else self.best_version,
+        )
+
+    def spent(self, *verdicts: Verdict) -> Self:
+        """Return the state with the gate's judgements counted: their alpha, and their accepts."""
+        ledger = self.ledger
+        for verdict in verdicts:
+            ledger = ledger.spend(verdict)
+        accepts = self.accepts + sum(verdict.accepted for verdict in verdicts)
+        return replace(self, ledger=ledger, accepts=accepts)
 
 
 def fold(start: TrainState, events: Iterable[Event]) -> TrainState:
@@ -221,3 +242,24 @@ def fold(start: TrainState, events: Iterable[Event]) -> TrainState:
     for event in events:
         start = start.after(event.kind, event.payload)
     return start
+
+
+def write_down(
+    store: RunStore, state: TrainState, kind: Kind, payload: dict[str, Any]
+) -> TrainState:
+    """Append an event and fold it in as it was stored, so that a resume folds in the same."""
+    position = store.append_event(kind, payload)
+    return fold(state, store.events(after=position - 1))
+
+
+def restore(config: RunConfig, store: RunStore) -> TrainState:
+    """Return where a run stands; nothing but its configuration and its store is needed."""
+    optimizer = config.optimizer
+    start = TrainState.first(
+        config.evaluation.alpha,
+        planned=config.decisions(train_tasks(store) or 1),
+        memory=StepMemory(
+            max_steps=optimizer.memory_steps, across_epochs=optimizer.memory_across_epochs
+        ),
+    )
+    return fold(start, store.events())

@@ -1,16 +1,18 @@
 """What a run's store says about it, without running anything."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from skillwright.core import SkillwrightError, Usage
-from skillwright.jobs.config import RunConfig
 from skillwright.jobs.config_load import load_config
+from skillwright.jobs.critical_path import CriticalPath, critical_path
 from skillwright.jobs.evaluate import EVALUATED, EvalReport
-from skillwright.jobs.launch import find_run, has_scripted_minds, read_plan
-from skillwright.jobs.state import TrainState, fold
+from skillwright.jobs.launch import Run, find_run, has_scripted_minds, read_plan
+from skillwright.jobs.parity_report import mode_facts, say_mode
+from skillwright.jobs.state import Kind, TrainState, restore
 from skillwright.runs import RunFolder, RunStore, list_runs
 
 
@@ -29,6 +31,9 @@ class RunSummary:
         is_scripted: Whether a scripted mind took part, which must be said beside any result.
         state: Where training stands; ``None`` for an evaluation.
         evaluation: What an evaluation found; ``None`` before its end and for training.
+        mode: Lines that say how training differs from SkillOpt's; none for an evaluation.
+        mode_facts: The same as a JSON object, with what no mode does as SkillOpt.
+        waits: How fast training could have been; ``None`` for an evaluation, and in lists.
         problem: Why the run cannot be read, or "".
     """
 
@@ -42,12 +47,19 @@ class RunSummary:
     is_scripted: bool = False
     state: TrainState | None = None
     evaluation: EvalReport | None = None
+    mode: tuple[str, ...] = ()
+    mode_facts: Mapping[str, Any] = field(default_factory=dict)
+    waits: CriticalPath | None = None
     problem: str = ""
 
     @property
     def accepted(self) -> int:
-        """Candidates that passed the gate."""
-        return self.state.accepts if self.state else 0
+        """Candidates that the gate accepted, each once, however many skills it had to beat."""
+        if self.state is None:
+            return 0
+        judged = [*self.state.steps, *self.state.epochs]
+        final = self.state.final
+        return sum(one.accepted for one in judged) + (final is not None and final.accepted)
 
     @property
     def steps(self) -> int:
@@ -76,6 +88,7 @@ class RunSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as a JSON object."""
+        state = self.state
         return {
             "name": self.name,
             "path": str(self.path),
@@ -87,20 +100,37 @@ class RunSummary:
             "episodes": self.episodes,
             "failures": self.failures,
             "usage": {purpose: usage.to_dict() for purpose, usage in self.usage.items()},
-            "steps": [step.to_dict() for step in self.state.steps] if self.state else [],
-            "epochs": [epoch.to_dict() for epoch in self.state.epochs] if self.state else [],
-            "test": self.state.report.to_dict() if self.state and self.state.report else None,
+            "steps": [step.to_dict() for step in state.steps] if state else [],
+            "epochs": [epoch.to_dict() for epoch in state.epochs] if state else [],
+            "ran_out_of_patience": state.ran_out_of_patience if state else False,
+            "best_version": state.best_version if state else None,
+            "current_version": state.skill_version if state else None,
+            "test": state.report.to_dict() if state and state.report else None,
+            "confirmation": state.confirmation.to_dict() if state and state.confirmation else None,
+            "mode": dict(self.mode_facts),
+            "critical_path": self.waits.to_dict() if self.waits else None,
             "evaluation": self.evaluation.to_dict() if self.evaluation else None,
         }
 
 
 def read_run(run: str | Path, root: str | Path = "runs") -> RunSummary:
-    """Summarise a run; it may be going on meanwhile.
+    """Summarise a run, with its critical path; it may be going on meanwhile.
 
     Raises:
         RunError: There is no such run, or its store cannot be read.
     """
-    return _read(RunFolder.look(find_run(run, root)))
+    folder = RunFolder.look(find_run(run, root))
+    summary = read_folder(folder)
+    if summary.state is None:
+        return summary
+    slots = load_config(folder.path / "config.yaml").rollout.max_concurrent
+    with RunStore.open(folder.store_path, read_only=True) as store:
+        return replace(summary, waits=critical_path(store, slots))
+
+
+def is_finished(run: Run) -> bool:
+    """Whether nothing is left to do in a run that this process works on."""
+    return bool(run.store.events(Kind.FINISHED if run.plan is None else EVALUATED))
 
 
 def summarise_runs(root: Path) -> list[RunSummary]:
@@ -111,36 +141,38 @@ def summarise_runs(root: Path) -> list[RunSummary]:
 
 def _read_or_say_why(folder: RunFolder) -> RunSummary:
     try:
-        return _read(folder)
+        return read_folder(folder)
     except SkillwrightError as error:
         return RunSummary(folder.name, folder.path, "", "", 0, 0, {}, problem=str(error))
 
 
-def _read(folder: RunFolder) -> RunSummary:
+def read_folder(folder: RunFolder) -> RunSummary:
+    """Summarise a run without its critical path, which takes a look at every episode.
+
+    Raises:
+        SkillwrightError: Its configuration or its store cannot be read.
+    """
     config = load_config(folder.path / "config.yaml")
     with RunStore.open(folder.store_path, read_only=True) as store:
         events = store.events()
         plan = read_plan(store, folder.path)
         counts = store.counts()
         evaluated = [event for event in events if event.kind == EVALUATED]
+        trains = plan is None
         return RunSummary(
             name=folder.name,
             path=folder.path,
-            job="train" if plan is None else "eval",
+            job="train" if trains else "eval",
             started=_time(events[0].time),
             episodes=counts["episodes"],
             failures=counts["failures"],
             usage=store.usage_by_purpose(),
-            is_scripted=has_scripted_minds(config, plan),
-            state=_state(config, store) if plan is None else None,
+            is_scripted=has_scripted_minds(config, store, plan),
+            state=restore(config, store) if trains else None,
             evaluation=EvalReport.from_dict(evaluated[-1].payload) if evaluated else None,
+            mode=say_mode(config) if trains else (),
+            mode_facts=mode_facts(config) if trains else {},
         )
-
-
-def _state(config: RunConfig, store: RunStore) -> TrainState:
-    # How many decisions were planned is not known without the data, and nothing is decided here.
-    planned = max(1, len(store.verdicts()))
-    return fold(TrainState.first(config.evaluation.alpha, planned), store.events())
 
 
 def _time(seconds: float) -> str:

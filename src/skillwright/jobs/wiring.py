@@ -1,38 +1,46 @@
 """The one place where a configuration becomes objects."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, assert_never
+from typing import assert_never
 
 from skillwright.core import ChatModel, Sampling, Task
 from skillwright.core.jsonio import read_text
-from skillwright.datasets import Split, SplitDataLoader, Splits, parse_ratio, split_items
-from skillwright.datasets.items import read_raw_items
-from skillwright.datasets.split import check_items, refuse_empty
 from skillwright.envs import TextEnv, spec
-from skillwright.envs.alfworld import generated_tasks, official_tasks
-from skillwright.evaluation import Gate, PairedGate, StrictGate
+from skillwright.evaluation import Gate, PairedGate, SequentialGate, StrictGate
+from skillwright.jobs.adapter_bench import AdapterBench
+from skillwright.jobs.bench import Bench
 from skillwright.jobs.config import (
-    AlfworldData,
     EnvSection,
-    GeneratedData,
+    OpenGateConfig,
     PairedGateConfig,
-    RatioData,
     RunConfig,
-    SplitDirData,
+    SequentialGateConfig,
+    SkillAwareSection,
     StrictGateConfig,
 )
 from skillwright.jobs.memory import EngineEvents, StoredCalls, StoredEpisodes
+from skillwright.jobs.money import Budget
 from skillwright.jobs.progress import Watcher
-from skillwright.models import ChatAgent, HttpClient, ModelConfig, make_model
-from skillwright.rollout import Engine, Limits, LocalEngine, MakeEnv, PromptStyle
+from skillwright.jobs.tasks import make_splits
+from skillwright.jobs.tau_report import env_facts
+from skillwright.jobs.text_bench import Longitudinal, TextBench
+from skillwright.models import EndpointConfig, HttpClient, ModelConfig, agent_of, make_model
+from skillwright.models.cache import cached
+from skillwright.rollout import Limits, LocalEngine, MakeEnv, PromptStyle
+from skillwright.rollout.foreign_build import load_adapter
 from skillwright.runs import RunStore
 from skillwright.textopt import (
+    AppendixSource,
     BudgetControl,
     LRScheduler,
     Optimizer,
+    PairPolicy,
+    RankFallback,
+    SkillAware,
     StepSettings,
     UpdateMode,
     build_scheduler,
@@ -53,16 +61,14 @@ class Arena:
     Attributes:
         config: What the parts were made from.
         store: The run's store.
-        splits: The tasks.
-        engine: Plays episodes; every stage goes through it.
+        bench: Plays, whatever is played.
         target_identity: Who acts.
         watcher: Sees what happens.
     """
 
     config: RunConfig
     store: RunStore
-    splits: Splits
-    engine: Engine
+    bench: Bench
     target_identity: str
     watcher: Watcher
 
@@ -95,9 +101,10 @@ class Assembly(Arena):
         return self.config.train.epochs * self.steps_per_epoch
 
     @property
-    def decisions(self) -> int:
-        """Decisions of the gate that the run plans for."""
-        return self.config.decisions(len(self.splits.train.tasks))
+    def fresh_draws(self) -> bool:
+        """Whether the gate draws anew once something was accepted."""
+        gate = self.config.evaluation.gate
+        return not isinstance(gate, StrictGateConfig | OpenGateConfig) or gate.fresh_draws
 
 
 @asynccontextmanager
@@ -110,8 +117,13 @@ async def assemble_arena(
         UsageError: A file, environment, task or key that the configuration names is missing or
             wrong. Nothing was run yet.
     """
-    async with HttpClient() as client:
-        yield _arena(config, store, watcher, make(config.models.target, client))
+    async with HttpClient() as client, AsyncExitStack() as held:
+        budget = Budget(config.budget, store)
+        seen = _seen(watcher, budget, client)
+        target = held.enter_context(_mind(config.models.target, client, make))
+        play = _bench(config, store, seen, target, budget, forgets_failures=True)
+        async with play as bench:
+            yield Arena(config, store, bench, _who_acts(bench, target), watcher)
 
 
 @asynccontextmanager
@@ -124,31 +136,27 @@ async def assemble(
         UsageError: A file, environment, task or key that the configuration names is missing or
             wrong. Nothing was run yet.
     """
-    async with HttpClient() as client:
-        arena = _arena(config, store, watcher, make(config.models.target, client))
-        mind = make(config.models.optimizer, client)
-        calls = StoredCalls(mind, store, watcher)
-        steps_per_epoch = config.train.steps_per_epoch(len(arena.splits.train.tasks))
+    async with HttpClient() as client, AsyncExitStack() as held:
+        budget = Budget(config.budget, store)
+        target = held.enter_context(_mind(config.models.target, client, make))
+        mind = held.enter_context(_mind(config.models.optimizer, client, make))
+        seen = _seen(watcher, budget, client)
+        bench = await held.enter_async_context(_bench(config, store, seen, target, budget))
+        calls = StoredCalls(mind, store, watcher, permit=partial(budget.permit, "call"))
+        optimizer = Optimizer(calls, sampling=_optimizer_sampling(config))
+        settings = step_settings(config)
+        if isinstance(bench, AdapterBench):
+            bench.bind(optimizer, settings)
+        steps_per_epoch = config.train.steps_per_epoch(bench.sizes.train)
         yield Assembly(
             config=config,
             store=store,
-            splits=arena.splits,
-            engine=arena.engine,
-            target_identity=arena.target_identity,
+            bench=bench,
+            target_identity=_who_acts(bench, target),
             watcher=watcher,
             calls=calls,
-            optimizer=Optimizer(calls, sampling=_optimizer_sampling(config)),
-            settings=StepSettings(
-                minibatch_size=config.gradient.minibatch_size,
-                merge_batch_size=config.gradient.merge_batch_size,
-                failure_only=config.gradient.failure_only,
-                success_threshold=config.env.success_threshold,
-                update_mode=UpdateMode(config.optimizer.skill_update_mode),
-                rewrite_max_tokens=config.optimizer.rewrite_max_tokens,
-                budget_control=BudgetControl(config.optimizer.lr_control_mode),
-                repair_anchors=config.optimizer.repair_anchors,
-                insert_after_fallback=config.optimizer.insert_after_fallback,
-            ),
+            optimizer=optimizer,
+            settings=settings,
             gate=make_gate(config),
             gate_draws=_draws(config),
             schedule=build_scheduler(
@@ -161,8 +169,74 @@ async def assemble(
         )
 
 
-def _arena(config: RunConfig, store: RunStore, watcher: Watcher, target: ChatModel) -> Arena:
-    agent = ChatAgent(target)
+def _who_acts(bench: Bench, target: ChatModel) -> str:
+    return "the adapter plays" if isinstance(bench, AdapterBench) else target.identity
+
+
+def step_settings(config: RunConfig) -> StepSettings:
+    """Return how a configuration wants proposals to be made."""
+    gradient, optimizer = config.gradient, config.optimizer
+    is_initial = gradient.analyst_budget == "initial"
+    return StepSettings(
+        minibatch_size=gradient.minibatch_size,
+        merge_batch_size=gradient.merge_batch_size,
+        failure_only=gradient.failure_only,
+        success_threshold=_shown_success(config),
+        analyst_workers=gradient.analyst_workers,
+        analyst_budget=optimizer.learning_rate if is_initial else None,
+        update_mode=UpdateMode(optimizer.skill_update_mode),
+        rewrite_max_tokens=optimizer.rewrite_max_tokens,
+        budget_control=BudgetControl(optimizer.lr_control_mode),
+        none_means_fixed=optimizer.none_means_fixed,
+        rank_fallback=RankFallback(optimizer.rank_fallback),
+        skill_aware=_skill_aware(optimizer.skill_aware),
+        repair_anchors=optimizer.repair_anchors,
+        insert_after_fallback=optimizer.insert_after_fallback,
+    )
+
+
+def _skill_aware(aware: SkillAwareSection | None) -> SkillAware | None:
+    if aware is None:
+        return None
+    source = AppendixSource(aware.appendix_source)
+    return SkillAware(source, aware.consolidate_threshold, aware.gated)
+
+
+def _shown_success(config: RunConfig) -> float:
+    """Return the reward from which the optimiser is shown a success."""
+    return config.gradient.success_threshold or config.env.success_threshold
+
+
+def _seen(watcher: Watcher, budget: Budget, client: HttpClient) -> EngineEvents:
+    return EngineEvents(watcher, budget.note, lambda: client.limits.in_flight)
+
+
+@asynccontextmanager
+async def _bench(
+    config: RunConfig,
+    store: RunStore,
+    seen: EngineEvents,
+    target: ChatModel,
+    budget: Budget,
+    *,
+    forgets_failures: bool = False,
+) -> AsyncIterator[Bench]:
+    """Make what plays: an adapter where ``env.name`` names one, else our own environments."""
+    if load_adapter(config.env.name) is None:
+        yield _text_bench(config, store, seen, target, budget)
+        return
+    bench = await AdapterBench.open(config, store, seen.watcher, forgets_failures=forgets_failures)
+    bench.player.permit = budget.permit
+    try:
+        yield bench
+    finally:
+        bench.close()
+
+
+def _text_bench(
+    config: RunConfig, store: RunStore, seen: EngineEvents, target: ChatModel, budget: Budget
+) -> TextBench:
+    agent = agent_of(target)
     engine = LocalEngine(
         agent,
         make_env(config.env),
@@ -171,6 +245,8 @@ def _arena(config: RunConfig, store: RunStore, watcher: Watcher, target: ChatMod
             episode_timeout_s=config.rollout.episode_timeout_s,
             max_concurrent=config.rollout.max_concurrent,
             retries=config.rollout.retries,
+            give_up_after=config.rollout.give_up_after,
+            max_failure_share=config.rollout.max_failure_share,
         ),
         prompt=PromptStyle(history_turns=config.rollout.history_turns),
         recorder=StoredEpisodes(store, agent.identity),
@@ -178,11 +254,25 @@ def _arena(config: RunConfig, store: RunStore, watcher: Watcher, target: ChatMod
         env_identity={
             "config": _env_config(config.env),
             "version": spec(config.env.name).load().version,
+            **env_facts(config.env),
         },
-        observer=EngineEvents(watcher),
+        observer=seen,
+        permit=budget.permit,
     )
-    splits = make_splits(config)
-    return Arena(config, store, splits, engine, agent.identity, watcher)
+    pairs = Longitudinal(
+        wanted=config.optimizer.slow_update_samples,
+        policy=PairPolicy(config.optimizer.longitudinal_pair_policy),
+        success_threshold=_shown_success(config),
+    )
+    return TextBench(engine, make_splits(config), config.run.seed, pairs, seen.watcher)
+
+
+@contextmanager
+def _mind(config: ModelConfig, client: HttpClient, make: MakeModel) -> Iterator[ChatModel]:
+    """Make a mind, with the cache before it that its settings name."""
+    path = config.cache if isinstance(config, EndpointConfig) else None
+    with cached(make(config, client), path) as mind:
+        yield mind
 
 
 def _optimizer_sampling(config: RunConfig) -> Sampling:
@@ -211,11 +301,24 @@ def _env_config(env: EnvSection) -> object | None:
 
 def make_gate(config: RunConfig) -> Gate:
     """Make the gate that a configuration names."""
+    threshold = config.env.success_threshold
     match config.evaluation.gate:
-        case PairedGateConfig(draws=draws, family_veto=family_veto):
-            return PairedGate(draws=draws, family_veto=family_veto)
-        case StrictGateConfig(margin=margin, metric=metric, mixed_weight=weight):
-            return StrictGate(margin, metric, weight, config.env.success_threshold)
+        case PairedGateConfig() as gate:
+            return PairedGate(
+                gate.draws,
+                gate.family_veto,
+                gate.metric,
+                gate.mixed_weight,
+                threshold,
+                gate.max_worse_tasks,
+            )
+        case SequentialGateConfig(metric=metric, mixed_weight=weight):
+            return SequentialGate(metric, weight, threshold, config.run.seed)
+        case StrictGateConfig(margin=margin, metric=metric, mixed_weight=weight) as gate:
+            return StrictGate(margin, metric, weight, threshold, gate.max_worse_tasks)
+        case OpenGateConfig(metric=metric, mixed_weight=weight):
+            # What becomes current is not its question; it keeps the best skill from harm.
+            return StrictGate(0.0, metric, weight, threshold)
         case never:
             assert_never(never)
 
@@ -228,72 +331,11 @@ def _draws(config: RunConfig) -> int:
 def read_initial_skill(config: RunConfig) -> str:
     """Return the text that training begins with; a blank ``skill.init`` is a blank skill.
 
+    It is played and kept byte for byte, byte order mark and line breaks included; the optimiser
+    reads and edits it with plain line breaks.
+
     Raises:
         DataError: The file is missing, or is not UTF-8.
     """
     path = config.skill.init
     return read_text(Path(path), "skill") if path else ""
-
-
-def make_splits(config: RunConfig) -> Splits:
-    """Find the tasks that a configuration names, and seal the test split.
-
-    Raises:
-        DataError: Data is missing or malformed, or a task stands in two splits.
-    """
-    train, val, test = _tasks(config.env)
-    limits = config.evaluation
-    return Splits.of(train, val[: limits.val_tasks], test[: limits.test_tasks])
-
-
-def _tasks(env: EnvSection) -> tuple[list[Task], list[Task], list[Task]]:
-    match env.data:
-        case GeneratedData() as data:
-            counts = {"train": data.train, "val": data.val, "test": data.test}
-            train, val, test = (
-                generated_tasks(split, count, seed=data.seed, household=data.household)
-                for split, count in counts.items()
-            )
-        case AlfworldData() as data:
-            train = official_tasks("train", data.root)[: data.train]
-            val = official_tasks("valid_seen", data.root)[: data.val]
-            test = official_tasks("valid_unseen", data.root)[: data.test]
-        case SplitDirData() as data:
-            train, val, test = _items(env.name, _read(data))
-        case RatioData() as data:
-            train, val, test = _items(env.name, _cut(data))
-        case never:
-            assert_never(never)
-    return train, val, test
-
-
-def _read(data: SplitDirData) -> Split:
-    loader = SplitDataLoader(data.path, split_mode="split_dir")
-    loader.setup({})
-    return Split(loader.train_items, loader.val_items, loader.test_items)
-
-
-def _cut(data: RatioData) -> Split:
-    """Cut a data set as `SplitDataLoader` does, but write nothing: looking must leave no trace."""
-    items = read_raw_items(Path(data.path))
-    check_items(items, repr(data.path))
-    split = split_items(items, parse_ratio(data.ratio), data.seed)
-    refuse_empty(split, f"{data.path!r}, {len(items)} items at {data.ratio}")
-    return split
-
-
-def _items(env: str, split: Split) -> list[list[Task]]:
-    return [[_task(env, name, item) for item in items] for name, items in split.named()]
-
-
-def _task(env: str, split: str, item: dict[str, Any]) -> Task:
-    """Make a task of an item: what is not about the task itself is the environment's."""
-    about = {"id", "task_type", "description"}
-    return Task(
-        id=str(item["id"]),
-        env=env,
-        extras={key: value for key, value in item.items() if key not in about},
-        task_type=str(item.get("task_type", "")),
-        description=str(item.get("description", "")),
-        split=split,
-    )

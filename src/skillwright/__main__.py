@@ -1,0 +1,5 @@
+"""``python -m skillwright``: the command line."""
+
+from skillwright.cli import main
+
+main()

@@ -1,0 +1,87 @@
+"""Commands about official data: ``data tau-bench`` and ``data list``."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Column, Table
+
+from skillwright.cli.faults import exit_codes, say
+from skillwright.core import DataError
+from skillwright.envs.tau_bench import data_dir, open_store
+from skillwright.envs.tau_bench.tau_core import fetched_dir
+from skillwright.envs.tau_bench.upstream import ARCHIVE, COMMIT, fetch_tau_bench
+
+app = typer.Typer(help="Fetch official data, and see what is there.", no_args_is_help=True)
+out = Console()
+
+TAU_BENCH = "tau-bench"
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+
+
+@app.command(TAU_BENCH)
+def tau_bench(
+    source: Annotated[
+        str,
+        typer.Option(
+            "--from", help="A checkout, an archive of one (.tar.gz), or the address of an archive."
+        ),
+    ] = ARCHIVE,
+    to: Annotated[
+        Path | None, typer.Option(help="Where it goes; by default a folder that is found again.")
+    ] = None,
+    any_version: Annotated[
+        bool,
+        typer.Option(
+            "--any-version", help=f"Take other data than that of {COMMIT} too; needs --to."
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fetch the retail data of tau-bench, or convert a copy of its repository."""
+    with exit_codes():
+        if any_version and to is None:
+            raise DataError(
+                "--any-version needs --to FOLDER: only the pinned data may stand where it is found "
+                "without being named"
+            )
+        fetched = fetch_tau_bench(to or fetched_dir(), source, any_version=any_version)
+    if as_json:
+        typer.echo(json.dumps(dataclasses.asdict(fetched)))
+        return
+    tasks = ", ".join(f"{count} {split}" for split, count in fetched.tasks.items())
+    done = "is there already" if fetched.was_there else "was put"
+    say(f"tau-bench retail {done} in {fetched.folder}: tasks {tasks}; data {fetched.checksum[:12]}")
+    if to is not None:
+        say(f"Use it with env_config.data_dir, or SKILLWRIGHT_TAU_DATA={fetched.folder}")
+    if not fetched.is_pinned:
+        say(f"This is not the data of {COMMIT}; scores over it compare with no others.")
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """List the data that environments would use now, and how it was found."""
+    with exit_codes():
+        used = data_dir()
+        store = open_store(used.path)
+        splits = store.splits
+        try:
+            # Every file is compared with its checksum: an empty folder is found too.
+            _ = store.checksum
+            damage = "" if splits else "it has no tasks"
+        except DataError as error:
+            damage = str(error)
+        if damage:
+            raise DataError(f"the tau-bench data ({used.origin}) is damaged: {damage}")
+    row = {"origin": used.origin, "splits": list(splits), "path": used.path}
+    if as_json:
+        typer.echo(json.dumps({TAU_BENCH: row}))
+        return
+    table = Table("data", "origin", "splits", Column("path", overflow="fold"))
+    table.add_row(TAU_BENCH, escape(used.origin), ", ".join(splits), escape(used.path))
+    out.print(table)

@@ -1,0 +1,65 @@
+"""The command that scores a run's stored episodes again."""
+
+import json
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from skillwright.cli.faults import NO, exit_codes
+from skillwright.cli.training import AsJson
+from skillwright.cli.words import counted
+from skillwright.evaluation import Score
+from skillwright.jobs import Regraded, RegradeReport
+from skillwright.jobs import regrade as score_again
+
+out = Console()
+
+
+def regrade(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A folder of a run, or its name.")],
+    root: Annotated[str, typer.Option(help="The folder that holds runs.")] = "runs",
+    as_json: AsJson = False,
+) -> None:
+    """Score a run's stored episodes again; exit with 1 where a score does not stand."""
+    with exit_codes():
+        report = score_again(run, root)
+    if as_json:
+        typer.echo(json.dumps(report.to_dict()))
+    else:
+        _show(report)
+    if not report.stands:
+        raise typer.Exit(NO)
+
+
+def _show(report: RegradeReport) -> None:
+    scored = report.unchanged + len(report.changed) + len(report.lost)
+    out.print(
+        f"scored again: {counted(scored, 'episode')}, {report.unchanged} as before, "
+        f"{len(report.changed)} otherwise, {len(report.lost)} that cannot be played again; "
+        f"left as they are: {counted(report.failures, 'failure')}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    if report.other_data:
+        out.print(f"[yellow]{report.other_data} were played over other data[/]", highlight=False)
+    if report.changed or report.lost:
+        out.print(_table((*report.changed, *report.lost)))
+    out.print(f"won: {_rate(report.before)} before, {_rate(report.after)} now", highlight=False)
+
+
+def _table(differing: tuple[Regraded, ...]) -> Table:
+    table = Table()
+    for name in ("episode", "task", "draw", "before", "now", "why"):
+        table.add_column(name, overflow="fold")
+    for one in differing:
+        now = "-" if one.after is None else f"{one.after:g}"
+        numbers = (str(one.draw), f"{one.before:g}", now)
+        table.add_row(str(one.episode), escape(one.task_id), *numbers, escape(one.why))
+    return table
+
+
+def _rate(score: Score) -> str:
+    return "nothing" if score.success_rate is None else f"[bold]{score.success_rate:.1%}[/]"

@@ -1,0 +1,65 @@
+"""A study as a table: one line per seed, and what they say together."""
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from skillwright.cli.tables import own_up
+from skillwright.jobs import SeedResult, StudySummary
+from skillwright.jobs.study import points
+
+
+def show_study(console: Console, study: StudySummary) -> None:
+    """Show a study's seeds, the mean gain with its interval, and how far the seeds lie apart."""
+    console.print(
+        f"\n[bold]{escape(study.name)}[/]  {escape(str(study.path))}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    console.print(seed_table(study))
+    for line in _lines(study):
+        console.print(f"  {line}", highlight=False, soft_wrap=True)
+    own_up(console, study.is_scripted)
+
+
+def seed_table(study: StudySummary) -> Table:
+    """Return what came of each seed: tasks won on test by each skill, the gain, the accepts."""
+    table = Table(title="Held-out test tasks won", title_justify="left", title_style="bold")
+    shows_empty = any(one.empty is not None for one in study.seeds)
+    skills = ("initial", *(["empty"] if shows_empty else []), "best", "final")
+    for name in ("seed", *skills, "gain in points", "accepted", "steps"):
+        table.add_column(name, justify="right")
+    for one in study.seeds:
+        decided = (str(one.run.accepted), str(one.run.steps))
+        if one.run.is_finished:
+            gain = "-" if one.gain is None else points(one.gain)
+            scores = (_percent(getattr(one, name)) for name in skills)
+            table.add_row(str(one.seed), *scores, gain, *decided)
+        else:
+            dashes = "-" * len(skills)
+            table.add_row(str(one.seed), *dashes, "not finished", *decided, style="dim")
+    return table
+
+
+def _lines(study: StudySummary) -> list[str]:
+    if study.mean_gain is None or study.highest is None or study.lowest is None:
+        return [f"{study.finished} of {len(study.seeds)} seeds finished"]
+    mean = f"best over initial: [bold]{points(study.mean_gain)}[/] points of tasks won"
+    counted = len(study.gains)
+    if study.interval is not None:
+        low, high = study.interval
+        lines = [f"{mean} (95% interval {points(low)} to {points(high)}, {counted} seeds)"]
+    else:
+        why = "one seed shows no spread" if counted == 1 else "all seeds gained the same"
+        lines = [f"{mean} (no interval: {why})"]
+    lines.append(f"highest {_named(study.highest)}, lowest {_named(study.lowest)}")
+    left = len(study.seeds) - study.finished
+    return [*lines, f"[yellow]{left} of {len(study.seeds)} seeds left[/]"] if left else lines
+
+
+def _named(one: SeedResult) -> str:
+    return f"{points(one.gain or 0.0)} (seed {one.seed})"
+
+
+def _percent(rate: float | None) -> str:
+    return "-" if rate is None else f"{rate:.0%}"

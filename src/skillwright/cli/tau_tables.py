@@ -1,0 +1,67 @@
+"""How an evaluation on tau-bench is told in a terminal."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from skillwright.cli.words import counted
+from skillwright.evaluation import Score
+from skillwright.jobs import TauFindings
+
+_RATES = {
+    "truncated": "ran out of turns",
+    "parse_error": "had a call that could not be parsed",
+    "tool_error": "had a tool answer with an error",
+    "user_failure": "failed because of the simulated user",
+    "failure": "failed for any fault of the infrastructure",
+}
+
+_ORIGINS = {
+    "built-in": "the built-in store, whose scores compare with no published ones",
+    "fetched": "as fetched by `skillwright data tau-bench`",
+}
+
+
+def show_findings(console: Console, findings: TauFindings) -> None:
+    """Show what stands beside the success rate, and what it may be compared with."""
+    for line in _lines(findings):
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+def _lines(findings: TauFindings) -> Iterator[str]:
+    free = counted(len(findings.free_tasks), "task")
+    yield f"tasks that want nothing changed: {_score(findings.no_op)}"
+    yield f"without {free} that hanging up wins: {_score(findings.without_free)}"
+    if findings.rates["failure"] and findings.failures_as_losses is not None:
+        yield f"failures counted as losses: [bold]{findings.failures_as_losses:.1%}[/]"
+    told = (
+        f"{rate:.1%} {_RATES[name]}"
+        for name, rate in findings.rates.items()
+        if rate is not None and (rate > 0 or name in ("truncated", "parse_error"))
+    )
+    yield f"episodes: {', '.join(told)}"
+    yield f"data: {_ORIGINS.get(findings.data_origin, f'of {escape(findings.data_origin)}')}"
+    yield "comparable with scores under the same settings:"
+    for name, value in _flat(findings.settings):
+        yield f"  [dim]{escape(name)}[/] {escape(json.dumps(value))}"
+
+
+def _score(score: Score) -> str:
+    if score.success_rate is None or score.interval is None:
+        return "none was played"
+    low, high = score.interval
+    return (
+        f"[bold]{score.success_rate:.1%}[/] won (95% interval {low:.1%} to {high:.1%}; "
+        f"{counted(score.tasks, 'task')}, {counted(score.episodes, 'episode')})"
+    )
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

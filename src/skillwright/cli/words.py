@@ -1,0 +1,25 @@
+"""Words that every command writes in the same way."""
+
+from rich.console import Console
+from rich.text import Text
+
+
+def counted(count: int, thing: str) -> str:
+    """Write how many there are: ``1 failure``, ``2,000 failures``."""
+    return f"{count:,} {thing}" + ("" if count == 1 else "s")
+
+
+def print_words(console: Console, text: str | Text, style: str = "") -> None:
+    """Print a text so that it can be copied: a terminal breaks it between words, never inside.
+
+    Elsewhere it is one line. A word that is longer than a line, such as a URL, stays whole.
+    """
+    console.print(
+        text,
+        style=style,
+        markup=False,
+        highlight=False,
+        soft_wrap=not console.is_terminal,
+        overflow="ignore",
+        crop=False,
+    )

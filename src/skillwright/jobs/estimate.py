@@ -1,0 +1,336 @@
+"""What a run will take, before it begins: calls, tokens and money, stage by stage.
+
+Nothing is asked and nothing is played. How often each stage asks follows from the configuration and
+the number of tasks; prompts are measured on a few environments that are built, opened and closed;
+the rest are assumptions, which are part of the result.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import ceil
+from statistics import fmean
+from typing import Any
+
+from skillwright.core import ConfigError, Task, Usage
+from skillwright.datasets import Splits
+from skillwright.envs.drive import open_env
+from skillwright.jobs.config import PairedGateConfig, RunConfig
+from skillwright.jobs.expected import (
+    practised_in_an_epoch,
+    skills_confirmed,
+    skills_tested,
+)
+from skillwright.jobs.money import PricedMind, priced_minds
+from skillwright.jobs.preflight import build_first
+from skillwright.jobs.tasks import make_splits
+from skillwright.models.wire import cost_usd
+from skillwright.rollout import PromptStyle, render
+from skillwright.rollout.foreign_build import load_adapter
+
+MEASURED_TASKS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Assumptions:
+    """What nobody can know before a run; each is a round figure to be replaced by a better one.
+
+    Attributes:
+        turns: Turns of an episode; see `expected_turns`.
+        action_tokens: An agent's answer.
+        observation_tokens: What an environment answers to it.
+        success_rate: Share of the episodes that succeed; analysts read the two kinds apart.
+        accepted_share: Share of the candidates that are accepted; afterwards the gate plays the
+            skill in force anew.
+        instructions_tokens: What an optimiser's question says beside skill and evidence.
+        proposal_tokens: An optimiser's answer.
+        chars_per_token: Of English text.
+    """
+
+    turns: int
+    action_tokens: int = 50
+    observation_tokens: int = 100
+    success_rate: float = 0.5
+    accepted_share: float = 1 / 3
+    instructions_tokens: int = 1_500
+    proposal_tokens: int = 1_200
+    chars_per_token: float = 4.0
+
+    def lines(self) -> list[str]:
+        """Say them for people."""
+        return [
+            f"an episode takes {self.turns} turns; each adds {self.action_tokens} tokens of the "
+            f"agent and {self.observation_tokens} of the environment to the next prompt",
+            f"{self.success_rate:.0%} of the episodes succeed, {self.accepted_share:.0%} "
+            "of the candidates are accepted, the skill keeps its length",
+            f"an optimiser's question has {self.instructions_tokens:,} tokens beside skill and "
+            f"evidence, its answer {self.proposal_tokens:,}",
+            "every step proposes more edits than its budget, if it has one, so they are ranked",
+            f"{self.chars_per_token:g} characters are a token; nothing is cached and nothing fails",
+        ]
+
+
+SUCCESS_RATE = Assumptions(turns=1).success_rate
+ACCEPTED_SHARE = Assumptions(turns=1).accepted_share
+UNBOUNDED_TURNS = 10
+"""Turns of an episode where ``env.max_turns`` sets no bound."""
+
+
+def expected_turns(max_turns: int | None) -> int:
+    """Return the turns of an episode: one that succeeds takes half of the bound, another all."""
+    most = max_turns or UNBOUNDED_TURNS
+    return max(1, round(most * (1.0 - SUCCESS_RATE / 2.0)))
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What one stage takes over the whole run.
+
+    Attributes:
+        name: What people call it.
+        role: Whose mind is asked.
+        episodes: Episodes, 0 for an optimiser's stage.
+        calls: Calls.
+        input_tokens: Of all prompts together.
+        output_tokens: Of all answers together.
+        cost_usd: ``None`` where a price is unknown.
+    """
+
+    name: str
+    role: str
+    episodes: int
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a run is expected to take.
+
+    Attributes:
+        stages: In the order of the run; those that ask nothing are left out.
+        opening_tokens: The measured length of an agent's first prompt, with the initial skill.
+        measured: The tasks that it was measured on.
+        minds: Who is asked, with prices and their age.
+        assumptions: What the figures rest on.
+    """
+
+    stages: tuple[Stage, ...]
+    opening_tokens: int
+    measured: tuple[str, ...]
+    minds: tuple[PricedMind, ...]
+    assumptions: Assumptions
+
+    @property
+    def total(self) -> Stage:
+        """All stages together; its cost is unknown where one stage's is."""
+        costs = [stage.cost_usd for stage in self.stages]
+        known = [cost for cost in costs if cost is not None]
+        return Stage(
+            "total",
+            "",
+            sum(stage.episodes for stage in self.stages),
+            sum(stage.calls for stage in self.stages),
+            sum(stage.input_tokens for stage in self.stages),
+            sum(stage.output_tokens for stage in self.stages),
+            sum(known) if len(known) == len(costs) else None,
+        )
+
+    @property
+    def known_cost_usd(self) -> float:
+        """What the stages cost together whose price is known."""
+        return sum(stage.cost_usd for stage in self.stages if stage.cost_usd is not None)
+
+    def over_budget(self, config: RunConfig) -> str:
+        """Say which bound of the budget the run is expected to reach, or ``""``."""
+        total, budget = self.total, config.budget
+        tokens = total.input_tokens + total.output_tokens
+        if budget.usd is not None and total.cost_usd is not None and total.cost_usd > budget.usd:
+            return f"over budget.usd = {budget.usd:g}: it will stop there, and can be resumed"
+        if budget.tokens is not None and tokens > budget.tokens:
+            return f"over budget.tokens = {budget.tokens:,}: it will stop there, and can be resumed"
+        return ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the estimate as a JSON object."""
+        return {
+            "stages": [asdict(stage) for stage in self.stages],
+            "total": asdict(self.total),
+            "known_cost_usd": self.known_cost_usd,
+            "opening_tokens": self.opening_tokens,
+            "measured": list(self.measured),
+            "prices": [mind.line() for mind in self.minds],
+            "assumptions": asdict(self.assumptions),
+        }
+
+
+async def estimate(config: RunConfig, skill: str, turns: int | None = None) -> Estimate:
+    """Estimate a training run. A few environments are built and opened, and nobody is asked.
+
+    Args:
+        config: The run.
+        skill: The text that it begins with.
+        turns: Turns of an episode, where a person knows better.
+
+    Raises:
+        ConfigError: ``env.name`` is an adapter, which asks its models by itself.
+        UsageError: A task or the environment is missing or wrong.
+    """
+    if load_adapter(config.env.name) is not None:
+        raise ConfigError(
+            f"env.name {config.env.name!r} is an adapter: it asks its models by itself, so nothing "
+            "is known of its calls before it played. Train with evaluation.val_tasks and "
+            "test_tasks lowered, and read what that took off `skillwright runs`"
+        )
+    splits = make_splits(config)
+    assumed = Assumptions(turns=turns or expected_turns(config.env.max_turns))
+    tasks = splits.train.tasks[:MEASURED_TASKS]
+    opening = round(fmean([await _opening(config, task, skill) for task in tasks]))
+    opening = round(opening / assumed.chars_per_token)
+    minds = priced_minds(config)
+    episodes = _Episodes(config, minds[0], assumed, opening)
+    steps = config.train.epochs * config.train.steps_per_epoch(len(splits.train.tasks))
+    length = round(len(skill) / assumed.chars_per_token)
+    questions = _Questions(config, minds[1], assumed, episodes.transcript_tokens, length)
+    stages = [
+        *(episodes.stage(*about) for about in _played(config, splits, bool(skill.strip()))),
+        *(questions.stage(*about) for about in questions.asked(steps)),
+    ]
+    return Estimate(
+        tuple(stage for stage in stages if stage.calls),
+        opening,
+        tuple(task.id for task in tasks),
+        minds,
+        assumed,
+    )
+
+
+async def _opening(config: RunConfig, task: Task, skill: str) -> int:
+    """Return the characters of the first prompt of a task."""
+    seeded = replace(task, extras={"seed": config.run.seed, **task.extras})
+    env = build_first(config.env, seeded)
+    try:
+        reply = await open_env(env)
+    finally:
+        env.close()
+    return sum(len(said["content"]) for said in render(PromptStyle(), reply.messages, [], skill))
+
+
+def _played(config: RunConfig, splits: Splits, has_skill: bool) -> Iterator[tuple[str, int]]:
+    """Count the episodes of each stage."""
+    optimizer, evaluation = config.optimizer, config.evaluation
+    train, val, test = len(splits.train.tasks), len(splits.val.tasks), len(splits.test)
+    looks = config.train.epochs - 1 if optimizer.looks_back else 0
+    draws = evaluation.gate.draws if isinstance(evaluation.gate, PairedGateConfig) else 1
+    sides = 1.0 + ACCEPTED_SHARE
+    starts_blank = not has_skill
+    yield "baseline", val
+    yield "practice", config.train.epochs * practised_in_an_epoch(config, train)
+    yield "gate", round(config.decisions(train) * val * draws * sides)
+    yield "look back", 2 * min(optimizer.slow_update_samples, train) * looks
+    confirmed = skills_confirmed(config, starts_blank=starts_blank)
+    yield "confirmation", confirmed * evaluation.confirm_tasks
+    tested = skills_tested(config, starts_blank=starts_blank)
+    yield "test", test * tested if evaluation.test else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Episodes:
+    """What episodes take."""
+
+    config: RunConfig
+    mind: PricedMind
+    assumed: Assumptions
+    opening_tokens: int
+
+    @property
+    def transcript_tokens(self) -> int:
+        """The length of a finished episode."""
+        return self.opening_tokens + self.assumed.turns * self._turn_tokens
+
+    @property
+    def _turn_tokens(self) -> int:
+        return self.assumed.action_tokens + self.assumed.observation_tokens
+
+    def stage(self, name: str, count: int) -> Stage:
+        """Return what ``count`` episodes take: each prompt holds all turns before it."""
+        turns, shown = self.assumed.turns, self.config.rollout.history_turns
+        kept = [turn if shown is None else min(turn, shown) for turn in range(turns)]
+        prompts = [self.opening_tokens + turn * self._turn_tokens for turn in kept]
+        answer = self.assumed.action_tokens
+        costs = [_cost(self.mind, prompt, answer) for prompt in prompts]
+        known = [cost for cost in costs if cost is not None]
+        return Stage(
+            name,
+            "target",
+            count,
+            count * turns,
+            count * sum(prompts),
+            count * turns * answer,
+            count * sum(known) if len(known) == len(costs) else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Questions:
+    """What the optimiser is asked."""
+
+    config: RunConfig
+    mind: PricedMind
+    assumed: Assumptions
+    transcript_tokens: int
+    skill_tokens: int
+
+    def asked(self, steps: int) -> Iterator[tuple[str, int, int]]:
+        """Count the questions of each stage; with each, the tokens of evidence in one."""
+        gradient, optimizer, train = self.config.gradient, self.config.optimizer, self.config.train
+        groups = self._groups()
+        shown = min(gradient.minibatch_size, train.batch_size)
+        yield "reflect", steps * sum(groups), shown * self.transcript_tokens
+        merges = sum(_merges(group, gradient.merge_batch_size) for group in groups)
+        merges += len([group for group in groups if group]) > 1
+        pooled = min(gradient.merge_batch_size, max(2, *groups))
+        yield "merge", steps * merges, pooled * self.assumed.proposal_tokens
+        is_patch = optimizer.skill_update_mode == "patch"
+        capped = is_patch and optimizer.lr_control_mode != "none"
+        yield "rank", steps * capped, self.assumed.proposal_tokens
+        asks = is_patch and optimizer.lr_control_mode == "autonomous"
+        yield "edit budget", steps * asks, self.assumed.proposal_tokens
+        rewrites = optimizer.skill_update_mode == "rewrite_from_suggestions"
+        yield "rewrite", steps * rewrites, self.assumed.proposal_tokens
+        looks = train.epochs - 1
+        pairs = 2 * optimizer.slow_update_samples * self.transcript_tokens
+        yield "slow update", looks * optimizer.use_slow_update, pairs
+        yield "meta skill", looks * optimizer.use_meta_skill, pairs
+
+    def stage(self, name: str, count: int, evidence: int) -> Stage:
+        """Return what ``count`` questions take."""
+        prompt = self.assumed.instructions_tokens + self.skill_tokens + evidence
+        answer = self.assumed.proposal_tokens
+        cost = _cost(self.mind, prompt, answer)
+        total = None if cost is None else count * cost
+        return Stage(name, "optimizer", 0, count, count * prompt, count * answer, total)
+
+    def _groups(self) -> Sequence[int]:
+        """Return the analysts of a step that read failures, and those that read successes."""
+        gradient, train = self.config.gradient, self.config.train
+        won = round(train.batch_size * self.assumed.success_rate)
+        lost = train.batch_size - won
+        read = (lost, 0 if gradient.failure_only else won)
+        return [train.accumulation * ceil(count / gradient.minibatch_size) for count in read]
+
+
+def _merges(proposals: int, size: int) -> int:
+    """Return the calls that make one of so many proposals, ``size`` at a time, level by level."""
+    calls = 0
+    while proposals > 1:
+        proposals = ceil(proposals / size)
+        calls += proposals
+    return calls
+
+
+def _cost(mind: PricedMind, prompt: int, answer: int) -> float | None:
+    if mind.is_free:
+        return 0.0
+    return cost_usd(Usage(calls=1, input_tokens=prompt, output_tokens=answer), mind.prices)

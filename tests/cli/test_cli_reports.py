@@ -1,0 +1,239 @@
+"""What the end of a job looks like: tables that fit 80 columns and eat no brackets."""
+
+from dataclasses import replace
+
+import pytest
+
+from shown import FAMILY, WIDTH, episodes, pipe, verdict
+from skillwright.cli import tables
+from skillwright.cli.live import Tally, display
+from skillwright.core import Usage
+from skillwright.evaluation import (
+    Decision,
+    Score,
+    ScoreTable,
+    SelectionBias,
+    SplitReport,
+)
+from skillwright.evaluation.intervals import Interval
+from skillwright.jobs import (
+    Confirmation,
+    CriticalPath,
+    EpochRecord,
+    EvalReport,
+    PricedMind,
+    StepDecided,
+    StepRecord,
+    TrainReport,
+    TrainState,
+)
+from skillwright.jobs.critical_path import Link
+from skillwright.models import Prices
+from skillwright.textopt import StepEntry, TriedEdit
+
+PRICES = {"input_usd_per_mtok": 2.0, "output_usd_per_mtok": 8.0}
+
+
+def train_report(tables_of, accepted=True):
+    edits = (
+        TriedEdit("append", "", "Open [every] cabinet.\nThen look.", "applied_append"),
+        TriedEdit("replace", "[old] line", "", "skipped_replace_target_not_found"),
+    )
+    decision = Decision.ACCEPT if accepted else Decision.REJECT
+    action = "accept_new_best" if accepted else "reject"
+    steps = (
+        StepRecord(1, 1, action, StepEntry(1, "accept", edits), verdict(decision), 1),
+        StepRecord(2, 1, "skip_no_patches", StepEntry(2, "skip_no_patches")),
+    )
+    first = TrainState.first(0.05, 2)
+    report = SplitReport.of("test", tables_of)
+    state = TrainState(first.memory, first.ledger, steps=steps, report=report)
+    return TrainReport(state, "", "Open [every] cabinet.", "Open [every] cabinet.")
+
+
+def parted(report):
+    """The report of a run in which the current skill left the best one behind."""
+    proof = verdict(reason="Accepted: 3 of 24 [tasks].")
+    steps = (
+        StepRecord(1, 1, "accept", StepEntry(1, "accept"), proof, 1, best_verdict=verdict()),
+        StepRecord(2, 1, "force_accept", StepEntry(2, "accept"), None, 2),
+        StepRecord(3, 1, "force_accept", StepEntry(3, "accept"), None, 3, best_verdict=proof),
+    )
+    epochs = (EpochRecord(1, 3, "inject_placeholder", skill_version=4),)
+    kept = SplitReport.of("confirm", {"initial": episodes(2, 8), "best": episodes(7, 3)})
+    state = replace(
+        report.state,
+        steps=steps,
+        epochs=epochs,
+        skill_version=4,
+        best_version=3,
+        idle_steps=5,
+        ran_out_of_patience=True,
+        final=verdict(Decision.REJECT, "Rejected: [luck]."),
+        confirmation=Confirmation(kept, SelectionBias(0.62, kept.gains["best"], 0.12, None)),
+    )
+    return replace(report, state=state)
+
+
+def test_what_entered_unmeasured_and_what_was_confirmed_is_told_apart():
+    same = episodes(2, 10)
+    text = shown_training(parted(train_report({"initial": same, "best": same, "final": same})))
+    assert max(map(len, text.splitlines())) <= WIDTH
+    joined = " ".join(text.split())
+    for words in (
+        "step 1: Accepted: 3 of 24 [tasks]; current, but the best skill stays",
+        "step 2: current without a gate; the best skill stays",
+        "step 3: current without a gate; against the best skill: Accepted: 3 of 24 [tasks].",
+        "slow update of epoch 1: an empty region for guidance was added to the current skill",
+        "stopped early: nothing was accepted in 5 steps",
+        "the last skill against the best one: Rejected: [luck].",
+        "the current skill (version 4) is not the best one (version 3)",
+        "Val tasks won that no gate has drawn (95% interval)",
+        "best over initial: +0.500",
+        "The gates saw the best skill gain +0.620 over the initial one; on 10 tasks",
+    ):
+        assert words in joined
+
+
+def test_an_accept_that_is_not_the_best_leaves_the_best_score_alone():
+    tally = Tally(started_s=0.0)
+    tally.add(StepDecided(1, 1, "accept_new_best", replace(verdict(), candidate_score=0.8)))
+    tally.add(StepDecided(2, 1, "accept", replace(verdict(), candidate_score=0.6)))
+    tally.add(StepDecided(3, 1, "force_accept", None))
+    assert (tally.accepted, tally.best) == (2, 0.8)
+
+
+def test_the_critical_path_is_shown_by_stage():
+    console = pipe()
+    links = (Link("rollout", 1.5, 5), Link("gate", 2.0, 4), Link("rollout", 0.5, 5))
+    console.print(tables.waits_table(CriticalPath(links, 5.0, 10.0, 64)))
+    rows = [line.split("│")[1:-1] for line in console.file.getvalue().splitlines() if "│" in line]
+    assert [[cell.strip() for cell in row] for row in rows] == [
+        ["rollout", "2.00", "10"],
+        ["gate", "2.00", "4"],
+        ["all", "4.00", "14"],
+    ]
+
+
+def shown_training(report, path="runs/[red]/best_skill.md", scripted=True):
+    console = pipe()
+    tables.show_training(console, report, path, scripted)
+    return console.file.getvalue()
+
+
+def test_the_end_of_a_training_shows_decisions_scores_and_the_artefact():
+    best = episodes(9, 3)
+    report = train_report({"initial": episodes(2, 10), "best": best, "final": best})
+    text = shown_training(report)
+    joined = " ".join(text.split())
+    for words in (
+        "Accepted step 1: Accepted: 9 of 24 tasks went better [and 1 worse];",
+        "append: Open [every] cabinet. Then look.",
+        "replace: [old] line (skipped replace target not found)",
+        "Not accepted step 2: skip no patches",
+        "Held-out test tasks won (95% interval)",
+        "17% [5, 45]",
+        "75% [47, 91]",
+        "best = final over initial: +0.583",
+        "Scripted minds took part: deterministic programs, not language models.",
+        "best skill: runs/[red]/best_skill.md",
+    ):
+        assert words in joined
+    assert "best = final" in text
+    assert "Scripted" not in shown_training(report, scripted=False)
+
+
+@pytest.mark.parametrize("family", [FAMILY, "a[b]c", "x" * 70])
+@pytest.mark.parametrize("others", [("best",), ("empty", "best", "placebo")])
+def test_the_widest_table_fits_the_terminal(family, others):
+    def scored(rate):
+        score = Score(99_999, 99_999, rate, Interval(rate, rate), rate, 0, 0)
+        return ScoreTable(score, {family: score})
+
+    report = SplitReport(
+        "test",
+        1.0,
+        {
+            "initial": scored(0.0),
+            "final": scored(1.0),
+            **{name: scored(0.1 * at) for at, name in enumerate(others, start=1)},
+        },
+        gains={},
+    )
+    console = pipe()
+    console.print(tables.split_table(report))
+    text = console.file.getvalue()
+    assert max(map(len, text.splitlines())) <= WIDTH
+    assert ("100% [100, 100]" in text) is (len(others) == 1)
+    assert "[100, 100]" in text
+    assert "…" not in text  # nothing is cut off
+    assert "a[b]c" in text or family != "a[b]c"
+
+
+def test_where_nothing_was_accepted_best_and_final_still_share_a_column():
+    same = episodes(2, 10)
+    text = shown_training(
+        train_report({"initial": same, "best": same, "final": same}, accepted=False)
+    )
+    assert "best = final" in text
+    assert "\nAccepted\n" not in text
+
+
+def test_failures_stand_apart_from_losses_in_an_evaluation():
+    console = pipe()
+    table = ScoreTable.of([*episodes(3, 1, 2), *episodes(0, 0, 1, family="[empty]")])
+    report = EvalReport("test", 2, "hash", table, (0.75, 0.5), 4)
+    tables.show_evaluation(console, report, scripted=False)
+    text = console.file.getvalue()
+    assert max(map(len, text.splitlines())) <= WIDTH
+    (empty,) = [line for line in text.splitlines() if "[empty]" in line]
+    assert [cell.strip() for cell in empty.split("│")[1:-1]] == ["[empty]", "0", "-", "0", "1"]
+    assert "pass^1: 0.750  (4 tasks)" in text
+    assert "pass^2: 0.500" in text
+
+
+def test_what_was_consumed_is_shown_by_purpose():
+    console = pipe()
+    usage = {
+        "rollout": Usage(calls=12_345, input_tokens=123_456_789, output_tokens=9, cost_usd=1.239),
+        "reflect": Usage(calls=1, failed_calls=2, cost_usd=None),
+    }
+    console.print(tables.usage_table(usage))
+    text = console.file.getvalue()
+    assert max(map(len, text.splitlines())) <= WIDTH
+    for words in ("12,345", "123,456,789", "$1.24", "unknown"):
+        assert words in text
+
+
+def test_a_run_that_did_not_test_shows_no_table():
+    report = train_report({"initial": episodes(1, 1)})
+    bare = replace(report, state=replace(report.state, report=None))
+    assert "Held-out" not in shown_training(bare)
+
+
+def test_money_stands_beside_the_age_of_its_prices():
+    minds = (
+        PricedMind("target", "m[1]", Prices(**PRICES, as_of="2026-11-01, the vendor's page")),
+        PricedMind("optimizer", "free", None, is_free=True),
+    )
+    console = pipe()
+    tables.show_money(
+        console, {"rollout": Usage(cost_usd=0.5), "merge": Usage(cost_usd=0.1)}, minds
+    )
+    said = console.file.getvalue()
+    assert "money: $0.60 (prices of 2026-11-01)" in said
+    assert "target m[1]: 2 in, 8 out, USD per million (2026-11-01, the vendor's page)" in said
+    assert "free" not in said
+    console = pipe()
+    tables.show_money(console, {"rollout": Usage(cost_usd=None)}, minds[:1])
+    assert "money: unknown\n" in console.file.getvalue()
+    console = pipe()
+    tables.show_money(console, {}, minds[1:])
+    assert not console.file.getvalue()
+
+
+def test_the_last_line_of_a_display_tells_the_age_of_the_prices():
+    console = pipe()
+    with display(console, (PricedMind("target", "m", Prices(**PRICES)),)):
+        pass
+    assert "money $0.00 (prices of the configuration)" in console.file.getvalue()

@@ -1,0 +1,68 @@
+"""A process that is stopped from outside says how to go on, whenever that happens."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from served import served
+from skillwright import __version__
+
+ENDPOINT = {"backend": "openai_chat", "model": "mock-1", "api_key_env": "MOCK_KEY"}
+STOPPED_WHILE_IMPORTING = """
+import builtins, sys
+real = builtins.__import__
+def stop(name, *rest, **more):
+    if name == "skillwright.cli.app":
+        raise KeyboardInterrupt
+    return real(name, *rest, **more)
+from skillwright.cli import main
+builtins.__import__ = stop
+main()
+"""
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+
+
+@posix
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_run_with_the_way_on(cli, write_config, tmp_path, number, code):
+    asked, victims = [], []
+
+    async def until_the_signal(body):
+        asked.append(body)
+        if len(asked) == 10:
+            victims[0].send_signal(number)
+        return "1"
+
+    with served(until_the_signal) as server:
+        config = write_config(models={"target": {**ENDPOINT, "base_url": server.base_url}})
+        process = subprocess.Popen(
+            [sys.executable, "-m", "skillwright", "train", str(config)],
+            cwd=tmp_path,
+            env={**os.environ, "MOCK_KEY": server.api_key},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        victims.append(process)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == code, said
+    assert "go on with:  skillwright resume runs/doors" in said
+    assert "Traceback" not in said
+    assert json.loads(cli("runs", "show", "doors", "--json").stdout)["finished"] is False
+
+
+def test_whoever_stops_it_while_it_is_being_imported_gets_no_traceback():
+    words = [sys.executable, "-c", STOPPED_WHILE_IMPORTING]
+    stopped = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (stopped.returncode, stopped.stdout, stopped.stderr) == (130, "", "")
+
+
+def test_it_is_a_module_that_can_be_run():
+    words = [sys.executable, "-m", "skillwright", "--version"]
+    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert said == f"skillwright {__version__}\n"

@@ -1,0 +1,84 @@
+"""The commands around `--seeds` and `--parity`, and what `resume` leaves alone."""
+
+import json
+
+import pytest
+
+import skillwright.cli.training as training
+from skillwright.jobs import DIFFERENCES
+
+
+def test_seeds_are_trained_listed_shown_and_gone_on_with(cli, write_config):
+    said = cli("train", write_config(), "--seeds", 2).stdout
+    for words in ("seed_42", "seed_43", "points of tasks won", "Scripted"):
+        assert words in said
+    (row,) = json.loads(cli("runs", "list", "--json").stdout)
+    assert (row["name"], row["job"], row["finished"]) == ("doors", "study", True)
+    listed = " ".join(cli("runs", "list").stdout.split())
+    assert "study 2/2" in listed
+    shown = cli("runs", "show", "doors").stdout
+    assert "seed" in shown
+    assert "initial" in shown
+    report = json.loads(cli("runs", "show", "doors", "--json").stdout)
+    assert [one["seed"] for one in report["seeds"]] == [42, 43]
+    again = json.loads(cli("resume", "doors", "--json").stdout)
+    assert again == report
+    seed = cli("runs", "show", "doors/seed_42").stdout
+    assert "Critical path" in seed
+    assert "How it differs from SkillOpt" in seed
+    assert "default mode: 10 settings differ" in seed
+    assert "evaluation.gate.kind paired (there strict)" in seed
+
+
+def test_seeds_as_json_are_one_object(cli, write_config):
+    result = cli("train", write_config(), "--seeds", 2, "--json")
+    assert json.loads(result.stdout)["job"] == "study"
+    assert "initial skill on val:" in result.stderr
+
+
+def test_a_count_of_seeds_that_is_no_study_is_refused(cli, write_config):
+    assert "--seeds" in cli("train", write_config(), "--seeds", 1, code=2).stderr
+
+
+def test_parity_is_said_and_a_setting_by_name_has_the_last_word(cli, write_config):
+    path = write_config()
+    said = cli("train", path, "--parity", "--set", "optimizer.repair_anchors=true").stdout
+    mode = "parity mode: SkillOpt's defaults (11 settings); 12 deliberate differences remain, "
+    assert f"{mode}1 overridden" in said
+    assert "optimizer.repair_anchors" not in said  # one line at the start; the list is below
+    assert "critical path" in said.splitlines()[-1]
+    again = cli("train", path, "--parity", "--set", "run.parity=false").stdout
+    assert "default mode: 10 settings differ from SkillOpt's; `skillwright doctor" in again
+    shown = " ".join(cli("runs", "show", "doors").stdout.split())
+    assert f"{mode}1 overridden optimizer.repair_anchors true (there false)" in shown
+    assert "not done in any mode: prompts are never cut" in shown
+    facts = json.loads(cli("runs", "show", "doors", "--json").stdout)["mode"]
+    assert (facts["mode"], list(facts["differs_from_skillopt"])) == (
+        "parity",
+        ["optimizer.repair_anchors"],
+    )
+
+
+def test_doctor_prints_where_a_configuration_stands(cli, write_config):
+    path = write_config(gradient={"analyst_budget": "initial"})
+    said = " ".join(cli("doctor", path).stdout.split())
+    for words in (
+        "default mode: 9 settings differ",
+        "Kept out on purpose",
+        "prompts are never cut",
+    ):
+        assert words in said
+    assert all(row.key in said for row in DIFFERENCES if "fresh" not in row.key and not row.below)
+    findings = json.loads(cli("doctor", path, "--json").stdout)
+    assert "mode" in {finding["name"] for finding in findings}
+
+
+@pytest.mark.parametrize("command", ["train", "eval"])
+def test_a_finished_run_is_resumed_without_asking_anybody(cli, write_config, monkeypatch, command):
+    first = json.loads(cli(command, write_config(), "--json").stdout)
+
+    async def refuse(*_):
+        raise AssertionError("a finished run needs no preflight")
+
+    monkeypatch.setattr(training, "preflight", refuse)
+    assert json.loads(cli("resume", "doors", "--json").stdout) == first

@@ -1,0 +1,158 @@
+"""A fault in an adapter's analysts, rows or texts costs no step, and ends no run wrongly."""
+
+import asyncio
+import decimal
+import fractions
+from typing import ClassVar
+
+import pytest
+
+from doors import ALL_RULES, Coach, Walker, look, resumed, trained
+from skillwright.core import ModelError, ModelRefused
+from skillwright.envs import EnvAdapter
+from skillwright.rollout import EngineDown
+from somebodys import CALLS, Chosen, Seeded, adapter_config, rollouts
+
+PAIRED = {"gate": {"kind": "paired", "draws": 3}}
+
+
+class Lonely(Chosen):
+    """Its analysts meet what its class attribute holds, as long as there is something."""
+
+    faults: ClassVar[list[Exception | None]] = []
+
+    def reflect(self, results, skill_content, out_dir, **kwargs):
+        fault = self.faults.pop(0) if self.faults else None
+        if fault is not None:
+            raise fault
+        return super().reflect(results, skill_content, out_dir, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("fault", "raised"),
+    [
+        (ModelRefused("401: the key is wrong"), ModelRefused),
+        (ModelError("503: down"), EngineDown),
+        (TimeoutError("no answer"), EngineDown),
+        (ConnectionResetError("gone"), EngineDown),
+    ],
+)
+async def test_own_analysts_without_an_endpoint_cost_no_step(tmp_path, monkeypatch, fault, raised):
+    monkeypatch.setattr(Lonely, "faults", [fault])
+    with pytest.raises(raised, match=str(fault)):
+        await trained(adapter_config(tmp_path, Lonely), Walker(), Coach([]))
+    path = tmp_path / "runs" / "doors"
+    with look(path) as store:
+        assert not store.events("step")
+    played = rollouts()
+    report = await resumed(path, Walker(), Coach([]))
+    assert report.state.steps[0].action == "accept_new_best"
+    assert rollouts().count("steps/step_0001/rollout") == played.count("steps/step_0001/rollout")
+
+
+@pytest.mark.parametrize(("fine_at", "stops"), [(None, True), (2, False)])
+async def test_own_analysts_that_fail_again_and_again_stop_the_run(
+    tmp_path, monkeypatch, fine_at, stops
+):
+    faults = [None if at == fine_at else KeyError("insight") for at in range(4)]
+    monkeypatch.setattr(Lonely, "faults", faults)
+    config = adapter_config(tmp_path, Lonely, train={"epochs": 2})
+    if stops:
+        with pytest.raises(EngineDown, match=r"raised KeyError: 'insight'\. That is 3 times"):
+            await trained(config, Walker(), Coach([]))
+    else:
+        _, report = await trained(config, Walker(), Coach([]))
+        assert [s.action for s in report.state.steps].count("skip_analyst_faults") == 3
+
+
+class Odd(Chosen):
+    """Returns rows that no JSON can carry; our analysts read them."""
+
+    reflect = EnvAdapter.reflect
+
+    def rollout(self, env_manager, skill_content, out_dir, **kwargs):
+        rows = super().rollout(env_manager, skill_content, out_dir, **kwargs)
+        for row in rows:
+            row["hard"] = decimal.Decimal(row["hard"])
+            row["soft"] = fractions.Fraction(row["soft"])
+            row["n_turns"] = None
+            row["fail_reason"] = ValueError("locked")
+            row["spreadsheet_preview"] = {1: float("nan")}
+            row["target_system_prompt"] = b"Be brief."
+        return rows
+
+    def attach_reference_context(self, results, items):
+        return [{**row, "reference_text": type(row["fail_reason"]).__name__} for row in results]
+
+
+async def test_a_value_that_is_not_json_costs_nothing(tmp_path):
+    coach = Coach([[ALL_RULES]])
+    path, report = await trained(adapter_config(tmp_path, Odd), Walker(), coach)
+    assert report.state.steps[0].action == "accept_new_best"
+    with look(path) as store:
+        assert not [e for e in store.episodes() if e.failure]
+        assert "skipped" not in store.events("step")[0].payload
+    shown = coach.calls[0][0]
+    assert "I guess." in shown
+    for fact in ("locked", '{"1": null}', "Be brief."):
+        assert fact in shown
+
+
+async def test_what_analysts_are_shown_does_not_depend_on_a_kill(tmp_path):
+    shown = []
+    for number, dies in enumerate([False, True]):
+        coach = Coach([[ALL_RULES]])
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        config = adapter_config(folder, Odd)
+        if dies:
+            with pytest.raises(asyncio.CancelledError):
+                await trained(config, Walker(), Coach([], on_call=cancel))
+            CALLS.clear()
+            await resumed(folder / "runs" / "doors", Walker(), coach)
+            assert "steps/step_0001/rollout" not in rollouts()
+        else:
+            await trained(config, Walker(), coach)
+        shown.append([said for said, _ in coach.calls])
+    assert shown[0] == shown[1]
+
+
+def cancel(number):
+    raise asyncio.CancelledError
+
+
+class Brittle(Seeded):
+    """Cannot read a text with an open brace."""
+
+    def rollout(self, env_manager, skill_content, out_dir, **kwargs):
+        return super().rollout(env_manager, skill_content.format(), out_dir, **kwargs)
+
+
+async def test_many_draws_of_a_text_that_breaks_the_adapter_stop_nothing(tmp_path):
+    plan = [[f"{{ Be number {number}."] for number in range(4)]
+    config = adapter_config(tmp_path, Brittle, train={"epochs": 2}, evaluation=PAIRED)
+    _, report = await trained(config, Walker(), Coach(plan))
+    assert [step.action for step in report.state.steps] == ["undecided"] * 4
+    lost = [folder for folder in rollouts() if folder.endswith("draw_02")]
+    assert lost  # the gate did take several draws
+
+
+class Choosy(Seeded):
+    """Leaves rows out, others under every skill; only its rollouts say what is in a split."""
+
+    def rollout(self, env_manager, skill_content, out_dir, **kwargs):
+        rows = super().rollout(env_manager, skill_content, out_dir, **kwargs)
+        left_out = 2 if ALL_RULES in skill_content else 5
+        return rows[:left_out] + rows[left_out + 1 :]
+
+
+async def test_the_first_text_says_which_test_tasks_there_are(tmp_path):
+    strict = {"gate": {"kind": "strict"}}
+    config = adapter_config(tmp_path, Choosy, evaluation=strict)
+    path, report = await trained(config, Walker(), Coach([[ALL_RULES], []]))
+    assert report.state.steps[0].action == "accept_new_best"
+    with look(path) as store:
+        orders = [e.payload for e in store.events("adapter_batch") if e.payload["whole"] == "test"]
+    first, second = orders
+    assert second["ids"] == first["ids"]
+    assert (first["failed"], second["failed"]) == ([], ["valid_unseen-2"])

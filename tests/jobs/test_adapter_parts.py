@@ -1,0 +1,135 @@
+"""The small parts that an adapter's run is made of: settings, seeds, conversations."""
+
+import json
+
+import pytest
+
+from skillwright.jobs.adapter_memory import AdapterMemory
+from skillwright.jobs.adapter_settings import flat_settings
+from skillwright.jobs.adapter_splits import AdapterPlanner
+from skillwright.jobs.adapter_trajectory import trajectory_of
+from skillwright.rollout.foreign import ForeignAdapter
+from skillwright.runs import RunStore
+from skillwright.textopt import read_episodes, read_rows
+from somebodys import Documented, Seeded, adapter_config
+
+
+@pytest.fixture
+def memory(tmp_path):
+    with RunStore.open(tmp_path / "run.sqlite") as store:
+        yield AdapterMemory(store, "adapter:test")
+
+
+def planner(memory, accumulation=1):
+    return AdapterPlanner(ForeignAdapter(Seeded()), None, memory, 42, "out", accumulation)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "seeds"), [(1, [45, 46, 43, 44]), (2, [44, 43, 46, 45]), (3, [45, 44, 43, 46])]
+)
+async def test_without_a_loader_an_epoch_has_the_documented_seeds(memory, epoch, seeds):
+    batches = await planner(memory).epoch(epoch, count=4, size=8)
+    assert [batch.seed for batch in batches] == seeds
+    assert {(batch.phase, batch.split, batch.batch_size) for batch in batches} == {
+        ("train", "train", 8)
+    }
+
+
+async def test_seeds_build_their_environments_by_the_documented_names(memory):
+    plan = planner(memory)
+    [batch] = await plan.epoch(1, count=1, size=2)
+    assert (await plan.builder(batch)())["split"] == "train"
+    held = await plan.held_out("val", 3)
+    built = await plan.builder(plan.held_out_batch("val", held))()
+    assert built["split"] == "valid_seen"
+    assert (held.size, len(built["rooms"])) == (3, 3)
+
+
+def test_settings_have_the_names_of_the_documented_file(tmp_path):
+    train = {"epochs": 3, "batch_size": 5, "accumulation": 2}
+    optimizer = {"learning_rate": 7, "gate_slow_update": True}
+    settings = flat_settings(
+        adapter_config(tmp_path, Documented, train=train, optimizer=optimizer), tmp_path / "out"
+    )
+    wanted = {"num_epochs": 3, "batch_size": 5, "accumulation": 2, "edit_budget": 7, "seed": 42}
+    wanted |= {"slow_update_gate_with_selection": True, "env": "Documented", "workers": 64}
+    wanted |= {"out_root": str(tmp_path / "out"), "sel_env_num": 0, "use_gate": True}
+    wanted |= {"optimizer_model": "analyst", "target_model": "household", "minibatch_size": 3}
+    assert settings.items() >= wanted.items()
+    assert settings["split_dir"].endswith("tasks")
+    json.dumps(settings)
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        ({"kind": "split_dir", "path": "d"}, {"split_mode": "split_dir", "split_dir": "d"}),
+        (
+            {"kind": "ratio", "path": "d", "ratio": "1:1:1", "seed": 3},
+            {"split_mode": "ratio", "data_path": "d", "split_ratio": "1:1:1", "split_seed": 3},
+        ),
+        (
+            {"kind": "adapter", "train": 9, "val": 4, "test": 5},
+            {"train_size": 9, "sel_env_num": 4, "test_env_num": 5},
+        ),
+    ],
+)
+def test_data_reaches_a_loader_under_its_own_names(tmp_path, data, wanted):
+    config = adapter_config(tmp_path, Documented, env={"data": data, "config": {}})
+    assert flat_settings(config, tmp_path).items() >= wanted.items()
+
+
+@pytest.mark.parametrize(
+    ("said", "opening", "turns"),
+    [
+        (
+            [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "Sum 2 and 3."},
+                {"role": "assistant", "content": "5"},
+                {"role": "user", "content": "Right."},
+            ],
+            "Be brief.\nSum 2 and 3.",
+            [("5", "Right.")],
+        ),
+        (
+            [
+                {"type": "tool_call", "cmd": "ls", "obs": "a b"},
+                {"type": "tool_call", "cmd": "cat a"},
+            ],
+            "",
+            [("ls", "a b"), ("cat a", "")],
+        ),
+        (
+            [{"step": 0, "action": "go", "env_feedback": "dark", "reasoning": "why not"}],
+            "",
+            [("<think>why not</think><action>go</action>", "dark")],
+        ),
+        ([{"role": "user", "content": "Nobody answers."}], "Nobody answers.", []),
+    ],
+)
+def test_a_saved_conversation_becomes_a_trajectory(tmp_path, said, opening, turns):
+    folder = tmp_path / "a"
+    folder.mkdir()
+    (folder / "conversation.json").write_text(json.dumps(said), encoding="utf-8")
+    [row] = read_rows([{"id": "a", "hard": 1, "soft": 1}], tmp_path).rows
+    found = trajectory_of(row)
+    assert found.opening == opening
+    assert [(turn.act.text, turn.observation) for turn in found.turns] == turns
+
+
+def test_a_trajectory_reads_to_analysts_as_the_conversation_did(tmp_path):
+    from dataclasses import replace
+
+    from skillwright.rollout.foreign_rows import RowsAbout, read_batch
+
+    said = [{"step": 0, "action": "go", "env_feedback": "dark", "reasoning": "why not"}]
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "conversation.json").write_text(json.dumps(said), encoding="utf-8")
+    given = [{"id": "a", "hard": 1, "soft": 0.5}]
+    [row] = read_rows(given, tmp_path).rows
+    about = RowsAbout("e", "val", "gate", 1, "v", key=str)
+    [result] = read_batch(given, about).results
+    [again] = read_episodes([replace(result, trajectory=trajectory_of(row))]).rows
+    assert again.lines == row.lines
+    assert again.reward == row.reward == 1.0

@@ -1,0 +1,85 @@
+"""No dead knobs: every key that a configuration may set is read by what runs."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import skillwright
+from skillwright.jobs.config import RunConfig
+from skillwright.jobs.config_paths import key_paths
+
+SOURCE = Path(skillwright.__file__).parent
+# What declares, checks, translates or shows a key does not act on it.
+NO_READERS = ("jobs/config", "jobs/skillopt", "jobs/parity", "models/config.py", "cli/")
+# The schema itself acts on these: which member of a union it is, and which defaults hold.
+OF_THE_SCHEMA = {"env.data.kind", "evaluation.gate.kind", "run.parity"}
+# What a section is called where it is handed on under another name.
+ALSO_CALLED = {
+    "evaluation": {"limits"},
+    "optimizer": {"config"},
+    "optimizer.skill_aware": {"aware"},
+    "evaluation.gate": {"StrictGateConfig", "PairedGateConfig", "SequentialGateConfig"},
+}
+
+
+class Read(NamedTuple):
+    """An attribute that is read, or a name that is asked for: ``gate.draws``."""
+
+    owner: str
+    name: str
+
+
+def reads_in(tree: ast.AST) -> Iterator[Read]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            owner = getattr(node.value, "attr", getattr(node.value, "id", ""))
+            yield Read(owner, node.attr)
+        elif isinstance(node, ast.MatchClass):
+            owner = getattr(node.cls, "id", "")
+            yield from (Read(owner, name) for name in node.kwd_attrs)
+
+
+@pytest.fixture(scope="module")
+def reads() -> set[Read]:
+    files = {path.relative_to(SOURCE).as_posix(): path for path in SOURCE.rglob("*.py")}
+    return {
+        read
+        for name, path in files.items()
+        if not name.startswith(NO_READERS)
+        for read in reads_in(ast.parse(path.read_text(encoding="utf-8")))
+    }
+
+
+def leaves() -> list[str]:
+    paths = [place.path for place in key_paths(RunConfig)]
+    return [path for path in paths if not any(one.startswith(f"{path}.") for one in paths)]
+
+
+def is_reader(read: Read, key: str) -> bool:
+    """Whether a read is one of this key; a model's settings have other owners in every dialect."""
+    section, _, leaf = key.rpartition(".")
+    owners = {section.rpartition(".")[2]} | ALSO_CALLED.get(section, set())
+    return read.name == leaf and (key.startswith("models.") or read.owner in owners)
+
+
+@pytest.mark.parametrize("key", sorted(set(leaves()) - OF_THE_SCHEMA))
+def test_every_key_has_a_reader(key, reads):
+    assert any(is_reader(read, key) for read in reads), f"nothing in src reads {key}"
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("x = run.config.train.patience", True),
+        ("match train:\n    case train(patience=p): pass", True),
+        ("run.config.train.patience = 5", False),
+        ("x = somebody.patience", False),
+        ("x = 'train.patience'", False),
+    ],
+)
+def test_a_key_without_a_reader_would_be_found(source, found):
+    reads = set(reads_in(ast.parse(source)))
+    assert any(is_reader(read, "train.patience") for read in reads) is found

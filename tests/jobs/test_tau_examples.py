@@ -1,0 +1,88 @@
+"""What stands in examples/tau_bench is read, and what needs no GPU runs."""
+
+import json
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+from skillwright.jobs import Unwatched, load_config, run_training, start_run
+from skillwright.jobs.tau_user import user_mind
+from tau_minds import shop
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "tau_bench"
+
+
+@pytest.fixture
+def ran(monkeypatch, capsys):
+    """Run a script as from a shell; return what it printed."""
+
+    def run(name, *words):
+        monkeypatch.setattr(sys, "argv", [name, *map(str, words)])
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.mark.parametrize("name", ["eval.yaml", "train.yaml"])
+def test_a_recipe_has_the_policy_and_the_user_behind_two_endpoints(name):
+    config = load_config(EXAMPLES / name)
+    assert config.env.name == "tau_bench"
+    assert user_mind(config.env).base_url == "http://127.0.0.1:8001/v1"
+    assert config.models.target.base_url == "http://127.0.0.1:8000/v1"
+
+
+async def test_the_offline_recipe_makes_the_agent_better(tmp_path):
+    config = load_config(EXAMPLES / "offline.yaml", [f"run.root={tmp_path}"])
+    assert user_mind(config.env) is None
+    with start_run(config, "") as run:
+        report = await run_training(run, Unwatched())
+    tables = report.test.tables
+    assert tables["initial"].overall.success_rate < tables["best"].overall.success_rate
+
+
+def test_rows_are_written_and_a_limit_that_is_too_small_is_told(ran, tmp_path):
+    data = shop(tmp_path / "shop", count=3)
+    out = tmp_path / "test.jsonl"
+    said = ran("skyrl_rows.py", "--out", out, "--data-dir", data, "--max-input-length", 100)
+    assert "3 rows of the test split" in said
+    assert "warning: max_input_length 100" in said
+    assert len(out.read_text(encoding="utf-8").splitlines()) == 3
+
+
+def dumped(folder, scores):
+    """Write episodes as SkyRL does: a score per token, the reward on the last one."""
+    rows = [
+        {
+            "score": [0.0, 0.0, reward],
+            "env_class": "tau_bench",
+            "env_extras": {"task_index": index, "task_split": "test"},
+        }
+        for index, rewards in enumerate(scores)
+        for reward in rewards
+    ]
+    folder.mkdir()
+    text = "".join(f"{json.dumps(row)}\n" for row in rows)
+    (folder / "unknown.jsonl").write_text(text, encoding="utf-8")
+    averages = {"eval/all/environment/user_sim_error": 0.25}
+    (folder / "aggregated_results.jsonl").write_text(json.dumps(averages), encoding="utf-8")
+    return folder
+
+
+def test_what_skyrl_dumped_is_scored(ran, tmp_path):
+    data = shop(tmp_path / "shop", count=2)
+    folder = dumped(tmp_path / "eval_only", [(1.0, 1.0), (1.0, 0.0)])
+    said = ran("skyrl_scores.py", folder, "--data-dir", data)
+    assert "2 tasks x 2" in said
+    assert "pass^1: 0.750" in said
+    assert "pass^2: 0.500" in said
+    assert "user sim error, mean over all episodes: 0.25" in said
+
+
+def test_unequal_attempts_are_no_score(ran, tmp_path):
+    folder = dumped(tmp_path / "eval_only", [(1.0, 1.0), (1.0,)])
+    with pytest.raises(SystemExit) as ended:
+        ran("skyrl_scores.py", folder)
+    assert ended.value.code == 2

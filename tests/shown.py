@@ -1,0 +1,31 @@
+"""What tests of the display share: consoles as wide as a small terminal, and things to show."""
+
+import io
+
+from rich.console import Console
+
+from fakes import make_episode
+from skillwright.evaluation import Decision, Verdict
+
+WIDTH = 80
+FAMILY = "pick_clean_then_place_in_recep"
+REASON = "Accepted: 9 of 24 tasks went better [and 1 worse]; mean 0.125 -> 0.458."
+
+
+def verdict(decision=Decision.ACCEPT, reason=REASON):
+    return Verdict(decision, reason, effect=0.3, interval=(0.1, 0.5), p_value=0.01, alpha=0.02)
+
+
+def episodes(wins, losses, failures=0, family=FAMILY):
+    rewards = [1.0] * wins + [0.0] * losses + [None] * failures
+    return [make_episode(f"t{n}", r, task_type=family) for n, r in enumerate(rewards)]
+
+
+def terminal():
+    return Console(
+        file=io.StringIO(), record=True, width=WIDTH, force_terminal=True, legacy_windows=False
+    )
+
+
+def pipe():
+    return Console(file=io.StringIO(), width=WIDTH)
