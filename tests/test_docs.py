@@ -21,7 +21,7 @@ from skillwright.core.jsonio import read_text
 from skillwright.envs import spec
 from skillwright.envs.alfworld import generated_tasks
 from skillwright.jobs import load_config
-from skillwright.jobs.wiring import make_splits
+from skillwright.jobs.tasks import make_splits
 from skillwright.models.scripted import ScriptedHousehold
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -206,7 +206,7 @@ def test_every_command_that_a_page_speaks_of_is_there(path):
 def test_the_page_of_commands_names_every_command_with_all_its_options():
     told = {}
     for line in filter(is_synopsis, typed_lines(DOCS / "reference" / "cli.md")):
-        words = tuple(word for word in line.split()[1:] if word.isalpha() and word.islower())
+        words = tuple(word for word in line.split()[1:] if re.fullmatch(r"[a-z]+(-[a-z]+)*", word))
         told[words] = set(re.findall(r"--[a-z-]+", line)) | {"--help"}
     program = typer.main.get_command(app)
     assert told == {path: options(command) for path, command in all_commands(program)}

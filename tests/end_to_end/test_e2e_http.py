@@ -1,46 +1,18 @@
-"""The same job over HTTP: the endpoint changes nothing, and neither do its faults."""
+"""The same job over HTTP: the endpoint changes nothing, and neither do its faults.
 
-import json
+Every kind of fault, and how it is counted, is in test_e2e_faults.py.
+"""
 
 import pytest
 
-from doors import ALL_RULES, ALL_WRONG, Coach, Walker, doors_config, look, story, trained
-from mock_openai import MockOpenAI, answer_with, empty_choices, reset, status, truncated
-from skillwright.core.jsonio import text_digest
+from doors import ALL_RULES, ALL_WRONG, Coach, Walker, doors_config, story, trained
+from mock_openai import FaultyOpenAI, MockOpenAI, answer_with, line_faults
 from skillwright.jobs import RunConfig, Unwatched, run_training, start_run
 from skillwright.jobs.config import validated
 from skillwright.models import make_model
 from skillwright.models.scripted import ScriptedAnalyst, ScriptedHousehold
 
 PLAN = [[ALL_RULES], [ALL_WRONG]]
-FAULTS = (status(429, retry_after="0"), status(500), reset(), truncated())
-
-
-class FaultyOpenAI(MockOpenAI):
-    """Every fifth question, by its content, meets a fault when it comes for the first time.
-
-    Args:
-        handler: As in `MockOpenAI`.
-        target: The model that sometimes gets an answer without a choice in it, too; that is no
-            passing fault of the line, and costs an episode its attempt.
-    """
-
-    def __init__(self, handler, target):
-        super().__init__(handler)
-        self.faults = 0
-        self._target = target
-        self._seen = set()
-
-    async def _chat(self, request):
-        body = await request.text()
-        number = int(text_digest(body)[:8], 16)
-        if number % 5 == 0 and body not in self._seen:
-            self._seen.add(body)
-            self.faults += 1
-            more = (empty_choices(),) if json.loads(body)["model"] == self._target else ()
-            choices = FAULTS + more
-            return await choices[number // 5 % len(choices)](request)
-        return await super()._chat(request)
 
 
 async def no_wait(seconds):
@@ -82,20 +54,6 @@ async def test_a_run_over_http_takes_the_decisions_of_one_in_this_process(tmp_pa
     assert server.api_key not in (there / "config.yaml").read_text()
 
 
-async def test_faults_of_an_endpoint_change_nothing_and_are_no_scores(tmp_path):
-    here, _ = await trained(doors_config(tmp_path), Walker(), Coach(PLAN))
-    minds = {"walker": Walker(), "coach": Coach(PLAN)}
-    config = doors_config(tmp_path, rollout={"retries": 9})
-    async with FaultyOpenAI(answer_with(minds), target="walker") as server:
-        there = await trained_over_http(behind(server, config, "walker", "coach"))
-    assert server.faults > len(server.bodies) / 10
-    assert told(there) == told(here)
-    with look(there) as store:
-        assert store.counts()["failures"] == 0
-        spent = store.usage_by_purpose()
-    assert spent["rollout"].failed_calls > 0
-
-
 @pytest.fixture
 def houses(tmp_path):
     """A small run on generated houses, played by the scripted minds."""
@@ -125,10 +83,10 @@ async def test_houses_are_played_alike_over_http(houses, is_faulty):
     minds = {"household": ScriptedHousehold(), "analyst": ScriptedAnalyst()}
     here = await run_of(houses)
     handler = answer_with(minds)
-    async with FaultyOpenAI(handler, "household") if is_faulty else MockOpenAI(handler) as server:
-        config = behind(server, houses, "household", "analyst")
-        more = config.rollout.model_copy(update={"retries": 30})
-        there = await trained_over_http(config.model_copy(update={"rollout": more}))
+    async with FaultyOpenAI(handler, line_faults()) as server:
+        server.is_healthy = not is_faulty
+        there = await trained_over_http(behind(server, houses, "household", "analyst"))
+    assert bool(server.failed) is is_faulty
     assert told(there) == told(here)
 
 

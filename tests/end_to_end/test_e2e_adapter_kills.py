@@ -1,0 +1,116 @@
+"""A process that plays an adapter may die or be interrupted at any moment; signals are POSIX's."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from doors import look, story, write_tasks
+from somebodys import Documented, adapter_settings
+
+pytestmark = [
+    pytest.mark.heavy,
+    pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL and no FIFOs"),
+]
+COMMAND = Path(sys.executable).with_name("skillwright")
+
+MORTAL = '''
+import os, signal, time
+from somebodys import Documented
+
+class Mortal(Documented):
+    """Writes down every rollout; kills its process at the one that it is told."""
+
+    def rollout(self, env_manager, skill_content, out_dir, **kwargs):
+        log = os.environ["ROLLOUTS"]
+        with open(log, "a") as file:
+            file.write(out_dir.partition("/adapter/")[2] + "\\n")
+        rows = super().rollout(env_manager, skill_content, out_dir, **kwargs)
+        if len(open(log).read().splitlines()) == int(os.environ["DIES_AT"]):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return rows
+
+class Stuck(Documented):
+    """Says that it has begun, and never comes back."""
+
+    def rollout(self, env_manager, skill_content, out_dir, **kwargs):
+        with open(os.environ["BEGUN"], "w") as fifo:
+            fifo.write("begun")
+        while True:
+            time.sleep(3600)
+'''
+
+
+def prepared(tmp_path, adapter):
+    """Write the adapter, its data and its configuration; return the environment to run in."""
+    tmp_path.mkdir(exist_ok=True)
+    (tmp_path / "mortal.py").write_text(MORTAL, encoding="utf-8")
+    write_tasks(tmp_path / "tasks")
+    settings = adapter_settings(tmp_path, Documented, train={"epochs": 2})
+    settings["env"]["name"] = f"mortal.py:{adapter}"
+    settings["env"]["config"] = {"split_dir": "tasks"}
+    settings["run"]["root"] = "runs"
+    (tmp_path / "own.yaml").write_text(json.dumps(settings), encoding="utf-8")
+    tests = str(Path(__file__).resolve().parent.parent)
+    return {**os.environ, "PYTHONPATH": tests, "ROLLOUTS": str(tmp_path / "rollouts.log")}
+
+
+def ran(folder, env, dies_at, *words):
+    """Run a command to its end or its death; return the exit code."""
+    process = subprocess.run(
+        [COMMAND, *words],
+        cwd=folder,
+        env={**env, "DIES_AT": str(dies_at)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode in (0, -signal.SIGKILL), process.stderr
+    return process.returncode
+
+
+def test_a_killed_process_loses_no_batch_and_tells_the_same_story(tmp_path):
+    env = prepared(tmp_path / "whole", "Mortal")
+    assert ran(tmp_path / "whole", env, 0, "train", "own.yaml") == 0
+    wanted = story(tmp_path / "whole" / "runs" / "doors")
+    env = prepared(tmp_path / "killed", "Mortal")
+    path = tmp_path / "killed" / "runs" / "doors"
+    words, log = ["train", "own.yaml"], Path(env["ROLLOUTS"])
+    for dies_at in (1, 3, 5, 9):  # each time within a later rollout
+        assert ran(tmp_path / "killed", env, dies_at, *words) == -signal.SIGKILL
+        words = ["resume", "runs/doors"]
+    assert ran(tmp_path / "killed", env, 0, *words) == 0
+    assert story(path) == wanted
+    played = log.read_text(encoding="utf-8").splitlines()
+    with look(path) as store:
+        batches = [event.payload["folder"] for event in store.events("adapter_batch")]
+    # Four deaths within a rollout: those four were begun again, and no other.
+    assert len(played) == len(batches) + 4
+    assert len(set(batches)) == len(batches)
+
+
+def test_ctrl_c_ends_a_process_whose_adapter_never_comes_back(tmp_path):
+    env = prepared(tmp_path, "Stuck")
+    fifo = tmp_path / "begun"
+    os.mkfifo(fifo)
+    process = subprocess.Popen(
+        [COMMAND, "train", "own.yaml"],
+        cwd=tmp_path,
+        env={**env, "BEGUN": str(fifo)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        with fifo.open(encoding="utf-8") as begun:
+            assert begun.read() == "begun"
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert "skillwright resume" in said

@@ -1,0 +1,31 @@
+"""A whole training in the built-in store of tau_bench, with scripted minds."""
+
+from skillwright.envs.tau_bench.built_in.generate import HERE
+from skillwright.jobs import RunConfig, Unwatched, run_training, start_run
+from skillwright.models.scripted.retail import read_rules
+from skillwright.models.scripted.retail.lessons import LESSONS
+
+
+async def test_training_offline_makes_the_agent_better_on_customers_it_never_met(tmp_path):
+    config = RunConfig.model_validate(
+        {
+            "run": {"root": str(tmp_path)},
+            "models": {
+                "target": {"backend": "scripted", "model": "retail"},
+                "optimizer": {"backend": "scripted", "model": "retail_analyst"},
+            },
+            "env": {
+                "name": "tau_bench",
+                "config": {"user_strategy": "rule_based", "data_dir": str(HERE)},
+                "data": {"kind": "tau_bench"},
+            },
+            "train": {"epochs": 3, "batch_size": 8},
+            "evaluation": {"gate": {"kind": "strict"}},
+        }
+    )
+    with start_run(config, "") as run:
+        report = await run_training(run, Unwatched())
+    tables = report.test.tables
+    assert tables["initial"].overall.success_rate < 0.3
+    assert tables["best"].overall.success_rate == 1.0
+    assert set(LESSONS) <= read_rules(report.best_skill)

@@ -1,0 +1,166 @@
+"""The example benchmark trains, and the pages around it say only what can be run."""
+
+import json
+import re
+import sqlite3
+from contextlib import closing
+
+import pytest
+from pydantic import BaseModel
+from typer.testing import CliRunner
+
+import test_docs as pages
+from doors import Coach, Walker, trained
+from skillwright.cli.app import app
+from skillwright.core.jsonio import read_text
+from skillwright.jobs import RunConfig, load_config
+
+ROOT, DOCS = pages.ROOT, pages.DOCS
+GUIDE = DOCS / "add_a_benchmark.md"
+EXAMPLE = ROOT / "examples" / "tickets.yaml"
+RULES = (
+    "Send tickets about invoice to bookkeeping.",
+    "Send tickets about login to second line.",
+    "Send tickets about parcel to night shift.",
+    "Send tickets about screen to repair desk.",
+)
+SECTIONS = tuple(RunConfig.model_fields)
+KEY = re.compile(rf"`((?:{'|'.join(SECTIONS)})\.[a-z_]+(?:\.[a-z_]+)*)")
+FILES = {"run.sqlite", "run.lock"}
+
+
+@pytest.fixture
+def at_root(monkeypatch):
+    """Paths of an example are relative to the repository's root."""
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.fixture(scope="module")
+def tickets(tmp_path_factory):
+    """The example, trained as its page says: the folder, and what was printed as JSON."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        root = tmp_path_factory.mktemp("runs")
+        words = ["train", str(EXAMPLE), "--json", "--set", f"run.root={root}"]
+        result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    return root / "tickets", json.loads(result.stdout)
+
+
+# The example
+
+
+def test_the_example_adapter_learns_its_rules_offline(tickets):
+    _, report = tickets
+    tables = report["test"]["tables"]
+    rates = {name: table["overall"]["success_rate"] for name, table in tables.items()}
+    assert rates == {"initial": 0, "best": 1, "final": 1}
+    assert sorted(filter(None, report["best_skill"].splitlines())) == sorted(RULES)
+
+
+def test_the_example_adapter_leaves_the_folders_that_its_page_shows(tickets):
+    path, _ = tickets
+    (tree,) = [block.body for block in pages.blocks(GUIDE, "") if "adapter/" in block.body]
+    for line in tree.splitlines()[1:]:
+        pattern = re.sub(r"<[^>]+>", "*", line.strip().split("  ")[0])
+        assert list((path / "adapter").glob(pattern)), line
+
+
+@pytest.mark.usefixtures("at_root")
+async def test_without_a_reflect_of_its_own_our_analysts_read_what_the_clerk_wrote(tmp_path):
+    name, root = "env.name=examples/tickets_adapter.py:Tickets", f"run.root={tmp_path}"
+    coach = Coach([list(RULES)])
+    _, report = await trained(load_config(EXAMPLE, [name, root]), Walker(), coach)
+    assert report.test.tables["best"].overall.success_rate == 1
+    shown = coach.calls[0][0]
+    assert "front desk cannot help." in shown
+    assert "The right queue is " in shown
+
+
+@pytest.mark.usefixtures("at_root")
+def test_a_finished_example_is_shown_again_and_rolls_nothing_out(tickets):
+    path, report = tickets
+    made = sorted((path / "adapter").rglob("*"))
+    result = CliRunner().invoke(app, ["resume", str(path), "--json"])
+    assert json.loads(result.stdout)["best_skill"] == report["best_skill"]
+    assert sorted((path / "adapter").rglob("*")) == made
+
+
+def test_no_ticket_of_the_example_stands_in_two_splits():
+    texts = []
+    for split in ("train", "val", "test"):
+        file = ROOT / "examples" / "tickets_data" / split / "items.json"
+        texts += [item["text"] for item in json.loads(read_text(file, "items"))]
+    assert len(texts) == len(set(texts)) == 88
+
+
+# The pages
+
+
+@pytest.mark.parametrize(
+    ("language", "name"), [("python", "tickets_adapter.py"), ("yaml", "tickets.yaml")]
+)
+def test_the_guide_shows_the_example_files_as_they_are(language, name):
+    (shown,) = [one for one in pages.blocks(GUIDE, language) if one.title.endswith(name)]
+    assert shown.body == read_text(ROOT / "examples" / name, "example")
+
+
+@pytest.mark.parametrize("path", pages.PAGES, ids=pages.name_of)
+def test_every_json_and_python_block_of_a_page_can_be_read(path):
+    for block in pages.blocks(path, "json"):
+        json.loads(block.body)
+    for block in pages.blocks(path, "python"):
+        compile(block.body, str(path), "exec")
+
+
+@pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=pages.name_of)
+def test_every_question_to_a_run_on_a_page_is_answered_by_one(path, tickets):
+    questions = pages.blocks(path, "sql")
+    assert bool(questions) == (path.parent.name == "stages")
+    with closing(sqlite3.connect(f"file:{tickets[0] / 'run.sqlite'}?mode=ro", uri=True)) as store:
+        for question in questions:
+            store.execute(question.body).fetchall()
+
+
+def leads_to_a_key(model, names):
+    """Tell whether dotted names lead through sections, and the kinds of a section, to a field."""
+    if not names:
+        return True
+    field = model.model_fields.get(names[0])
+    if field is None:
+        return False
+    return len(names) == 1 or any(leads_to_a_key(kind, names[1:]) for kind in kinds(field))
+
+
+def kinds(field):
+    found, todo = [], [field.annotation]
+    while todo:
+        one = todo.pop()
+        if isinstance(one, type) and issubclass(one, BaseModel):
+            found.append(one)
+        todo += getattr(one, "__args__", ())
+    return found
+
+
+@pytest.mark.parametrize("path", sorted((DOCS / "stages").glob("*.md")), ids=pages.name_of)
+def test_every_key_that_a_stage_page_names_is_one(path):
+    named = set(KEY.findall(read_text(path, "page"))) - FILES
+    assert named
+    assert not [key for key in named if not leads_to_a_key(RunConfig, key.split("."))]
+
+
+def leaves(model, path=""):
+    """Every key below a model that is no section itself, dotted."""
+    for name, field in model.model_fields.items():
+        inner = kinds(field)
+        for kind in inner:
+            yield from leaves(kind, f"{path}{name}.")
+        if not inner:
+            yield f"{path}{name}"
+
+
+def test_the_pages_of_the_stages_name_every_key_of_learning():
+    text = "".join(read_text(path, "page") for path in (DOCS / "stages").glob("*.md"))
+    sections = ("train.", "gradient.", "optimizer.", "evaluation.")
+    keys = {key for key in leaves(RunConfig) if key.startswith(sections)}
+    assert keys - set(KEY.findall(text)) == set()
