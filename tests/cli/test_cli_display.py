@@ -1,13 +1,17 @@
 """What a person sees while a job runs, and afterwards: it fits 80 columns and eats no brackets."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from rich.table import Table
 from rich.text import Text
 
 from fakes import make_episode
 from shown import REASON, WIDTH, episodes, pipe, terminal, verdict
+from skillwright import cli
 from skillwright.cli.live import LiveDisplay, PlainDisplay, Tally, _pace, display
+from skillwright.cli.words import make_console
 from skillwright.core import Usage
 from skillwright.evaluation import (
     Decision,
@@ -17,11 +21,13 @@ from skillwright.jobs import (
     CallFinished,
     EpisodeFinished,
     EpochEnded,
+    PricedMind,
     RunStarted,
     Scored,
     StageStarted,
     StepDecided,
 )
+from skillwright.models.prices import Prices
 
 SCORE = Score.of(episodes(3, 1, 1))
 STORY = [
@@ -199,9 +205,70 @@ def test_an_unknown_price_makes_the_sum_unknown_and_never_zero():
 
 def test_the_panel_tells_why_a_run_is_slow():
     tally = Tally(started_s=0.0)
-    assert "failed" not in _pace(tally, 1.0)
+    assert "failed" not in " ".join(_pace(tally, 1.0))
     lost = replace(make_episode("t", 1.0), lost_usage=Usage(failed_calls=1))
     tally.add(EpisodeFinished(lost, in_flight=48))
     tally.add(CallFinished("reflect", Usage(calls=4, failed_calls=0)))
     share = 1 / (1 + tally.usage.calls)
     assert f"{share:.0%} of calls failed, 48 in flight" in _pace(tally, 1.0)
+
+
+def played(phase):
+    episode = make_episode("t", 1.0)
+    return EpisodeFinished(replace(episode, spec=replace(episode.spec, phase=phase)))
+
+
+@pytest.mark.parametrize(
+    ("stage", "own", "beside"), [("baseline", "gate", "train"), ("confirm", "confirm", "test")]
+)
+def test_a_stage_counts_its_own_episodes_and_not_those_of_the_stage_beside_it(stage, own, beside):
+    tally = Tally(started_s=0.0)
+    tally.add(StageStarted(stage, episodes=2))
+    for phase in (own, beside, own, beside):
+        tally.add(played(phase))
+    assert (tally.in_stage, tally.fresh) == (2, 4)
+    tally.add(StageStarted("rollout", 1, 1, episodes=1))
+    tally.add(played("train"))
+    assert tally.in_stage == 1
+
+
+def test_the_panel_breaks_its_pace_between_facts_and_never_inside_one():
+    console = terminal()
+    prices = Prices(input_usd_per_mtok=1.0, output_usd_per_mtok=2.0, as_of="2026-01-31")
+    shown = LiveDisplay(console, [PricedMind("target", "m", prices)])
+    spent = Usage(calls=8, failed_calls=2, input_tokens=123_456_789, cost_usd=1234.5)
+    lost = replace(make_episode("t", None), lost_usage=spent)
+    for event in (RunStarted("r", "f", {}), EpisodeFinished(lost, in_flight=1000)):
+        shown.see(event)
+    with console.capture() as panel:
+        console.print(shown.draw())
+    shown.close()
+    # What stays is below all that was drawn over.
+    for lines in (_plain(panel.get()), console.export_text().rstrip().splitlines()[-2:]):
+        assert max(map(len, lines)) <= WIDTH
+        for fact in (
+            "1 failure",
+            "of calls failed, 1000 in flight",
+            "123,456,789 tokens",
+            "money $1234.50 (prices of 2026-01-31)",
+        ):
+            assert any(fact in line for line in lines), fact
+
+
+def test_names_of_others_are_no_emoji(capsys):
+    fact = RunStarted("r:A:", "f", {"target": "m:B:"}, ("ids.py:A: 16 train",))
+    out = make_console()
+    PlainDisplay(out).see(fact)
+    table = Table()
+    table.add_row("pick:A:up")
+    out.print(table)
+    make_console(stderr=True).print("ids.py:A: 17")
+    said = capsys.readouterr()
+    for name in ("r:A:", "m:B:", "ids.py:A: 16 train", "pick:A:up"):
+        assert name in said.out
+    assert "ids.py:A: 17" in said.err
+
+
+def test_every_console_of_the_commands_comes_from_one_place():
+    made = [p.name for p in Path(cli.__file__).parent.glob("*.py") if " Console(" in p.read_text()]
+    assert made == ["words.py"]

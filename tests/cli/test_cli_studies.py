@@ -1,11 +1,14 @@
 """The commands around `--seeds` and `--parity`, and what `resume` leaves alone."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 import skillwright.cli.training as training
-from skillwright.jobs import DIFFERENCES
+from shown import pipe
+from skillwright.cli.studies import show_study
+from skillwright.jobs import DIFFERENCES, RunSummary, SeedResult, StudySummary
 
 
 def test_seeds_are_trained_listed_shown_and_gone_on_with(cli, write_config):
@@ -82,3 +85,17 @@ def test_a_finished_run_is_resumed_without_asking_anybody(cli, write_config, mon
 
     monkeypatch.setattr(training, "preflight", refuse)
     assert json.loads(cli("resume", "doors", "--json").stdout) == first
+
+
+def test_the_spread_of_the_seeds_is_said_only_where_there_is_one():
+    def said(*gains):
+        run = RunSummary("r", Path("r"), "train", "", 0, 0, {})
+        seeds = tuple(SeedResult(run, 42 + n, gain=gain) for n, gain in enumerate(gains))
+        console = pipe()
+        show_study(console, StudySummary("s", Path("s"), seeds))
+        return console.file.getvalue()
+
+    assert "highest +50.0 (seed 43), lowest +25.0 (seed 42)" in said(0.25, 0.5)
+    alike = said(1.0, 1.0)
+    assert "+100.0" in alike
+    assert "highest" not in alike

@@ -59,6 +59,16 @@ def test_a_run_that_cannot_begin_leaves_nothing(tmp_path):
     assert list((tmp_path / "runs").iterdir()) == []
 
 
+def test_a_run_that_is_interrupted_as_it_is_made_leaves_nothing(tmp_path, monkeypatch):
+    def interrupt(*about):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("skillwright.runs.folder.write_text", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        start_run(doors_config(tmp_path), "")
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
 def test_a_run_that_another_process_works_on_cannot_be_opened(tmp_path):
     with start_run(doors_config(tmp_path), "") as run:
         with pytest.raises(RunError, match=r"run 'doors' is in use by process \d+") as caught:

@@ -218,6 +218,24 @@ def test_looks_of_a_gate_are_waits_one_after_another_and_a_pause_is_none(diary):
     assert path.took_s == 4.0 + 2.0
 
 
+@pytest.mark.parametrize("last", [[], ["session_ended"]], ids=["killed", "ended"])
+def test_what_is_written_down_after_a_session_is_no_work(diary, last):
+    diary.event(1000, "session")
+    diary.event(1002, "step", step=1)
+    for kind in last:
+        diary.event(1002, kind)
+    before = critical_path(diary.store, 1).took_s
+    diary.event(5000, "regraded")
+    assert critical_path(diary.store, 1).took_s == before == 2.0
+
+
+def test_a_session_that_ended_takes_no_time_afterwards(diary):
+    diary.event(1000, "session")
+    diary.event(1002, "session_ended")
+    diary.event(5000, "somebody looked")
+    assert critical_path(diary.store, 1).took_s == 2.0
+
+
 def test_a_wait_for_a_free_slot_is_no_link_of_the_chain(diary):
     diary.event(1000, "session")
     for number in range(6):

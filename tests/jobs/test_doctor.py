@@ -9,6 +9,7 @@ from doors import doors_config
 from skillwright.envs import deregister, register
 from skillwright.jobs import Finding, Health, examine
 from skillwright.models.environment import ignored_variables
+from tau_minds import shop, tau_config
 
 
 @pytest.fixture
@@ -78,3 +79,21 @@ def test_a_mind_without_seeds_is_told_of(found, tmp_path):
         finding = found(doors_config(tmp_path, models={"target": silent | settings})).get("seeds")
         assert (finding is None) is (said is None)
         assert said is None or said in finding.detail
+
+
+def test_the_endpoint_of_simulated_users_is_asked_too(found, tmp_path):
+    data, nowhere = shop(tmp_path / "shop"), "http://127.0.0.1:9/v1"
+    served = {"user_strategy": "llm", "user_simulator_endpoint": nowhere, "user_retries": 0}
+    finding = found(tau_config(tmp_path, data, **served))["simulated user"]
+    assert finding.health is Health.BAD
+    assert nowhere in finding.detail
+    assert "simulated user" not in found(tau_config(tmp_path, data))
+
+
+def test_a_file_that_python_cannot_read_is_said_to_be_wrong_not_missing(found, tmp_path):
+    path = tmp_path / "adapter.py"
+    path.write_text("class Mine(:\n", encoding="utf-8")
+    env = {"name": f"{path}:Mine"}
+    detail = found(doors_config(tmp_path, env=env))["tasks and skill"].detail
+    assert "adapter.py, line 1" in detail
+    assert detail.endswith("Correct it there.")

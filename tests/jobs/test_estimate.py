@@ -16,6 +16,7 @@ from skillwright.jobs.expected import expected_episodes
 from skillwright.jobs.tasks import make_splits
 from skillwright.models import HttpClient
 from somebodys import Documented, adapter_config
+from tau_minds import shop, tau_config
 
 PRICES = {"input_usd_per_mtok": 1, "output_usd_per_mtok": 10, "as_of": "spring"}
 
@@ -123,6 +124,24 @@ async def test_nobody_is_asked(tmp_path, monkeypatch):
 
     monkeypatch.setattr(HttpClient, "post_json", ask)
     await estimate(paid(tmp_path), "")
+
+
+async def test_a_simulated_user_is_not_asked_but_counted(tmp_path, monkeypatch):
+    async def ask(*about, **more):
+        raise AssertionError("a request was sent")
+
+    monkeypatch.setattr(HttpClient, "post_json", ask)
+    data, settings = shop(tmp_path / "shop"), {"prices": PRICES}
+    config = tau_config(tmp_path, data, user_strategy="llm", user_settings=settings)
+    found = await estimate(config, "", turns=4)
+    played = sum(stage.episodes for stage in found.stages)
+    user = stages(found)["simulated user"]
+    assert (user.role, user.calls) == ("user", 3 * played)
+    assert user.cost_usd == pytest.approx((user.input_tokens + 10 * user.output_tokens) / 1e6)
+    assert found.minds[-1].role == "user"
+    unknown = await estimate(tau_config(tmp_path, data, user_strategy="llm"), "")
+    assert unknown.minds[-1].line().endswith("set env.config.user_settings.prices")
+    assert "simulated user" not in stages(await estimate(tau_config(tmp_path, data), ""))
 
 
 async def test_an_adapters_calls_cannot_be_known(tmp_path):

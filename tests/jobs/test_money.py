@@ -170,6 +170,15 @@ async def test_minutes_are_counted_and_whoever_has_a_permit_ends_in_peace(store)
     assert events == ["first ended", "second refused"]
 
 
+async def test_a_budget_of_less_than_a_second_is_told_as_it_is(store):
+    now = [0.0]
+    budget = Budget(BudgetSection(minutes=0.0005), store, lambda: now[0])
+    now[0] = 0.06
+    with pytest.raises(BudgetSpent, match=r"of 0\.0005 minutes is spent: 0\.001 minutes"):
+        async with budget.permit():
+            pass
+
+
 async def test_work_that_fails_gives_its_permit_back(store):
     budget = Budget(BudgetSection(minutes=1), store)
     with pytest.raises(KeyError):

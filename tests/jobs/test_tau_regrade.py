@@ -10,7 +10,7 @@ from skillwright.cli.app import app
 from skillwright.core import RunError
 from skillwright.envs.tau_bench import open_store
 from skillwright.jobs import EvalPlan, regrade
-from skillwright.jobs.regrade import REGRADED
+from skillwright.jobs.critical_path import REGRADED, critical_path
 from tau_minds import RULE, Clerk, shop, tau_config, tau_evaluated
 from tau_store import CANCEL, task, tool_call, write_store
 
@@ -50,6 +50,14 @@ def test_scores_stand_where_nothing_changed(run):
     assert report.before == report.after
     assert regraded(run) == [report.to_dict()]
     assert rewards(run) == before
+
+
+def test_scoring_again_is_no_work_on_the_run(run):
+    with look(run) as store:
+        before = critical_path(store, 1).took_s
+    regrade(run)
+    with look(run) as store:
+        assert critical_path(store, 1).took_s == before
 
 
 def rewards(path):

@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
 from skillwright.cli.faults import exit_codes, say
+from skillwright.cli.words import make_console
 from skillwright.core import DataError
 from skillwright.envs.tau_bench import data_dir, open_store
 from skillwright.envs.tau_bench.tau_core import fetched_dir
 from skillwright.envs.tau_bench.upstream import ARCHIVE, COMMIT, fetch_tau_bench
 
 app = typer.Typer(help="Fetch official data, and see what is there.", no_args_is_help=True)
-out = Console()
+out = make_console()
 
 TAU_BENCH = "tau-bench"
 

@@ -8,19 +8,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from skillwright.cli.faults import DONE, NO, exit_codes
 from skillwright.cli.training import NO_OVERRIDES, Overrides
-from skillwright.cli.words import counted, print_words
+from skillwright.cli.words import counted, make_console, print_words
 from skillwright.core import ConfigError
 from skillwright.jobs import KEPT_OUT, Finding, Health, RunConfig, examine, load_config, standings
 from skillwright.jobs.parity_report import shown
 
-out = Console()
+out = make_console()
 _MARKS = {Health.OK: "[green]ok  [/]", Health.NOTE: "[yellow]note[/]", Health.BAD: "[red]BAD [/]"}
 
 

@@ -4,17 +4,17 @@ import json
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from skillwright.cli.faults import DONE, NO, exit_codes
+from skillwright.cli.words import make_console
 from skillwright.core import DataError
 from skillwright.envs import specs
 from skillwright.envs.contract import check_env
 
 app = typer.Typer(help="Look at environments.", no_args_is_help=True)
-out = Console()
+out = make_console()
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 NO_EXTRAS: list[str] = []

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from skillwright.cli.faults import exit_codes
 from skillwright.cli.training import NO_OVERRIDES, AsJson, ConfigPath, Overrides
+from skillwright.cli.words import make_console
 from skillwright.jobs import load_config, read_initial_skill
 from skillwright.jobs.estimate import Estimate, Stage, estimate
 
-out = Console()
+out = make_console()
 
 
 def estimate_command(

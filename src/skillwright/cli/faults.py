@@ -9,17 +9,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import typer
-from rich.console import Console
 
 from skillwright.cli.stopping import stop_code
-from skillwright.cli.words import print_words
+from skillwright.cli.words import make_console, print_words
 from skillwright.core import SkillwrightError
 from skillwright.jobs.money import BudgetSpent
 
 DONE, NO, ASKED_WRONGLY = 0, 1, 2
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
-err = Console(stderr=True)
+err = make_console(stderr=True)
 
 
 @contextmanager

@@ -32,6 +32,8 @@ from skillwright.jobs import (
 from skillwright.jobs.money import money_text
 
 REFRESH_PER_S = 4
+# Stages that have another beside them, with the phase of the episodes that are their own.
+_OWN_PHASE = {"baseline": "gate", "confirm": "confirm"}
 
 
 @dataclass
@@ -78,7 +80,8 @@ class Tally:
                 self._add_decision(event)
 
     def _add_episode(self, event: EpisodeFinished) -> None:
-        self.in_stage += 1
+        phase = event.result.spec.phase
+        self.in_stage += phase == _OWN_PHASE.get(self.stage.stage, phase)
         if event.reused:
             self.reused += 1
             return
@@ -121,7 +124,9 @@ class PlainDisplay:
 
     def close(self) -> None:
         """Say what the run consumed."""
-        self._console.print(_summary(self._tally), markup=False, highlight=False, soft_wrap=True)
+        self._console.print(
+            "  ".join(_summary(self._tally)), markup=False, highlight=False, soft_wrap=True
+        )
 
 
 class LiveDisplay:
@@ -144,9 +149,11 @@ class LiveDisplay:
             self._live.console.print(line, highlight=False, overflow="ignore", crop=False)
 
     def close(self) -> None:
-        """Take the panel away and leave one line about pace and cost."""
+        """Take the panel away and leave what it said about pace and cost."""
         self._live.stop()
-        self._live.console.print(_summary(self._tally), style="dim", markup=False, highlight=False)
+        console = self._live.console
+        for line in _filled(_summary(self._tally), console.width):
+            console.print(line, style="dim", markup=False, highlight=False)
 
     def draw(self) -> RenderableType:
         """Return the panel as it is now."""
@@ -162,8 +169,9 @@ class LiveDisplay:
         head = Table.grid(padding=(0, 2))
         head.add_row(*where, *_bar(tally))
         now_s = time.monotonic()
-        lines = [_score(tally), _decisions(tally, now_s), _pace(tally, now_s)]
-        texts = [Text.from_markup(line) for line in lines if line]
+        pace = _filled(_pace(tally, now_s), self._live.console.width)
+        lines = [_score(tally), _decisions(tally, now_s), *pace]
+        texts = [Text.from_markup(line, emoji=False) for line in lines if line]
         return Padding(Group(head, *texts), (1, 0, 0, 0))
 
 
@@ -249,7 +257,7 @@ def score_text(score: Score) -> str:
     return text + (f", [red]{failures}[/]" if score.failures else "")
 
 
-def _pace(tally: Tally, now_s: float) -> str:
+def _pace(tally: Tally, now_s: float) -> list[str]:
     elapsed_s = max(now_s - tally.started_s, 1e-9)
     tokens = tally.usage.input_tokens + tally.usage.output_tokens
     parts = [
@@ -260,7 +268,7 @@ def _pace(tally: Tally, now_s: float) -> str:
         f"{tokens:,} tokens",
         f"money {money_text(tally.usage.cost_usd, tally.minds)}",
     ]
-    return "  ".join(part for part in parts if part)
+    return [part for part in parts if part]
 
 
 def _trouble(tally: Tally) -> str:
@@ -273,9 +281,21 @@ def _trouble(tally: Tally) -> str:
     return f"{share:.0%} of calls failed{under_way}"
 
 
-def _summary(tally: Tally) -> str:
+def _summary(tally: Tally) -> list[str]:
     now_s = time.monotonic()
-    return f"{_pace(tally, now_s)}  {_clock(now_s - tally.started_s)} elapsed"
+    return [*_pace(tally, now_s), f"{_clock(now_s - tally.started_s)} elapsed"]
+
+
+def _filled(parts: Sequence[str], width: int) -> list[str]:
+    """Put as many parts on a line as fit; only a part longer than a line is broken inside."""
+    lines = [""]
+    for part in parts:
+        longer = f"{lines[-1]}  {part}" if lines[-1] else part
+        if len(longer) <= width or not lines[-1]:
+            lines[-1] = longer
+        else:
+            lines.append(part)
+    return lines
 
 
 def _clock(seconds: float) -> str:

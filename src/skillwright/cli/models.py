@@ -5,13 +5,13 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from skillwright.cli.words import make_console
 from skillwright.models import list_backends
 
 app = typer.Typer(help="Look at model backends.", no_args_is_help=True)
-out = Console()
+out = make_console()
 
 
 @app.command("list")

@@ -4,18 +4,17 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from skillwright.cli.faults import NO, exit_codes
 from skillwright.cli.training import AsJson
-from skillwright.cli.words import counted
+from skillwright.cli.words import counted, make_console
 from skillwright.evaluation import Score
 from skillwright.jobs import Regraded, RegradeReport
 from skillwright.jobs import regrade as score_again
 
-out = Console()
+out = make_console()
 
 
 def regrade(

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from skillwright.cli import studies, tables
 from skillwright.cli.faults import exit_codes
+from skillwright.cli.words import make_console
 from skillwright.core import SkillwrightError
 from skillwright.jobs import (
     RunSummary,
@@ -28,7 +28,7 @@ from skillwright.jobs import (
 from skillwright.jobs.money import priced_minds
 
 app = typer.Typer(help="Look at runs.", no_args_is_help=True)
-out = Console()
+out = make_console()
 
 Root = Annotated[Path, typer.Option(help="The folder that holds runs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
@@ -125,7 +125,7 @@ def _show_run(summary: RunSummary) -> None:
             tables.print_indented(out, 4, Text(f"not done in any mode: {kept}", style="dim"))
     out.print(tables.usage_table(summary.usage))
     for line in _prices(summary.path):
-        out.print(f"  {line}", style="dim", highlight=False, soft_wrap=True)
+        out.print(f"  {line}", style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
 def _prices(run: Path) -> list[str]:

@@ -5,7 +5,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from skillwright.cli.tables import own_up
-from skillwright.jobs import SeedResult, StudySummary
+from skillwright.jobs import StudySummary
 from skillwright.jobs.study import points
 
 
@@ -52,13 +52,12 @@ def _lines(study: StudySummary) -> list[str]:
     else:
         why = "one seed shows no spread" if counted == 1 else "all seeds gained the same"
         lines = [f"{mean} (no interval: {why})"]
-    lines.append(f"highest {_named(study.highest)}, lowest {_named(study.lowest)}")
+    highest, lowest = (points(one.gain or 0.0) for one in (study.highest, study.lowest))
+    if highest != lowest:
+        seeds = study.highest.seed, study.lowest.seed
+        lines.append(f"highest {highest} (seed {seeds[0]}), lowest {lowest} (seed {seeds[1]})")
     left = len(study.seeds) - study.finished
     return [*lines, f"[yellow]{left} of {len(study.seeds)} seeds left[/]"] if left else lines
-
-
-def _named(one: SeedResult) -> str:
-    return f"{points(one.gain or 0.0)} (seed {one.seed})"
 
 
 def _percent(rate: float | None) -> str:

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from skillwright.cli import studies, tables
 from skillwright.cli.faults import NO, err, exit_codes
 from skillwright.cli.live import display
+from skillwright.cli.words import make_console
 from skillwright.jobs import (
     EvalPlan,
     EvalSplit,
@@ -47,7 +47,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, 
 NO_OVERRIDES: list[str] = []
 
 config_app = typer.Typer(help="Look at configurations.", no_args_is_help=True)
-out = Console()
+out = make_console()
 
 
 def add_to(app: typer.Typer) -> None:

@@ -4,6 +4,15 @@ from rich.console import Console
 from rich.text import Text
 
 
+def make_console(*, stderr: bool = False) -> Console:
+    """Return a console that prints words as they are: ``ids.py:A: 16`` holds no emoji.
+
+    Args:
+        stderr: Write to standard error instead of standard output.
+    """
+    return Console(stderr=stderr, emoji=False)
+
+
 def counted(count: int, thing: str) -> str:
     """Write how many there are: ``1 failure``, ``2,000 failures``."""
     return f"{count:,} {thing}" + ("" if count == 1 else "s")

@@ -133,9 +133,11 @@ def _find(entry_point: str, name: str) -> Any:
         if hasattr(module, class_name):
             return getattr(module, class_name)
     except (ImportError, AttributeError, OSError, SyntaxError, TypeError, ValueError) as error:
+        check = "Check the path, and that its packages are installed."
+        if isinstance(error, SyntaxError):  # it was found, and says where
+            check = "Correct it there."
         raise DataError(
-            f"environment {name!r} cannot be loaded from {entry_point!r}: {error}. "
-            "Check the path, and that its packages are installed."
+            f"environment {name!r} cannot be loaded from {entry_point!r}: {error}. {check}"
         ) from error
     classes = [key for key, value in vars(module).items() if isinstance(value, type)]
     raise DataError(

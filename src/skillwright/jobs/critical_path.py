@@ -26,6 +26,8 @@ SESSION = "session"
 """The event with which a process begins to work on a run, or goes on with it."""
 SESSION_ENDED = "session_ended"
 """The event with which it ends; a killed process leaves none."""
+REGRADED = "regraded"
+"""The event that holds what a regrading found; it comes at any time later and is no work."""
 
 _ONE_BY_ONE = {
     Purpose.BUDGET: "budget",
@@ -116,7 +118,7 @@ class CriticalPath:
     def _pauses(self) -> str:
         if not self.failed_calls:
             return ""
-        return f"; in all of it are the pauses after {self.failed_calls:,} failed calls"
+        return f"; this includes the pauses after {self.failed_calls:,} failed calls"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the facts as a JSON object."""
@@ -148,10 +150,12 @@ def critical_path(store: RunStore, slots: int) -> CriticalPath:
     batches = [event.payload["episodes"] for event in events if event.kind == BATCH]
     free = None if batches else slots
     past = _Past.of(episodes, calls, store.patches(), events, free)
-    ended = [*(e.ended_at for e in episodes), *(c.ended_at for c in calls)]
+    happened = [event.time for event in events if event.kind != REGRADED]
+    happened += [*(e.ended_at for e in episodes), *(c.ended_at for c in calls)]
+    over = [event.time for event in events if event.kind == SESSION_ENDED]
     return CriticalPath(
         links=past.chain(),
-        took_s=_worked(past.sessions, [*ended, *(event.time for event in events)]),
+        took_s=_worked(past.sessions, over, happened),
         busy_s=_busy(episodes, batches),
         slots=free,
         failed_calls=sum(used.failed_calls for used in store.usage_by_purpose().values()),
@@ -377,10 +381,14 @@ def _total(threads: Mapping[str, _Thread], purpose: Purpose) -> tuple[float, int
     return sum(one.seconds for one in mine), sum(one.requests for one in mine)
 
 
-def _worked(sessions: Sequence[float], times: Sequence[float]) -> float:
-    """Sum the sessions, each from its beginning to the last thing that happened in it."""
+def _worked(sessions: Sequence[float], over: Sequence[float], times: Sequence[float]) -> float:
+    """Sum the sessions, each from its beginning to its end.
+
+    One that was killed ended with the last thing that happened in it.
+    """
     total = 0.0
     for began, next_began in pairwise([*sessions, float("inf")]):
+        ended = [time for time in over if began <= time < next_began]
         inside = [time for time in times if began <= time < next_began]
-        total += max(inside, default=began) - began
+        total += min(ended, default=max(inside, default=began)) - began
     return total

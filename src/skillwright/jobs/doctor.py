@@ -16,6 +16,7 @@ from skillwright.envs import specs
 from skillwright.jobs.config import RunConfig
 from skillwright.jobs.parity_report import say_mode
 from skillwright.jobs.preflight import ask_if_ready, look_at_tasks
+from skillwright.jobs.tau_user import user_mind
 from skillwright.jobs.wiring import read_initial_skill
 from skillwright.models import HttpClient, ModelConfig
 from skillwright.models.config import takes_seeds
@@ -62,7 +63,8 @@ async def examine(root: Path, config: RunConfig | None = None) -> list[Finding]:
         findings += await _files(config)
         minds = {"target": config.models.target, "optimizer": config.models.optimizer}
         async with HttpClient() as client:
-            findings += await together(_mind(role, minds[role], client) for role in minds)
+            asked = {**minds, **_users(config)}
+            findings += await together(_mind(role, mind, client) for role, mind in asked.items())
         findings += _seeds(minds)
     return findings
 
@@ -141,6 +143,15 @@ def _seeds(minds: Mapping[str, ModelConfig]) -> list[Finding]:
         "answered differently next time"
     )
     return [Finding("seeds", Health.NOTE, detail)]
+
+
+def _users(config: RunConfig) -> dict[str, ModelConfig]:
+    """Return the mind behind simulated users, where one is; wrong settings `_files` tells of."""
+    try:
+        mind = user_mind(config.env)
+    except SkillwrightError:
+        return {}
+    return {} if mind is None else {"simulated user": mind}
 
 
 async def _mind(role: str, mind: ModelConfig, client: HttpClient) -> Finding:

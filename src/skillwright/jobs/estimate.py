@@ -14,20 +14,24 @@ from typing import Any
 from skillwright.core import ConfigError, Task, Usage
 from skillwright.datasets import Splits
 from skillwright.envs.drive import open_env
-from skillwright.jobs.config import PairedGateConfig, RunConfig
+from skillwright.jobs.config import EnvSection, PairedGateConfig, RunConfig
 from skillwright.jobs.expected import (
     practised_in_an_epoch,
     skills_confirmed,
     skills_tested,
 )
-from skillwright.jobs.money import PricedMind, priced_minds
+from skillwright.jobs.money import PricedMind, priced_mind, priced_minds
 from skillwright.jobs.preflight import build_first
 from skillwright.jobs.tasks import make_splits
+from skillwright.jobs.tau_report import TAU_BENCH
+from skillwright.jobs.tau_user import user_mind
 from skillwright.models.wire import cost_usd
 from skillwright.rollout import PromptStyle, render
 from skillwright.rollout.foreign_build import load_adapter
 
 MEASURED_TASKS = 3
+_OWN_USERS = ("scripted", "rule_based")
+_OPENING = "Hello, I have a question about an order of mine. Could you please help me with it?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,8 @@ class Assumptions:
             skill in force anew.
         instructions_tokens: What an optimiser's question says beside skill and evidence.
         proposal_tokens: An optimiser's answer.
+        user_share: Share of the turns that speak to a simulated user, who opens besides.
+        user_prompt_tokens: What such a user is told before the conversation.
         chars_per_token: Of English text.
     """
 
@@ -53,6 +59,8 @@ class Assumptions:
     accepted_share: float = 1 / 3
     instructions_tokens: int = 1_500
     proposal_tokens: int = 1_200
+    user_share: float = 0.5
+    user_prompt_tokens: int = 500
     chars_per_token: float = 4.0
 
     def lines(self) -> list[str]:
@@ -64,6 +72,9 @@ class Assumptions:
             "of the candidates are accepted, the skill keeps its length",
             f"an optimiser's question has {self.instructions_tokens:,} tokens beside skill and "
             f"evidence, its answer {self.proposal_tokens:,}",
+            "a simulated user's opening is made up, as nobody is asked; where a model plays it, it "
+            f"opens and hears {self.user_share:.0%} of the turns, and its first prompt has "
+            f"{self.user_prompt_tokens} tokens",
             "every step proposes more edits than its budget, if it has one, so they are ranked",
             f"{self.chars_per_token:g} characters are a token; nothing is cached and nothing fails",
         ]
@@ -181,7 +192,7 @@ async def estimate(config: RunConfig, skill: str, turns: int | None = None) -> E
         raise ConfigError(
             f"env.name {config.env.name!r} is an adapter: it asks its models by itself, so nothing "
             "is known of its calls before it played. Train with evaluation.val_tasks and "
-            "test_tasks lowered, and read what that took off `skillwright runs`"
+            "test_tasks lowered, and read what that took off `skillwright runs show RUN`"
         )
     splits = make_splits(config)
     assumed = Assumptions(turns=turns or expected_turns(config.env.max_turns))
@@ -193,8 +204,13 @@ async def estimate(config: RunConfig, skill: str, turns: int | None = None) -> E
     steps = config.train.epochs * config.train.steps_per_epoch(len(splits.train.tasks))
     length = round(len(skill) / assumed.chars_per_token)
     questions = _Questions(config, minds[1], assumed, episodes.transcript_tokens, length)
+    played = [episodes.stage(*about) for about in _played(config, splits, bool(skill.strip()))]
+    if (user := user_mind(config.env)) is not None:
+        customer = priced_mind("user", user)
+        minds = (*minds, customer)
+        played.append(_users(customer, assumed, sum(stage.episodes for stage in played)))
     stages = [
-        *(episodes.stage(*about) for about in _played(config, splits, bool(skill.strip()))),
+        *played,
         *(questions.stage(*about) for about in questions.asked(steps)),
     ]
     return Estimate(
@@ -209,12 +225,32 @@ async def estimate(config: RunConfig, skill: str, turns: int | None = None) -> E
 async def _opening(config: RunConfig, task: Task, skill: str) -> int:
     """Return the characters of the first prompt of a task."""
     seeded = replace(task, extras={"seed": config.run.seed, **task.extras})
-    env = build_first(config.env, seeded)
+    env = build_first(_asks_nobody(config.env), seeded)
     try:
         reply = await open_env(env)
     finally:
         env.close()
     return sum(len(said["content"]) for said in render(PromptStyle(), reply.messages, [], skill))
+
+
+def _asks_nobody(env: EnvSection) -> EnvSection:
+    """Let a script open in place of a simulated user, who is a model or a person."""
+    if env.name != TAU_BENCH or env.config.get("user_strategy") in _OWN_USERS:
+        return env
+    script = {"user_strategy": "scripted", "user_replies": [_OPENING]}
+    return env.model_copy(update={"config": {**env.config, **script}})
+
+
+def _users(mind: PricedMind, assumed: Assumptions, episodes: int) -> Stage:
+    """Return what simulated users take: each prompt holds all that was said to them before."""
+    calls = 1 + round(assumed.turns * assumed.user_share)
+    said, answer = assumed.action_tokens + assumed.observation_tokens, assumed.observation_tokens
+    prompts = [assumed.user_prompt_tokens + heard * said for heard in range(calls)]
+    costs = [_cost(mind, prompt, answer) for prompt in prompts]
+    known = [cost for cost in costs if cost is not None]
+    cost = episodes * sum(known) if len(known) == len(costs) else None
+    total_in, total_out = episodes * sum(prompts), episodes * calls * answer
+    return Stage("simulated user", "user", 0, episodes * calls, total_in, total_out, cost)
 
 
 def _played(config: RunConfig, splits: Splits, has_skill: bool) -> Iterator[tuple[str, int]]:

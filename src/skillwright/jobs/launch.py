@@ -103,11 +103,13 @@ def start_run(config: RunConfig, skill: str, plan: EvalPlan | None = None) -> Ru
 
 
 def _make_folder(root: Path, name: str, config: str, redactor: Redactor) -> RunFolder:
+    path = root / name
     try:
         return RunFolder.create(root, name, config, redactor)
-    except RunError as error:
-        path = root / name
-        if isinstance(error.__cause__, OSError) and _holds_nothing(path):
+    except BaseException as error:
+        # Any other refusal is about a folder that is somebody else's.
+        is_ours = not isinstance(error, RunError) or isinstance(error.__cause__, OSError)
+        if is_ours and _holds_nothing(path):
             shutil.rmtree(path, ignore_errors=True)
         raise
 

@@ -190,7 +190,7 @@ class Budget:
             why = f"of {budget.tokens:,} tokens is spent: {tokens:,} tokens"
             return _Reached(why, _larger("tokens", budget.tokens, tokens))
         if budget.minutes is not None and minutes >= budget.minutes:
-            why = f"of {budget.minutes:g} minutes is spent: {minutes:.1f} minutes"
+            why = f"of {budget.minutes:g} minutes is spent: {_brief_minutes(minutes)} minutes"
             return _Reached(why, _larger("minutes", budget.minutes, minutes))
         return None
 
@@ -223,6 +223,10 @@ class _Reached(NamedTuple):
         return spent
 
 
+def _brief_minutes(minutes: float) -> str:
+    return f"{minutes:.1f}" if minutes >= 1 else f"{minutes:.2g}"
+
+
 def _larger(name: str, bound: float, used: float) -> str:
     """Return the option that doubles a bound until it is above what is used."""
     while bound <= used:
@@ -236,7 +240,7 @@ class PricedMind:
     """A role's mind and what its tokens cost.
 
     Attributes:
-        role: ``target`` or ``optimizer``.
+        role: ``target``, ``optimizer``, or ``user`` for a simulated user.
         model: The model's name.
         prices: ``None`` where they are unknown.
         is_free: Nobody charges for it: a program of our own.
@@ -268,7 +272,9 @@ class PricedMind:
         if self.prices is None and self.tells_cost:
             return f"{self.role} {self.model}: as the program itself estimates it"
         if self.prices is None:
-            return f"{self.role} {self.model}: prices unknown; set models.{self.role}.prices"
+            is_user = self.role == "user"  # a simulated one, whose model the environment names
+            section = "env.config.user_settings" if is_user else f"models.{self.role}"
+            return f"{self.role} {self.model}: prices unknown; set {section}.prices"
         into, out = self.prices.input_usd_per_mtok, self.prices.output_usd_per_mtok
         age = self.prices.as_of or "as configured"
         return f"{self.role} {self.model}: {into:g} in, {out:g} out, USD per million ({age})"
@@ -278,7 +284,7 @@ def priced_minds(config: RunConfig, *, trains: bool = True) -> tuple[PricedMind,
     """Return the minds that a run asks, with their prices; an evaluation asks the target only."""
     minds = {"target": config.models.target, "optimizer": config.models.optimizer}
     roles = ("target", "optimizer") if trains else ("target",)
-    return tuple(_priced(role, minds[role]) for role in roles)
+    return tuple(priced_mind(role, minds[role]) for role in roles)
 
 
 def money_text(cost_usd: float | None, minds: Iterable[PricedMind]) -> str:
@@ -332,7 +338,8 @@ def refuse_all_but_budget(overrides: Sequence[str]) -> None:
         )
 
 
-def _priced(role: str, mind: ModelConfig) -> PricedMind:
+def priced_mind(role: str, mind: ModelConfig) -> PricedMind:
+    """Return what asking a mind costs."""
     if isinstance(mind, EndpointConfig):
         return PricedMind(role, mind.model, mind.known_prices)
     name = getattr(mind, "model", None) or mind.backend

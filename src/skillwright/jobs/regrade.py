@@ -7,19 +7,17 @@ new scores are an event of their own; what was scored before stays as it is.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from skillwright.core import EpisodeResult, RunError, Trajectory
 from skillwright.evaluation import Score
 from skillwright.jobs.config import RunConfig
 from skillwright.jobs.config_load import load_config
+from skillwright.jobs.critical_path import REGRADED
 from skillwright.jobs.launch import find_run
 from skillwright.jobs.tau_replay import replay
 from skillwright.jobs.tau_report import TAU_BENCH, env_facts
 from skillwright.runs import RunFolder, RunStore
-
-REGRADED: Final = "regraded"
-"""The event that holds what a regrading found."""
 
 
 @dataclass(frozen=True, slots=True)
