@@ -1,7 +1,7 @@
 """What is said to a model, and what it answers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, Required, TypedDict
 
@@ -215,3 +215,25 @@ class ChatModel(Protocol):
             ModelError: The endpoint failed after its retries, or refused.
         """
         ...
+
+
+def question(
+    identity: str,
+    messages: Sequence[Message],
+    tools: Sequence[dict[str, Any]],
+    sampling: Sampling,
+) -> dict[str, Any]:
+    """Return all that can change an answer, as a JSON object: its digest names the question.
+
+    Args:
+        identity: Who is asked (`ChatModel.identity`).
+        messages: The conversation.
+        tools: What may be called.
+        sampling: How the answer is drawn.
+    """
+    return {
+        "model": identity,
+        "messages": [dict(message) for message in messages],
+        "tools": list(tools),
+        "sampling": asdict(sampling),
+    }

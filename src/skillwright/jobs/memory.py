@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from skillwright.core import (
@@ -18,6 +18,7 @@ from skillwright.core import (
     Sampling,
     Usage,
 )
+from skillwright.core.chat import question
 from skillwright.core.jsonio import digest
 from skillwright.jobs.consumed import consumed
 from skillwright.jobs.progress import CallFinished, EpisodeFinished, Watcher
@@ -126,14 +127,8 @@ class StoredCalls:
         Raises:
             ModelError: The model failed; the fault is stored, and the question may be asked again.
         """
-        question = {
-            "model": self.identity,
-            "messages": [dict(message) for message in messages],
-            "tools": list(tools),
-            "sampling": asdict(sampling),
-            "purpose": purpose.value,
-        }
-        key = digest(question)
+        asked = question(self.identity, messages, tools, sampling)
+        key = digest({**asked, "purpose": purpose.value})
         known = self._store.find_call(key)
         if known is not None:
             return known

@@ -13,7 +13,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -30,6 +30,7 @@ from skillwright.core import (
     ToolCall,
     Usage,
 )
+from skillwright.core.chat import question
 from skillwright.core.jsonio import digest
 
 logger = logging.getLogger(__name__)
@@ -182,18 +183,13 @@ class CachedModel:
     def _key(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
     ) -> str:
-        question = {
-            "model": self.identity,
-            "messages": [dict(message) for message in messages],
-            "tools": list(tools),
-            "sampling": asdict(sampling),
-        }
+        asked = question(self.identity, messages, tools, sampling)
+        first = digest(asked)
         if sampling.seed is not None:
-            return digest(question)
-        first = digest(question)
+            return first
         draw = self._asked[first]
         self._asked[first] += 1
-        return digest({**question, "draw": draw})
+        return digest({**asked, "draw": draw})
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from skillwright.core import DataError
+from skillwright.datasets import cache_dir
 
 DATA_VARIABLE: Final = "SKILLWRIGHT_TAU_DATA"
 FETCH_COMMAND: Final = "skillwright data tau-bench"
@@ -27,8 +28,7 @@ class DataSource:
 
 def fetched_dir() -> Path:
     """Return the folder that fetched data is put into; it need not be there yet."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "skillwright" / "tau_retail"
+    return cache_dir() / "tau_retail"
 
 
 def data_dir(configured: str | os.PathLike[str] | None = None) -> DataSource:
