@@ -1,7 +1,8 @@
 """One engine, several callers: one bound, first come first served, no question played twice."""
 
 import asyncio
-from dataclasses import dataclass, replace
+import threading
+from dataclasses import dataclass, field, replace
 
 import pytest
 from rollout_worlds import NO_SKILL, Bisector, Guess, Worlds, guess_specs, guess_task
@@ -75,10 +76,14 @@ async def test_equal_specs_in_concurrent_calls_are_played_and_recorded_once(mode
 class Edition:
     """The same text in every version of a bank."""
 
+    waits = False
     version: str
 
     def context(self, task):
         return SkillContext("Halve.", version=self.version)
+
+    def contexts(self, tasks):
+        return [self.context(task) for task in tasks]
 
 
 @MODES
@@ -90,6 +95,30 @@ async def test_a_shared_episode_names_the_skill_version_that_each_caller_asked_w
     versions = [[result.skill_version for result in call.result()] for call in calls]
     assert versions == [["1", "1"], ["2", "2"]]
     assert len(worlds.built) == 2
+
+
+@dataclass
+class Asked:
+    """Notes who is asked, in which thread, and for how many tasks at once."""
+
+    waits: bool
+    calls: list[tuple[threading.Thread, int]] = field(default_factory=list)
+
+    def context(self, task):
+        return self.contexts([task])[0]
+
+    def contexts(self, tasks):
+        self.calls.append((threading.current_thread(), len(tasks)))
+        return [SkillContext("Halve.")] * len(tasks)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_run_asks_once_for_all_its_tasks_and_leaves_its_loop_only_where_it_waits(waits):
+    source = Asked(waits)
+    await LocalEngine(Bisector(), Worlds()).run(guess_specs(5), source)
+    ((thread, tasks),) = source.calls
+    assert tasks == 5
+    assert (thread is not threading.current_thread()) == waits
 
 
 @MODES

@@ -1,6 +1,14 @@
 """The nouns and protocols that every room shares. Standard library only."""
 
 from skillwright.core.agent import Act, Agent, TurnContext
+from skillwright.core.bank_skill import (
+    BankSkill,
+    Counterfactual,
+    Provenance,
+    SkillKind,
+    SkillOrigin,
+    SkillStatus,
+)
 from skillwright.core.chat import (
     ChatModel,
     Completion,
@@ -52,10 +60,12 @@ from skillwright.core.trajectory import StopReason, Trajectory, Turn
 __all__ = [
     "Act",
     "Agent",
+    "BankSkill",
     "ChatModel",
     "Completion",
     "ConfigError",
     "ContractError",
+    "Counterfactual",
     "DataError",
     "Duel",
     "Edit",
@@ -73,6 +83,7 @@ __all__ = [
     "Pair",
     "Patch",
     "PlainSkill",
+    "Provenance",
     "Purpose",
     "RawPatch",
     "ReflectRequest",
@@ -83,7 +94,10 @@ __all__ = [
     "RunError",
     "Sampling",
     "SkillContext",
+    "SkillKind",
+    "SkillOrigin",
     "SkillSource",
+    "SkillStatus",
     "SkillwrightError",
     "SlowUpdateResult",
     "StopReason",

@@ -50,6 +50,8 @@ class Purpose(StrEnum):
     """An answer is graded."""
     TEACHER = "teacher"
     """Skills are distilled or demonstrations written."""
+    EMBED = "embed"
+    """Texts are embedded, so that skills can be found by meaning."""
     CHECK = "check"
     """`skillwright doctor` asks whether an endpoint answers."""
 

@@ -1,7 +1,8 @@
 """What an agent is told about its job before it starts."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from skillwright.core.skill import skill_hash
 from skillwright.core.task import Task
@@ -27,8 +28,17 @@ class SkillContext:
 class SkillSource(Protocol):
     """Gives each task its skill text: one document for all, or a bank that retrieves."""
 
+    @property
+    def waits(self) -> bool:
+        """Whether an answer may take long (a model, an endpoint): an engine asks in a thread."""
+        ...
+
     def context(self, task: Task) -> SkillContext:
         """Return what the agent is told for ``task``."""
+        ...
+
+    def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
+        """Return what the agent is told for each task; asking for all at once may be cheaper."""
         ...
 
 
@@ -36,9 +46,14 @@ class SkillSource(Protocol):
 class PlainSkill:
     """One skill document for every task."""
 
+    waits: ClassVar[bool] = False
+
     text: str
 
     def context(self, task: Task) -> SkillContext:
         """Return the document, whatever the task."""
-        del task
-        return SkillContext(self.text, version=skill_hash(self.text))
+        return self.contexts([task])[0]
+
+    def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
+        """Return the document once per task."""
+        return [SkillContext(self.text, version=skill_hash(self.text))] * len(tasks)

@@ -31,6 +31,8 @@ class EpisodeResult:
         metrics: Numbers that the environment reports about the episode.
         attempts: Fresh environments that were tried, at least 1.
         skill_version: The version of the skill that the agent was given.
+        skill_ids: Skills of a bank that the agent was told, in order; none for a plain document.
+        skill_scores: How well each of them fits the task, one per id, or none.
         key: The content address under which the result may be used again.
         wall_s: Seconds from admission to the end, waiting in a queue not counted.
         hard: Pass or fail as the benchmark itself says it, 0 or 1 or a smoothed value between;
@@ -50,6 +52,8 @@ class EpisodeResult:
     metrics: Mapping[str, float] = field(default_factory=dict)
     attempts: int = 1
     skill_version: str = ""
+    skill_ids: tuple[str, ...] = ()
+    skill_scores: tuple[float, ...] = ()
     key: str = ""
     wall_s: float = 0.0
     hard: float | None = None

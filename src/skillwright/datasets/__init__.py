@@ -16,12 +16,19 @@ from skillwright.datasets.split import (
     split_counts,
     split_items,
 )
-from skillwright.datasets.splits import SealedTasks, Splits, StudyTasks, ValTasks
+from skillwright.datasets.splits import (
+    EvolutionTasks,
+    SealedTasks,
+    Splits,
+    StudyTasks,
+    ValTasks,
+)
 
 __all__ = [
     "BaseDataLoader",
     "BatchSpec",
     "Counts",
+    "EvolutionTasks",
     "FetchError",
     "FetchSettings",
     "PlannedBatch",

@@ -44,18 +44,20 @@ def read_raw_items(path: Path) -> list[Any]:
 def read_split_folder(path: Path) -> tuple[list[Any], list[str]]:
     """Read one split from the first ``.json`` file of its folder, by name.
 
+    Where there is none, the first ``.jsonl`` file is read.
+
     Returns:
-        The items, and the names of further ``.json`` files, which are not read.
+        The items, and the names of further files of that kind, which are not read.
 
     Raises:
-        SplitFileMissing: The folder holds no ``.json`` file.
+        SplitFileMissing: The folder holds neither.
         SplitError: The file is malformed, or holds no list.
         DataError: The file cannot be read, or is not UTF-8.
     """
-    files = sorted(path.glob("*.json"))
+    files = sorted(path.glob("*.json")) or sorted(path.glob("*.jsonl"))
     if not files:
         raise SplitFileMissing(f"{str(path)!r} holds no .json file; put the items in items.json")
-    items = _read(files[0])
+    items = _read_lines(files[0]) if files[0].suffix == ".jsonl" else _read(files[0])
     if not isinstance(items, list):
         raise SplitError(f"{str(files[0])!r} holds a {_kind(items)}; a list of items is needed")
     return items, [file.name for file in files[1:]]

@@ -4,10 +4,11 @@ Train and evolution tasks may be studied: analysts and teachers read their traje
 only answer a gate's question. Test tasks are sealed: one act opens them, once, at the end.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from skillwright.core import DataError, RunError, Task
+from skillwright.core import DataError, RunError, Task, did_you_mean
 from skillwright.core.jsonio import digest
 
 _WHEREABOUTS = frozenset({"game_file"})  # where a task lies, not what it is: files may be moved
@@ -38,6 +39,68 @@ class StudyTasks:
     """Tasks whose trajectories may be read by analysts, teachers and distillers."""
 
     tasks: tuple[Task, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EvolutionTasks:
+    """The study tasks on whose failures a skill bank evolves.
+
+    They can only be a part of study tasks, so none of them decides or is reported.
+
+    Attributes:
+        study: The study tasks.
+        ids: Which of them.
+
+    Raises:
+        DataError: There is no id, one stands twice, or one is no study task.
+    """
+
+    study: StudyTasks
+    ids: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.ids or len(set(self.ids)) < len(self.ids):
+            raise DataError("an evolution split names at least one study task, and each once")
+        known = {task.id for task in self.study.tasks}
+        unknown = [task_id for task_id in self.ids if task_id not in known]
+        if unknown:
+            raise DataError(
+                f"task {unknown[0]!r} is no study task, so no bank may evolve on it. "
+                f"{did_you_mean(unknown[0], known)}"
+            )
+
+    @classmethod
+    def every(cls, study: StudyTasks, nth: int) -> "EvolutionTasks":
+        """Take every ``nth`` study task of each task type, the first of each to begin with.
+
+        Raises:
+            DataError: There are no study tasks, or ``nth`` is below 1.
+        """
+        if nth < 1:
+            raise DataError(f"every {nth}th task is no part of the study tasks; give 1 or more")
+        met: Counter[str] = Counter()
+        ids = []
+        for task in study.tasks:
+            if met[task.task_type] % nth == 0:
+                ids.append(task.id)
+            met[task.task_type] += 1
+        return cls(study, tuple(ids))
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """The tasks, in the order of the study tasks."""
+        return _among(self.study.tasks, set(self.ids))
+
+    @property
+    def practice(self) -> StudyTasks:
+        """The other study tasks."""
+        own = set(self.ids)
+        others = {task.id for task in self.study.tasks} - own
+        return StudyTasks(_among(self.study.tasks, others))
+
+
+def _among(tasks: Iterable[Task], ids: set[str]) -> tuple[Task, ...]:
+    return tuple(task for task in tasks if task.id in ids)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ there, because trainers index it.
 from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
-from skillwright.core import DataError, Message, Usage
+from skillwright.core import DataError, Message, Task, Usage
 
 DEFAULT_MAX_TURNS = 50
 
@@ -66,6 +66,38 @@ class TextEnv:
     def examples(cls) -> list[dict[str, Any]]:
         """Return the extras of a few episodes; ``skillwright env check`` plays them."""
         return [{}]
+
+    @classmethod
+    def tidied_items(cls, items: Sequence[Any]) -> list[Any]:
+        """Bring the items of a data file to their shape, before they become tasks.
+
+        An environment that reads other people's files renames keys, checks the rest and fills in
+        an ``id`` here. The default changes nothing.
+
+        Raises:
+            DataError: An item is none; the message says which, and why.
+        """
+        return list(items)
+
+    @classmethod
+    def category(cls, task: Task) -> str:
+        """Return the category of a task, by which a skill bank keeps its skills.
+
+        It is found by explicit rules, from what the task itself says.
+
+        Returns:
+            ``""`` where it is unknown; never a guess. The default is ``task.task_type``.
+        """
+        return task.task_type
+
+    @classmethod
+    def scope(cls, task: Task) -> str:
+        """Return the one place that a task is set in (a home, a shop), or ``""``.
+
+        What is learnt about that place is told only in tasks of the same scope.
+        """
+        del task
+        return ""
 
     def init(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
         """Start the episode.

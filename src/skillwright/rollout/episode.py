@@ -56,9 +56,16 @@ class Assignment:
 
     def adopt(self, result: EpisodeResult) -> EpisodeResult:
         """Return the result of an equal question, whoever asked it, as the answer to this one."""
-        if result.spec is self.spec and result.skill_version == self.skill.version:
+        skill = self.skill
+        if result.spec is self.spec and result.skill_version == skill.version:
             return result  # played by itself, as nearly all are
-        return replace(result, spec=self.spec, skill_version=self.skill.version)
+        return replace(
+            result,
+            spec=self.spec,
+            skill_version=skill.version,
+            skill_ids=skill.skill_ids,
+            skill_scores=skill.scores,
+        )
 
 
 class Attempt:
@@ -232,6 +239,8 @@ class Attempt:
             metrics=self._metrics,
             attempts=attempts,
             skill_version=self.assignment.skill.version,
+            skill_ids=self.assignment.skill.skill_ids,
+            skill_scores=self.assignment.skill.scores,
             key=self.assignment.key,
             wall_s=self._ended_at - admitted_at,
             lost_usage=lost + self._failed_usage,

@@ -12,6 +12,7 @@ import queue
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context, copy_context
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -33,6 +34,9 @@ HELPERS = (
     "_env_name",
 )
 """Methods with a default that is a function of its arguments."""
+
+Around = Callable[[], AbstractContextManager[object]]
+"""Makes what is held open while an adapter's code runs, such as the modules that it imports."""
 
 HEARTBEAT_S = 0.5
 """How long a loop that waits for an adapter may sleep."""
@@ -111,19 +115,26 @@ class ForeignAdapter:
     Args:
         adapter: Somebody's.
         thread: Where its blocking methods run; made here unless the adapter was built in one.
+        around: Held open while any of its methods runs.
 
     Attributes:
         faults: Tells a person of its bugs.
     """
 
-    def __init__(self, adapter: EnvAdapter, thread: CallThread | None = None) -> None:
+    def __init__(
+        self, adapter: EnvAdapter, thread: CallThread | None = None, around: Around = nullcontext
+    ) -> None:
         self.adapter = adapter
         self.faults = FaultLog(_log)
         self._thread = thread or _thread_of(type(adapter))
+        self._around = around
 
     @classmethod
     async def build(
-        cls, adapter_type: type[EnvAdapter], arguments: Mapping[str, Any]
+        cls,
+        adapter_type: type[EnvAdapter],
+        arguments: Mapping[str, Any],
+        around: Around = nullcontext,
     ) -> "ForeignAdapter":
         """Build an adapter in the thread that it will live in.
 
@@ -131,7 +142,8 @@ class ForeignAdapter:
             Exception: Whatever its constructor raises.
         """
         thread = _thread_of(adapter_type)
-        return cls(await thread.run(partial(adapter_type, **arguments)), thread)
+        with around():
+            return cls(await thread.run(partial(adapter_type, **arguments)), thread, around)
 
     def overrides(self, method: str) -> bool:
         """Tell whether the adapter wrote this method itself."""
@@ -151,8 +163,9 @@ class ForeignAdapter:
             Exception: Whatever the method raises.
         """
         work = partial(method, *args, **_accepted(method, optional))
-        result = work() if inspect.iscoroutinefunction(method) else await self._thread.run(work)
-        return await result if inspect.isawaitable(result) else result
+        with self._around():
+            result = work() if inspect.iscoroutinefunction(method) else await self._thread.run(work)
+            return await result if inspect.isawaitable(result) else result
 
     async def consult(
         self, otherwise: T, method: Callable[..., Any], /, *args: Any, **named: Any
@@ -173,7 +186,8 @@ class ForeignAdapter:
             if any(map(self.overrides, HELPERS)):
                 answer = await self.call(method, *args, **named)
             else:
-                answer = await asyncio.to_thread(method, *args, **named)
+                with self._around():
+                    answer = await asyncio.to_thread(method, *args, **named)
         except Exception as error:  # noqa: BLE001 - foreign code; logged with its traceback
             # Once: it is asked for every item, and does not mend itself.
             self.faults.warn(f"{_name_of(method)} failed, and is done without", error, once=True)

@@ -2,12 +2,13 @@
 
 import inspect
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from skillwright.core import ConfigError, SkillwrightError, did_you_mean
 from skillwright.envs.adapter import EnvAdapter
 from skillwright.envs.registry import spec
-from skillwright.rollout.foreign import ForeignAdapter
+from skillwright.rollout.foreign import Around, ForeignAdapter
 
 _NEVER_PASSED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -62,7 +63,10 @@ def constructor_arguments(
 
 
 async def build_adapter(
-    adapter_type: type[EnvAdapter], cfg: Mapping[str, Any], name: str
+    adapter_type: type[EnvAdapter],
+    cfg: Mapping[str, Any],
+    name: str,
+    around: Around = nullcontext,
 ) -> ForeignAdapter:
     """Build an adapter, and refuse one that cannot be run here.
 
@@ -70,13 +74,14 @@ async def build_adapter(
         adapter_type: The class.
         cfg: The flat configuration.
         name: What the configuration calls the adapter, for messages.
+        around: Held open while any of its methods runs.
 
     Raises:
         ConfigError: An argument is missing, the constructor raised, or the adapter needs Ray.
     """
     arguments = constructor_arguments(adapter_type, cfg, name)
     try:
-        foreign = await ForeignAdapter.build(adapter_type, arguments)
+        foreign = await ForeignAdapter.build(adapter_type, arguments, around)
         needs_ray = await foreign.call(foreign.adapter.requires_ray)
     except SkillwrightError:
         raise

@@ -18,7 +18,9 @@ from skillwright.core import (
     FailureCause,
     ModelError,
     RequestRefused,
+    SkillContext,
     SkillSource,
+    Task,
     Turn,
     Usage,
 )
@@ -92,6 +94,7 @@ class LocalEngine:
     def __post_init__(self) -> None:
         self._slots = asyncio.Semaphore(self.limits.max_concurrent)
         self._one_wave = asyncio.Lock()
+        self._one_asks = asyncio.Lock()
         self._in_flight: dict[str, Claim] = {}
         self._circuit = Circuit(self.limits.give_up_after, self.limits.max_failure_share)
 
@@ -103,8 +106,10 @@ class LocalEngine:
             EngineDown: The last ``limits.give_up_after`` episodes all failed, or too many of the
                 latest ones (``limits.max_failure_share``).
             UsageError: An environment cannot be built as asked.
+            ModelError: ``skills`` asks an endpoint, and that failed.
         """
-        assignments = [self._assign(spec, skills) for spec in specs]
+        contexts = await self._contexts([spec.task for spec in specs], skills)
+        assignments = list(map(self._assign, specs, contexts))
         todo: dict[str, Assignment] = {}
         for assignment in assignments:
             todo.setdefault(assignment.key, assignment)
@@ -129,8 +134,14 @@ class LocalEngine:
             todo = {key: one for key, one in todo.items() if key not in results}
         return [one.adopt(results[one.key]) for one in assignments]
 
-    def _assign(self, spec: EpisodeSpec, skills: SkillSource) -> Assignment:
-        skill = skills.context(spec.task)
+    async def _contexts(self, tasks: Sequence[Task], skills: SkillSource) -> list[SkillContext]:
+        if not skills.waits:
+            return skills.contexts(tasks)
+        # One call after the other, so that who came first starts first, however long it takes.
+        async with self._one_asks:
+            return await asyncio.to_thread(skills.contexts, tasks)
+
+    def _assign(self, spec: EpisodeSpec, skill: SkillContext) -> Assignment:
         key = episode_key(
             spec,
             skill.text,

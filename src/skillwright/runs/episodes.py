@@ -54,6 +54,7 @@ class EpisodeSummary:
         seed: Its luck.
         agent: Who acted.
         skill_version: What the agent was told.
+        skill_ids: The skills of a bank in it.
         reward: In [0, 1], or ``None`` with a failure.
         hard: What the benchmark itself calls its success, or ``None``.
         failure: Why there is no reward, or ``None``.
@@ -79,6 +80,7 @@ class EpisodeSummary:
     seed: int
     agent: str
     skill_version: str
+    skill_ids: tuple[str, ...]
     reward: float | None
     hard: float | None
     failure: Failure | None
@@ -189,6 +191,8 @@ class EpisodeTable:
             metrics=json.loads(row["metrics"]),
             attempts=row["attempts"],
             skill_version=row["skill_version"],
+            skill_ids=_optional_tuple(row["skill_ids"]) or (),
+            skill_scores=_optional_tuple(row["skill_scores"]) or (),
             key=row["key"],
             wall_s=row["wall_s"],
             hard=row["hard"],
@@ -227,6 +231,8 @@ class EpisodeTable:
             "draw": result.spec.draw,
             "seed": result.spec.seed,
             "skill_version": result.skill_version,
+            "skill_ids": _optional_json(result.skill_ids or None),
+            "skill_scores": _optional_json(result.skill_scores or None),
             "reward": result.reward,
             "hard": result.hard,
             **failure_columns(result.failure, self._archive.redactor),
@@ -305,7 +311,7 @@ def _blaming(result: EpisodeResult) -> Iterator[None]:
         ) from error
 
 
-def _optional_json(values: tuple[float, ...] | None) -> str | None:
+def _optional_json(values: tuple[Any, ...] | None) -> str | None:
     return None if values is None else to_json(values)
 
 
@@ -331,6 +337,7 @@ def _summary(row: sqlite3.Row) -> EpisodeSummary:
         seed=row["seed"],
         agent=row["agent"],
         skill_version=row["skill_version"],
+        skill_ids=_optional_tuple(row["skill_ids"]) or (),
         reward=row["reward"],
         hard=row["hard"],
         failure=read_failure(row),

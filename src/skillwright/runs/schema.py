@@ -195,7 +195,13 @@ _SPENDING: Migration = tuple(
     )
 )
 
-MIGRATIONS: tuple[Migration, ...] = (_FIRST, _ADAPTERS, _LATENCY, _SPENDING)
+# Which skills of a bank an agent was told, and how well they fit; older runs had plain documents.
+_RETRIEVED: Migration = (
+    "ALTER TABLE episodes ADD COLUMN skill_ids TEXT",  # JSON: [id, ...]; NULL: none
+    "ALTER TABLE episodes ADD COLUMN skill_scores TEXT",  # JSON: [score, ...]; NULL: none
+)
+
+MIGRATIONS: tuple[Migration, ...] = (_FIRST, _ADAPTERS, _LATENCY, _SPENDING, _RETRIEVED)
 
 
 def schema_version(connection: sqlite3.Connection) -> int:

@@ -5,6 +5,15 @@ to the edit budget and applies it. It returns values and writes nothing; a job s
 the gate.
 """
 
+from skillwright.rollout.transcript import (
+    Line,
+    Skipped,
+    Transcript,
+    Transcripts,
+    read_episodes,
+    read_rows,
+)
+from skillwright.rollout.transcript_text import Cut, Rendering, estimate_tokens, render_trajectories
 from skillwright.textopt.aggregate import Aggregate, Merge, aggregate
 from skillwright.textopt.appendix import (
     AppendixUpdate,
@@ -50,7 +59,6 @@ from skillwright.textopt.reflect import (
     reflect,
 )
 from skillwright.textopt.reflector import TextReflector
-from skillwright.textopt.render import Cut, Rendering, estimate_tokens, render_trajectories
 from skillwright.textopt.repair import Repair, nearest_passages, repair_anchors
 from skillwright.textopt.rewrite import Rewrite, with_regions_of
 from skillwright.textopt.schedule import (
@@ -70,14 +78,6 @@ from skillwright.textopt.slow_update import (
     write_slow_update,
 )
 from skillwright.textopt.step import StepProposal, StepStatus, propose
-from skillwright.textopt.transcript import (
-    Line,
-    Skipped,
-    Transcript,
-    Transcripts,
-    read_episodes,
-    read_rows,
-)
 from skillwright.textopt.update import EditOutcome, Update, apply_proposals, was_applied
 from skillwright.textopt.update_modes import (
     BudgetControl,

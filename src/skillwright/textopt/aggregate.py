@@ -11,9 +11,9 @@ from typing import Any, get_args
 
 from skillwright.core import Edit, Purpose
 from skillwright.core.edit import SourceType
+from skillwright.core.fence import json_block
 from skillwright.core.together import together
 from skillwright.textopt.context import StepContext, StepSettings
-from skillwright.textopt.fence import json_block
 from skillwright.textopt.items import ItemForm, item_form
 from skillwright.textopt.merge_tree import Chunk, Level, PatchNode
 from skillwright.textopt.optimizer import Call, Optimizer

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skillwright.core import Purpose
+from skillwright.core.fence import json_block
 from skillwright.core.skill import (
     APPENDIX_END,
     APPENDIX_HEADING,
@@ -16,7 +17,6 @@ from skillwright.core.skill import (
     without_markers,
 )
 from skillwright.textopt.context import StepContext, StepSettings
-from skillwright.textopt.fence import json_block
 from skillwright.textopt.optimizer import Call, Optimizer
 from skillwright.textopt.prompts import skill_section, user_message
 from skillwright.textopt.proposal import AnalystFault

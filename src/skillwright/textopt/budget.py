@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from skillwright.core import Purpose
+from skillwright.core.fence import json_block, one_line
+from skillwright.rollout.transcript import Transcript
 from skillwright.textopt.context import StepContext, StepSettings
-from skillwright.textopt.fence import json_block, one_line
 from skillwright.textopt.items import listed
 from skillwright.textopt.optimizer import Call, Optimizer
 from skillwright.textopt.prompts import notes_section, skill_section, user_message
 from skillwright.textopt.proposal import AnalystFault, Proposal
 from skillwright.textopt.replies import BudgetReply
-from skillwright.textopt.transcript import Transcript
 from skillwright.textopt.update_modes import BudgetControl
 
 _FAMILY_CHARS = 80

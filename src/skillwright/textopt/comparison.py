@@ -21,10 +21,10 @@ from skillwright.core import (
     Task,
     did_you_mean,
 )
+from skillwright.core.fence import attribute
 from skillwright.core.seeds import derive_seed
-from skillwright.textopt.fence import attribute
-from skillwright.textopt.render import Cut, Rendering, estimate_tokens, render_trajectories
-from skillwright.textopt.transcript import Skipped, Transcript, read_episodes
+from skillwright.rollout.transcript import Skipped, Transcript, read_episodes
+from skillwright.rollout.transcript_text import Cut, Rendering, estimate_tokens, render_trajectories
 
 EPOCH_STRIDE = 2_000
 """How far apart the seeds of two epochs' samples are."""

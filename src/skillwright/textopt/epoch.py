@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
+from skillwright.core.fence import defuse
+from skillwright.rollout.transcript_text import Cut
 from skillwright.textopt.comparison import Comparison, render_comparison
-from skillwright.textopt.fence import defuse
 from skillwright.textopt.optimizer import Optimizer
 from skillwright.textopt.prompts import skill_section, user_message
-from skillwright.textopt.render import Cut
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
-from skillwright.textopt.fence import one_line
+from skillwright.core.fence import one_line
+from skillwright.rollout.transcript import Transcript
+from skillwright.rollout.transcript_text import estimate_tokens
 from skillwright.textopt.reflect import FailureNote
-from skillwright.textopt.render import estimate_tokens
-from skillwright.textopt.transcript import Transcript
 from skillwright.textopt.update import was_applied
 
 _EDIT_CHARS = 300

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from skillwright.core import Edit
 from skillwright.core.edit import EDIT_OPS
-from skillwright.textopt.fence import is_hidden, restore_tags
+from skillwright.core.fence import is_hidden, restore_tags
 
 TOO_LONG = "refused_too_long"
 INVISIBLE = "refused_invisible_characters"

@@ -11,11 +11,11 @@ from enum import StrEnum
 from typing import Any
 
 from skillwright.core import Purpose
+from skillwright.rollout.transcript_text import Cut
 from skillwright.textopt.epoch import EpochContext, epoch_message
 from skillwright.textopt.lint import EditLimits, text_refusal
 from skillwright.textopt.optimizer import Call, Optimizer
 from skillwright.textopt.proposal import AnalystFault
-from skillwright.textopt.render import Cut
 from skillwright.textopt.replies import MetaSkillReply
 
 

@@ -18,9 +18,9 @@ from skillwright.core import (
 from skillwright.core.jsonio import digest
 from skillwright.core.seeds import derive_seed
 from skillwright.models import ask_json
+from skillwright.rollout.transcript_text import estimate_tokens
 from skillwright.textopt.prompts import load_prompt
 from skillwright.textopt.proposal import AnalystFault
-from skillwright.textopt.render import estimate_tokens
 
 ReplyT = TypeVar("ReplyT", bound=BaseModel)
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from skillwright.core.edit import SourceType
 from skillwright.core.together import together
+from skillwright.rollout.transcript import Transcripts
 from skillwright.textopt.aggregate import SIDES, Aggregate, Merging
 from skillwright.textopt.context import StepContext, StepSettings
 from skillwright.textopt.optimizer import Optimizer
@@ -26,7 +27,6 @@ from skillwright.textopt.reflect import (
     analyse,
     readable_minibatches,
 )
-from skillwright.textopt.transcript import Transcripts
 
 
 @dataclass(frozen=True, slots=True)

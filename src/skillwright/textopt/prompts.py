@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from importlib import resources
 
 from skillwright.core import ConfigError, did_you_mean
-from skillwright.textopt.fence import defuse, fenced
+from skillwright.core.fence import defuse, fenced
 
 PROMPT_NAMES = (
     "analyst_error",

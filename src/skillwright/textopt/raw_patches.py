@@ -10,13 +10,13 @@ from typing import Any
 
 from skillwright.core import Edit, Patch, RawPatch
 from skillwright.core.edit import SourceType
+from skillwright.core.fence import attribute
+from skillwright.rollout.transcript import Transcript, Transcripts
 from skillwright.textopt.context import StepContext, StepSettings
-from skillwright.textopt.fence import attribute
 from skillwright.textopt.items import item_form
 from skillwright.textopt.proposal import Evidence, Proposal
 from skillwright.textopt.reflect import AnalystPatch, Minibatch, Reflection, ReplyReader
 from skillwright.textopt.skill_aware import read_notes
-from skillwright.textopt.transcript import Transcript, Transcripts
 from skillwright.textopt.update_modes import UpdateMode
 
 _ID_KEYS = ("ids", "trajectories", "task_ids")

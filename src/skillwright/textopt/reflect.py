@@ -13,18 +13,18 @@ from typing import Any
 
 from skillwright.core import Edit, FailureCause, Purpose
 from skillwright.core.edit import SourceType
+from skillwright.core.fence import attribute
 from skillwright.core.together import together
 from skillwright.rollout import EngineDown
+from skillwright.rollout.transcript import Transcript
+from skillwright.rollout.transcript_text import Cut, render_trajectories
 from skillwright.textopt.context import StepContext, StepSettings
-from skillwright.textopt.fence import attribute
 from skillwright.textopt.items import item_form
 from skillwright.textopt.optimizer import Call, Optimizer
 from skillwright.textopt.prompts import budget_section, notes_section, skill_section, user_message
 from skillwright.textopt.proposal import AnalystFault, Evidence, Proposal, united
-from skillwright.textopt.render import Cut, render_trajectories
 from skillwright.textopt.replies import AnalystReply
 from skillwright.textopt.skill_aware import read_notes, unique_notes
-from skillwright.textopt.transcript import Transcript
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ from skillwright.core import (
     ReflectRequest,
 )
 from skillwright.core.jsonio import dumps, write_text
+from skillwright.rollout.transcript import read_rows
 from skillwright.textopt.context import ANY_REWARD, StepContext, StepSettings
 from skillwright.textopt.optimizer import Optimizer
 from skillwright.textopt.proposal import AnalystFault
 from skillwright.textopt.reflect import AnalystPatch, Reflection, reflect
-from skillwright.textopt.transcript import read_rows
 
 logger = logging.getLogger(__name__)
 

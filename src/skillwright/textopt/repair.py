@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from skillwright.core import Purpose
+from skillwright.core.fence import json_block
 from skillwright.core.skill import body
 from skillwright.textopt.context import StepContext, StepSettings
-from skillwright.textopt.fence import json_block
 from skillwright.textopt.lint import as_in
 from skillwright.textopt.optimizer import Call, Optimizer
 from skillwright.textopt.prompts import skill_section, user_message

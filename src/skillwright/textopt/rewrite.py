@@ -13,9 +13,9 @@ from typing import Any
 
 from skillwright.core import Purpose, skill_hash
 from skillwright.core.edit import PREVIEW_CHARS
+from skillwright.core.fence import is_hidden, json_block, restore_tags
 from skillwright.core.skill import body, protected_regions, without_markers
 from skillwright.textopt.context import StepContext, StepSettings
-from skillwright.textopt.fence import is_hidden, json_block, restore_tags
 from skillwright.textopt.items import SkillCandidate, listed, texts
 from skillwright.textopt.lint import INVISIBLE, TOO_LONG, EditLimits
 from skillwright.textopt.optimizer import Call, Optimizer

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from skillwright.core import Purpose
+from skillwright.core.fence import json_block
 from skillwright.textopt.context import StepContext
-from skillwright.textopt.fence import json_block
 from skillwright.textopt.items import item_form, listed
 from skillwright.textopt.optimizer import Call, Optimizer
 from skillwright.textopt.prompts import budget_section, notes_section, skill_section, user_message

@@ -15,8 +15,8 @@ from typing import Any
 
 from skillwright.core import ConfigError
 from skillwright.core.edit import SourceType
+from skillwright.core.fence import is_hidden
 from skillwright.core.skill import without_markers
-from skillwright.textopt.fence import is_hidden
 
 MAX_NOTE_CHARS = 400
 _TRAILING = " \t.,;:!?…"

@@ -18,12 +18,12 @@ from skillwright.core.skill import (
     slow_update_field,
     without_markers,
 )
+from skillwright.rollout.transcript_text import Cut
 from skillwright.textopt.comparison import ComparedPair
 from skillwright.textopt.epoch import EpochContext, epoch_message
 from skillwright.textopt.lint import EditLimits, text_refusal
 from skillwright.textopt.optimizer import Call, Optimizer
 from skillwright.textopt.proposal import AnalystFault
-from skillwright.textopt.render import Cut
 from skillwright.textopt.replies import SlowUpdateReply
 
 ORIGIN = "slow_update_momentum"

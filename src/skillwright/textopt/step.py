@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from skillwright.rollout.transcript import Transcripts
 from skillwright.textopt.aggregate import Aggregate
 from skillwright.textopt.appendix import appendix_notes
 from skillwright.textopt.budget import BudgetDecision, decide_budget
@@ -23,7 +24,6 @@ from skillwright.textopt.practice import Practice, study
 from skillwright.textopt.proposal import AnalystFault, Proposal
 from skillwright.textopt.reflect import Reflection
 from skillwright.textopt.select import Selection, rank_and_select
-from skillwright.textopt.transcript import Transcripts
 from skillwright.textopt.update import EditOutcome, Update
 from skillwright.textopt.update_modes import BudgetControl
 

@@ -8,8 +8,9 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
 
-from skillwright.core import DataError, EnvError, Message, did_you_mean
+from skillwright.core import DataError, EnvError, Message, Task, did_you_mean
 from skillwright.core.jsonio import canonical
+from skillwright.envs.alfworld.categories import category_of, scope_of
 from skillwright.envs.alfworld.game_file import load_game
 from skillwright.envs.alfworld.generate import GENERATOR_VERSION, generate_problem
 from skillwright.envs.alfworld.state import World
@@ -77,6 +78,16 @@ class AlfworldEnv(TextEnv):
     def examples(cls) -> list[dict[str, Any]]:
         """Return one generated game of each task family."""
         return [{"generated": {"split": "train", "index": index}} for index in range(6)]
+
+    @classmethod
+    def category(cls, task: Task) -> str:
+        """Return one of the six categories of `CATEGORIES`, or ``""`` for a goal of none."""
+        return category_of(task)
+
+    @classmethod
+    def scope(cls, task: Task) -> str:
+        """Return the household of a generated game, such as ``household 3``, or ``""``."""
+        return scope_of(task)
 
     @classmethod
     def gold_actions(cls, extras: Mapping[str, Any]) -> list[str]:

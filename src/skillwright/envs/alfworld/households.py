@@ -11,10 +11,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from skillwright.core import DataError
+from skillwright.core import BankSkill, DataError, SkillKind
 from skillwright.core.seeds import derive_seed
+from skillwright.envs.alfworld.categories import CATEGORIES
 from skillwright.envs.alfworld.rooms import Furniture, receptacle_names, sample_furniture
-from skillwright.envs.alfworld.tables import HOLDERS, LAMPS, OPENABLE, ROOMS
+from skillwright.envs.alfworld.tables import (
+    FAMILIES,
+    HOLDERS,
+    LAMPS,
+    LOOK,
+    OPENABLE,
+    PLACEABLE,
+    ROOMS,
+    TRAITS,
+)
 
 HABIT_STRENGTH: Final = 0.9
 """Chance that an object of a class with a habit lies where the habit says. Lamps always do."""
@@ -26,6 +36,10 @@ _FEWEST_FITTING: Final = 4
 """A place is worth a habit if so many of the room's object classes fit into it."""
 
 _NEVER_KEPT_IN: Final = frozenset({"garbagecan", "microwave", "sinkbasin"})
+
+
+_DOORS_TO_HIDE_BEHIND: Final = 4
+"""Something is hidden if at least so many doors of the room could be where it is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +78,71 @@ def habits_text(home: Household) -> str:
     Classes and places are spelled as observations spell them.
     """
     lines = ["In this home, things are nearly always kept in their places:"]
-    for room, habits in home.habits.items():
-        kept: dict[str, list[str]] = {}
-        for otype, place in habits.items():
-            kept.setdefault(place, []).append(otype)
-        lines += [
-            f"- In this home's {room}, every {_enumerated(kept[place])} is kept "
-            f"{'in' if rtype_of(place) in OPENABLE else 'on'} {place}."
-            for place in sorted(kept)
-        ]
+    for room in home.habits:
+        kept = _kept(home, room)
+        lines += [f"- {_sentence(room, place, otypes)}" for place, otypes in kept.items()]
     return "\n".join(lines)
+
+
+def habit_skills(home: Household) -> list[BankSkill]:
+    """Tell a home's habits as skills of a bank: what a perfect teacher would have distilled.
+
+    One skill per category of tasks, room and place, about the objects that such tasks can want.
+    """
+    told = []
+    for family in FAMILIES:
+        able = TRAITS.get(family.trait, PLACEABLE)
+        wanted = able | LAMPS if family.task_type == LOOK else able
+        for room in family.rooms:
+            for place, otypes in _kept(home, room).items():
+                named = [otype for otype in otypes if otype in wanted]
+                if named:
+                    told.append((CATEGORIES[family.task_type], room, place, named))
+    return [
+        BankSkill(
+            id=f"h{home.index}-{number:03}",
+            name=f"{room.capitalize()}, {place}",
+            principle=_sentence(room, place, named),
+            applicability=f"in this home's {room}",
+            kind=SkillKind.TASK_SPECIFIC,
+            category=category,
+            scope=f"household {home.index}",
+        )
+        for number, (category, room, place, named) in enumerate(told, start=1)
+    ]
+
+
+def keeps_hidden(home: Household, room: str, otype: str) -> bool:
+    """Tell whether only the habits lead straight to an object.
+
+    It is kept behind a door, and so many doors of the room could be that one
+    (`_DOORS_TO_HIDE_BEHIND`) that looking behind them all takes too long.
+    """
+    kept = home.habits[room].get(otype, "")
+    doors = [
+        name
+        for name in receptacle_names(home.furniture[room])
+        if rtype_of(name) in OPENABLE - _NEVER_KEPT_IN and _fits(otype, name)
+    ]
+    return kept in doors and len(doors) >= _DOORS_TO_HIDE_BEHIND
 
 
 def rtype_of(receptacle_name: str) -> str:
     """Return the class in a surface name ("cabinet" for "cabinet 3")."""
     return receptacle_name.rpartition(" ")[0]
+
+
+def _kept(home: Household, room: str) -> dict[str, list[str]]:
+    """Group a room's habits by place, in the order of their names."""
+    kept: dict[str, list[str]] = {}
+    for otype, place in home.habits[room].items():
+        kept.setdefault(place, []).append(otype)
+    return dict(sorted(kept.items()))
+
+
+def _sentence(room: str, place: str, otypes: list[str]) -> str:
+    preposition = "in" if rtype_of(place) in OPENABLE else "on"
+    return f"In this home's {room}, every {_enumerated(otypes)} is kept {preposition} {place}."
 
 
 def _habits(room: str, furniture: Furniture, rng: random.Random) -> dict[str, str]:

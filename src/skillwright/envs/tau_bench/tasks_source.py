@@ -22,6 +22,8 @@ _KINDS: Final[Mapping[str, str]] = {
 }
 READ_ONLY: Final = "read_only"
 SEVERAL: Final = "several_kinds"
+FAMILIES: Final = (*_KINDS.values(), READ_ONLY, SEVERAL)
+"""All that `task_type` returns."""
 
 
 def configured_store(env_config: object | None = None) -> Store:
@@ -62,7 +64,12 @@ def retail_tasks(
 
 
 def task_type(actions: Iterable[Action]) -> str:
-    """Name a task by what its gold actions write: the one kind of it, several kinds, or nothing."""
+    """Name a task by what its gold actions write: the one kind of it, several kinds, or nothing.
+
+    It is the category of the task for a skill bank too. The gold actions tell it before the
+    customer has said a word, a hint that the published protocol does not give: a score that was
+    reached with skills chosen by it has to say so.
+    """
     kinds = {_KINDS[action.name] for action in actions if action.name in _KINDS}
     if len(kinds) > 1:
         return SEVERAL

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from skillwright.textopt.fence import attribute, defuse
-from skillwright.textopt.transcript import Line, Transcript
+from skillwright.core.fence import attribute, defuse
+from skillwright.rollout.transcript import Line, Transcript
 
 CHARS_PER_TOKEN = 4
 _SHORTEST_CLIP = 200

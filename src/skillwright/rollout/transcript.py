@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from skillwright.core import ContractError, EpisodeResult, RolloutResult, Turn
+from skillwright.core.fence import attribute
 from skillwright.core.jsonio import dumps
-from skillwright.rollout import folder_name
 from skillwright.rollout.foreign_rows import as_json
-from skillwright.textopt.fence import attribute
+from skillwright.rollout.predictions import folder_name
 
 _ACTION = re.compile(r"<action>(.*?)</action>", re.DOTALL | re.IGNORECASE)
 _THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
@@ -217,7 +217,9 @@ def _conversed(turn: Turn, call: Any, source: Any) -> Iterator[Line]:
         yield Line(turn.index, "tool result", turn.observation)
     else:
         yield Line(turn.index, "agent to user", visible)
-        yield Line(turn.index, "user" if source == "user" else _text(source), turn.observation)
+        yield Line(
+            turn.index, "user" if source == "user" else attribute(_text(source)), turn.observation
+        )
 
 
 def split_thought(text: str) -> tuple[str, str]:
