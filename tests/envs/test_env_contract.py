@@ -18,11 +18,13 @@ NAMES = [
     "builds",
     "opens",
     "steps",
+    "rewards lie in [0, 1]",
     "repeats by seed",
     "ends within max_turns",
     "survives any action",
     "closes twice",
     "metrics are numbers",
+    "tells category and scope",
     "gold solutions win",
 ]
 
@@ -47,6 +49,11 @@ class Sound(TextEnv):
 class Unbuildable(Sound):
     def __init__(self, env_config=None):
         super().__init__(env_config)
+
+
+class NoExamples(Sound):
+    def examples(self):
+        return [{}]
 
 
 class Greedy(Sound):
@@ -122,10 +129,35 @@ class Immeasurable(Sound):
         return {"mood": float("nan")}
 
 
+class Generous(Sound):
+    def step(self, action):
+        return {**super().step(action), "reward": 0.5}
+
+
+class Echo(Sound):
+    """Stores what a model wrote, in a shape that is no JSON."""
+
+    def step(self, action):
+        self.turns += 1
+        return self.reply("Hm.", metadata={"said": {1, 2} if "<" in action else action})
+
+
+class Uncategorised(Sound):
+    @classmethod
+    def category(cls, task):
+        return None
+
+
 class WrongGold(Sound):
     @staticmethod
     def gold_actions(extras):
         return ["no", "no"]
+
+
+class Configured(Sound):
+    @staticmethod
+    def gold_actions(extras, env_config=None):
+        return ["no", env_config["word"]]
 
 
 def checked(env_class, extras=None, **kwargs):
@@ -149,8 +181,9 @@ def test_a_sound_environment_passes_every_check():
     details = {check.name: check.detail for check in report.checks}
     assert details["survives any action"] == "1000 actions"
     assert details["metrics are numbers"] == "turns"
-    assert details["gold solutions win"].startswith("not run")
-    assert details["builds"].endswith("ms each")
+    assert details["gold solutions win"].startswith("a static gold_actions(extras)")
+    assert details["builds"].endswith("ms at most")
+    assert [check.name for check in report.checks if not check.asked] == ["gold solutions win"]
 
 
 def test_gold_solutions_are_played_where_they_are_offered():
@@ -171,6 +204,10 @@ def test_gold_solutions_are_played_where_they_are_offered():
         (Fragile, "survives any action", "IndexError('no closing tag')", "never raises"),
         (OnceClosed, "closes twice", "closed already", "harmless"),
         (Immeasurable, "metrics are numbers", "metric 'mood' is nan", "finite numbers"),
+        (Generous, "rewards lie in [0, 1]", "add up to 3.0", "over its steps"),
+        (Echo, "survives any action", "is no plain JSON", "never raises"),
+        (Uncategorised, "tells category and scope", "(None, '')", "return a text"),
+        (WrongGold, "gold solutions win", "the episode goes on after 2 of 2", "gold_actions"),
         (WrongGold, "gold solutions win", "rewarded 0.0, not 1", "gold_actions(extras)"),
     ],
 )
@@ -181,8 +218,14 @@ def test_a_broken_rule_is_found_and_the_next_move_named(env_class, check, findin
 
 
 def test_a_sound_part_is_not_blamed_for_a_broken_one():
-    for env_class in (Moody, Endless, Fragile, OnceClosed, Immeasurable, WrongGold):
+    for env_class in (Moody, Endless, Fragile, OnceClosed, Immeasurable, Generous, WrongGold):
         assert len(failed(checked(env_class))) == 1
+
+
+def test_a_solution_that_depends_on_the_settings_is_told_them():
+    report = checked(Configured, env_config={"word": "yes"})
+    assert failed(report) == {}
+    assert report.checks[-1].detail == "1 tasks solved"
 
 
 def test_nothing_more_is_run_on_what_cannot_be_built():
@@ -214,12 +257,19 @@ def test_a_report_can_be_written_as_json():
     report = checked(Endless)
     data = report.to_dict()
     assert data["ok"] is False
-    assert data["checks"][0] == {"name": "extras are JSON", "ok": True, "detail": "1 tasks"}
+    assert data["checks"][0] == {
+        "name": "extras are JSON",
+        "ok": True,
+        "detail": "1 tasks",
+        "asked": True,
+    }
 
 
 def test_an_unknown_environment_and_a_check_of_nothing_are_refused():
     with pytest.raises(DataError, match="no environment 'nowhere'"):
         check_env("nowhere", extras_list=[{}])
+    with pytest.raises(DataError, match=r"examples\(\) raised TypeError"):
+        check_env(f"{__name__}:NoExamples")
     with pytest.raises(DataError, match="at least one task"):
         check_env(GUESS, extras_list=[])
 

@@ -116,6 +116,22 @@ def test_what_cannot_be_loaded_is_a_data_error_with_the_reason(entry_point, why)
     assert entry_point in str(raised.value)
 
 
+def test_a_module_that_is_a_file_here_is_pointed_to(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine_here").mkdir()
+    (tmp_path / "mine_here" / "env.py").write_text(EMPTY_ENV, encoding="utf-8")
+    with pytest.raises(DataError, match=r"name the file: 'mine_here/env\.py:Empty'"):
+        spec("mine_here.env:Empty").load()
+    assert spec("mine_here/env.py:Empty").load().__name__ == "Empty"
+
+
+def test_a_file_imports_the_one_beside_it(tmp_path):
+    (tmp_path / "house_rules.py").write_text("MOST = 3\n", encoding="utf-8")
+    file = tmp_path / "env.py"
+    file.write_text("from .house_rules import MOST\n" + EMPTY_ENV, encoding="utf-8")
+    assert spec(f"{file}:Empty").load().__name__ == "Empty"
+
+
 def test_a_file_that_broke_can_be_mended_and_loaded(tmp_path):
     file = tmp_path / "mended_env.py"
     file.write_text("class Empty(:", encoding="utf-8")

@@ -6,7 +6,7 @@ from analyst_prompts import FULL_SKILL, asked, said
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillwright.textopt.fence import json_block
+from skillwright.core.fence import json_block
 from skillwright.textopt.prompts import (
     budget_section,
     notes_section,

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fakes import in_one_batch
 from skillwright.core import Edit, Purpose
+from skillwright.core.fence import json_block
 from skillwright.core.skill import slow_update_field
 from skillwright.envs.alfworld import generated_tasks
 from skillwright.models.scripted import ScriptedAnalyst
@@ -38,7 +39,6 @@ from skillwright.textopt import (
     write_meta_skill,
     write_slow_update,
 )
-from skillwright.textopt.fence import json_block
 from skillwright.textopt.prompts import skill_section, user_message
 
 LIMITS = EditLimits()

@@ -1,4 +1,4 @@
-"""Commands about official data: ``data tau-bench`` and ``data list``."""
+"""Commands about official data: ``data tau-bench``, ``data webshop`` and ``data list``."""
 
 import dataclasses
 import json
@@ -15,11 +15,14 @@ from skillwright.core import DataError
 from skillwright.envs.tau_bench import data_dir, open_store
 from skillwright.envs.tau_bench.tau_core import fetched_dir
 from skillwright.envs.tau_bench.upstream import ARCHIVE, COMMIT, fetch_tau_bench
+from skillwright.envs.webshop import import_webshop, imported_path, index_with_tantivy
+from skillwright.envs.webshop.search import import_tantivy
 
 app = typer.Typer(help="Fetch official data, and see what is there.", no_args_is_help=True)
 out = make_console()
 
 TAU_BENCH = "tau-bench"
+WEBSHOP = "webshop"
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
@@ -61,6 +64,39 @@ def tau_bench(
         say(f"Use it with env_config.data_dir, or SKILLWRIGHT_TAU_DATA={fetched.folder}")
     if not fetched.is_pinned:
         say(f"This is not the data of {COMMIT}; scores over it compare with no others.")
+
+
+@app.command(WEBSHOP)
+def webshop(
+    source: Annotated[
+        Path, typer.Option("--from", help="The folder with the original's JSON files.")
+    ],
+    to: Annotated[
+        Path | None, typer.Option(help="The catalogue's file; by default one that is found again.")
+    ] = None,
+    small: Annotated[
+        bool, typer.Option("--small", help="Take the files with 1,000 products.")
+    ] = False,
+    tantivy: Annotated[
+        bool, typer.Option("--tantivy", help="Make an index for engine tantivy too.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a catalogue of WebShop's products, which are not shipped."""
+    with exit_codes():
+        if tantivy:
+            import_tantivy()  # an import takes long; what will be missing afterwards is told before
+        made = import_webshop(source, to or imported_path(), small=small)
+        if tantivy:
+            index_with_tantivy(Path(made.path))
+    if as_json:
+        typer.echo(json.dumps(dataclasses.asdict(made)))
+        return
+    say(
+        f"{made.products:,} products ({made.skipped:,} skipped) with {made.human_goals:,} human "
+        f"and {made.synthetic_goals:,} synthetic goals are in {made.path}; data {made.digest[:12]}"
+    )
+    say(f"Use it with env.config.catalogue: {'imported' if to is None else made.path}")
 
 
 @app.command("list")

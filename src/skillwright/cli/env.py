@@ -1,19 +1,24 @@
-"""Commands about environments: ``env list`` and ``env check``."""
+"""Commands about environments: ``env list``, ``env check`` and ``env init``."""
 
 import json
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from skillwright.cli.faults import DONE, NO, exit_codes
+from skillwright.cli.training import Adapter, Compat
 from skillwright.cli.words import make_console
 from skillwright.core import DataError
-from skillwright.envs import specs
+from skillwright.envs import Check, ContractReport, specs
 from skillwright.envs.contract import check_env
+from skillwright.envs.scaffold import class_name, write_project
+from skillwright.jobs.adapter_check import check_adapter_class
+from skillwright.jobs.tasks import tasks_in_file
 
-app = typer.Typer(help="Look at environments.", no_args_is_help=True)
+app = typer.Typer(help="Look at environments, and begin one.", no_args_is_help=True)
 out = make_console()
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
@@ -33,38 +38,113 @@ def list_(as_json: AsJson = False) -> None:
     out.print(table)
 
 
+@app.command("init")
+def init(
+    name: Annotated[
+        str, typer.Argument(help="The name of the benchmark; the folder is called so too.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Write the project of a new benchmark, here: it is checked and trains offline as it is."""
+    with exit_codes():
+        written = write_project(name, Path())
+    if as_json:
+        typer.echo(json.dumps([str(path) for path in written]))
+        return
+    for path in written:
+        out.print(f"wrote {path}", style="dim", markup=False, highlight=False)
+    for line in (
+        f"{name}/ is a whole benchmark; from here:",
+        f"  skillwright env check {name}/env.py:{class_name(name)}",
+        f"  skillwright train {name}/train.yaml",
+        f"Then make it yours: {name}/README.md says how.",
+    ):
+        out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
 @app.command("check")
-def check(
+def check(  # noqa: PLR0913 - each is an option
     name: Annotated[
         str, typer.Argument(help="A name, 'package.module:Class', or 'path/to/file.py:Class'.")
-    ],
+    ] = "",
     extras: Annotated[
         list[str],
         typer.Option(help="JSON settings of an episode to check with; may be given several times."),
     ] = NO_EXTRAS,
+    items: Annotated[
+        Path | None,
+        typer.Option(help="A JSON or JSONL file of tasks to check with, as env.data.path has."),
+    ] = None,
+    env_config: Annotated[
+        str, typer.Option(help="JSON settings of the environment, as env.config has.")
+    ] = "",
+    fuzz: Annotated[int, typer.Option(min=0, help="Actions that nobody asked for.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Chooses the actions.")] = 0,
+    adapter: Adapter = None,
+    compat: Compat = None,
     as_json: AsJson = False,
 ) -> None:
     """Check that an environment keeps the contract that every learner relies on."""
+    if adapter is not None or compat is not None:
+        _check_adapter(adapter or name, compat, as_json)
     with exit_codes():
-        given = [_json_object(text) for text in extras]
-        report = check_env(name, extras_list=given or None)
+        given: list[Any] = [_json_object(text, "--extras") for text in extras]
+        if items is not None:
+            given += [task.extras for task in tasks_in_file(name, items)]
+        report = check_env(
+            name,
+            extras_list=given or None,
+            env_config=_json_object(env_config, "--env-config") if env_config else None,
+            fuzz=fuzz,
+            seed=seed,
+        )
     if as_json:
         typer.echo(json.dumps(report.to_dict()))
     else:
-        for row in report.checks:
-            mark = "[green]ok  [/]" if row.ok else "[red]FAIL[/]"
-            out.print(f"{mark} {escape(row.name)}", highlight=False, end="")
-            out.print(f"  {row.detail}", style="dim", markup=False, highlight=False)
+        _show(report)
     raise typer.Exit(DONE if report.ok else NO)
 
 
-def _json_object(text: str) -> dict[str, Any]:
+def _check_adapter(name: str, compat: str | None, as_json: bool) -> NoReturn:
+    with exit_codes():
+        report = check_adapter_class(name, compat)
+    if as_json:
+        typer.echo(json.dumps(report.to_dict()))
+    else:
+        _show(report)
+    raise typer.Exit(DONE if report.ok else NO)
+
+
+def _show(report: ContractReport) -> None:
+    for row in report.checks:
+        out.print(f"{_mark(row)} {escape(row.name)}", highlight=False, end="")
+        out.print(f"  {row.detail}", style="dim", markup=False, highlight=False)
+    broken = [row for row in report.checks if not row.ok]
+    if broken:
+        counts = f"{len(broken)} of {len(report.checks)} points"
+        out.print(
+            f"{report.env} breaks its contract in {counts}.",
+            style="red",
+            markup=False,
+            highlight=False,
+        )
+    else:
+        out.print(f"{report.env} keeps its contract.", markup=False, highlight=False)
+
+
+def _mark(row: Check) -> str:
+    if not row.asked:
+        return "[yellow]--  [/]"
+    return "[green]ok  [/]" if row.ok else "[red]FAIL[/]"
+
+
+def _json_object(text: str, option: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise DataError(f"--extras {text!r} is not JSON: {error}") from error
+        raise DataError(f"{option} {text!r} is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise DataError(
-            f'--extras {text!r} is no JSON object; write one such as {{"max_turns": 5}}'
+            f'{option} {text!r} is no JSON object; write one such as {{"max_turns": 5}}'
         )
     return value

@@ -1,19 +1,19 @@
 """Environments by name: ours, those of installed packages, and those of a file or import path."""
 
-import importlib
-import importlib.util
-import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
-from pathlib import Path
 from typing import Any
 
 from skillwright.core import DataError, did_you_mean
-from skillwright.core.jsonio import text_digest
+from skillwright.core.found_code import find_code
 from skillwright.envs.text_env import TextEnv
 
 ENTRY_POINT_GROUP = "skillwright.envs"
+
+PREFIXES: Mapping[str, str] = {"skyrl_gym": "skillwright.integrations.skyrl_gym_env:env_of"}
+"""Names of other systems' environments: prefix -> what returns the class of ``prefix:name``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,10 @@ class EnvSpec:
         Raises:
             DataError: The module or what is in it is missing; the message carries the import error.
         """
-        return _find(self.entry_point, self.name)
+        prefix, _, rest = self.entry_point.partition(":")
+        if prefix in PREFIXES:
+            return find_code(PREFIXES[prefix], f"environment {self.name!r}")(rest)
+        return find_code(self.entry_point, f"environment {self.name!r}")
 
 
 _registered: dict[str, EnvSpec] = {}
@@ -90,6 +93,8 @@ def specs() -> dict[str, EnvSpec]:
 def spec(name: str) -> EnvSpec:
     """Find an environment by name, import path (``pkg.mod:Class``) or file (``env.py:Class``).
 
+    ``skyrl_gym:gsm8k`` is one of SkyRL-Gym.
+
     Raises:
         DataError: Nothing is known under the name; the message names the nearest.
     """
@@ -124,45 +129,3 @@ def _installed() -> dict[str, EnvSpec]:
     # Asked once: looking through the metadata of all packages takes longer than an episode.
     points = entry_points(group=ENTRY_POINT_GROUP)
     return {point.name: EnvSpec(point.name, point.value) for point in points}
-
-
-def _find(entry_point: str, name: str) -> Any:
-    module_name, _, class_name = entry_point.rpartition(":")
-    try:
-        module = _import(module_name)
-        if hasattr(module, class_name):
-            return getattr(module, class_name)
-    except (ImportError, AttributeError, OSError, SyntaxError, TypeError, ValueError) as error:
-        check = "Check the path, and that its packages are installed."
-        if isinstance(error, SyntaxError):  # it was found, and says where
-            check = "Correct it there."
-        raise DataError(
-            f"environment {name!r} cannot be loaded from {entry_point!r}: {error}. {check}"
-        ) from error
-    classes = [key for key, value in vars(module).items() if isinstance(value, type)]
-    raise DataError(
-        f"environment {name!r}: there is no {class_name!r} in {module_name!r}. "
-        f"{did_you_mean(class_name, classes)}"
-    )
-
-
-def _import(module_name: str) -> Any:
-    if not module_name.endswith(".py"):
-        return importlib.import_module(module_name)
-    path = Path(module_name).resolve()
-    # The whole path tells files apart: there is an env.py in many folders.
-    name = f"_skillwright_file_{path.stem}_{text_digest(str(path))[:8]}"
-    if name in sys.modules:
-        return sys.modules[name]
-    found = importlib.util.spec_from_file_location(name, path)
-    if found is None or found.loader is None:
-        raise ImportError(f"{str(path)!r} is not a Python file")
-    module = importlib.util.module_from_spec(found)
-    # Registered before it runs, so that classes in it can be pickled.
-    sys.modules[name] = module
-    try:
-        found.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module

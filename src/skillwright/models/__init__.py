@@ -15,8 +15,10 @@ from skillwright.models.config import (
     ModelConfig,
     OpenAIChatConfig,
     Prices,
+    PythonConfig,
     QwenChatConfig,
     ScriptedConfig,
+    is_stand_in,
     parse_model_config,
 )
 from skillwright.models.faults import ContextOverflow, EndpointFault
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from skillwright.models.exec_model import ExecModel
     from skillwright.models.exec_workspace import prepare_workspace, render_skill_md
     from skillwright.models.http import HttpClient
+    from skillwright.models.python_model import PythonModel
     from skillwright.models.registry import dialect_of, make_model
 
 __all__ = [
@@ -60,6 +63,8 @@ __all__ = [
     "OpenAIChatConfig",
     "OutputFlood",
     "Prices",
+    "PythonConfig",
+    "PythonModel",
     "QwenChatConfig",
     "ScriptedConfig",
     "agent_of",
@@ -68,6 +73,7 @@ __all__ = [
     "explain_validation_error",
     "extract_json",
     "extract_json_array",
+    "is_stand_in",
     "list_backends",
     "make_model",
     "parse_model_config",
@@ -87,6 +93,7 @@ _NETWORKED = {
     "ExecModel": "exec_model",
     "OutputFlood": "exec_faults",
     "HttpClient": "http",
+    "PythonModel": "python_model",
     "agent_of": "exec_agent",
     "dialect_of": "registry",
     "make_model": "registry",

@@ -46,6 +46,11 @@ _BACKENDS = (
     ),
     Backend("scripted", "small deterministic minds for tests and the demo", "nothing"),
     Backend(
+        "python",
+        "a class of your own, by file or import path: a model in this process, or a stand-in",
+        "the file, and what it imports",
+    ),
+    Backend(
         "claude_chat",
         "the Anthropic messages API, or with transport: cli the claude program",
         "ANTHROPIC_API_KEY; with transport: cli a login of the program will do",

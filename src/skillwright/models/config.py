@@ -12,6 +12,7 @@ from skillwright.models.endpoint_config import EndpointConfig, Frozen, Prices
 from skillwright.models.exec_config import ClaudeCodeExecConfig, CodexExecConfig, ExecConfig
 from skillwright.models.minimax_config import MiniMaxChatConfig
 from skillwright.models.openai_config import OPENAI_BASE_URL, OpenAIChatConfig
+from skillwright.models.python_config import PythonConfig
 from skillwright.models.qwen_config import QwenChatConfig
 from skillwright.models.validation import explain_validation_error
 
@@ -26,8 +27,10 @@ __all__ = [
     "ModelConfig",
     "OpenAIChatConfig",
     "Prices",
+    "PythonConfig",
     "QwenChatConfig",
     "ScriptedConfig",
+    "is_stand_in",
     "parse_model_config",
     "takes_seeds",
 ]
@@ -37,15 +40,40 @@ class ScriptedConfig(Frozen):
     """A deterministic mind that needs no endpoint: for tests and the demo."""
 
     backend: Literal["scripted"] = "scripted"
-    model: Literal["household", "analyst", "retail", "retail_analyst"]
+    model: Literal[
+        "household",
+        "analyst",
+        "retail",
+        "retail_analyst",
+        "reader",
+        "reader_analyst",
+        "searcher",
+        "shopper",
+        "shopper_analyst",
+        "buyer",
+        "household_teacher",
+        "retail_teacher",
+        "webshop_teacher",
+    ]
     """``household`` acts in ALFWorld houses and ``analyst`` writes proposals from trajectories
-    there; ``retail`` and ``retail_analyst`` do so in the built-in store of tau_bench."""
+    there; ``retail`` and ``retail_analyst`` do so in the built-in store of tau_bench, ``reader``
+    and ``reader_analyst`` with the generated questions of qa, ``shopper`` and ``shopper_analyst``
+    in webshop. ``searcher`` is an expert in houses and ``buyer`` one in webshop,
+    and ``household_teacher`` writes the skills of a bank from what was played there, as
+    ``retail_teacher`` and ``webshop_teacher`` do for tau_bench and webshop."""
+
+
+def is_stand_in(config: "ModelConfig") -> bool:
+    """Tell whether a program stands in for a model, which must be said beside any result."""
+    return isinstance(config, ScriptedConfig) or (
+        isinstance(config, PythonConfig) and config.scripted
+    )
 
 
 def takes_seeds(config: "ModelConfig") -> bool:
     """Tell whether the seeds of calls reach the model; where they do not, they are left out."""
     match config:
-        case ScriptedConfig():
+        case ScriptedConfig() | PythonConfig():
             return True
         case OpenAIChatConfig():
             return config.send_seed and config.transport == "chat_completions"
@@ -73,6 +101,7 @@ _AnyConfig = (
     | CodexExecConfig
     | ClaudeCodeExecConfig
     | ScriptedConfig
+    | PythonConfig
 )
 
 ModelConfig = Annotated[

@@ -28,7 +28,7 @@ from skillwright.models.exec_process import Program, run_program
 from skillwright.models.exec_prompt import REMINDER
 from skillwright.models.exec_report import ExecReport, fault_of_report
 from skillwright.models.exec_sandbox import Fence, why_no_fence
-from skillwright.models.exec_workspace import SKILL_NAME, mount_skill, write_file
+from skillwright.models.exec_workspace import SKILL_NAME, copy_files, mount_skill, write_file
 from skillwright.models.limits import Limiter
 from skillwright.models.retry import Retry
 from skillwright.models.wire import charged
@@ -70,6 +70,8 @@ class Request:
         acts: Whether the settings' permissions hold; else the run reads an empty folder.
         sampling: Of which only what the program has is used.
         note: What stands after the conversation.
+        folder: Files that it finds where it works: a copy of this folder.
+        keeps_edits: What it changed there comes back.
     """
 
     messages: Sequence[Message]
@@ -77,6 +79,8 @@ class Request:
     acts: bool = False
     sampling: Sampling = field(default_factory=Sampling)
     note: str = ""
+    folder: Path | None = None
+    keeps_edits: bool = False
 
     @property
     def mounted(self) -> str:
@@ -286,6 +290,8 @@ class ExecModel:
             finally:
                 if self._login.file is not None:
                     return_login(place.home / self._line.login_file, self._login.file)
+            if request.folder is not None and request.keeps_edits:
+                copy_files(place.work, request.folder)
         report = self._priced(self._line.report(output.stdout))
         if keep is not None:
             told = "\n".join((*report.trace, "", report.answer or report.failure, ""))
@@ -309,6 +315,8 @@ class ExecModel:
             needed.mkdir(parents=True)
         if self._login.file is not None:
             login.symlink_to(self._login.file)
+        if request.folder is not None:
+            copy_files(request.folder, place.work)
         for name, text in self._line.files(request).items():
             write_file(place.root / name, text)
         if request.mounted:

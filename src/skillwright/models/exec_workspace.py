@@ -171,6 +171,15 @@ def write_file(path: Path, text: str) -> None:
     path.write_bytes(text.encode("utf-8", "replace"))
 
 
+def copy_files(source: Path, place: Path) -> None:
+    """Copy the files of a folder into another one, over what is there; links stay behind."""
+
+    def links(folder: str, names: list[str]) -> list[str]:
+        return [name for name in names if (Path(folder) / name).is_symlink()]
+
+    shutil.copytree(source, place, ignore=links, dirs_exist_ok=True)
+
+
 def _copy(source: Path, place: Path) -> None:
     if not source.is_file():
         raise DataError(f"there is no file {str(source)!r} to copy into the work folder")

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import assert_never
+from typing import Literal, assert_never
 
 from skillwright.core import ChatModel
 from skillwright.models.claude_chat import ClaudeChat
@@ -15,6 +15,7 @@ from skillwright.models.config import (
     MiniMaxChatConfig,
     ModelConfig,
     OpenAIChatConfig,
+    PythonConfig,
     QwenChatConfig,
     ScriptedConfig,
 )
@@ -42,11 +43,17 @@ def make_model(
         clock: Seconds that only go forward, for deadlines.
 
     Raises:
-        ConfigError: A key that the endpoint needs is missing, or a program.
+        ConfigError: A key that the endpoint needs is missing, or a program, or a class of one's own
+            is no model.
+        DataError: A class of one's own is not found.
     """
     match config:
         case ScriptedConfig():
             return _scripted(config)
+        case PythonConfig():
+            from skillwright.models.python_model import PythonModel
+
+            return PythonModel(config)
         case ClaudeChatConfig(transport="cli") | CodexExecConfig() | ClaudeCodeExecConfig():
             # Imported here, as a run against endpoints starts no programs.
             from skillwright.models.exec_make import make_executor
@@ -94,5 +101,47 @@ def _scripted(config: ScriptedConfig) -> ChatModel:
             from skillwright.models.scripted.retail import ScriptedRetailAnalyst
 
             return ScriptedRetailAnalyst()
+        case "reader":
+            from skillwright.models.scripted.reader import ScriptedReader
+
+            return ScriptedReader()
+        case "reader_analyst":
+            from skillwright.models.scripted.reader import reader_analyst
+
+            return reader_analyst()
+        case "shopper" | "shopper_analyst" | "buyer":
+            return _scripted_shopper(config.model)
+        case "searcher":
+            from skillwright.models.scripted.household.searcher import ScriptedSearcher
+
+            return ScriptedSearcher()
+        case "household_teacher" | "retail_teacher" | "webshop_teacher":
+            return _scripted_teacher(config.model)
         case _:
             assert_never(config.model)
+
+
+def _scripted_shopper(name: Literal["shopper", "shopper_analyst", "buyer"]) -> ChatModel:
+    from skillwright.models.scripted.shopper import ScriptedBuyer, ScriptedShopper, shopper_analyst
+
+    match name:
+        case "shopper":
+            return ScriptedShopper()
+        case "shopper_analyst":
+            return shopper_analyst()
+        case "buyer":
+            return ScriptedBuyer()
+
+
+def _scripted_teacher(
+    name: Literal["household_teacher", "retail_teacher", "webshop_teacher"],
+) -> ChatModel:
+    from skillwright.models.scripted.teacher import HouseholdTeacher, RetailTeacher, WebShopTeacher
+
+    match name:
+        case "household_teacher":
+            return HouseholdTeacher()
+        case "retail_teacher":
+            return RetailTeacher()
+        case "webshop_teacher":
+            return WebShopTeacher()

@@ -6,5 +6,6 @@ their identities begin with ``scripted:``.
 
 from skillwright.models.scripted.analyst import ScriptedAnalyst
 from skillwright.models.scripted.household import ScriptedHousehold
+from skillwright.models.scripted.lesson_analyst import Lesson, LessonAnalyst
 
-__all__ = ["ScriptedAnalyst", "ScriptedHousehold"]
+__all__ = ["Lesson", "LessonAnalyst", "ScriptedAnalyst", "ScriptedHousehold"]

@@ -11,12 +11,19 @@ from skillwright.models.scripted.skilltext import Rule
 
 def success_patterns(episodes: Sequence[Episode]) -> list[str]:
     """Name what helped, one sentence each, with the trajectories that show it."""
-    found = []
-    for rule, helped in _HELPED.items():
-        shown = [episode.id for episode in episodes if helped(episode)]
-        if shown:
-            found.append(f"{LESSONS[rule].pattern} ({', '.join(shown)})")
-    return found
+    return [
+        f"{LESSONS[rule].pattern} ({', '.join(shown)})"
+        for rule, shown in rules_that_helped(episodes).items()
+    ]
+
+
+def rules_that_helped(episodes: Sequence[Episode]) -> dict[Rule, list[str]]:
+    """Find the rules that successes kept, each with the trajectories that show it."""
+    shown = {
+        rule: [episode.id for episode in episodes if helped(episode)]
+        for rule, helped in _HELPED.items()
+    }
+    return {rule: names for rule, names in shown.items() if names}
 
 
 def _never_went_back(episode: Episode) -> bool:

@@ -21,6 +21,8 @@ _TRAJECTORY = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _OUTCOME = re.compile(r' outcome="(\w+)"')
+_FAMILY = re.compile(r' family="([^"\n]*)"')
+_PLACE = re.compile(r"\A(?:\[fact\] (?!place: ).*\n)*\[fact\] place: (.*)")
 _LINE = re.compile(r"^\[(\d{1,6})\] (action|result): (.*(?:\n    .*)*)", re.MULTILINE)
 
 
@@ -41,12 +43,16 @@ class Trajectory:
         outcome: ``failure`` or ``success``.
         opening: The first text of the game.
         steps: The turns that are shown, in order.
+        family: The family or category of its task, or "".
+        place: The place that its task is set in, where the prompt says so.
     """
 
     id: str
     outcome: str
     opening: str
     steps: tuple[Step, ...]
+    family: str = ""
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +119,7 @@ def read_retrospect(user: str) -> Retrospect | None:
         skill=_filled(shown[1]),
         previous=_filled(before[1]),
         earlier=_filled(earlier[1]),
-        trajectories=tuple(t for t in _trajectories(body) if t.id.endswith(" (current)")),
+        trajectories=tuple(t for t in read_trajectories(body) if t.id.endswith(" (current)")),
     )
 
 
@@ -130,7 +136,7 @@ def read_reading(user: str) -> Reading | None:
         skill=_filled(shown[1]),
         budget=_budget(head.partition("\n## Earlier steps\n")[0]),
         earlier=_filled(earlier.partition("\n## Optimiser notes\n")[0]),
-        trajectories=tuple(_trajectories(f"<trajectory {body}")),
+        trajectories=tuple(read_trajectories(f"<trajectory {body}")),
     )
 
 
@@ -169,10 +175,19 @@ def _budget(section: str) -> int:
     return int(found[1]) if found else NO_LIMIT
 
 
-def _trajectories(text: str) -> Iterator[Trajectory]:
+def read_trajectories(text: str) -> Iterator[Trajectory]:
+    """Read trajectories out of the part of a prompt that shows them."""
     for name, attributes, opening, body in _TRAJECTORY.findall(text):
-        outcome = _OUTCOME.search(attributes)
-        yield Trajectory(name, outcome[1] if outcome else "", opening, tuple(_steps(body)))
+        outcome, family = _OUTCOME.search(attributes), _FAMILY.search(attributes)
+        place = _PLACE.match(body)
+        yield Trajectory(
+            id=name,
+            outcome=outcome[1] if outcome else "",
+            opening=opening,
+            steps=tuple(_steps(body)),
+            family=family[1] if family else "",
+            place=place[1].strip() if place else "",
+        )
 
 
 def _steps(body: str) -> Iterator[Step]:

@@ -1,7 +1,13 @@
 """The scripted household agent: what it reads, believes and does."""
 
 from skillwright.models.scripted.household.agent import ScriptedHousehold, decide
-from skillwright.models.scripted.household.belief import Belief, command_in, hear, read_conversation
+from skillwright.models.scripted.household.belief import (
+    Belief,
+    command_in,
+    hear,
+    read_conversation,
+    room_of,
+)
 from skillwright.models.scripted.household.errand import APPLIANCES, Errand, Kind, read_errand
 from skillwright.models.scripted.household.observation import (
     Observation,
@@ -23,4 +29,5 @@ __all__ = [
     "read_conversation",
     "read_errand",
     "read_observation",
+    "room_of",
 ]

@@ -1,7 +1,7 @@
 """What an agent can know from its conversation alone."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from skillwright.core import Message
@@ -120,8 +120,7 @@ class Belief:
     @property
     def room(self) -> str:
         """The kind of room, guessed by its furniture."""
-        classes = {class_of(place) for place in self.places}
-        return next((room for room, marks in _ROOM_MARKS if marks & classes), "living room")
+        return room_of(self.places)
 
     def _arrive(self, seen: Observation) -> None:
         # Older dialects announce "loc 12" instead of the receptacle that was asked for.
@@ -143,6 +142,12 @@ class Belief:
         self.held = ""
         self.placed[name] = place
         self.contents[place] = (*self.contents.get(place, ()), name)
+
+
+def room_of(places: Iterable[str]) -> str:
+    """Guess the kind of room by its furniture."""
+    classes = {class_of(place) for place in places}
+    return next((room for room, marks in _ROOM_MARKS if marks & classes), "living room")
 
 
 def read_conversation(messages: Sequence[Message]) -> Belief:

@@ -7,6 +7,11 @@ from typing import Final
 
 _HEADING = re.compile(r"^\s*#{1,6}\s+")
 _BULLET = re.compile("^\\s*(?:[-*+\u2022\u2013]|" r"\(?\d{1,2}[.)]|\[[ x]\])\s+")
+# A line of a skill bank: "[l003] Name: Avoid: a doing. Instead: another. A rule. (Apply when ...)".
+_BANK_LABEL = re.compile(r"^\[[A-Za-z]{1,8}[_-]?\d{1,6}\] [^:\n]{1,60}: ")
+_BANK_AVOID = re.compile(r"^Avoid: ")
+_BANK_INSTEAD = re.compile(r"(?<=[.!?] )Instead: ")
+_BANK_CONDITION = re.compile(r"\s*\(Apply [^()\n]*\)\s*$")
 _MARKUP = re.compile('[*_`"\u201c\u201d]+|<!--.*?-->')
 _END = re.compile(r"(?<=[.!?;])\s+|;$")
 _NAMES = (
@@ -92,7 +97,7 @@ def sentences(text: str) -> list[Sentence]:
     found: list[Sentence] = []
     discouraged = False
     for source, is_bullet in _statements(text):
-        body = spelled_out(_BULLET.sub("", _HEADING.sub("", source)))
+        body = spelled_out(_without_label(_BULLET.sub("", _HEADING.sub("", source))))
         if not is_bullet:
             discouraged = bool(_PROHIBITION.match(body.rstrip(". ")))
         before = ""
@@ -110,6 +115,18 @@ def sentences(text: str) -> list[Sentence]:
                 )
             before = part
     return found
+
+
+def _without_label(line: str) -> str:
+    """Reduce a line of a skill bank to what it tells: its name and its condition ask for nothing.
+
+    What is to be avoided reads as a prohibition.
+    """
+    label = _BANK_LABEL.match(line)
+    if label is None:
+        return line
+    told = _BANK_CONDITION.sub("", line[label.end() :])
+    return _BANK_INSTEAD.sub("", _BANK_AVOID.sub("Avoid ", told))
 
 
 def _statements(text: str) -> Iterator[tuple[str, bool]]:

@@ -1,0 +1,210 @@
+"""How fast the shop is: a step, a search, an import, and the memory of many episodes.
+
+A step is one of a walk over every kind of page of the built-in shop: search, results, next page,
+item, option, description and features, and the purchase; each goal has its own search. A search is
+one that was never asked before, in a catalogue of 100,000 products from the built-in shop's
+generator: the content words of an instruction (`search_commands`). Memory is that of 128 episodes
+that are open on one catalogue, with it, above a process that has imported the environment.
+
+    .venv/bin/python benchmarks/webshop.py [--import N]
+
+With ``--import N``, N products in the shape of the original's files are written, imported by the
+command's own code in a process of its own, and opened; the time for 1.18 million is that times
+their share, which is an extrapolation. The figures are medians, the spread their quartiles. One
+thread; nothing waits.
+"""
+
+import argparse
+import gc
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from itertools import cycle, islice
+from pathlib import Path
+from statistics import quantiles
+from time import perf_counter, process_time
+
+from skillwright.core import Task
+from skillwright.envs.webshop import (
+    Catalogue,
+    CatalogueSource,
+    WebShopEnv,
+    import_webshop,
+    open_catalogue,
+    webshop_tasks,
+)
+from skillwright.envs.webshop.builtin import built_in_products
+from skillwright.envs.webshop.queries import search_commands
+
+PRODUCTS = 100_000
+OFFICIAL = 1_180_000
+SEARCHES = 300
+LIVE = 128
+MEGABYTE = 1_000_000
+CONFIG = {"tagger": "rule"}
+TARGETS = {"step_ms": 1.0, "search_ms": 5.0, "live_128_mb": 200.0}
+
+
+def resident_bytes() -> int:
+    """Return the memory of this process."""
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Return the milliseconds of one call."""
+    start = perf_counter()
+    work()
+    return 1e3 * (perf_counter() - start)
+
+
+def walk(task: Task) -> list[float]:
+    """Visit the shop; return the milliseconds of every step."""
+    env = WebShopEnv(CONFIG, dict(task.extras))
+    env.init([])
+    *gold, buy = WebShopEnv.gold_actions(task.extras, CONFIG)
+    asked = search_commands(task.description)[1]
+    pages = ["click[description]", "click[< prev]", "click[features]", "click[< prev]"]
+    actions = [asked, "click[next >]", "click[< prev]", *gold, *pages, buy]
+    return [timed(lambda action=action: env.step(action)) for action in actions]
+
+
+def live_bytes(tasks: list[Task], before: int) -> int:
+    """Hold episodes open on a product's page; return what they take, with their catalogue."""
+    held = []
+    for task in islice(cycle(tasks), LIVE):
+        env = WebShopEnv(CONFIG, dict(task.extras))
+        opened = env.init([])
+        outputs = [env.step(one) for one in WebShopEnv.gold_actions(task.extras, CONFIG)[:-1]]
+        held.append((env, opened, outputs))
+    return resident_bytes() - before
+
+
+def official_files(folder: Path, products: int) -> int:
+    """Write files in the shape of the original's; return their size in bytes."""
+    with (
+        (folder / "items_shuffle.json").open("w", encoding="utf-8") as items,
+        (folder / "items_ins_v2.json").open("w", encoding="utf-8") as about,
+    ):
+        first = True
+        for product in built_in_products(1, products):
+            options = {
+                name: [{"value": value, "image": None} for value in values]
+                for name, values in product.options.items()
+            }
+            item = {
+                "asin": product.asin,
+                "name": product.title,
+                # The originals are about five times as long as ours.
+                "full_description": " ".join([product.description] * 8),
+                "small_description": [*product.bullets] * 4,
+                "pricing": "".join(f"${price}" for price in product.prices),
+                "customization_options": options,
+                "category": product.category,
+                "query": product.query,
+                "product_category": product.crumbs,
+                "images": [f"https://images.example/{product.asin}/{n}.jpg" for n in range(6)],
+            }
+            told = {"attributes": product.attributes, "instruction": None}
+            items.write(("[" if first else ",") + json.dumps(item))
+            about.write(("{" if first else ",") + f'"{product.asin}":{json.dumps(told)}')
+            first = False
+        items.write("]")
+        about.write("}")
+    return sum(path.stat().st_size for path in folder.glob("*.json"))
+
+
+def import_once(folder: str, target: str) -> None:
+    """Import in this process, and print what it took."""
+    start, cpu = perf_counter(), process_time()
+    import_webshop(Path(folder), Path(target))
+    figures = {
+        "s": perf_counter() - start,
+        "cpu_s": process_time() - cpu,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MEGABYTE,
+    }
+    print(json.dumps(figures))
+
+
+def imported(products: int) -> dict[str, float]:
+    """Write official files, import and open them; return what it took."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, target = Path(name), Path(name) / "shop.sqlite"
+        size = official_files(folder, products)
+        command = [sys.executable, __file__, "--import-once", str(folder), str(target)]
+        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        figures = json.loads(told)
+        opened: list[Catalogue] = []
+        open_ms = timed(lambda: opened.append(open_catalogue(CatalogueSource(str(target)))))
+        share = OFFICIAL / products
+        return {
+            "products": products,
+            "source_mb": round(size / MEGABYTE),
+            "catalogue_mb": round(target.stat().st_size / MEGABYTE),
+            "import_s": round(figures["s"], 1),
+            "import_cpu_s": round(figures["cpu_s"], 1),
+            "peak_mb": round(figures["peak_mb"]),
+            "open_ms": round(open_ms, 1),
+            "first_search_ms": round(timed(lambda: opened[0].search("wool scarf gift boxed")), 1),
+            "extrapolated_import_s": round(figures["s"] * share),
+        }
+
+
+def searches(catalogue: Catalogue) -> list[float]:
+    """Ask what was never asked; return the milliseconds of every search."""
+    asins = [asin for asin, _ in catalogue.products_with_goals("human")]
+    times = []
+    for asin in random.Random(0).sample(asins, SEARCHES):
+        goal = next(catalogue.goals_of(asin, "human"))
+        query = search_commands(goal.instruction_text)[1].removeprefix("search[")[:-1]
+        times.append(timed(lambda query=query: catalogue.engine.search(query)))
+    return times
+
+
+def main() -> None:
+    """Measure, print a line per figure, and the summary as the last line."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--import", dest="imports", type=int, default=0)
+    parser.add_argument("--import-once", nargs=2)
+    asked = parser.parse_args()
+    if asked.import_once:
+        import_once(*asked.import_once)
+        return
+    before = resident_bytes()
+    build_ms = timed(lambda: open_catalogue(CatalogueSource()))
+    tasks = webshop_tasks("test", env_config=CONFIG)
+    memory = live_bytes(tasks, before)
+    steps = [time for task in tasks for time in walk(task)]
+    large = Catalogue.of_products(built_in_products(2, PRODUCTS), CatalogueSource())
+    spread = {
+        "step_ms": quantiles(steps, n=4),
+        "search_ms": quantiles(searches(large), n=4),
+        "live_128_mb": [memory / MEGABYTE] * 3,
+    }
+    figures = {name: round(middle, 3) for name, (_, middle, _) in spread.items()}
+    for name, value in figures.items():
+        print(f"{name:12} {value:10.3f}   target {TARGETS[name]:g}")
+    summary = {
+        **figures,
+        "targets": TARGETS,
+        "spread": {
+            name: [round(low, 3), round(high, 3)] for name, (low, _, high) in spread.items()
+        },
+        "step_p99_ms": round(sorted(steps)[int(0.99 * len(steps))], 3),
+        "steps": len(steps),
+        "built_in_ms": round(build_ms, 1),
+        "search_products": PRODUCTS,
+        "import": imported(asked.imports) if asked.imports else None,
+        "ok": all(figures[name] <= target for name, target in TARGETS.items()),
+    }
+    print(json.dumps(summary))
+
+
+if __name__ == "__main__":
+    main()

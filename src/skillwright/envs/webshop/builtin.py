@@ -1,0 +1,182 @@
+"""The built-in world: a thousand products that nobody sells, and what people ask for.
+
+Made by a seeded generator, on first use and in a fraction of a second. The shop is made so that
+care pays. About two dozen products are of the same kind; they share words, and differ in what
+decides: half of the attributes, some of the colours and sizes, and the price. So there are near
+misses for every goal: one with the wrong attribute, one without the colour, one that costs too
+much. People talk around what they want, and descriptions repeat such talk, so that a search for
+the whole sentence finds products for its small talk. One attribute of each product stands in its
+features only, where the search engine does not look.
+"""
+
+import hashlib
+import random
+from base64 import b32encode
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from skillwright.core.seeds import derive_seed
+from skillwright.envs.webshop.builtin_kinds import KINDS, OPTION_POOLS, Kind
+from skillwright.envs.webshop.product import Product, Wish
+from skillwright.envs.webshop.words import words
+
+GENERATOR_VERSION: Final = "1"
+PRODUCTS: Final = 1_000
+
+_BRAND_HEADS: Final = words("Vel Ork Kapp Mirr Toll Zeb Brax Lund Fex Sorr Quav Nimb")
+_BRAND_TAILS: Final = words("amora wick udane ivia etto olune ativa ozor abell irin")
+_LINES: Final = words("Harbor Meadow Summit Orchard Canyon Lantern Compass Willow Ember Prairie")
+
+_PEOPLE: Final = words(
+    "sister brother mother father nephew niece grandmother uncle neighbor roommate coworker cousin"
+)
+_OCCASIONS: Final = words(
+    "birthday wedding graduation housewarming anniversary vacation retirement reunion holiday "
+    "picnic exam internship"
+)
+_PLACES: Final = (
+    "small apartments",
+    "busy mornings",
+    "long weekends",
+    "rainy days",
+    "quiet evenings",
+    "crowded offices",
+)
+
+_TALK: Final = (
+    "A thoughtful surprise for your {person}, whether it is a {occasion} or just because.",
+    "My {person} was looking for one before the {occasion} and would not want another.",
+    "If you need something soon for a {occasion}, your {person} will be happy.",
+)
+_PRICE_TALK: Final = "You are looking at a lower price in dollars than you would expect."
+_PLAIN_FEATURES: Final = (
+    "Comes with a card that explains its care.",
+    "Packed in a plain carton.",
+    "Checked by hand before it leaves the workshop.",
+    "A spare part is included.",
+)
+_FEATURES: Final = (
+    "{attribute}: made to stay that way.",
+    "{attribute}, tested in our workshop.",
+    "Made to be {attribute}.",
+)
+_SENTENCES: Final = (
+    "i'm looking for {thing} {attributes}{options}",
+    "i need {thing} {attributes}{options}",
+    "can you find me {thing} {attributes}{options}",
+    "my {person} has a {occasion} soon and i need something nice. i want {thing} "
+    "{attributes}{options}",
+    "before the {occasion} i would like to buy {thing} {attributes}{options}",
+    "my {person} lost mine, so i want {thing} {attributes}{options}",
+    "i am looking for something for my {person} before the {occasion}: {thing} "
+    "{attributes}{options}",
+)
+
+
+def built_in_products(seed: int = 0, count: int = PRODUCTS) -> Iterator[Product]:
+    """Make the products of the built-in shop, the same for the same seed.
+
+    Args:
+        seed: Another seed gives other products and other goals.
+        count: How many; the kinds are as many each as the count allows.
+    """
+    rng = random.Random(derive_seed("webshop-products", GENERATOR_VERSION, seed))
+    for number in range(count):
+        yield _product(rng, KINDS[number % len(KINDS)], _asin(seed, number))
+
+
+def _asin(seed: int, number: int) -> str:
+    # The number stands in the id, in a form that shows no order, so that no two are equal.
+    text = f"{GENERATOR_VERSION}/{seed}/{number}".encode()
+    return "B0" + b32encode(hashlib.sha256(text).digest())[:8].decode()
+
+
+def _product(rng: random.Random, kind: Kind, asin: str) -> Product:
+    brand = rng.choice(_BRAND_HEADS) + rng.choice(_BRAND_TAILS)
+    attributes = tuple(rng.sample(kind.attributes, 4))
+    noun = rng.choice(kind.nouns)
+    first, second, third, hidden = attributes
+    title = f"{brand} {rng.choice(_LINES)} {first.title()} {noun.title()}, {second.title()}"
+    options = {name: _some(rng, OPTION_POOLS[name]) for name in kind.option_names}
+    return Product(
+        asin=asin,
+        title=title,
+        description=_description(rng, brand, noun),
+        bullets=(_feature(rng, third), rng.choice(_PLAIN_FEATURES), _feature(rng, hidden)),
+        prices=_prices(rng, kind),
+        options=options,
+        category=kind.category,
+        query=kind.nouns[0],
+        crumbs=kind.crumbs,
+        attributes=attributes,
+        wishes=tuple(_wish(rng, kind, attributes, options) for _ in range(rng.choice((1, 1, 2)))),
+        template=Wish(f"find me {' '.join(attributes[:2])} {kind.nouns[0]}", attributes[:2]),
+    )
+
+
+def _some(rng: random.Random, pool: Sequence[str]) -> tuple[str, ...]:
+    """Choose some values of an option, in the order of the pool."""
+    most = max(2, min(5, len(pool) - 1))
+    chosen = set(rng.sample(pool, rng.randint(2, most)))
+    return tuple(value for value in pool if value in chosen)
+
+
+def _prices(rng: random.Random, kind: Kind) -> tuple[float, ...]:
+    price = round(rng.uniform(kind.low, kind.high), 2)
+    if rng.random() < 0.85:
+        return (price,)
+    return (price, round(price + rng.uniform(3, 15), 2))
+
+
+def _description(rng: random.Random, brand: str, noun: str) -> str:
+    said = [f"{noun.capitalize()} by {brand}, made with {rng.choice(_PLACES)} in mind."]
+    if rng.random() < 0.6:
+        talk = rng.choice(_TALK)
+        said.append(talk.format(person=rng.choice(_PEOPLE), occasion=rng.choice(_OCCASIONS)))
+    if rng.random() < 0.12:
+        said.append(_PRICE_TALK)
+    return " ".join(said)
+
+
+def _feature(rng: random.Random, attribute: str) -> str:
+    text = rng.choice(_FEATURES).format(attribute=attribute)
+    return text[0].upper() + text[1:]
+
+
+def _wish(
+    rng: random.Random,
+    kind: Kind,
+    attributes: tuple[str, ...],
+    options: dict[str, tuple[str, ...]],
+) -> Wish:
+    asked = tuple(rng.sample(attributes, rng.choice((1, 2, 2, 2, 3))))
+    names = sorted(rng.sample(sorted(options), rng.choice((0, 1, 1, 2, 2, 2))))
+    chosen = {name: rng.choice(options[name]) for name in names}
+    sentence = rng.choice(_SENTENCES).format(
+        thing=_thing(rng.choice(kind.nouns)),
+        attributes=" and ".join(asked),
+        options="".join(_option_text(name, value) for name, value in chosen.items()),
+        person=rng.choice(_PEOPLE),
+        occasion=rng.choice(_OCCASIONS),
+    )
+    return Wish(sentence, asked, tuple(chosen.values()))
+
+
+def _thing(noun: str) -> str:
+    if noun.endswith("s") and not noun.endswith("ss"):
+        return f"{noun} that are"
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun} that is"
+
+
+def _option_text(name: str, value: str) -> str:
+    match name:
+        case "color":
+            return f", in {value}"
+        case "size" | "shoe size":
+            return f", size {value}"
+        case "length":
+            return f", {value} long"
+        case "pieces":
+            return f", with {value} pieces"
+        case _:
+            return f", {value} {name}"

@@ -1,0 +1,237 @@
+"""Makes a catalogue of the original's JSON files, in constant memory.
+
+The files are the original's: ``items_shuffle.json`` (products), ``items_ins_v2.json`` (attributes
+and synthetic instructions) and ``items_human_ins.json`` (what people asked for), or their small
+forms that end in ``_1000``. They cannot be shipped. What is cleaned, and how, is as in the
+original: asins that are ``nan``, longer than ten characters or repeated are skipped.
+"""
+
+import json
+import os
+import shutil
+import sqlite3
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from skillwright.core import DataError
+from skillwright.envs.webshop.catalogue_file import CatalogueWriter
+from skillwright.envs.webshop.json_stream import stream_array, stream_object
+from skillwright.envs.webshop.pricing import parse_pricing
+from skillwright.envs.webshop.product import Product, Wish
+from skillwright.envs.webshop.search import tantivy_folder
+
+_ITEMS: Final = "items_shuffle"
+_ATTRIBUTES: Final = "items_ins_v2"
+_HUMAN: Final = "items_human_ins"
+_SMALL: Final = "_1000"
+_LONGEST_ASIN: Final = 10
+
+# The database is made anew and moved into place when it is whole, so that no step is undone.
+_FAST: Final = """
+PRAGMA page_size = 8192;
+PRAGMA journal_mode = OFF;
+PRAGMA synchronous = OFF;
+PRAGMA locking_mode = EXCLUSIVE;
+PRAGMA cache_size = -65536;
+CREATE TABLE about(asin TEXT PRIMARY KEY, attributes BLOB, human BLOB);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What an import made.
+
+    Attributes:
+        path: The catalogue's file.
+        products: How many products it has.
+        skipped: How many entries were left out: no usable asin, or one that was there before.
+        human_goals: Goals that people wrote.
+        synthetic_goals: Goals that were made of options.
+        digest: A digest of all products.
+    """
+
+    path: str
+    products: int
+    skipped: int
+    human_goals: int
+    synthetic_goals: int
+    digest: str
+
+
+def import_webshop(folder: Path, target: Path, *, small: bool = False) -> Imported:
+    """Make a catalogue of the official files in a folder.
+
+    Args:
+        folder: Holds the products and at least one of the two files with instructions.
+        target: The catalogue's file; one that is there is replaced when the new one is whole,
+            and the tantivy index of the old one is removed.
+        small: Take the files with 1,000 products, also where the full ones are there.
+
+    Raises:
+        DataError: A file is missing or malformed, or ``target`` is a folder or cannot be written;
+            nothing is left behind then.
+    """
+    items, attributes, human = (
+        _file_of(folder, name, small=small) for name in (_ITEMS, _ATTRIBUTES, _HUMAN)
+    )
+    if items is None or not (attributes or human):
+        wanted = f"{_ITEMS}.json, and {_ATTRIBUTES}.json or {_HUMAN}.json"
+        raise DataError(
+            f"{str(folder)!r} does not hold the files of WebShop: {wanted} (or {_ITEMS}{_SMALL}"
+            ".json and so on). Its repository, princeton-nlp/WebShop, says how to get them"
+        )
+    if target.is_dir():
+        raise DataError(f"{str(target)!r} is a folder; name a file, such as shop.sqlite in it")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}")
+    unfinished.unlink(missing_ok=True)
+    try:
+        connection = sqlite3.connect(unfinished)
+        try:
+            imported = _import(connection, target, items, attributes, human)
+        finally:
+            connection.close()
+        # Of the products that were there before.
+        shutil.rmtree(tantivy_folder(target), ignore_errors=True)
+        unfinished.replace(target)
+    except sqlite3.OperationalError as error:
+        raise DataError(
+            f"{str(target)!r} cannot be written: {error}. Check the path, its permissions, and the "
+            "room on the disk"
+        ) from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return imported
+
+
+def _file_of(folder: Path, name: str, *, small: bool) -> Path | None:
+    full, few = folder / f"{name}.json", folder / f"{name}{_SMALL}.json"
+    # People's instructions come in one file for both sizes.
+    order = [few, full] if small else [full, few]
+    if small and name == _ITEMS:
+        order.remove(full)
+    return next((path for path in order if path.is_file()), None)
+
+
+def _import(
+    connection: sqlite3.Connection,
+    target: Path,
+    items: Path,
+    attributes: Path | None,
+    human: Path | None,
+) -> Imported:
+    connection.executescript(_FAST)
+    for path, column in ((attributes, "attributes"), (human, "human")):
+        if path is not None:
+            connection.executemany(
+                f"INSERT INTO about(asin, {column}) VALUES (?, ?) "
+                f"ON CONFLICT(asin) DO UPDATE SET {column} = excluded.{column}",
+                ((_text(asin), _packed(value)) for asin, value in stream_object(path)),
+            )
+    writer, entries, products = CatalogueWriter(connection), 0, 0
+    for entry in stream_array(items):
+        entries += 1
+        product = _product(connection, entry, f"{str(items)!r}, entry {entries}")
+        products += product is not None and writer.add(product)
+    connection.execute("DROP TABLE about")
+    digest = writer.finish()
+    human_goals, synthetic = connection.execute(
+        "SELECT total(human), total(synthetic) FROM goals"
+    ).fetchone()
+    connection.commit()
+    return Imported(
+        str(target), products, entries - products, int(human_goals), int(synthetic), digest
+    )
+
+
+def _packed(value: Any) -> bytes:
+    return zlib.compress(json.dumps(value).encode(), level=1)
+
+
+def _unpacked(body: bytes | None) -> Any:
+    return None if body is None else json.loads(zlib.decompress(body))
+
+
+def _product(connection: sqlite3.Connection, entry: Any, where: str) -> Product | None:
+    if not isinstance(entry, Mapping) or "asin" not in entry:
+        raise DataError(f"{where} is no product: it has no 'asin'. Is this {_ITEMS}.json?")
+    asin = _text(entry["asin"])
+    if not asin or asin == "nan" or len(asin) > _LONGEST_ASIN:
+        return None
+    row = connection.execute("SELECT attributes, human FROM about WHERE asin = ?", (asin,))
+    found = row.fetchone() or (None, None)
+    about = _mapping(_unpacked(found[0]))
+    return Product(
+        asin=asin,
+        title=_text(entry.get("name")),
+        description=_text(entry.get("full_description")),
+        bullets=_bullets(entry.get("small_description")),
+        prices=parse_pricing(entry.get("pricing")),
+        options=_options(entry.get("customization_options"), where),
+        category=_text(entry.get("category")),
+        query=_text(entry.get("query")).lower(),
+        crumbs=_text(entry.get("product_category")),
+        attributes=_texts(about.get("attributes")),
+        wishes=tuple(_wish(said, where) for said in _listed(_unpacked(found[1]))),
+        template=_template(about),
+    )
+
+
+def _options(given: Any, where: str) -> dict[str, tuple[str, ...]]:
+    if not given:
+        return {}
+    if not isinstance(given, Mapping):
+        raise DataError(f"{where}: customization_options is {type(given).__name__}, not an object")
+    options = {}
+    for name, choices in given.items():
+        values = [_text(_mapping(choice).get("value")) for choice in _listed(choices)]
+        cleaned = (value.replace("/", " | ").lower() for value in values if value)
+        if choices is not None:
+            options[_text(name).lower()] = tuple(dict.fromkeys(cleaned))
+    return options
+
+
+def _wish(said: Any, where: str) -> Wish:
+    wish = _mapping(said)
+    if "instruction" not in wish:
+        raise DataError(f"{where}: in {_HUMAN}.json its instructions have no 'instruction'")
+    options = wish.get("instruction_options")
+    values = options.values() if isinstance(options, Mapping) else _listed(options)
+    return Wish(
+        _text(wish["instruction"]).strip("."),
+        _texts(wish.get("instruction_attributes")),
+        _texts(values),
+    )
+
+
+def _template(about: Mapping[str, Any]) -> Wish | None:
+    text, attributes = about.get("instruction"), _texts(about.get("instruction_attributes"))
+    return Wish(_text(text), attributes) if text and attributes else None
+
+
+def _bullets(given: Any) -> tuple[str, ...]:
+    return _texts([given] if isinstance(given, str) else given)
+
+
+def _texts(given: Any) -> tuple[str, ...]:
+    return tuple(text for text in map(_text, _listed(given)) if text)
+
+
+def _text(given: Any) -> str:
+    """Return what stands there on one line; a number as it is written, and nothing for null."""
+    if isinstance(given, list):
+        given = " ".join(map(_text, given))
+    # Half of a surrogate pair is no text that could be stored.
+    text = "" if given is None else str(given).encode("utf-8", "replace").decode()
+    return " ".join(text.split())
+
+
+def _listed(given: Any) -> Iterable[Any]:
+    return given if isinstance(given, Iterable) and not isinstance(given, str | Mapping) else ()
+
+
+def _mapping(given: Any) -> Mapping[str, Any]:
+    return given if isinstance(given, Mapping) else {}

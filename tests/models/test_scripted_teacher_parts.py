@@ -1,0 +1,115 @@
+"""The small parts of the scripted teachers: what they count, see and leave out."""
+
+import pytest
+
+from skillwright.models.scripted.analyst.episode import Episode, Visit
+from skillwright.models.scripted.analyst.prompt import Step, Trajectory
+from skillwright.models.scripted.household import Errand, Kind
+from skillwright.models.scripted.teacher.findings import found_in
+from skillwright.models.scripted.teacher.prompt import read_assignment
+from skillwright.models.scripted.teacher.slots import Slots
+from skillwright.models.scripted.teacher.storage import learn_storage
+from skillwright.models.scripted.teacher.wordings import INSIDE
+
+OPENING = (
+    "-= Welcome to TextWorld, ALFRED! =-\n\nYou are in the middle of a room. Looking quickly "
+    "around you, you see a countertop 1, a microwave 1, and a shelf 1.\n\n"
+    "Your task is to: put a hot mug in shelf."
+)
+AT_MICROWAVE = ("go to microwave 1", "You arrive at microwave 1. The microwave 1 is closed.")
+HEAT = ("heat mug 1 with microwave 1", "Nothing happens.")
+
+
+def heated(*before):
+    steps = tuple(Step(n, *step) for n, step in enumerate([*before, HEAT]))
+    (found,) = [
+        one.shown
+        for one in found_in([Trajectory("t", "failure", OPENING, steps)])
+        if one.teaching.key == INSIDE
+    ] or [{}]
+    return dict(found)
+
+
+def test_an_appliance_used_on_what_lies_inside_it_or_on_itself_is_a_mistake():
+    inside = ("open microwave 1", "The microwave 1 is open. In it, you see a mug 1.")
+    assert heated(AT_MICROWAVE, inside) == {"t": [2]}
+    itself = ("heat microwave 1 with microwave 1", "Nothing happens.")
+    assert heated(AT_MICROWAVE, itself) == {"t": [1]}
+    assert heated(AT_MICROWAVE) == {}
+    assert heated() == {}
+
+
+def episode(name, *visits):
+    places = ("microwave 1", "countertop 1", "shelf 1")
+    return Episode(name, Errand(Kind.PLACE, "mug", "shelf"), places, visits)
+
+
+def seen(place, *names, placed=()):
+    return Visit(place, [0], contents=set(names), placed=list(placed))
+
+
+def test_what_was_seen_twice_in_one_place_is_kept_there_and_what_was_carried_is_not():
+    at_home = [episode(f"e{n}", seen("shelf 1", f"book {n}", "cup 1")) for n in (1, 2)]
+    carried = [
+        episode(f"c{n}", seen("shelf 1", placed=["mug 1"]), seen("shelf 1", "mug 1"))
+        for n in (1, 2)
+    ]
+    once = episode("o", seen("countertop 1", "pen 1"))
+    (kept,) = learn_storage([*at_home, *carried, once])
+    assert (kept.room, kept.place, kept.classes) == ("kitchen", "shelf 1", ("book", "cup"))
+    assert kept.shown == ("e1", "e2")
+
+
+def test_what_lies_now_here_now_there_has_no_place():
+    here = [episode(f"a{n}", seen("shelf 1", "cup 1")) for n in (1, 2)]
+    there = [episode(f"b{n}", seen("countertop 1", "cup 1")) for n in (1, 2)]
+    assert learn_storage([*here, *there]) == []
+
+
+PROMPT = """## Success by category
+- cool: 0 of 2 (the weakest)
+- heat: 1 of 2
+
+## Limits
+Add at most 3 skills, and at most 1 to one category; 1 more to the weakest.
+
+## Current skills
+<skills>
+- [g001] general: Go on: Go on.
+- [t002] task_specific, category heat, place household 3: Kitchen: Mugs: shelf 1.
+</skills>
+
+## Earlier changes
+(none)
+
+## Trajectories that failed
+"""
+
+
+def test_a_prompt_is_read_back_into_its_parts():
+    asked = read_assignment(PROMPT)
+    assert asked.weakest == "cool"
+    assert [(one.id, one.kind, one.category, one.place) for one in asked.skills] == [
+        ("g001", "general", "", ""),
+        ("t002", "task_specific", "heat", "household 3"),
+    ]
+    assert asked.skills[1].line == "- [t002] Kitchen: Mugs: shelf 1."
+    assert asked.earlier == ""
+
+
+@pytest.mark.parametrize(
+    ("categories", "kept"),
+    [
+        (["heat", "heat"], ["heat"]),
+        (["cool", "cool", "cool"], ["cool", "cool"]),
+        (["heat", "", "clean", "look"], ["heat", "", "clean"]),
+        (["heat", "", "clean", "cool"], ["heat", "", "clean", "cool"]),
+    ],
+)
+def test_additions_stay_within_the_limits_and_the_weakest_has_one_more(categories, kept):
+    changes = [{"op": "add", "category": name} for name in categories]
+    slots = Slots(read_assignment(PROMPT))
+    retire = {"op": "retire", "id": "g001"}
+    found = list(slots.within([*changes, retire]))
+    assert [one["category"] for one in found[:-1]] == kept
+    assert found[-1] == retire
