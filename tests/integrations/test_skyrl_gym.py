@@ -76,7 +76,7 @@ def test_a_wrong_row_is_refused_by_the_constructor(registered, shop):
 
 def test_registering_twice_changes_nothing(registered):
     assert register_with_skyrl() == registered
-    assert register_with_skyrl(["tau_bench"]) == ["tau_bench"]
+    assert register_with_skyrl(["tau_bench"]) == register_with_skyrl("tau_bench") == ["tau_bench"]
 
 
 def test_a_name_that_is_taken_there_is_left_alone(registered):

@@ -3,11 +3,9 @@
 A module here imports the other system when it is first needed, and says how to install it.
 """
 
-from skillwright.integrations.skyrl import (
-    SkyRLGymEnv,
-    make_for_skyrl,
-    register_with_skyrl,
-)
+from skillwright.integrations.skillopt_alias import alias_names, skillopt_alias
+from skillwright.integrations.skyrl import make_for_skyrl, register_with_skyrl
+from skillwright.integrations.skyrl_gym_env import SkyRLGymEnv
 from skillwright.integrations.skyrl_rows import (
     ROW_COLUMNS,
     expected_tokens,
@@ -18,9 +16,11 @@ from skillwright.integrations.skyrl_rows import (
 __all__ = [
     "ROW_COLUMNS",
     "SkyRLGymEnv",
+    "alias_names",
     "expected_tokens",
     "make_for_skyrl",
     "register_with_skyrl",
+    "skillopt_alias",
     "tau_bench_rows",
     "write_rows",
 ]

@@ -8,7 +8,7 @@ from typing import Any, Final
 from skillwright.core import DataError
 from skillwright.core.jsonio import dumps
 from skillwright.envs.tau_bench import TauBenchEnv, configured_store
-from skillwright.integrations.skyrl import INSTALL
+from skillwright.integrations.skyrl_gym_env import INSTALL
 
 ROW_COLUMNS: Final = ("prompt", "env_class", "task_index", "task_split", "max_turns")
 DEFAULT_TURNS: Final = 30

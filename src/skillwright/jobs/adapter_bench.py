@@ -22,7 +22,9 @@ from skillwright.datasets import BatchSpec
 from skillwright.evaluation import Draws
 from skillwright.jobs.adapter_compare import compare_skills
 from skillwright.jobs.adapter_duel import AdapterDuel
+from skillwright.jobs.adapter_load import make_adapter
 from skillwright.jobs.adapter_memory import AdapterMemory
+from skillwright.jobs.adapter_models import named_models, set_up_within
 from skillwright.jobs.adapter_play import Player
 from skillwright.jobs.adapter_practice import PlayedBatch, make_practice
 from skillwright.jobs.adapter_rollouts import Rollouts, Round, refuse_no_score
@@ -33,7 +35,6 @@ from skillwright.jobs.config import AdapterData, RunConfig
 from skillwright.jobs.progress import Unwatched, Watcher
 from skillwright.jobs.text_bench import Longitudinal
 from skillwright.rollout.foreign import ForeignAdapter
-from skillwright.rollout.foreign_build import build_adapter, load_adapter
 from skillwright.rollout.foreign_rows import as_json
 from skillwright.runs import RunStore
 from skillwright.textopt import (
@@ -62,6 +63,8 @@ async def check_adapter(config: RunConfig) -> Sizes:
     with (
         TemporaryDirectory(prefix="skillwright-", ignore_cleanup_errors=True) as scratch,
         RunStore.open(Path(scratch) / "run.sqlite") as store,
+        named_models(config) as session,
+        set_up_within(session),
     ):
         bench = await AdapterBench.open(config, store, Unwatched())
         bench.close()
@@ -107,12 +110,9 @@ class AdapterBench:
                 changed since the run began.
         """
         name, root = config.env.name, (store.folder / FOLDER).absolute()
-        found = load_adapter(name)
-        if found is None:
-            raise ConfigError(f"{name!r} is no EnvAdapter, so it has no splits of its own")
         root.mkdir(parents=True, exist_ok=True)
         settings = flat_settings(config, root)
-        foreign = await build_adapter(found, settings, name)
+        foreign = await make_adapter(config.env, settings)
         try:
             memory = AdapterMemory(store, f"adapter:{name}", forgets_failures)
             planner = await _set_up(foreign, settings, memory, config)
@@ -131,7 +131,7 @@ class AdapterBench:
                 "settings stand in env.config."
             ) from error
         asked = {key: value for key, value in settings.items() if key != "out_root"}
-        version = str(getattr(found, "version", ""))
+        version = str(getattr(foreign.adapter, "version", ""))
         # With the adapter's name and every path as they are written: from files that were moved,
         # everything is rolled out again, and nobody has to prove that they are the same files.
         identity = digest([name, version, as_json(asked)])
@@ -147,6 +147,8 @@ class AdapterBench:
         self._settings = settings
         reflector = TextReflector(optimizer, settings, loop=asyncio.get_running_loop())
         self.player.foreign.adapter.bind_reflector(reflector)
+        if self.player.session is not None:
+            self.player.session.reflector = reflector
 
     def close(self) -> None:
         """Let the adapter's thread end."""

@@ -28,8 +28,11 @@ from skillwright.core import (
     skill_hash,
 )
 from skillwright.core.jsonio import digest, text_digest
+from skillwright.integrations.skillopt_faults import NO_ANSWER, forget_unanswered
+from skillwright.integrations.skillopt_session import ModelSession
 from skillwright.jobs.adapter_memory import AdapterMemory
 from skillwright.jobs.adapter_trajectory import trajectory_of
+from skillwright.jobs.money import BudgetSpent
 from skillwright.jobs.progress import EpisodeFinished, Watcher
 from skillwright.rollout import EngineDown
 from skillwright.rollout.engine import Permit
@@ -131,6 +134,7 @@ class Player:
         task_types: Those that the adapter says it has; none where it does not say.
         permit: Asked before a batch is rolled out.
         max_failure_share: A larger share of failures in the latest batches stops the run.
+        session: The models that the adapter asks through us; ``None`` where it asks its own.
         lost_reflections: Faults of the adapter's own analysts in a row, just now.
     """
 
@@ -144,6 +148,7 @@ class Player:
     task_types: frozenset[str] = frozenset()
     permit: Permit = nullcontext
     max_failure_share: float | None = None
+    session: ModelSession | None = None
     lost_reflections: int = field(default=0, init=False)
     _locks: dict[str, asyncio.Lock] = field(
         default_factory=lambda: defaultdict(asyncio.Lock), init=False
@@ -215,7 +220,7 @@ class Player:
                 folder.mkdir(parents=True, exist_ok=True)
                 env = await ask.build()
                 about = self._about(ask, items_by_id(env) or ask.items)
-                read = read_batch(await self._call_rollout(env, ask, folder), about)
+                read = await self._read_rollout(env, ask, folder, about)
             except Exception as error:  # noqa: BLE001 - foreign code; logged, and stored as Failures
                 raise_if_hopeless(error)
                 said = f"{self.name}: attempt {attempts} at {ask.folder} failed"
@@ -252,6 +257,22 @@ class Player:
             names = ", ".join(sorted(strange))
             doubts.append(f"task types that get_task_types() does not name: {names}")
         return doubts
+
+    async def _read_rollout(self, env: Any, ask: Ask, folder: Path, about: RowsAbout) -> ReadBatch:
+        """Roll out, and read what came back; what a model's fault scored is no score."""
+        if self.session is None:
+            return read_batch(await self._call_rollout(env, ask, folder), about)
+        forget_unanswered(folder)
+        with self.session.hear(folder) as hearing:
+            try:
+                returned = await self._call_rollout(env, ask, folder)
+            except Exception as error:
+                if NO_ANSWER in str(error):  # it lets faults out, so it scores none
+                    hearing.trust()
+                raise
+            rows = hearing.sift(returned)
+        read = read_batch(rows, about)
+        return replace(read, results=tuple(map(hearing.charge, read.results)))
 
     async def _call_rollout(self, env: Any, ask: Ask, folder: Path) -> Any:
         named = {"use_eval_feedback": True} if ask.practises else {}
@@ -328,7 +349,8 @@ def raise_if_hopeless(error: Exception) -> None:
         ModelRefused: An endpoint refuses the key or the model.
         UsageError: What was asked for cannot be done.
         EngineDown: A run cannot go on.
+        BudgetSpent: What it may use up is used up.
     """
     refused = isinstance(error, ModelRefused) and not isinstance(error, RequestRefused)
-    if refused or isinstance(error, UsageError | EngineDown):
+    if refused or isinstance(error, UsageError | EngineDown | BudgetSpent):
         raise error

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -147,17 +148,19 @@ class _OwnAnalysts:
         foreign, root = self.player.foreign, self.player.root / self.batch.folder
         patches = root / "patches"
         patches.mkdir(parents=True, exist_ok=True)
-        return await foreign.call(
-            foreign.adapter.reflect,
-            list(self.rows),
-            context.skill,
-            str(root),
-            prediction_dir=str(self.batch.played.folder / PREDICTIONS),
-            patches_dir=str(patches),
-            random_seed=self.batch.seed,
-            step_buffer_context=context.earlier_steps,
-            meta_skill_context=context.meta_skill,
-        )
+        session = self.player.session
+        with nullcontext() if session is None else session.hear():
+            return await foreign.call(
+                foreign.adapter.reflect,
+                list(self.rows),
+                context.skill,
+                str(root),
+                prediction_dir=str(self.batch.played.folder / PREDICTIONS),
+                patches_dir=str(patches),
+                random_seed=self.batch.seed,
+                step_buffer_context=context.earlier_steps,
+                meta_skill_context=context.meta_skill,
+            )
 
 
 def _listed(answer: Any) -> tuple[list[Any], str]:

@@ -74,7 +74,7 @@ def resolve_layers(layers: Sequence[Layer]) -> dict[str, Any]:
     said: Values = {}
     layer_of: dict[str, int] = {}
     for depth, layer in enumerate(layers):
-        flat = _flatten(layer)
+        flat = flatten_layer(layer)
         said = merge(said, flat)
         layer_of |= dict.fromkeys((name for name in flat if flat[name] not in _BLANK), depth)
     defaults = {key.flat: key.default for key in KEYS if key.default is not UNSET}
@@ -132,8 +132,12 @@ def _is_theirs_alone(name: str, value: Any) -> bool:
     return bool(paths & _BY_DOTTED.keys() - _OUR_PATHS)
 
 
-def _flatten(layer: Layer) -> Values:
-    """Bring one file's keys to their flat names; structured ones win over flat ones."""
+def flatten_layer(layer: Layer) -> Values:
+    """Bring one file's keys to their flat names; structured ones win over flat ones.
+
+    Raises:
+        ConfigError: A key is misspelt.
+    """
     plain: list[tuple[str, str, Any]] = []
     structured: list[tuple[str, str, Any]] = []
     for name, value in layer.values.items():
@@ -253,6 +257,8 @@ def _env_values(flat: Mapping[str, Any]) -> Values:
     if not name:
         raise ConfigError("env.name is blank; name the environment, such as 'alfworld'")
     values: Values = {"name": name, "data": _data_values(flat)}
+    if flat.get("compat"):
+        values["compat"] = flat["compat"]
     turns = [flat[word] for word in ("max_turns", "max_steps") if word in flat]
     if turns:
         values["max_turns"] = turns[0]
@@ -270,6 +276,10 @@ def _data_values(flat: Mapping[str, Any]) -> Values:
     if not path and flat["env"] == "alfworld":
         root, train = flat.get("data_root"), flat["train_size"]
         return {"kind": "alfworld_data", "root": root or None, "train": train or None}
+    if not path and flat.get("compat"):  # the adapter knows where its items are
+        sizes = {"train": "train_size", "val": "sel_env_num", "test": "test_env_num"}
+        given = {split: flat[size] for split, size in sizes.items() if flat[size]}
+        return {"kind": "adapter", **given}
     if not path:
         raise ConfigError(f"env.{name} is blank; with env.split_mode {mode!r} it names the items")
     if mode == "split_dir":
@@ -280,7 +290,7 @@ def _data_values(flat: Mapping[str, Any]) -> Values:
 
 def _own_settings(flat: Mapping[str, Any]) -> list[str]:
     """List the keys that only the environment itself can understand."""
-    taken = {"workers", "max_turns", "max_steps", "max_completion_tokens"}
+    taken = {"compat", "workers", "max_turns", "max_steps", "max_completion_tokens"}
     return [name for name in flat if name not in _BY_FLAT and name not in taken]
 
 
@@ -289,7 +299,7 @@ def _ignored_keys(flat: Mapping[str, Any]) -> Iterable[str]:
         value = flat.get(key.flat)
         if key.reason and value not in (*_BLANK, key.default, *key.quiet):
             yield f"{key.dotted} has no effect here: {key.reason}."
-    if flat["train_size"] and flat["env"] != "alfworld":
+    if flat["train_size"] and flat["env"] != "alfworld" and not flat.get("compat"):
         yield "train.train_size has no effect here: tasks are counted where they are read."
 
 

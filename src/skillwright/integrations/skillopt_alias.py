@@ -1,0 +1,184 @@
+"""The `skillopt` package's module paths over our code, for as long as somebody asks for them.
+
+    with skillopt_alias():
+        from their_benchmark import TheirAdapter        # it imports from skillopt.envs.base
+
+Inside, ``import skillopt...`` finds our code; outside there is no such module. What was loaded
+inside goes on working: its classes are plain Python. What it imports later, inside its methods,
+needs the alias again; a run therefore opens it around every call of an adapter.
+
+Modules are the process's, not a thread's: while one thread is inside, all others see the alias too.
+Any number may be inside at once; the last to leave takes the modules away. A thread that an adapter
+leaves running after its call has returned can import them no longer.
+
+Source: SkillOpt (microsoft/SkillOpt), the module paths of its API reference of June 2026 and of the
+later release.
+"""
+
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from skillwright.core import ConfigError, did_you_mean
+from skillwright.integrations.skillopt_names import (
+    analysts,
+    contract,
+    documents,
+    harness,
+    minds,
+    scripts,
+)
+
+PACKAGE: Final = "skillopt"
+_TOPS: Final = (PACKAGE, "scripts")
+_ENVS: Final = f"{PACKAGE}.envs"
+
+Names = Mapping[str, Any]
+
+_guard = threading.RLock()
+_inside = 0
+_modules: dict[str, ModuleType] = {}
+_kept: dict[str, ModuleType] = {}
+
+
+def alias_names() -> dict[str, tuple[str, ...]]:
+    """Return the public names of every module that the alias provides."""
+    return {path: tuple(_names_in(module)) for path, module in sorted(_made().items())}
+
+
+@contextmanager
+def skillopt_alias(file: str | Path | None = None) -> Iterator[None]:
+    """Provide the module paths of `skillopt` until the block ends.
+
+    Args:
+        file: An adapter's file. Where it lies in ``skillopt/envs/<name>/``, as the original tells
+            to lay it, modules beside it are found as ``skillopt.envs.<name>...`` too.
+
+    Raises:
+        ConfigError: The real package is imported already, so its classes and ours would mix.
+    """
+    _enter(None if file is None else Path(file))
+    try:
+        yield
+    finally:
+        _leave()
+
+
+def module_of(file: Path) -> str:
+    """Return ``skillopt.envs.<name>.<module>`` for a file that lies so, or else ``""``."""
+    parts = file.resolve().with_suffix("").parts
+    return ".".join(parts[-4:]) if parts[-4:-2] == (PACKAGE, "envs") else ""
+
+
+def _enter(file: Path | None) -> None:
+    global _inside
+    with _guard:
+        if _inside == 0:
+            _refuse_real()
+            made = _made()
+            ours = {
+                name: module
+                for name, module in made.items()
+                if name.partition(".")[0] == PACKAGE or "scripts" not in sys.modules
+            }
+            sys.modules.update({**ours, **_kept})
+            sys.meta_path.insert(0, _FINDER)
+        _inside += 1
+        if file is not None and module_of(file):
+            beside: list[str] = sys.modules[_ENVS].__path__  # type: ignore[assignment]
+            folder = str(file.resolve().parent.parent)
+            if folder not in beside:
+                beside.append(folder)
+
+
+def _leave() -> None:
+    global _inside
+    with _guard:
+        _inside -= 1
+        if _inside:
+            return
+        sys.meta_path.remove(_FINDER)
+        made = _made()
+        for name in [one for one in list(sys.modules) if one.partition(".")[0] in _TOPS]:
+            module = sys.modules[name]
+            if made.get(name) is module:
+                del sys.modules[name]
+            elif name.startswith(f"{PACKAGE}."):  # their own, below ours
+                _kept[name] = sys.modules.pop(name)
+
+
+def _refuse_real() -> None:
+    found = sys.modules.get(PACKAGE)
+    if found is None:
+        return
+    where = getattr(found, "__file__", None) or "this process"
+    raise ConfigError(
+        f"the package 'skillopt' is imported already, from {where}, and the alias stands in its "
+        "place: half of the adapter's classes would be the one's, half the other's. Run it in a "
+        "process that does not import the real one"
+    )
+
+
+def _made() -> dict[str, ModuleType]:
+    if not _modules:
+        tables: dict[str, Names] = {}
+        for group in (contract, documents, analysts, minds, harness, scripts):
+            tables |= group.MODULES
+        for path, names in tables.items():
+            _modules[path] = _module(path, names)
+        for path, module in _modules.items():
+            parent, _, leaf = path.rpartition(".")
+            if parent:
+                setattr(_modules[parent], leaf, module)
+    return _modules
+
+
+def _module(path: str, names: Names) -> ModuleType:
+    module = ModuleType(path, f"Skillwright's alias of {path}.")
+    vars(module).update(names)
+    # A package, so that a name that is missing is looked for as a module below it: there the
+    # finder says what is missing, which Python itself would not.
+    spec = ModuleSpec(path, None, origin="skillwright", is_package=True)
+    module.__spec__, module.__path__ = spec, []
+    module.__package__ = path
+    return module
+
+
+def _names_in(module: ModuleType) -> list[str]:
+    said: list[str] = getattr(module, "__all__", [])
+    return [*said, *(name for name in vars(module) if not name.startswith("__"))]
+
+
+class _Finder(MetaPathFinder):
+    """Finds an adapter's own modules below ours, and says what the alias does not have."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return an adapter's own module; `None` for what is none of ours.
+
+        Raises:
+            ImportError: It is a name of `skillopt` that the alias does not have.
+        """
+        parent, _, name = fullname.rpartition(".")
+        if fullname.partition(".")[0] not in _TOPS or not parent:
+            return None
+        found = PathFinder.find_spec(fullname, path, target) if path else None
+        known = _made().get(parent)
+        if found is not None or known is None:
+            return found
+        near = did_you_mean(name, _names_in(known))
+        raise ImportError(
+            f"{parent!r} has no {name!r} in Skillwright's alias of skillopt. {near} What is not "
+            "there is listed under 'Your adapter' on the page about coming from SkillOpt",
+            name=fullname,
+        )
+
+
+_FINDER = _Finder()

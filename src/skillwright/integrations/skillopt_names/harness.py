@@ -1,0 +1,92 @@
+"""`skillopt.model.codex_harness`: the target as a command-line agent in a folder.
+
+Source: SkillOpt (microsoft/SkillOpt), its exec harnesses.
+"""
+
+import shutil
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from skillwright.core import ConfigError, DataError, Message
+from skillwright.core.jsonio import digest
+from skillwright.integrations.skillopt_session import present_session
+
+
+def prepare_workspace(*args: Any, **kwargs: Any) -> tuple[Path, Path]:
+    """Lay out a folder; see `skillwright.models.prepare_workspace`."""
+    from skillwright.models import prepare_workspace as ours
+
+    prepared: tuple[Path, Path] = ours(*args, **kwargs)
+    return prepared
+
+
+def render_skill_md(content: str, *args: Any, **kwargs: Any) -> str:
+    """Write a SKILL.md; see `skillwright.models.render_skill_md`."""
+    from skillwright.models import render_skill_md as ours
+
+    return str(ours(content, *args, **kwargs))
+
+
+def run_target_exec(  # noqa: PLR0913 - the documented signature
+    work_dir: Path | str,
+    prompt: str,
+    model: str | None = None,
+    timeout: float | None = None,
+    images: Iterable[Path | str] | None = None,
+    data_dirs: Iterable[Path | str] | None = None,
+    allowed_tools: Any = None,
+    permission_mode: Any = None,
+    sandbox: Any = None,
+    full_auto: Any = None,
+    allow_file_edits: bool = False,
+    **kwargs: Any,
+) -> tuple[str, str]:
+    """Run the target's program on the files of a folder, and return what it said last.
+
+    It works in a copy, in the fences that the configuration gives it. With ``allow_file_edits``
+    what it wrote is copied back. Which model, tools and sandbox it has is said by
+    ``models.target``; the arguments for that say nothing here.
+
+    Returns:
+        Its last words, and its trace (the same words: the whole of it is kept where
+        ``models.target.keep_output`` says).
+
+    Raises:
+        ConfigError: The target is no program.
+        DataError: There is no such folder.
+        ModelError: The program failed at every attempt.
+    """
+    del model, timeout, images, allowed_tools, permission_mode, sandbox, full_auto, kwargs
+    from skillwright.models import ExecAgent
+
+    session = present_session()
+    target: Any = session.model("target")
+    if not isinstance(getattr(target, "program", target), ExecAgent):
+        raise ConfigError(
+            f"run_target_exec runs a program, and models.target.backend is "
+            f"{session.minds['target'].backend!r}; ask is_target_exec_backend() first"
+        )
+    folder = Path(work_dir)
+    if not folder.is_dir():
+        raise DataError(f"there is no folder {str(folder)!r} to run in; prepare_workspace makes it")
+    for source in map(Path, data_dirs or ()):
+        if source.is_dir() and not (folder / source.name).exists():
+            shutil.copytree(source, folder / source.name)
+    asked: list[Message] = [{"role": "user", "content": prompt}]
+    answer = session.put(
+        digest([str(folder), prompt]),
+        "target",
+        partial(target.work, asked, folder, keeps_edits=allow_file_edits),
+    )
+    return answer.text, answer.reasoning or answer.text
+
+
+MODULES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "skillopt.model.codex_harness": {
+        "prepare_workspace": prepare_workspace,
+        "render_skill_md": render_skill_md,
+        "run_target_exec": run_target_exec,
+    },
+}

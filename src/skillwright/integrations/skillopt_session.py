@@ -1,0 +1,357 @@
+"""The models of a run, for adapters that ask them by blocking functions of the `skillopt` package.
+
+An adapter imports ``chat_target`` once and calls it from whatever thread it likes. Which run a call
+belongs to is told by a context variable; a thread of the adapter's own pool has none, and then the
+one run that is going on is meant. Where two are, such a call is refused: it could be charged to the
+wrong one.
+
+A question is put to the model in the run's event loop, so its limits, retries, permits and records
+are those of every other call. A fault is a `ModelError`. An adapter may catch it and score the
+episode 0 all the same; so every fault is remembered, and `Hearing.sift` takes such a row out.
+"""
+
+import asyncio
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
+from contextlib import contextmanager
+from contextvars import Context, ContextVar, copy_context
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from skillwright.core import (
+    ChatModel,
+    Completion,
+    ConfigError,
+    ContractError,
+    Message,
+    ModelError,
+    ModelTimeout,
+    Purpose,
+    Reflector,
+    Sampling,
+    SkillwrightError,
+)
+from skillwright.core.chat import question
+from skillwright.core.jsonio import digest
+from skillwright.integrations.skillopt_faults import IN_A_FORK, Hearing
+
+Role = Literal["target", "optimizer"]
+
+NO_RUN = (
+    "no run is going on, so there is no model to ask: skillopt's model functions work in the "
+    "rollout and reflect of an adapter, not when it is imported, built or checked"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Mind:
+    """One role's model.
+
+    Attributes:
+        name: As the configuration calls it.
+        backend: Its backend.
+        make: Returns what is asked; called with the first question.
+        effort: Its reasoning effort, or ``""``.
+    """
+
+    name: str
+    backend: str
+    make: Callable[[], ChatModel]
+    effort: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One question.
+
+    Attributes:
+        role: Who is asked.
+        messages: The conversation.
+        stage: What the adapter calls it; its tokens are summed under this name.
+        purpose: What it is for.
+        tools: What may be called.
+        sampling: How the answer is drawn.
+        timeout_s: Seconds until it is given up; ``None`` leaves that to the role's settings.
+    """
+
+    role: Role
+    messages: Sequence[Message]
+    stage: str
+    purpose: Purpose
+    tools: Sequence[dict[str, Any]] = ()
+    sampling: Sampling = field(default_factory=Sampling)
+    timeout_s: float | None = None
+
+    @property
+    def key(self) -> str:
+        """Tells equal questions."""
+        return digest(question(self.role, self.messages, self.tools, self.sampling))
+
+
+class ModelSession:
+    """The models of one run, while adapters may ask them.
+
+    Args:
+        target: Who acts.
+        optimizer: Who analyses and judges.
+        loop: The run's; questions are put there.
+        reflector: Our analysts; ``None`` in an evaluation.
+    """
+
+    def __init__(
+        self,
+        target: Mind,
+        optimizer: Mind,
+        loop: asyncio.AbstractEventLoop,
+        reflector: Reflector | None = None,
+    ) -> None:
+        self.minds: Mapping[str, Mind] = {"target": target, "optimizer": optimizer}
+        self.reflector = reflector
+        self._loop = loop
+        self._process = os.getpid()
+        self._made: dict[str, ChatModel] = {}
+        self._tokens: dict[str, Counter[str]] = {}
+        self._guard = threading.Lock()
+        self._waiting: set[Future[Completion]] = set()
+        self._open = True
+        self._base = Hearing(copy_context())
+        self._hearings: list[Hearing] = []
+        with _guard:
+            _sessions.append(self)
+
+    @contextmanager
+    def hear(self, folder: Path | None = None) -> Iterator[Hearing]:
+        """Charge what an adapter asks meanwhile to one rollout, which writes to a folder."""
+        hearing = Hearing(copy_context(), folder)
+        token = _heard.set((self, hearing))
+        with self._guard:
+            self._hearings.append(hearing)
+        try:
+            yield hearing
+        finally:
+            _heard.reset(token)
+            with self._guard:
+                self._hearings.remove(hearing)
+
+    def ask(self, asked: Ask) -> Completion:
+        """Ask, and wait for the answer; from any thread but the event loop's own.
+
+        Raises:
+            ModelError: There is no answer; the run has its retries behind it, or has ended.
+            ContractError: It is called on the event loop, which would wait for itself.
+        """
+        return self.put(asked.key, asked.stage, lambda: self._answer(asked))
+
+    def put(self, key: str, stage: str, make: Callable[[], Any]) -> Completion:
+        """Run what answers a question in the run's loop, and wait for it.
+
+        Args:
+            key: Tells equal questions.
+            stage: Where its tokens are summed.
+            make: Returns what is awaited.
+
+        Raises:
+            ModelError: See `ask`.
+            ContractError: See `ask`.
+        """
+        self._refuse_fork()
+        heard = self._heard()
+        for hearing in heard:
+            hearing.asked(key)
+        try:
+            self._refuse_loop()
+            answer = self._wait(make, heard[-1].context)
+        except ModelError as error:
+            mark = heard[-1].mark(key)
+            fault = type(error)(f"{mark} {error}")
+            fault.usage, fault.failed_calls = error.usage, error.failed_calls
+            for hearing in heard:
+                hearing.note(key, mark, fault)
+            raise fault from error
+        except SkillwrightError as error:
+            self.note(error)
+            raise
+        for hearing in heard:
+            hearing.answered()
+        self.count(stage, answer.usage.input_tokens, answer.usage.output_tokens)
+        return answer
+
+    def note(self, fault: SkillwrightError) -> None:
+        """Remember a fault that no later answer mends."""
+        for hearing in self._heard():
+            hearing.note("", str(fault), fault)
+
+    def model(self, role: Role) -> ChatModel:
+        """Return who answers for a role; made once."""
+        with self._guard:
+            if role not in self._made:
+                self._made[role] = self.minds[role].make()
+            return self._made[role]
+
+    def count(self, stage: str, prompt_tokens: int, completion_tokens: int) -> None:
+        """Add a call to the sums of its stage."""
+        used = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
+        with self._guard:
+            self._tokens.setdefault(stage, Counter()).update({"calls": 1, **used})
+
+    def tokens(self) -> dict[str, dict[str, int]]:
+        """Return the sums by stage, and of all under ``_total``."""
+        with self._guard:
+            found = dict(self._tokens)
+        every = sum(found.values(), Counter[str]())
+        return {stage: _summed(of) for stage, of in {**found, "_total": every}.items()}
+
+    def forget_tokens(self) -> None:
+        """Begin to sum anew."""
+        with self._guard:
+            self._tokens.clear()
+
+    def _started(self, make: Callable[[], Any], context: Context) -> "Future[Any]":
+        outcome: Future[Any] = Future()
+        within = context.copy()  # one context cannot be entered twice at once
+
+        def start() -> None:
+            try:
+                task = self._loop.create_task(_told(make, outcome), context=within)
+            except Exception as error:  # noqa: BLE001 - told to whoever waits in another thread
+                outcome.set_exception(error)
+                return
+            outcome.add_done_callback(lambda done: self._drop(done, task))
+
+        with self._guard:
+            if not self._open:
+                raise ModelError("the run that the model belongs to has ended")
+            self._waiting.add(outcome)
+        try:
+            self._loop.call_soon_threadsafe(start)
+        except RuntimeError as error:  # the loop is closed
+            raise ModelError("the run that the model belongs to has ended") from error
+        return outcome
+
+    def close(self) -> None:
+        """Let nobody ask any more; whoever waits is told so."""
+        with _guard:
+            if self in _sessions:
+                _sessions.remove(self)
+        with self._guard:
+            self._open = False
+            waiting = list(self._waiting)
+        for one in waiting:
+            one.cancel()
+
+    def _drop(self, done: "Future[Any]", task: "asyncio.Task[None]") -> None:
+        with self._guard:
+            self._waiting.discard(done)
+        if done.cancelled() and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(task.cancel)
+
+    def _wait(self, make: Callable[[], Any], context: Context) -> Completion:
+        outcome = self._started(make, context)
+        try:
+            answer: Completion = outcome.result()
+        except CancelledError as error:
+            raise ModelError("the run ended before there was an answer") from error
+        return answer
+
+    async def _answer(self, asked: Ask) -> Completion:
+        try:
+            async with asyncio.timeout(asked.timeout_s):
+                return await self.model(asked.role).complete(
+                    asked.messages,
+                    tools=asked.tools,
+                    sampling=asked.sampling,
+                    purpose=asked.purpose,
+                )
+        except TimeoutError as error:
+            raise ModelTimeout(f"{asked.stage}: no answer within {asked.timeout_s} s") from error
+
+    def _heard(self) -> list[Hearing]:
+        """Return who is told of a fault, the likeliest last."""
+        mine = _heard.get()
+        if mine is not None and mine[0] is self:
+            return [mine[1]]
+        with self._guard:
+            # Rollouts last: theirs is a context with a permit. A question of a rollout that waited
+            # for a permit of its own, in the context of a reflect, would wait for that rollout.
+            return sorted(self._hearings, key=lambda one: one.folder is not None) or [self._base]
+
+    def _refuse_fork(self) -> None:
+        """Refuse a question of a process that was forked: the loop that would answer is not in it.
+
+        The fault is said in a file, because what is remembered here the run's process never sees.
+        """
+        if os.getpid() == self._process:
+            return
+        for hearing in self._hearings:  # no lock: whoever held it when we were forked is not here
+            hearing.doubt(IN_A_FORK)
+        raise ContractError(IN_A_FORK)
+
+    def _refuse_loop(self) -> None:
+        try:
+            here = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        if here is self._loop:
+            raise ContractError(
+                "the model functions of skillopt block, and were called on the run's event loop; "
+                "in an 'async def' method write: await asyncio.to_thread(chat_target, ...)"
+            )
+
+
+_heard: ContextVar[tuple[ModelSession, Hearing] | None] = ContextVar("heard", default=None)
+_sessions: list[ModelSession] = []
+_guard = threading.Lock()
+
+
+def present_session() -> ModelSession:
+    """Return the run that the caller belongs to.
+
+    Raises:
+        ConfigError: No run is going on, or there are several and the thread says none.
+    """
+    found = session_if_any()
+    if found is not None:
+        return found
+    if _sessions:
+        fault = ConfigError(
+            f"{len(_sessions)} runs are going on in this process, and this thread does not say "
+            "which one it asks for: start it with contextvars.copy_context().run, or let each run "
+            "have a process of its own"
+        )
+        for session in list(_sessions):  # one of them asked, and may catch it
+            session.note(fault)
+        raise fault
+    raise ConfigError(NO_RUN)
+
+
+def session_if_any() -> ModelSession | None:
+    """Return the run that the caller belongs to, or ``None``."""
+    mine = _heard.get()
+    if mine is not None:
+        return mine[0]
+    with _guard:
+        return _sessions[0] if len(_sessions) == 1 else None
+
+
+async def _told(make: Callable[[], Any], outcome: "Future[Any]") -> None:
+    try:
+        answer = await make()
+    except asyncio.CancelledError:
+        outcome.cancel()
+        raise
+    except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits for it
+        if not outcome.done():
+            outcome.set_exception(error)
+    else:
+        if not outcome.done():
+            outcome.set_result(answer)
+
+
+def _summed(used: Mapping[str, int]) -> dict[str, int]:
+    names = ("calls", "prompt_tokens", "completion_tokens")
+    found = {name: used.get(name, 0) for name in names}
+    return {**found, "total_tokens": found["prompt_tokens"] + found["completion_tokens"]}

@@ -1,0 +1,50 @@
+"""A run is exported as the files that SkillOpt leaves."""
+
+import json
+
+import pytest
+
+from doors import ALL_RULES, ALL_WRONG, Coach, Walker, doors_config, evaluated, trained
+from skillwright.core import RunError
+from skillwright.jobs import EvalPlan, export_skillopt
+
+DOCUMENTED = (
+    "version config baseline_selection_hard best_selection_hard final_selection_hard "
+    "final_selection_soft epoch_stats best_step current_origin "
+    "best_origin total_steps total_accepts total_rejects total_skips baseline_test_hard "
+    "baseline_test_soft test_hard test_soft final_test_hard final_test_soft test_delta_hard "
+    "final_test_delta_hard total_wall_time_s token_summary"
+)
+
+
+async def test_a_training_run_is_written_in_their_names(tmp_path):
+    config = doors_config(tmp_path)
+    path, _ = await trained(config, Walker(), Coach([[ALL_RULES], [ALL_WRONG]]))
+    out = tmp_path / "theirs"
+    written = export_skillopt(path, out)
+    assert all(one.is_file() for one in written)
+    summary = json.loads((out / "summary.json").read_text())
+    assert set(DOCUMENTED.split()) <= summary.keys()
+    assert (summary["total_steps"], summary["total_accepts"], summary["best_step"]) == (2, 1, 1)
+    assert summary["test_hard"] == 1.0
+    assert summary["best_origin"] == "step_0001"
+    assert summary["test_delta_hard"] == 1.0 - summary["baseline_test_hard"]
+    assert summary["token_summary"]["_total"]["calls"] > 0
+    assert summary["config"]["batch_size"] == 6
+    assert "In the attic take door 4." in (out / "best_skill.md").read_text()
+    assert (out / "skills" / "skill_v0000.md").read_text() == ""
+    assert (out / "skills" / "skill_v0002.md").read_text() == (out / "best_skill.md").read_text()
+    first, second = json.loads((out / "history.json").read_text())
+    assert (first["action"], second["action"]) == ("accept_new_best", "reject")
+    assert first["current_score"] == second["current_score"] == 1.0
+    assert "take door 9" in (out / "steps" / "step_0002" / "candidate_skill.md").read_text()
+    state = json.loads((out / "runtime_state.json").read_text())
+    assert (state["last_completed_step"], state["best_step"]) == (2, 1)
+    with pytest.raises(RunError, match="new folder"):
+        export_skillopt(path, out)
+
+
+async def test_an_evaluation_has_no_such_files(tmp_path):
+    path, _ = await evaluated(doors_config(tmp_path), EvalPlan("test", 1), Walker())
+    with pytest.raises(RunError, match="an evaluation"):
+        export_skillopt(path, tmp_path / "theirs")
