@@ -1,0 +1,248 @@
+"""What a skill bank is worth, offline: distilled from a weak agent's games, then evolved.
+
+Everything is scripted (`ScriptedHousehold` plays, `HouseholdTeacher` writes), so the figures show
+that the machinery works, not how good a language model would be at it.
+
+1. *Distil.* A weak agent plays base games of generated homes; the teacher makes a bank of them; the
+   same agent plays held-out games with and without it, under the same luck.
+2. *Evolve.* A bank that was distilled from three of the six categories alone meets all six. Each
+   round counts success on the evolution split, has the teacher change the bank within its caps, and
+   asks the gate on validation games. Test games show the weakest category before and after.
+3. *Refuse.* A harmful change is judged by the same gate.
+
+    .venv/bin/python benchmarks/skill_bank.py [HOUSEHOLD]
+
+With a household all games are set in that home, whose storage habits can be learnt. It prints one
+line of JSON; ``ok`` is whether the bank wins clearly more (the interval of the gain is above 0),
+evolution raised the weakest category, the harmful change was refused, and all took under two
+minutes.
+"""
+
+import asyncio
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any
+
+from skillwright.bank import (
+    Add,
+    Bank,
+    BankSource,
+    DistilSettings,
+    EvolutionResults,
+    EvolveSettings,
+    GrowthCaps,
+    Teacher,
+    apply,
+    bank_duel,
+    candidate_sources,
+    compression,
+    distil,
+    evolve,
+    told_change,
+)
+from skillwright.core import (
+    BankSkill,
+    EpisodeResult,
+    EpisodeSpec,
+    PlainSkill,
+    SkillKind,
+    SkillSource,
+    Task,
+)
+from skillwright.core.seeds import evaluation_seed
+from skillwright.datasets import EvolutionTasks, Splits
+from skillwright.envs.alfworld import AlfworldEnv, generated_tasks
+from skillwright.evaluation import (
+    AlphaLedger,
+    Draws,
+    PairedGate,
+    paired_proportion_interval,
+    wilson_interval,
+)
+from skillwright.models import ChatAgent
+from skillwright.models.scripted import ScriptedHousehold
+from skillwright.models.scripted.teacher import HouseholdTeacher
+from skillwright.rollout import Limits, LocalEngine, MemoryRecorder
+
+ROUNDS = 2
+BASE_GAMES = 36
+KNOWN = {"pick_and_place", "look_at_obj_in_light", "clean"}
+MOST_SECONDS = 120
+# So tight that one round cannot teach all that is missing.
+CAPS = GrowthCaps(per_checkpoint=2, per_category=1, weakest_extra=0)
+
+categorise, scope = AlfworldEnv.category, AlfworldEnv.scope
+
+
+class Houses:
+    """The games, and who plays them."""
+
+    def __init__(self, household: int | None) -> None:
+        train, val, test = (
+            generated_tasks(split, count, household=household)
+            for split, count in (("train", 120), ("val", 120), ("test", 120))
+        )
+        self.splits = Splits.of(train, val, test)
+        self.evolution = EvolutionTasks.every(self.splits.train, 3)
+        self.test = self.splits.test.open()
+        self.engine = LocalEngine(
+            ChatAgent(ScriptedHousehold()),
+            lambda task: AlfworldEnv(extras=dict(task.extras)),
+            limits=Limits(max_concurrent=8),
+            recorder=MemoryRecorder(),
+        )
+
+    async def play(
+        self, tasks: Sequence[Task], skills: SkillSource, seed: int
+    ) -> list[EpisodeResult]:
+        """Play each game once."""
+        specs = [EpisodeSpec(task, evaluation_seed(seed, task.id, 0)) for task in tasks]
+        return await self.engine.run(specs, skills)
+
+
+def told_by(bank: Bank) -> BankSource:
+    """Return a bank as what the agent is told."""
+    return BankSource(bank, categorise=categorise, scope=scope)
+
+
+def success(results: Sequence[EpisodeResult]) -> dict[str, Any]:
+    """Count wins, with an interval, and by category."""
+    wins, games = Counter[str](), Counter[str]()
+    for result in results:
+        wins[categorise(result.spec.task)] += result.is_success()
+        games[categorise(result.spec.task)] += 1
+    low, high = wilson_interval(wins.total(), games.total())
+    return {
+        "success": round(wins.total() / games.total(), 3),
+        "interval": [round(low, 3), round(high, 3)],
+        "by_category": {name: round(wins[name] / games[name], 2) for name in sorted(games)},
+    }
+
+
+async def distilled(houses: Houses) -> dict[str, Any]:
+    """Compare the agent with itself, with a bank of its own games."""
+    base = await houses.play(houses.evolution.practice.tasks[:BASE_GAMES], PlainSkill(""), 1)
+    bank, report = await bank_of(base)
+    without = await houses.play(houses.test, PlainSkill(""), 2)
+    with_bank = await houses.play(houses.test, told_by(bank), 2)
+    pairs = [(b.is_success(), a.is_success()) for b, a in zip(without, with_bank, strict=True)]
+    gain = sum(after - before for before, after in pairs) / len(pairs)
+    low, high = paired_proportion_interval(pairs)
+    return {
+        "base_games": success(base),
+        "skills": {**Counter(str(skill.kind) for skill in bank.active), **report},
+        "without": success(without),
+        "with_bank": success(with_bank),
+        "gain": round(gain, 3),
+        "gain_interval": [round(low, 3), round(high, 3)],
+    }
+
+
+async def bank_of(episodes: Sequence[EpisodeResult]) -> tuple[Bank, dict[str, Any]]:
+    """Distil a bank."""
+    teacher = Teacher(HouseholdTeacher())
+    found = await distil(episodes, teacher, DistilSettings(), categorise, scope)
+    found.refuse_gaps()
+    bank, report = apply(Bank(), found.changes, None)
+    trajectories = {one.key: one.trajectory for one in episodes if one.reward is not None}
+    shorter = compression(bank, trajectories)
+    return bank, {
+        "requests": len(found.calls),
+        "merged": len(report.merged),
+        "raw_trajectories_over_skills": round(shorter.raw_ratio or 0.0, 1),
+        "summaries_over_skills": round(shorter.summary_ratio or 0.0, 1),
+    }
+
+
+async def evolved(houses: Houses) -> dict[str, Any]:
+    """Evolve a bank that knows half of the categories, and try to harm it."""
+    known = [t for t in houses.evolution.practice.tasks if categorise(t) in KNOWN]
+    bank, _ = await bank_of(await houses.play(known[:BASE_GAMES], PlainSkill(""), 1))
+    settings = EvolveSettings(trigger_accuracy=0.9, caps=CAPS)
+    ledger = AlphaLedger(0.1, ROUNDS + 1)
+    earlier: list[str] = []
+    rounds = [{"test": success(await houses.play(houses.test, told_by(bank), 2))}]
+    for number in range(ROUNDS):
+        played = await houses.play(houses.evolution.tasks, told_by(bank), 10 + number)
+        found = await evolve(
+            EvolutionResults(houses.evolution, tuple(played)),
+            bank,
+            Teacher(HouseholdTeacher(), seed=number),
+            settings,
+            categorise,
+            scope,
+            earlier,
+        )
+        candidate, report = found.candidate(bank, CAPS)
+        duel = bank_duel(
+            houses.engine,
+            houses.splits.val,
+            candidate_sources(bank, candidate, told_by),
+            Draws(3, first=10 * number),
+        )
+        verdict = await PairedGate().judge(duel, ledger)
+        ledger = ledger.spend(verdict)
+        outcome = "accepted" if verdict.accepted else "rejected"
+        earlier += [told_change(change, outcome) for change in found.changes]
+        bank = candidate if verdict.accepted else bank
+        rounds.append(
+            {
+                "weakest": found.weakest,
+                "failures_shown": len(found.failures),
+                "changes": [told_change(change, "proposed") for change in found.changes],
+                "over_the_caps": len(report.refused),
+                "verdict": verdict.reason,
+                "test": success(await houses.play(houses.test, told_by(bank), 2)),
+            }
+        )
+    harm, _ = apply(bank, [Add(harmful())], None)
+    duel = bank_duel(
+        houses.engine,
+        houses.splits.val,
+        candidate_sources(bank, harm, told_by),
+        Draws(3, first=10 * ROUNDS),
+    )
+    refused = await PairedGate().judge(duel, ledger)
+    return {"rounds": rounds, "harmful": refused.reason, "harm_accepted": refused.accepted}
+
+
+def harmful() -> BankSkill:
+    """Return advice that sounds careful, and costs a turn at every place."""
+    return BankSkill(
+        "", "Examine all", "Examine every receptacle and every object before you move on.",
+        "in every task", SkillKind.GENERAL,
+    )  # fmt: skip
+
+
+def lowest(test: dict[str, Any]) -> float:
+    """Return the success of the weakest category."""
+    return float(min(test["by_category"].values()))
+
+
+def main() -> None:
+    """Run the three parts and print what they come to."""
+    household = int(sys.argv[1]) if len(sys.argv) > 1 else None
+    start = perf_counter()
+    first = asyncio.run(distilled(Houses(household)))
+    second = asyncio.run(evolved(Houses(household)))
+    seconds = perf_counter() - start
+    before, *_, after = [one["test"] for one in second["rounds"]]
+    summary = {
+        "household": household,
+        "distil": first,
+        "evolve": second,
+        "weakest_category": [lowest(before), lowest(after)],
+        "seconds": round(seconds, 1),
+        "ok": first["gain_interval"][0] > 0
+        and lowest(after) > lowest(before)
+        and not second["harm_accepted"]
+        and seconds < MOST_SECONDS,
+    }
+    print(json.dumps(summary))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+"""Skills in a bank: distilled from episodes, stored, retrieved, rendered and evolved."""
+
+from typing import TYPE_CHECKING, Any
+
+from skillwright.bank.bank import Bank, SkillStats, UnknownSkill
+from skillwright.bank.calibrate import AtDelta, Calibration, Spread, calibrate, seed_pairs
+from skillwright.bank.changes import (
+    Add,
+    Admit,
+    Change,
+    ChangeReport,
+    Decision,
+    GrowthCaps,
+    Outcome,
+    Refine,
+    Retire,
+    apply,
+)
+from skillwright.bank.embedding.cache import Encoder, VectorStore
+from skillwright.bank.embedding.embedder import Embedder, Vectors
+from skillwright.bank.embedding.lexical import LexicalEmbedder
+from skillwright.bank.embedding.names import make_embedder
+from skillwright.bank.embedding.sentence import SentenceTransformerEmbedder
+from skillwright.bank.errors import BankError, BankMoved, UnknownVersion
+from skillwright.bank.formats.agent_skills import (
+    SkillFolders,
+    read_agent_skills,
+    to_agent_skills,
+    write_agent_skills,
+)
+from skillwright.bank.formats.interchange import from_json, load_bank, save_bank, to_json
+from skillwright.bank.formats.markdown import from_markdown, to_markdown
+from skillwright.bank.formats.memories import MemoryStep, RefinedMemory, read_memories
+from skillwright.bank.formats.skillrl_json import (
+    import_skillrl,
+    is_skillrl,
+    read_skillrl,
+    to_skillrl,
+)
+from skillwright.bank.index import SkillIndex
+from skillwright.bank.lint.lint import Finding, is_clean, lint, refuse_unsafe
+from skillwright.bank.lint.rules import Severity
+from skillwright.bank.near import near_in_meaning, near_in_text, only_equal
+from skillwright.bank.render import (
+    NOTHING,
+    RenderBudget,
+    Rendered,
+    approximate_tokens,
+    render,
+    skill_line,
+)
+from skillwright.bank.retrieve import (
+    BankIndex,
+    RetrievalSettings,
+    Retrieved,
+    Scored,
+    retrieve,
+    utilities,
+)
+from skillwright.bank.seeds import SEED_BANKS, seed_bank
+from skillwright.bank.source import BankSource, category_of, query_of, scope_of
+from skillwright.bank.stats import BankCounts, Compression, compression, count_skills
+from skillwright.bank.store.counts import CountedEpisode
+from skillwright.bank.store.diff import BankDiff, Refinement, difference
+from skillwright.bank.store.log import LogEntry, LogEvent
+from skillwright.bank.store.store import BankStore
+from skillwright.bank.teaching.asking import DistilSettings, Section
+from skillwright.bank.teaching.distil import (
+    Blocked,
+    Distillation,
+    DistilReport,
+    distil,
+)
+from skillwright.bank.teaching.evolve import (
+    BlockedChange,
+    Evolution,
+    EvolveSettings,
+    evolve,
+    told_change,
+)
+from skillwright.bank.teaching.failures import (
+    CategorySuccess,
+    EvolutionResults,
+    sample_failures,
+    success_by_category,
+)
+from skillwright.bank.teaching.teacher import Teacher, TeacherCall, TeacherDown, TeacherFault
+from skillwright.bank.teaching.transcripts import Evidence
+from skillwright.bank.trial import MakeSource, bank_duel, candidate_sources
+
+if TYPE_CHECKING:
+    from skillwright.bank.embedding.endpoint import EndpointEmbedder
+from skillwright.bank.formats.imports import import_skills
+
+__all__ = [
+    "NOTHING",
+    "SEED_BANKS",
+    "Add",
+    "Admit",
+    "AtDelta",
+    "Bank",
+    "BankCounts",
+    "BankDiff",
+    "BankError",
+    "BankIndex",
+    "BankMoved",
+    "BankSource",
+    "BankStore",
+    "Blocked",
+    "BlockedChange",
+    "Calibration",
+    "CategorySuccess",
+    "Change",
+    "ChangeReport",
+    "Compression",
+    "CountedEpisode",
+    "Decision",
+    "DistilReport",
+    "DistilSettings",
+    "Distillation",
+    "Embedder",
+    "Encoder",
+    "EndpointEmbedder",
+    "Evidence",
+    "Evolution",
+    "EvolutionResults",
+    "EvolveSettings",
+    "Finding",
+    "GrowthCaps",
+    "LexicalEmbedder",
+    "LogEntry",
+    "LogEvent",
+    "MakeSource",
+    "MemoryStep",
+    "Outcome",
+    "Refine",
+    "RefinedMemory",
+    "Refinement",
+    "RenderBudget",
+    "Rendered",
+    "Retire",
+    "RetrievalSettings",
+    "Retrieved",
+    "Scored",
+    "Section",
+    "SentenceTransformerEmbedder",
+    "Severity",
+    "SkillFolders",
+    "SkillIndex",
+    "SkillStats",
+    "Spread",
+    "Teacher",
+    "TeacherCall",
+    "TeacherDown",
+    "TeacherFault",
+    "UnknownSkill",
+    "UnknownVersion",
+    "VectorStore",
+    "Vectors",
+    "apply",
+    "approximate_tokens",
+    "bank_duel",
+    "calibrate",
+    "candidate_sources",
+    "category_of",
+    "compression",
+    "count_skills",
+    "difference",
+    "distil",
+    "evolve",
+    "from_json",
+    "from_markdown",
+    "import_skillrl",
+    "import_skills",
+    "is_clean",
+    "is_skillrl",
+    "lint",
+    "load_bank",
+    "make_embedder",
+    "near_in_meaning",
+    "near_in_text",
+    "only_equal",
+    "query_of",
+    "read_agent_skills",
+    "read_memories",
+    "read_skillrl",
+    "refuse_unsafe",
+    "render",
+    "retrieve",
+    "sample_failures",
+    "save_bank",
+    "scope_of",
+    "seed_bank",
+    "seed_pairs",
+    "skill_line",
+    "success_by_category",
+    "to_agent_skills",
+    "to_json",
+    "to_markdown",
+    "to_skillrl",
+    "told_change",
+    "utilities",
+    "write_agent_skills",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Only who asks an endpoint waits for the network stack to be imported.
+    if name != "EndpointEmbedder":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from skillwright.bank.embedding.endpoint import EndpointEmbedder
+
+    return EndpointEmbedder

@@ -1,0 +1,176 @@
+"""A bank at one version: what every reader of it shares.
+
+A bank never changes. `skillwright.bank.apply` makes the next one out of it, and a `BankStore`
+keeps them all.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from skillwright.core import BankSkill, SkillKind, SkillStatus, UsageError, did_you_mean
+from skillwright.core.jsonio import digest
+
+_PREFIX = {SkillKind.GENERAL: "g", SkillKind.TASK_SPECIFIC: "t", SkillKind.LESSON: "l"}
+ID_FORM = "1 to 64 letters, digits and _ . : # -"
+_ID = re.compile(r"[\w.:#-]{1,64}")
+_OUR_ID = re.compile(r"([gtl])(\d{1,15})")
+
+
+class UnknownSkill(UsageError):
+    """A bank has no skill of this id."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillStats:
+    """What became of the episodes whose agent was told a skill.
+
+    Attributes:
+        retrieved: Contexts that it was put into.
+        episodes: Scored episodes with it; an episode that a fault ended is none.
+        wins: Those of them that were won.
+    """
+
+    retrieved: int = 0
+    episodes: int = 0
+    wins: int = 0
+
+    def __add__(self, other: "SkillStats") -> "SkillStats":
+        """Add up counts of different episodes."""
+        return SkillStats(
+            self.retrieved + other.retrieved,
+            self.episodes + other.episodes,
+            self.wins + other.wins,
+        )
+
+    @property
+    def losses(self) -> int:
+        """Scored episodes that were lost."""
+        return self.episodes - self.wins
+
+    @property
+    def utility(self) -> float:
+        """Rate of wins in (0, 1), drawn to a half as long as there are few episodes.
+
+        Laplace's rule of succession, so that one lucky episode does not beat ninety of a hundred.
+        """
+        return (self.wins + 1) / (self.episodes + 2)
+
+
+@dataclass(frozen=True)
+class Bank:
+    """The skills of a bank at one version.
+
+    Attributes:
+        version: From 1; 0 is the empty bank that every other one began as.
+        skills: All there ever were at this version, retired ones too, in the order they came in.
+        stats: Counts by id, as they were when this version was made; none means no episode.
+        issued: The highest number that was ever given out, by prefix (``g``, ``t``, ``l``), and
+            the highest version of a skill that a rollback went behind, by its id. So an id always
+            means the same skill, and an id with a version the same words.
+        meta: Facts about the whole bank, as JSON values: its source, and what a file that it was
+            imported from says beyond our fields.
+
+    Raises:
+        ValueError: Two skills have the same id, or one has what is no id (`ID_FORM`).
+    """
+
+    version: int = 0
+    skills: tuple[BankSkill, ...] = ()
+    stats: Mapping[str, SkillStats] = field(default_factory=dict)
+    issued: Mapping[str, int] = field(default_factory=dict)
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for skill in self.skills:
+            if not is_id(skill.id):
+                raise ValueError(f"a bank has a skill of the id {skill.id!r}, not {ID_FORM}")
+        if len(self._by_id) != len(self.skills):
+            twice = Counter(skill.id for skill in self.skills).most_common(1)[0][0]
+            raise ValueError(f"a bank has two skills of the id {twice!r}; ids are unique")
+
+    @cached_property
+    def active(self) -> tuple[BankSkill, ...]:
+        """The skills that agents may be told."""
+        return tuple(skill for skill in self.skills if skill.status == SkillStatus.ACTIVE)
+
+    @cached_property
+    def content_digests(self) -> Mapping[str, str]:
+        """`BankSkill.content_digest` by id, of all skills."""
+        return {skill.id: skill.content_digest for skill in self.skills}
+
+    @cached_property
+    def digest(self) -> str:
+        """What the bank says, as a SHA-256: ids, contents, versions and statuses.
+
+        Its own version, evidence and statistics are left out, so that a rollback has the digest
+        of what it went back to.
+        """
+        digests = self.content_digests
+        return digest(
+            [
+                [skill.id, digests[skill.id], skill.version, str(skill.status)]
+                for skill in sorted(self.skills, key=lambda skill: skill.id)
+            ]
+        )
+
+    def get(self, skill_id: str) -> BankSkill:
+        """Return the skill of an id, whatever its status.
+
+        Raises:
+            UnknownSkill: There is none; the message names the nearest id.
+        """
+        try:
+            return self._by_id[skill_id]
+        except KeyError:
+            raise UnknownSkill(
+                f"version {self.version} of the bank has no skill {skill_id!r}. "
+                f"{did_you_mean(skill_id, self._by_id)}"
+            ) from None
+
+    def __contains__(self, skill_id: object) -> bool:
+        """Tell whether there is a skill of this id."""
+        return skill_id in self._by_id
+
+    def stats_of(self, skill_id: str) -> SkillStats:
+        """Return a skill's counts, zeros where no episode had it."""
+        return self.stats.get(skill_id, SkillStats())
+
+    @cached_property
+    def highest(self) -> Mapping[str, int]:
+        """The highest number in use or ever given out, by prefix."""
+        return highest_numbers((skill.id for skill in self.skills), self.issued)
+
+    @cached_property
+    def _by_id(self) -> Mapping[str, BankSkill]:
+        return {skill.id: skill for skill in self.skills}
+
+
+def is_id(text: str) -> bool:
+    """Tell whether a skill may be called so: it is in every prompt, between square brackets."""
+    return _ID.fullmatch(text) is not None
+
+
+def prefix_of(kind: SkillKind) -> str:
+    """Return the letter that ids of a kind begin with: g, t or l."""
+    return _PREFIX[kind]
+
+
+def make_id(kind: SkillKind, number: int) -> str:
+    """Return the id of a number: ``g001``, ``t014``, ``l1000``."""
+    return f"{_PREFIX[kind]}{number:03d}"
+
+
+def highest_numbers(ids: Iterable[str], *issued: Mapping[str, int]) -> dict[str, int]:
+    """Return the highest number by prefix, over ids and what was given out before."""
+    highest = dict.fromkeys(_PREFIX.values(), 0)
+    for numbers in issued:
+        for key, number in numbers.items():
+            highest[key] = max(highest.get(key, 0), number)
+    for skill_id in ids:
+        if found := _OUR_ID.fullmatch(skill_id):
+            highest[found[1]] = max(highest[found[1]], int(found[2]))
+    return highest

@@ -1,0 +1,151 @@
+"""Similarity by meaning, from an OpenAI-compatible embeddings endpoint.
+
+Source: OpenAI API reference, "Embeddings"; vLLM, Ollama and text-embeddings-inference speak it.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from skillwright.bank.embedding.embedder import Vectors, unit_rows
+from skillwright.core import ConfigError, Usage
+from skillwright.core.jsonio import digest
+from skillwright.core.together import together
+from skillwright.models import HttpClient, OpenAIChatConfig
+from skillwright.models.chat_reply import usage_of
+from skillwright.models.endpoint import bearer, identity_of
+from skillwright.models.endpoint_config import find_key
+from skillwright.models.faults import GarbledReply
+from skillwright.models.http import HttpReply, encode
+from skillwright.models.openai_errors import fault_of_reply
+from skillwright.models.retry import Retry
+from skillwright.rollout.blocking import LoopThread
+
+DEFAULT_BATCH: Final = 128
+
+
+class EndpointEmbedder:
+    """Encodes texts by asking an endpoint, in batches, with retries, within its limits.
+
+    Its calls block, and run in an event loop of their own, so that they work from anywhere, also
+    from inside another loop (which stands still meanwhile: an engine asks in a thread).
+
+    Args:
+        base_url: Up to and without ``/embeddings``.
+        model: Its name there.
+        delta: The similarity that a skill must exceed; calibrate it for the model (`calibrate`).
+        query_prompt: Put before each query, for a model that wants one.
+        skill_prompt: Put before each skill's text, likewise.
+        batch: Most texts in one request.
+        settings: Further settings of `OpenAIChatConfig`: ``api_key_env``, ``timeout_s``,
+            ``max_concurrent``, ``extra_body`` (``dimensions``), ...
+
+    Raises:
+        ConfigError: The endpoint needs a key and none is there, or a batch is empty.
+        ValidationError: A setting is wrong.
+
+    Attributes:
+        usage: What the endpoint was asked so far, for whoever keeps the accounts.
+    """
+
+    def __init__(
+        self,
+        *,
+        base_url: str,
+        model: str,
+        delta: float = 0.2,
+        query_prompt: str = "",
+        skill_prompt: str = "",
+        batch: int = DEFAULT_BATCH,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        if batch < 1:
+            raise ConfigError(f"batch is {batch}; send at least one text per request")
+        self.delta = delta
+        self._config = OpenAIChatConfig(base_url=base_url, model=model, **(settings or {}))
+        self.usage = Usage()
+        self._key = find_key(self._config)
+        self._prompts = (query_prompt, skill_prompt)
+        self._batch = batch
+        self._loop = LoopThread()
+        self._client = HttpClient()
+        prompts = digest([query_prompt, skill_prompt])[:6]
+        self.identity = f"embeddings:{identity_of(self._config)}/{prompts}"
+
+    def encode_queries(self, texts: list[str]) -> Vectors:
+        """Encode task descriptions; see `Embedder`.
+
+        Raises:
+            ModelError: The endpoint failed at every attempt, refuses, or sent no vectors.
+        """
+        return self._encode([self._prompts[0] + text for text in texts])
+
+    def encode_skills(self, texts: list[str]) -> Vectors:
+        """Encode texts of skills; see `Embedder`.
+
+        Raises:
+            ModelError: As for queries.
+        """
+        return self._encode([self._prompts[1] + text for text in texts])
+
+    def close(self) -> None:
+        """Close the connections and end the thread. Closing twice is allowed."""
+        self._loop.run(self._client.aclose())
+        self._loop.close()
+
+    def _encode(self, texts: list[str]) -> Vectors:
+        if not texts:
+            return np.zeros((0, 0), dtype=np.float32)
+        return unit_rows(np.concatenate(self._loop.run(self._asked(texts))))
+
+    async def _asked(self, texts: list[str]) -> list[Vectors]:
+        starts = range(0, len(texts), self._batch)
+        return await together(self._ask(texts[at : at + self._batch]) for at in starts)
+
+    async def _ask(self, texts: list[str]) -> Vectors:
+        config = self._config
+        traffic = self._client.limits.traffic(config, self._key)
+        retry = Retry(
+            max_attempts=config.max_attempts,
+            timeout_s=config.timeout_s,
+            deadline_s=config.deadline_s,
+        )
+        request = {"model": config.model, "input": texts, **config.extra_body}
+        async with traffic.limiter.slot():
+            rows, lost = await retry.call(partial(self._post, encode(request), len(texts)))
+        self.usage += lost
+        return rows
+
+    async def _post(self, body: bytes, count: int, timeout_s: float) -> Vectors:
+        reply = await self._client.post_json(
+            f"{self._config.base_url}/embeddings",
+            body,
+            headers={**bearer(self._key), **self._config.headers},
+            timeout_s=timeout_s,
+        )
+        fault = fault_of_reply(reply, self._config, self._key)
+        if fault is not None:
+            raise fault
+        rows = _vectors(reply, count)
+        self.usage += usage_of(reply.payload, self._config)
+        return rows
+
+
+def _vectors(reply: HttpReply, count: int) -> Vectors:
+    """Read the vectors out of a reply, in the order of the texts, whatever order they came in."""
+    try:
+        found = sorted(reply.payload["data"], key=lambda one: one["index"])
+        rows = np.asarray([one["embedding"] for one in found], dtype=np.float32)
+    except (KeyError, TypeError, ValueError) as error:
+        raise GarbledReply(
+            f"{reply.url} sent no list of embeddings ({type(error).__name__}: {error}). Check that "
+            "base_url is an OpenAI-compatible embeddings endpoint."
+        ) from error
+    if rows.ndim != 2 or len(rows) != count or not np.isfinite(rows).all():
+        raise GarbledReply(
+            f"{reply.url} sent embeddings of shape {rows.shape} for {count} texts; one finite row "
+            "per text was expected"
+        )
+    return rows

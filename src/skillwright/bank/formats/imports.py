@@ -1,0 +1,67 @@
+"""Skills from outside, in any of the forms that we read: into a bank, and into quarantine."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from skillwright.bank.bank import Bank
+from skillwright.bank.changes import Add, ChangeReport, apply
+from skillwright.bank.formats.agent_skills import SKILL_FILE, read_agent_skills
+from skillwright.bank.formats.interchange import from_json
+from skillwright.bank.formats.json_text import read_json
+from skillwright.bank.formats.markdown import from_markdown
+from skillwright.bank.formats.skillrl_json import import_skillrl, is_skillrl
+from skillwright.bank.near import IsNear, near_in_text
+from skillwright.core import BankSkill, DataError, SkillOrigin, SkillStatus
+from skillwright.core.jsonio import read_text
+
+_MARKDOWN = (".md", ".markdown", ".txt")
+
+
+def import_skills(
+    bank: Bank, path: Path, *, is_near: IsNear = near_in_text
+) -> tuple[Bank, ChangeReport]:
+    """Add the skills of a file or folder to a bank, quarantined; `Admit` lets them out.
+
+    Args:
+        bank: The bank to add to.
+        path: A folder of Agent Skills or its SKILL.md, a JSON file of the interchange form or of
+            SkillRL's layout, or a Markdown file.
+        is_near: Whether two skills of one kind, category and scope say the same. SkillRL's layout
+            is imported without this test, so that it can be exported without loss.
+
+    Returns:
+        The next version, and what became of each skill.
+
+    Raises:
+        DataError: It cannot be read, or has none of these forms.
+    """
+    if path.suffix.lower() == ".json":
+        text = read_text(path, "bank")
+        if is_skillrl(read_json(text, str(path))):
+            return import_skillrl(bank, text, str(path))
+        drafts = _quarantined(from_json(text, str(path)))
+    elif path.is_dir() or path.name == SKILL_FILE:
+        drafts = read_agent_skills(path if path.is_dir() else path.parent)
+    elif path.suffix.lower() in _MARKDOWN:
+        drafts = from_markdown(read_text(path, "skills"), str(path))
+    else:
+        raise DataError(
+            f"{str(path)!r} is none of the forms that skills are read from: a folder with "
+            f"{SKILL_FILE}, a .json file (ours or SkillRL's), a Markdown file"
+        )
+    return apply(bank, [Add(draft) for draft in drafts], is_near=is_near)
+
+
+def _quarantined(bank: Bank) -> tuple[BankSkill, ...]:
+    """Take the skills of another bank as drafts; what it retired stays there."""
+    return tuple(
+        replace(
+            skill,
+            id="",
+            status=SkillStatus.QUARANTINED,
+            # What a file says of its origin is its own word; here it came in as an import.
+            provenance=replace(skill.provenance, origin=SkillOrigin.IMPORTED),
+        )
+        for skill in bank.skills
+        if skill.status != SkillStatus.RETIRED
+    )

@@ -1,0 +1,226 @@
+"""Banks in the layout that SkillRL publishes, in and out without loss.
+
+``{"general_skills": [...], "task_specific_skills": {category: [...]}, "common_mistakes": [...],
+"metadata": {...}}``; banks for search have ``query_type_skills`` in the place of the second key.
+What a file says beyond our fields (its ids, its metadata, keys that we do not know) stays with
+the bank in `Bank.meta`, so that an export gives it back.
+
+Source: SkillRL (arXiv 2602.08234), and the files that its authors published.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from skillwright.bank.bank import Bank
+from skillwright.bank.changes import Add, ChangeReport, apply
+from skillwright.bank.formats.json_text import read_json
+from skillwright.bank.near import only_equal
+from skillwright.core import (
+    BankSkill,
+    Counterfactual,
+    DataError,
+    Provenance,
+    SkillKind,
+    SkillOrigin,
+    SkillStatus,
+)
+from skillwright.core.jsonio import dumps
+
+META_KEY = "skillrl"
+"""Where `Bank.meta` keeps the document that was imported."""
+
+_GENERAL, _MISTAKES = "general_skills", "common_mistakes"
+_BY_CATEGORY = ("task_specific_skills", "query_type_skills")
+_CATEGORY_ALIASES = {"examine": "look_at_obj_in_light"}
+_NAME_WORDS = 5
+
+
+def read_skillrl(text: str, where: str = "the bank") -> tuple[BankSkill, ...]:
+    """Read the skills of a bank in SkillRL's layout, as drafts: without ids, quarantined.
+
+    A mistake becomes a lesson: its description is the failure point, why it happens the flawed
+    reasoning, and how to avoid it both the corrective action and the principle.
+
+    Raises:
+        DataError: It is no such document; the message names the item that is wrong.
+    """
+    return tuple(draft for _, draft in _drafts(_document(text, where), where))
+
+
+def import_skillrl(bank: Bank, text: str, where: str = "the bank") -> tuple[Bank, ChangeReport]:
+    """Add the skills of a bank in SkillRL's layout to a bank, quarantined.
+
+    Only equal skills are merged, not similar ones, so that nothing of the file is lost.
+
+    Args:
+        bank: The bank to add to.
+        text: The document.
+        where: Names it in messages.
+
+    Returns:
+        The next version, and what became of each item in the order of the document.
+
+    Raises:
+        DataError: It is no such document.
+    """
+    document = _document(text, where)
+    drafts = [draft for _, draft in _drafts(document, where)]
+    made, report = apply(bank, [Add(draft) for draft in drafts], is_near=only_equal)
+    meta = {**bank.meta, META_KEY: document}
+    return replace(made, version=bank.version + 1, meta=meta), report
+
+
+def to_skillrl(bank: Bank) -> str:
+    """Write a bank in SkillRL's layout.
+
+    Items of the document that the bank was imported from are written as they were, as long as the
+    bank has their skill in those words and it is not retired; other skills are written after them.
+    """
+    imported = bank.meta.get(META_KEY)
+    document = json.loads(dumps(imported)) if imported else _empty()
+    kept = {s.content_digest: s for s in bank.skills if s.status != SkillStatus.RETIRED}
+    written: set[str] = set()
+    gone: list[tuple[list[Any], Any]] = []
+    for place, draft in _drafts(document, "the imported document"):
+        if draft.content_digest in kept:
+            written.add(draft.content_digest)
+        else:
+            gone.append(place)
+    for items, item in gone:
+        # By identity: two items of a file may be equal.
+        del items[next(n for n, one in enumerate(items) if one is item)]
+    for content, skill in kept.items():
+        if content not in written:
+            _section(document, skill).append(_item(skill))
+    return dumps(document, indent=2) + "\n"
+
+
+def is_skillrl(document: object) -> bool:
+    """Tell whether a JSON value has SkillRL's layout."""
+    return isinstance(document, Mapping) and not {_GENERAL, *_BY_CATEGORY}.isdisjoint(document)
+
+
+def _document(text: str, where: str) -> dict[str, Any]:
+    document = read_json(text, where)
+    if not is_skillrl(document):
+        raise DataError(
+            f"{where} is no bank in SkillRL's layout: it has none of "
+            f"{_GENERAL}, {', '.join(_BY_CATEGORY)}"
+        )
+    made: dict[str, Any] = document
+    return made
+
+
+def _empty() -> dict[str, Any]:
+    return {_GENERAL: [], _BY_CATEGORY[0]: {}, _MISTAKES: [], "metadata": {"source": "skillwright"}}
+
+
+def _drafts(
+    document: Mapping[str, Any], where: str
+) -> Iterator[tuple[tuple[list[Any], Any], BankSkill]]:
+    """Read every item, with the list that it stands in."""
+    for items, kind, category, name in _sections(document, where):
+        for position, item in enumerate(items):
+            yield (items, item), _draft(item, kind, category, f"{where}: {name}[{position}]")
+
+
+def _sections(
+    document: Mapping[str, Any], where: str
+) -> Iterator[tuple[list[Any], SkillKind, str, str]]:
+    yield _list(document.get(_GENERAL, []), where, _GENERAL), SkillKind.GENERAL, "", _GENERAL
+    for key in _BY_CATEGORY:
+        categories = {} if document.get(key) is None else document[key]
+        if not isinstance(categories, Mapping):
+            raise DataError(f"{where}: {key} is no object of categories")
+        for category, items in categories.items():
+            name = f"{key}[{category!r}]"
+            ours = _CATEGORY_ALIASES.get(str(category), str(category))
+            yield _list(items, where, name), SkillKind.TASK_SPECIFIC, ours, name
+    yield _list(document.get(_MISTAKES, []), where, _MISTAKES), SkillKind.LESSON, "", _MISTAKES
+
+
+def _list(value: object, where: str, name: str) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise DataError(f"{where}: {name} is no list")
+    return value
+
+
+def _draft(item: object, kind: SkillKind, category: str, where: str) -> BankSkill:
+    if not isinstance(item, Mapping):
+        raise DataError(f"{where}: it is a {type(item).__name__}, not an object")
+
+    def text(key: str, default: str | None = None) -> str:
+        value = item.get(key)
+        value = default if value is None else value
+        if not isinstance(value, str):
+            raise DataError(f"{where}: {key} is {value!r}, not a text")
+        return " ".join(value.split())
+
+    provenance = Provenance(SkillOrigin.IMPORTED)
+    if kind != SkillKind.LESSON:
+        return BankSkill(
+            "",
+            text("title"),
+            text("principle"),
+            text("when_to_apply", ""),
+            kind,
+            category,
+            status=SkillStatus.QUARANTINED,
+            provenance=provenance,
+        )
+    description, remedy = text("description"), text("how_to_avoid")
+    first_words = " ".join(description.split()[:_NAME_WORDS]).rstrip(".,;:")
+    return BankSkill(
+        "",
+        text("title", first_words),
+        remedy,
+        text("when_to_apply", ""),
+        kind,
+        counterfactual=Counterfactual(description, text("why_it_happens"), remedy),
+        status=SkillStatus.QUARANTINED,
+        provenance=provenance,
+    )
+
+
+def _section(document: dict[str, Any], skill: BankSkill) -> list[Any]:
+    match skill.kind:
+        case SkillKind.GENERAL:
+            return _list_in(document, _GENERAL)
+        case SkillKind.LESSON:
+            return _list_in(document, _MISTAKES)
+        case SkillKind.TASK_SPECIFIC:
+            key = next((key for key in _BY_CATEGORY if key in document), _BY_CATEGORY[0])
+            document[key] = document.get(key) or {}
+            return _list_in(document[key], skill.category)
+
+
+def _list_in(document: dict[str, Any], key: str) -> list[Any]:
+    if document.get(key) is None:
+        document[key] = []
+    items: list[Any] = document[key]
+    return items
+
+
+def _item(skill: BankSkill) -> dict[str, Any]:
+    lesson = skill.counterfactual
+    if lesson is None:
+        return {
+            "skill_id": skill.id,
+            "title": skill.name,
+            "principle": skill.principle,
+            "when_to_apply": skill.applicability,
+        }
+    return {
+        "mistake_id": skill.id,
+        "title": skill.name,
+        "description": lesson.failure_point,
+        "why_it_happens": lesson.flawed_reasoning,
+        "how_to_avoid": f"{lesson.corrective_action} {skill.principle}"
+        if lesson.corrective_action != skill.principle
+        else skill.principle,
+        "when_to_apply": skill.applicability,
+    }

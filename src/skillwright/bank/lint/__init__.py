@@ -1,0 +1,1 @@
+"""What may not stand in a skill, whoever wrote it."""

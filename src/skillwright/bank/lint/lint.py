@@ -1,0 +1,277 @@
+"""What may not stand in a skill, whoever wrote it: it goes into the prompts of every later task.
+
+Lint is one wall of three: what an environment said is fenced before a teacher reads it, and a gate
+plays with and without the skill. Forms that a client would run or cannot read are found reliably;
+bad advice in new words, or a brand name that a product page slipped in, can pass every pattern.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from skillwright.bank.errors import BankError
+from skillwright.bank.lint.conduct import CONDUCT
+from skillwright.bank.lint.form import FORM
+from skillwright.bank.lint.rules import Negation, Rule, Severity
+from skillwright.core import BankSkill, SkillKind
+from skillwright.core.fence import is_hidden, one_line
+
+LONGEST = {
+    "name": 60,
+    "principle": 500,
+    "applicability": 300,
+    "failure_point": 300,
+    "flawed_reasoning": 300,
+    "corrective_action": 300,
+    "category": 64,
+    "scope": 64,
+}
+"""Characters of each field; a field above this blocks."""
+
+MOST_NAME_WORDS = 8
+COPIED_WORDS = 12
+"""A run of this many words, equal to a source, is a copy."""
+
+_ADVICE = ("name", "principle", "applicability", "corrective_action")
+_PARTS = ("failure_point", "flawed_reasoning", "corrective_action")
+_SPAN = 80
+_SEARCHED = 5_000
+
+_WORD = re.compile(r"\w+")
+_BLOB = re.compile(r"[A-Za-z0-9+/=_-]{24,}")
+_LABEL = re.compile(r"[\w][\w .#/-]*")
+_NEGATED = re.compile(
+    r"(?:\bnever|\b(?:do|does|did|must|should|may|can|will) ?not|\w+n't|\bcannot|\bnot to)"
+    r"\s+(?:\w+ly\s+|ever\s+|try to\s+)?$"
+)
+_NEGATED_CLAUSE = re.compile(
+    r"^\W*(?:and\s+|but\s+)?(?:you\s+)?(?:never|do not|don't|must not|cannot|can't|no)\s+"
+    r"(?!wait|hesitate|worry|bother|ask|delay|need|forget|fail|stop)"
+)
+_CLAUSE_END = re.compile(r"[.;:!?]")
+_DIGITS_AS_LETTERS = tuple(str.maketrans("0134578@$", f"o{one}eastbas") for one in "il")
+_JOINED = re.compile(r"(?<=[^\W\d_])[_-](?=[^\W\d_])")
+_SCRIPTS = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something in a skill that should not be there.
+
+    Attributes:
+        rule: Which rule found it.
+        severity: Whether the skill can become active all the same.
+        span: The words that it found, hidden characters as escapes.
+        why: What could happen.
+        fix: What to do.
+        field: The field of the skill that it stands in.
+    """
+
+    rule: str
+    severity: Severity
+    span: str
+    why: str
+    fix: str
+    field: str = ""
+
+    @property
+    def blocks(self) -> bool:
+        """Whether the skill cannot become active."""
+        return self.severity == Severity.BLOCKS
+
+    def __str__(self) -> str:
+        """The finding in a line."""
+        return f"lint {self.rule} in {self.field}: {self.span!r}. {self.why} {self.fix}"
+
+
+def lint(skill: BankSkill, sources: Iterable[str] = ()) -> tuple[Finding, ...]:
+    """Look for what may not stand in a skill.
+
+    Args:
+        skill: The skill.
+        sources: Texts that somebody else wrote (observations, what users and tools said); a long
+            run of their words in the skill is a finding.
+
+    Returns:
+        Findings in the order of the fields; none means that nothing was found.
+    """
+    fields = _fields(skill)
+    copied = [_words(source) for source in sources]
+    findings: list[Finding] = []
+    for field, text in fields.items():
+        findings += _lengths(skill, field, text)
+        text = text[:_SEARCHED]  # what is longer cannot become active anyway
+        findings += _characters(field, text)
+        findings += _blobs(field, text)
+        seen = _normal(text)
+        for rule in (*FORM, *CONDUCT):
+            if field in _ADVICE or not rule.only_advice:
+                findings += _matches(rule, field, seen)
+        findings += _copies(field, text, copied)
+    return tuple(findings)
+
+
+def is_clean(skill: BankSkill, sources: Iterable[str] = ()) -> bool:
+    """Tell whether lint has nothing against a skill's becoming active."""
+    return not any(finding.blocks for finding in lint(skill, sources))
+
+
+def refuse_unsafe(skills: Iterable[BankSkill], where: str) -> None:
+    """Refuse skills that may not become active.
+
+    Args:
+        skills: Skills that agents are going to be told.
+        where: Names the bank in the message.
+
+    Raises:
+        BankError: Lint has something against one of them; the message says what.
+    """
+    for skill in skills:
+        for finding in lint(skill):
+            if finding.blocks:
+                raise BankError(
+                    f"{where}: skill {skill.id!r} cannot become active: {finding} "
+                    "Mend it, or bring the bank in with an import, which quarantines."
+                )
+
+
+def _fields(skill: BankSkill) -> dict[str, str]:
+    fields = {
+        "name": skill.name,
+        "principle": skill.principle,
+        "applicability": skill.applicability,
+        "category": skill.category,
+        "scope": skill.scope,
+    }
+    if skill.counterfactual is not None:
+        fields |= {part: getattr(skill.counterfactual, part) for part in _PARTS}
+    return fields
+
+
+def _normal(text: str) -> str:
+    """Return the text as patterns see it."""
+    spaced = "".join(" " if one in "\n\t\r" else one for one in text)
+    shown = "".join(one for one in spaced if not is_hidden(one))
+    return " ".join(unicodedata.normalize("NFKC", shown).casefold().replace("\u2019", "'").split())
+
+
+def _matches(rule: Rule, field: str, text: str) -> Iterator[Finding]:
+    texts = [text]
+    if rule.sees_disguises and not text.isalpha():
+        texts += [text.translate(letters) for letters in _DIGITS_AS_LETTERS]
+        texts.append(_JOINED.sub(" ", text))
+    for seen in dict.fromkeys(texts):
+        for pattern in rule.patterns:
+            for found in pattern.finditer(seen):
+                if not _is_negated(rule.negation, seen[: found.start()]):
+                    yield _finding(
+                        rule.name, field, found.group(), rule.why, rule.fix, rule.severity
+                    )
+                    return
+
+
+def _is_negated(negation: Negation, before: str) -> bool:
+    match negation:
+        case Negation.NONE:
+            return False
+        case Negation.JUST_BEFORE:
+            return _NEGATED.search(before) is not None
+        case Negation.OF_THE_CLAUSE:
+            clause = _CLAUSE_END.split(before)[-1]
+            return bool(_NEGATED_CLAUSE.search(clause) or _NEGATED.search(before))
+
+
+def _characters(field: str, text: str) -> Iterator[Finding]:
+    hidden = sorted({one for one in text if is_hidden(one)})
+    if hidden:
+        yield _finding(
+            "hidden_characters",
+            field,
+            "".join(hidden),
+            "A reader does not see it, and a model does.",
+            "Take it out.",
+        )
+    if "\n" in text or "\t" in text:
+        yield _finding(
+            "line_break",
+            field,
+            text,
+            "A second line can look like another skill or a heading.",
+            "Write it on one line.",
+        )
+    mixed = [word for word in _WORD.findall(text) if len(_scripts(word)) > 1]
+    if mixed:
+        yield _finding(
+            "mixed_alphabets",
+            field,
+            mixed[0],
+            "Letters of another alphabet look the same and hide a word.",
+            "Write each word in one alphabet.",
+        )
+
+
+def _scripts(word: str) -> set[str]:
+    if word.isascii():
+        return set()
+    names = (unicodedata.name(one, "").split(" ")[0] for one in word)
+    return {name for name in names if name in _SCRIPTS}
+
+
+def _lengths(skill: BankSkill, field: str, text: str) -> Iterator[Finding]:
+    long = "Long skills cost tokens in every prompt, and hide things."
+    if len(text) > LONGEST[field]:
+        fix = f"Say it in at most {LONGEST[field]} characters; this has {len(text)}."
+        yield _finding("too_long", field, text, long, fix)
+    if field == "name" and len(text.split()) > MOST_NAME_WORDS:
+        fix = f"Say it in one to five words; {MOST_NAME_WORDS} is the limit."
+        yield _finding("too_long", field, text, long, fix)
+    if field in ("category", "scope"):
+        if text and not _LABEL.fullmatch(text):
+            fix = "Use letters, digits, spaces and . # / - only."
+            yield _finding("bad_label", field, text, "It is a heading of the prompt.", fix)
+    elif not text.strip() and (field != "applicability" or skill.kind == SkillKind.TASK_SPECIFIC):
+        severity = Severity.WARNS if field == "applicability" else Severity.BLOCKS
+        why = "A skill without it tells nobody what to do and when."
+        yield _finding("empty", field, text, why, "Fill it in.", severity)
+
+
+def _blobs(field: str, text: str) -> Iterator[Finding]:
+    """Find what looks encoded; here, because patterns do not see upper case."""
+    for found in _BLOB.finditer(text):
+        blob = found.group()
+        upper, lower, digit = (
+            any(map(kind, blob)) for kind in (str.isupper, str.islower, str.isdigit)
+        )
+        # Names of tools are long too, but have small letters, digits and underscores alone.
+        if upper and (digit or (lower and len(blob) >= 40)):
+            why, fix = "It can carry anything past a reader.", "Say it in plain words."
+            yield _finding("encoded", field, blob, why, fix)
+            return
+
+
+def _words(text: str) -> str:
+    return f" {' '.join(_WORD.findall(_normal(text)))} "
+
+
+def _copies(field: str, text: str, sources: list[str]) -> Iterator[Finding]:
+    if not sources:
+        return
+    words = _words(text).split()
+    for start in range(len(words) - COPIED_WORDS + 1):
+        run = " ".join(words[start : start + COPIED_WORDS])
+        if any(f" {run} " in source for source in sources):
+            yield _finding(
+                "copied",
+                field,
+                run,
+                "What an environment, a tool or a user said is no advice of ours.",
+                "Say in your own words what to do.",
+            )
+            return
+
+
+def _finding(
+    rule: str, field: str, span: str, why: str, fix: str, severity: Severity = Severity.BLOCKS
+) -> Finding:
+    return Finding(rule, severity, one_line(span, _SPAN) or repr(span), why, fix, field)

@@ -1,0 +1,1 @@
+"""All versions of a bank in one file, with what happened to it and why."""

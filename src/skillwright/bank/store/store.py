@@ -1,0 +1,360 @@
+"""All versions of a bank in one SQLite file, with what happened to it and why.
+
+Versions are only ever appended. Any number of processes may use a file; each change is one
+transaction on the newest version, so that two of them never make the same version or the same id.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+from skillwright.bank.bank import Bank, SkillStats, highest_numbers
+from skillwright.bank.changes import Change, ChangeReport, GrowthCaps, apply
+from skillwright.bank.errors import BankError, BankMoved, UnknownVersion
+from skillwright.bank.lint.lint import refuse_unsafe
+from skillwright.bank.near import IsNear, near_in_text
+from skillwright.bank.store.counts import CountedEpisode, CountTable
+from skillwright.bank.store.diff import BankDiff, difference
+from skillwright.bank.store.file import BUSY_TIMEOUT_S, BankFile
+from skillwright.bank.store.log import LogEntry, LogEvent, entry_of, outcomes_json, proposed_json
+from skillwright.bank.store.vectors import Vector, VectorTable
+from skillwright.bank.store.wordings import WordingTable
+from skillwright.core.jsonio import canonical, dumps
+
+_VERSION = """
+    SELECT digest, issued, (
+        SELECT meta FROM versions AS earlier
+        WHERE earlier.version <= versions.version AND meta IS NOT NULL
+        ORDER BY earlier.version DESC LIMIT 1
+    ) AS meta FROM versions WHERE version = ?
+"""
+
+
+class BankStore:
+    """All versions of a bank.
+
+    Args:
+        file: The open file.
+        clock: Tells the time, in seconds since 1970.
+    """
+
+    def __init__(self, file: BankFile, clock: Callable[[], float]) -> None:
+        self._file = file
+        self._clock = clock
+        self._wordings = WordingTable(file)
+        self._counts = CountTable(file)
+        self._vectors = VectorTable(file)
+        self._last = Bank()  # what was read last, for versions never change
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        read_only: bool = False,
+        clock: Callable[[], float] = time.time,
+        busy_timeout_s: float = BUSY_TIMEOUT_S,
+    ) -> Self:
+        """Open a bank's file; it is made if it is not there, and brought up to date if it is old.
+
+        Args:
+            path: The file.
+            read_only: Look, change nothing; the file must be there.
+            clock: Tells the time, in seconds since 1970.
+            busy_timeout_s: How long to wait for another process that is writing.
+
+        Raises:
+            BankError: The file is missing, no bank, damaged, or written by a newer version.
+        """
+        return cls(BankFile(path, read_only=read_only, busy_timeout_s=busy_timeout_s), clock)
+
+    def close(self) -> None:
+        """Close the file. Closing twice is allowed."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # Versions
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._file.path
+
+    @property
+    def newest(self) -> int:
+        """The number of the newest version; 0 while there is none."""
+        return int(self._file.rows("SELECT coalesce(max(version), 0) FROM versions")[0][0])
+
+    def versions(self) -> list[int]:
+        """The numbers of all versions, rising."""
+        return [row[0] for row in self._file.rows("SELECT version FROM versions ORDER BY version")]
+
+    def load(self, version: int | None = None) -> Bank:
+        """Read the bank at a version.
+
+        Args:
+            version: Its number; ``None`` is the newest, and 0 the empty bank before the first.
+
+        Raises:
+            UnknownVersion: There is none; the message names the nearest ones.
+            BankError: The file is damaged.
+        """
+        number = self.newest if version is None else version
+        if number == 0:
+            return Bank()
+        if self._last.version == number:
+            return self._last
+        found = self._file.rows(_VERSION, (number,))
+        if not found:
+            raise self._unknown(number)
+        stats = self._counts.as_of(number)
+        skills, digests = self._wordings.as_of(number)
+        try:
+            issued, meta = json.loads(found[0]["issued"]), json.loads(found[0]["meta"])
+        except ValueError as error:
+            raise self._damaged(number, str(error)) from error
+        bank = Bank(number, skills, stats, issued, meta)
+        # Known already; ten thousand digests take a tenth of a second.
+        bank.__dict__["content_digests"] = digests
+        if bank.digest != found[0]["digest"]:
+            raise self._damaged(number, "its skills do not have the digest that was kept")
+        self._last = bank
+        return bank
+
+    def commit(
+        self,
+        changes: Sequence[Change],
+        *,
+        reason: str,
+        verdict: Mapping[str, Any] | None = None,
+        step: int | None = None,
+        caps: GrowthCaps | None = None,
+        weakest: str | None = None,
+        is_near: IsNear = near_in_text,
+    ) -> Bank:
+        """Apply changes to the newest version and keep the next one.
+
+        Where every change is refused there is no new version; `log` says what became of each.
+
+        Args:
+            changes: What to do.
+            reason: Why.
+            verdict: What a gate said, as JSON values.
+            step: The training step or epoch.
+            caps: How far the bank may grow; ``None`` sets no limit.
+            weakest: The category that may grow by `GrowthCaps.weakest_extra` more.
+            is_near: Whether two skills of one kind, category and scope say the same.
+
+        Returns:
+            The newest version now.
+
+        Raises:
+            BankError: The disk is full, or another process holds the file; nothing was written.
+        """
+        with self._file.transaction(durable=True):
+            before = self.load()
+            after, report = apply(before, changes, caps, weakest=weakest, is_near=is_near)
+            event = LogEvent.UNCHANGED if after is before else LogEvent.CHANGED
+            kept = self._keep(before, after, event, reason, verdict, step, outcomes_json(report))
+        self._last = kept
+        return kept
+
+    def adopt(
+        self,
+        candidate: Bank,
+        report: ChangeReport | None = None,
+        *,
+        reason: str,
+        verdict: Mapping[str, Any] | None = None,
+        step: int | None = None,
+    ) -> Bank:
+        """Keep a version that `apply` made of the newest one, once a gate has let it through.
+
+        Into an empty store any bank may come, such as an export of ours or a seed bank; versions
+        are counted on from its own, and its statistics are the first.
+
+        Raises:
+            BankMoved: The newest version is another than the one that the candidate was made of.
+            BankError: An active skill does not pass lint; or the disk is full, or another process
+                holds the file. Nothing was written.
+        """
+        with self._file.transaction(durable=True):
+            before = self.load()
+            self._refuse_unsafe(before, candidate)
+            if before.version and candidate.version != before.version + 1:
+                raise BankMoved(
+                    f"{self._file.path}: the candidate was made of version "
+                    f"{candidate.version - 1}, and the newest is {before.version}. Apply its "
+                    "changes to the newest version and judge that one."
+                )
+            outcomes = outcomes_json(report or ChangeReport())
+            after = replace(
+                candidate,
+                version=max(candidate.version, 1),
+                issued=highest_numbers((), before.highest, candidate.highest),
+            )
+            return self._keep(before, after, LogEvent.CHANGED, reason, verdict, step, outcomes)
+
+    def reject(
+        self,
+        changes: Iterable[Change],
+        *,
+        reason: str,
+        verdict: Mapping[str, Any] | None = None,
+        step: int | None = None,
+    ) -> None:
+        """Log changes that a gate did not let through; the bank stays as it is."""
+        with self._file.transaction(durable=True):
+            newest = self.newest
+            self._log(
+                LogEvent.REJECTED, newest, newest, reason, verdict, step, proposed_json(changes)
+            )
+
+    def rollback(self, version: int, reason: str) -> Bank:
+        """Make a new version that equals an old one. Nothing is lost, and no id comes again.
+
+        Statistics stay as they are: the episodes did happen.
+
+        Raises:
+            UnknownVersion: There is no such version; the message names the nearest ones.
+        """
+        with self._file.transaction(durable=True):
+            before, target = self.load(), self.load(version)
+            after = replace(
+                target,
+                version=before.version + 1,
+                issued={**before.highest, **_highest_versions(before, target)},
+            )
+            return self._keep(
+                before,
+                after,
+                LogEvent.ROLLED_BACK,
+                reason,
+                None,
+                None,
+                outcomes_json(ChangeReport()),
+            )
+
+    def log(self) -> list[LogEntry]:
+        """List what happened to the bank, in the order in which it happened."""
+        return [entry_of(row) for row in self._file.rows("SELECT * FROM log ORDER BY number")]
+
+    def diff(self, before: int, after: int | None = None) -> BankDiff:
+        """Compare two versions.
+
+        Args:
+            before: The one to compare with; 0 is the empty bank.
+            after: The other; ``None`` is the newest.
+
+        Raises:
+            UnknownVersion: There is no such version; the message names the nearest ones.
+        """
+        return difference(self.load(before), self.load(after))
+
+    # Statistics and vectors
+
+    def count(self, episodes: Iterable[CountedEpisode]) -> None:
+        """Add finished episodes to the statistics; the next version shows them.
+
+        An episode is counted once, however often it is told.
+        """
+        with self._file.transaction():
+            self._counts.add(episodes)
+
+    def totals(self) -> dict[str, SkillStats]:
+        """Return the statistics as of now, by id."""
+        return self._counts.totals()
+
+    def vectors(self, embedder_id: str) -> dict[str, Vector]:
+        """Return the vectors that an embedder made, by content digest: float32, shape ``[d]``."""
+        return self._vectors.of(embedder_id)
+
+    def keep_vectors(self, embedder_id: str, vectors: Mapping[str, Vector]) -> None:
+        """Keep vectors of an embedder, by content digest; those that are there stay."""
+        with self._file.transaction():
+            self._vectors.keep(embedder_id, vectors)
+
+    def _refuse_unsafe(self, before: Bank, candidate: Bank) -> None:
+        """Refuse active skills that fail lint and were not active, in these words, before."""
+        known = {before.content_digests[skill.id] for skill in before.active}
+        new = [one for one in candidate.active if candidate.content_digests[one.id] not in known]
+        refuse_unsafe(new, str(self._file.path))
+
+    def _keep(
+        self,
+        before: Bank,
+        after: Bank,
+        event: LogEvent,
+        reason: str,
+        verdict: Mapping[str, Any] | None,
+        step: int | None,
+        outcomes: str,
+    ) -> Bank:
+        if after is not before:
+            is_new = not before.version or after.meta != before.meta
+            meta = dumps(dict(after.meta)) if is_new else None
+            self._file.rows(
+                "INSERT INTO versions VALUES (?, ?, ?, ?)",
+                (after.version, after.digest, canonical(dict(after.issued)), meta),
+            )
+            self._wordings.keep(before, after)
+            if not before.version:
+                self._counts.begin(after.stats)
+            self._counts.freeze(after.version)
+            after = _with_stats(after, self._counts.as_of(after.version))
+        self._log(event, before.version, after.version, reason, verdict, step, outcomes)
+        return after
+
+    def _log(
+        self,
+        event: LogEvent,
+        before: int,
+        version: int,
+        reason: str,
+        verdict: Mapping[str, Any] | None,
+        step: int | None,
+        outcomes: str,
+    ) -> None:
+        said = None if verdict is None else dumps(dict(verdict))
+        self._file.rows(
+            "INSERT INTO log (event, before, version, reason, verdict, step, outcomes, time)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (str(event), before, version, reason, said, step, outcomes, self._clock()),
+        )
+
+    def _unknown(self, version: int) -> UnknownVersion:
+        known = sorted(self.versions(), key=lambda one: (abs(one - version), one))
+        near = " and ".join(str(one) for one in sorted(known[:2])) or "none, for it is empty"
+        return UnknownVersion(
+            f"{self._file.path} has no version {version}. The nearest that it has: {near}. "
+            "`log` lists them all."
+        )
+
+    def _damaged(self, version: int, why: str) -> BankError:
+        return BankError(
+            f"{self._file.path}: version {version} is damaged ({why}). Restore the file from a "
+            "copy, or import the bank's last export into a new file."
+        )
+
+
+def _with_stats(bank: Bank, stats: Mapping[str, SkillStats]) -> Bank:
+    counted = replace(bank, stats=stats)
+    counted.__dict__["content_digests"] = bank.content_digests
+    return counted
+
+
+def _highest_versions(before: Bank, target: Bank) -> dict[str, int]:
+    """Return, by id, versions of skills that a rollback goes behind, so that none comes again."""
+    return {
+        skill.id: max(skill.version, before.issued.get(skill.id, 0))
+        for skill in before.skills
+        if skill.id not in target or target.get(skill.id).version < skill.version
+    }

@@ -1,0 +1,1 @@
+"""How a strong model turns episodes into skills, and failures into changes of a bank."""

@@ -1,0 +1,264 @@
+"""Distillation: a teacher turns base trajectories into skills.
+
+Successes of a category become principles with their applicability, failures of it counterfactual
+lessons, and evidence of all categories general skills; where tasks are set in one place, what holds
+there becomes knowledge of that place. Requests are small and go out at once; what they come to is
+in the order of the requests, whoever answers first.
+
+Source: SkillRL (arXiv 2602.08234), requirements R1-R5. Its released code read five steps of ten
+memories, made general skills of the first two categories, and took every fault for an empty list.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil
+from typing import Any
+
+from skillwright.bank.changes import Add
+from skillwright.bank.lint.lint import Finding, lint
+from skillwright.bank.teaching.asking import Asked, DistilSettings, Section, plan_requests
+from skillwright.bank.teaching.replies import (
+    LessonReply,
+    LessonsReply,
+    PlaceReply,
+    SkillReply,
+    SkillsReply,
+)
+from skillwright.bank.teaching.teacher import (
+    NONE,
+    Answer,
+    Teacher,
+    TeacherCall,
+    TeacherDown,
+    TeacherFault,
+    provenance_of,
+    refuse_dead_teacher,
+)
+from skillwright.bank.teaching.transcripts import (
+    TaskName,
+    read_evidence,
+    untrusted_texts,
+)
+from skillwright.core import BankSkill, EpisodeResult, Provenance, SkillKind, SkillOrigin
+from skillwright.rollout.transcript import Skipped
+
+LIFTED_FROM = 3
+"""What is written in the same words for so many categories is no category's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A draft that may not enter a bank.
+
+    Attributes:
+        draft: What the teacher wrote.
+        call: The request that it answers.
+        findings: Why not.
+    """
+
+    draft: BankSkill
+    call: str
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DistilReport:
+    """What was read and asked, and what is left out.
+
+    Attributes:
+        episodes: Episodes that were given.
+        read: Those that a teacher could read.
+        skipped: The others, with the reason.
+        drafts: Drafts by section; a section that was asked for is there even where it has none.
+        blocked: Drafts that lint blocks.
+        notes: What was put right in replies.
+    """
+
+    episodes: int
+    read: int
+    skipped: tuple[Skipped, ...] = ()
+    drafts: dict[str, int] = field(default_factory=dict)
+    blocked: tuple[Blocked, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Distillation:
+    """What a teacher made of episodes. Nothing is written by whoever returns it.
+
+    Attributes:
+        changes: One addition per draft; `apply` merges what says the same. What was written in the
+            same words for `LIFTED_FROM` categories has none.
+        calls: Every request, as it was sent.
+        failures: The requests that gave nothing usable.
+        report: What was read and left out.
+    """
+
+    changes: tuple[Add, ...]
+    calls: tuple[TeacherCall, ...]
+    failures: tuple[TeacherFault, ...]
+    report: DistilReport
+
+    def refuse_gaps(self) -> None:
+        """Stop where a section that was asked for has nothing: such a bank has a hole.
+
+        Only what holds in one place may be nothing, where the teacher said so.
+
+        Raises:
+            TeacherDown: Every request failed, or a section has no draft that could enter.
+        """
+        refuse_dead_teacher(self.failures, len(self.calls))
+        for section, count in self.report.drafts.items():
+            failed = [one for one in self.failures if _section_of(one.call) == section]
+            blocked = [one for one in self.report.blocked if _section_of(one.call) == section]
+            if count or (section == Section.PLACE and not failed and not blocked):
+                continue
+            why = failed[-1].failure.message if failed else str(blocked[-1].findings[0])
+            raise TeacherDown(
+                f"nothing usable was written for the section {section!r}: {len(failed)} requests "
+                f"failed, and lint blocked {len(blocked)} drafts; the latest: {why}"
+            )
+
+
+def _section_of(call: str) -> str:
+    return call.partition(".")[0]
+
+
+async def distil(
+    episodes: Sequence[EpisodeResult],
+    teacher: Teacher,
+    settings: DistilSettings,
+    categorise: TaskName,
+    scope: TaskName,
+) -> Distillation:
+    """Have episodes turned into skills.
+
+    Args:
+        episodes: Base trajectories; faults are left out and reported.
+        teacher: Who writes.
+        settings: How much is read and asked for.
+        categorise: Names the category of a task.
+        scope: Names the one place that a task is set in.
+
+    Returns:
+        Drafts as changes of a bank, and every request that failed. Ask `Distillation.refuse_gaps`
+        before a bank is made of it.
+    """
+    evidence, skipped = read_evidence(episodes, categorise, scope, settings.success_threshold)
+    asked = list(plan_requests(evidence, settings))
+    answers = await teacher.ask_all([(one.request, one.reply_type) for one in asked])
+    reading = _Reading(settings)
+    for one, answer in zip(asked, answers, strict=True):
+        reading.read(one, answer)
+    drafts = list(reading.drafts())
+    return Distillation(
+        changes=tuple(Add(draft) for draft in _lifted(drafts)),
+        calls=tuple(answer.call for answer in answers),
+        failures=tuple(a.reply for a in answers if isinstance(a.reply, TeacherFault)),
+        report=DistilReport(
+            episodes=len(episodes),
+            read=len(evidence),
+            skipped=skipped,
+            drafts=reading.counts,
+            blocked=tuple(reading.blocked),
+            notes=tuple(reading.notes),
+        ),
+    )
+
+
+def _lifted(drafts: Sequence[BankSkill]) -> Iterator[BankSkill]:
+    """Take the category from what is said alike of several; `apply` makes one skill of it."""
+    plain = [
+        replace(
+            draft,
+            category="",
+            kind=SkillKind.GENERAL if draft.counterfactual is None else SkillKind.LESSON,
+            provenance=Provenance(),
+        )
+        for draft in drafts
+    ]
+    categories: dict[BankSkill, set[str]] = {}
+    for draft, same in zip(drafts, plain, strict=True):
+        categories.setdefault(same, set()).add(draft.category)
+    for draft, same in zip(drafts, plain, strict=True):
+        is_common = not draft.scope and len(categories[same] - {""}) >= LIFTED_FROM
+        yield replace(same, provenance=draft.provenance) if is_common else draft
+
+
+class _Reading:
+    """Reads replies into drafts, and keeps what does not become one."""
+
+    def __init__(self, settings: DistilSettings) -> None:
+        self._drafts: dict[tuple[Section, str, str], list[BankSkill]] = {}
+        self.counts: dict[str, int] = {}
+        self.blocked: list[Blocked] = []
+        self.notes: list[str] = []
+        self._settings = settings
+
+    def read(self, asked: Asked, answer: Answer[Any]) -> None:
+        self.counts.setdefault(asked.section.value, 0)
+        if isinstance(answer.reply, TeacherFault):
+            return
+        written = _written(answer.reply)
+        if len(written) > asked.count:
+            self.notes.append(
+                f"{asked.request.name}: {len(written)} skills were written; "
+                f"the first {asked.count} are kept"
+            )
+        sources = untrusted_texts(asked.request.evidence)
+        for reply in written[: asked.count]:
+            draft = self._draft(asked, answer, reply)
+            findings = tuple(found for found in lint(draft, sources) if found.blocks)
+            if findings:
+                self.blocked.append(Blocked(draft, asked.request.name, findings))
+                continue
+            self._drafts.setdefault((asked.section, asked.category, asked.scope), []).append(draft)
+            self.counts[asked.section.value] += 1
+
+    def drafts(self) -> Iterator[BankSkill]:
+        """Return what is kept: of many requests about one category, what most of them wrote."""
+        failing = sum(section == Section.FAILURES for section, _, _ in self._drafts)
+        most = {
+            Section.GENERAL: self._settings.general,
+            Section.SUCCESSES: self._settings.per_category,
+            Section.FAILURES: ceil(self._settings.lessons / max(failing, 1)),
+            Section.PLACE: self._settings.per_place,
+        }
+        for (section, category, scope), drafts in self._drafts.items():
+            written = Counter(draft.content_digest for draft in drafts)
+            kept = {content for content, _ in written.most_common(most[section])}
+            if len(kept) < len(written):
+                self.notes.append(
+                    f"{section} of {category or scope or NONE}: {len(written)} different skills "
+                    f"were written; the {len(kept)} that most requests wrote are kept"
+                )
+            yield from (draft for draft in drafts if draft.content_digest in kept)
+
+    def _draft(self, asked: Asked, answer: Answer[Any], reply: SkillReply) -> BankSkill:
+        provenance, unknown = provenance_of(
+            answer, reply.evidence, SkillOrigin.DISTILLED, self._settings.step
+        )
+        if unknown:
+            self.notes.append(
+                f"{asked.request.name}: {reply.name!r} cites trajectories that were not shown: "
+                f"{', '.join(map(repr, unknown))}"
+            )
+        kind = {Section.GENERAL: SkillKind.GENERAL, Section.FAILURES: SkillKind.LESSON}.get(
+            asked.section, SkillKind.TASK_SPECIFIC
+        )
+        return BankSkill(
+            id="",
+            name=reply.name,
+            principle=reply.principle,
+            applicability=reply.applicability,
+            kind=kind,
+            category=asked.category,
+            scope=asked.scope,
+            counterfactual=reply.counterfactual if isinstance(reply, LessonReply) else None,
+            provenance=provenance,
+        )
+
+
+def _written(reply: SkillsReply | LessonsReply | PlaceReply) -> Sequence[SkillReply]:
+    return reply.lessons if isinstance(reply, LessonsReply) else reply.skills

@@ -1,0 +1,326 @@
+"""Evolution: a teacher reads what still fails, and changes the bank within limits.
+
+Success is counted by category on the evolution split; the failures of weak categories are sampled,
+the weakest first, and shown whole, together with the bank. What comes back is a proposal: it enters
+where a gate finds that agents do better with it (`candidate_sources`).
+
+Source: SkillRL (arXiv 2602.08234), requirements R12-R16.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from skillwright.bank.bank import Bank
+from skillwright.bank.changes import Add, Change, ChangeReport, GrowthCaps, Refine, Retire, apply
+from skillwright.bank.lint.lint import Finding, lint
+from skillwright.bank.near import IsNear, near_in_text
+from skillwright.bank.render import skill_line
+from skillwright.bank.teaching.failures import (
+    CategorySuccess,
+    EvolutionResults,
+    sample_failures,
+    success_by_category,
+    weakest_of,
+)
+from skillwright.bank.teaching.replies import (
+    AddReply,
+    ChangeReply,
+    EvolveReply,
+    RefineReply,
+    RetireReply,
+)
+from skillwright.bank.teaching.teacher import (
+    Answer,
+    Request,
+    Teacher,
+    TeacherCall,
+    TeacherFault,
+    provenance_of,
+)
+from skillwright.bank.teaching.transcripts import Evidence, TaskName, read_evidence, untrusted_texts
+from skillwright.core import (
+    BankSkill,
+    Counterfactual,
+    Provenance,
+    SkillKind,
+    SkillOrigin,
+)
+from skillwright.core.fence import fenced, one_line
+from skillwright.rollout.transcript import Skipped
+
+_LONGEST_EARLIER, _LONGEST_NAME = 300, 80
+
+
+@dataclass(frozen=True, slots=True)
+class EvolveSettings:
+    """What triggers an update, and how much of it there is.
+
+    Attributes:
+        trigger_accuracy: Categories below this share of wins are looked at, in [0, 1].
+        max_failures: Failures that the teacher is shown, at least 1.
+        caps: How much may be added.
+        success_threshold: The reward from which an episode counts as won.
+        step: The training step or epoch, for the provenance.
+
+    Raises:
+        ValueError: A number is out of its range.
+    """
+
+    trigger_accuracy: float = 0.4
+    max_failures: int = 10
+    caps: GrowthCaps = field(default_factory=GrowthCaps)
+    success_threshold: float = 1.0
+    step: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.trigger_accuracy <= 1:
+            raise ValueError(f"trigger_accuracy is {self.trigger_accuracy}; it lies in [0, 1]")
+        if self.max_failures < 1:
+            raise ValueError(f"max_failures is {self.max_failures}; it is at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedChange:
+    """A change that may not enter a bank, and what lint found in it."""
+
+    change: Change
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Evolution:
+    """What a teacher proposes after an epoch. Nothing is written by whoever returns it.
+
+    Attributes:
+        changes: What it proposes.
+        success: How each category does, in the order of their names.
+        weakest: The category with the lowest accuracy, or ``None`` where nothing was scored.
+        failures: What the teacher was shown.
+        reasoning: What the teacher says about it.
+        calls: The request, as it was sent; empty where no category was weak.
+        faults: The request, where it gave nothing usable.
+        blocked: Changes that lint blocks.
+        skipped: Episodes that cannot be read, with the reason.
+        notes: Why there was no request, and what was put right in the reply.
+    """
+
+    changes: tuple[Change, ...] = ()
+    success: tuple[CategorySuccess, ...] = ()
+    weakest: str | None = None
+    failures: tuple[Evidence, ...] = ()
+    reasoning: str = ""
+    calls: tuple[TeacherCall, ...] = ()
+    faults: tuple[TeacherFault, ...] = ()
+    blocked: tuple[BlockedChange, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def candidate(
+        self, bank: Bank, caps: GrowthCaps, is_near: IsNear = near_in_text
+    ) -> tuple[Bank, ChangeReport]:
+        """Return the bank as it would be, and what became of each change within the limits."""
+        return apply(bank, self.changes, caps, weakest=self.weakest, is_near=is_near)
+
+
+async def evolve(
+    results: EvolutionResults,
+    bank: Bank,
+    teacher: Teacher,
+    settings: EvolveSettings,
+    categorise: TaskName,
+    scope: TaskName,
+    earlier: Sequence[str] = (),
+) -> Evolution:
+    """Have failures turned into changes of a bank.
+
+    Args:
+        results: Episodes of the evolution split, played with ``bank``.
+        bank: The bank at its present version.
+        teacher: Who proposes.
+        settings: What triggers an update, and its limits.
+        categorise: Names the category of a task.
+        scope: Names the one place that a task is set in.
+        earlier: What was proposed before and what became of it, a line each (`told_change`).
+    """
+    evidence, skipped = read_evidence(
+        results.results, categorise, scope, settings.success_threshold
+    )
+    success = success_by_category(evidence)
+    found = Evolution(success=success, weakest=weakest_of(success), skipped=skipped)
+    weak = [one for one in success if one.accuracy < settings.trigger_accuracy]
+    failures = sample_failures(evidence, weak, settings.max_failures)
+    if not failures:
+        threshold = f"trigger_accuracy = {settings.trigger_accuracy:g}"
+        why = f"no category is below {threshold}" if success else "no episode could be read"
+        return replace(found, notes=(f"{why}; the bank stays",))
+    request = _request(found, bank, failures, settings.caps, earlier)
+    answer = await teacher.ask(request, EvolveReply)
+    found = replace(found, failures=tuple(failures), calls=(answer.call,))
+    if isinstance(answer.reply, TeacherFault):
+        return replace(found, faults=(answer.reply,))
+    reading = _Reading(bank, answer, failures, settings.step)
+    for reply in answer.reply.changes:
+        reading.read(reply)
+    return replace(
+        found,
+        changes=tuple(reading.changes),
+        reasoning=answer.reply.reasoning,
+        blocked=tuple(reading.blocked),
+        notes=tuple(reading.notes),
+    )
+
+
+def told_change(change: Change, outcome: str) -> str:
+    """Return what a later teacher is told about a change: what it was, and what became of it."""
+    match change:
+        case Add(draft=draft):
+            text = f"add {_line(replace(draft, id='new')).removeprefix('- ')}"
+        case Refine():
+            words = (change.name, change.principle, change.applicability)
+            text = f"refine [{change.id}]: {' '.join(filter(None, words))}"
+        case _:
+            text = f"{type(change).__name__.lower()} [{change.id}]: {change.reason}"
+    return one_line(f"{outcome}: {text}", _LONGEST_EARLIER)
+
+
+def _request(
+    found: Evolution,
+    bank: Bank,
+    failures: Sequence[Evidence],
+    caps: GrowthCaps,
+    earlier: Sequence[str],
+) -> Request:
+    places = {"", *(one.scope for one in failures)}
+    skills = [skill for skill in bank.active if skill.scope in places]
+    told = "\n".join(f"- {line}" for line in earlier)
+    limits = (
+        f"Add at most {caps.per_checkpoint} skills, and at most {caps.per_category} to one "
+        f"category; {caps.weakest_extra} more to the weakest."
+    )
+    sections = (
+        ("Success by category", "\n".join(_told_success(found))),
+        ("Limits", limits),
+        ("Current skills", fenced("skills", "\n".join(map(_line, skills)))),
+        ("Earlier changes", fenced("skill_changes", told) if told else ""),
+    )
+    return Request(f"evolve.{bank.version}", "evolve", sections, tuple(failures))
+
+
+def _told_success(found: Evolution) -> Iterator[str]:
+    for one in found.success:
+        mark = " (the weakest)" if one.category == found.weakest else ""
+        name = one_line(one.category, _LONGEST_NAME) or "(no category)"
+        yield f"- {name}: {one.wins} of {one.episodes}{mark}"
+
+
+def _line(skill: BankSkill) -> str:
+    """Return a skill on one line: as agents read it, with its kind and whom it is told."""
+    where = f", category {skill.category}" if skill.category else ""
+    where += f", place {skill.scope}" if skill.scope else ""
+    label = f"- [{skill.id}] "
+    return f"{label}{skill.kind}{where}: {skill_line(skill).removeprefix(label)}"
+
+
+class _Reading:
+    """Reads the changes of a reply against the bank and the failures that it is about."""
+
+    def __init__(
+        self,
+        bank: Bank,
+        answer: Answer[EvolveReply],
+        failures: Sequence[Evidence],
+        step: int | None,
+    ) -> None:
+        self.changes: list[Change] = []
+        self.blocked: list[BlockedChange] = []
+        self.notes: list[str] = []
+        self._bank = bank
+        self._answer = answer
+        self._step = step
+        self._places = {one.scope for one in failures}
+        self._categories = {one.category for one in failures}
+        self._sources = untrusted_texts(failures)
+
+    def read(self, reply: ChangeReply) -> None:
+        match reply:
+            case AddReply():
+                self._add(reply)
+            case RefineReply():
+                self._refine(reply)
+            case RetireReply():
+                self.changes.append(Retire(reply.id, one_line(reply.reason, _LONGEST_EARLIER)))
+
+    def _add(self, reply: AddReply) -> None:
+        if reply.place not in {"", *self._places}:
+            self.notes.append(f"{reply.name!r} holds in {reply.place[:80]!r}, which was not shown")
+            return
+        known = {skill.category for skill in self._bank.skills} | self._categories
+        if reply.category not in {"", *known}:
+            self.notes.append(f"{reply.name!r} has the unknown category {reply.category[:80]!r}")
+            return
+        is_general = reply.skill_kind is SkillKind.GENERAL
+        draft = BankSkill(
+            id="",
+            name=reply.name,
+            principle=reply.principle,
+            applicability=reply.applicability,
+            kind=reply.skill_kind,
+            category="" if is_general else reply.category,
+            scope=reply.place,
+            counterfactual=reply.counterfactual,
+            provenance=self._provenance(reply),
+        )
+        self._keep(Add(draft), draft)
+
+    def _refine(self, reply: RefineReply) -> None:
+        if reply.id not in self._bank:
+            self.notes.append(f"there is no skill {reply.id[:80]!r} to be refined")
+            return
+        old = self._bank.get(reply.id)
+        change = Refine(
+            reply.id,
+            name=reply.name,
+            principle=reply.principle,
+            applicability=reply.applicability,
+            counterfactual=_refined(old.counterfactual, reply),
+            provenance=self._provenance(reply),
+            reason=one_line(reply.reason, _LONGEST_EARLIER),
+        )
+        refined = replace(
+            old,
+            name=reply.name or old.name,
+            principle=reply.principle or old.principle,
+            applicability=reply.applicability or old.applicability,
+            counterfactual=change.counterfactual or old.counterfactual,
+        )
+        self._keep(change, refined, old)
+
+    def _provenance(self, reply: AddReply | RefineReply) -> Provenance:
+        provenance, unknown = provenance_of(
+            self._answer, reply.evidence, SkillOrigin.EVOLVED, self._step
+        )
+        if unknown:
+            names = ", ".join(map(repr, unknown))
+            self.notes.append(f"{reply.name!r} cites trajectories that were not shown: {names}")
+        return provenance
+
+    def _keep(self, change: Change, skill: BankSkill, old: BankSkill | None = None) -> None:
+        # Agents quote what they were told, so words that stay are a copy of theirs: no new fault.
+        known = lint(old, self._sources) if old else ()
+        found = lint(skill, self._sources)
+        findings = tuple(one for one in found if one.blocks and one not in known)
+        if findings:
+            self.blocked.append(BlockedChange(change, findings))
+        else:
+            self.changes.append(change)
+
+
+def _refined(old: Counterfactual | None, reply: RefineReply) -> Counterfactual | None:
+    parts = (reply.failure_point, reply.flawed_reasoning, reply.corrective_action)
+    if old is None or not any(parts):
+        return None
+    return Counterfactual(
+        reply.failure_point or old.failure_point,
+        reply.flawed_reasoning or old.flawed_reasoning,
+        reply.corrective_action or old.corrective_action,
+    )

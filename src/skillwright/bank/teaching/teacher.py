@@ -1,0 +1,268 @@
+"""The strong model that writes skills: what it is asked, and what becomes of a bad answer.
+
+A reply that has not the form asked for is asked for once more; then it is a `TeacherFault`. A fault
+is never an empty list of skills: a teacher that cannot be reached teaches nothing, and a bank must
+not look as if there had been nothing to learn.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from typing import Any, Final, Generic, TypeVar
+
+from pydantic import BaseModel
+
+from skillwright.bank.teaching.replies import Cited
+from skillwright.bank.teaching.transcripts import Evidence, Told, tell
+from skillwright.core import (
+    ChatModel,
+    ConfigError,
+    Failure,
+    FailureCause,
+    Message,
+    ModelError,
+    Provenance,
+    Purpose,
+    Sampling,
+    SkillOrigin,
+    did_you_mean,
+)
+from skillwright.core.fence import attribute
+from skillwright.core.jsonio import digest
+from skillwright.core.seeds import derive_seed
+from skillwright.core.together import together
+from skillwright.models import ask_json
+from skillwright.rollout.transcript_text import Cut, estimate_tokens
+
+ReplyT = TypeVar("ReplyT", bound=BaseModel)
+
+NONE: Final = "(none)"
+
+PROMPT_NAMES: Final = (
+    "distil_successes",
+    "distil_failures",
+    "distil_general",
+    "distil_place",
+    "evolve",
+)
+
+
+class TeacherDown(ModelError):
+    """The teacher gave nothing usable, so there is no bank to go on with."""
+
+
+@dataclass(frozen=True, slots=True)
+class TeacherFault:
+    """A request that gave nothing usable. It never means that there was nothing to learn.
+
+    Attributes:
+        call: Which request.
+        failure: The cause and the message.
+        prompt_digest: The digest of its prompt.
+    """
+
+    call: str
+    failure: Failure
+    prompt_digest: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a JSON object."""
+        return {
+            "call": self.call,
+            "failure": self.failure.to_dict(),
+            "prompt_digest": self.prompt_digest,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One question to the teacher.
+
+    Attributes:
+        name: Names the call, and seeds it: ``heat.failures.0``.
+        prompt: Name of the system prompt.
+        sections: What stands above the trajectories, as (heading, text).
+        evidence: The trajectories, shown whole as far as the prompt has room.
+    """
+
+    name: str
+    prompt: str
+    sections: tuple[tuple[str, str], ...]
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TeacherCall:
+    """A request as it was sent.
+
+    Attributes:
+        name: The request's.
+        prompt_digest: The digest of its messages.
+        model: Who was asked.
+        seed: The sampling seed, or ``None``.
+        temperature: The sampling temperature, or ``None`` for the endpoint's own.
+        episodes: Keys of the episodes that it was shown.
+        cuts: What was left out of them.
+    """
+
+    name: str
+    prompt_digest: str
+    model: str
+    seed: int | None
+    temperature: float | None
+    episodes: tuple[str, ...]
+    cuts: tuple[Cut, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[ReplyT]):
+    """A reply in the form that was asked for, or the fault in its place."""
+
+    request: Request
+    call: TeacherCall
+    reply: ReplyT | TeacherFault
+
+
+@dataclass(frozen=True, slots=True)
+class Teacher:
+    """A chat model in the role of the teacher.
+
+    Attributes:
+        model: Who is asked.
+        sampling: How it decodes; the seed is set per request.
+        seed: Seeds every request together with its name; ``None`` leaves it to the endpoint.
+        max_prompt_tokens: Trajectories are shortened to fit; a prompt that is longer even so is
+            not sent (estimated at four characters a token).
+        repair_rounds: How often a reply of another form is asked for again.
+        max_concurrent: Requests in flight at once.
+
+    Raises:
+        ValueError: A number is too low.
+    """
+
+    model: ChatModel
+    sampling: Sampling = Sampling(max_tokens=8_192)
+    seed: int | None = 0
+    max_prompt_tokens: int = 60_000
+    repair_rounds: int = 1
+    max_concurrent: int = 8
+
+    def __post_init__(self) -> None:
+        for name, least in (("max_prompt_tokens", 1), ("repair_rounds", 0), ("max_concurrent", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} is {getattr(self, name)}; it is at least {least}")
+
+    async def ask_all(self, asked: Sequence[tuple[Request, type[BaseModel]]]) -> list[Answer[Any]]:
+        """Ask several things at once; the answers are in the order of the requests."""
+        slots = asyncio.Semaphore(self.max_concurrent)
+
+        async def one(request: Request, reply_type: type[BaseModel]) -> Answer[Any]:
+            async with slots:
+                return await self.ask(request, reply_type)
+
+        return await together(one(request, reply_type) for request, reply_type in asked)
+
+    async def ask(self, request: Request, reply_type: type[ReplyT]) -> Answer[ReplyT]:
+        """Ask, and return the reply or the fault; a fault leaves other requests alone."""
+        system = load_prompt(request.prompt)
+        head = user_message(request.sections)
+        told = self._told(system, head, request.evidence)
+        messages: list[Message] = [
+            {"role": "system", "content": system},
+            {"role": "user", "content": f"{head}\n\n{told.text}" if told.text else head},
+        ]
+        call = TeacherCall(
+            name=request.name,
+            prompt_digest=digest(messages),
+            model=self.model.identity,
+            seed=None if self.seed is None else derive_seed("teacher", self.seed, request.name),
+            temperature=self.sampling.temperature,
+            episodes=tuple(one.key for one in request.evidence),
+            cuts=told.cuts,
+        )
+        tokens = sum(estimate_tokens(message["content"]) for message in messages)
+        if tokens > self.max_prompt_tokens:
+            failure = Failure(
+                FailureCause.MODEL_REFUSED,
+                f"nothing was sent: the prompt has about {tokens} tokens, over the teacher's "
+                f"max_prompt_tokens = {self.max_prompt_tokens}. Raise it, or show fewer episodes.",
+            )
+            return Answer(request, call, TeacherFault(call.name, failure, call.prompt_digest))
+        try:
+            reply = await ask_json(
+                self.model,
+                messages,
+                reply_type,
+                sampling=replace(self.sampling, seed=call.seed),
+                purpose=Purpose.TEACHER,
+                repair_rounds=self.repair_rounds,
+            )
+        except ModelError as error:
+            fault = TeacherFault(call.name, Failure.of(error), call.prompt_digest)
+            return Answer(request, call, fault)
+        return Answer(request, call, reply)
+
+    def _told(self, system: str, head: str, evidence: Sequence[Evidence]) -> Told:
+        used = estimate_tokens(system) + estimate_tokens(head)
+        # The headings of two groups, and rounding up.
+        return tell(evidence, self.max_prompt_tokens - used - 32)
+
+
+def load_prompt(name: str) -> str:
+    """Return one of the teacher's system prompts.
+
+    Raises:
+        ConfigError: There is no such prompt; the message names the nearest.
+    """
+    if name not in PROMPT_NAMES:
+        raise ConfigError(
+            f"there is no teacher prompt {name!r}. {did_you_mean(name, PROMPT_NAMES)}"
+        )
+    file = resources.files("skillwright.bank") / "prompts" / f"{name}.md"
+    return file.read_text(encoding="utf-8").strip()
+
+
+def user_message(sections: Sequence[tuple[str, str]]) -> str:
+    """Put headed sections below each other; an empty one says `NONE`."""
+    return "\n\n".join(f"## {heading}\n{body or NONE}" for heading, body in sections)
+
+
+def provenance_of(
+    answer: Answer[Any], cited: Sequence[Cited], origin: SkillOrigin, step: int | None
+) -> tuple[Provenance, tuple[str, ...]]:
+    """Return the evidence that a reply cites, and which of it was never shown.
+
+    A reply that cites nothing that was shown has all that was shown for its evidence.
+    """
+    shown = {one.id: one for one in answer.request.evidence}
+    known = [item for item in cited if attribute(item.id) in shown]
+    unknown = tuple(item.id[:80] for item in cited if attribute(item.id) not in shown)
+    episodes: dict[str, None] = {}
+    turns: dict[tuple[str, int], None] = {}
+    for item in known:
+        one = shown[attribute(item.id)]
+        seen = {line.turn for line in one.transcript.lines}
+        episodes[one.key] = None
+        turns |= {(one.key, turn): None for turn in item.turns if turn in seen}
+    provenance = Provenance(
+        origin=origin,
+        episodes=tuple(episodes) or answer.call.episodes,
+        turns=tuple(turns),
+        prompt_digest=answer.call.prompt_digest,
+        model=answer.call.model,
+        step=step,
+    )
+    return provenance, unknown
+
+
+def refuse_dead_teacher(faults: Sequence[TeacherFault], calls: int) -> None:
+    """Stop where every request failed: that is no lesson, and no empty bank either.
+
+    Raises:
+        TeacherDown: All of ``calls``, at least one, gave nothing usable.
+    """
+    if faults and len(faults) == calls:
+        raise TeacherDown(
+            f"all {calls} requests to the teacher failed; the latest: {faults[-1].failure.message}"
+        )

@@ -1,0 +1,220 @@
+"""The commands that change a bank: distil, evolve, import, admit, export, rollback."""
+
+import asyncio
+import json
+import shlex
+import sys
+from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from skillwright.bank import BankStore
+from skillwright.cli import bank_reports
+from skillwright.cli.bank_options import (
+    AsJson,
+    BankFile,
+    BankPath,
+    ConfigFile,
+    Overrides,
+    Root,
+    Teacher,
+    existing_file,
+)
+from skillwright.cli.faults import NO, err, exit_codes
+from skillwright.cli.live import display
+from skillwright.cli.words import make_console
+from skillwright.core import ConfigError
+from skillwright.jobs import Watcher, find_run
+from skillwright.jobs.bank_arena import check_bank_job
+from skillwright.jobs.bank_distil import DistilOutcome, distil_config, distil_runs
+from skillwright.jobs.bank_evidence import study_run
+from skillwright.jobs.bank_evolve import evolve_bank
+from skillwright.jobs.bank_moves import (
+    Format,
+    admit_judged,
+    admit_unjudged,
+    export_bank,
+    import_into,
+    let_in,
+)
+from skillwright.jobs.bank_settings import load_with_teacher, study_settings
+from skillwright.jobs.bank_source import read_bank
+
+DEFAULT = "bank.sqlite"
+FILE = Path(DEFAULT)
+ROOT = Path("runs")
+NONE: list[str] = []
+_YAML = (".yaml", ".yml")
+_NOBODY = "scripted:household_teacher"
+
+Distil = Callable[[Watcher], Coroutine[Any, Any, DistilOutcome]]
+
+out = make_console()
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the commands on an application."""
+    for command in (distil, evolve, admit, export, rollback):
+        app.command(command.__name__)(command)
+    app.command("import")(import_)
+
+
+def distil(
+    sources: Annotated[
+        list[str], typer.Argument(metavar="RUN... | CONFIG", help="Runs, or a configuration.")
+    ],
+    bank: BankFile = FILE,
+    teacher: Teacher = None,
+    root: Root = ROOT,
+    overrides: Overrides = NONE,
+    as_json: AsJson = False,
+) -> None:
+    """Have a teacher write skills out of what was played: of runs, or of games played for it."""
+    with exit_codes():
+        if len(sources) == 1 and Path(sources[0]).suffix in _YAML:
+            work = _games(Path(sources[0]), bank, teacher, overrides)
+        else:
+            work = _studies(sources, bank, teacher, root, overrides)
+    with exit_codes(again()), display(err if as_json else out) as watcher:
+        outcome = asyncio.run(work(watcher))
+    if as_json:
+        typer.echo(json.dumps(outcome.to_dict()))
+    else:
+        bank_reports.show_distilled(out, outcome)
+
+
+def _games(config: Path, bank: Path, teacher: str | None, overrides: list[str]) -> Distil:
+    settings = load_with_teacher(config, teacher, overrides)
+    asyncio.run(check_bank_job(settings))
+    return partial(distil_config, settings, bank)
+
+
+def _studies(
+    runs: list[str], bank: Path, teacher: str | None, root: Path, overrides: list[str]
+) -> Distil:
+    settings = study_settings(teacher, find_run(runs[0], root) / "config.yaml", overrides)
+    return partial(distil_runs, [study_run(run, root) for run in runs], bank, settings)
+
+
+def evolve(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="What is played by whom.")],
+    bank: BankFile = FILE,
+    teacher: Teacher = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds; they share evaluation.alpha.")] = 1,
+    overrides: Overrides = NONE,
+    as_json: AsJson = False,
+) -> None:
+    """Play, have a teacher change the bank where it still fails, and let the gate decide."""
+    with exit_codes():
+        existing_file(bank)
+        settings = load_with_teacher(config, teacher, overrides)
+        asyncio.run(check_bank_job(settings))
+    with exit_codes(again()), display(err if as_json else out) as watcher:
+        report = asyncio.run(evolve_bank(settings, bank, rounds, watcher))
+    if as_json:
+        typer.echo(json.dumps(report.to_dict()))
+    else:
+        bank_reports.show_evolution(out, report)
+
+
+def import_(
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="A file or folder of skills, or seed:alfworld.")
+    ],
+    bank: BankFile = FILE,
+    as_json: AsJson = False,
+) -> None:
+    """Bring skills in, into quarantine: no agent is told one before it is admitted."""
+    with exit_codes():
+        report = import_into(bank, source)
+    if as_json:
+        typer.echo(json.dumps(report.to_dict()))
+    else:
+        bank_reports.show_import(out, report, str(bank))
+
+
+def admit(
+    skills: Annotated[
+        list[str] | None, typer.Argument(metavar="[SKILL]...", help="Ids; none means all.")
+    ] = None,
+    bank: BankFile = FILE,
+    config: ConfigFile = None,
+    without_gate: Annotated[
+        str | None,
+        typer.Option("--without-gate", metavar="REASON", help="Ask no gate; the log says why."),
+    ] = None,
+    overrides: Overrides = NONE,
+    as_json: AsJson = False,
+) -> None:
+    """Let skills out of quarantine that pass lint, and a gate: with them games must go better."""
+    with exit_codes():
+        existing_file(bank)
+        if (config is None) == (without_gate is None):
+            raise ConfigError(
+                "a gate decides who leaves quarantine: give --config CONFIG, which says what is "
+                "played by whom, or --without-gate 'why not'"
+            )
+        if config is None:
+            report = admit_unjudged(bank, skills or [], without_gate or "")
+        else:
+            # The gate asks no teacher, and a configuration need not name one.
+            settings = load_with_teacher(config, _NOBODY, overrides)
+            asyncio.run(check_bank_job(settings))
+    if config is not None:
+        with exit_codes(again()), display(err if as_json else out) as watcher:
+            report = asyncio.run(admit_judged(settings, bank, skills or [], watcher))
+    if as_json:
+        typer.echo(json.dumps(report.to_dict()))
+    else:
+        bank_reports.show_admission(out, report)
+    if not let_in(report.report) or report.refused:
+        raise typer.Exit(NO)
+
+
+def export(
+    to: Annotated[Path, typer.Argument(metavar="TO", help="A file, or a folder.")],
+    bank: BankPath = DEFAULT,
+    form: Annotated[
+        Format | None,
+        typer.Option("--format", help="By default what the name says: .json, .md, else a folder."),
+    ] = None,
+    version: Annotated[int | None, typer.Option(help="A version; else the newest.")] = None,
+    name: Annotated[str, typer.Option(help="Names the folders of Agent Skills.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Write a bank as JSON, in SkillRL's layout, as Agent Skills folders, or as Markdown."""
+    with exit_codes():
+        if version is None:
+            found = read_bank(bank, "--bank")
+        else:
+            with BankStore.open(existing_file(bank), read_only=True) as store:
+                found = store.load(version)
+        stem = bank.partition(":")[2] if bank.startswith("seed:") else Path(bank).stem
+        written = export_bank(found, to, form, name or stem)
+    if as_json:
+        typer.echo(json.dumps({"to": str(to), "version": found.version, **written}))
+    else:
+        bank_reports.show_export(out, found, to, written)
+
+
+def rollback(
+    version: Annotated[int, typer.Argument(metavar="VERSION", help="What to go back to.")],
+    reason: Annotated[str, typer.Option(help="Why; it stands in the log.")],
+    bank: BankFile = FILE,
+    as_json: AsJson = False,
+) -> None:
+    """Make a new version that equals an old one; nothing is lost, and no id comes again."""
+    with exit_codes(), BankStore.open(existing_file(bank)) as store:
+        now = store.rollback(version, reason)
+    if as_json:
+        typer.echo(json.dumps({"version": now.version, "equals": version}))
+    else:
+        out.print(f"version {now.version} of the bank equals version {version}", highlight=False)
+
+
+def again() -> str:
+    """Return the command itself: what was played and answered is not paid for again."""
+    return f"skillwright {shlex.join(sys.argv[1:])}"

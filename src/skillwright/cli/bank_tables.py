@@ -1,0 +1,376 @@
+"""What commands about banks print."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from skillwright.bank import (
+    BankDiff,
+    Compression,
+    Decision,
+    Finding,
+    LogEntry,
+    Scored,
+    Severity,
+    skill_line,
+)
+from skillwright.cli.tables import print_indented
+from skillwright.cli.words import counted, print_words
+from skillwright.core import BankSkill
+from skillwright.jobs.bank_look import Answer, BankStatistics, SkillHistory
+
+_BARS = "▁▂▃▄▅▆▇█"
+_EVERY = "every category"
+_MOST_USED = 10
+_MOST_POINTS = 40
+
+
+def bank_table(*names: str, right: Sequence[str] = ()) -> Table:
+    """Return an empty table; numbers stand on the right."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for name in names:
+        is_text = name in ("skill", "category", "what", "why", "because", "reason")
+        table.add_column(
+            name,
+            justify="right" if name in right else "left",
+            overflow="fold",
+            no_wrap=not is_text and name not in right,
+        )
+    return table
+
+
+def words(category: str) -> str:
+    """Write a category as words."""
+    return escape(category.replace("_", " ")) if category else _EVERY
+
+
+# search
+
+
+def show_answer(console: Console, answer: Answer) -> None:
+    """Show what a task would be told."""
+    found = answer.retrieved
+    about = found.category.replace("_", " ") or "unknown, so all are searched"
+    console.print(f"[bold]{escape(answer.task.description or answer.task.id)}[/]", highlight=False)
+    console.print(
+        f"category {escape(about)}"
+        + (f", in {escape(found.scope)}" if found.scope else "")
+        + f"; similarity above {found.delta:g} ({escape(found.embedder)}); "
+        f"bank version {found.bank_version}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    table = bank_table("id", "score", "skill", right=("score",))
+    for title, skills in (
+        ("general", found.general),
+        (_title(found.category), found.task_specific),
+        ("lessons", found.lessons),
+    ):
+        kept = [one for one in skills if one in answer.rendered.told]
+        if kept:
+            table.add_section()
+            table.add_row("", "", f"[bold]{title}[/]")
+        for one in kept:
+            table.add_row(one.skill.id, f"{one.score:.3f}", _line(one))
+    if table.row_count:
+        console.print(table)
+    else:
+        console.print("no skill of the bank is about this task", highlight=False)
+    dropped = answer.rendered.dropped
+    console.print(
+        f"{counted(len(answer.rendered.told), 'skill')}, about {answer.rendered.tokens:,} tokens"
+        + (
+            f"; {len(dropped)} did not fit: {', '.join(o.skill.id for o in dropped)}"
+            * bool(dropped)
+        ),
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _title(category: str) -> str:
+    return f"for {words(category)} tasks" if category else "for this task"
+
+
+def _line(one: Scored) -> str:
+    return escape(skill_line(one.skill).partition("] ")[2])
+
+
+# show
+
+
+def show_history(console: Console, found: SkillHistory) -> None:
+    """Show a skill and all that happened to it."""
+    skill, said = found.skill, found.skill.counterfactual
+    console.print(f"[bold]{skill.id}  {escape(skill.name)}[/]", highlight=False)
+    where = f", only in {skill.scope}" if skill.scope else ""
+    kind = str(skill.kind).replace("_", " ")
+    console.print(
+        f"{kind}, {skill.status}, version {skill.version}, for {words(skill.category)}"
+        + escape(where),
+        highlight=False,
+    )
+    lines = [("when", skill.applicability), ("do", skill.principle)]
+    if said is not None:
+        lines += [
+            ("failed at", said.failure_point),
+            ("because of", said.flawed_reasoning),
+            ("instead", said.corrective_action),
+        ]
+    for name, text in lines:
+        if text:
+            print_indented(console, 2, Text.assemble((f"{name}: ", "bold"), text))
+    _show_evidence(console, skill)
+    stats = found.stats
+    console.print(
+        f"\ntold {counted(stats.retrieved, 'time')}; {stats.wins} of "
+        f"{counted(stats.episodes, 'episode')} won; utility {found.utility:+.3f}",
+        highlight=False,
+    )
+    if len(found.wordings) > 1:
+        console.print("\n[bold]Earlier words[/]")
+        for version, old in found.wordings[:-1]:
+            line = f"bank version {version}, {old.status}: {skill_line(old)[2:]}"
+            print_indented(console, 2, Text(line, style="dim"))
+    if found.entries:
+        console.print("\n[bold]History[/]")
+    for entry, outcome in found.entries:
+        if outcome["decision"] == Decision.MERGED:
+            continue
+        why = outcome.get("because") or entry.reason
+        line = f"version {entry.version}: {outcome['decision']} ({entry.reason}). {why}"
+        print_indented(console, 2, Text(line))
+    merged = sum(one["decision"] == Decision.MERGED for _, one in found.entries)
+    if merged:
+        print_indented(console, 2, Text(f"{counted(merged, 'draft')} said the same and joined it"))
+
+
+def _show_evidence(console: Console, skill: BankSkill) -> None:
+    told = skill.provenance
+    parts = [f"origin {told.origin}"]
+    if told.model:
+        parts.append(f"written by {told.model}")
+    if told.step is not None:
+        parts.append(f"step {told.step}")
+    if told.prompt_digest:
+        parts.append(f"prompt {told.prompt_digest[:12]}")
+    print_words(console, f"\n{', '.join(parts)}")
+    for key in told.episodes:
+        turns = ", ".join(str(turn) for one, turn in told.turns if one == key)
+        line = f"episode {key[:16]}" + (f", turns {turns}" if turns else "")
+        print_indented(console, 2, Text(line, style="dim"))
+
+
+def history_json(found: SkillHistory) -> dict[str, Any]:
+    """Return a skill with its history as a JSON object."""
+    return {
+        "skill": asdict(found.skill),
+        "stats": asdict(found.stats),
+        "utility": found.utility,
+        "wordings": [{"version": v, "skill": asdict(one)} for v, one in found.wordings],
+        "history": [
+            {"version": entry.version, "reason": entry.reason, **outcome}
+            for entry, outcome in found.entries
+        ],
+    }
+
+
+# stats
+
+
+def show_statistics(console: Console, found: BankStatistics) -> None:
+    """Show what a bank is and how it grew."""
+    console.print(
+        f"[bold]{escape(found.where)}[/], version {found.version}: {found.headline}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    console.print(f"{found.quarantined} in quarantine, {found.retired} retired", highlight=False)
+    table = bank_table("category", "skills", "lessons", "growth", right=("skills", "lessons"))
+    for category, (skills, lessons) in found.by_category.items():
+        series = [counts.get(category, 0) for _, counts in found.growth]
+        table.add_row(words(category), str(skills), str(lessons), sparkline(series))
+    if found.by_category:
+        console.print(table)
+    _show_kinds(console, found)
+    _show_compression(console, found.compression)
+    if found.used:
+        _show_use(console, found)
+
+
+def _show_kinds(console: Console, found: BankStatistics) -> None:
+    if len(found.kinds) < 2:
+        return
+    names = ("general", "task-specific", "lessons")
+    console.print(
+        f"Growth over versions {found.kinds[0][0]} to {found.kinds[-1][0]}", highlight=False
+    )
+    totals = [sum(one[1:]) for one in found.kinds]
+    rows = [(name, [one[at] for one in found.kinds]) for at, name in enumerate(names, start=1)]
+    for name, series in [*rows, ("all", totals)]:
+        console.print(
+            f"  {name:<13} {series[0]:>4} {sparkline(series)} {series[-1]}", highlight=False
+        )
+
+
+def _show_compression(console: Console, shorter: Compression) -> None:
+    if not shorter.episodes:
+        console.print(
+            "No episode that the skills were learnt from was found; name its run to measure how "
+            "much shorter they are.",
+            highlight=False,
+        )
+        return
+    console.print(
+        f"{counted(shorter.skills, 'skill')} learnt from {counted(shorter.episodes, 'episode')}"
+        + (f" ({shorter.missing} more not found)" if shorter.missing else ""),
+        highlight=False,
+    )
+    ratios = (
+        ("raw trajectories over skills", shorter.raw_ratio, "SkillRL: 10 to 20"),
+        ("their summaries over skills", shorter.summary_ratio, ""),
+        ("first prompt with the bank over without", shorter.prompt_ratio, ""),
+    )
+    for name, ratio, claim in ratios:
+        if ratio is not None:
+            note = f"  ({claim})" if claim else ""
+            console.print(f"  {name:<40} [bold]{ratio:.2f}[/]{note}", highlight=False)
+
+
+def _show_use(console: Console, found: BankStatistics) -> None:
+    table = bank_table("id", "told", "episodes", "won", right=("told", "episodes", "won"))
+    most = sorted(found.used.items(), key=lambda pair: (-pair[1].retrieved, pair[0]))
+    for key, one in most[:_MOST_USED]:
+        share = f"{one.wins / one.episodes:.0%}" if one.episodes else "-"
+        table.add_row(key, str(one.retrieved), str(one.episodes), share)
+    table.caption = f"the {min(len(most), _MOST_USED)} told most of {len(most)}; train tasks only"
+    console.print(table)
+
+
+def sparkline(series: Sequence[int]) -> str:
+    """Draw numbers as bars, the highest of them full; a long series by its last points."""
+    shown = series[-_MOST_POINTS:]
+    top = max(shown, default=0) or 1
+    return "".join(_BARS[round(value / top * (len(_BARS) - 1))] for value in shown)
+
+
+# lint
+
+
+def show_findings(console: Console, found: Sequence[tuple[BankSkill, tuple[Finding, ...]]]) -> None:
+    """Explain each finding."""
+    if not found:
+        console.print("lint finds nothing", highlight=False)
+    for skill, findings in found:
+        console.print(f"[bold]{escape(skill.id)}  {escape(skill.name)}[/]", highlight=False)
+        for one in findings:
+            blocks = one.severity is Severity.BLOCKS
+            head = Text.assemble(
+                ("blocks" if blocks else "warns", "red" if blocks else "yellow"),
+                f" {one.rule} in {one.field}: {one.span!r}",
+            )
+            print_indented(console, 2, head)
+            print_indented(console, 4, Text(f"{one.why} {one.fix}", style="dim"))
+
+
+def findings_json(skill: BankSkill, findings: Sequence[Finding]) -> dict[str, Any]:
+    """Return what lint finds in a skill as a JSON object."""
+    return {
+        "skill": skill.id,
+        "name": skill.name,
+        "findings": [asdict(one) | {"blocks": one.blocks} for one in findings],
+    }
+
+
+# log, diff
+
+
+def show_log(console: Console, entries: Sequence[LogEntry]) -> None:
+    """List what happened."""
+    for one in entries:
+        when = datetime.fromtimestamp(one.time, UTC).strftime("%Y-%m-%d %H:%M")
+        event = str(one.event).replace("_", " ")
+        moved = f"{one.before} -> {one.version}" if one.version != one.before else f"{one.version}"
+        console.print(
+            f"[bold]{moved}[/]  {event}  [dim]{when} UTC[/]  {escape(one.reason)}",
+            highlight=False,
+            soft_wrap=True,
+        )
+        if one.verdict is not None and one.verdict.get("reason") != one.reason:
+            print_indented(console, 2, Text(f"gate: {one.verdict.get('reason', '')}"))
+        for line in _outcomes(one):
+            print_indented(console, 2, Text(line, style="dim"))
+    if not entries:
+        console.print("nothing has happened to this bank yet", highlight=False)
+
+
+def _outcomes(entry: LogEntry) -> Iterator[str]:
+    merged = 0
+    for one in entry.outcomes:
+        if one["decision"] == Decision.MERGED:
+            merged += 1
+            continue
+        name = one.get("draft", {}).get("title") or one["skill"] or one.get("id", "")
+        yield f"{one['op']} {name}: {one['decision']}. {one['because']}"
+    if merged:
+        yield f"{counted(merged, 'draft')} said what another skill says, and joined it"
+
+
+def entry_json(entry: LogEntry) -> dict[str, Any]:
+    """Return an entry of the log as a JSON object."""
+    return {
+        "number": entry.number,
+        "event": str(entry.event),
+        "before": entry.before,
+        "version": entry.version,
+        "reason": entry.reason,
+        "verdict": None if entry.verdict is None else dict(entry.verdict),
+        "step": entry.step,
+        "outcomes": [dict(one) for one in entry.outcomes],
+        "time": entry.time,
+    }
+
+
+def show_diff(console: Console, found: BankDiff) -> None:
+    """Show what differs between two versions."""
+    if found.is_empty:
+        console.print(f"versions {found.before} and {found.after} say the same", highlight=False)
+    for sign, style, skills in _groups(found):
+        for skill in skills:
+            console.print(Text(f"{sign} {skill_line(skill)[2:]}", style=style))
+    for one in found.refined:
+        console.print(Text(f"~ {one.after.id} (version {one.after.version})", style="yellow"))
+        for field, (old, new) in one.fields.items():
+            print_indented(console, 4, Text(f"{field}: {old}", style="red"))
+            print_indented(console, 4, Text(f"{field}: {new}", style="green"))
+
+
+def _groups(found: BankDiff) -> tuple[tuple[str, str, tuple[BankSkill, ...]], ...]:
+    return (
+        ("+", "green", found.added),
+        ("admitted", "green", found.admitted),
+        ("restored", "green", found.restored),
+        ("retired", "red", found.retired),
+        ("-", "red", found.removed),
+    )
+
+
+def diff_json(found: BankDiff) -> dict[str, Any]:
+    """Return what differs as a JSON object."""
+    named = ("added", "retired", "admitted", "restored", "removed")
+    return {
+        "before": found.before,
+        "after": found.after,
+        **{name: [asdict(one) for one in getattr(found, name)] for name in named},
+        "refined": [
+            {"id": one.after.id, "fields": {k: list(pair) for k, pair in one.fields.items()}}
+            for one in found.refined
+        ],
+    }
