@@ -1,0 +1,70 @@
+"""What each part of the recipe is worth: `examples/rl/alfworld.yaml` over seeds, and its ablations.
+
+    nice python benchmarks/rl_study.py --seeds 5 --games 200 --jobs 2
+
+An arm and a seed are a run of their own in a folder below `--root`, with a result in one JSON file
+beside it. Stop it whenever you like: the same command goes on. Homes and games are of no stream
+that anything was chosen on; within a run val chooses, and test is opened once, at the end. The last
+line is one JSON object; `--short` is one seed with small numbers, and holds only that all is there.
+"""
+
+import argparse
+import json
+import multiprocessing
+import sys
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from pathlib import Path
+
+from skillwright.core import SkillwrightError
+from study.arms import ARMS, SHORT
+from study.one_run import play
+from study.summary import summary
+
+
+def main() -> int:
+    """Run what is missing, and print what it says."""
+    arguments = _arguments()
+    overrides = (*(SHORT if arguments.short else ()), *arguments.overrides)
+    wanted = [(arm, seed) for seed in range(arguments.seeds) for arm in arguments.arms]
+    results, faults = [], []
+    # A process per run: its CPU seconds are the run's, and its torch has one thread.
+    pool = ProcessPoolExecutor(
+        arguments.jobs, multiprocessing.get_context("spawn"), max_tasks_per_child=1
+    )
+    with pool:
+        begun: dict[Future, tuple[str, int]] = {
+            pool.submit(play, arm, seed, arguments.games, arguments.root, overrides): (arm, seed)
+            for arm, seed in wanted
+        }
+        for done in as_completed(begun):
+            try:
+                results.append(done.result())
+            except SkillwrightError as fault:
+                faults.append(begun[done])
+                print(f"{begun[done]}: {fault}", file=sys.stderr, flush=True)
+    figures = summary(results, wanted)
+    if arguments.short:
+        figures |= {"short": True, "ok": not figures["missing"]}
+    print(json.dumps(figures))
+    return 1 if faults else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, help="how many, from 0 on; 5, or 1 if --short")
+    parser.add_argument("--games", type=int, help="test games of a seed; 200, or 12 if --short")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at the same time")
+    parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
+    parser.add_argument("--root", type=Path, help="where runs and results are kept")
+    parser.add_argument("--short", action="store_true", help="one seed with small numbers")
+    parser.add_argument("--set", action="append", default=[], dest="overrides", metavar="KEY=VALUE")
+    arguments = parser.parse_args()
+    short = arguments.short
+    arguments.seeds = arguments.seeds or (1 if short else 5)
+    arguments.games = arguments.games or (12 if short else 200)
+    arguments.root = arguments.root or Path("runs", "rl_study_short" if short else "rl_study")
+    return arguments
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""The arms of the study: the recipe of the example, and what each arm changes in it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from skillwright.jobs.rl import RlConfig, load_rl_config
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "rl" / "alfworld.yaml"
+
+FAMILY = "heat"
+"""The family whose habits the incomplete bank begins without."""
+
+FIRST_STREAM = 101
+"""Homes and games of a seed are those of stream 101 + seed; nothing was chosen on these."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way to run the recipe.
+
+    Attributes:
+        name: Its name on the command line and in files.
+        says: What it is, for tables.
+        changes: Settings, laid over those of the example.
+    """
+
+    name: str
+    says: str
+    changes: tuple[str, ...] = ()
+
+
+# The teacher's own facts of a home hold for every family, so nothing of one could be left out. The
+# incomplete bank tells each family its habits apart. Few homes, as growth is capped, and many val
+# games, as a change that mends a part of one family has to convince the gate.
+APART = ("distil=null", "env.data.homes=2", "env.data.val=180")
+INCOMPLETE = (*APART, f"bank.leave_out=[{FAMILY}]")
+OFTEN = ("evolve.every=10", "evolve.max_failures=30")
+NO_EVOLUTION = ("evolve=null",)
+
+ARMS = {
+    arm.name: arm
+    for arm in (
+        Arm("main", "the whole recipe"),
+        Arm("never_told", "no skills, from the start", ("bank.told=nothing", *NO_EVOLUTION)),
+        Arm("trajectories", "raw trajectories instead", ("bank.told=trajectories", *NO_EVOLUTION)),
+        Arm("no_sft", "no cold start", ("cold_start=null",)),
+        Arm("flat", "no hierarchy", ("bank.hierarchy=false",)),
+        Arm("complete", "bank of habits, complete", APART + OFTEN),
+        Arm("recovery", f"bank without {FAMILY}, evolving", INCOMPLETE + OFTEN),
+        Arm("no_evolution", f"bank without {FAMILY}, no evolution", INCOMPLETE + NO_EVOLUTION),
+    )
+}
+
+# Ten validations or so make a curve; one thread each lets a seed end with the same numbers.
+ALWAYS = ("evaluation.val_every=10", "policy.threads=1")
+
+SHORT = (
+    "env.data.train=96",
+    "env.data.val=12",
+    "env.data.homes=2",
+    "cold_start.tasks=60",
+    "cold_start.steps=30",
+    "grpo.iterations=4",
+    "grpo.tasks_per_iteration=3",
+    "grpo.group_size=3",
+    "grpo.checkpoint_every=1",
+    "evolve.every=2",
+    "evolve.nth=4",
+    "evaluation.val_every=2",
+    "evaluation.gate.kind=strict",
+)
+"""Small numbers: every stage is passed through, and no score means anything."""
+
+
+def run_name(arm: str, seed: int) -> str:
+    """Return the name of a run's folder and, with ``.json``, of its result."""
+    return f"{arm}-s{seed}"
+
+
+def habits_path(root: Path, seed: int) -> Path:
+    """Return where the bank is kept that tells each family its habits apart."""
+    return root / f"habits-s{seed}.sqlite"
+
+
+def settings_of(
+    arm: Arm, seed: int, games: int, root: Path, overrides: tuple[str, ...] = ()
+) -> RlConfig:
+    """Return the configuration of a run.
+
+    Args:
+        arm: What it changes.
+        seed: From 0; gives weights and luck, and homes and games of its own, which arms with as
+            many homes share.
+        games: Test games.
+        root: The folder of all runs.
+        overrides: Laid over all of it, except where the arm leaves a stage out.
+    """
+    # A stage that the arm leaves out has no settings, and naming one would bring it back.
+    absent = tuple(c.partition("=")[0] for c in arm.changes if c.endswith("=null"))
+    kept = [one for one in overrides if not one.startswith(tuple(f"{name}." for name in absent))]
+    fixed = [
+        f"run.name={run_name(arm.name, seed)}",
+        f"run.root={root}",
+        f"run.seed={seed}",
+        f"env.data.seed={FIRST_STREAM + seed}",
+        f"env.data.test={games}",
+    ]
+    if "distil=null" in arm.changes:
+        fixed.append(f"bank.start={habits_path(root, seed)}")
+    return load_rl_config(EXAMPLE, [*ALWAYS, *fixed, *arm.changes, *kept])

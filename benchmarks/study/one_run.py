@@ -1,0 +1,189 @@
+"""Plays one arm with one seed to its end, or goes on with it, and writes its result down."""
+
+import asyncio
+import json
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from skillwright.bank import Bank, BankStore
+from skillwright.core import BankSkill, ConfigError, SkillKind
+from skillwright.core.jsonio import digest, write_text
+from skillwright.envs.alfworld import household
+from skillwright.envs.alfworld.households import habit_skills
+from skillwright.jobs.progress import StageStarted
+from skillwright.jobs.rl import (
+    BankEvolved,
+    IterationEnded,
+    RlConfig,
+    RlReport,
+    Validated,
+    open_rl,
+    run_rl,
+    start_rl,
+)
+from skillwright.runs import provenance
+from study.arms import ARMS, run_name, settings_of
+
+PRACTICE = "practice"
+
+_ONCE = (
+    "Search the receptacles one after another, and do not go back to one that you have already "
+    "searched."
+)
+_LOOK = "When you arrive at a closed receptacle, open it and look inside."
+
+# What the teacher would add first, where a bank lacks it: a family's gap is to be the only one.
+GENERAL = (
+    ("Search each place once", _ONCE, "while an object is still to be found"),
+    ("Open what is closed", _LOOK, "when a place that you search is closed"),
+    (
+        "Take it on sight",
+        "Take the wanted object as soon as you see it.",
+        "when you see the object that the goal names",
+    ),
+    (
+        "Open the destination",
+        "Open the destination before you put the object in.",
+        "when the place that the goal names is closed",
+    ),
+)
+
+
+class CpuWatcher:
+    """Adds up the CPU seconds of each stage, over all sessions, and prints a line per validation.
+
+    Args:
+        label: Stands before each line.
+        path: Where the seconds are kept, as a session may be killed.
+    """
+
+    def __init__(self, label: str, path: Path) -> None:
+        self._label, self._path = label, path
+        self.seconds = Counter(json.loads(path.read_text()) if path.exists() else {})
+        self._stage, self._since = "start", time.process_time()
+
+    def see(self, event: object) -> None:
+        """Watch one event."""
+        if isinstance(event, StageStarted):
+            self._turn_to(event.stage)
+        elif isinstance(event, IterationEnded | BankEvolved):
+            self._turn_to(PRACTICE)
+        elif isinstance(event, Validated):
+            won, spent = event.score.success_rate or 0.0, sum(self.seconds.values())
+            # What follows a validation is practice, which announces itself only at its end.
+            self._turn_to(PRACTICE)
+            line = f"{self._label}: iteration {event.iteration}, val {won:.2f}"
+            print(f"{line}, {spent:.0f} CPU-s", flush=True)
+
+    def keep(self) -> None:
+        """Write down what was spent until now."""
+        self._turn_to(self._stage)
+
+    def _turn_to(self, stage: str) -> None:
+        now = time.process_time()
+        self.seconds[self._stage] += now - self._since
+        self._stage, self._since = stage, now
+        write_text(self._path, json.dumps(self.seconds))
+
+
+def write_habits(config: RlConfig) -> None:
+    """Write the bank that an arm begins with, where it names one: a home's habits, by family."""
+    path, data = Path(config.bank.start), config.env.data
+    if path.suffix != ".sqlite" or path.exists() or data.kind != "households":
+        return
+    homes = range(data.seed * data.homes, (data.seed + 1) * data.homes)
+    skills = [skill for home in homes for skill in habit_skills(household(home))]
+    skills += [
+        BankSkill(f"g{number:03}", name, principle, when, SkillKind.GENERAL)
+        for number, (name, principle, when) in enumerate(GENERAL, start=1)
+    ]
+    # Arms of a seed may run side by side: each writes a file of its own and puts it there whole.
+    draft = path.with_name(f"{config.run.name}.{path.name}")
+    draft.unlink(missing_ok=True)
+    with BankStore.open(draft) as store:
+        store.adopt(Bank(1, tuple(skills)), reason="the habits of the homes, by family", step=0)
+    draft.replace(path)
+
+
+def settings_digest(config: RlConfig) -> str:
+    """Return the digest of everything that a result may depend on; where it is kept is not."""
+    values = config.model_dump(mode="json")
+    return digest({**values, "run": {"seed": config.run.seed}})
+
+
+def result_of(path: Path, config: RlConfig) -> dict[str, Any] | None:
+    """Return a result that was written down, or ``None``.
+
+    Raises:
+        ConfigError: It was measured with other settings.
+    """
+    if not path.exists():
+        return None
+    result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if result["settings"] != settings_digest(config):
+        raise ConfigError(
+            f"{path} was measured with other settings than those of now. Name another folder with "
+            "--root, or move the old results away"
+        )
+    return result
+
+
+def play(arm: str, seed: int, games: int, root: Path, overrides: tuple[str, ...]) -> dict[str, Any]:
+    """Return the result of an arm and a seed; what is finished is not run again.
+
+    Raises:
+        ConfigError: Its folder, or its result, was made with other settings.
+        SkillwrightError: As `skillwright.jobs.rl.run_rl`; call again to go on.
+    """
+    torch.set_num_threads(1)
+    config = settings_of(ARMS[arm], seed, games, root, overrides)
+    name = run_name(arm, seed)
+    path, folder = root / f"{name}.json", root / name
+    if (known := result_of(path, config)) is not None:
+        return known
+    root.mkdir(parents=True, exist_ok=True)
+    write_habits(config)
+    watcher = CpuWatcher(name, root / f"{name}.cpu")
+    with open_rl(folder) if folder.exists() else start_rl(config) as run:
+        if settings_digest(run.config) != settings_digest(config):
+            raise ConfigError(
+                f"{folder} was begun with other settings than those of now. Name another folder "
+                "with --root, or move it away"
+            )
+        try:
+            report = asyncio.run(run_rl(run, watcher))
+        finally:
+            watcher.keep()
+    facts = {"arm": arm, "seed": seed, "games": games, "settings": settings_digest(config)}
+    made = {"made_by": provenance(), "cpu_s": dict(watcher.seconds)}
+    result = {**facts, **_facts(report, folder, config), **made}
+    write_text(path, json.dumps(result, indent=1))
+    return result
+
+
+def _facts(report: RlReport, folder: Path, config: RlConfig) -> dict[str, Any]:
+    told = report.to_dict()
+    first = report.state.first_version
+    with BankStore.open(folder / "bank" / "bank.sqlite", read_only=True) as store:
+        active = store.load(first).active
+    caps = config.evolve.caps if config.evolve else None
+    return {
+        "selected_iteration": report.iteration,
+        "bank_version": report.state.version_after(report.iteration),
+        "iterations": config.grpo.iterations,
+        "caps": {"update": caps.per_checkpoint, "category": caps.per_category} if caps else None,
+        "extra": caps.weakest_extra if caps else 0,
+        "first_growth": dict(Counter(skill.category for skill in active)),
+        "practice": [[one["iteration"], one["success"]] for one in told["iterations"]],
+        "validations": told["validations"],
+        "evolutions": [
+            {name: value for name, value in one.items() if name != "earlier"}
+            for one in told["evolutions"]
+        ],
+        "cold_start": told["cold_start"],
+        "test": told["test"],
+    }

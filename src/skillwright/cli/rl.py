@@ -1,0 +1,77 @@
+"""The command that runs the recipe: ``skillwright rl``."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skillwright.cli.faults import err, exit_codes
+from skillwright.cli.rl_live import rl_display
+from skillwright.cli.rl_tables import show_rl
+from skillwright.cli.words import make_console
+from skillwright.jobs.rl import (
+    RlConfig,
+    RlRun,
+    has_stand_ins,
+    load_rl_config,
+    open_rl,
+    refuse_without_torch,
+    run_rl,
+    start_rl,
+)
+
+if TYPE_CHECKING:
+    from skillwright.jobs.rl.policies import PolicyMaker
+
+out = make_console()
+NO_OVERRIDES: list[str] = []
+
+
+def rl(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A YAML file of the recipe.")],
+    overrides: Annotated[
+        list[str],
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: --set run.seed=2"),
+    ] = NO_OVERRIDES,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the result as JSON, for scripts.")
+    ] = False,
+) -> None:
+    """Train a small policy with a bank of skills: cold start, GRPO, evolution, sealed test."""
+    with exit_codes():
+        run, maker = begin_rl(load_rl_config(config, overrides))
+    play(run, as_json, maker)
+
+
+def begin_rl(settings: RlConfig) -> tuple[RlRun, "PolicyMaker"]:
+    """Start a run; what can be known to be wrong is found before anything is written."""
+    refuse_without_torch()
+    # Imported here, because it imports torch.
+    from skillwright.jobs.rl.preflight import preflight_rl
+
+    maker = asyncio.run(preflight_rl(settings))
+    return start_rl(settings), maker
+
+
+def resume_rl(run: str, root: str, overrides: Sequence[str], as_json: bool) -> None:
+    """Go on with a run of the recipe."""
+    with exit_codes():
+        opened = open_rl(run, root, overrides)
+    play(opened, as_json)
+
+
+def play(run: RlRun, as_json: bool, maker: "PolicyMaker | None" = None) -> None:
+    """Run the recipe to its end, and show what came of it."""
+    with run, exit_codes(run.go_on):
+        with rl_display(err if as_json else out) as watcher:
+            report = asyncio.run(run_rl(run, watcher, maker=maker))
+        scripted = has_stand_ins(run.config)
+    if as_json:
+        facts = {"run": str(run.folder.path), "scripted": scripted}
+        typer.echo(json.dumps(report.to_dict() | facts))
+        return
+    show_rl(out, report.state, report.iteration, scripted)
+    out.print(f"run: [bold]{run.folder.path}[/]", highlight=False, soft_wrap=True)

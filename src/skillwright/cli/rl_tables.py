@@ -1,0 +1,139 @@
+"""The recipe's reports as tables that fit a terminal."""
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from skillwright.cli.tables import own_up, print_indented, split_table
+from skillwright.jobs.rl import EvolutionRecord, RlState
+
+_MOST_LINES = 12
+
+
+def show_rl(console: Console, state: RlState, selected: int | None, scripted: bool) -> None:
+    """Show what the recipe came to: the bank, training, validation, and the sealed test.
+
+    Args:
+        console: Where.
+        state: Where the run stands.
+        selected: After which iteration the selected weights are; ``None`` before the end.
+        scripted: A scripted mind took part, which must be said.
+    """
+    for line in _stages(state):
+        console.print(line, highlight=False, soft_wrap=True)
+    if state.iterations:
+        console.print(iterations_table(state))
+    for record in state.evolutions.values():
+        print_indented(console, 2, Text(evolution_text(record)))
+    if state.validations:
+        console.print(validations_table(state, selected))
+    if state.test is not None:
+        console.print(split_table(state.test))
+        for name, effect in state.test.gains.items():
+            if effect.gain is not None and effect.interval is not None:
+                low, high = effect.interval
+                console.print(
+                    f"  {escape(name)} over {next(iter(state.test.tables))}: "
+                    f"[bold]{effect.gain:+.3f}[/] mean reward (95% interval {low:+.3f} to "
+                    f"{high:+.3f}; paired by task)",
+                    highlight=False,
+                )
+    own_up(console, scripted)
+
+
+def _stages(state: RlState) -> Iterator[str]:
+    if state.bank is not None:
+        yield f"first bank (version {state.bank['version']}): {escape(state.bank['skills'])}"
+        ratio = state.bank.get("compression", {}).get("ratios", {}).get("raw")
+        if ratio is not None:
+            yield f"  {ratio:.1f} times shorter than the trajectories that it was learnt from"
+    facts = state.cold_start
+    if facts is not None and "coverage" in facts:
+        coverage = facts["coverage"]
+        first, last = facts["surprise"]
+        yield (
+            f"cold start: {coverage['wins']} wins of {coverage['episodes']} episodes, "
+            f"{coverage['rows']} rows, {coverage['skill_blocks']} skill texts, "
+            f"cross-entropy {first:.2f} -> {last:.2f} nats"
+        )
+
+
+def iterations_table(state: RlState) -> Table:
+    """Return iterations as lines, evenly chosen where there are many."""
+    table = Table(title="\nPractice", title_justify="left", title_style="bold")
+    names = ("iteration", "won", "flat", "rows", "KL", "entropy", "clipped", "norm", "turns")
+    for name in names:
+        table.add_column(name, justify="right")
+    numbers = sorted(state.iterations)
+    step = max(1, len(numbers) // _MOST_LINES)
+    for number in sorted({*numbers[::step], numbers[-1]}):
+        one = state.iterations[number]
+        table.add_row(
+            str(number),
+            f"{one.success:.0%}",
+            f"{one.flat_share:.0%}",
+            str(one.rows),
+            _number(one.kl, 3),
+            _number(one.entropy, 2),
+            f"{one.clip_fraction:.1%}",
+            _number(one.grad_norm, 2),
+            f"{one.turns:.1f}",
+        )
+    return table
+
+
+def validations_table(state: RlState, selected: int | None) -> Table:
+    """Return success on val by family, one line per validation."""
+    table = Table(title="\nVal tasks won", title_justify="left", title_style="bold")
+    table.add_column("iteration", justify="right")
+    table.add_column("bank", justify="right")
+    table.add_column("all", justify="right")
+    first = next(iter(state.validations.values()))
+    for family in first.table.families:
+        table.add_column(escape(family.replace("_", " ")), justify="right", overflow="fold")
+    for number, one in sorted(state.validations.items()):
+        mark = " *" if number == selected else ""
+        families = [one.table.families.get(name) for name in first.table.families]
+        rates = [
+            "-" if score is None or score.success_rate is None else f"{score.success_rate:.0%}"
+            for score in families
+        ]
+        table.add_row(f"{number}{mark}", f"v{one.bank_version}", f"{one.success:.0%}", *rates)
+    if selected is not None:
+        table.caption = "*: the weights that are tested"
+    return table
+
+
+def evolution_text(record: EvolutionRecord) -> str:
+    """Say in a line what became of an update of the bank."""
+    what = f"evolution after iteration {record.iteration}: "
+    match record.action:
+        case "accept":
+            parts = [
+                f"{len(ids)} {name}"
+                for name, ids in (
+                    ("added", record.added),
+                    ("refined", record.refined),
+                    ("retired", record.retired),
+                )
+                if ids
+            ]
+            what += f"bank v{record.before} -> v{record.version}: {', '.join(parts)}. "
+        case "reject" | "undecided":
+            what += f"bank stays v{record.version}. "
+        case other:
+            why = {
+                "none_weak": "no category was weak enough",
+                "no_proposal": "the teacher proposed nothing usable",
+                "nothing_new": "nothing that was proposed is new, or there is no room",
+                "teacher_failed": "the teacher failed",
+            }
+            return what + why.get(other, other)
+    return what + (record.verdict.reason if record.verdict else "")
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"

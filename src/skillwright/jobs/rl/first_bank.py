@@ -1,0 +1,169 @@
+"""The first bank: base trajectories, and what the teacher makes of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from skillwright.bank import (
+    SEED_BANKS,
+    Add,
+    Bank,
+    category_of,
+    compression,
+    count_skills,
+    scope_of,
+    seed_bank,
+)
+from skillwright.bank.teaching.distil import Distillation, distil
+from skillwright.core import ConfigError, EpisodeResult, EpisodeSpec, PlainSkill, Task
+from skillwright.core.seeds import derive_seed
+from skillwright.jobs.bank_source import read_bank
+from skillwright.jobs.progress import StageStarted
+from skillwright.jobs.rl.config import RlConfig
+from skillwright.jobs.rl.policies import openings
+from skillwright.jobs.rl.progress import FirstBankMade
+from skillwright.jobs.rl.state import RlKind, RlState, write_down
+from skillwright.jobs.rl.told import TrajectorySource
+from skillwright.jobs.rl.wiring import Workshop, stop_if_refused
+from skillwright.rollout import refuse_no_score
+
+EMPTY, SEED = "empty", "seed"
+
+
+async def make_first_bank(run: Workshop, state: RlState) -> tuple[Workshop, RlState]:
+    """Play base trajectories, have them distilled, and keep the bank; done already, return at once.
+
+    Returns:
+        The parts, which know the base trajectories where those are told; and the state.
+
+    Raises:
+        TeacherDown: The teacher gave nothing usable; the run can be resumed.
+        EngineDown: No base episode has a reward.
+    """
+    told = run.config.bank.told
+    if told == "trajectories":
+        base = await base_episodes(run)
+        raw = TrajectorySource.of(
+            base, run.config.env.success_threshold, run.config.bank.max_tokens
+        )
+        run = replace(run, teller=replace(run.teller, raw=raw))
+    if state.bank is not None:
+        return run, state
+    facts: dict[str, Any] = {}
+    if told == "skills":
+        _begin(run)
+        if run.config.distil is not None:
+            facts = await _distil(run, await base_episodes(run))
+    version = run.bank_store.newest
+    bank = run.bank_store.load(version)
+    counts = count_skills(bank)
+    known = {"version": version, "digest": bank.digest, "skills": counts.headline}
+    state = write_down(run.store, state, RlKind.BANK, {**known, **facts})
+    notes = tuple(facts.get("notes", ()))
+    run.watcher.see(FirstBankMade(version, counts.headline, notes))
+    return run, state
+
+
+async def base_episodes(run: Workshop) -> list[EpisodeResult]:
+    """Play the base trajectories, told nothing; those that are stored are not played again."""
+    section = run.config.distil
+    if section is None:
+        raise ConfigError("distil is null, so no base trajectory is played")
+    tasks = [_longer(task, section.max_turns) for task in run.tasks.base[: section.tasks]]
+    seed = run.config.run.seed
+    specs = [
+        EpisodeSpec(task, derive_seed("base", seed, task.id, draw), draw, "base")
+        for task in tasks
+        for draw in range(section.episodes)
+    ]
+    run.watcher.see(StageStarted("base", episodes=len(specs)))
+    if "base" in run.minds:
+        engine = run.mind_engine("base", section.max_turns)
+    else:
+        turns = await openings(tasks, run.make_env) if run.maker.needs_turns else []
+        backend = run.maker.make(run.maker.recipe(turns))
+        engine = run.measuring_engine(backend, section.temperature, section.max_turns)
+    results = await engine.run(specs, PlainSkill(""))
+    refuse_no_score(results)
+    return results
+
+
+def _longer(task: Task, max_turns: int | None) -> Task:
+    """Let a task's own limit not be below the stage's."""
+    if max_turns is None or "max_turns" not in task.extras:
+        return task
+    return replace(task, extras={**task.extras, "max_turns": max_turns})
+
+
+def starting_bank(config: RlConfig) -> Bank:
+    """Return the bank that a configuration begins with, without what is to be left out.
+
+    Raises:
+        ConfigError: The environment has no seed bank, or there is no such file.
+        DataError: The file is no bank.
+    """
+    start = config.bank.start
+    if start == EMPTY:
+        return Bank()
+    if start == SEED and config.env.name not in SEED_BANKS:
+        raise ConfigError(
+            f"bank.start is 'seed', and there is no seed bank for {config.env.name!r}; there are "
+            f"those of {', '.join(SEED_BANKS)}. Begin with 'empty', or name a file"
+        )
+    bank = seed_bank(config.env.name) if start == SEED else read_bank(start, "bank.start")
+    left_out = set(config.bank.leave_out)
+    return replace(bank, skills=tuple(s for s in bank.skills if s.category not in left_out))
+
+
+def _begin(run: Workshop) -> None:
+    bank = starting_bank(run.config)
+    # A run that was killed right here has it already.
+    if bank.skills and not run.bank_store.newest:
+        run.bank_store.adopt(bank, reason=f"begun with {run.config.bank.start}", step=0)
+
+
+async def _distil(run: Workshop, base: Sequence[EpisodeResult]) -> dict[str, Any]:
+    section = run.config.distil
+    if section is None:
+        return {}
+    run.watcher.see(StageStarted("distil"))
+    settings = section.settings(run.config.env.success_threshold, 0)
+    teacher = run.teacher("distil")
+    found = await distil(base, teacher, settings, category_of, scope_of)
+    stop_if_refused(teacher)
+    found.refuse_gaps()
+    left_out = set(run.config.bank.leave_out)
+    changes = [change for change in found.changes if change.draft.category not in left_out]
+    reason = f"distilled from {found.report.read} base trajectories"
+    if not any(entry.reason == reason for entry in run.bank_store.log()):
+        run.bank_store.commit(changes, reason=reason, step=0)
+    return _facts(run, found, changes, base)
+
+
+def _facts(
+    run: Workshop,
+    found: Distillation,
+    changes: Sequence[Add],
+    base: Sequence[EpisodeResult],
+) -> dict[str, Any]:
+    report, threshold = found.report, run.config.env.success_threshold
+    trajectories = {one.key: one.trajectory for one in base if one.reward is not None}
+    shorter = compression(run.bank_store.load(), trajectories)
+    faults = [f"{fault.call}: {fault.failure.message}" for fault in found.failures]
+    ratio: Mapping[str, float | None] = {
+        "raw": shorter.raw_ratio,
+        "summaries": shorter.summary_ratio,
+    }
+    return {
+        "episodes": report.episodes,
+        "won": sum(one.is_success(threshold) for one in base),
+        "read": report.read,
+        "drafts": dict(report.drafts),
+        "left_out": len(found.changes) - len(changes),
+        "blocked": [
+            {"name": one.draft.name, "why": [str(finding) for finding in one.findings]}
+            for one in report.blocked
+        ],
+        "compression": {**asdict(shorter), "ratios": dict(ratio)},
+        "notes": [*report.notes, *faults],
+    }

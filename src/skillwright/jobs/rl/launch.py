@@ -1,0 +1,188 @@
+"""Begin a run of the recipe, find one again, and play it: for the command line and for scripts."""
+
+import shlex
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from skillwright.core import ConfigError, RunError
+from skillwright.jobs.critical_path import SESSION, SESSION_ENDED
+from skillwright.jobs.launch import MADE, find_run, make_folder, read_plan, secrets_of
+from skillwright.jobs.money import refuse_all_but_budget
+from skillwright.jobs.rl.config import RlConfig
+from skillwright.jobs.rl.config_load import dump_rl_config, load_rl_config
+from skillwright.jobs.rl.progress import RlWatcher
+from skillwright.jobs.rl.report import RlReport, selected
+from skillwright.jobs.rl.state import RlState, restore
+from skillwright.jobs.wiring import MakeModel
+from skillwright.models import is_stand_in, make_model
+from skillwright.runs import Redactor, RunFolder, RunStore, provenance, unused_name
+
+if TYPE_CHECKING:
+    from skillwright.jobs.rl.policies import PolicyMaker
+
+JOB = "rl"
+
+
+@dataclass(frozen=True, slots=True)
+class RlRun:
+    """A run of the recipe that this process works on, until it is closed.
+
+    Attributes:
+        config: Its configuration.
+        folder: Its folder, locked.
+        store: Its store.
+    """
+
+    config: RlConfig
+    folder: RunFolder
+    store: RunStore
+
+    @property
+    def go_on(self) -> str:
+        """The command that goes on with it."""
+        return f"skillwright resume {shlex.quote(str(self.folder.path))}"
+
+    @property
+    def state(self) -> RlState:
+        """Where it stands."""
+        return restore(self.config, self.store)
+
+    def close(self) -> None:
+        """Close the store and let others work on the run."""
+        self.store.close()
+        self.folder.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def refuse_without_torch() -> None:
+    """Say what to install, where the libraries of the policy are not there.
+
+    Raises:
+        ConfigError: They are not.
+    """
+    if find_spec("torch") is None:
+        raise ConfigError(
+            "training a policy needs torch, which is not installed here. Run:  "
+            "pip install 'skillwright[train]'"
+        )
+
+
+def start_rl(config: RlConfig) -> RlRun:
+    """Make a run's folder and write down what it is for. Check the configuration before.
+
+    Returns:
+        The run. It has the configuration's name, with a number behind it where that is taken.
+
+    Raises:
+        RunError: The folder cannot be made, or the disk is full; nothing is left of it.
+    """
+    root, name = Path(config.run.root), config.run.name
+    free = unused_name(root, name) if (root / name).exists() else name
+    redactor = Redactor(_secrets(config))
+    folder = make_folder(root, free, dump_rl_config(config), redactor)
+    with ExitStack() as undo:
+        undo.callback(shutil.rmtree, folder.path, ignore_errors=True)
+        undo.callback(folder.close)
+        store = RunStore.open(folder.store_path, redactor=redactor)
+        undo.callback(store.close)
+        with store.transaction(durable=True):
+            store.append_event(MADE, {"job": JOB, "provenance": provenance()})
+        undo.pop_all()
+    return RlRun(config, folder, store)
+
+
+def is_rl_run(run: str | Path, root: str | Path = "runs") -> bool:
+    """Tell whether a run is one of the recipe; ``False`` also where there is no such run."""
+    try:
+        path = find_run(run, root)
+        with RunStore.open(RunFolder.look(path).store_path, read_only=True) as store:
+            made = store.events(MADE)
+    except RunError:
+        return False
+    return bool(made) and made[0].payload.get("job") == JOB
+
+
+def open_rl(run: str | Path, root: str | Path = "runs", overrides: Sequence[str] = ()) -> RlRun:
+    """Open a run to go on with it.
+
+    Args:
+        run: Its folder, or its name below ``root``.
+        root: The folder that holds runs.
+        overrides: ``budget.minutes=60`` and its like; nothing else of a run can change.
+
+    Raises:
+        RunError: There is no such run, another process works on it, or its store is damaged.
+        ConfigError: Its configuration cannot be read.
+    """
+    path = find_run(run, root)
+    refuse_all_but_budget(overrides)
+    config = load_rl_config(path / "config.yaml", overrides)
+    folder = RunFolder.open(path)
+    try:
+        with RunStore.open(folder.store_path, read_only=True) as store:
+            read_plan(store, path)  # which says so, where it never began
+        store = RunStore.open(folder.store_path, redactor=Redactor(_secrets(config)))
+    except BaseException:
+        folder.close()
+        raise
+    return RlRun(config, folder, store)
+
+
+async def run_rl(
+    run: RlRun,
+    watcher: RlWatcher,
+    make: MakeModel = make_model,
+    maker: "PolicyMaker | None" = None,
+) -> RlReport:
+    """Run the recipe from the beginning, or from where the run was left.
+
+    A finished run returns its report; nobody is asked, and nothing is loaded.
+
+    Args:
+        run: From `start_rl` or `open_rl`.
+        watcher: Sees what happens.
+        make: Makes the minds; a notebook or a test may hand in its own.
+        maker: Builds the policy; the configuration's, by default.
+
+    Raises:
+        SkillwrightError: As `skillwright.jobs.rl.recipe.rl`.
+    """
+    state = run.state
+    if state.finished:
+        return RlReport(state, selected(run.config, state))
+    refuse_without_torch()
+    from skillwright.jobs.rl.recipe import rl
+    from skillwright.jobs.rl.wiring import workshop
+
+    with _session(run):
+        async with workshop(run.config, run.store, watcher, make, maker) as parts:
+            return await rl(parts, run.folder)
+
+
+def has_stand_ins(config: RlConfig) -> bool:
+    """Tell whether a scripted mind takes part; whoever shows the run's results must say so."""
+    return any(is_stand_in(mind) for mind in config.minds.values())
+
+
+@contextmanager
+def _session(run: RlRun) -> Iterator[None]:
+    run.store.append_event(SESSION, {})
+    try:
+        yield
+    finally:
+        with suppress(RunError):
+            run.store.append_event(SESSION_ENDED, {})
+
+
+def _secrets(config: RlConfig) -> list[str]:
+    return secrets_of(config.env, list(config.minds.values()))

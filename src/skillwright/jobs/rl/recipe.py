@@ -1,0 +1,132 @@
+"""The recipe: from base trajectories to a policy that was taught, rewarded, and tested.
+
+    base trajectories -> distilled bank
+    expert, told the bank's skills -> verified wins -> cold start: the reference
+    [ groups of rollouts under the same skills -> advantages -> update
+      every N epochs: failures of the evolution split -> teacher -> gate -> next bank
+      every k iterations: val ] x iterations
+    test, opened once: cold start, selected policy, and the controls
+
+What was decided stands in the run's store, weights in its checkpoints, and the bank in a file of
+its own. A run that was killed goes back to the latest checkpoint; what it plays again on the way
+ends as before, because nothing depends on time.
+
+Source: SkillRL (arXiv 2602.08234).
+"""
+
+from skillwright.bank import count_skills, to_markdown
+from skillwright.core.jsonio import write_text
+from skillwright.jobs.progress import RunStarted
+from skillwright.jobs.rl.checkpoints import Checkpoints
+from skillwright.jobs.rl.cold_start import start_cold
+from skillwright.jobs.rl.evolution import evolve_bank
+from skillwright.jobs.rl.first_bank import make_first_bank
+from skillwright.jobs.rl.iteration import Played, practise
+from skillwright.jobs.rl.measure import open_sealed, validate
+from skillwright.jobs.rl.progress import IterationEnded
+from skillwright.jobs.rl.report import RlReport, selected
+from skillwright.jobs.rl.state import TIMING, RlKind, RlState, restore, write_down
+from skillwright.jobs.rl.wiring import Workshop
+from skillwright.jobs.same_tasks import refuse_other_tasks
+from skillwright.policy import PolicyBackend
+from skillwright.runs import RunFolder
+
+
+async def rl(run: Workshop, folder: RunFolder) -> RlReport:
+    """Run the recipe, or go on with it.
+
+    Raises:
+        DataError: The tasks are not those that the run began with.
+        ConfigError: The expert won nothing, or the base model is not there.
+        TeacherDown: The teacher gave nothing usable for a section of the first bank.
+        ModelRefused: An endpoint refuses the key or the model; mend it, and the run goes on.
+        EngineDown: Nothing but failures came back; the run can be resumed.
+        BankVersionGone: The bank is not the one that the checkpoints refer to.
+        OutOfMemory: The device's memory is spent; the message says what to lower.
+        RunError: The folder cannot be written.
+    """
+    refuse_other_tasks(run.store, run.tasks.facts)
+    state = restore(run.config, run.store)
+    _introduce(run, state, folder)
+    checkpoints = Checkpoints(run.checkpoints, run.bank_store)
+    run, state = await make_first_bank(run, state)
+    policy, state = await start_cold(run, state, checkpoints)
+    state = await _train(run, state, policy, checkpoints)
+    state = await open_sealed(run, state, policy, checkpoints)
+    _publish(run, state)
+    state = write_down(run.store, state, RlKind.FINISHED, {})
+    return RlReport(state, selected(run.config, state))
+
+
+async def _train(
+    run: Workshop, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
+) -> RlState:
+    """Take the iterations that are left to take, from the latest checkpoint on."""
+    section, last = run.config.grpo, run.config.grpo.iterations
+    done = checkpoints.latest(policy, last)
+    if not done:
+        state = await validate(run, state, policy, 0)
+    for iteration in range(done + 1, last + 1):
+        version = state.version_after(iteration - 1)
+        played = await practise(run, state, policy, iteration, version)
+        state = _note(run, state, played)
+        evolves = _evolves(run, iteration)
+        if evolves and iteration not in state.evolutions:
+            state = await evolve_bank(run, state, policy, iteration)
+        validates = iteration % run.config.evaluation.val_every == 0 or iteration == last
+        if validates:
+            state = await validate(run, state, policy, iteration)
+        if evolves or validates or iteration % section.checkpoint_every == 0:
+            checkpoints.save(policy, iteration, state.version_after(iteration))
+            checkpoints.prune(state, iteration)
+    return state
+
+
+def _evolves(run: Workshop, iteration: int) -> bool:
+    evolve = run.config.evolve
+    if evolve is None:
+        return False
+    return iteration % (evolve.every * run.config.grpo.iterations_per_epoch) == 0
+
+
+def _note(run: Workshop, state: RlState, played: Played) -> RlState:
+    """Write an iteration down; one that was played again after a kill stands there already."""
+    record = played.record
+    run.watcher.see(IterationEnded(record, played.rollout_s, played.learning_s))
+    if state.iterations.get(record.iteration) == record:
+        return state
+    timing = {"rollout_s": played.rollout_s, "learning_s": played.learning_s}
+    return write_down(run.store, state, RlKind.ITERATION, {**record.to_dict(), TIMING: timing})
+
+
+def _publish(run: Workshop, state: RlState) -> None:
+    """Write the bank that the selected policy is told for people to read."""
+    bank = run.bank_store.load(state.version_after(selected(run.config, state)))
+    write_text(run.bank_store.path.with_name("skills.md"), to_markdown(bank))
+
+
+def _introduce(run: Workshop, state: RlState, folder: RunFolder) -> None:
+    config, tasks, todo = run.config, run.tasks, state.last_iteration + 1
+    evolution = len(tasks.evolution.tasks) if tasks.evolution else 0
+    bank = count_skills(run.bank_store.load())
+    policy = getattr(config.policy, "model", "a command scorer")
+    names = {role: mind.identity for role, mind in run.minds.items()}
+    iterations = config.grpo.iterations
+    run.watcher.see(
+        RunStarted(
+            name=folder.name,
+            folder=str(folder.path),
+            minds={"policy": policy, **names},
+            facts=(
+                f"{config.env.name}: {len(tasks.practice)} tasks to practise, {len(tasks.base)} "
+                f"for base trajectories, {evolution} of the evolution split, {len(tasks.val)} val, "
+                f"{len(tasks.splits.test)} sealed test tasks",
+                f"{iterations} iterations of {config.grpo.tasks_per_iteration} x "
+                f"{config.grpo.group_size} episodes; {config.evaluation.gate.kind} gate for the "
+                "bank",
+                *([f"bank: {bank.headline}"] if bank.total else []),
+            ),
+            steps=iterations,
+            resumed_at=todo if state.cold_start is not None and todo <= iterations else None,
+        )
+    )

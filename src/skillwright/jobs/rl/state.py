@@ -1,0 +1,358 @@
+"""The state of the recipe: a fold over the events in its store. Weights lie in checkpoints."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Self
+
+from skillwright.evaluation import AlphaLedger, ScoreTable, SplitReport, Verdict
+from skillwright.jobs.rl.config import RlConfig
+from skillwright.runs import Event, RunStore
+
+TIMING = "timing"
+"""The key of an event's payload that holds what took how long; no decision reads it."""
+
+
+class RlKind(StrEnum):
+    """What an event says."""
+
+    BANK = "first_bank"
+    """The first bank is there."""
+    POLICY = "policy"
+    """The policy is built; what it knows before it has learnt anything."""
+    COLD_START = "cold_start"
+    """The policy has learnt from the expert; what it is now is the reference."""
+    ITERATION = "iteration"
+    """A group of rollouts was played and learnt from."""
+    EVOLUTION = "evolution"
+    """An update of the bank is decided."""
+    VALIDATION = "validation"
+    """The policy has its score on val."""
+    TEST_OPENED = "rl_test_opened"
+    """The sealed tasks are opened; the artefacts that will be scored are fixed."""
+    TEST = "rl_test"
+    """The artefacts have their scores on test."""
+    FINISHED = "rl_finished"
+    """Nothing is left to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class IterationRecord:
+    """What an iteration played and did.
+
+    Attributes:
+        iteration: From 1.
+        bank_version: What the policy was told from.
+        episodes: Scored episodes.
+        reward: Mean outcome of them.
+        success: Share of them that was won.
+        families: (won, scored) by task family.
+        groups: Tasks with at least one scored episode.
+        flat: Groups whose outcomes were all equal; they teach nothing.
+        lone: Groups with one survivor; it was dropped.
+        failures: Episodes that the infrastructure failed.
+        truncated: Episodes that a limit ended.
+        malformed: Turns whose action was none of those on offer.
+        turns: Mean turns of an episode.
+        tokens: Mean tokens that the policy chose in an episode; for a scorer, choices.
+        rows: Rows that were learnt from.
+        steps: Optimiser steps.
+        skipped: Steps left out because their gradient was not finite.
+        loss: Mean of the steps; ``None``, as in what follows, where it was no finite number.
+        kl: Mean divergence from the reference per token, in nats.
+        entropy: Mean entropy per token, in nats.
+        clip_fraction: Share of tokens without gradient.
+        drift: Largest change of a log-probability between sampling and training.
+        grad_norm: Mean norm of the gradient before clipping; infinite ones left out.
+        learning_rate: Of the steps.
+        skills: Mean number of skills that an episode was told.
+        told: Ids of skills -> episodes that were told them.
+        won: Ids of tasks -> share of their episodes that was won.
+    """
+
+    iteration: int
+    bank_version: int
+    episodes: int
+    reward: float
+    success: float
+    families: Mapping[str, tuple[int, int]]
+    groups: int
+    flat: int
+    lone: int
+    failures: int
+    truncated: int
+    malformed: int
+    turns: float
+    tokens: float
+    rows: int
+    steps: int
+    skipped: int
+    loss: float | None
+    kl: float | None
+    entropy: float | None
+    clip_fraction: float
+    drift: float | None
+    grad_norm: float | None
+    learning_rate: float
+    skills: float
+    told: Mapping[str, int] = field(default_factory=dict)
+    won: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def flat_share(self) -> float:
+        """Share of the groups that teach nothing."""
+        return self.flat / self.groups if self.groups else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a JSON object."""
+        families = {name: list(counts) for name, counts in self.families.items()}
+        return {**asdict(self), "families": families}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` wrote."""
+        families = {name: (won, of) for name, (won, of) in data["families"].items()}
+        values = {name: value for name, value in data.items() if name != TIMING}
+        return cls(**{**values, "families": families})
+
+
+@dataclass(frozen=True, slots=True)
+class EvolutionRecord:
+    """What became of an update of the bank.
+
+    Attributes:
+        iteration: After which one.
+        version: The bank's version now.
+        before: And before.
+        action: ``accept``, ``reject``, ``undecided``, or why nothing was proposed: ``none_weak``,
+            ``no_proposal``, ``nothing_new``, ``teacher_failed``.
+        success: (won, scored) by category, on the evolution split.
+        weakest: The category with the lowest accuracy, or ``None``.
+        growth: Active skills by category now (``""`` for general ones), with their number.
+        added: Ids that were given out.
+        refined: Ids with new words.
+        retired: Ids that are told no more.
+        refused: Proposals that the limits, or what is there already, left out.
+        verdict: The gate's, or ``None`` where it was not asked.
+        earlier: Lines that tell a later teacher what was proposed.
+        notes: What else is to be said.
+    """
+
+    iteration: int
+    version: int
+    before: int
+    action: str
+    success: Mapping[str, tuple[int, int]]
+    weakest: str | None = None
+    growth: Mapping[str, int] = field(default_factory=dict)
+    added: tuple[str, ...] = ()
+    refined: tuple[str, ...] = ()
+    retired: tuple[str, ...] = ()
+    refused: int = 0
+    verdict: Verdict | None = None
+    earlier: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a JSON object."""
+        return {
+            **asdict(self),
+            "success": {name: list(counts) for name, counts in self.success.items()},
+            "verdict": self.verdict.to_dict() if self.verdict else None,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` wrote."""
+        lists = ("added", "refined", "retired", "earlier", "notes")
+        verdict = data["verdict"]
+        return cls(
+            **{
+                **data,
+                **{name: tuple(data[name]) for name in lists},
+                "success": {name: (won, of) for name, (won, of) in data["success"].items()},
+                "verdict": Verdict.from_dict(verdict) if verdict else None,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """A score on val.
+
+    Attributes:
+        iteration: After which one; 0 is the cold start.
+        bank_version: What the policy was told from.
+        table: The scores.
+        policy: The identity of the weights.
+    """
+
+    iteration: int
+    bank_version: int
+    table: ScoreTable
+    policy: str = ""
+
+    @property
+    def success(self) -> float:
+        """Share of the val tasks that was won; 0 where none was scored."""
+        return self.table.overall.success_rate or 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a JSON object."""
+        return {
+            "iteration": self.iteration,
+            "bank_version": self.bank_version,
+            "table": self.table.to_dict(),
+            "policy": self.policy,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` wrote."""
+        table = ScoreTable.from_dict(data["table"])
+        return cls(data["iteration"], data["bank_version"], table, data["policy"])
+
+
+@dataclass(frozen=True, slots=True)
+class RlState:
+    """What a run of the recipe knows.
+
+    Attributes:
+        ledger: The alpha that is left for changes of the bank.
+        bank: Facts about the first bank, with its ``version``; ``None`` before it is there.
+        policy: What the policy was built of; ``None`` before.
+        cold_start: Facts about the cold start, with the digest of the ``reference``; ``None``
+            before its end.
+        iterations: By number.
+        evolutions: By the iteration that they came after.
+        validations: By iteration.
+        sealed: Whether the test split is still closed.
+        test: The test report, or ``None``.
+        finished: Whether nothing is left to do.
+    """
+
+    ledger: AlphaLedger
+    bank: Mapping[str, Any] | None = None
+    policy: Mapping[str, Any] | None = None
+    cold_start: Mapping[str, Any] | None = None
+    iterations: Mapping[int, IterationRecord] = field(default_factory=dict)
+    evolutions: Mapping[int, EvolutionRecord] = field(default_factory=dict)
+    validations: Mapping[int, Validation] = field(default_factory=dict)
+    sealed: bool = True
+    test: SplitReport | None = None
+    finished: bool = False
+
+    @property
+    def first_version(self) -> int:
+        """The version of the first bank; 0 before it is there."""
+        return int(self.bank["version"]) if self.bank else 0
+
+    @property
+    def last_iteration(self) -> int:
+        """The last iteration that was written down."""
+        return max(self.iterations, default=0)
+
+    @property
+    def best(self) -> Validation | None:
+        """The best validation, the later among equals; ``None`` before the first."""
+        told = self.validations.values()
+        return max(told, key=lambda one: (one.success, one.iteration)) if told else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what happened as a JSON object."""
+        return {
+            "bank": dict(self.bank) if self.bank else None,
+            "cold_start": dict(self.cold_start) if self.cold_start else None,
+            "iterations": [one.to_dict() for one in self.iterations.values()],
+            "evolutions": [one.to_dict() for one in self.evolutions.values()],
+            "validations": [one.to_dict() for one in self.validations.values()],
+            "best_iteration": self.best.iteration if self.best else None,
+            "ledger": self.ledger.to_dict(),
+            "test": self.test.to_dict() if self.test else None,
+            "finished": self.finished,
+        }
+
+    def version_after(self, iteration: int) -> int:
+        """Return the version of the bank that is told after an iteration."""
+        done = [number for number in self.evolutions if number <= iteration]
+        return self.evolutions[max(done)].version if done else self.first_version
+
+    def win_rates(self, before: int) -> dict[str, float]:
+        """Return how often each family was won lately, before an iteration.
+
+        Returns:
+            By family: a running mean in which each group counts a tenth, beginning at a half.
+        """
+        rates: dict[str, float] = {}
+        for number in sorted(self.iterations):
+            if number >= before:
+                break
+            for family, (won, scored) in self.iterations[number].families.items():
+                old = rates.get(family, 0.5)
+                rates[family] = 0.8 * old + 0.2 * won / scored if scored else old
+        return rates
+
+    def undecided(self, before: int) -> tuple[str, ...]:
+        """Return the tasks that were sometimes won and sometimes not, when last practised.
+
+        Returns:
+            Their ids, sorted, as they stood before an iteration.
+        """
+        latest: dict[str, float] = {}
+        for number in sorted(self.iterations):
+            if number < before:
+                latest |= self.iterations[number].won
+        return tuple(sorted(name for name, won in latest.items() if 0 < won < 1))
+
+    def after(self, kind: str, payload: dict[str, Any]) -> Self:
+        """Return the state after one more event; events of other kinds change nothing."""
+        match kind:
+            case RlKind.BANK:
+                return replace(self, bank=payload)
+            case RlKind.POLICY:
+                return replace(self, policy=payload)
+            case RlKind.COLD_START:
+                return replace(self, cold_start=payload)
+            case RlKind.ITERATION:
+                record = IterationRecord.from_dict(payload)
+                return replace(self, iterations={**self.iterations, record.iteration: record})
+            case RlKind.EVOLUTION:
+                return self._evolved(EvolutionRecord.from_dict(payload))
+            case RlKind.VALIDATION:
+                score = Validation.from_dict(payload)
+                return replace(self, validations={**self.validations, score.iteration: score})
+            case RlKind.TEST_OPENED:
+                return replace(self, sealed=False)
+            case RlKind.TEST:
+                return replace(self, test=SplitReport.from_dict(payload))
+            case RlKind.FINISHED:
+                return replace(self, finished=True)
+            case _:
+                return self
+
+    def _evolved(self, record: EvolutionRecord) -> Self:
+        ledger = self.ledger if record.verdict is None else self.ledger.spend(record.verdict)
+        evolutions = {**self.evolutions, record.iteration: record}
+        return replace(self, ledger=ledger, evolutions=evolutions)
+
+
+def fold(start: RlState, events: Iterable[Event]) -> RlState:
+    """Return the state that a run's events lead to."""
+    for event in events:
+        start = start.after(event.kind, event.payload)
+    return start
+
+
+def write_down(
+    store: RunStore, state: RlState, kind: RlKind, payload: Mapping[str, Any]
+) -> RlState:
+    """Append an event, durably, and fold it in as it was stored."""
+    with store.transaction(durable=True):
+        position = store.append_event(kind, payload)
+    return fold(state, store.events(after=position - 1))
+
+
+def restore(config: RlConfig, store: RunStore) -> RlState:
+    """Return where a run stands; nothing but its configuration and its store is needed."""
+    ledger = AlphaLedger(config.evaluation.alpha, max(1, config.evolutions))
+    return fold(RlState(ledger), store.events())

@@ -1,0 +1,267 @@
+"""What the policy is told about its job: one source for training, validation and test alike."""
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from skillwright.bank import (
+    NOTHING,
+    Bank,
+    BankSource,
+    Embedder,
+    Encoder,
+    RenderBudget,
+    RetrievalSettings,
+    SkillIndex,
+    Vectors,
+    approximate_tokens,
+    category_of,
+    query_of,
+    scope_of,
+    skill_line,
+)
+from skillwright.core import BankSkill, EpisodeResult, SkillContext, SkillSource, Task
+from skillwright.core.jsonio import digest
+from skillwright.core.seeds import derive_seed
+
+_EVERYTHING = -2.0  # below every cosine
+_LONGEST_OBSERVATION = 200
+
+
+class Remembered:
+    """A source that is asked once per task; so all of a group are told the same.
+
+    Args:
+        source: Who is asked.
+    """
+
+    def __init__(self, source: SkillSource) -> None:
+        self._source = source
+        self._told: dict[str, SkillContext] = {}
+
+    @property
+    def waits(self) -> bool:
+        """Whether the source waits for a model."""
+        return self._source.waits
+
+    def context(self, task: Task) -> SkillContext:
+        """Return what the agent is told for ``task``."""
+        return self.contexts([task])[0]
+
+    def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
+        """Return what the agent is told for each task."""
+        new = {task.id: task for task in tasks if task.id not in self._told}
+        if new:
+            told = self._source.contexts(list(new.values()))
+            self._told |= dict(zip(new, told, strict=True))
+        return [self._told[task.id] for task in tasks]
+
+
+class _EachAlone:
+    """A source that is told task by task; whoever inherits writes `context`."""
+
+    waits: ClassVar[bool] = False
+
+    def context(self, task: Task) -> SkillContext:
+        raise NotImplementedError
+
+    def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
+        """Return what the agent is told for each task."""
+        return [self.context(task) for task in tasks]
+
+
+@dataclass(frozen=True)
+class FlatSource:
+    """Tells the most similar skills of a bank, whatever their kind and category: an ablation.
+
+    Attributes:
+        bank: The bank.
+        encoder: Says what is similar.
+        k: How many are told.
+        budget: How long the text may be.
+        waits: Whether the embedder asks an endpoint or a model.
+    """
+
+    bank: Bank
+    encoder: Encoder
+    k: int
+    budget: RenderBudget
+    waits: bool = False
+    _index: SkillIndex = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        skills = list(self.bank.active)
+        object.__setattr__(self, "_index", SkillIndex(skills, self.encoder.skills(skills)))
+
+    def context(self, task: Task) -> SkillContext:
+        """Return what the agent is told for ``task``."""
+        return self.contexts([task])[0]
+
+    def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
+        """Return what the agent is told for each task."""
+        asked = [query_of(task, "") for task in tasks]
+        vectors = self.encoder.queries(dict.fromkeys(asked))
+        return [self._told(task, query, vectors) for task, query in zip(tasks, asked, strict=True)]
+
+    def _told(self, task: Task, query: str, vectors: Mapping[str, Vectors]) -> SkillContext:
+        found = self._index.search(
+            vectors[query], category="", scope=scope_of(task), k=self.k, above=_EVERYTHING
+        )
+        while found and self.budget.count(_flat_text(found)) > self.budget.max_tokens:
+            found = found[:-1]
+        return SkillContext(
+            text=_flat_text(found),
+            skill_ids=tuple(skill.id for _, skill in found),
+            scores=tuple(score for score, _ in found),
+            version=f"flat:{self.bank.version}:{self.bank.digest[:12]}",
+        )
+
+
+def _flat_text(found: Sequence[tuple[float, BankSkill]]) -> str:
+    lines = [skill_line(skill) for _, skill in found]
+    return "\n".join(["### Skills", *lines]) if lines else NOTHING
+
+
+@dataclass(frozen=True)
+class TrajectorySource(_EachAlone):
+    """Tells raw base trajectories of the same category and place, the won ones first: an ablation.
+
+    Attributes:
+        texts: Trajectories by category and scope, in the order in which they are told.
+        max_tokens: How long the text may be; what does not fit is left out whole.
+        version: Digest of all of them.
+    """
+
+    texts: Mapping[tuple[str, str], tuple[str, ...]]
+    max_tokens: int
+    version: str
+
+    @classmethod
+    def of(
+        cls, episodes: Iterable[EpisodeResult], threshold: float, max_tokens: int
+    ) -> "TrajectorySource":
+        """Write episodes down; those that failed for reasons of their own are left out."""
+        scored = [one for one in episodes if one.reward is not None]
+        scored.sort(key=lambda one: not one.is_success(threshold))
+        texts: dict[tuple[str, str], list[str]] = {}
+        for one in scored:
+            task = one.spec.task
+            written = _raw(one, one.is_success(threshold))
+            texts.setdefault((category_of(task), scope_of(task)), []).append(written)
+        kept = {key: tuple(found) for key, found in texts.items()}
+        return cls(kept, max_tokens, digest(sorted([*key, *found] for key, found in kept.items())))
+
+    def context(self, task: Task) -> SkillContext:
+        """Return what the agent is told for ``task``."""
+        told, used = ["### Earlier episodes"], approximate_tokens("### Earlier episodes")
+        for text in self.texts.get((category_of(task), scope_of(task)), ()):
+            size = approximate_tokens(text)
+            if used + size <= self.max_tokens:
+                told.append(text)
+                used += size
+        text = "\n".join(told) if len(told) > 1 else "No earlier episode is about this task."
+        return SkillContext(text, version=f"trajectories:{self.version[:12]}")
+
+
+def _raw(result: EpisodeResult, is_won: bool) -> str:
+    task = result.spec.task
+    lines = [f"Task: {task.description or task.id}. It was {'won' if is_won else 'lost'}."]
+    for turn in result.trajectory.turns:
+        seen = " ".join(turn.observation.split())[:_LONGEST_OBSERVATION]
+        lines.append(f"> {' '.join(turn.act.text.split())}\n{seen}")
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class SometimesNothing:
+    """Tells a share of the tasks nothing, so that an agent is seen to do without as well.
+
+    Attributes:
+        source: Tells the others.
+        share: Share of the tasks, in [0, 1].
+        seed: Draws them.
+    """
+
+    source: SkillSource
+    share: float
+    seed: int
+
+    @property
+    def waits(self) -> bool:
+        """Whether the source waits for a model."""
+        return self.source.waits
+
+    def context(self, task: Task) -> SkillContext:
+        """Return what the agent is told for ``task``."""
+        return self.contexts([task])[0]
+
+    def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
+        """Return what the agent is told for each task."""
+        told = self.source.contexts(tasks)
+        nothing = SkillContext("", version="nothing")
+        return [
+            nothing if self._is_drawn(task) else one for task, one in zip(tasks, told, strict=True)
+        ]
+
+    def _is_drawn(self, task: Task) -> bool:
+        return random.Random(derive_seed("nothing", self.seed, task.id)).random() < self.share
+
+
+def other_scopes(scopes: Iterable[str]) -> dict[str, str]:
+    """Give each place the next one in the order of names; empty where there are not two."""
+    names = sorted(set(scopes) - {""})
+    if len(names) < 2:
+        return {}
+    return dict(zip(names, [*names[1:], names[0]], strict=True))
+
+
+@dataclass(frozen=True)
+class Teller:
+    """Makes the source that tells tasks the skills of a bank, as the configuration wants it.
+
+    Attributes:
+        embedder: Says what is similar.
+        settings: How much is told.
+        budget: How long the text may be.
+        hierarchy: Whether kinds and categories count.
+        raw: Told in place of any bank: base trajectories, or nothing at all.
+    """
+
+    embedder: Embedder
+    settings: RetrievalSettings
+    budget: RenderBudget
+    hierarchy: bool = True
+    raw: SkillSource | None = None
+    _latest: list[BankSource] = field(default_factory=list, repr=False, compare=False)
+
+    def source(self, bank: Bank) -> SkillSource:
+        """Return the source of a version of the bank."""
+        if self.raw is not None:
+            return self.raw
+        return self.layered(bank) if self.hierarchy else self._flat(bank, self.layered(bank))
+
+    def layered(self, bank: Bank) -> BankSource:
+        """Return the source that tells by kind and category; only what is new is encoded."""
+        if not self._latest:
+            self._latest.append(BankSource(bank, self.embedder, self.settings, self.budget))
+        elif self._latest[0].bank is not bank:
+            self._latest[0] = self._latest[0].at(bank)
+        return self._latest[0]
+
+    def elsewhere(self, bank: Bank, scopes: Mapping[str, str]) -> SkillSource:
+        """Return a source that tells a task the skills of another place.
+
+        Args:
+            bank: The bank.
+            scopes: Place -> the one whose skills are told there.
+        """
+
+        def moved(task: Task) -> str:
+            return scopes.get(scope_of(task), "")
+
+        return replace(self.layered(bank), scope=moved)
+
+    def _flat(self, bank: Bank, layered: BankSource) -> FlatSource:
+        most = self.settings.k_task + self.settings.k_lessons
+        return FlatSource(bank, layered.index.encoder, most, self.budget, layered.waits)

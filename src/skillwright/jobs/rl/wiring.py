@@ -1,0 +1,245 @@
+"""Where the recipe's configuration becomes objects."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from skillwright.bank import BankStore, Embedder
+from skillwright.bank.teaching.teacher import Teacher
+from skillwright.core import (
+    Agent,
+    ChatModel,
+    EpisodeResult,
+    EpisodeSpec,
+    ModelRefused,
+    PlainSkill,
+    Sampling,
+    SkillSource,
+    Task,
+)
+from skillwright.core.seeds import derive_seed, evaluation_seed
+from skillwright.evaluation import Gate
+from skillwright.jobs.bank_source import opened_embedder
+from skillwright.jobs.memory import EngineEvents, StoredCalls, StoredEpisodes
+from skillwright.jobs.money import Budget
+from skillwright.jobs.rl.config import RlConfig
+from skillwright.jobs.rl.policies import PolicyMaker
+from skillwright.jobs.rl.progress import RlWatcher
+from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks
+from skillwright.jobs.rl.told import Teller
+from skillwright.jobs.wiring import MakeModel, env_identity, gate_of, make_env, opened_mind
+from skillwright.models import HttpClient, agent_of, make_model
+from skillwright.policy import PolicyAgent, PolicyBackend, SftLoss
+from skillwright.rollout import EpisodeRecorder, Limits, LocalEngine, MakeEnv, PromptStyle
+from skillwright.rollout.local import Mode
+from skillwright.runs import RunStore
+
+TEACHER_TOKENS = 8_192
+"""Room for a teacher's answer where its settings do not say."""
+
+
+class KeptOnly:
+    """A recorder that keeps episodes and never gives one back: a policy learns from fresh ones.
+
+    Args:
+        recorder: Where they are kept.
+    """
+
+    def __init__(self, recorder: EpisodeRecorder) -> None:
+        self._recorder = recorder
+
+    def find(self, key: str) -> EpisodeResult | None:
+        """Find nothing."""
+        del key
+        return None
+
+    def known_to_fail(self, key: str) -> bool:
+        """Ask the recorder."""
+        return self._recorder.known_to_fail(key)
+
+    def record(self, result: EpisodeResult) -> EpisodeResult:
+        """Keep a result, and return it as it was played, with what was sampled."""
+        self._recorder.record(result)
+        return result
+
+    def abandon(self, result: EpisodeResult) -> None:
+        """Keep what it consumed."""
+        self._recorder.abandon(result)
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """What it takes to run the recipe.
+
+    Attributes:
+        config: What the parts were made from.
+        store: The run's store.
+        bank_store: All versions of the run's bank.
+        tasks: Who may touch which.
+        minds: Base, teacher and expert, as far as there are any.
+        maker: Builds the policy.
+        teller: Tells tasks the skills of a bank.
+        gate: Judges changes of the bank.
+        make_env: Builds the environment of a task.
+        budget: Gives permits.
+        seen: Passes on what engines tell.
+        watcher: Sees what happens.
+        checkpoints: The folder that weights are kept in.
+    """
+
+    config: RlConfig
+    store: RunStore
+    bank_store: BankStore
+    tasks: RlTasks
+    minds: Mapping[str, ChatModel]
+    maker: PolicyMaker
+    teller: Teller
+    gate: Gate
+    make_env: MakeEnv
+    budget: Budget
+    seen: EngineEvents
+    watcher: RlWatcher
+    checkpoints: Path
+
+    def mind_engine(self, role: str, max_turns: int | None = None) -> LocalEngine:
+        """Return an engine in which a mind acts, each episode at its own pace."""
+        agent = agent_of(self.minds[role])
+        kept = StoredEpisodes(self.store, agent.identity)
+        return self._engine(agent, kept, "free", max_turns)
+
+    def measuring_engine(
+        self, backend: PolicyBackend, temperature: float, max_turns: int | None = None
+    ) -> LocalEngine:
+        """Return an engine in which the present weights act; an episode is played once."""
+        _forget_sampling(backend)
+        agent = PolicyAgent(backend, temperature, remembers=False)
+        kept = StoredEpisodes(self.store, agent.identity)
+        return self._engine(agent, kept, "lockstep", max_turns)
+
+    def training_engine(self, agent: PolicyAgent) -> LocalEngine:
+        """Return an engine whose episodes are learnt from, by the agent that remembers them."""
+        _forget_sampling(agent.backend)
+        recorder = None
+        if self.config.grpo.keep_rollouts:
+            recorder = KeptOnly(StoredEpisodes(self.store, agent.identity))
+        return self._engine(agent, recorder, "lockstep")
+
+    def teacher(self, stage: str) -> Teacher:
+        """Return the teacher, whose luck is the stage's own."""
+        calls = StoredCalls(
+            self.minds["teacher"],
+            self.store,
+            self.watcher,
+            permit=partial(self.budget.permit, "call"),
+        )
+        most = getattr(self.config.models.teacher, "max_tokens", None) or TEACHER_TOKENS
+        seed = derive_seed("teacher", self.config.run.seed, stage)
+        return Teacher(calls, sampling=Sampling(max_tokens=most), seed=seed)
+
+    def source(self, version: int) -> SkillSource:
+        """Return what tasks are told by a version of the bank."""
+        return self.teller.source(self.bank_store.load(version))
+
+    def evaluation_specs(self, tasks: tuple[Task, ...], phase: str) -> list[EpisodeSpec]:
+        """Return one attempt at each task, with the luck that every measurement meets."""
+        seed = self.config.run.seed
+        return [EpisodeSpec(task, evaluation_seed(seed, task.id, 0), 0, phase) for task in tasks]
+
+    def _engine(
+        self,
+        agent: Agent,
+        recorder: EpisodeRecorder | None,
+        mode: Mode,
+        max_turns: int | None = None,
+    ) -> LocalEngine:
+        rollout = self.config.rollout
+        return LocalEngine(
+            agent,
+            self.make_env,
+            limits=Limits(
+                max_turns=max_turns or self.config.env.max_turns,
+                episode_timeout_s=rollout.episode_timeout_s,
+                max_concurrent=rollout.max_concurrent,
+                retries=rollout.retries,
+                give_up_after=rollout.give_up_after,
+                max_failure_share=rollout.max_failure_share,
+            ),
+            prompt=PromptStyle(history_turns=rollout.history_turns),
+            recorder=recorder,
+            mode=mode,
+            env_identity=env_identity(self.config.env),
+            observer=self.seen,
+            permit=self.budget.permit,
+        )
+
+
+def stop_if_refused(teacher: Teacher) -> None:
+    """Stop where the teacher's endpoint refuses every request: a wrong key does not mend itself.
+
+    Raises:
+        ModelRefused: It does; what is missing now would be there after a resume.
+    """
+    refusal = teacher.model.refusal if isinstance(teacher.model, StoredCalls) else None
+    if refusal is not None:
+        raise ModelRefused(f"the teacher was refused: {refusal}")
+
+
+def _forget_sampling(backend: PolicyBackend) -> None:
+    """Let what is sampled next hang on the weights alone, and not on what was sampled before.
+
+    A language model keeps what it has read from turn to turn, and reading in other portions rounds
+    otherwise; a run that goes on has read nothing yet. Learning drops all of it, from no rows too.
+    """
+    backend.forward_backward([], SftLoss(1.0))
+
+
+@asynccontextmanager
+async def workshop(
+    config: RlConfig,
+    store: RunStore,
+    watcher: RlWatcher,
+    make: MakeModel = make_model,
+    maker: PolicyMaker | None = None,
+) -> AsyncIterator[Workshop]:
+    """Make the parts of a run; what they hold open is closed at the end.
+
+    Raises:
+        UsageError: A file, environment, task or key that the configuration names is missing or
+            wrong. Nothing was run yet.
+    """
+    async with HttpClient() as client, AsyncExitStack() as held:
+        budget = Budget(config.budget, store)
+        minds = {
+            role: held.enter_context(opened_mind(mind, client, make))
+            for role, mind in config.minds.items()
+        }
+        bank_store = held.enter_context(BankStore.open(store.folder / "bank" / "bank.sqlite"))
+        yield Workshop(
+            config=config,
+            store=store,
+            bank_store=bank_store,
+            tasks=find_rl_tasks(config),
+            minds=minds,
+            maker=maker or PolicyMaker(config),
+            teller=make_teller(config, held.enter_context(opened_embedder(config.bank.embedder))),
+            gate=gate_of(config.evaluation.gate, config.env.success_threshold, config.run.seed),
+            make_env=make_env(config.env),
+            budget=budget,
+            seen=EngineEvents(watcher, budget.note, lambda: client.limits.in_flight),
+            watcher=watcher,
+            checkpoints=store.folder / "checkpoints",
+        )
+
+
+def make_teller(config: RlConfig, embedder: Embedder) -> Teller:
+    """Return what tells tasks their skills; base trajectories come to it when they are played."""
+    bank = config.bank
+    return Teller(
+        embedder=embedder,
+        settings=bank.retrieval,
+        budget=bank.budget,
+        hierarchy=bank.hierarchy,
+        raw=PlainSkill("") if bank.told == "nothing" else None,
+    )

@@ -1,0 +1,93 @@
+"""A policy plays: the engine's agent, which keeps what it sampled until it is learnt from."""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from skillwright.core import (
+    Act,
+    ConfigError,
+    ContractError,
+    EpisodeResult,
+    Message,
+    Turn,
+    TurnContext,
+)
+from skillwright.policy.backend import PolicyBackend, Row
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    prompt: tuple[Message, ...]
+    row: Row
+
+
+@dataclass(eq=False)
+class PolicyAgent:
+    """Acts by a policy's weights; play it in lockstep, so that it is asked for whole batches.
+
+    Sampling keeps the event loop to itself: nothing else has to be done meanwhile.
+
+    Attributes:
+        backend: The policy.
+        temperature: At least 0; 0 takes the likeliest action.
+        remembers: Keep the rows of what is sampled, for a trainer. Off for evaluation.
+
+    Raises:
+        ConfigError: The temperature is out of its range.
+    """
+
+    backend: PolicyBackend
+    temperature: float = 1.0
+    remembers: bool = True
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature < math.inf:
+            raise ConfigError(f"temperature is {self.temperature}; set it to 0 or above")
+        self._kept: dict[int, list[_Kept]] = defaultdict(list)
+
+    @property
+    def identity(self) -> str:
+        """The backend's identity, which changes with its weights, and the temperature."""
+        return f"{self.backend.identity} t={self.temperature:g}"
+
+    async def act_batch(self, contexts: Sequence[TurnContext]) -> list[Act]:
+        """Sample one action per context, in order.
+
+        Raises:
+            ContextOverflow: A prompt leaves no room for an answer; nothing was chosen for any.
+        """
+        sampled = self.backend.sample(contexts, temperature=self.temperature)
+        if self.remembers:
+            for context, one in zip(contexts, sampled, strict=True):
+                self._kept[context.seed].append(_Kept(tuple(context.messages), one.row))
+        return [one.act for one in sampled]
+
+    def rows(self, result: EpisodeResult) -> tuple[Row, ...]:
+        """Return what was sampled in an episode: one row per turn, named after episode and task.
+
+        Raises:
+            ContractError: A turn was not sampled by this agent since `forget`.
+        """
+        name = f"{result.task_id}#{result.spec.seed}"
+        return tuple(
+            replace(self._find(turn, name), episode=name, group=result.task_id, turn=turn.index)
+            for turn in result.trajectory.turns
+        )
+
+    def forget(self) -> None:
+        """Drop all rows: they are learnt from, or no longer wanted."""
+        self._kept.clear()
+
+    def _find(self, turn: Turn, episode: str) -> Row:
+        # Seeds have 31 bits, so in a large batch two turns may share one; prompts tell them apart.
+        # The latest comes first: an episode that is played again meets its seeds again.
+        for kept in reversed(self._kept.get(turn.seed, [])):
+            if kept.prompt == turn.prompt and kept.row.token_ids == turn.act.token_ids:
+                return kept.row
+        raise ContractError(
+            f"turn {turn.index} of episode {episode!r} was not sampled by this agent. Rows are "
+            "kept from sampling to training and never made from text: play the episode again, "
+            "without reusing stored results."
+        )

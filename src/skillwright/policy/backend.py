@@ -1,0 +1,343 @@
+"""What a policy with weights can do: choose, learn from rows, step, and be kept.
+
+A row is one choice as it was made: the very tokens, the very probabilities, and what they were
+conditioned on. Text is never turned into tokens a second time between sampling and training,
+because a tokenizer need not give back the tokens that were sampled (source: `agent-lightning` #44,
+`verifiers` #626).
+
+Losses are divided by counts over the whole mini-batch, which the caller knows and a backend that
+cuts its rows into micro-batches does not. So a backend adds up what the loss gives it, and the sum
+does not depend on the cuts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol
+
+import torch
+
+from skillwright.core import Act, TurnContext
+from skillwright.policy.errors import ForeignRow
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One choice, or one episode of choices, to learn from.
+
+    Attributes:
+        context: What the choice was conditioned on, in the backend's own form. Nobody else reads
+            it. It can be pickled.
+        token_ids: What was chosen. For a command scorer: one number, the position in the list.
+        old_logprobs: Natural logarithms of the probabilities that they were sampled with, one per
+            token; 0 where ``loss_mask`` is false, and where nothing was sampled (targets of SFT).
+        loss_mask: True for the tokens that the policy chose, false for the environment's.
+        encoding: Digest of tokenizer (or vocabulary) and template: the policy that reads the row
+            must have the same (`PolicyBackend.encoding`).
+        temperature: What logits were divided by when this was sampled; training divides by the
+            same. At least 0.
+        advantage: One number for all tokens, or one per token.
+        group: The task whose episodes are compared.
+        episode: The episode's name; all its rows carry it.
+        turn: Index of the (first) turn, from 0.
+        weight: Counts the row as so many in every mean. 0 for padding.
+    """
+
+    context: Any
+    token_ids: tuple[int, ...]
+    old_logprobs: tuple[float, ...]
+    loss_mask: tuple[bool, ...]
+    encoding: str
+    temperature: float = 1.0
+    advantage: float | tuple[float, ...] = 0.0
+    group: str = ""
+    episode: str = ""
+    turn: int = 0
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        lengths = {len(self.token_ids), len(self.old_logprobs), len(self.loss_mask)}
+        if isinstance(self.advantage, tuple):
+            lengths.add(len(self.advantage))
+        if len(lengths) != 1 or not self.token_ids:
+            raise ValueError(
+                f"a row needs as many tokens as probabilities, mask entries and advantages, and at "
+                f"least one; it has {len(self.token_ids)}, {len(self.old_logprobs)}, "
+                f"{len(self.loss_mask)}"
+            )
+
+    @property
+    def chosen(self) -> int:
+        """How many tokens the policy chose."""
+        return sum(self.loss_mask)
+
+    @property
+    def counts(self) -> bool:
+        """Whether it has a weight, and a token that the policy chose; else it is padding."""
+        return self.weight != 0 and any(self.loss_mask)
+
+    def advantages(self) -> tuple[float, ...]:
+        """Return the advantage of every token."""
+        if isinstance(self.advantage, tuple):
+            return self.advantage
+        return (self.advantage,) * len(self.token_ids)
+
+    def matters(self) -> bool:
+        """Tell whether any chosen token has an advantage, and the row a weight."""
+        told = zip(self.advantages(), self.loss_mask, strict=True)
+        return self.weight != 0 and any(advantage != 0 and kept for advantage, kept in told)
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """An action, and the row that teaches it."""
+
+    act: Act
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class TokenBatch:
+    """What a loss is computed from; every tensor is ``[rows, tokens]``, padded at the end.
+
+    Attributes:
+        logprobs: Natural logarithms under the present weights; they carry the gradient.
+        old_logprobs: As sampled.
+        mask: True where a token counts.
+        advantages: Per token.
+        weights: Per row, ``[rows]``.
+        reference: Logarithms under the frozen reference; ``None`` where the loss asks for none.
+        entropy: Of the distribution that each token was drawn from, in nats, ``None`` where
+            the loss asks for none.
+    """
+
+    logprobs: torch.Tensor
+    old_logprobs: torch.Tensor
+    mask: torch.Tensor
+    advantages: torch.Tensor
+    weights: torch.Tensor
+    reference: torch.Tensor | None = None
+    entropy: torch.Tensor | None = None
+
+    @classmethod
+    def of(
+        cls,
+        rows: Sequence[Row],
+        logprobs: torch.Tensor,
+        reference: torch.Tensor | None = None,
+        entropy: torch.Tensor | None = None,
+    ) -> "TokenBatch":
+        """Put what the rows hold beside what a forward pass gave.
+
+        Args:
+            rows: In the order of the tensors' first axis.
+            logprobs: ``[rows, tokens]``, ``tokens`` at least that of the longest row. What stands
+                in the padding and under a false mask is never read.
+            reference: The same, under the reference.
+            entropy: The same shape.
+        """
+        # Filled on the CPU and moved once: to a GPU, every assignment would be a transfer.
+        old = torch.zeros(logprobs.shape, dtype=logprobs.dtype)
+        advantages = torch.zeros_like(old)
+        mask = torch.zeros(logprobs.shape, dtype=torch.bool)
+        for index, row in enumerate(rows):
+            size = len(row.token_ids)
+            old[index, :size] = torch.tensor(row.old_logprobs, dtype=old.dtype)
+            advantages[index, :size] = torch.tensor(row.advantages(), dtype=old.dtype)
+            mask[index, :size] = torch.tensor(row.loss_mask)
+        weights = torch.tensor([row.weight for row in rows], dtype=old.dtype)
+        old, advantages, mask, weights = (
+            one.to(logprobs.device) for one in (old, advantages, mask, weights)
+        )
+        return cls(logprobs, old, mask, advantages, weights, reference, entropy)
+
+
+@dataclass(frozen=True, slots=True)
+class LossReport:
+    """What a loss was made of. Reports of parts add up to the report of the whole.
+
+    Attributes:
+        loss: Contribution to the loss that was differentiated.
+        rows: Rows of non-zero weight.
+        tokens: Chosen tokens, each counted with its row's weight; the sums below run over them.
+        policy_sum: The clipped objective, negated, before any division.
+        kl_sum: k3 estimates of the divergence from the reference, in nats.
+        entropy_sum: In nats.
+        low: Tokens that the lower bound holds back (ratio too small, advantage negative).
+        high: Tokens that the upper bound holds back (ratio too large, advantage positive).
+        dual: Tokens that the dual clip holds back.
+        drift_sum: Differences |log p - old log p|. Before the first step they are numerical noise;
+            later they say how far the weights have moved.
+        drift_max: The largest of them.
+    """
+
+    loss: float = 0.0
+    rows: int = 0
+    tokens: float = 0.0
+    policy_sum: float = 0.0
+    kl_sum: float = 0.0
+    entropy_sum: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    dual: float = 0.0
+    drift_sum: float = 0.0
+    drift_max: float = 0.0
+
+    def __add__(self, other: "LossReport") -> "LossReport":
+        names = [each.name for each in fields(self) if each.name != "drift_max"]
+        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return replace(self, **sums, drift_max=max(self.drift_max, other.drift_max))
+
+    @property
+    def kl(self) -> float:
+        """Mean divergence from the reference per token, in nats."""
+        return self._mean(self.kl_sum)
+
+    @property
+    def entropy(self) -> float:
+        """Mean entropy per token, in nats."""
+        return self._mean(self.entropy_sum)
+
+    @property
+    def clip_fraction(self) -> float:
+        """Share of tokens without gradient, in [0, 1]."""
+        return self._mean(self.low + self.high + self.dual)
+
+    @property
+    def drift(self) -> float:
+        """Mean |log p - old log p| per token, in nats."""
+        return self._mean(self.drift_sum)
+
+    def _mean(self, total: float) -> float:
+        return total / self.tokens if self.tokens else 0.0
+
+
+class Loss(Protocol):
+    """Turns log-probabilities into one number to minimise; `GrpoLoss` and `SftLoss` are the two.
+
+    The number is this batch's share of the loss of the whole mini-batch: shares add up.
+    """
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether `TokenBatch.reference` has to be there."""
+        ...
+
+    @property
+    def needs_entropy(self) -> bool:
+        """Whether `TokenBatch.entropy` has to be there."""
+        ...
+
+    @property
+    def entropy_gradient(self) -> bool:
+        """Whether the entropy is differentiated; a backend may save memory where it is not."""
+        ...
+
+    def __call__(self, batch: TokenBatch) -> tuple[torch.Tensor, LossReport]:
+        """Return the scalar to differentiate, and what it was made of."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """What an optimiser step did.
+
+    Attributes:
+        grad_norm: Euclidean norm of the whole gradient before clipping; NaN or infinite where it
+            was.
+        clipped: Whether it was scaled down to the limit.
+        skipped: Whether the step was left out because the norm was not finite. The gradient is
+            dropped either way.
+        learning_rate: The step's.
+    """
+
+    grad_norm: float
+    clipped: bool = False
+    skipped: bool = False
+    learning_rate: float = 0.0
+
+
+class PolicyBackend(Protocol):
+    """A policy with weights. One instance holds one model, its optimiser and its reference.
+
+    Not safe for use from several threads.
+    """
+
+    @property
+    def identity(self) -> str:
+        """Architecture and digest of the weights: changes with every `optim_step` and `load`."""
+        ...
+
+    @property
+    def encoding(self) -> str:
+        """Digest of tokenizer or vocabulary, and template: what a row's numbers mean."""
+        ...
+
+    @property
+    def reference(self) -> str:
+        """Digest of the weights of the KL reference; ``""`` before `freeze_reference`."""
+        ...
+
+    def sample(self, contexts: Sequence[TurnContext], *, temperature: float) -> list[Sampled]:
+        """Choose one action per context, in order.
+
+        The luck of a choice is `TurnContext.seed` alone: who else is in the batch does not matter.
+        Temperature 0 takes the likeliest; the row then carries the probabilities of temperature 1.
+
+        Raises:
+            ContextOverflow: A prompt leaves no room for an answer.
+            OutOfMemory: The device's memory is spent.
+        """
+        ...
+
+    def target(self, context: TurnContext, text: str) -> Row:
+        """Return the row that teaches to answer ``text``, as `sample` would have written it.
+
+        Raises:
+            TargetRefused: The policy cannot say that here (not among the admissible commands).
+        """
+        ...
+
+    def forward_backward(self, rows: Sequence[Row], loss: Loss) -> LossReport:
+        """Add the gradient of the loss over these rows to what is there.
+
+        Raises:
+            ForeignRow: A row is of another `encoding`.
+            ReferenceMissing: The loss asks for a reference, and none is frozen.
+            OutOfMemory: The device's memory is spent; gradients are dropped.
+        """
+        ...
+
+    def optim_step(self, learning_rate: float) -> StepReport:
+        """Clip the gradient, step, and drop it. A norm that is not finite skips the step."""
+        ...
+
+    def freeze_reference(self) -> str:
+        """Make the present weights the KL reference and return their digest."""
+        ...
+
+    def snapshot(self) -> bytes:
+        """Return weights, optimiser, reference and random states."""
+        ...
+
+    def load(self, state: bytes) -> None:
+        """Go back to a snapshot; the next step is then bit-equal on a CPU.
+
+        Raises:
+            CheckpointDamaged: The bytes are of another architecture or encoding, or no snapshot.
+        """
+        ...
+
+
+def check_encoding(rows: Sequence[Row], encoding: str) -> None:
+    """Refuse rows whose numbers mean something else here.
+
+    Raises:
+        ForeignRow: A row was sampled under another tokenizer, vocabulary or template.
+    """
+    for row in rows:
+        if row.encoding != encoding:
+            raise ForeignRow(
+                f"a row of episode {row.episode!r}, turn {row.turn}, was encoded by "
+                f"{row.encoding[:12]!r} and this policy reads {encoding[:12]!r}. Tokens are never "
+                "made from text a second time: sample the episode again with this policy."
+            )

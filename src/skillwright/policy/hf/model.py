@@ -1,0 +1,369 @@
+"""A causal language model as a policy needs it: loaded, adapted, measured, copied."""
+
+import copy
+import hashlib
+import inspect
+import logging
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from skillwright.core import ConfigError
+from skillwright.policy.errors import ModelMissing
+
+Precision = Literal["auto", "float32", "bfloat16", "float64"]
+
+REFERENCE_ADAPTER = "reference"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LoraSettings:
+    """Train an adapter instead of all weights (source: LoRA, arXiv:2106.09685).
+
+    Attributes:
+        rank: Of the adapter's matrices.
+        alpha: Its output is scaled by ``alpha / rank``.
+        targets: Names of the layers that it is put on; ``all-linear`` for every one but the head.
+    """
+
+    rank: int = 16
+    alpha: int = 32
+    targets: str | tuple[str, ...] = "all-linear"
+
+
+@dataclass(frozen=True, slots=True)
+class HfSettings:
+    """How a language model is run and trained.
+
+    Attributes:
+        lora: ``None`` trains all weights.
+        precision: ``auto`` is bfloat16 on a GPU and float32 elsewhere. With bfloat16, trained
+            weights stay float32 (a step of 1e-6 would vanish in fewer bits) and are read as
+            bfloat16.
+        device: ``auto`` takes a GPU where there is one.
+        max_new_tokens: Bound on an answer, in tokens.
+        context_tokens: Bound on prompt and answer together; ``None`` takes the model's.
+        sample_rows: Conversations that are sampled at once.
+        micro_tokens: Tokens of a forward and backward pass, padding included. A longer row goes
+            alone.
+        restrict: Hold answers to ``admissible_commands`` where the environment lists them.
+        keep_cache: Keep keys and values from turn to turn.
+        gradient_checkpointing: Compute activations twice instead of keeping them.
+        max_grad_norm: The gradient is scaled down to this Euclidean norm.
+        weight_decay: AdamW's.
+        template: Handed to the chat template by name (``enable_thinking = false``).
+
+    Raises:
+        ConfigError: A number is out of its range.
+    """
+
+    lora: LoraSettings | None = None
+    precision: Precision = "auto"
+    device: str = "auto"
+    max_new_tokens: int = 512
+    context_tokens: int | None = None
+    sample_rows: int = 128
+    micro_tokens: int = 16_384
+    restrict: bool = True
+    keep_cache: bool = True
+    gradient_checkpointing: bool = False
+    max_grad_norm: float = 1.0
+    weight_decay: float = 0.01
+    template: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("max_new_tokens", "sample_rows", "micro_tokens"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"policy.{name} is {getattr(self, name)}; set at least 1")
+        if not self.max_grad_norm > 0:
+            raise ConfigError(f"policy.max_grad_norm is {self.max_grad_norm}; 1.0 is usual")
+
+
+SAMPLING_MEMORY = ("policy.sample_rows", "policy.max_new_tokens", "policy.context_tokens")
+TRAINING_MEMORY = ("policy.micro_tokens", "policy.max_new_tokens", "policy.context_tokens")
+
+
+def load_pretrained(name: str, *, download: bool = False) -> tuple[nn.Module, Any]:
+    """Load a causal language model and its tokenizer.
+
+    Args:
+        name: A folder, or a name on the Hugging Face hub.
+        download: Fetch it where it is not on this machine.
+
+    Returns:
+        The model in float32 on the CPU, and the tokenizer.
+
+    Raises:
+        ModelMissing: It is not there.
+    """
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=not download)
+        model = AutoModelForCausalLM.from_pretrained(
+            name, local_files_only=not download, dtype=torch.float32
+        )
+    except (OSError, ValueError) as error:
+        told = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        move = (
+            "check the name, and your access to it"
+            if download
+            else f"`hf download {name}` fetches it, or set policy.download to true, or name a "
+            "folder that holds it"
+        )
+        raise ModelMissing(
+            f"base model {name!r} is not on this machine ({told}); {move}"
+        ) from error
+    return model, tokenizer
+
+
+class Weights:
+    """A model with what is trained of it, and its frozen reference.
+
+    Args:
+        model: A causal language model.
+        settings: How.
+
+    Raises:
+        ConfigError: The model keeps no keys and values.
+    """
+
+    def __init__(self, model: Any, settings: HfSettings) -> None:
+        _check_cache(model)
+        self.device = _device(settings.device)
+        self.low = _is_low(settings.precision, self.device)
+        self._lora = settings.lora is not None
+        # As it comes: an adapter fits its base in any precision.
+        self._base = self._digest(model.named_parameters()) if self._lora else ""
+        if self._lora and self.low:
+            model = model.to(torch.bfloat16)
+        elif settings.precision == "float64":
+            model = model.to(torch.float64)
+        model.requires_grad_(requires_grad=not self._lora)
+        if settings.lora is not None:
+            model = _adapted(model, settings.lora)
+        self.model: Any = model.to(self.device)
+        # Sampling and training have to see the same distribution.
+        for module in self.model.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = 0.0
+        self.model.eval()
+        if settings.gradient_checkpointing:
+            _checkpoint_gradients(self.model)
+        self._checkpointing = settings.gradient_checkpointing
+        self._reference: nn.Module | None = None
+        self._reference_kind: Literal["", "copy", "adapter", "off"] = ""
+
+    @property
+    def config(self) -> Any:
+        """The model's own configuration."""
+        return self.model.config
+
+    def trained(self) -> dict[str, nn.Parameter]:
+        """Return the parameters that learn, by name."""
+        return {name: one for name, one in self.model.named_parameters() if one.requires_grad}
+
+    def digest(self) -> str:
+        """Return a digest of all weights that matter; those of the base are read once."""
+        return self._digest(self.trained().items(), self._base)
+
+    def autocast(self) -> Any:
+        """Return the context in which a forward pass runs."""
+        if not self.low:
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype=torch.bfloat16)
+
+    @contextmanager
+    def training(self) -> Iterator[None]:
+        """Let activations be computed twice, where asked: the library does so in this mode only."""
+        self.model.train(self._checkpointing)
+        try:
+            yield
+        finally:
+            self.model.eval()
+
+    def freeze(self) -> None:
+        """Make the present weights the reference."""
+        self._reference, self._reference_kind = None, ""
+        if not self._lora:
+            frozen = copy.deepcopy(self.model).requires_grad_(requires_grad=False).eval()
+            self._reference = _rounded(frozen) if self.low else frozen
+            self._reference_kind = "copy"
+        elif self._adapter_is_still():
+            self._reference_kind = "off"
+        else:
+            self._copy_adapter()
+            self._reference_kind = "adapter"
+
+    @contextmanager
+    def reference(self) -> Iterator[Any]:
+        """Return the frozen model, for forward passes inside the context."""
+        if self._reference is not None:
+            yield self._reference
+            return
+        # While activations are computed twice, the library drops the cache of prompts.
+        training = self.model.training
+        self.model.eval()
+        try:
+            with self._without_adapter():
+                yield self.model
+        finally:
+            self.model.train(training)
+
+    @contextmanager
+    def _without_adapter(self) -> Iterator[None]:
+        """Put the reference's adapter, or none, in the place of the one that learns."""
+        if self._reference_kind == "off":
+            with self.model.disable_adapter():
+                yield
+        else:
+            wanted = {name: one.requires_grad for name, one in self.model.named_parameters()}
+            self.model.set_adapter(REFERENCE_ADAPTER)
+            try:
+                yield
+            finally:
+                self.model.set_adapter("default")
+                for name, one in self.model.named_parameters():
+                    one.requires_grad_(wanted[name])
+
+    def state(self) -> dict[str, Any]:
+        """Return trained weights and reference."""
+        return {
+            "base": self._base,
+            "trained": {name: one.detach().cpu() for name, one in self.trained().items()},
+            "reference_kind": self._reference_kind,
+            "reference": self._reference_state(),
+        }
+
+    def check(self, state: Mapping[str, Any]) -> None:
+        """Refuse what `state` of another model returned.
+
+        Raises:
+            ValueError: It is of another base model, or of other parameters or shapes.
+        """
+        if state["base"] != self._base:
+            raise ValueError("it was trained on another base model")
+        trained = self.trained()
+        if _shapes(state["trained"]) != _shapes(trained):
+            raise ValueError("its weights have other names or shapes")
+        whole = self.model.state_dict() if state["reference_kind"] == "copy" else {}
+        if whole and _shapes(state["reference"]) != _shapes(whole):
+            raise ValueError("its reference has other names or shapes")
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state` returned, and `check` accepted."""
+        mine = self.trained()
+        kind = state["reference_kind"]
+        with torch.no_grad():
+            if kind:
+                # Frozen once to make room for it; its values follow.
+                self.freeze()
+                if kind == "adapter" and self._reference_kind == "off":
+                    self._copy_adapter()
+            else:
+                self._reference = None
+            self._reference_kind = kind
+            for name, weight in mine.items():
+                weight.copy_(state["trained"][name])
+            for name, frozen in self._reference_tensors().items():
+                frozen.copy_(state["reference"][name])
+
+    def _reference_tensors(self) -> dict[str, torch.Tensor]:
+        if self._reference is not None:
+            return dict(self._reference.state_dict())
+        if self._reference_kind != "adapter":
+            return {}
+        marked = f".{REFERENCE_ADAPTER}."
+        return {name: one for name, one in self.model.named_parameters() if marked in name}
+
+    def _reference_state(self) -> dict[str, torch.Tensor]:
+        return {name: one.detach().cpu() for name, one in self._reference_tensors().items()}
+
+    def _adapter_is_still(self) -> bool:
+        ends = [one for name, one in self.trained().items() if "lora_B" in name]
+        return bool(ends) and not any(bool(one.any()) for one in ends)
+
+    def _copy_adapter(self) -> None:
+        named = dict(self.model.named_parameters())
+        if not any(f".{REFERENCE_ADAPTER}." in name for name in named):
+            self.model.add_adapter(REFERENCE_ADAPTER, self.model.peft_config["default"])
+            self.model.set_adapter("default")
+            named = dict(self.model.named_parameters())
+        with torch.no_grad():
+            for name, one in named.items():
+                if f".{REFERENCE_ADAPTER}." in name:
+                    one.requires_grad_(requires_grad=False)
+                    one.copy_(named[name.replace(f".{REFERENCE_ADAPTER}.", ".default.")])
+
+    @staticmethod
+    def _digest(named: Iterable[tuple[str, torch.Tensor]], begin: str = "") -> str:
+        total = hashlib.sha256(begin.encode())
+        for name, one in sorted(named, key=lambda pair: pair[0]):
+            total.update(name.encode())
+            # Bytes as they are: numpy has no bfloat16.
+            total.update(one.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
+        return total.hexdigest()
+
+
+def _rounded(model: nn.Module) -> nn.Module:
+    """Keep as bfloat16 what autocast reads as such, and no more: logits stay what they are."""
+    whole = {id(one.weight) for one in model.modules() if isinstance(one, nn.Embedding)}
+    for module in model.modules():
+        if isinstance(module, nn.Linear) and id(module.weight) not in whole:
+            module.to(torch.bfloat16)
+    return model
+
+
+def _shapes(named: Mapping[str, torch.Tensor]) -> dict[str, torch.Size]:
+    return {name: one.shape for name, one in named.items()}
+
+
+def _check_cache(model: nn.Module) -> None:
+    if "past_key_values" not in inspect.signature(model.forward).parameters:
+        raise ConfigError(
+            f"{type(model).__name__} has no past_key_values: it keeps what it read in a way of its "
+            "own, which is not supported; take a model that attends to all or to a window"
+        )
+
+
+def _device(name: str) -> torch.device:
+    if name != "auto":
+        return torch.device(name)
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _is_low(precision: Precision, device: torch.device) -> bool:
+    return precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
+
+
+def _adapted(model: Any, lora: LoraSettings) -> Any:
+    from peft import LoraConfig, get_peft_model
+
+    targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)
+    config = LoraConfig(
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        target_modules=targets,
+        lora_dropout=0.0,
+        task_type="CAUSAL_LM",
+    )
+    with warnings.catch_warnings():
+        # peft asks transformers for what the latter calls by another name now.
+        warnings.filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)
+        return get_peft_model(model, config)
+
+
+def _checkpoint_gradients(model: Any) -> None:
+    told = {"use_reentrant": False}
+    if hasattr(model, "activation_checkpointing_enable"):
+        model.activation_checkpointing_enable(told)
+    else:  # before transformers renamed it
+        model.gradient_checkpointing_enable(told)
+    model.config.use_cache = False

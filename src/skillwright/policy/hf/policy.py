@@ -1,0 +1,359 @@
+"""Any causal language model with a chat template as a policy: sampled, trained, kept."""
+
+import io
+import math
+import pickle
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import torch
+
+from skillwright.core import Act, TurnContext, Usage
+from skillwright.models import ContextOverflow
+from skillwright.policy.backend import (
+    Loss,
+    LossReport,
+    Row,
+    Sampled,
+    StepReport,
+    TokenBatch,
+    check_encoding,
+)
+from skillwright.policy.errors import (
+    CheckpointDamaged,
+    OutOfMemory,
+    ReferenceMissing,
+    memory_watched,
+)
+from skillwright.policy.hf.cache import Lane, attends_to_all, new_cache, windowed_cache
+from skillwright.policy.hf.logprobs import Entropy, micro_batches, token_logprobs
+from skillwright.policy.hf.model import (
+    SAMPLING_MEMORY,
+    TRAINING_MEMORY,
+    HfSettings,
+    Weights,
+    load_pretrained,
+)
+from skillwright.policy.hf.sampling import Answer, Decoding, answer_all
+from skillwright.policy.hf.tokens import Node, Prompt, Speech
+from skillwright.policy.rows import TokenContext
+
+_NO_SNAPSHOT = (
+    KeyError,
+    TypeError,
+    ValueError,
+    RuntimeError,
+    EOFError,
+    pickle.UnpicklingError,
+)
+
+
+class HfPolicy:
+    """A `PolicyBackend` over a causal language model of the `transformers` library.
+
+    Samples are drawn by each context's own seed. Batches of other width or padding give logits
+    that differ in their last bits: log-probabilities by up to about 1e-5 nats in float32, where a
+    sample is the same in any batch but for a chance of that size per token; by up to about 5e-2 in
+    bfloat16, where a long answer may well turn out otherwise in another batch.
+    `LossReport.drift` says by how much sampling and training differ.
+
+    Args:
+        model: The model; it is changed in place (device, precision, adapter).
+        tokenizer: Its tokenizer, with a chat template.
+        settings: How.
+
+    Raises:
+        NoChatTemplate: The tokenizer does not say how a conversation is written.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, settings: HfSettings | None = None) -> None:
+        self.settings = settings or HfSettings()
+        self.speech = Speech(tokenizer, _stop_ids(model), self.settings.template)
+        self.weights = Weights(model, self.settings)
+        self._architecture = type(model).__name__
+        self._optimiser = torch.optim.AdamW(
+            self.weights.trained().values(), lr=0.0, weight_decay=self.settings.weight_decay
+        )
+        self._plain = attends_to_all(self.weights.config)
+        # Activations that are computed twice do not go together with a cache.
+        self._shares = self._plain and not self.settings.gradient_checkpointing
+        self._lanes: dict[int, Lane] = {}
+        self._digest: str | None = None
+        self._reference = ""
+
+    @classmethod
+    def load_pretrained(
+        cls, name: str, settings: HfSettings | None = None, *, download: bool = False
+    ) -> Self:
+        """Load a model by folder or name.
+
+        Raises:
+            ModelMissing: It is not on this machine, and nothing is downloaded unasked.
+            NoChatTemplate: Its tokenizer does not say how a conversation is written.
+        """
+        model, tokenizer = load_pretrained(name, download=download)
+        return cls(model, tokenizer, settings)
+
+    @property
+    def identity(self) -> str:
+        """Architecture and digest of the weights."""
+        if self._digest is None:
+            self._digest = self.weights.digest()
+        return f"hf:{self._architecture}:{self._digest[:16]}"
+
+    @property
+    def encoding(self) -> str:
+        """Digest of vocabulary and chat template."""
+        return self.speech.encoding
+
+    @property
+    def reference(self) -> str:
+        """Digest of the reference's weights; ``""`` before `freeze_reference`."""
+        return self._reference
+
+    def sample(self, contexts: Sequence[TurnContext], *, temperature: float) -> list[Sampled]:
+        """Choose one answer per context; see `PolicyBackend.sample`."""
+        prompts = [self.speech.prompt(context.messages) for context in contexts]
+        for context, prompt in zip(contexts, prompts, strict=True):
+            self._check_fits(context, prompt.ids)
+        sampled: list[Sampled] = []
+        size = self.settings.sample_rows
+        for number, first in enumerate(range(0, len(contexts), size)):
+            part = slice(first, first + size)
+            sampled += self._sample(number, contexts[part], prompts[part], temperature)
+        return sampled
+
+    def target(self, context: TurnContext, text: str) -> Row:
+        """Return the row that teaches to answer ``text``; see `PolicyBackend.target`."""
+        prompt = self.speech.prompt(context.messages)
+        self._check_fits(context, prompt.ids)
+        token_ids = self.speech.answer_ids(text)
+        allowed = self.speech.walk(self._tree(context), token_ids, text)
+        return self._row(prompt.ids, token_ids, (0.0,) * len(token_ids), allowed, 1.0)
+
+    def forward_backward(self, rows: Sequence[Row], loss: Loss) -> LossReport:
+        """Add the gradient of the loss over these rows; see `PolicyBackend.forward_backward`."""
+        check_encoding(rows, self.encoding)
+        if loss.needs_reference and not self._reference:
+            raise ReferenceMissing(
+                "the loss measures the distance from a reference, and none is frozen; call "
+                "freeze_reference() first"
+            )
+        # What was read for sampling is of no use to training, and takes its memory.
+        self._lanes.clear()
+        report = LossReport()
+        useful = [row for row in rows if row.counts]
+        try:
+            with memory_watched("training", TRAINING_MEMORY), self.weights.training():
+                for part in micro_batches(useful, self.settings.micro_tokens):
+                    report += self._learn(part, loss)
+        except OutOfMemory:
+            self._optimiser.zero_grad()
+            raise
+        return report
+
+    def logprobs(self, rows: Sequence[Row]) -> list[tuple[float, ...]]:
+        """Return what the present weights give the tokens of rows; 0 where none was chosen."""
+        check_encoding(rows, self.encoding)
+        known: dict[int, tuple[float, ...]] = {}
+        with torch.no_grad(), self.weights.autocast():
+            for part in micro_batches(rows, self.settings.micro_tokens):
+                values, _ = token_logprobs(self.weights.model, part, self.weights.device)
+                for row, line in zip(part, values.tolist(), strict=True):
+                    known[id(row)] = tuple(line[: len(row.token_ids)])
+        return [known[id(row)] for row in rows]
+
+    def optim_step(self, learning_rate: float) -> StepReport:
+        """Clip, step, drop the gradient; see `PolicyBackend.optim_step`."""
+        most = self.settings.max_grad_norm
+        norm = float(torch.nn.utils.clip_grad_norm_(self.weights.trained().values(), most))
+        skipped = not math.isfinite(norm)
+        if not skipped:
+            for group in self._optimiser.param_groups:
+                group["lr"] = learning_rate
+            self._optimiser.step()
+            self._changed()
+        self._optimiser.zero_grad()
+        return StepReport(norm, norm > most, skipped, learning_rate)
+
+    def freeze_reference(self) -> str:
+        """Make the present weights the KL reference and return their digest."""
+        self.weights.freeze()
+        self._reference = self.weights.digest()
+        return self._reference
+
+    def snapshot(self) -> bytes:
+        """Return weights, optimiser, reference and random state."""
+        file = io.BytesIO()
+        torch.save(
+            {
+                "architecture": self._architecture,
+                "encoding": self.encoding,
+                "weights": self.weights.state(),
+                "optimiser": self._optimiser.state_dict(),
+                "reference": self._reference,
+                "random": torch.get_rng_state(),
+            },
+            file,
+        )
+        return file.getvalue()
+
+    def load(self, state: bytes) -> None:
+        """Go back to a snapshot; see `PolicyBackend.load`."""
+        try:
+            # Tensors and plain values alone: a checkpoint runs no code.
+            kept = torch.load(io.BytesIO(state), map_location="cpu", weights_only=True)
+            self._check_own(kept)
+            # What may refuse comes first, so that a refusal leaves everything as it was.
+            torch.Generator().set_state(kept["random"])
+            self._optimiser.load_state_dict(kept["optimiser"])
+            torch.set_rng_state(kept["random"])
+            self.weights.restore(kept["weights"])
+            self._reference = kept["reference"]
+        except _NO_SNAPSHOT as error:
+            raise CheckpointDamaged(
+                f"this is no snapshot of this policy ({error}); load it into a policy of the same "
+                "base model, tokenizer and adapter settings"
+            ) from error
+        self._optimiser.zero_grad()
+        self._changed()
+
+    def _check_own(self, kept: Mapping[str, Any]) -> None:
+        if kept["architecture"] != self._architecture:
+            raise ValueError(f"it is of a {kept['architecture']}, not {self._architecture}")
+        if kept["encoding"] != self.encoding:
+            raise ValueError("it has another tokenizer or chat template")
+        self.weights.check(kept["weights"])
+
+    def _changed(self) -> None:
+        """Drop what the old weights had computed."""
+        self._digest = None
+        self._lanes.clear()
+        self.speech.forget()
+
+    def _sample(
+        self,
+        number: int,
+        contexts: Sequence[TurnContext],
+        prompts: Sequence[Prompt],
+        temperature: float,
+    ) -> list[Sampled]:
+        answers = [Answer(random.Random(context.seed), self._tree(context)) for context in contexts]
+        decoding = Decoding(
+            temperature,
+            self.speech.stop_ids,
+            self.settings.max_new_tokens,
+            self.speech.end_id,
+            in_step=not self._plain,
+        )
+        lane = self._lanes.pop(number, None)
+        with (
+            memory_watched("sampling", SAMPLING_MEMORY),
+            torch.inference_mode(),
+            self.weights.autocast(),
+        ):
+            lane = lane or self._new_lane()
+            ids = [prompt.ids for prompt in prompts]
+            lane = answer_all(lane, ids, answers, self._read, decoding)
+        if self._plain and self.settings.keep_cache:
+            self._lanes[number] = lane
+        return [
+            self._sampled(prompt, answer, temperature)
+            for prompt, answer in zip(prompts, answers, strict=True)
+        ]
+
+    def _sampled(self, prompt: Prompt, answer: Answer, temperature: float) -> Sampled:
+        token_ids, logprobs = tuple(answer.token_ids), tuple(answer.logprobs)
+        text = self.speech.text(token_ids) if answer.node is None else answer.node.text
+        self.speech.remember(prompt, token_ids, text)
+        row = self._row(prompt.ids, token_ids, logprobs, tuple(answer.allowed), temperature or 1.0)
+        ended = token_ids[-1] in self.speech.stop_ids
+        usage = Usage(
+            calls=1,
+            input_tokens=len(prompt.ids),
+            output_tokens=len(token_ids),
+            cached_tokens=answer.cached,
+        )
+        return Sampled(Act(text, usage, token_ids, logprobs, "stop" if ended else "length"), row)
+
+    def _row(
+        self,
+        prompt: tuple[int, ...],
+        token_ids: tuple[int, ...],
+        logprobs: tuple[float, ...],
+        allowed: tuple[tuple[int, ...] | None, ...],
+        temperature: float,
+    ) -> Row:
+        return Row(
+            context=TokenContext(prompt, allowed),
+            token_ids=token_ids,
+            old_logprobs=logprobs,
+            # Where only one token could come, the policy chose nothing.
+            loss_mask=tuple(choice is None or len(choice) > 1 for choice in allowed),
+            encoding=self.encoding,
+            temperature=temperature,
+        )
+
+    def _learn(self, rows: Sequence[Row], loss: Loss) -> LossReport:
+        device = self.weights.device
+        entropy: Entropy = "none"
+        if loss.needs_entropy:
+            entropy = "trained" if loss.entropy_gradient else "watched"
+        with self.weights.autocast():
+            reference = None
+            if loss.needs_reference:
+                with torch.no_grad(), self.weights.reference() as frozen:
+                    reference, _ = token_logprobs(frozen, rows, device, share=self._plain)
+            values, spread = token_logprobs(
+                self.weights.model, rows, device, entropy=entropy, share=self._shares
+            )
+        total, report = loss(TokenBatch.of(rows, values, reference, spread))
+        total.backward()  # type: ignore[no-untyped-call]
+        return report
+
+    def _read(self, lane: Lane, ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        seen = self.weights.model(
+            input_ids=ids,
+            attention_mask=lane.mask.long(),
+            position_ids=positions,
+            past_key_values=lane.cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        logits: torch.Tensor = seen.logits[:, -1]
+        return logits
+
+    def _new_lane(self) -> Lane:
+        cache = new_cache() if self._plain else windowed_cache(self.weights.config)
+        return Lane.empty(cache, 1, self.weights.device)
+
+    def _commands(self, context: TurnContext) -> Sequence[str]:
+        """Return what answers are held to; nothing where the environment lists nothing."""
+        listed = context.metadata.get("admissible_commands") if self.settings.restrict else None
+        return listed or ()
+
+    def _tree(self, context: TurnContext) -> Node | None:
+        commands = self._commands(context)
+        return self.speech.tree(commands) if commands else None
+
+    def _check_fits(self, context: TurnContext, prompt: Sequence[int]) -> None:
+        most = self.settings.context_tokens or getattr(
+            self.weights.config.get_text_config(decoder=True), "max_position_embeddings", None
+        )
+        lengths = [len(self.speech.answer_ids(command)) for command in self._commands(context)]
+        answer = max(lengths, default=self.settings.max_new_tokens)
+        if most is not None and len(prompt) + answer > most:
+            raise ContextOverflow(
+                f"a prompt of {len(prompt)} tokens and an answer of up to {answer} do not fit the "
+                f"policy's context of {most}; shorten the skills or prompt.history_turns, or lower "
+                "policy.max_new_tokens"
+            )
+
+
+def _stop_ids(model: Any) -> list[int]:
+    """Return the tokens that the model's own generation settings end an answer with."""
+    told = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    if told is None:
+        return []
+    return list(told) if isinstance(told, list | tuple) else [told]

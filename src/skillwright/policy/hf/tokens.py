@@ -1,0 +1,230 @@
+"""Conversations as tokens: the chat template, what was said, and what may be said.
+
+What a policy said stays the tokens that it sampled. A tokenizer need not give them back for the
+same text, so the next prompt of an episode is the last one, the sampled tokens, and the tokens of
+the new text behind them; only where the template does not simply go on (it trims, or drops old
+reasoning, or turns left the window) is a prompt made from text as a whole.
+"""
+
+import json
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jinja2 import TemplateError
+
+from skillwright.core import Message
+from skillwright.core.jsonio import digest
+from skillwright.policy.errors import NoChatTemplate, TargetRefused
+
+_MOST_REMEMBERED = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A conversation that the policy has to answer.
+
+    Attributes:
+        messages: As they came.
+        rendered: As the template writes them, up to where the policy begins to speak.
+        ids: Its tokens.
+    """
+
+    messages: tuple[Message, ...]
+    rendered: str
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    prompt: Prompt
+    ids: tuple[int, ...]
+    text: str
+    ending: str
+
+
+@dataclass(slots=True)
+class Node:
+    """A place in the tree of admissible answers: which token may come next, and what then.
+
+    Attributes:
+        children: By token; none where an answer has ended.
+        text: The answer that ends here. Not every tokenizer gives a text back unchanged.
+    """
+
+    children: dict[int, "Node"] = field(default_factory=dict)
+    text: str = ""
+
+    @property
+    def allowed(self) -> tuple[int, ...]:
+        """The ids that may come next, in ascending order."""
+        return tuple(sorted(self.children))
+
+
+class Speech:
+    """A tokenizer with its chat template.
+
+    Args:
+        tokenizer: Of the `transformers` library, with a chat template and an end-of-turn token.
+        stop_ids: Tokens that end an answer, beside the tokenizer's own.
+        template_settings: Handed to the template by name (``enable_thinking``, ...).
+
+    Raises:
+        NoChatTemplate: The tokenizer has no template, or no token to end a turn with.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        stop_ids: Sequence[int] = (),
+        template_settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        name = getattr(tokenizer, "name_or_path", "") or "the tokenizer"
+        if not getattr(tokenizer, "chat_template", None):
+            raise NoChatTemplate(
+                f"{name!r} has no chat template, so it does not say how a conversation is written. "
+                "Take the instruction-tuned model, or put a chat_template.jinja beside the "
+                "tokenizer's files."
+            )
+        if tokenizer.eos_token_id is None:
+            raise NoChatTemplate(f"{name!r} has no eos_token; name the token that ends a turn")
+        self.tokenizer = tokenizer
+        self.end_id: int = tokenizer.eos_token_id
+        self.stop_ids = frozenset({self.end_id, *stop_ids})
+        self._told = dict(template_settings or {})
+        self._said: OrderedDict[int, list[_Said]] = OrderedDict()
+        self._whole: OrderedDict[str, tuple[int, ...]] = OrderedDict()
+        self._answers: OrderedDict[str, tuple[int, ...]] = OrderedDict()
+        self._trees: OrderedDict[tuple[str, ...], Node] = OrderedDict()
+        self.encoding = self._digest()
+
+    def prompt(self, messages: Sequence[Message]) -> Prompt:
+        """Write a conversation as tokens.
+
+        Raises:
+            NoChatTemplate: The template refuses the conversation.
+        """
+        rendered = self._render(messages)
+        for said in reversed(self._said.get(id(messages[0]), [])):
+            past = said.prompt.rendered + said.text + said.ending
+            if _goes_on(messages, said) and rendered.startswith(past):
+                ids = said.ids + self._ids(rendered[len(past) :])
+                return Prompt(tuple(messages), rendered, ids)
+        # The episodes of a group begin alike.
+        if rendered not in self._whole:
+            self._whole[rendered] = self._ids(rendered)
+            _bound(self._whole)
+        return Prompt(tuple(messages), rendered, self._whole[rendered])
+
+    def remember(self, prompt: Prompt, token_ids: tuple[int, ...], text: str) -> None:
+        """Keep what was answered, for the next prompt of the episode.
+
+        Args:
+            prompt: The conversation. The next prompt of the episode holds its very messages, which
+                tells it from another episode's with equal words.
+            token_ids: The answer's, its end of turn included where there is one.
+            text: What the environment is told.
+        """
+        ended = bool(token_ids) and token_ids[-1] in self.stop_ids
+        ending = self.tokenizer.decode([token_ids[-1]]) if ended else ""
+        first = id(prompt.messages[0])
+        mine = self._said.setdefault(first, [])
+        # An episode needs its latest answer only; the rest would fill the memory.
+        mine[:] = [one for one in mine if not _goes_on(prompt.messages, one)]
+        mine.append(_Said(prompt, prompt.ids + token_ids, text, ending))
+        self._said.move_to_end(first)
+        _bound(self._said)
+
+    def forget(self) -> None:
+        """Forget what was said in episodes that are over."""
+        self._said.clear()
+
+    def text(self, token_ids: Sequence[int]) -> str:
+        """Return what was said, without its end of turn."""
+        kept = token_ids[:-1] if token_ids and token_ids[-1] in self.stop_ids else token_ids
+        return str(self.tokenizer.decode(list(kept), skip_special_tokens=False))
+
+    def answer_ids(self, text: str) -> tuple[int, ...]:
+        """Return the tokens of an answer with its end of turn: a target, or a command."""
+        known = self._answers.get(text)
+        if known is None:
+            known = self._answers[text] = (*self._ids(text), self.end_id)
+            _bound(self._answers)
+        return known
+
+    def tree(self, commands: Sequence[str]) -> Node:
+        """Return the tree of admissible answers."""
+        key = tuple(commands)
+        root = self._trees.get(key)
+        if root is None:
+            root = self._trees[key] = Node()
+            for command in key:
+                node = root
+                for token in self.answer_ids(command):
+                    node = node.children.setdefault(token, Node())
+                node.text = command
+            _bound(self._trees)
+        return root
+
+    def walk(
+        self, root: Node | None, token_ids: Sequence[int], text: str
+    ) -> tuple[tuple[int, ...] | None, ...]:
+        """Return what each token of an answer is chosen from.
+
+        Raises:
+            TargetRefused: The answer is not in the tree.
+        """
+        if root is None:
+            return (None,) * len(token_ids)
+        choices, node = [], root
+        for token in token_ids:
+            if token not in node.children:
+                raise TargetRefused(
+                    f"{text!r} is not among the admissible commands there; a policy that is held "
+                    "to them cannot learn to say it"
+                )
+            choices.append(node.allowed)
+            node = node.children[token]
+        return tuple(choices)
+
+    def _render(self, messages: Sequence[Message]) -> str:
+        plain = [{"role": one["role"], "content": one["content"]} for one in messages]
+        try:
+            return str(
+                self.tokenizer.apply_chat_template(
+                    plain, tokenize=False, add_generation_prompt=True, **self._told
+                )
+            )
+        except TemplateError as error:
+            roles = ", ".join(dict.fromkeys(one["role"] for one in messages))
+            raise NoChatTemplate(
+                f"the chat template refuses a conversation of the roles {roles}: {error}"
+            ) from error
+
+    def _ids(self, text: str) -> tuple[int, ...]:
+        return tuple(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def _digest(self) -> str:
+        inner = getattr(self.tokenizer, "backend_tokenizer", None)
+        vocabulary = self.tokenizer.get_vocab()
+        if inner is not None:
+            vocabulary = json.loads(inner.to_str())
+            # The library sets these as it goes; they say nothing about what an id means.
+            vocabulary |= {"truncation": None, "padding": None}
+        told = {"template": self.tokenizer.chat_template, "settings": self._told}
+        return digest({**told, "vocabulary": vocabulary, "stop": sorted(self.stop_ids)})
+
+
+def _bound(kept: OrderedDict[Any, Any]) -> None:
+    """Drop the oldest where there are too many."""
+    while len(kept) > _MOST_REMEMBERED:
+        kept.popitem(last=False)
+
+
+def _goes_on(messages: Sequence[Message], said: _Said) -> bool:
+    before = said.prompt.messages
+    size = len(before)
+    if len(messages) <= size or messages[size]["content"] != said.text:
+        return False
+    return all(one is other for one, other in zip(messages, before, strict=False))

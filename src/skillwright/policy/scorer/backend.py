@@ -1,0 +1,339 @@
+"""The scoring policy: a `PolicyBackend` that chooses among the commands on offer."""
+
+import io
+import math
+import pickle
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from typing import Any, Final, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from skillwright.core import Act, ConfigError, TurnContext, Usage
+from skillwright.core.jsonio import digest
+from skillwright.policy.backend import (
+    Loss,
+    LossReport,
+    Row,
+    Sampled,
+    StepReport,
+    TokenBatch,
+    check_encoding,
+)
+from skillwright.policy.errors import CheckpointDamaged, ReferenceMissing, TargetRefused
+from skillwright.policy.scorer.encoding import Encoded, Encoder, collate
+from skillwright.policy.scorer.network import Architecture, CommandScorer
+from skillwright.policy.scorer.reading import read_turn
+from skillwright.policy.scorer.tokens import Vocabulary
+
+TEMPLATE_VERSION: Final = 1
+"""Rises whenever equal turns would be encoded otherwise."""
+
+DOUBT: Final = 1e-5
+"""A choice that was closer than this is made again with the turn by itself. Matrix products round
+differently in batches of different sizes (measured: up to 3e-7 in a log-probability), so without
+this one decision in a million would depend on who else is in the batch."""
+
+_FORMAT: Final = "skillwright-scorer-1"
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerSettings:
+    """How a scoring policy is built and trained.
+
+    Attributes:
+        architecture: The network.
+        seed: Of the first weights.
+        most_rows: Turns in one forward pass; only memory depends on it.
+        clip_norm: Longer gradients are scaled down to this norm.
+        weight_decay: Of AdamW, for matrices.
+        betas: Of AdamW.
+
+    Raises:
+        ConfigError: A number is out of its range.
+    """
+
+    architecture: Architecture = field(default_factory=Architecture)
+    seed: int = 0
+    most_rows: int = 64
+    clip_norm: float = 1.0
+    weight_decay: float = 0.01
+    betas: tuple[float, float] = (0.9, 0.98)
+
+    def __post_init__(self) -> None:
+        if self.most_rows < 1:
+            raise ConfigError(f"scorer.most_rows is {self.most_rows}; set at least 1")
+        if not self.clip_norm > 0:
+            raise ConfigError(f"scorer.clip_norm is {self.clip_norm}; set it above 0, like 1")
+
+
+class ScorerPolicy:
+    """A from-scratch network that scores the admissible commands of a text game.
+
+    A row has one token: the position of the chosen command in the turn's list. Implements
+    `skillwright.policy.backend.PolicyBackend`.
+
+    Args:
+        vocabulary: The words that it knows.
+        settings: How it is built.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, settings: ScorerSettings | None = None) -> None:
+        self.settings = settings or ScorerSettings()
+        self.vocabulary = vocabulary
+        shape = self.settings.architecture
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.settings.seed)
+            self._network = CommandScorer(shape, vocabulary)
+        self._reference: CommandScorer | None = None
+        self._reference_digest = ""
+        self._encoder = Encoder(vocabulary)
+        self._optimiser = self._new_optimiser()
+        self._identity = ""
+        self.encoding = digest(
+            {"vocabulary": vocabulary.digest, "template": f"scorer-{TEMPLATE_VERSION}"}
+        )
+
+    @classmethod
+    def for_turns(
+        cls, contexts: Sequence[TurnContext], settings: ScorerSettings | None = None
+    ) -> Self:
+        """Build an untrained policy that knows the words of the turns that it will learn from."""
+        readings = [read_turn(context) for context in contexts]
+        texts = {
+            sentence
+            for one in readings
+            for text in (one.task, one.skill, one.scene, one.held, one.here, *one.commands)
+            for sentence in text.split("\n")
+        }
+        return cls(Vocabulary.of([text] for text in sorted(texts)), settings)
+
+    @property
+    def identity(self) -> str:
+        """Architecture and digest of the weights."""
+        if not self._identity:
+            shape = digest(asdict(self.settings.architecture))[:8]
+            self._identity = f"scorer:{shape}:{_weights_digest(self._network)}"
+        return self._identity
+
+    @property
+    def reference(self) -> str:
+        """Digest of the weights of the KL reference, "" where none is frozen."""
+        return self._reference_digest
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers are trained."""
+        return sum(each.numel() for each in self._network.parameters() if each.requires_grad)
+
+    def sample(self, contexts: Sequence[TurnContext], *, temperature: float) -> list[Sampled]:
+        """Choose one command per context; see `PolicyBackend.sample`.
+
+        Raises:
+            ContractError: The environment does not list its commands.
+        """
+        readings = [read_turn(context) for context in contexts]
+        turns = [self._encoder.encode(reading) for reading in readings]
+        told: dict[int, Sampled] = {}
+        order = sorted(range(len(turns)), key=lambda index: _size(turns[index]))
+        with torch.inference_mode():
+            for first in range(0, len(turns), self.settings.most_rows):
+                part = order[first : first + self.settings.most_rows]
+                logits = self._network(collate([turns[index] for index in part])).numpy()
+                for index, row in zip(part, logits, strict=True):
+                    turn, commands = turns[index], readings[index].commands
+                    scores = row[: len(commands)]
+                    told[index] = self._choose(contexts[index], turn, commands, scores, temperature)
+        return [told[index] for index in range(len(turns))]
+
+    def target(self, context: TurnContext, text: str) -> Row:
+        """Return the row that teaches to give the command ``text``.
+
+        Raises:
+            TargetRefused: It is not on offer there.
+        """
+        reading = read_turn(context)
+        if text not in reading.commands:
+            raise TargetRefused(
+                f"a demonstration gives the command {text!r}, which is not on offer at that turn; "
+                "a scoring policy learns from admissible commands only"
+            )
+        return self._row(self._encoder.encode(reading), reading.commands.index(text), 0.0, 1.0)
+
+    def forward_backward(self, rows: Sequence[Row], loss: Loss) -> LossReport:
+        """Add the gradient of the loss over these rows; see `PolicyBackend.forward_backward`."""
+        check_encoding(rows, self.encoding)
+        if loss.needs_reference and self._reference is None:
+            raise ReferenceMissing(
+                "the loss has a KL term and this policy no reference; call freeze_reference() "
+                "after SFT, or set kl_weight to 0"
+            )
+        told = LossReport()
+        # Turns of like length together, so that little of a batch is padding.
+        rows = sorted(rows, key=lambda row: _size(row.context))
+        for first in range(0, len(rows), self.settings.most_rows):
+            told += self._learn(rows[first : first + self.settings.most_rows], loss)
+        return told
+
+    def optim_step(self, learning_rate: float) -> StepReport:
+        """Clip the gradient, step, and drop it; see `PolicyBackend.optim_step`."""
+        for group in self._optimiser.param_groups:
+            group["lr"] = learning_rate
+        trained = [each for each in self._network.parameters() if each.requires_grad]
+        norm = float(torch.nn.utils.clip_grad_norm_(trained, self.settings.clip_norm))
+        skipped = not math.isfinite(norm)
+        if not skipped:
+            self._optimiser.step()
+            self._identity = ""
+        self._optimiser.zero_grad(set_to_none=True)
+        return StepReport(norm, norm > self.settings.clip_norm, skipped, learning_rate)
+
+    def freeze_reference(self) -> str:
+        """Make the present weights the KL reference and return their digest."""
+        self._reference = CommandScorer(self.settings.architecture, self.vocabulary)
+        self._reference.load_state_dict(self._network.state_dict())
+        self._reference.requires_grad_(requires_grad=False)
+        self._reference_digest = _weights_digest(self._reference)
+        return self._reference_digest
+
+    def snapshot(self) -> bytes:
+        """Return weights, optimiser and reference. Sampling has no state of its own."""
+        kept = io.BytesIO()
+        state = {
+            "format": _FORMAT,
+            "architecture": asdict(self.settings.architecture),
+            "encoding": self.encoding,
+            "network": self._network.state_dict(),
+            "optimiser": self._optimiser.state_dict(),
+            "reference": None if self._reference is None else self._reference.state_dict(),
+        }
+        torch.save(state, kept)
+        return kept.getvalue()
+
+    def load(self, state: bytes) -> None:
+        """Go back to a snapshot.
+
+        Raises:
+            CheckpointDamaged: The bytes are no snapshot, or of another architecture or vocabulary.
+        """
+        try:
+            kept = torch.load(io.BytesIO(state), weights_only=True)
+        except (RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
+            raise CheckpointDamaged(
+                f"these {len(state)} bytes are no snapshot of a scoring policy: {error}"
+            ) from error
+        mine = {
+            "format": _FORMAT,
+            "architecture": asdict(self.settings.architecture),
+            "encoding": self.encoding,
+        }
+        for name, wanted in mine.items():
+            found = kept.get(name) if isinstance(kept, dict) else None
+            if found != wanted:
+                raise CheckpointDamaged(
+                    f"this snapshot has {name} {found!r}, and the policy {wanted!r}; load it into "
+                    "a policy of the same vocabulary and architecture"
+                )
+        self._network.load_state_dict(kept["network"])
+        self._optimiser = self._new_optimiser()
+        self._optimiser.load_state_dict(kept["optimiser"])
+        self._reference, self._reference_digest, self._identity = None, "", ""
+        if kept["reference"] is not None:
+            self.freeze_reference()
+            assert self._reference is not None  # for the type checker
+            self._reference.load_state_dict(kept["reference"])
+            self._reference_digest = _weights_digest(self._reference)
+
+    def _new_optimiser(self) -> torch.optim.AdamW:
+        trained = [each for each in self._network.parameters() if each.requires_grad]
+        matrices: dict[str, Any] = {"params": [each for each in trained if each.dim() > 1]}
+        vectors: dict[str, Any] = {"params": [each for each in trained if each.dim() < 2]}
+        return torch.optim.AdamW(
+            [matrices, {**vectors, "weight_decay": 0.0}],
+            betas=self.settings.betas,
+            weight_decay=self.settings.weight_decay,
+            fused=True,
+        )
+
+    def _choose(
+        self,
+        context: TurnContext,
+        turn: Encoded,
+        commands: Sequence[str],
+        scores: NDArray[np.float32],
+        temperature: float,
+    ) -> Sampled:
+        drawn_at = temperature if temperature > 0 else 1.0
+        luck = random.Random(context.seed).random() if temperature > 0 else None
+        logprobs = _log_softmax(scores.astype(np.float64) / drawn_at)
+        chosen, margin = _pick(logprobs, luck)
+        if margin < DOUBT:
+            # By itself, a turn's numbers depend on nothing else.
+            alone = self._network(collate([turn])).numpy()[0, : len(commands)]
+            logprobs = _log_softmax(alone.astype(np.float64) / drawn_at)
+            chosen, _ = _pick(logprobs, luck)
+        logprob = float(logprobs[chosen])
+        usage = Usage(calls=1, input_tokens=len(turn.fixed.prompt) + len(turn.prompt))
+        act = Act(commands[chosen], usage, token_ids=(chosen,), logprobs=(logprob,))
+        return Sampled(act, self._row(turn, chosen, logprob, drawn_at))
+
+    def _row(self, turn: Encoded, chosen: int, logprob: float, temperature: float) -> Row:
+        return Row(turn, (chosen,), (logprob,), (True,), self.encoding, temperature=temperature)
+
+    def _learn(self, rows: Sequence[Row], loss: Loss) -> LossReport:
+        batch = collate([row.context for row in rows])
+        chosen = torch.tensor([row.token_ids for row in rows])
+        temperatures = torch.tensor([row.temperature or 1.0 for row in rows]).unsqueeze(1)
+        everything = (self._network(batch) / temperatures).log_softmax(dim=-1)
+        logprobs = everything.gather(1, chosen)
+        reference = entropy = None
+        if loss.needs_reference and self._reference is not None:
+            with torch.no_grad():
+                before = (self._reference(batch) / temperatures).log_softmax(dim=-1)
+                reference = before.gather(1, chosen)
+        if loss.needs_entropy:
+            with torch.set_grad_enabled(loss.entropy_gradient):
+                entropy = -(everything.exp() * everything).sum(dim=-1, keepdim=True)
+        value, report = loss(TokenBatch.of(rows, logprobs, reference, entropy))
+        _backward(value)
+        return report
+
+
+def _size(turn: Encoded) -> tuple[int, str]:
+    """Sort turns of one episode, and of one task, next to each other."""
+    return len(turn.fixed.prompt), turn.fixed.name
+
+
+def _backward(value: Tensor) -> None:
+    value.backward()  # type: ignore[no-untyped-call]
+
+
+def _pick(logprobs: NDArray[np.float64], luck: float | None) -> tuple[int, float]:
+    """Choose by luck in [0, 1), or the likeliest; and tell by how much it was not another one."""
+    if luck is None:
+        chosen = int(np.argmax(logprobs))
+        others = np.delete(logprobs, chosen)
+        return chosen, float(logprobs[chosen] - others.max()) if len(others) else math.inf
+    bounds = np.cumsum(np.exp(logprobs))
+    chosen = min(int(np.searchsorted(bounds, luck, side="right")), len(bounds) - 1)
+    return chosen, float(np.abs(bounds[:-1] - luck).min()) if len(bounds) > 1 else math.inf
+
+
+def _log_softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    shifted = scores - scores.max()
+    told: NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum())
+    return told
+
+
+def _weights_digest(network: torch.nn.Module) -> str:
+    hashed = sha256()
+    state: dict[str, Any] = network.state_dict()
+    for name in sorted(state):
+        hashed.update(name.encode())
+        hashed.update(state[name].detach().cpu().numpy().tobytes())
+    return hashed.hexdigest()[:16]

@@ -1,0 +1,269 @@
+"""The cold start: supervised steps on what a teacher did in the real environment and won.
+
+SkillRL's published data was written by a model that did not act: its rows hold actions that no
+environment knows, one skill block in all of them, and 1.1% of answers that cite a skill. Here only
+verified wins become rows, the skills are the ones that the policy will be shown, and what the rows
+cover is counted.
+"""
+
+import itertools
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from skillwright.core import ConfigError, EpisodeResult, SkillSource, TurnContext
+from skillwright.core.seeds import derive_seed
+from skillwright.policy.backend import LossReport, PolicyBackend, Row, StepReport
+from skillwright.policy.errors import TargetRefused
+from skillwright.policy.grpo import dealt
+from skillwright.policy.loss import SftLoss
+from skillwright.policy.rows import by_episode
+from skillwright.policy.schedule import Schedule
+
+_SKILL_ID = re.compile(r"\[([a-z]{1,8}_?\d{1,6})\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What demonstrations hold.
+
+    Attributes:
+        episodes: Played.
+        wins: Verified wins; their turns became rows.
+        failures: Episodes that the infrastructure failed.
+        rows: Rows.
+        refused: Turns whose action the policy cannot take (it was not among the admissible ones);
+            they are no rows.
+        forced: Turns where nothing could be chosen; they are no rows.
+        by_type: Wins per task family.
+        actions: How often each first word of an action was taught.
+        skill_blocks: Distinct skill texts that rows were shown.
+        skills_shown: Per skill id: in how many wins it was shown.
+        skills_cited: Per skill id: in how many answers it was cited and shown.
+        cited_unseen: Answers that cite a skill that was not shown.
+    """
+
+    episodes: int = 0
+    wins: int = 0
+    failures: int = 0
+    rows: int = 0
+    refused: int = 0
+    forced: int = 0
+    by_type: Mapping[str, int] = field(default_factory=dict)
+    actions: Mapping[str, int] = field(default_factory=dict)
+    skill_blocks: int = 0
+    skills_shown: Mapping[str, int] = field(default_factory=dict)
+    skills_cited: Mapping[str, int] = field(default_factory=dict)
+    cited_unseen: int = 0
+
+    @property
+    def citation_rate(self) -> float:
+        """Citations of shown skills per row; above 1 where answers cite several."""
+        return sum(self.skills_cited.values()) / self.rows if self.rows else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SftSettings:
+    """How demonstrations are learnt from.
+
+    Attributes:
+        steps: Optimiser steps; the data are gone through as often as that takes.
+        batch_rows: Rows per step, about.
+        learning_rate: The highest of the schedule (2e-5 for a language model; the paper's table
+            says 1e-4).
+        schedule: How the rate rises and falls.
+        join_turns: One row per episode where prompts go on (token generators only).
+        whole_episodes: Deal rows out by episodes instead of one by one: what holds for a whole
+            episode is then encoded once for its turns, where the backend does so.
+
+    Raises:
+        ConfigError: A number is out of its range.
+    """
+
+    steps: int = 300
+    batch_rows: int = 128
+    learning_rate: float = 2e-5
+    schedule: Schedule = field(default_factory=Schedule)
+    join_turns: bool = False
+    whole_episodes: bool = False
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or self.batch_rows < 1:
+            raise ConfigError(
+                f"sft.steps is {self.steps} and sft.batch_rows {self.batch_rows}; both are at "
+                "least 1"
+            )
+        if not self.learning_rate > 0:
+            raise ConfigError(f"sft.learning_rate is {self.learning_rate}; set it above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class SftReport:
+    """What the cold start did.
+
+    Attributes:
+        losses: One per step; ``policy_sum / tokens`` is the mean surprise in nats.
+        steps: One per step.
+    """
+
+    losses: tuple[LossReport, ...]
+    steps: tuple[StepReport, ...]
+
+    @property
+    def surprise(self) -> tuple[float, ...]:
+        """Mean cross-entropy per target token and step, in nats."""
+        return tuple(loss.policy_sum / loss.tokens if loss.tokens else 0.0 for loss in self.losses)
+
+
+def demonstrations(
+    backend: PolicyBackend,
+    results: Iterable[EpisodeResult],
+    skills: SkillSource,
+    *,
+    threshold: float = 1.0,
+) -> tuple[list[Row], Coverage]:
+    """Turn verified wins into rows, and count what they cover.
+
+    Args:
+        backend: The policy that will learn.
+        results: Episodes of a teacher in the real environment, lost and failed ones among them.
+        skills: What the episodes were told; the same retrieval and renderer as in training.
+        threshold: The reward that is a win.
+
+    Returns:
+        One row per turn of a win, and the counts. A turn that the policy cannot imitate is no row
+        and is counted.
+    """
+    rows: list[Row] = []
+    count: Counter[str] = Counter()
+    types, actions, shown, cited = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+    blocks: set[str] = set()
+    for result in results:
+        count["episodes"] += 1
+        count["failures"] += result.failure is not None
+        if not result.is_success(threshold):
+            continue
+        count["wins"] += 1
+        types[result.task_type] += 1
+        text = skills.context(result.spec.task).text
+        blocks.add(text)
+        told = set(_SKILL_ID.findall(text))
+        shown.update(told)
+        for index, context in enumerate(contexts_of(result, text)):
+            answer = result.trajectory.turns[index].act.text
+            row = _row(backend, context, answer, count)
+            if row is None:
+                continue
+            name = f"{result.task_id}#{result.spec.seed}"
+            rows.append(replace(row, group=result.task_id, episode=name, turn=index))
+            actions.update(answer.split()[:1])
+            named = set(_SKILL_ID.findall(answer))
+            cited.update(named & told)
+            count["unseen"] += bool(named - told)
+    return rows, Coverage(
+        episodes=count["episodes"],
+        wins=count["wins"],
+        failures=count["failures"],
+        rows=len(rows),
+        refused=count["refused"],
+        forced=count["forced"],
+        by_type=dict(types),
+        actions=dict(actions),
+        skill_blocks=len(blocks),
+        skills_shown=dict(shown),
+        skills_cited=dict(cited),
+        cited_unseen=count["unseen"],
+    )
+
+
+def contexts_of(result: EpisodeResult, skill_text: str) -> list[TurnContext]:
+    """Return what the agent saw before each turn of an episode."""
+    told = result.trajectory
+    before: list[Mapping[str, Any]] = [told.metadata, *(turn.metadata for turn in told.turns)]
+    return [
+        TurnContext(turn.prompt, turn.seed, offered, skill_text)
+        for turn, offered in zip(told.turns, before, strict=False)
+    ]
+
+
+def train(
+    backend: PolicyBackend,
+    rows: Sequence[Row],
+    settings: SftSettings,
+    *,
+    seed: int,
+    on_step: Callable[[int, LossReport, StepReport], None] | None = None,
+) -> SftReport:
+    """Learn from demonstrations for a fixed number of steps.
+
+    Args:
+        backend: The policy.
+        rows: From `demonstrations`.
+        settings: How.
+        seed: Of the order in which rows are dealt out.
+        on_step: Told after every step, from 0.
+
+    Raises:
+        ConfigError: There are no rows.
+    """
+    useful = [row for row in rows if row.counts]
+    if not useful:
+        raise ConfigError(
+            "there is no demonstration to learn from: the teacher won no episode. Give it more "
+            "tasks, more turns, or better skills"
+        )
+    whole = by_episode(useful) if settings.join_turns else useful
+    losses: list[LossReport] = []
+    steps: list[StepReport] = []
+    for number, batch in enumerate(
+        itertools.islice(_batches(whole, settings, seed), settings.steps)
+    ):
+        loss = backend.forward_backward(batch, SftLoss.over(batch))
+        rate = settings.schedule.rate(settings.learning_rate, number, settings.steps)
+        step = backend.optim_step(rate)
+        losses.append(loss)
+        steps.append(step)
+        if on_step is not None:
+            on_step(number, loss, step)
+    return SftReport(tuple(losses), tuple(steps))
+
+
+def _batches(rows: Sequence[Row], settings: SftSettings, seed: int) -> Iterator[list[Row]]:
+    """Go through the rows again and again, each time in another order."""
+    for epoch in itertools.count():
+        luck = derive_seed("sft", seed, epoch)
+        if settings.whole_episodes:
+            yield from _dealt_by_episode(rows, settings.batch_rows, luck)
+        else:
+            yield from dealt(rows, settings.batch_rows, luck)
+
+
+def _dealt_by_episode(rows: Sequence[Row], size: int, seed: int) -> Iterator[list[Row]]:
+    """Shuffle episodes and cut their rows into batches that differ by at most one row."""
+    episodes: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        episodes.setdefault((row.group, row.episode), []).append(row)
+    shuffled = list(episodes.values())
+    random.Random(seed).shuffle(shuffled)
+    order = [row for episode in shuffled for row in episode]
+    batches = max(1, round(len(order) / size))
+    for number in range(batches):
+        first, after = (len(order) * at // batches for at in (number, number + 1))
+        yield order[first:after]
+
+
+def _row(
+    backend: PolicyBackend, context: TurnContext, answer: str, count: Counter[str]
+) -> Row | None:
+    try:
+        row = backend.target(context, answer)
+    except TargetRefused:
+        count["refused"] += 1
+        return None
+    if not row.chosen:
+        count["forced"] += 1
+        return None
+    return row

@@ -1,0 +1,69 @@
+"""The scoring policy plays real household games in the engine, and its recipe is a schedule."""
+
+import pytest
+import torch
+
+from skillwright.core import EpisodeSpec, PlainSkill, TurnContext
+from skillwright.envs.alfworld import AlfworldEnv, habits_text, household
+from skillwright.envs.alfworld.generate import household_tasks
+from skillwright.policy.agent import PolicyAgent
+from skillwright.policy.scorer import ScorerPolicy
+from skillwright.policy.scorer.recipe import TinyRecipe
+from skillwright.rollout import Limits, LocalEngine
+
+TASKS = household_tasks("train", 6, homes=[3])
+SKILL = habits_text(household(3))
+
+
+@pytest.fixture(scope="module")
+def policy():
+    torch.set_num_threads(1)
+    contexts = []
+    for task in TASKS:
+        messages, told = AlfworldEnv(None, dict(task.extras)).init([])
+        contexts.append(TurnContext(messages, 0, told, SKILL))
+    return ScorerPolicy.for_turns(contexts)
+
+
+async def played(policy, at_once):
+    agent = PolicyAgent(policy, 1.0)
+    engine = LocalEngine(
+        agent,
+        lambda task: AlfworldEnv(None, dict(task.extras)),
+        limits=Limits(max_concurrent=at_once),
+        mode="lockstep",
+    )
+    specs = [EpisodeSpec(task, seed=draw, draw=draw) for task in TASKS for draw in range(2)]
+    results = await engine.run(specs, PlainSkill(SKILL))
+    return results, [agent.rows(result) for result in results]
+
+
+async def test_an_evaluation_is_the_same_however_many_games_are_played_at_once(policy):
+    whole, _ = await played(policy, at_once=12)
+    parts, _ = await played(policy, at_once=5)
+    for one, other in zip(whole, parts, strict=True):
+        assert one.failure is None
+        assert one.reward == other.reward
+        assert [turn.act.text for turn in one.trajectory.turns] == [
+            turn.act.text for turn in other.trajectory.turns
+        ]
+
+
+async def test_every_turn_is_an_admissible_command_and_has_its_row(policy):
+    results, rows = await played(policy, at_once=12)
+    for result, mine in zip(results, rows, strict=True):
+        told = result.trajectory
+        offered = [told.metadata, *(turn.metadata for turn in told.turns)]
+        for turn, row, before in zip(told.turns, mine, offered, strict=False):
+            assert before["admissible_commands"][row.token_ids[0]] == turn.act.text
+        assert len({row.context.fixed.name for row in mine}) == 1
+        assert len(told.turns) <= result.spec.task.extras["max_turns"]
+
+
+def test_the_rate_of_the_recipe_rises_holds_and_falls():
+    recipe = TinyRecipe()
+    rates = [recipe.grpo_rate(iteration) for iteration in range(recipe.iterations)]
+    assert rates[:5] == sorted(rates[:5])
+    assert max(rates) == rates[10] == recipe.grpo.learning_rate
+    assert rates[30:] == sorted(rates[30:], reverse=True)
+    assert min(rates) >= recipe.grpo.learning_rate / 10

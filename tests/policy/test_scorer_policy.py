@@ -1,0 +1,221 @@
+"""The scoring policy: one choice whoever is in the batch, exact resumes, and typed refusals."""
+
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+
+from skillwright.core import TurnContext
+from skillwright.policy.backend import Row
+from skillwright.policy.errors import (
+    CheckpointDamaged,
+    ForeignRow,
+    ReferenceMissing,
+    TargetRefused,
+)
+from skillwright.policy.loss import GrpoLoss, GrpoObjective, SftLoss
+from skillwright.policy.scorer import Architecture, ScorerPolicy, ScorerSettings
+
+THINGS = ("mug", "pan", "cup", "plate", "fork", "knife")
+
+
+def turn(number):
+    """A drawer for every thing; the skill says which is whose."""
+    luck = random.Random(number)
+    drawers = luck.sample(range(1, 7), len(THINGS))
+    skill = "\n".join(
+        f"- [t{k:03}] Home: Every {thing} is kept in drawer {place}."
+        for k, (thing, place) in enumerate(zip(THINGS, drawers, strict=True))
+    )
+    wanted = luck.randrange(len(THINGS))
+    commands = [f"go to drawer {place}" for place in range(1, luck.randint(7, 9))]
+    opening = f"You see drawers.\n\nYour task is to: put a {THINGS[wanted]} in fridge."
+    context = TurnContext(
+        [{"role": "user", "content": opening}],
+        seed=number,
+        metadata={"admissible_commands": commands},
+        skill=skill,
+    )
+    return context, f"go to drawer {drawers[wanted]}"
+
+
+TURNS = [turn(number) for number in range(48)]
+CONTEXTS = [context for context, _ in TURNS]
+
+
+def policy(**settings):
+    torch.set_num_threads(1)
+    return ScorerPolicy.for_turns(CONTEXTS, ScorerSettings(**settings))
+
+
+def lessons(backend):
+    return [backend.target(context, text) for context, text in TURNS]
+
+
+def taught(backend, steps=3):
+    rows = lessons(backend)
+    for _ in range(steps):
+        backend.forward_backward(rows, SftLoss.over(rows))
+        backend.optim_step(2e-3)
+    return backend
+
+
+def experience(backend):
+    sampled = backend.sample(CONTEXTS, temperature=1.0)
+    return [replace(one.row, advantage=(-1.0) ** k) for k, one in enumerate(sampled)]
+
+
+def gradients(backend):
+    return {n: p.grad.clone() for n, p in backend._network.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("size", [1, 2, 31])
+def test_a_choice_does_not_depend_on_who_else_is_in_the_batch(size, temperature):
+    backend = taught(policy(most_rows=16))
+    whole = backend.sample(CONTEXTS, temperature=temperature)
+    order = list(range(len(CONTEXTS)))
+    random.Random(size).shuffle(order)
+    for first in range(0, len(order), size):
+        part = order[first : first + size]
+        for index, one in zip(
+            part, backend.sample([CONTEXTS[k] for k in part], temperature=temperature), strict=True
+        ):
+            assert one.act.text == whole[index].act.text
+            assert one.row.old_logprobs == pytest.approx(whole[index].row.old_logprobs, abs=1e-5)
+
+
+def test_a_narrow_choice_is_made_by_the_turn_alone(monkeypatch):
+    backend = policy()
+    alone = [backend.sample([context], temperature=1.0)[0].row for context in CONTEXTS]
+    # With all choices in doubt, the numbers of a batch are those of its turns by themselves.
+    monkeypatch.setattr("skillwright.policy.scorer.backend.DOUBT", 2.0)
+    together = backend.sample(CONTEXTS, temperature=1.0)
+    assert [one.row.old_logprobs for one in together] == [row.old_logprobs for row in alone]
+
+
+def test_the_row_of_a_choice_holds_what_was_chosen_and_how_likely_it_was():
+    backend = policy()
+    for context, one in zip(CONTEXTS, backend.sample(CONTEXTS, temperature=0.5), strict=True):
+        (chosen,) = one.row.token_ids
+        assert context.metadata["admissible_commands"][chosen] == one.act.text
+        assert one.row.temperature == 0.5
+        assert one.act.logprobs == one.row.old_logprobs
+    report = backend.forward_backward(
+        [one.row for one in backend.sample(CONTEXTS, temperature=0.5)], GrpoLoss(NO_KL, 1.0)
+    )
+    assert report.drift_max < 1e-5
+
+
+NO_KL = GrpoObjective(kl_weight=0.0)
+
+
+def test_seeds_decide_and_a_fresh_seed_decides_anew():
+    backend = policy()
+    again = [replace(context, seed=context.seed + 1000) for context in CONTEXTS]
+    one = [each.act.text for each in backend.sample(CONTEXTS, temperature=1.0)]
+    assert one == [each.act.text for each in backend.sample(CONTEXTS, temperature=1.0)]
+    assert one != [each.act.text for each in backend.sample(again, temperature=1.0)]
+
+
+def test_equal_seeds_build_equal_policies():
+    assert policy().identity == policy().identity
+    assert policy().identity != policy(seed=1).identity
+    assert taught(policy()).identity == taught(policy()).identity
+
+
+def test_a_snapshot_restores_the_next_step_bit_by_bit():
+    backend = taught(policy())
+    backend.freeze_reference()
+    kept = backend.snapshot()
+    after = taught(backend).identity
+    other = policy(seed=5)
+    other.load(kept)
+    assert other.reference == backend.reference
+    assert taught(other).identity == after
+
+
+def test_the_gradient_does_not_depend_on_how_rows_are_cut():
+    grads = []
+    for most_rows in (48, 5):
+        backend = taught(policy(most_rows=most_rows))
+        backend.freeze_reference()
+        rows = experience(backend)
+        report = backend.forward_backward(rows, GrpoLoss.over(rows, GrpoObjective(kl_weight=0.1)))
+        grads.append(gradients(backend))
+        assert report.rows == len(rows)
+    for name, grad in grads[0].items():
+        torch.testing.assert_close(grad, grads[1][name], rtol=1e-3, atol=1e-6)
+
+
+def test_the_divergence_is_zero_at_the_reference_and_not_beyond():
+    backend = taught(policy())
+    backend.freeze_reference()
+    rows = experience(backend)
+    loss = GrpoLoss.over(rows, GrpoObjective(kl_weight=0.1))
+    assert backend.forward_backward(rows, loss).kl == pytest.approx(0.0, abs=1e-6)
+    backend.optim_step(1e-2)
+    assert backend.forward_backward(rows, loss).kl > 1e-4
+
+
+def test_a_gradient_that_is_no_number_skips_the_step():
+    backend = policy()
+    rows = lessons(backend)
+    backend.forward_backward(rows, SftLoss(float("nan")))
+    before = backend.identity
+    assert backend.optim_step(1e-3).skipped
+    assert backend.identity == before
+
+
+def test_what_it_cannot_say_there_is_refused():
+    with pytest.raises(TargetRefused, match="not on offer"):
+        policy().target(CONTEXTS[0], "sing")
+
+
+def test_rows_of_another_vocabulary_are_refused():
+    backend = policy()
+    row = lessons(backend)[0]
+    foreign = Row(row.context, (0,), (0.0,), (True,), encoding="another")
+    with pytest.raises(ForeignRow):
+        backend.forward_backward([foreign], SftLoss.over([foreign]))
+
+
+def test_a_divergence_needs_a_reference():
+    backend = policy()
+    rows = experience(backend)
+    with pytest.raises(ReferenceMissing, match="freeze_reference"):
+        backend.forward_backward(rows, GrpoLoss.over(rows, GrpoObjective(kl_weight=0.1)))
+
+
+def test_damaged_and_foreign_snapshots_are_refused():
+    backend = policy()
+    kept = backend.snapshot()
+    for damaged in (b"", kept[:100], b"no snapshot at all"):
+        with pytest.raises(CheckpointDamaged):
+            backend.load(damaged)
+    other = ScorerPolicy.for_turns(CONTEXTS, ScorerSettings(Architecture(width=32)))
+    with pytest.raises(CheckpointDamaged, match="architecture"):
+        other.load(kept)
+
+
+@pytest.mark.heavy
+def test_it_learns_to_look_up_in_the_skill_what_the_task_names():
+    backend = policy()
+    more = [turn(number) for number in range(1000, 1600)]
+    rows = [backend.target(context, text) for context, text in more]
+    for step in range(90):
+        part = rows[step * 64 % 600 :][:64]
+        backend.forward_backward(part, SftLoss.over(part))
+        backend.optim_step(2e-3)
+    right = [
+        one.act.text == text
+        for (_, text), one in zip(TURNS, backend.sample(CONTEXTS, temperature=0.0), strict=True)
+    ]
+    assert sum(right) > 0.8 * len(right)
+    untold = [replace(context, skill="") for context in CONTEXTS]
+    blind = [
+        one.act.text == text
+        for (_, text), one in zip(TURNS, backend.sample(untold, temperature=0.0), strict=True)
+    ]
+    assert sum(blind) < 0.5 * len(blind)

@@ -1,0 +1,134 @@
+"""What the scoring policy sees: tokens, segments, and what is named twice."""
+
+import numpy as np
+import pytest
+
+from skillwright.core import ContractError, TurnContext
+from skillwright.envs.alfworld import AlfworldEnv
+from skillwright.envs.alfworld.generate import household_tasks
+from skillwright.policy.scorer.encoding import BITS, SEGMENTS, WORD, Encoder, collate
+from skillwright.policy.scorer.reading import Reading, read_turn
+from skillwright.policy.scorer.tokens import UNKNOWN, Vocabulary, tokenise
+
+SKILL = "### Skills\n- [t001] Mugs: Every mug is kept in cabinet 3. (Apply when at home.)"
+
+
+def words(text):
+    return [(token.word, token.number - 1 if token.number else None) for token in tokenise(text)]
+
+
+def reading(**changes):
+    told = {
+        "task": "Your task is to: put a mug in fridge.",
+        "skill": SKILL,
+        "scene": "You see a cabinet 3, and a fridge 1.",
+        "held": "nothing",
+        "here": "",
+        "visited": "",
+        "latest": "",
+        "commands": ("go to cabinet 3", "go to fridge 1", "look"),
+    }
+    return Reading(**{**told, **changes})
+
+
+def encoder(*texts):
+    return Encoder(Vocabulary.of([[text] for text in (*texts, "a mug", "go to cabinet 3")]))
+
+
+def bits_of(table, vocabulary, word):
+    (row,) = [row for row in table if row[WORD] == vocabulary.ids[word]]
+    names, kinds = SEGMENTS, [f"{segment} kind" for segment in SEGMENTS]
+    return {name for bit, name in enumerate([*names, *kinds]) if row[BITS] >> bit & 1}
+
+
+def test_a_thing_and_its_number_are_one_token():
+    assert words("Go to Cabinet 3.") == [("go", None), ("to", None), ("cabinet", 3), (".", None)]
+
+
+def test_the_tags_of_a_bank_are_not_words():
+    assert words("- [t014] Hold it: now") == [
+        ("hold", None),
+        ("it", None),
+        (".", None),
+        ("now", None),
+    ]
+
+
+def test_words_that_no_vocabulary_knows_are_still_equal_to_themselves():
+    one, other = tokenise("frobnicator 2")[0], tokenise("the frobnicator 2")[1]
+    assert one == other
+    assert one.name != tokenise("frobnicator 3")[0].name
+    assert one.kind == tokenise("frobnicator 3")[0].kind
+
+
+def test_a_word_in_every_text_is_not_telling_and_a_word_in_one_is():
+    vocabulary = Vocabulary.of([["a mug"], ["a pan"], ["a cup"]])
+    rarity = dict(zip(vocabulary.words, vocabulary.rarity, strict=True))
+    assert rarity["a"] == 0.0
+    assert rarity["mug"] == 1.0
+
+
+def test_a_conversation_tells_what_is_held_seen_and_visited():
+    env = AlfworldEnv(None, dict(household_tasks("train", 1, homes=[3])[0].extras))
+    messages, told = env.init([])
+    opening = told["observation"]
+    for _ in range(40):
+        takes = [c for c in told["admissible_commands"] if c.startswith(("take ", "open "))]
+        goes = [c for c in told["admissible_commands"] if c.startswith("go to ")]
+        command = (takes or goes[len(messages) % len(goes) :])[0]
+        out = env.step(command)
+        messages += [{"role": "assistant", "content": command}, *out["observations"]]
+        told = out["metadata"]
+        if command.startswith("take "):
+            break
+    seen = read_turn(TurnContext(messages, 0, told, SKILL))
+    assert opening.endswith(seen.task)
+    assert seen.task.startswith("Your task is to")
+    assert seen.skill == SKILL
+    assert f"take {seen.held} from {seen.here.partition('.')[0]}" == command
+    assert "commands" not in seen.here
+    assert seen.latest.endswith(command)
+    assert seen.here.partition(".")[0] in seen.visited.split(". ")
+    assert seen.commands == tuple(told["admissible_commands"])
+
+
+def test_an_environment_that_lists_no_commands_is_refused():
+    with pytest.raises(ContractError, match="admissible_commands"):
+        read_turn(TurnContext([{"role": "user", "content": "hello"}], 0))
+
+
+def test_what_is_named_twice_is_marked_where_it_stands():
+    read = encoder(SKILL, "put a mug in fridge")
+    turn = read.encode(reading(latest="go to fridge 1"))
+    skill = turn.fixed.prompt[[row[2] == 1 for row in turn.fixed.prompt]]
+    assert bits_of(skill, read.vocabulary, "mug") == {"task", "task kind"}
+    cabinet = bits_of(turn.words, read.vocabulary, "cabinet")
+    assert cabinet == {"skill", "skill kind", "scene", "scene kind"}
+    # The task says "fridge", without a number: the same word, not the same name.
+    fridge = bits_of(turn.words, read.vocabulary, "fridge")
+    assert {"task kind", "latest"} <= fridge
+    assert "task" not in fridge
+
+
+def test_a_token_does_not_count_itself():
+    read = encoder()
+    once = read.encode(reading(latest="go to cabinet 3"))
+    twice = read.encode(reading(latest="go to cabinet 3. go to cabinet 3"))
+    for turn, counts in ((once, False), (twice, True)):
+        rows = [row for row in turn.prompt if row[WORD] == read.vocabulary.ids["cabinet"]]
+        assert all(bool(row[BITS] >> SEGMENTS.index("latest") & 1) == counts for row in rows)
+
+
+def test_turns_of_one_episode_share_what_does_not_change():
+    read = encoder()
+    one, other = read.encode(reading()), read.encode(reading(latest="look", visited="fridge 1"))
+    assert one.fixed is other.fixed
+    batch = collate([one, other])
+    assert len(batch.scenes) == 2  # one, and the empty one
+
+
+def test_unknown_words_are_unknown_and_long_skills_are_cut():
+    read = encoder()
+    turn = read.encode(reading(skill="gizmo " * 5000))
+    assert np.sum(turn.fixed.prompt[:, WORD] == UNKNOWN) > 100
+    assert len(turn.fixed.prompt) == 1024

@@ -1,0 +1,160 @@
+"""The gradient of our loss is the gradient of TRL's, on the same batch of a tiny random model.
+
+TRL's side is a real `GRPOTrainer` on a model that was saved to disk; it is handed a fixed batch
+where its own loop would hand it one (`_compute_loss`).
+"""
+
+import warnings
+
+import pytest
+import torch
+
+from datasets import Dataset
+from policy.tiny_models import tiny_model, tiny_tokenizer
+from skillwright.policy.backend import Row
+from skillwright.policy.hf import HfPolicy, HfSettings
+from skillwright.policy.loss import GrpoLoss, GrpoObjective
+from skillwright.policy.rows import TokenContext
+
+pytestmark = pytest.mark.heavy
+
+PROMPTS = [(5, 6, 7), (8, 9), (10, 11, 12, 13), (14, 15)]
+ANSWERS = [(20, 21, 22, 23, 24), (30, 31), (40, 41, 42), (50, 51, 52, 53)]
+ADVANTAGES = (1.3, -0.7, -1.1, 0.9)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    tiny_model(dtype=torch.float64).save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+    return folder
+
+
+def trainer_of(folder, tmp_path, *, beta, loss_type, delta=None):
+    with warnings.catch_warnings():
+        # TRL warns about its own experimental parts and about what torch deprecates.
+        warnings.simplefilter("ignore")
+        from trl import GRPOConfig, GRPOTrainer
+
+        config = GRPOConfig(
+            output_dir=str(tmp_path),
+            use_cpu=True,
+            bf16=False,
+            report_to=[],
+            per_device_train_batch_size=4,
+            num_generations=2,
+            beta=beta,
+            loss_type=loss_type,
+            epsilon=0.2,
+            epsilon_high=0.28,
+            delta=delta,
+            use_bias_correction_kl=False,
+            temperature=0.8,
+            gradient_checkpointing=False,
+            model_init_kwargs={"dtype": torch.float64},
+        )
+        return GRPOTrainer(
+            model=str(folder),
+            args=config,
+            reward_funcs=lambda completions, **_: [0.0] * len(completions),
+            train_dataset=Dataset.from_list([{"prompt": "go"}] * 4),
+            processing_class=tiny_tokenizer(),
+        )
+
+
+def our_rows(policy):
+    rows = [
+        Row(
+            context=TokenContext(prompt, (None,) * len(answer)),
+            token_ids=answer,
+            old_logprobs=(0.0,) * len(answer),
+            # The second token of the last answer is the environment's.
+            loss_mask=tuple(index != 1 or answer[0] != 50 for index in range(len(answer))),
+            encoding=policy.encoding,
+            temperature=0.8,
+            advantage=advantage,
+        )
+        for prompt, answer, advantage in zip(PROMPTS, ANSWERS, ADVANTAGES, strict=True)
+    ]
+    moved = []
+    # Ratios on both sides of both bounds, and beyond the dual clip, for both signs.
+    shifts = (0.0, 1.5, -0.5, 0.1, -1.5)
+    for number, (row, logprobs) in enumerate(zip(rows, policy.logprobs(rows), strict=True)):
+        told = enumerate(zip(logprobs, row.loss_mask, strict=True), start=number)
+        old = tuple(logprob - shifts[i % 5] * chosen for i, (logprob, chosen) in told)
+        moved.append(
+            Row(
+                row.context,
+                row.token_ids,
+                old,
+                row.loss_mask,
+                row.encoding,
+                row.temperature,
+                row.advantage,
+            )
+        )
+    return moved
+
+
+def their_batch(rows, reference):
+    longest_prompt, longest = max(map(len, PROMPTS)), max(map(len, ANSWERS))
+
+    def padded(values, width, fill=0.0, left=False):
+        lines = []
+        for line in values:
+            gap = [fill] * (width - len(line))
+            lines.append([*gap, *line] if left else [*line, *gap])
+        dtype = torch.long if isinstance(fill, int) else torch.float64
+        return torch.tensor(lines, dtype=dtype)
+
+    ones = [[1] * len(prompt) for prompt in PROMPTS]
+    return {
+        "prompt_ids": padded(PROMPTS, longest_prompt, 0, left=True),
+        "prompt_mask": padded(ones, longest_prompt, 0, left=True),
+        "completion_ids": padded(ANSWERS, longest, 0),
+        "completion_mask": padded([[1] * len(a) for a in ANSWERS], longest, 0),
+        "tool_mask": padded([[int(m) for m in row.loss_mask] for row in rows], longest, 0),
+        "advantages": torch.tensor(ADVANTAGES, dtype=torch.float64),
+        "old_per_token_logps": padded([r.old_logprobs for r in rows], longest),
+        "ref_per_token_logps": padded(reference, longest),
+    }
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.05])
+@pytest.mark.parametrize(("loss_type", "average"), [("bnpo", "tokens"), ("grpo", "sequences")])
+@pytest.mark.parametrize("dual", [None, 3.0])
+def test_the_gradient_is_that_of_trl(folder, tmp_path, beta, loss_type, average, dual):
+    settings = HfSettings(precision="float64", micro_tokens=16, max_new_tokens=8)
+    policy = HfPolicy(tiny_model(dtype=torch.float64), tiny_tokenizer(), settings)
+    other = HfPolicy(tiny_model(seed=0, dtype=torch.float64), tiny_tokenizer(), settings)
+    # The reference is another model, near enough to stay below the clamp of k3.
+    with torch.no_grad():
+        generator = torch.Generator().manual_seed(3)
+        for one in other.weights.model.parameters():
+            one += 0.01 * torch.randn(one.shape, generator=generator, dtype=one.dtype)
+    rows = our_rows(policy)
+    reference = other.logprobs(rows)
+    policy.weights._reference = other.weights.model
+    policy._reference = "another model"
+
+    objective = GrpoObjective(0.2, 0.28, dual, kl_weight=beta, average=average)
+    report = policy.forward_backward(rows, GrpoLoss.over(rows, objective))
+    ours = {name: one.grad for name, one in policy.weights.trained().items()}
+
+    trainer = trainer_of(folder, tmp_path, beta=beta, loss_type=loss_type, delta=dual)
+    trainer.model.eval()
+    loss = trainer._compute_loss(trainer.model, their_batch(rows, reference))
+    loss.backward()
+    theirs = {name: one.grad for name, one in trainer.model.named_parameters()}
+
+    assert report.low > 0
+    assert report.high > 0
+    assert (report.dual > 0) == (dual is not None)
+    assert report.loss == pytest.approx(loss.item(), rel=1e-6)  # RoPE is single precision
+    assert ours.keys() == theirs.keys()
+    scale = max(float(one.abs().max()) for one in theirs.values())
+    assert scale > 0
+    for name, one in theirs.items():
+        torch.testing.assert_close(ours[name], one, rtol=1e-5, atol=1e-6 * scale)
+        assert (ours[name] - one).norm() <= 1e-5 * one.norm()
