@@ -25,7 +25,7 @@ def play(seed: int) -> tuple[float, dict[str, float]]:
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
         done = subprocess.run(
-            [str(command), "demo", "--json", "--set", f"run.seed={seed}"],
+            [str(command), "demo", "--half", "text", "--json", "--set", f"run.seed={seed}"],
             cwd=folder,
             capture_output=True,
             text=True,

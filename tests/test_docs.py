@@ -35,7 +35,13 @@ PAGES = [
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 CONTRACT = DOCS / "reference" / "benchmark_contract.md"
 ROOMS_OF_THE_CONTRACT = ("envs", "datasets", "core", "evaluation", "textopt")
-INNER_PACKAGES = ("skillwright.envs.alfworld", "skillwright.models.scripted")
+INNER_PACKAGES = (
+    "skillwright.envs.alfworld",
+    "skillwright.envs.qa",
+    "skillwright.envs.webshop",
+    "skillwright.jobs.rl",
+    "skillwright.models.scripted",
+)
 
 BLOCK = re.compile(r"^```(?P<head>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND_IN_TEXT = re.compile(r"`(skillwright [^`\n]+)`")
@@ -249,9 +255,14 @@ def test_the_page_of_settings_is_what_the_classes_say():
     found = importlib.util.spec_from_file_location("generate_configuration", file)
     generator = importlib.util.module_from_spec(found)
     found.loader.exec_module(generator)
-    assert generator.page() == generator.PAGE.read_text(encoding="utf-8"), (
-        "run: python docs/generate_configuration.py"
-    )
+    pages = {
+        generator.PAGE: generator.page(),
+        generator.RL_PAGE: generator.page(generator.RL_PAGE, generator.RlConfig),
+    }
+    for path, page in pages.items():
+        assert page == path.read_text(encoding="utf-8"), (
+            "run: python docs/generate_configuration.py"
+        )
 
 
 def test_the_readme_counts_the_episodes_of_its_run(tmp_path):

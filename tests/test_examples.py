@@ -105,6 +105,13 @@ def test_the_guide_shows_the_example_files_as_they_are(language, name):
     assert shown.body == read_text(ROOT / "examples" / name, "example")
 
 
+def test_the_guide_shows_the_smallest_environment_and_its_training_as_they_are():
+    (env,) = [one for one in pages.blocks(GUIDE, "python") if one.title.endswith("qa/env.py")]
+    (config,) = [one for one in pages.blocks(GUIDE, "yaml") if one.title == "qa.yaml"]
+    assert env.body == read_text(ROOT / env.title, "example")
+    assert config.body == read_text(ROOT / "examples" / "qa.yaml", "example")
+
+
 @pytest.mark.parametrize("path", pages.PAGES, ids=pages.name_of)
 def test_every_json_and_python_block_of_a_page_can_be_read(path):
     for block in pages.blocks(path, "json"):

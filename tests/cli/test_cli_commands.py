@@ -12,6 +12,7 @@ from skillwright import __version__
 from skillwright.jobs import demo_file, load_config
 
 TINY = (
+    "--half", "text",
     "--set", "env.data={train: 6, val: 16, test: 6}",
     "--set", "env.max_turns=6",
     "--set", "train.batch_size=6",

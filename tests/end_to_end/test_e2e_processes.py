@@ -16,6 +16,7 @@ pytestmark = pytest.mark.heavy
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = Path(sys.executable).with_name("skillwright")
 TINY = (
+    "--half", "text",
     "--set", "env.data={train: 12, val: 24, test: 12}",
     "--set", "train.batch_size=6",
     "--set", "train.epochs=1",

@@ -16,8 +16,13 @@ SOURCE = Path(skillwright.__file__).parent
 NO_READERS = ("jobs/config", "jobs/skillopt", "jobs/parity", "models/config.py", "cli/")
 # The schema itself acts on these: which member of a union it is, and which defaults hold.
 OF_THE_SCHEMA = {"env.data.kind", "evaluation.gate.kind", "run.parity"}
+# Makes settings of the sections that it declares.
+ALSO_READS = {"jobs/config_bank.py"}
 # What a section is called where it is handed on under another name.
 ALSO_CALLED = {
+    "bank": {"self"},
+    "distil": {"self"},
+    "evolve": {"self"},
     "evaluation": {"limits"},
     "optimizer": {"config"},
     "optimizer.skill_aware": {"aware"},
@@ -48,7 +53,7 @@ def reads() -> set[Read]:
     return {
         read
         for name, path in files.items()
-        if not name.startswith(NO_READERS)
+        if name in ALSO_READS or not name.startswith(NO_READERS)
         for read in reads_in(ast.parse(path.read_text(encoding="utf-8")))
     }
 

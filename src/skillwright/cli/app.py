@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 from skillwright import __version__
-from skillwright.cli import data, doctor, env, models, runs, training
+from skillwright.cli import bank, data, doctor, env, models, runs, training
+from skillwright.cli.demo import demo
 from skillwright.cli.estimate import estimate_command
 from skillwright.cli.regrade import regrade
+from skillwright.cli.rl import rl
 
 app = typer.Typer(
     name="skillwright",
@@ -20,10 +22,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 training.add_to(app)
+app.command("demo")(demo)
+app.command("rl")(rl)
 app.command("doctor")(doctor.doctor)
 app.command("estimate")(estimate_command)
 app.command("regrade")(regrade)
 app.add_typer(runs.app, name="runs")
+app.add_typer(bank.app, name="bank")
 app.add_typer(env.app, name="env")
 app.add_typer(models.app, name="models")
 app.add_typer(data.app, name="data")

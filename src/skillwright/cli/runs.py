@@ -13,6 +13,7 @@ from rich.text import Text
 
 from skillwright.cli import studies, tables
 from skillwright.cli.faults import exit_codes
+from skillwright.cli.rl_tables import show_rl
 from skillwright.cli.words import make_console
 from skillwright.core import SkillwrightError
 from skillwright.jobs import (
@@ -111,6 +112,8 @@ def _show_run(summary: RunSummary) -> None:
     out.print(f"{summary.job}, started {summary.started}, {summary.result}", highlight=False)
     if summary.state is not None:
         tables.show_state(out, summary.state)
+    if summary.rl is not None:
+        show_rl(out, summary.rl, summary.rl.best.iteration if summary.rl.best else None, False)
     if summary.evaluation is not None:
         tables.show_evaluation(out, summary.evaluation, scripted=False)
     tables.own_up(out, summary.is_scripted)

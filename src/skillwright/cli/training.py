@@ -1,16 +1,18 @@
-"""Commands that run something: train, eval, demo, resume; and `config show`."""
+"""Commands that run something: train, eval, resume; and `config show`."""
 
 import asyncio
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from skillwright.cli import studies, tables
 from skillwright.cli.faults import NO, err, exit_codes
 from skillwright.cli.live import display
+from skillwright.cli.rl import resume_rl
 from skillwright.cli.words import make_console
+from skillwright.core import ConfigError
 from skillwright.jobs import (
     EvalPlan,
     EvalSplit,
@@ -18,7 +20,6 @@ from skillwright.jobs import (
     RunConfig,
     Study,
     critical_path,
-    demo_file,
     dump_config,
     find_study,
     has_scripted_minds,
@@ -35,7 +36,9 @@ from skillwright.jobs import (
     start_run,
     start_study,
 )
+from skillwright.jobs.rl import dump_rl_config, is_rl_config, is_rl_run, load_rl_config
 
+Compatible = Literal["skillopt"]
 ConfigPath = Annotated[
     Path, typer.Argument(metavar="CONFIG", help="A YAML file, ours or SkillOpt's.")
 ]
@@ -44,6 +47,20 @@ Overrides = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: --set train.epochs=2"),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
+Env = Annotated[
+    str | None,
+    typer.Option("--env", metavar="NAME", help="The environment, in place of the file's env.name."),
+]
+Adapter = Annotated[
+    str | None,
+    typer.Option(
+        "--adapter", metavar="FILE.py:CLASS", help="An EnvAdapter, in place of the file's env.name."
+    ),
+]
+Compat = Annotated[
+    Compatible | None,
+    typer.Option("--compat", help="The adapter imports from this package, and finds ours there."),
+]
 NO_OVERRIDES: list[str] = []
 
 config_app = typer.Typer(help="Look at configurations.", no_args_is_help=True)
@@ -52,14 +69,17 @@ out = make_console()
 
 def add_to(app: typer.Typer) -> None:
     """Put the commands on an application."""
-    for command in (train, evaluate, demo, resume):
+    for command in (train, evaluate, resume):
         name = "eval" if command is evaluate else command.__name__
         app.command(name)(command)
 
 
-def train(
+def train(  # noqa: PLR0913 - each is an option
     config: ConfigPath,
     overrides: Overrides = NO_OVERRIDES,
+    env: Env = None,
+    adapter: Adapter = None,
+    compat: Compat = None,
     parity: Annotated[
         bool, typer.Option("--parity", help="SkillOpt's defaults instead of ours, to compare.")
     ] = False,
@@ -72,28 +92,25 @@ def train(
     """Train a skill document; ends with the best skill and its score on held-out tasks."""
     with exit_codes():
         # First, so that a setting by name still has the last word.
-        settings = load_config(config, [*(["run.parity=true"] if parity else []), *overrides])
+        chosen = [*(["run.parity=true"] if parity else []), *played(env, adapter, compat)]
+        settings = load_config(config, [*chosen, *overrides])
         if seeds is not None:
             skill = _checked(settings)
             study = start_study(settings, skill, seeds)
         else:
-            run = _begin(settings)
+            run = begin(settings)
     if seeds is not None:
         _train_study(study, as_json)
     else:
-        _train(run, as_json)
+        play_training(run, as_json)
 
 
-def demo(overrides: Overrides = NO_OVERRIDES, as_json: AsJson = False) -> None:
-    """Train on generated houses with scripted minds: offline, no key, no GPU, under a minute."""
-    with exit_codes(), demo_file() as path:
-        run = _begin(load_config(path, overrides))
-    _train(run, as_json)
-
-
-def evaluate(
+def evaluate(  # noqa: PLR0913 - each is an option
     config: ConfigPath,
     overrides: Overrides = NO_OVERRIDES,
+    env: Env = None,
+    adapter: Adapter = None,
+    compat: Compat = None,
     skill: Annotated[
         Path | None, typer.Option(help="The skill to evaluate; else the config's skill.init.")
     ] = None,
@@ -106,12 +123,12 @@ def evaluate(
 ) -> None:
     """Measure a skill: success by family with intervals, and pass^k over several trials."""
     with exit_codes():
-        settings = load_config(config, overrides)
+        settings = load_config(config, [*played(env, adapter, compat), *overrides])
         if skill is not None:
             named = settings.skill.model_copy(update={"init": str(skill)})
             settings = settings.model_copy(update={"skill": named})
         plan = EvalPlan(split, trials, min_pass)
-        run = _begin(settings, plan)
+        run = begin(settings, plan)
     _evaluate(run, plan, as_json)
 
 
@@ -127,6 +144,9 @@ def resume(
     as_json: AsJson = False,
 ) -> None:
     """Go on with a run or study that was stopped; its decisions are those it would have taken."""
+    if is_rl_run(run, root):
+        resume_rl(run, root, overrides, as_json)
+        return
     with exit_codes():
         study = open_study(run, root, overrides) if find_study(run, root) else None
         opened = open_run(run, root, overrides) if study is None else None
@@ -139,7 +159,7 @@ def resume(
             with exit_codes(opened.go_on):
                 asyncio.run(preflight(opened.config, opened.plan))
         if opened.plan is None:
-            _train(opened, as_json)
+            play_training(opened, as_json)
         else:
             _evaluate(opened, opened.plan, as_json)
 
@@ -148,10 +168,26 @@ def resume(
 def show_config(config: ConfigPath, overrides: Overrides = NO_OVERRIDES) -> None:
     """Print the configuration as it is understood: bases merged, defaults filled in."""
     with exit_codes():
-        typer.echo(dump_config(load_config(config, overrides)), nl=False)
+        if is_rl_config(config):
+            typer.echo(dump_rl_config(load_rl_config(config, overrides)), nl=False)
+        else:
+            typer.echo(dump_config(load_config(config, overrides)), nl=False)
 
 
-def _begin(settings: RunConfig, plan: EvalPlan | None = None) -> Run:
+def played(env: str | None, adapter: str | None, compat: str | None) -> list[str]:
+    """Return the settings that the options for what is played stand for.
+
+    Raises:
+        ConfigError: Both an environment and an adapter are named.
+    """
+    if env is not None and adapter is not None:
+        raise ConfigError("--env and --adapter both say what is played; give one of them")
+    name = adapter if env is None else env
+    named = [] if name is None else [f"env.name={json.dumps(name)}"]
+    return [*named, *([] if compat is None else [f"env.compat={compat}"])]
+
+
+def begin(settings: RunConfig, plan: EvalPlan | None = None) -> Run:
     """Start a run; what can be known to be wrong is found before anything is written."""
     return start_run(settings, _checked(settings, plan), plan)
 
@@ -163,7 +199,8 @@ def _checked(settings: RunConfig, plan: EvalPlan | None = None) -> str:
     return skill
 
 
-def _train(run: Run, as_json: bool) -> None:
+def play_training(run: Run, as_json: bool) -> None:
+    """Train to the end of a run, and show what came of it."""
     minds = priced_minds(run.config)
     with run, exit_codes(run.go_on):
         with display(err if as_json else out, minds) as watcher:

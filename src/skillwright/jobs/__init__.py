@@ -1,5 +1,12 @@
 """The acts: train, evaluate, look. They are the only writers of runs."""
 
+from skillwright.jobs.bank_distil import DistilOutcome, distil_config, distil_runs
+from skillwright.jobs.bank_evidence import StudiedRun, study_run
+from skillwright.jobs.bank_evolve import EvolutionRound, EvolveReport, evolve_bank
+from skillwright.jobs.bank_look import Answer, BankStatistics, bank_statistics, search_bank
+from skillwright.jobs.bank_moves import MoveReport, admit_judged, admit_unjudged, import_into
+from skillwright.jobs.bank_settings import StudySettings, study_settings
+from skillwright.jobs.bank_source import read_bank
 from skillwright.jobs.bench import Bench, Place, Sizes
 from skillwright.jobs.config import RunConfig
 from skillwright.jobs.config_load import dump_config, load_config
@@ -35,6 +42,7 @@ from skillwright.jobs.progress import (
     Watcher,
 )
 from skillwright.jobs.regrade import Regraded, RegradeReport, regrade
+from skillwright.jobs.skillopt_export import export_skillopt
 from skillwright.jobs.state import Confirmation, TrainState
 from skillwright.jobs.study import (
     SeedResult,
@@ -62,14 +70,17 @@ from skillwright.jobs.wiring import (
 __all__ = [
     "DIFFERENCES",
     "KEPT_OUT",
+    "Answer",
     "Arena",
     "Assembly",
+    "BankStatistics",
     "Bench",
     "BudgetSpent",
     "CallFinished",
     "Confirmation",
     "CriticalPath",
     "Difference",
+    "DistilOutcome",
     "EpisodeFinished",
     "EpochEnded",
     "EpochRecord",
@@ -78,9 +89,12 @@ __all__ = [
     "EvalReport",
     "EvalSplit",
     "Event",
+    "EvolutionRound",
+    "EvolveReport",
     "Finding",
     "Health",
     "MakeModel",
+    "MoveReport",
     "Place",
     "PricedMind",
     "RegradeReport",
@@ -96,24 +110,34 @@ __all__ = [
     "Standing",
     "StepDecided",
     "StepRecord",
+    "StudiedRun",
     "Study",
+    "StudySettings",
     "StudySummary",
     "TauFindings",
     "TrainReport",
     "TrainState",
     "Unwatched",
     "Watcher",
+    "admit_judged",
+    "admit_unjudged",
     "assemble",
     "assemble_arena",
+    "bank_statistics",
     "critical_path",
     "demo_file",
+    "distil_config",
+    "distil_runs",
     "dump_config",
     "estimate",
     "evaluate",
+    "evolve_bank",
     "examine",
+    "export_skillopt",
     "find_run",
     "find_study",
     "has_scripted_minds",
+    "import_into",
     "is_finished",
     "load_config",
     "mode_line",
@@ -121,6 +145,7 @@ __all__ = [
     "open_study",
     "preflight",
     "priced_minds",
+    "read_bank",
     "read_initial_skill",
     "read_run",
     "read_study",
@@ -129,9 +154,12 @@ __all__ = [
     "run_study",
     "run_training",
     "say_mode",
+    "search_bank",
     "standings",
     "start_run",
     "start_study",
+    "study_run",
+    "study_settings",
     "summarise_runs",
     "summarise_studies",
     "train",

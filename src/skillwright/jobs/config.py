@@ -20,15 +20,19 @@ from pydantic import (
 
 from skillwright.core import ConfigError
 from skillwright.evaluation import tasks_needed
+from skillwright.jobs.config_bank import BankSection, DistilSection, EvolveSection
 from skillwright.jobs.config_budget import BudgetSection
 from skillwright.jobs.config_env import (
     AdapterData,
     AlfworldData,
     EnvSection,
     GeneratedData,
+    HouseholdsData,
+    QaData,
     RatioData,
     SplitDirData,
     TauBenchData,
+    WebShopData,
 )
 from skillwright.jobs.config_gate import (
     EvaluationSection,
@@ -55,15 +59,20 @@ from skillwright.models import (
 __all__ = [
     "AdapterData",
     "AlfworldData",
+    "BankSection",
     "BudgetSection",
+    "DistilSection",
     "EnvSection",
     "EvaluationSection",
+    "EvolveSection",
     "GeneratedData",
     "GradientSection",
+    "HouseholdsData",
     "ModelsSection",
     "OpenGateConfig",
     "OptimizerSection",
     "PairedGateConfig",
+    "QaData",
     "RatioData",
     "RolloutSection",
     "RunConfig",
@@ -75,6 +84,7 @@ __all__ = [
     "StrictGateConfig",
     "TauBenchData",
     "TrainSection",
+    "WebShopData",
     "validated",
 ]
 
@@ -91,10 +101,14 @@ def _check_folder_name(name: str) -> str:
     return name
 
 
+FolderName = Annotated[str, AfterValidator(_check_folder_name)]
+"""A text that can name a run's folder."""
+
+
 class RunSection(Section):
     """What the run is called, where it is kept, and the seed that everything derives from."""
 
-    name: Annotated[str, AfterValidator(_check_folder_name)] = "run"
+    name: FolderName = "run"
     """The run's folder below ``root``; a configuration file's own name where it says nothing."""
     seed: NonNegativeInt = 42
     """Splits, batches, environments and sampling all derive from it."""
@@ -111,13 +125,22 @@ def _with_prices(mind: Any, table: Mapping[str, Any]) -> Any:
     return mind if listed is None or mind.get("prices") else {**mind, "prices": listed}
 
 
+_ROLES = {
+    "target": ("household", "retail", "reader", "shopper"),
+    "optimizer": ("analyst", "retail_analyst", "reader_analyst", "shopper_analyst"),
+    "teacher": ("household_teacher", "retail_teacher", "webshop_teacher"),
+}
+
+
 class ModelsSection(Section):
-    """The two minds; each is chosen on purpose, so neither has a default."""
+    """The two minds of a training, each chosen on purpose, and the teacher of a bank."""
 
     target: ModelConfig
     """Acts in the environment; the skill is trained for it."""
     optimizer: ModelConfig
     """Reads trajectories and proposes edits."""
+    teacher: ModelConfig | None = None
+    """Writes the skills of a bank; unset, the optimizer's model does."""
     prices: dict[str, Prices] = Field(default_factory=dict)
     """What models cost, by name; where a model has ``prices`` of its own, those hold."""
 
@@ -128,13 +151,12 @@ class ModelsSection(Section):
         table = values.get("prices") if isinstance(values, Mapping) else None
         if not isinstance(table, Mapping):
             return values
-        minds = {role: values[role] for role in ("target", "optimizer") if role in values}
+        minds = {role: values[role] for role in _ROLES if values.get(role)}
         return {**values, **{role: _with_prices(mind, table) for role, mind in minds.items()}}
 
     @model_validator(mode="after")
     def _scripted_minds_know_their_part(self) -> "ModelsSection":
-        parts = {"target": ("household", "retail"), "optimizer": ("analyst", "retail_analyst")}
-        for role, own in parts.items():
+        for role, own in _ROLES.items():
             mind = getattr(self, role)
             if isinstance(mind, ScriptedConfig) and mind.model not in own:
                 raise ValueError(
@@ -172,10 +194,12 @@ class RolloutSection(Section):
 
 
 class SkillSection(Section):
-    """The document that is trained."""
+    """The document that is trained, and a bank beside it."""
 
     init: str = ""
     """A file to begin with, relative to the working directory; blank begins with nothing."""
+    bank: str = ""
+    """A bank that is told below it: a bank's file, an export (.json), or ``seed:alfworld``."""
 
 
 class RunConfig(Section):
@@ -190,6 +214,9 @@ class RunConfig(Section):
     evaluation: EvaluationSection = EvaluationSection()
     rollout: RolloutSection = RolloutSection()
     skill: SkillSection = SkillSection()
+    bank: BankSection = BankSection()
+    distil: DistilSection = DistilSection()
+    evolve: EvolveSection = EvolveSection()
     budget: BudgetSection = BudgetSection()
 
     def decisions(self, train_tasks: int) -> int:
@@ -235,7 +262,7 @@ class RunConfig(Section):
     def _gate_can_accept(self) -> "RunConfig":
         """Refuse a gate that knows of noise on so few games that no candidate could pass it."""
         data, evaluation = self.env.data, self.evaluation
-        if isinstance(data, GeneratedData):
+        if isinstance(data, GeneratedData | QaData | WebShopData):
             have = min(data.val, evaluation.val_tasks or data.val) - evaluation.confirm_tasks
             problem = self.why_hopeless(data.train, have)
             if problem:

@@ -32,6 +32,35 @@ class GeneratedData(Section):
     """The home that all games share, with habits to be learnt; unset, every game has its own."""
 
 
+class HouseholdsData(Section):
+    """Houses of homes whose habits only a skill can tell, with too few turns to search them all."""
+
+    kind: Literal["households"] = "households"
+    train: PositiveInt = 300
+    """Games to practise on."""
+    val: PositiveInt = 60
+    """Games that decide."""
+    test: PositiveInt = 120
+    """Games that are opened once, at the end."""
+    homes: PositiveInt = 20
+    """Homes that the games to practise on are set in, six games in a row in the same."""
+    new_homes: NonNegativeInt = 0
+    """Homes of their own for val and test; 0 sets them in the homes of train, in other games."""
+    survey: NonNegativeInt = 0
+    """Train games in the new homes: a bank may learn from them, and no weights do."""
+    seed: NonNegativeInt = 0
+    """Another seed gives other games and homes."""
+
+    @model_validator(mode="after")
+    def _new_homes_can_be_known(self) -> "HouseholdsData":
+        if bool(self.survey) != bool(self.new_homes):
+            raise ValueError(
+                f"new_homes is {self.new_homes} and survey {self.survey}; a bank knows the new "
+                "homes from the games of the survey: set both, or neither"
+            )
+        return self
+
+
 class AlfworldData(Section):
     """The official ALFWorld games: ``train``, ``valid_seen`` as val, ``valid_unseen`` as test."""
 
@@ -96,13 +125,59 @@ class TauBenchData(Section):
     """At most so many tasks; unset, all."""
 
 
+class QaData(Section):
+    """Questions of our own over passages: seeded, and about other towns in every split."""
+
+    kind: Literal["qa"] = "qa"
+    train: PositiveInt = 40
+    """Questions to practise on."""
+    val: PositiveInt = 60
+    """Questions that the gate decides on."""
+    test: PositiveInt = 60
+    """Questions that are asked once, at the end."""
+    seed: NonNegativeInt = 0
+    """Another seed gives other questions."""
+
+
+class WebShopData(Section):
+    """Customers of a shop; ``env.config.catalogue`` says which, the built-in one by default."""
+
+    kind: Literal["webshop"] = "webshop"
+    goals: Literal["human", "synthetic"] = "human"
+    """What people asked for, or one goal for every way to choose a product's options."""
+    train: PositiveInt = 60
+    """At most so many goals to practise on."""
+    val: PositiveInt = 60
+    """At most so many goals that the gate decides on."""
+    test: PositiveInt = 100
+    """At most so many goals that are played once, at the end."""
+    seed: NonNegativeInt = 0
+    """Another seed gives other prices and splits, and other products of the built-in shop."""
+
+
 DataConfig = Annotated[
-    GeneratedData | AlfworldData | SplitDirData | RatioData | TauBenchData | AdapterData,
+    GeneratedData
+    | HouseholdsData
+    | AlfworldData
+    | SplitDirData
+    | RatioData
+    | TauBenchData
+    | QaData
+    | WebShopData
+    | AdapterData,
     Field(discriminator="kind"),
     kind_unless_given("generated"),
 ]
 
-_OWN_DATA = {"generated": "alfworld", "alfworld_data": "alfworld", "tau_bench": "tau_bench"}
+_OWN_DATA = {
+    "generated": ("alfworld", "games"),
+    "households": ("alfworld", "games"),
+    "alfworld_data": ("alfworld", "games"),
+    "tau_bench": ("tau_bench", "customers"),
+    "qa": ("qa", "questions"),
+    "webshop": ("webshop", "customers"),
+}
+"""Kind of data -> the only environment that plays it, and what it gives."""
 
 
 def _refuse_unknown(name: str) -> None:
@@ -113,7 +188,9 @@ def _refuse_unknown(name: str) -> None:
         raise ValueError(str(error)) from error
 
 
-_TAU_TURNS = 30  # of tau-bench's own runs; another number is another score
+# Environment -> the turns of its own (30 are those of tau-bench's runs, 15 those of WebShop's, and
+# another number is another score), and its own kind of data.
+_OWN_DEFAULTS = {"tau_bench": (30, "tau_bench"), "qa": (1, "qa"), "webshop": (15, "webshop")}
 
 
 class EnvSection(Section):
@@ -121,10 +198,12 @@ class EnvSection(Section):
 
     name: Annotated[str, Field(min_length=1)] = "alfworld"
     """A registered name, ``package.module:Class``, or ``path/to/file.py:Class``."""
+    compat: Literal["skillopt"] | None = None
+    """``skillopt`` for an adapter that imports from `skillopt`: it finds our code there."""
     config: dict[str, Any] = Field(default_factory=dict)
     """Settings of the environment, which checks them itself."""
     max_turns: PositiveInt = 50
-    """Most actions in an episode; 30 for ``tau_bench`` where it is not given."""
+    """Most actions in an episode; unset, 30 for ``tau_bench``, 15 for ``webshop``, 1 for ``qa``."""
     success_threshold: Annotated[float, Field(gt=0, le=1)] = 1.0
     """The reward from which an episode is a success."""
     data: DataConfig = GeneratedData()
@@ -132,20 +211,28 @@ class EnvSection(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _tau_bench_has_defaults_of_its_own(cls, values: Any) -> Any:
-        if not isinstance(values, Mapping) or values.get("name") != "tau_bench":
+    def _some_have_defaults_of_their_own(cls, values: Any) -> Any:
+        own = _OWN_DEFAULTS.get(str(values.get("name"))) if isinstance(values, Mapping) else None
+        if own is None:
             return values
+        most_turns, kind = own
         data = values.get("data", {})
         if isinstance(data, Mapping):
-            data = {"kind": "tau_bench", **data}
-        return {"max_turns": _TAU_TURNS, **values, "data": data}
+            data = {"kind": kind, **data}
+        return {"max_turns": most_turns, **values, "data": data}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _adapters_bring_their_data(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping) or not values.get("compat") or "data" in values:
+            return values
+        return {**values, "data": {"kind": "adapter"}}
 
     @model_validator(mode="after")
     def _data_fits(self) -> "EnvSection":
-        owner = _OWN_DATA.get(self.data.kind, self.name)
+        owner, what = _OWN_DATA.get(self.data.kind, (self.name, ""))
         if owner != self.name:
             _refuse_unknown(self.name)
-            what = "customers" if owner == "tau_bench" else "games"
             raise ValueError(
                 f"data.kind {self.data.kind!r} gives {what} of {owner!r}, and the environment is "
                 f"{self.name!r}; use data.kind 'split_dir' or 'ratio', or 'adapter' for an "

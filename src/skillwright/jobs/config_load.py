@@ -9,6 +9,7 @@ from pathlib import Path
 from skillwright.jobs.config import RunConfig, validated
 from skillwright.jobs.config_paths import key_paths
 from skillwright.jobs.config_yaml import (
+    Layer,
     Values,
     dump_yaml,
     merge,
@@ -40,7 +41,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     layers = read_layers(path)
     values = merge_layers(layers)
     if is_skillopt(values):
-        values, warnings = translate(resolve_layers(layers))
+        values, warnings = translate(resolve_layers([*layers, *_compatible(path, overrides)]))
         for warning in warnings:
             _log.warning("%s: %s", path, warning)
     places = key_paths(RunConfig)
@@ -50,6 +51,12 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-._") or "run"
     values = merge({"run": {"name": name}}, values)
     return validated(_with_environment(values), str(path))
+
+
+def _compatible(path: Path, overrides: Sequence[str]) -> list[Layer]:
+    """Return what says that the adapter brings its data: a file of SkillOpt's is read by it."""
+    said = [one.partition("=")[2] for one in overrides if one.startswith("env.compat=")]
+    return [Layer(path, {"env": {"compat": said[-1]}})] if said else []
 
 
 def _with_environment(values: Values) -> Values:

@@ -17,10 +17,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from skillwright.core import Purpose
+from skillwright.core.fence import attribute
 from skillwright.jobs.adapter_memory import BATCH
 from skillwright.jobs.state import Kind
 from skillwright.runs import CallSummary, EpisodeSummary, Event, PatchRecord, RunStore
-from skillwright.textopt.fence import attribute
 
 SESSION = "session"
 """The event with which a process begins to work on a run, or goes on with it."""

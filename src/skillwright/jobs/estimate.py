@@ -11,9 +11,12 @@ from math import ceil
 from statistics import fmean
 from typing import Any
 
+from skillwright.bank import LexicalEmbedder
 from skillwright.core import ConfigError, Task, Usage
 from skillwright.datasets import Splits
 from skillwright.envs.drive import open_env
+from skillwright.jobs.adapter_load import find_adapter
+from skillwright.jobs.bank_source import DocumentAndBank, bank_source, read_bank
 from skillwright.jobs.config import EnvSection, PairedGateConfig, RunConfig
 from skillwright.jobs.expected import (
     practised_in_an_epoch,
@@ -27,7 +30,6 @@ from skillwright.jobs.tau_report import TAU_BENCH
 from skillwright.jobs.tau_user import user_mind
 from skillwright.models.wire import cost_usd
 from skillwright.rollout import PromptStyle, render
-from skillwright.rollout.foreign_build import load_adapter
 
 MEASURED_TASKS = 3
 _OWN_USERS = ("scripted", "rule_based")
@@ -188,7 +190,7 @@ async def estimate(config: RunConfig, skill: str, turns: int | None = None) -> E
         ConfigError: ``env.name`` is an adapter, which asks its models by itself.
         UsageError: A task or the environment is missing or wrong.
     """
-    if load_adapter(config.env.name) is not None:
+    if find_adapter(config.env) is not None:
         raise ConfigError(
             f"env.name {config.env.name!r} is an adapter: it asks its models by itself, so nothing "
             "is known of its calls before it played. Train with evaluation.val_tasks and "
@@ -197,7 +199,8 @@ async def estimate(config: RunConfig, skill: str, turns: int | None = None) -> E
     splits = make_splits(config)
     assumed = Assumptions(turns=turns or expected_turns(config.env.max_turns))
     tasks = splits.train.tasks[:MEASURED_TASKS]
-    opening = round(fmean([await _opening(config, task, skill) for task in tasks]))
+    told = zip(tasks, _told(config, skill, tasks), strict=True)
+    opening = round(fmean([await _opening(config, task, text) for task, text in told]))
     opening = round(opening / assumed.chars_per_token)
     minds = priced_minds(config)
     episodes = _Episodes(config, minds[0], assumed, opening)
@@ -220,6 +223,15 @@ async def estimate(config: RunConfig, skill: str, turns: int | None = None) -> E
         minds,
         assumed,
     )
+
+
+def _told(config: RunConfig, skill: str, tasks: Sequence[Task]) -> list[str]:
+    """Return what agents are told of the document and the bank, for each task."""
+    if not config.skill.bank:
+        return [skill] * len(tasks)
+    # Whoever says what is similar, about as much is told; so no model and no endpoint is asked.
+    bank = bank_source(read_bank(config.skill.bank), config.bank, LexicalEmbedder())
+    return [one.text for one in DocumentAndBank(skill, bank).contexts(tasks)]
 
 
 async def _opening(config: RunConfig, task: Task, skill: str) -> int:

@@ -7,6 +7,7 @@ from typing import Any, Self
 from skillwright.core import EpisodeResult, Usage, skill_hash
 from skillwright.core.together import together
 from skillwright.evaluation import Interval, ScoreTable, pass_hat_k, pass_hat_k_interval
+from skillwright.jobs.bank_source import told_lines
 from skillwright.jobs.bench import SplitName
 from skillwright.jobs.progress import RunStarted, Scored, StageStarted
 from skillwright.jobs.same_tasks import refuse_other_tasks
@@ -123,6 +124,7 @@ async def evaluate(run: Arena, folder: RunFolder, plan: EvalPlan) -> EvalReport:
             minds={"target": run.target_identity},
             facts=(
                 f"{tasks or 'all'} {plan.split} tasks x {plan.trials}, skill {skill_hash(skill)}",
+                *told_lines(run.store),
             ),
             episodes=episodes,
         )

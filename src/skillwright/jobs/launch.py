@@ -8,11 +8,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from skillwright.core import ConfigError, RunError, did_you_mean
 from skillwright.core.jsonio import dumps
-from skillwright.jobs.config import RunConfig
+from skillwright.jobs.adapter_load import find_adapter
+from skillwright.jobs.bank_source import keep_bank
+from skillwright.jobs.config import EnvSection, RunConfig
 from skillwright.jobs.config_load import dump_config, load_config
 from skillwright.jobs.critical_path import SESSION, SESSION_ENDED
 from skillwright.jobs.evaluate import EvalPlan, EvalReport, evaluate
@@ -22,8 +24,14 @@ from skillwright.jobs.progress import Watcher
 from skillwright.jobs.tau_user import user_mind
 from skillwright.jobs.train import TrainReport, finished_report, train
 from skillwright.jobs.wiring import MakeModel, assemble, assemble_arena
-from skillwright.models import EndpointConfig, ExecConfig, ScriptedConfig, make_model
-from skillwright.rollout.foreign_build import load_adapter
+from skillwright.models import (
+    EndpointConfig,
+    ExecConfig,
+    ModelConfig,
+    PythonConfig,
+    is_stand_in,
+    make_model,
+)
 from skillwright.runs import Redactor, RunFolder, RunStore, list_runs, provenance, unused_name
 from skillwright.runs.folder import LOCK_NAME
 from skillwright.runs.secrets import REDACTED, secrets_in
@@ -84,25 +92,32 @@ def start_run(config: RunConfig, skill: str, plan: EvalPlan | None = None) -> Ru
         RunError: The folder cannot be made, or the disk is full; nothing is left of it.
         DataError: The environment that the configuration names is not found.
     """
-    plays_itself = load_adapter(config.env.name) is not None
+    # One that imports from skillopt asks the run's models; any other asks its own.
+    plays_itself = find_adapter(config.env) is not None and config.env.compat is None
     root, name = Path(config.run.root), config.run.name
     free = unused_name(root, name) if (root / name).exists() else name
     redactor = Redactor(known_secrets(config))
-    folder = _make_folder(root, free, dump_config(config), redactor)
+    folder = make_folder(root, free, dump_config(config), redactor)
     with ExitStack() as undo:
         undo.callback(shutil.rmtree, folder.path, ignore_errors=True)
         undo.callback(folder.close)
+        told = keep_bank(config, folder.path)
         store = RunStore.open(folder.store_path, redactor=redactor)
         undo.callback(store.close)
         with store.transaction(durable=True):
             store.add_skill_version(skill, origin="initial_skill", step=0)
-            made = _facts(plan) | {"provenance": provenance(), **mode_facts(config)}
+            made = _facts(plan) | {"provenance": provenance(), **mode_facts(config), **told}
             store.append_event(MADE, made | {"adapter": plays_itself})
         undo.pop_all()
     return Run(config, folder, store, plan)
 
 
-def _make_folder(root: Path, name: str, config: str, redactor: Redactor) -> RunFolder:
+def make_folder(root: Path, name: str, config: str, redactor: Redactor) -> RunFolder:
+    """Make the folder of a run, or leave nothing behind.
+
+    Raises:
+        RunError: The folder is somebody else's, or cannot be written.
+    """
     path = root / name
     try:
         return RunFolder.create(root, name, config, redactor)
@@ -251,9 +266,10 @@ def _keeping_output(run: Run) -> RunConfig:
 
 
 @contextmanager
-def demo_file() -> Iterator[Path]:
-    """Give the configuration of the demo as a file."""
-    with as_file(files("skillwright.jobs").joinpath("demo.yaml")) as path:
+def demo_file(half: Literal["text", "weights"] = "text") -> Iterator[Path]:
+    """Give the configuration of one half of the demo as a file."""
+    name = {"text": "demo.yaml", "weights": "rl/demo-weights.yaml"}[half]
+    with as_file(files("skillwright.jobs").joinpath(name)) as path:
         yield path
 
 
@@ -268,14 +284,27 @@ def has_scripted_minds(config: RunConfig, store: RunStore, plan: EvalPlan | None
     minds = [] if plan else [config.models.optimizer]
     if not any(event.payload.get("adapter", False) for event in store.events(MADE)):
         minds.append(config.models.target)
-    return any(isinstance(mind, ScriptedConfig) for mind in minds)
+    return any(map(is_stand_in, minds))
 
 
 def known_secrets(config: RunConfig) -> list[str]:
     """Return the keys that a run's models and its environment use; nothing it writes holds one."""
-    keys = secrets_in(config.env.config)
-    for mind in (config.models.target, config.models.optimizer, user_mind(config.env)):
+    minds = config.models
+    return secrets_of(config.env, (minds.target, minds.optimizer, minds.teacher))
+
+
+def secrets_of(env: EnvSection, minds: Sequence[ModelConfig | None]) -> list[str]:
+    """Return the keys of an environment, of its simulated users, and of minds."""
+    return [*filter(None, secrets_in(env.config)), *model_secrets((*minds, user_mind(env)))]
+
+
+def model_secrets(minds: Sequence[ModelConfig | None]) -> list[str]:
+    """Return the keys of minds."""
+    keys: list[str] = []
+    for mind in minds:
         if isinstance(mind, EndpointConfig | ExecConfig):
             given = mind.api_key.get_secret_value() if mind.api_key else ""
             keys += [given, os.environ.get(mind.api_key_env, "")]
+        if isinstance(mind, PythonConfig):
+            keys += secrets_in(mind.settings)
     return [key for key in keys if key]

@@ -29,10 +29,19 @@ from skillwright.runs import CallRecord, RunStore
 
 
 class StoredEpisodes:
-    """The engine's recorder over a run's store."""
+    """The engine's recorder over a run's store.
 
-    def __init__(self, store: RunStore, agent_identity: str) -> None:
+    Args:
+        store: The run's.
+        agent_identity: Who acts.
+        also: Called after each episode, by whoever has something else to write down.
+    """
+
+    def __init__(
+        self, store: RunStore, agent_identity: str, also: Callable[[], None] = lambda: None
+    ) -> None:
         self._store = store
+        self._also = also
         self._agent = agent_identity
         self._lone_failures: set[str] | None = None  # looked for when the first episode fails
         self._latest_failures: set[str] = set()  # nothing was scored since
@@ -54,6 +63,7 @@ class StoredEpisodes:
         the same, and no key of the target's endpoint may reach another one.
         """
         self._store.record_episode(result, agent=self._agent, usage=consumed(result))
+        self._also()
         self._remember(result)
         trajectory = result.trajectory
         said = (part for turn in trajectory.turns for part in (turn.act.text, turn.observation))

@@ -21,13 +21,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from skillwright.core import ConfigError, SkillwrightError, Usage
+from skillwright.jobs.adapter_load import find_adapter
 from skillwright.jobs.config import RunConfig
 from skillwright.jobs.config_budget import BudgetSection
 from skillwright.jobs.critical_path import critical_path
-from skillwright.models import EndpointConfig, ModelConfig, ScriptedConfig
+from skillwright.models import EndpointConfig, ModelConfig, PythonConfig, is_stand_in
 from skillwright.models.exec_config import ClaudeCodeExecConfig, CodexExecConfig
 from skillwright.models.prices import Prices
-from skillwright.rollout.foreign_build import load_adapter
 from skillwright.runs import RunStore
 from skillwright.runs.ledger import Bill
 
@@ -75,10 +75,15 @@ class Budget:
         bounds: What the whole run may use up.
         store: Where what it used up is written.
         clock: Seconds that only go forward.
+        after: What stands in the ledger up to this entry is somebody else's.
     """
 
     def __init__(
-        self, bounds: BudgetSection, store: RunStore, clock: Callable[[], float] = time.monotonic
+        self,
+        bounds: BudgetSection,
+        store: RunStore,
+        clock: Callable[[], float] = time.monotonic,
+        after: int = 0,
     ) -> None:
         self._bounds = bounds
         self._store = store
@@ -86,7 +91,7 @@ class Budget:
         self._started = clock()
         # Only looked up where it matters: a long run has many episodes to look through.
         self._before_s = critical_path(store, 1).took_s if bounds.minutes else 0.0
-        self._bill = Bill()
+        self._bill = Bill(latest=after)
         self._is_read = False
         self._in_flight: list[_Work] = []
         self._shown: dict[str, list[_Spent]] = {}
@@ -314,9 +319,14 @@ def refuse_unpriced(config: RunConfig, *, trains: bool = True) -> None:
 def budget_gaps(config: RunConfig) -> tuple[str, ...]:
     """Say what a budget does not bound, in lines for people."""
     budget = config.budget
-    if (budget.usd is None and budget.tokens is None) or load_adapter(config.env.name) is None:
+    if (budget.usd is None and budget.tokens is None) or find_adapter(config.env) is None:
         return ()
     bounds = [f"budget.{name}" for name in ("usd", "tokens") if getattr(budget, name) is not None]
+    if config.env.compat is not None:
+        return (
+            f"{_listed(bounds)} bounds what the adapter {config.env.name!r} asks through "
+            f"{config.env.compat}.model; what it asks by itself nobody tells us",
+        )
     return (
         f"{_listed(bounds)} bounds the optimiser only: what the adapter {config.env.name!r} spends "
         "on its rollouts nobody tells us. budget.minutes bounds both",
@@ -344,8 +354,10 @@ def priced_mind(role: str, mind: ModelConfig) -> PricedMind:
         return PricedMind(role, mind.model, mind.known_prices)
     name = getattr(mind, "model", None) or mind.backend
     # Behind another address the program would go on counting with its vendor's prices.
-    tells_cost = isinstance(mind, ClaudeCodeExecConfig) and mind.base_url is None
-    is_free = isinstance(mind, ScriptedConfig)
+    tells_cost = isinstance(mind, PythonConfig) or (
+        isinstance(mind, ClaudeCodeExecConfig) and mind.base_url is None
+    )
+    is_free = is_stand_in(mind)
     prices = getattr(mind, "known_prices", None) or getattr(mind, "prices", None)
     if isinstance(mind, CodexExecConfig) and not mind.pays_per_token:
         prices = mind.prices

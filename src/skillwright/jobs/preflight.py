@@ -4,6 +4,8 @@ from skillwright.core import ConfigError, Message, Purpose, Sampling, Skillwrigh
 from skillwright.core.together import together
 from skillwright.envs import TextEnv
 from skillwright.jobs.adapter_bench import check_adapter
+from skillwright.jobs.adapter_load import find_adapter
+from skillwright.jobs.bank_source import check_bank, refuse_bank
 from skillwright.jobs.bench import Sizes
 from skillwright.jobs.config import EnvSection, RunConfig
 from skillwright.jobs.evaluate import EvalPlan
@@ -12,8 +14,14 @@ from skillwright.jobs.money import refuse_unpriced
 from skillwright.jobs.tasks import make_splits
 from skillwright.jobs.tau_user import user_mind
 from skillwright.jobs.wiring import make_env
-from skillwright.models import HttpClient, ModelConfig, ScriptedConfig, make_model
-from skillwright.rollout.foreign_build import load_adapter
+from skillwright.models import (
+    HttpClient,
+    ModelConfig,
+    PythonConfig,
+    ScriptedConfig,
+    is_stand_in,
+    make_model,
+)
 
 _QUESTION: Message = {"role": "user", "content": "Answer with the single word: ready"}
 _ANSWER_TOKENS = 256  # a reasoning model needs room before it says one word
@@ -61,11 +69,13 @@ async def look_at_tasks(config: RunConfig, *, trains: bool = True) -> Sizes:
         UsageError: Tasks, environment or adapter are missing or wrong, or no candidate could ever
             pass the gate.
     """
-    if load_adapter(config.env.name) is None:
+    if find_adapter(config.env) is None:
         splits = make_splits(config)
         build_first(config.env, splits.val.tasks[0]).close()
+        check_bank(config)
         sizes = Sizes(len(splits.train.tasks), len(splits.val.tasks), len(splits.test))
     else:
+        refuse_bank(config)
         sizes = await check_adapter(config)
     if trains and sizes.val is not None:
         refuse_hopeless_gate(config, sizes.train, sizes.val)
@@ -106,10 +116,14 @@ async def ask_if_ready(mind: ModelConfig, client: HttpClient) -> str:
     Raises:
         ModelError: It does not, after a few attempts.
     """
-    if isinstance(mind, ScriptedConfig):
-        return mind.model
-    impatient = mind.model_copy(update={"max_attempts": min(_ATTEMPTS, mind.max_attempts)})
-    answer = await make_model(impatient, client).complete(
+    if isinstance(mind, ScriptedConfig | PythonConfig):
+        model = make_model(mind, client)
+        if is_stand_in(mind):
+            return mind.model
+    else:
+        impatient = mind.model_copy(update={"max_attempts": min(_ATTEMPTS, mind.max_attempts)})
+        model = make_model(impatient, client)
+    answer = await model.complete(
         [_QUESTION], sampling=Sampling(max_tokens=_ANSWER_TOKENS), purpose=Purpose.CHECK
     )
     return answer.model or mind.model

@@ -1,6 +1,6 @@
 """What a run's store says about it, without running anything."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,10 +10,15 @@ from skillwright.core import SkillwrightError, Usage
 from skillwright.jobs.config_load import load_config
 from skillwright.jobs.critical_path import CriticalPath, critical_path
 from skillwright.jobs.evaluate import EVALUATED, EvalReport
-from skillwright.jobs.launch import Run, find_run, has_scripted_minds, read_plan
+from skillwright.jobs.launch import MADE, Run, find_run, has_scripted_minds, read_plan
 from skillwright.jobs.parity_report import mode_facts, say_mode
+from skillwright.jobs.rl.config_load import load_rl_config
+from skillwright.jobs.rl.launch import JOB as RL
+from skillwright.jobs.rl.launch import has_stand_ins
+from skillwright.jobs.rl.state import RlState
+from skillwright.jobs.rl.state import restore as restore_rl
 from skillwright.jobs.state import Kind, TrainState, restore
-from skillwright.runs import RunFolder, RunStore, list_runs
+from skillwright.runs import Event, RunFolder, RunStore, list_runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +28,14 @@ class RunSummary:
     Attributes:
         name: The run's name.
         path: Its folder.
-        job: ``train`` or ``eval``.
+        job: ``train``, ``eval`` or ``rl``.
         started: When, UTC, for people.
         episodes: Scored episodes in the store.
         failures: Episodes without a score.
         usage: What was consumed, by purpose.
         is_scripted: Whether a scripted mind took part, which must be said beside any result.
         state: Where training stands; ``None`` for an evaluation.
+        rl: Where a run of the recipe stands; ``None`` for other jobs.
         evaluation: What an evaluation found; ``None`` before its end and for training.
         mode: Lines that say how training differs from SkillOpt's; none for an evaluation.
         mode_facts: The same as a JSON object, with what no mode does as SkillOpt.
@@ -46,6 +52,7 @@ class RunSummary:
     usage: dict[str, Usage]
     is_scripted: bool = False
     state: TrainState | None = None
+    rl: RlState | None = None
     evaluation: EvalReport | None = None
     mode: tuple[str, ...] = ()
     mode_facts: Mapping[str, Any] = field(default_factory=dict)
@@ -55,6 +62,8 @@ class RunSummary:
     @property
     def accepted(self) -> int:
         """Candidates that the gate accepted, each once, however many skills it had to beat."""
+        if self.rl is not None:
+            return sum(one.action == "accept" for one in self.rl.evolutions.values())
         if self.state is None:
             return 0
         judged = [*self.state.steps, *self.state.epochs]
@@ -63,12 +72,16 @@ class RunSummary:
 
     @property
     def steps(self) -> int:
-        """Steps that are decided."""
+        """Steps that are decided; of the recipe, updates of the bank."""
+        if self.rl is not None:
+            return len(self.rl.evolutions)
         return self.state.last_step if self.state else 0
 
     @property
     def is_finished(self) -> bool:
         """Whether nothing is left to do."""
+        if self.rl is not None:
+            return self.rl.finished
         return self.state.finished if self.state else self.evaluation is not None
 
     @property
@@ -78,8 +91,16 @@ class RunSummary:
             return f"cannot be read: {self.problem}"
         if self.evaluation is not None:
             return f"{_percent(self.evaluation.table.overall.success_rate)} won"
-        if self.state is None or not self.is_finished:
+        if self.rl is not None and self.rl.test is not None:
+            tables = self.rl.test.tables
+            first, best = tables["cold_start"].overall, tables["final"].overall
+            return f"{_percent(first.success_rate)} -> {_percent(best.success_rate)} won"
+        if self.rl is not None and not self.is_finished:
+            return f"not finished: iteration {self.rl.last_iteration}"
+        if not self.is_finished:
             return "not finished"
+        if self.state is None:
+            return "finished, not tested"
         if self.state.report is None:
             return "finished, not tested"
         tables = self.state.report.tables
@@ -110,6 +131,7 @@ class RunSummary:
             "mode": dict(self.mode_facts),
             "critical_path": self.waits.to_dict() if self.waits else None,
             "evaluation": self.evaluation.to_dict() if self.evaluation else None,
+            "rl": self.rl.to_dict() if self.rl else None,
         }
 
 
@@ -152,9 +174,11 @@ def read_folder(folder: RunFolder) -> RunSummary:
     Raises:
         SkillwrightError: Its configuration or its store cannot be read.
     """
-    config = load_config(folder.path / "config.yaml")
     with RunStore.open(folder.store_path, read_only=True) as store:
         events = store.events()
+        if any(event.kind == MADE and event.payload.get("job") == RL for event in events[:1]):
+            return _read_rl(folder, store, events)
+        config = load_config(folder.path / "config.yaml")
         plan = read_plan(store, folder.path)
         counts = store.counts()
         evaluated = [event for event in events if event.kind == EVALUATED]
@@ -173,6 +197,21 @@ def read_folder(folder: RunFolder) -> RunSummary:
             mode=say_mode(config) if trains else (),
             mode_facts=mode_facts(config) if trains else {},
         )
+
+
+def _read_rl(folder: RunFolder, store: RunStore, events: Sequence[Event]) -> RunSummary:
+    config, counts = load_rl_config(folder.path / "config.yaml"), store.counts()
+    return RunSummary(
+        name=folder.name,
+        path=folder.path,
+        job=RL,
+        started=_time(events[0].time),
+        episodes=counts["episodes"],
+        failures=counts["failures"],
+        usage=store.usage_by_purpose(),
+        is_scripted=has_stand_ins(config),
+        rl=restore_rl(config, store),
+    )
 
 
 def _time(seconds: float) -> str:

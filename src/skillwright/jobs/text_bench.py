@@ -1,10 +1,10 @@
 """The bench of our own environments: an engine over the tasks of a data set."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from skillwright.core import EpisodeResult, EpisodeSpec, PlainSkill, Task
+from skillwright.core import EpisodeResult, EpisodeSpec, PlainSkill, SkillSource, Task
 from skillwright.core.jsonio import digest
 from skillwright.core.seeds import evaluation_seed, training_seed
 from skillwright.core.together import together
@@ -42,6 +42,7 @@ class TextBench:
         seed: The run's.
         longitudinal: What a look back compares.
         watcher: Is told of stages whose size only the bench knows.
+        tell: What tasks are told of a document: it alone, or a bank below it.
     """
 
     engine: Engine
@@ -49,6 +50,7 @@ class TextBench:
     seed: int
     longitudinal: Longitudinal
     watcher: Watcher
+    tell: Callable[[str], SkillSource] = PlainSkill
     _test: tuple[Task, ...] | None = field(default=None, init=False)
 
     @property
@@ -94,7 +96,7 @@ class TextBench:
             EpisodeSpec(task, training_seed(self.seed, epoch, step, task.id, d), d, "train", step)
             for task, d in zip(tasks, batch.metadata["draws"], strict=True)
         ]
-        results = await self.engine.run(specs, PlainSkill(skill))
+        results = await self.engine.run(specs, self.tell(skill))
         return Practice(read_episodes(results), batch.seed)
 
     async def measure(
@@ -105,7 +107,7 @@ class TextBench:
 
     def duel(self, incumbent: str, candidate: str, draws: Draws) -> SkillDuel:
         """Set two skills against each other on val."""
-        sides = PlainSkill(incumbent), PlainSkill(candidate)
+        sides = self.tell(incumbent), self.tell(candidate)
         return SkillDuel(self.engine, self.splits.val.tasks, *sides, draws)
 
     async def compare(self, previous: str, skill: str, epoch: int) -> Comparison:
@@ -124,7 +126,7 @@ class TextBench:
             specs = comparison_specs(comparison.todo, seed=self.seed, epoch=epoch)
             self.watcher.see(StageStarted("look back", epoch=epoch, episodes=2 * len(specs)))
             before, after = await together(
-                self.engine.run(specs, PlainSkill(text)) for text in (previous, skill)
+                self.engine.run(specs, self.tell(text)) for text in (previous, skill)
             )
             comparison = comparison.add(before, after)
         return comparison
@@ -152,7 +154,7 @@ class TextBench:
             EpisodeSpec(task, evaluation_seed(self.seed, task.id, draw), draw, phase)
             for task in tasks
         ]
-        return await self.engine.run(specs, PlainSkill(skill))
+        return await self.engine.run(specs, self.tell(skill))
 
     def _tasks(self, split: SplitName) -> tuple[Task, ...]:
         if split == "test":

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skillwright.evaluation import SplitReport
+from skillwright.jobs.bank_source import told_lines
 from skillwright.jobs.bench import Place
 from skillwright.jobs.config import RunConfig
 from skillwright.jobs.end_of_run import judge_last, open_sealed
@@ -180,6 +181,7 @@ def _introduce(run: Assembly, state: TrainState, folder: RunFolder) -> None:
                 + (f", {kept} kept to confirm" if kept else ""),
                 f"{run.steps} steps, {config.evaluation.gate.kind} gate",
                 mode_line(config),
+                *told_lines(run.store),
                 *budget_gaps(config),
                 *(mind.line() for mind in priced_minds(config) if not mind.is_free),
             ),

@@ -1,17 +1,21 @@
 """The one place where a configuration becomes objects."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import assert_never
+from typing import Any, assert_never
 
-from skillwright.core import ChatModel, Sampling, Task
+from skillwright.core import ChatModel, PlainSkill, Sampling, Task
 from skillwright.core.jsonio import read_text
 from skillwright.envs import TextEnv, spec
 from skillwright.evaluation import Gate, PairedGate, SequentialGate, StrictGate
+from skillwright.integrations.skillopt_session import Role
 from skillwright.jobs.adapter_bench import AdapterBench
+from skillwright.jobs.adapter_load import find_adapter
+from skillwright.jobs.adapter_models import MakeMind, bound_models, set_up_within
+from skillwright.jobs.bank_source import ToldBank, refuse_bank, told_bank
 from skillwright.jobs.bench import Bench
 from skillwright.jobs.config import (
     EnvSection,
@@ -22,6 +26,7 @@ from skillwright.jobs.config import (
     SkillAwareSection,
     StrictGateConfig,
 )
+from skillwright.jobs.config_gate import GateConfig
 from skillwright.jobs.memory import EngineEvents, StoredCalls, StoredEpisodes
 from skillwright.jobs.money import Budget
 from skillwright.jobs.progress import Watcher
@@ -31,7 +36,6 @@ from skillwright.jobs.text_bench import Longitudinal, TextBench
 from skillwright.models import EndpointConfig, HttpClient, ModelConfig, agent_of, make_model
 from skillwright.models.cache import cached
 from skillwright.rollout import Limits, LocalEngine, MakeEnv, PromptStyle
-from skillwright.rollout.foreign_build import load_adapter
 from skillwright.runs import RunStore
 from skillwright.textopt import (
     AppendixSource,
@@ -120,8 +124,13 @@ async def assemble_arena(
     async with HttpClient() as client, AsyncExitStack() as held:
         budget = Budget(config.budget, store)
         seen = _seen(watcher, budget, client)
-        target = held.enter_context(_mind(config.models.target, client, make))
-        play = _bench(config, store, seen, target, budget, forgets_failures=True)
+        target = held.enter_context(opened_mind(config.models.target, client, make))
+
+        def mind_of(role: Role) -> ChatModel:
+            other = partial(opened_mind, config.models.optimizer, client, make)
+            return target if role == "target" else held.enter_context(other())
+
+        play = _bench(config, store, seen, mind_of, budget, forgets_failures=True)
         async with play as bench:
             yield Arena(config, store, bench, _who_acts(bench, target), watcher)
 
@@ -138,10 +147,12 @@ async def assemble(
     """
     async with HttpClient() as client, AsyncExitStack() as held:
         budget = Budget(config.budget, store)
-        target = held.enter_context(_mind(config.models.target, client, make))
-        mind = held.enter_context(_mind(config.models.optimizer, client, make))
+        target = held.enter_context(opened_mind(config.models.target, client, make))
+        mind = held.enter_context(opened_mind(config.models.optimizer, client, make))
         seen = _seen(watcher, budget, client)
-        bench = await held.enter_async_context(_bench(config, store, seen, target, budget))
+        minds: Mapping[Role, ChatModel] = {"target": target, "optimizer": mind}
+        play = _bench(config, store, seen, minds.__getitem__, budget)
+        bench = await held.enter_async_context(play)
         calls = StoredCalls(mind, store, watcher, permit=partial(budget.permit, "call"))
         optimizer = Optimizer(calls, sampling=_optimizer_sampling(config))
         settings = step_settings(config)
@@ -170,7 +181,8 @@ async def assemble(
 
 
 def _who_acts(bench: Bench, target: ChatModel) -> str:
-    return "the adapter plays" if isinstance(bench, AdapterBench) else target.identity
+    plays_itself = isinstance(bench, AdapterBench) and bench.player.session is None
+    return "the adapter plays" if plays_itself else target.identity
 
 
 def step_settings(config: RunConfig) -> StepSettings:
@@ -216,27 +228,53 @@ async def _bench(
     config: RunConfig,
     store: RunStore,
     seen: EngineEvents,
-    target: ChatModel,
+    mind_of: MakeMind,
     budget: Budget,
     *,
     forgets_failures: bool = False,
 ) -> AsyncIterator[Bench]:
     """Make what plays: an adapter where ``env.name`` names one, else our own environments."""
-    if load_adapter(config.env.name) is None:
-        yield _text_bench(config, store, seen, target, budget)
+    if find_adapter(config.env) is None:
+        with told_bank(config, store) as told:
+            yield text_bench(config, store, seen, mind_of("target"), budget, told)
         return
-    bench = await AdapterBench.open(config, store, seen.watcher, forgets_failures=forgets_failures)
-    bench.player.permit = budget.permit
-    try:
-        yield bench
-    finally:
-        bench.close()
+    refuse_bank(config)
+    watcher = seen.watcher
+    with bound_models(config, mind_of, store, watcher, budget) as session:
+        with set_up_within(session):
+            bench = await AdapterBench.open(
+                config, store, watcher, forgets_failures=forgets_failures
+            )
+        bench.player.permit, bench.player.session = budget.permit, session
+        try:
+            yield bench
+        finally:
+            bench.close()
 
 
-def _text_bench(
-    config: RunConfig, store: RunStore, seen: EngineEvents, target: ChatModel, budget: Budget
+def text_bench(
+    config: RunConfig,
+    store: RunStore,
+    seen: EngineEvents,
+    target: ChatModel,
+    budget: Budget,
+    told: ToldBank | None,
 ) -> TextBench:
+    """Return the bench of our own environments.
+
+    Args:
+        config: What is played, and how.
+        store: Remembers what was played.
+        seen: Is told what happens.
+        target: Who acts.
+        budget: Gives permits.
+        told: The bank that is told below every document; ``None`` tells documents alone.
+
+    Raises:
+        UsageError: Environment or tasks are missing or wrong.
+    """
     agent = agent_of(target)
+    settle = told.ledger.settle if told else lambda: None
     engine = LocalEngine(
         agent,
         make_env(config.env),
@@ -249,13 +287,9 @@ def _text_bench(
             max_failure_share=config.rollout.max_failure_share,
         ),
         prompt=PromptStyle(history_turns=config.rollout.history_turns),
-        recorder=StoredEpisodes(store, agent.identity),
+        recorder=StoredEpisodes(store, agent.identity, settle),
         mode=config.rollout.mode,
-        env_identity={
-            "config": _env_config(config.env),
-            "version": spec(config.env.name).load().version,
-            **env_facts(config.env),
-        },
+        env_identity=env_identity(config.env),
         observer=seen,
         permit=budget.permit,
     )
@@ -264,11 +298,18 @@ def _text_bench(
         policy=PairPolicy(config.optimizer.longitudinal_pair_policy),
         success_threshold=_shown_success(config),
     )
-    return TextBench(engine, make_splits(config), config.run.seed, pairs, seen.watcher)
+    return TextBench(
+        engine,
+        make_splits(config),
+        config.run.seed,
+        pairs,
+        seen.watcher,
+        told.tell if told else PlainSkill,
+    )
 
 
 @contextmanager
-def _mind(config: ModelConfig, client: HttpClient, make: MakeModel) -> Iterator[ChatModel]:
+def opened_mind(config: ModelConfig, client: HttpClient, make: MakeModel) -> Iterator[ChatModel]:
     """Make a mind, with the cache before it that its settings name."""
     path = config.cache if isinstance(config, EndpointConfig) else None
     with cached(make(config, client), path) as mind:
@@ -294,6 +335,15 @@ def make_env(env: EnvSection) -> MakeEnv:
     return build
 
 
+def env_identity(env: EnvSection) -> dict[str, Any]:
+    """Return what tells the episodes of an environment from those of another one."""
+    return {
+        "config": _env_config(env),
+        "version": spec(env.name).load().version,
+        **env_facts(env),
+    }
+
+
 def _env_config(env: EnvSection) -> object | None:
     """Return the configuration's settings of an environment, else those of its registration."""
     return env.config or spec(env.name).env_config
@@ -301,8 +351,12 @@ def _env_config(env: EnvSection) -> object | None:
 
 def make_gate(config: RunConfig) -> Gate:
     """Make the gate that a configuration names."""
-    threshold = config.env.success_threshold
-    match config.evaluation.gate:
+    return gate_of(config.evaluation.gate, config.env.success_threshold, config.run.seed)
+
+
+def gate_of(settings: GateConfig, threshold: float, seed: int) -> Gate:
+    """Make a gate of its settings, the reward that is a success, and the run's seed."""
+    match settings:
         case PairedGateConfig() as gate:
             return PairedGate(
                 gate.draws,
@@ -313,7 +367,7 @@ def make_gate(config: RunConfig) -> Gate:
                 gate.max_worse_tasks,
             )
         case SequentialGateConfig(metric=metric, mixed_weight=weight):
-            return SequentialGate(metric, weight, threshold, config.run.seed)
+            return SequentialGate(metric, weight, threshold, seed)
         case StrictGateConfig(margin=margin, metric=metric, mixed_weight=weight) as gate:
             return StrictGate(margin, metric, weight, threshold, gate.max_worse_tasks)
         case OpenGateConfig(metric=metric, mixed_weight=weight):

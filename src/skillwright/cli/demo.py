@@ -1,0 +1,79 @@
+"""The command that shows both halves at work, offline: a skill is trained, then weights are."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from skillwright.cli.faults import err, exit_codes
+from skillwright.cli.rl import begin_rl, play
+from skillwright.cli.training import NO_OVERRIDES, AsJson, Overrides, begin, play_training
+from skillwright.cli.words import make_console
+from skillwright.core import ConfigError
+from skillwright.jobs import demo_file, load_config
+from skillwright.jobs.rl import load_rl_config, refuse_without_torch
+
+_OF_BOTH = "run."
+
+out = make_console()
+
+
+class Half(StrEnum):
+    """What is trained."""
+
+    TEXT = "text"
+    WEIGHTS = "weights"
+
+
+def demo(
+    overrides: Overrides = NO_OVERRIDES,
+    half: Annotated[
+        Half | None, typer.Option(help="Only the one half; without it, text and then weights.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a skill document, then a bank and a tiny policy: offline, no key, no GPU.
+
+    In generated houses, with scripted minds: under a minute for the text, a few for the weights.
+    With --json, each half prints one object on one line.
+    """
+    with exit_codes():
+        _refuse_ambiguous(overrides, half)
+    if half != Half.WEIGHTS:
+        _show_text(overrides, as_json)
+    if half != Half.TEXT:
+        _show_weights(overrides, as_json, is_asked_for=half is not None)
+
+
+def _show_text(overrides: list[str], as_json: bool) -> None:
+    with exit_codes(), demo_file("text") as path:
+        run = begin(load_config(path, overrides))
+    play_training(run, as_json)
+
+
+def _show_weights(overrides: list[str], as_json: bool, *, is_asked_for: bool) -> None:
+    console = err if as_json else out
+    try:
+        refuse_without_torch()
+    except ConfigError as problem:
+        if is_asked_for:
+            with exit_codes():
+                raise
+        left_out = f"The other half, weights, was left out: {problem}"
+        console.print(escape(left_out), soft_wrap=True)
+        return
+    if not is_asked_for:
+        console.print("\n[bold]The other half: a bank of skills, and a policy that reads it.[/]\n")
+    with exit_codes(), demo_file("weights") as path:
+        run, maker = begin_rl(load_rl_config(path, overrides))
+    play(run, as_json, maker)
+
+
+def _refuse_ambiguous(overrides: list[str], half: Half | None) -> None:
+    for setting in overrides if half is None else ():
+        if not setting.startswith(_OF_BOTH):
+            raise ConfigError(
+                f"--set {setting} is about one half of the demo; say which, with --half text or "
+                "--half weights"
+            )

@@ -1,0 +1,218 @@
+"""`skillwright rl`: what it shows, what it prints as JSON, and how it ends."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from shown import pipe, terminal
+from skillwright.cli.app import app
+from skillwright.cli.rl_live import LiveRlDisplay, PlainRlDisplay, rl_display
+from skillwright.cli.rl_tables import evolution_text
+from skillwright.evaluation import Decision, Verdict
+from skillwright.jobs.progress import EpisodeFinished, RunStarted, StageStarted
+from skillwright.jobs.rl import EvolutionRecord, IterationEnded, IterationRecord
+
+SCRIPTED = "{backend: scripted, model: %s}"
+CONFIG = f"""
+env: {{data: {{kind: households, train: 48, val: 12, test: 6, homes: 2}}}}
+models:
+  base: {SCRIPTED % "searcher"}
+  teacher: {SCRIPTED % "household_teacher"}
+  expert: {SCRIPTED % "searcher"}
+policy: {{width: 16, heads: 2, hidden: 16, layers: 1, threads: 1}}
+distil: {{max_turns: 50}}
+cold_start: {{tasks: 12, steps: 3, batch_rows: 32, learning_rate: 0.001}}
+grpo: {{iterations: 2, tasks_per_iteration: 2, group_size: 2, learning_rate: 0.0003}}
+evolve: {{every: 1, nth: 3, trigger_accuracy: 1.0}}
+evaluation: {{gate: {{kind: strict}}, val_every: 2}}
+"""
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A whole run at the command line: its folder, and what was printed."""
+    root = tmp_path_factory.mktemp("rl")
+    (root / "small.yaml").write_text(CONFIG, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        words = ["rl", "small.yaml"]
+        result = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return root, " ".join(result.stdout.split())
+
+
+def test_a_run_tells_of_every_stage_and_ends_with_the_sealed_test(small):
+    _, said = small
+    for words in (
+        "policy: a command scorer",
+        "of the evolution split, 12 val, 6 sealed test tasks",
+        "first bank (version 1):",
+        "cold start:",
+        "val after iteration 0:",
+        "2/2 reward",
+        "evolution after iteration 1:",
+        "Held-out test tasks won",
+        "no_skills",
+        "Scripted minds took part",
+    ):
+        assert words in said, words
+
+
+def test_a_finished_run_is_shown_again_as_json_and_nobody_is_asked(small, monkeypatch):
+    root, _ = small
+    monkeypatch.chdir(root)
+    result = CliRunner().invoke(app, ["resume", "small", "--json"], catch_exceptions=False)
+    report = json.loads(result.stdout)
+    assert report["job"] == "rl"
+    assert report["scripted"] is True
+    assert [one["iteration"] for one in report["iterations"]] == [1, 2]
+    assert set(report["test"]["tables"]) >= {"cold_start", "final", "no_skills", "other_scope"}
+
+
+def test_runs_are_listed_and_shown_beside_others(small, monkeypatch):
+    root, _ = small
+    monkeypatch.chdir(root)
+    listed = json.loads(CliRunner().invoke(app, ["runs", "list", "--json"]).stdout)
+    assert [(one["job"], one["finished"]) for one in listed] == [("rl", True)]
+    shown = CliRunner().invoke(app, ["runs", "show", "small"], catch_exceptions=False)
+    assert "Val tasks won" in shown.stdout
+    told = json.loads(CliRunner().invoke(app, ["runs", "show", "small", "--json"]).stdout)
+    assert told["rl"]["finished"] is True
+
+
+def test_a_configuration_is_printed_as_it_is_understood(small, monkeypatch):
+    root, _ = small
+    monkeypatch.chdir(root)
+    said = CliRunner().invoke(app, ["config", "show", "small.yaml", "--set", "grpo.epochs=2"])
+    assert "  epochs: 2\n" in said.stdout
+    assert "cold_start:\n" in said.stdout
+
+
+def test_only_the_budget_of_a_run_can_change(small, monkeypatch):
+    root, _ = small
+    monkeypatch.chdir(root)
+    words = ["resume", "small", "--set", "grpo.iterations=9"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 2
+    assert "cannot change in a run that was begun" in " ".join(result.stderr.split())
+
+
+def test_a_misspelt_key_is_refused_with_the_nearest_one_and_nothing_is_written(refused, tmp_path):
+    (tmp_path / "bad.yaml").write_text("grpo: {iteration: 3}\n", encoding="utf-8")
+    said = " ".join(refused("rl", "bad.yaml").split())
+    assert "unknown key 'grpo.iteration'. Did you mean 'iterations'?" in said
+
+
+def test_a_base_model_that_is_not_there_is_refused_and_nothing_is_written(refused, tmp_path):
+    text = CONFIG.replace("{width: 16, heads: 2, hidden: 16, layers: 1, threads: 1}", "POLICY")
+    policy = "{kind: hf, model: ./no-such-model}"
+    (tmp_path / "hf.yaml").write_text(text.replace("POLICY", policy), encoding="utf-8")
+    assert "is not on this machine" in " ".join(refused("rl", "hf.yaml").split())
+
+
+def test_without_torch_the_command_says_what_to_install(refused, tmp_path, monkeypatch):
+    (tmp_path / "small.yaml").write_text(CONFIG, encoding="utf-8")
+    monkeypatch.setattr("skillwright.jobs.rl.launch.find_spec", lambda name: None)
+    assert "pip install 'skillwright[train]'" in " ".join(refused("rl", "small.yaml").split())
+
+
+def test_the_command_line_does_not_load_torch_before_it_is_needed():
+    code = "import sys, skillwright.cli.app; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+RECORD = IterationRecord(
+    iteration=3,
+    bank_version=2,
+    episodes=24,
+    reward=0.5,
+    success=0.5,
+    families={"pick_and_place_simple": (12, 24)},
+    groups=6,
+    flat=3,
+    lone=0,
+    failures=0,
+    truncated=2,
+    malformed=0,
+    turns=8.0,
+    tokens=8.0,
+    rows=120,
+    steps=1,
+    skipped=0,
+    loss=0.1,
+    kl=0.02,
+    entropy=None,
+    clip_fraction=0.01,
+    drift=0.0,
+    grad_norm=1.5,
+    learning_rate=1e-3,
+    skills=7.5,
+    told={"g001": 24, "t004": 8},
+)
+STARTED = RunStarted("rl[1]", "runs/[dim]rl", {"policy": "a scorer"}, ("facts",), steps=9)
+
+
+def test_plain_lines_say_an_iteration_in_one_line():
+    console = pipe()
+    shown = PlainRlDisplay(console)
+    for event in (STARTED, StageStarted("practice", step=3, episodes=24)):
+        shown.see(event)
+    shown.see(IterationEnded(RECORD, rollout_s=0.5, learning_s=0.5))
+    (line,) = [one for one in console.file.getvalue().splitlines() if one.startswith("3/9")]
+    for words in ("reward 0.500", "won 50%", "flat 50%", "KL 0.020", "entropy -", "24 episodes/s"):
+        assert words in line
+    assert "384 tokens/s" in line
+    assert "7.5 skills of v2" in line
+
+
+def test_the_live_table_shows_the_latest_iterations_and_the_skills_that_were_told():
+    console = terminal()
+    shown = LiveRlDisplay(console)
+    shown.see(STARTED)
+    shown.see(StageStarted("practice", step=3, episodes=24))
+    for number in range(1, 14):
+        record = IterationRecord.from_dict({**RECORD.to_dict(), "iteration": number})
+        shown.see(IterationEnded(record, rollout_s=0.5, learning_s=0.5))
+    drawn = shown.draw()
+    shown.close()
+    fresh = terminal()
+    fresh.print(drawn)
+    said = fresh.export_text()
+    assert "13" in said
+    assert "g001 24x, t004 8x" in said
+    assert "iteration 3/9" in said
+
+
+def test_a_terminal_gets_the_table_and_a_pipe_gets_lines():
+    for make, kind in ((pipe, PlainRlDisplay), (terminal, LiveRlDisplay)):
+        console = make()
+        with rl_display(console) as shown:
+            assert isinstance(shown, kind)
+
+
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [
+        ("accept", "bank v1 -> v2: 2 added, 1 retired. Better."),
+        ("reject", "bank stays v2. Better."),
+        ("none_weak", "no category was weak enough"),
+        ("teacher_failed", "the teacher failed"),
+    ],
+)
+def test_an_update_of_the_bank_is_told_in_a_sentence(action, words):
+    verdict = Verdict(Decision.ACCEPT, "Better.")
+    record = EvolutionRecord(
+        5, 2, 1, action, {}, added=("t1", "t2"), retired=("t3",), verdict=verdict
+    )
+    assert words in evolution_text(record)
+
+
+def test_episodes_fill_the_bar_of_their_stage():
+    console = pipe()
+    shown = PlainRlDisplay(console)
+    shown.see(StageStarted("val", episodes=2))
+    shown.see(EpisodeFinished(None))
+    assert shown._tally.in_stage == 1

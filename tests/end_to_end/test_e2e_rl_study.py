@@ -1,0 +1,176 @@
+"""The study of the recipe: its arms, a short form of one seed, and what it makes of results."""
+
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+STUDY = ROOT / "benchmarks" / "rl_study.py"
+
+
+@pytest.fixture
+def part(monkeypatch):
+    """Import a part of the study, as its script does."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    return importlib.import_module
+
+
+def score(won, of):
+    return {"episodes": of, "success_rate": won / of}
+
+
+def result(arm, seed, **tables):
+    """Return a result; a table is (won heat games of 10, won other games of 10)."""
+    kinds = ("pick_heat_then_place_in_recep", "pick_and_place_simple")
+    return {
+        "arm": arm,
+        "seed": seed,
+        "games": 20,
+        "made_by": {"commit": "1"},
+        "cpu_s": {"practice": 10.0 + seed},
+        "caps": {"update": 6, "category": 3},
+        "extra": 1,
+        "first_growth": {"clean": 4},
+        "evolutions": [],
+        "validations": [{"iteration": i, "table": {"overall": score(i, 10)}} for i in (0, 5)],
+        "test": {
+            "tables": {
+                name: {
+                    "overall": score(sum(won), 20),
+                    "families": {kind: score(n, 10) for kind, n in zip(kinds, won, strict=True)},
+                }
+                for name, won in tables.items()
+            }
+        },
+    }
+
+
+def evolved(seed, **growth):
+    """Return a run of the recovery whose one update added so much by category."""
+    one = result("recovery", seed, cold_start=(0, 5), final=(9, 9))
+    now = {"clean": 4, **growth}
+    added = [f"t{number}" for number in range(sum(growth.values()))]
+    step = {"iteration": 5, "action": "accept", "added": added, "refined": [], "retired": []}
+    return {**one, "evolutions": [{**step, "refused": 0, "growth": now}]}
+
+
+def good():
+    results = []
+    for seed in (0, 1):
+        own = {"cold_start": (5, 5), "final": (9, 10 - seed)}
+        results += [
+            result("main", seed, **own, no_skills=(1, 2), other_scope=(2, 1)),
+            result("never_told", seed, final=(2, 2)),
+            result("complete", seed, cold_start=(5, 5), final=(9, 9)),
+            result("no_evolution", seed, cold_start=(0, 5), final=(2, 9)),
+            evolved(seed, heat=4),
+        ]
+    return results
+
+
+def test_a_study_that_meets_every_target_is_ok_and_says_how_much(part):
+    results = good()
+    told = part("study.summary").summary(results, [(one["arm"], one["seed"]) for one in results])
+    assert told["ok"]
+    assert told["figures"]["after_grpo"]["seeds"] == [0.95, 0.9]
+    assert told["figures"]["after_grpo"]["games"] == 40
+    assert told["figures"]["gain_over_sft"]["mean"] == pytest.approx(0.425)
+    assert told["figures"]["recovery_gain"]["mean"] == pytest.approx(0.7)
+    assert told["families"]["main"]["final"]["heat"]["mean"] == pytest.approx(0.9)
+
+
+def test_a_run_that_is_not_there_is_named_and_the_study_is_not_ok(part):
+    summary = part("study.summary").summary
+    results = good()
+    wanted = [(one["arm"], one["seed"]) for one in results]
+    told = summary(results[:-1], wanted)
+    assert told["missing"] == [["recovery", 1]]
+    assert not told["ok"]
+    told = summary([one for one in results if one["arm"] != "never_told"], [])
+    assert told["met"]["never_told_lower"] is None
+    assert not told["ok"]
+
+
+@pytest.mark.parametrize("growth", [{"heat": 5}, {"heat": 4, "cool": 4}])
+def test_a_bank_that_grew_past_its_caps_is_found(part, growth):
+    assert not part("study.summary").within_caps(evolved(0, **growth))
+
+
+def test_every_arm_has_a_configuration_and_only_its_own_changes(part, tmp_path):
+    arms = part("study.arms")
+    configs = {
+        name: arms.settings_of(arm, 3, 200, tmp_path, arms.SHORT) for name, arm in arms.ARMS.items()
+    }
+    assert configs["never_told"].bank.told == "nothing"
+    assert configs["no_evolution"].evolve is None
+    assert configs["no_sft"].cold_start is None
+    assert configs["recovery"].bank.leave_out == ["heat"]
+    assert configs["recovery"].evolve == configs["complete"].evolve
+    assert all(config.run.seed == 3 for config in configs.values())
+
+
+def test_seeds_share_no_home_with_each_other_or_with_what_settings_were_chosen_on(part, tmp_path):
+    arms = part("study.arms")
+    met = [set(range(20))]
+    for arm in ("main", "recovery"):
+        for seed in range(10):
+            data = arms.settings_of(arms.ARMS[arm], seed, 200, tmp_path).env.data
+            met.append(set(range(data.seed * data.homes, (data.seed + 1) * data.homes)))
+    assert sum(map(len, met)) == len(set.union(*met))
+    assert not set.union(*met) & set(range(10_000, 20_034))
+
+
+def test_the_page_keeps_what_stands_above_its_mark_and_holds_every_arm(part, tmp_path):
+    generate = part("generate_rl_study")
+    text = generate.page(good(), "Above.\n")
+    assert text.startswith("Above.\n" + generate.MARK)
+    assert "| the whole recipe | after GRPO | 92% |" in text
+    generate.draw(good(), tmp_path / "figures")
+    drawn = sorted(path.name for path in (tmp_path / "figures").iterdir())
+    assert drawn == ["rl_study_arms.svg", "rl_study_curves.svg", "rl_study_growth.svg"]
+    assert "nan" not in "".join(path.read_text() for path in (tmp_path / "figures").iterdir())
+
+
+def command(folder, *arms):
+    told = ["--short", "--jobs", "1", "--root", str(folder), "--arms", *arms]
+    return [sys.executable, str(STUDY), *told]
+
+
+@pytest.mark.heavy
+def test_the_short_study_can_be_killed_goes_on_and_ends_as_if_it_had_not_been(tmp_path):
+    pytest.importorskip("torch")
+    whole = subprocess.run(
+        command(tmp_path / "whole", "main", "recovery"), capture_output=True, text=True, check=True
+    )
+    assert json.loads(whole.stdout.splitlines()[-1])["ok"]
+
+    killed = command(tmp_path / "killed", "main", "recovery")
+    with subprocess.Popen(
+        killed, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as study:
+        for line in study.stdout:
+            if "iteration 2" in line:
+                os.killpg(study.pid, signal.SIGKILL)
+                break
+    assert not (tmp_path / "killed" / "main-s0.json").exists()
+    again = subprocess.run(killed, capture_output=True, text=True, check=True)
+    figures = [json.loads(text.stdout.splitlines()[-1]) for text in (whole, again)]
+    assert figures[0]["arms"] == figures[1]["arms"]
+    assert figures[0]["growth"] == figures[1]["growth"]
+
+    files = sorted((tmp_path / "killed").glob("*.json"))
+    assert [path.name for path in files] == ["main-s0.json", "recovery-s0.json"]
+    times = [path.stat().st_mtime_ns for path in files]
+    subprocess.run(killed, capture_output=True, check=True)
+    assert [path.stat().st_mtime_ns for path in files] == times
+
+    other = subprocess.run([*killed, "--games", "13"], capture_output=True, text=True, check=False)
+    assert other.returncode == 1
+    assert "other settings" in other.stderr

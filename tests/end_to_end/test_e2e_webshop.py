@@ -1,0 +1,52 @@
+"""A whole training in the built-in shop, with scripted minds, and a gate that refuses harm."""
+
+import pytest
+
+from doors import Coach, trained
+from skillwright.jobs import RunConfig, Unwatched, load_config, run_training, start_run
+from skillwright.models.scripted.shopper import (
+    BAD_RULES,
+    LESSONS,
+    SUPERSTITIONS,
+    ScriptedShopper,
+    read_rules,
+)
+from test_docs import ROOT
+
+GOOD = "".join(f"- {lesson.wordings[0]}\n" for lesson in LESSONS.values())
+
+
+def settings(tmp_path, **more):
+    return RunConfig.model_validate(
+        {
+            "run": {"root": str(tmp_path)},
+            "env": {"name": "webshop", "data": {"kind": "webshop", "train": 60, "val": 60}},
+            "models": {
+                "target": {"backend": "scripted", "model": "shopper"},
+                "optimizer": {"backend": "scripted", "model": "analyst"},
+            },
+            **more,
+        }
+    )
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+async def test_the_example_makes_a_good_shopper_offline(tmp_path, seed):
+    config = load_config(
+        ROOT / "examples" / "webshop.yaml", [f"run.root={tmp_path}", f"run.seed={seed}"]
+    )
+    with start_run(config, "") as run:
+        report = await run_training(run, Unwatched())
+    tables = report.test.tables
+    assert tables["initial"].overall.success_rate < 0.4
+    assert tables["best"].overall.success_rate >= 0.8
+    assert not read_rules(report.best_skill) & BAD_RULES
+
+
+@pytest.mark.parametrize("harm", SUPERSTITIONS[:3])
+async def test_the_gate_refuses_what_loses_customers(tmp_path, harm):
+    config = settings(tmp_path, train={"epochs": 1, "batch_size": 60})
+    _, report = await trained(config, ScriptedShopper(), Coach([[f"- {harm}"]]), skill=GOOD)
+    (step,) = report.to_dict()["steps"]
+    assert step["action"] == "reject"
+    assert report.best_skill == GOOD
