@@ -115,3 +115,26 @@ def test_a_file_that_is_no_bank_is_refused_and_left_alone(refused, tmp_path):
     for words in (("log",), ("show", "t001"), ("import", "seed:alfworld")):
         assert "bank.sqlite" in refused("bank", *words)
     assert (tmp_path / "bank.sqlite").read_text() == "hello"
+
+
+def test_where_nothing_is_in_quarantine_no_game_is_played_and_nothing_is_to_be_resumed(
+    cli, write_config
+):
+    cli("bank", "import", "seed:alfworld")
+    said = cli("bank", "admit", "--config", write_config(), code=2).stderr
+    assert "there is nothing to admit" in said
+    assert "go on with" not in said
+
+
+def test_a_path_in_brackets_is_written_as_it_is(cli):
+    assert (
+        "b[red]x.sqlite"
+        in cli("bank", "import", "seed:alfworld", "--bank", "b[red]x.sqlite").stdout
+    )
+
+
+def test_an_empty_file_is_called_that_and_not_an_old_bank(refused, tmp_path):
+    (tmp_path / "empty.sqlite").touch()
+    said = refused("bank", "log", "--bank", "empty.sqlite")
+    assert "is an empty file" in said
+    assert "bank import" in said

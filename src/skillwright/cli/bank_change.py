@@ -39,6 +39,7 @@ from skillwright.jobs.bank_moves import (
     export_bank,
     import_into,
     let_in,
+    quarantined,
 )
 from skillwright.jobs.bank_settings import load_with_teacher, study_settings
 from skillwright.jobs.bank_source import read_bank
@@ -160,6 +161,7 @@ def admit(
         if config is None:
             report = admit_unjudged(bank, skills or [], without_gate or "")
         else:
+            quarantined(read_bank(str(bank), "--bank"), skills or [])
             # The gate asks no teacher, and a configuration need not name one.
             settings = load_with_teacher(config, _NOBODY, overrides)
             asyncio.run(check_bank_job(settings))

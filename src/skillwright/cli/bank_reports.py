@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.text import Text
 
 from skillwright.bank import AtDelta, Bank, Calibration, Decision, count_skills
@@ -30,7 +31,7 @@ def show_distilled(console: Console, outcome: DistilOutcome) -> None:
     """Show what a distillation came to."""
     new = outcome.version != outcome.before
     moved = f"version {outcome.before} -> {outcome.version}" if new else "nothing new was learnt"
-    console.print(f"[bold]{outcome.bank}[/], {moved}: {outcome.skills}", highlight=False)
+    console.print(f"[bold]{escape(outcome.bank)}[/], {moved}: {outcome.skills}", highlight=False)
     console.print(
         f"{counted(outcome.episodes, 'episode')} ({outcome.won} won), {outcome.read} read; "
         f"{counted(outcome.requests, 'question')} to the teacher",
@@ -65,7 +66,7 @@ def show_evolution(console: Console, report: EvolveReport) -> None:
             series = [one.growth.get(name, 0) for one in report.rounds]
             table.add_row(words(name), str(series[-1]), sparkline(series))
         console.print(table)
-    console.print(f"[bold]{report.bank}[/]: {report.skills}", highlight=False)
+    console.print(f"[bold]{escape(report.bank)}[/]: {report.skills}", highlight=False)
     own_up(console, report.is_scripted)
 
 
@@ -96,7 +97,8 @@ def _show_round(console: Console, one: EvolutionRound) -> None:
 def show_import(console: Console, report: MoveReport, bank: str) -> None:
     """Show what became of skills that came in."""
     skills = count_skills(report.bank).headline
-    console.print(f"[bold]{bank}[/] is at version {report.bank.version}: {skills}", highlight=False)
+    at = f"[bold]{escape(bank)}[/] is at version {report.bank.version}"
+    console.print(f"{at}: {skills}", highlight=False)
     added = [one for one in report.report.outcomes if one.decision is Decision.ADDED]
     for one in report.report.outcomes:
         if one.decision is not Decision.ADDED:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from skillwright.core import DataError, EpisodeResult, Trajectory
+from skillwright.core import DataError, EpisodeResult
 from skillwright.core.jsonio import read_text
 from skillwright.jobs.bank_use import may_be_studied
 from skillwright.jobs.bank_work import has_work, look_at_work
@@ -93,8 +93,3 @@ def evidence_of(
 def _found(store: RunStore, keys: Sequence[str]) -> dict[str, EpisodeResult]:
     episodes = {key: store.find_episode(key) for key in keys}
     return {key: one for key, one in episodes.items() if one is not None}
-
-
-def trajectories_of(episodes: Mapping[str, EpisodeResult]) -> dict[str, Trajectory]:
-    """Return what happened in each episode, by its key."""
-    return {key: one.trajectory for key, one in episodes.items()}

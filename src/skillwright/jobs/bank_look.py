@@ -14,13 +14,11 @@ from skillwright.bank import (
     Rendered,
     Retrieved,
     SkillStats,
-    category_of,
     compression,
     count_skills,
     import_skills,
     lint,
     render,
-    scope_of,
     utilities,
 )
 from skillwright.core import (
@@ -113,11 +111,6 @@ def find_task(env: EnvSection, task_id: str) -> Task:
 def task_of_text(text: str, env: str) -> Task:
     """Make a task of a goal in words, as an environment names its own; ``""`` for none."""
     return Task(id="query", env=env, description=text)
-
-
-def place_of(task: Task) -> tuple[str, str]:
-    """Return the category and the scope of a task; none of an unknown environment."""
-    return (category_of(task), scope_of(task)) if task.env else ("", "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,11 @@ def check_version(
         BankError: It is no bank, or of another version.
     """
     version = _known_version(connection, where, len(migrations))
+    if not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+        raise BankError(
+            f"{where} is an empty file, and no bank yet; put skills into it with `skillwright bank "
+            "import` or `bank distil`"
+        )
     if version < len(migrations):
         raise BankError(
             f"{where} was written by an older Skillwright (schema {version}, now "
