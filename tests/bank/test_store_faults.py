@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from test_changes import adds
 
 from skillwright.bank import BankError, BankStore, CountedEpisode
 from skillwright.bank.store.file import BankFile
-from skillwright.bank.store.schema import APPLICATION_ID, MIGRATIONS, migrate, schema_version
+from skillwright.bank.store.schema import APPLICATION_ID, SCHEMA
+from skillwright.core.sqlite_file import schema_version
 
 WRITER = """
 import sys
@@ -179,7 +181,7 @@ def test_a_file_can_be_read_where_nothing_can_be_written(tmp_path, path):
 def test_a_newer_schema_is_refused_with_the_way_out(path):
     BankStore.open(path).close()
     with sqlite3.connect(path) as file:
-        file.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+        file.execute(f"PRAGMA user_version = {len(SCHEMA.migrations) + 1}")
     file.close()
     with pytest.raises(BankError, match=r"newer Skillwright.*pip install --upgrade"):
         BankStore.open(path)
@@ -188,12 +190,12 @@ def test_a_newer_schema_is_refused_with_the_way_out(path):
 def test_an_older_schema_becomes_a_newer_one_and_keeps_its_bank(path):
     with BankStore.open(path) as store:
         bank = store.commit(adds([1]), reason="one")
-    later = (*MIGRATIONS, ("ALTER TABLE log ADD COLUMN author TEXT NOT NULL DEFAULT ''",))
+    later = (*SCHEMA.migrations, ("ALTER TABLE log ADD COLUMN author TEXT NOT NULL DEFAULT ''",))
     connection = sqlite3.connect(path, isolation_level=None)
-    migrate(connection, str(path), later)
+    replace(SCHEMA, migrations=later).migrate(connection, str(path))
     assert schema_version(connection) == len(later)
     assert connection.execute("SELECT author FROM log").fetchone() == ("",)
-    connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+    connection.execute(f"PRAGMA user_version = {len(SCHEMA.migrations)}")
     connection.close()
     with BankStore.open(path) as store:
         assert store.load() == bank
@@ -202,10 +204,10 @@ def test_an_older_schema_becomes_a_newer_one_and_keeps_its_bank(path):
 def test_a_failed_migration_leaves_the_file_as_it_was(path):
     BankStore.open(path).close()
     connection = sqlite3.connect(path, isolation_level=None)
-    broken = (*MIGRATIONS, ("ALTER TABLE log ADD COLUMN author TEXT", "NO SQL AT ALL"))
+    broken = (*SCHEMA.migrations, ("ALTER TABLE log ADD COLUMN author TEXT", "NO SQL AT ALL"))
     with pytest.raises(sqlite3.OperationalError, match="syntax"):
-        migrate(connection, str(path), broken)
-    assert schema_version(connection) == len(MIGRATIONS)
+        replace(SCHEMA, migrations=broken).migrate(connection, str(path))
+    assert schema_version(connection) == len(SCHEMA.migrations)
     names = [row[1] for row in connection.execute("PRAGMA table_info(log)")]
     assert "author" not in names
     connection.close()

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from skillwright.core import RunError
+from skillwright.core.sqlite_file import schema_version
 from skillwright.runs import RunStore
-from skillwright.runs.schema import MIGRATIONS, schema_version
+from skillwright.runs.schema import SCHEMA
 
 
 def told(episode):
@@ -31,7 +32,9 @@ def test_a_store_from_before_opens_with_all_its_episodes(tmp_path, make_episode)
     connection = sqlite3.connect(path, isolation_level=None)
     for column in ("skill_ids", "skill_scores"):
         connection.execute(f"ALTER TABLE episodes DROP COLUMN {column}")
-    before = next(n for n, m in enumerate(MIGRATIONS) if any("skill_ids" in line for line in m))
+    before = next(
+        n for n, m in enumerate(SCHEMA.migrations) if any("skill_ids" in line for line in m)
+    )
     connection.execute(f"PRAGMA user_version = {before}")
     connection.close()
     with pytest.raises(RunError, match="older Skillwright"):
@@ -42,5 +45,5 @@ def test_a_store_from_before_opens_with_all_its_episodes(tmp_path, make_episode)
         store.record_episode(later)
         assert store.find_episode(later.key) == later
     connection = sqlite3.connect(path)
-    assert schema_version(connection) == len(MIGRATIONS)
+    assert schema_version(connection) == len(SCHEMA.migrations)
     connection.close()

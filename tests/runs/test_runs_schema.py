@@ -7,14 +7,9 @@ from dataclasses import replace
 import pytest
 
 from skillwright.core import RunError
+from skillwright.core.sqlite_file import schema_version
 from skillwright.runs import RunStore
-from skillwright.runs.schema import (
-    APPLICATION_ID,
-    MIGRATIONS,
-    check_version,
-    migrate,
-    schema_version,
-)
+from skillwright.runs.schema import APPLICATION_ID, SCHEMA
 
 # A fabricated history: the first version had only events, without a time.
 OLD = (
@@ -28,10 +23,15 @@ NEWER = (
 BROKEN = ("ALTER TABLE events ADD COLUMN payload TEXT", "ALTER TABLE nothing ADD COLUMN x")
 
 
+def of(migrations):
+    """Return the schema of runs with another history."""
+    return replace(SCHEMA, migrations=tuple(migrations))
+
+
 @pytest.fixture
 def connection(tmp_path):
     opened = sqlite3.connect(tmp_path / "old.sqlite", isolation_level=None)
-    migrate(opened, "old.sqlite", [OLD])
+    of([OLD]).migrate(opened, "old.sqlite")
     opened.execute("INSERT INTO events (kind) VALUES ('started')")
     yield opened
     opened.close()
@@ -41,41 +41,41 @@ def test_a_new_file_goes_through_every_migration(tmp_path):
     path = tmp_path / "run.sqlite"
     RunStore.open(path).close()
     connection = sqlite3.connect(path)
-    assert schema_version(connection) == len(MIGRATIONS)
+    assert schema_version(connection) == len(SCHEMA.migrations)
     connection.close()
     RunStore.open(path).close()  # and an up-to-date one through none
 
 
 def test_an_older_file_is_migrated_with_its_rows(connection):
-    migrate(connection, "old.sqlite", [OLD, NEWER])
+    of([OLD, NEWER]).migrate(connection, "old.sqlite")
     assert schema_version(connection) == 2
     assert connection.execute("SELECT kind, time FROM events").fetchall() == [("run_started", 0.0)]
 
 
 def test_migrating_twice_is_migrating_once(connection):
-    migrate(connection, "old.sqlite", [OLD, NEWER])
-    migrate(connection, "old.sqlite", [OLD, NEWER])
+    of([OLD, NEWER]).migrate(connection, "old.sqlite")
+    of([OLD, NEWER]).migrate(connection, "old.sqlite")
     assert connection.execute("SELECT kind FROM events").fetchall() == [("run_started",)]
 
 
 def test_a_migration_that_fails_leaves_the_file_as_it_was(connection):
     with pytest.raises(sqlite3.OperationalError, match="nothing"):
-        migrate(connection, "old.sqlite", [OLD, NEWER, BROKEN])
+        of([OLD, NEWER, BROKEN]).migrate(connection, "old.sqlite")
     assert schema_version(connection) == 1
     assert connection.execute("SELECT * FROM events").fetchall() == [(1, "started")]
 
 
 def test_looking_does_not_migrate(connection):
     with pytest.raises(RunError, match=r"older Skillwright \(schema 1, now 2\)"):
-        check_version(connection, "old.sqlite", [OLD, NEWER])
-    check_version(connection, "old.sqlite", [OLD])
+        of([OLD, NEWER]).check(connection, "old.sqlite")
+    of([OLD]).check(connection, "old.sqlite")
 
 
 def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path):
     path = tmp_path / "run.sqlite"
     RunStore.open(path).close()
     connection = sqlite3.connect(path)
-    connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    connection.execute(f"PRAGMA user_version = {len(SCHEMA.migrations) + 1}")
     connection.close()
     for read_only in (False, True):
         with pytest.raises(RunError, match=r"newer Skillwright.*upgrade"):
@@ -85,7 +85,7 @@ def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path):
 def written_by(migrations, path, newer):
     """Make a file of an older schema that holds what a newer one does, in the columns it has."""
     connection = sqlite3.connect(path, isolation_level=None)
-    migrate(connection, str(path), migrations)
+    of(migrations).migrate(connection, str(path))
     connection.execute("ATTACH ? AS newer", (str(newer),))
     tables = connection.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'")
     for (table,) in tables.fetchall():
@@ -98,7 +98,7 @@ def written_by(migrations, path, newer):
 
 
 def test_the_migrations_that_files_went_through_are_never_touched():
-    first = hashlib.sha256("\n".join(MIGRATIONS[0]).encode()).hexdigest()
+    first = hashlib.sha256("\n".join(SCHEMA.migrations[0]).encode()).hexdigest()
     assert first.startswith("f8505632c39ad168")
 
 
@@ -107,7 +107,7 @@ def test_a_store_without_adapters_columns_opens_with_all_its_episodes(tmp_path, 
     episode = make_episode()
     with RunStore.open(newest) as store:
         store.record_episode(episode)
-    written_by(MIGRATIONS[:1], old, newest)
+    written_by(SCHEMA.migrations[:1], old, newest)
     with pytest.raises(RunError, match="older Skillwright"):
         RunStore.open(old, read_only=True)
     later = replace(make_episode("t2"), hard=0.5, row={"id": "t2"})

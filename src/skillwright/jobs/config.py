@@ -14,11 +14,9 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
-    ValidationError,
     model_validator,
 )
 
-from skillwright.core import ConfigError
 from skillwright.evaluation import tasks_needed
 from skillwright.jobs.config_bank import BankSection, DistilSection, EvolveSection
 from skillwright.jobs.config_budget import BudgetSection
@@ -47,13 +45,12 @@ from skillwright.jobs.config_learning import (
     SkillAwareSection,
     TrainSection,
 )
-from skillwright.jobs.config_section import Section, Share
+from skillwright.jobs.config_section import Section, Share, validated_section
 from skillwright.jobs.parity import fill_in
 from skillwright.models import (
     ModelConfig,
     Prices,
     ScriptedConfig,
-    explain_validation_error,
 )
 
 __all__ = [
@@ -283,8 +280,4 @@ def validated(values: Mapping[str, Any], where: str) -> RunConfig:
     Raises:
         ConfigError: A key is unknown, missing or wrong; one line per problem.
     """
-    try:
-        return RunConfig.model_validate(values)
-    except ValidationError as error:
-        problems = explain_validation_error(error, RunConfig).splitlines()
-        raise ConfigError("\n".join(f"{where}: {problem}" for problem in problems)) from None
+    return validated_section(RunConfig, values, where)

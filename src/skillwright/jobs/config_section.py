@@ -1,10 +1,14 @@
 """What all sections of a configuration share."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from skillwright.core import ConfigError
+from skillwright.models import explain_validation_error
+
+S = TypeVar("S", bound="Section")
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -20,6 +24,24 @@ class Section(BaseModel):
         hide_input_in_errors=True,
         use_attribute_docstrings=True,
     )
+
+
+def validated_section(kind: type[S], values: Mapping[str, Any], where: str) -> S:
+    """Check plain values against a schema.
+
+    Args:
+        kind: The schema.
+        values: As YAML gives them.
+        where: What they come from, for messages.
+
+    Raises:
+        ConfigError: A key is unknown, missing or wrong; one line per problem.
+    """
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        problems = explain_validation_error(error, kind).splitlines()
+        raise ConfigError("\n".join(f"{where}: {problem}" for problem in problems)) from None
 
 
 def kind_unless_given(kind: str) -> BeforeValidator:

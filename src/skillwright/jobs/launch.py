@@ -219,7 +219,7 @@ async def run_training(run: Run, watcher: Watcher, make: MakeModel = make_model)
     finished = finished_report(run.config, run.store, run.folder)
     if finished is not None:
         return finished
-    with _session(run):
+    with session(run.store):
         async with assemble(_keeping_output(run), run.store, watcher, make) as parts:
             return await train(parts, run.folder)
 
@@ -228,21 +228,21 @@ async def run_evaluation(
     run: Run, plan: EvalPlan, watcher: Watcher, make: MakeModel = make_model
 ) -> EvalReport:
     """Evaluate the run's skill; `evaluate` says what is raised."""
-    with _session(run):
+    with session(run.store):
         async with assemble_arena(_keeping_output(run), run.store, watcher, make) as parts:
             return await evaluate(parts, run.folder, plan)
 
 
 @contextmanager
-def _session(run: Run) -> Iterator[None]:
+def session(store: RunStore) -> Iterator[None]:
     """Write down when work on a run begins and ends, also where nothing was finished in it."""
-    run.store.append_event(SESSION, {})
+    store.append_event(SESSION, {})
     try:
         yield
     finally:
         # Where even this cannot be written, what stopped the session is what is told.
         with suppress(RunError):
-            run.store.append_event(SESSION_ENDED, {})
+            store.append_event(SESSION_ENDED, {})
 
 
 def _keeping_output(run: Run) -> RunConfig:

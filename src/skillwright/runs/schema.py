@@ -1,19 +1,12 @@
 """The tables of a run's file, and how an older file becomes a newer one.
 
-`PRAGMA user_version` counts the migrations that a file has been through. A release that changes a
-table adds a migration at the end of `MIGRATIONS` and never touches the ones before it.
-
 Texts that come again are stored once and referred to by number. What was said in an episode is one
 compressed text (`trajectories`); the columns are what one asks for. Money and tokens stand in one
 ledger, ``usage``, whoever spent them.
 """
 
-import sqlite3
-from collections.abc import Sequence
-
 from skillwright.core import RunError
-
-Migration = tuple[str, ...]
+from skillwright.core.sqlite_file import Migration, Schema
 
 # Says "this is a run of Skillwright" to `file` and to us; other SQLite files are refused.
 APPLICATION_ID = 0x534B574C
@@ -201,69 +194,12 @@ _RETRIEVED: Migration = (
     "ALTER TABLE episodes ADD COLUMN skill_scores TEXT",  # JSON: [score, ...]; NULL: none
 )
 
-MIGRATIONS: tuple[Migration, ...] = (_FIRST, _ADAPTERS, _LATENCY, _SPENDING, _RETRIEVED)
 
-
-def schema_version(connection: sqlite3.Connection) -> int:
-    """Return how many migrations a file has been through; 0 for a new file."""
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
-def check_version(
-    connection: sqlite3.Connection, where: str, migrations: Sequence[Migration] = MIGRATIONS
-) -> None:
-    """Check that a file is a run of this version, without changing it.
-
-    Raises:
-        RunError: It is no run, or of another version.
-    """
-    version = _known_version(connection, where, len(migrations))
-    if version < len(migrations):
-        raise RunError(
-            f"{where} was written by an older Skillwright (schema {version}, now "
-            f"{len(migrations)}); `skillwright resume` brings it up to date"
-        )
-
-
-def migrate(
-    connection: sqlite3.Connection, where: str, migrations: Sequence[Migration] = MIGRATIONS
-) -> None:
-    """Bring a new or older file up to date, all migrations in one transaction.
-
-    Args:
-        connection: In autocommit mode.
-        where: The file, for messages.
-        migrations: All there are, oldest first.
-
-    Raises:
-        RunError: The file is no run, or was written by a newer version.
-        sqlite3.Error: A migration failed; the file is as it was.
-    """
-    if _known_version(connection, where, len(migrations)) == len(migrations):
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        # Asked again under the lock: another process may have migrated meanwhile.
-        for migration in migrations[_known_version(connection, where, len(migrations)) :]:
-            for statement in migration:
-                connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {len(migrations)}")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
-
-
-def _known_version(connection: sqlite3.Connection, where: str, newest: int) -> int:
-    version = schema_version(connection)
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
-    has_tables = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
-    if has_tables and application != APPLICATION_ID:
-        raise RunError(f"{where} is an SQLite file, but no run of Skillwright; name another file")
-    if version > newest:
-        raise RunError(
-            f"{where} was written by a newer Skillwright (schema {version}, this one knows "
-            f"{newest}); upgrade with `pip install --upgrade skillwright`"
-        )
-    return version
+SCHEMA = Schema(
+    kind="run",
+    holder="store",
+    application_id=APPLICATION_ID,
+    migrations=(_FIRST, _ADAPTERS, _LATENCY, _SPENDING, _RETRIEVED),
+    error=RunError,
+    to_update="`skillwright resume` brings it up to date",
+)

@@ -1,18 +1,11 @@
 """The tables of a bank's file, and how an older file becomes a newer one.
 
-`PRAGMA user_version` counts the migrations that a file has been through. A release that changes a
-table adds a migration at the end of `MIGRATIONS` and never touches the ones before it.
-
 A version is what changed since the one before it: the bank at version v is, of every skill, its
 last row up to v. So ten thousand skills and a hundred versions are ten thousand and some rows.
 """
 
-import sqlite3
-from collections.abc import Sequence
-
 from skillwright.bank.errors import BankError
-
-Migration = tuple[str, ...]
+from skillwright.core.sqlite_file import Migration, Schema
 
 # Says "this is a bank of Skillwright" to `file` and to us; other SQLite files are refused.
 APPLICATION_ID = 0x534B424B
@@ -70,74 +63,15 @@ _FIRST: Migration = (
     )""",
 )
 
-MIGRATIONS: tuple[Migration, ...] = (_FIRST,)
-
-
-def schema_version(connection: sqlite3.Connection) -> int:
-    """Return how many migrations a file has been through; 0 for a new file."""
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
-def check_version(
-    connection: sqlite3.Connection, where: str, migrations: Sequence[Migration] = MIGRATIONS
-) -> None:
-    """Check that a file is a bank of this version, without changing it.
-
-    Raises:
-        BankError: It is no bank, or of another version.
-    """
-    version = _known_version(connection, where, len(migrations))
-    if not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
-        raise BankError(
-            f"{where} is an empty file, and no bank yet; put skills into it with `skillwright bank "
-            "import` or `bank distil`"
-        )
-    if version < len(migrations):
-        raise BankError(
-            f"{where} was written by an older Skillwright (schema {version}, now "
-            f"{len(migrations)}); open it for writing once to bring it up to date"
-        )
-
-
-def migrate(
-    connection: sqlite3.Connection, where: str, migrations: Sequence[Migration] = MIGRATIONS
-) -> None:
-    """Bring a new or older file up to date, all migrations in one transaction.
-
-    Args:
-        connection: In autocommit mode.
-        where: The file, for messages.
-        migrations: All there are, oldest first.
-
-    Raises:
-        BankError: The file is no bank, or was written by a newer version.
-        sqlite3.Error: A migration failed; the file is as it was.
-    """
-    if _known_version(connection, where, len(migrations)) == len(migrations):
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        # Asked again under the lock: another process may have migrated meanwhile.
-        for migration in migrations[_known_version(connection, where, len(migrations)) :]:
-            for statement in migration:
-                connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {len(migrations)}")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
-
-
-def _known_version(connection: sqlite3.Connection, where: str, newest: int) -> int:
-    version = schema_version(connection)
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
-    has_tables = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
-    if has_tables and application != APPLICATION_ID:
-        raise BankError(f"{where} is an SQLite file, but no bank of Skillwright; name another file")
-    if version > newest:
-        raise BankError(
-            f"{where} was written by a newer Skillwright (schema {version}, this one knows "
-            f"{newest}); upgrade with `pip install --upgrade skillwright`"
-        )
-    return version
+SCHEMA = Schema(
+    kind="bank",
+    holder="bank",
+    application_id=APPLICATION_ID,
+    migrations=(_FIRST,),
+    error=BankError,
+    to_update="open it for writing once to bring it up to date",
+    if_empty=(
+        "is an empty file, and no bank yet; put skills into it with `skillwright bank import` or "
+        "`bank distil`"
+    ),
+)

@@ -18,11 +18,12 @@ from skillwright.bank.lint.lint import refuse_unsafe
 from skillwright.bank.near import IsNear, near_in_text
 from skillwright.bank.store.counts import CountedEpisode, CountTable
 from skillwright.bank.store.diff import BankDiff, difference
-from skillwright.bank.store.file import BUSY_TIMEOUT_S, BankFile
+from skillwright.bank.store.file import BankFile
 from skillwright.bank.store.log import LogEntry, LogEvent, entry_of, outcomes_json, proposed_json
 from skillwright.bank.store.vectors import Vector, VectorTable
 from skillwright.bank.store.wordings import WordingTable
 from skillwright.core.jsonio import canonical, dumps
+from skillwright.core.sqlite_file import BUSY_TIMEOUT_S
 
 _VERSION = """
     SELECT digest, issued, (

@@ -14,11 +14,9 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
-    ValidationError,
     model_validator,
 )
 
-from skillwright.core import ConfigError
 from skillwright.evaluation import tasks_needed
 from skillwright.jobs.config import BudgetSection, EnvSection, FolderName
 from skillwright.jobs.config_bank import BankSection, DistilSection, EvolveSection
@@ -27,14 +25,14 @@ from skillwright.jobs.config_gate import (
     SequentialGateConfig,
     StrictGateConfig,
 )
-from skillwright.jobs.config_section import Section, Share, kind_unless_given
+from skillwright.jobs.config_section import Section, Share, kind_unless_given, validated_section
 from skillwright.jobs.rl.config_policy import (
     ColdStartSection,
     GrpoSection,
     PolicyConfig,
     ScorerPolicyConfig,
 )
-from skillwright.models import ModelConfig, Prices, ScriptedConfig, explain_validation_error
+from skillwright.models import ModelConfig, Prices, ScriptedConfig
 
 _ACTORS = ("searcher", "buyer", "household", "retail", "reader", "shopper")
 _PARTS = {
@@ -269,8 +267,4 @@ def validated_rl(values: Mapping[str, Any], where: str) -> RlConfig:
     Raises:
         ConfigError: A key is unknown, missing or wrong; one line per problem.
     """
-    try:
-        return RlConfig.model_validate(values)
-    except ValidationError as error:
-        problems = explain_validation_error(error, RlConfig).splitlines()
-        raise ConfigError("\n".join(f"{where}: {problem}" for problem in problems)) from None
+    return validated_section(RlConfig, values, where)

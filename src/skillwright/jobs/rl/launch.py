@@ -2,16 +2,15 @@
 
 import shlex
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from skillwright.core import ConfigError, RunError
-from skillwright.jobs.critical_path import SESSION, SESSION_ENDED
-from skillwright.jobs.launch import MADE, find_run, make_folder, read_plan, secrets_of
+from skillwright.jobs.launch import MADE, find_run, make_folder, read_plan, secrets_of, session
 from skillwright.jobs.money import refuse_all_but_budget
 from skillwright.jobs.rl.config import RlConfig
 from skillwright.jobs.rl.config_load import dump_rl_config, load_rl_config
@@ -164,7 +163,7 @@ async def run_rl(
     from skillwright.jobs.rl.recipe import rl
     from skillwright.jobs.rl.wiring import workshop
 
-    with _session(run):
+    with session(run.store):
         async with workshop(run.config, run.store, watcher, make, maker) as parts:
             return await rl(parts, run.folder)
 
@@ -172,16 +171,6 @@ async def run_rl(
 def has_stand_ins(config: RlConfig) -> bool:
     """Tell whether a scripted mind takes part; whoever shows the run's results must say so."""
     return any(is_stand_in(mind) for mind in config.minds.values())
-
-
-@contextmanager
-def _session(run: RlRun) -> Iterator[None]:
-    run.store.append_event(SESSION, {})
-    try:
-        yield
-    finally:
-        with suppress(RunError):
-            run.store.append_event(SESSION_ENDED, {})
 
 
 def _secrets(config: RlConfig) -> list[str]:

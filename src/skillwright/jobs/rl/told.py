@@ -64,7 +64,7 @@ class _EachAlone:
     waits: ClassVar[bool] = False
 
     def context(self, task: Task) -> SkillContext:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no context()")
 
     def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
         """Return what the agent is told for each task."""

@@ -1,0 +1,261 @@
+"""One SQLite file of ours, open: made or refused, brought up to date, read and written.
+
+A run's store and a bank are such files. How a file is opened, migrated and rolled back is the same
+for both; what to do where it cannot be used is each one's own (`SqliteFile.advice`).
+
+`PRAGMA user_version` counts the migrations that a file has been through. A release that changes a
+table adds a migration at the end of its `Schema` and never touches the ones before it. Every commit
+outlives a killed process (WAL).
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from skillwright.core.errors import UsageError
+
+BUSY_TIMEOUT_S = 10.0
+
+Migration = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What a kind of file holds, and how an older one becomes a newer one.
+
+    Attributes:
+        kind: What it belongs to: "run".
+        holder: What it is called when it is closed: "store".
+        application_id: Says so to `file` and to us; other SQLite files are refused.
+        migrations: All there are, oldest first. The first one sets the application id.
+        error: What is raised for a file that cannot be used.
+        to_update: What brings an older file up to date, for a message.
+        if_empty: What a file without any table is told it is; "" takes it for an older one.
+    """
+
+    kind: str
+    holder: str
+    application_id: int
+    migrations: tuple[Migration, ...]
+    error: type[UsageError]
+    to_update: str
+    if_empty: str = ""
+
+    def check(self, connection: sqlite3.Connection, where: str) -> None:
+        """Check that a file is of this kind and version, without changing it.
+
+        Raises:
+            UsageError: `error`: it is not.
+        """
+        version, newest = self._known_version(connection, where), len(self.migrations)
+        if self.if_empty and not _has_tables(connection):
+            raise self.error(f"{where} {self.if_empty}")
+        if version < newest:
+            raise self.error(
+                f"{where} was written by an older Skillwright (schema {version}, now {newest}); "
+                f"{self.to_update}"
+            )
+
+    def migrate(self, connection: sqlite3.Connection, where: str) -> None:
+        """Bring a new or older file up to date, all migrations in one transaction.
+
+        Args:
+            connection: In autocommit mode.
+            where: The file, for messages.
+
+        Raises:
+            UsageError: `error`: the file is of another kind, or was written by a newer version.
+            sqlite3.Error: A migration failed; the file is as it was.
+        """
+        if self._known_version(connection, where) == len(self.migrations):
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            # Asked again under the lock: another process may have migrated meanwhile.
+            for migration in self.migrations[self._known_version(connection, where) :]:
+                for statement in migration:
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {len(self.migrations)}")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+
+    def _known_version(self, connection: sqlite3.Connection, where: str) -> int:
+        version, newest = schema_version(connection), len(self.migrations)
+        application = connection.execute("PRAGMA application_id").fetchone()[0]
+        if _has_tables(connection) and application != self.application_id:
+            raise self.error(
+                f"{where} is an SQLite file, but no {self.kind} of Skillwright; name another file"
+            )
+        if version > newest:
+            raise self.error(
+                f"{where} was written by a newer Skillwright (schema {version}, this one knows "
+                f"{newest}); upgrade with `pip install --upgrade skillwright`"
+            )
+        return version
+
+
+class Trouble(StrEnum):
+    """What is wrong with a file, as far as the next move depends on what it holds."""
+
+    FULL = "full"
+    """The disk is full or failing; what was begun is rolled back."""
+    BUSY = "busy"
+    """Another process writes to it."""
+    DAMAGED = "damaged"
+    """It cannot be read, or is something else."""
+
+
+class SqliteFile:
+    """A file, used from one thread; a subclass says what to do where it cannot be used.
+
+    Args:
+        path: The file; made and brought up to date unless ``read_only``.
+        schema: What it must be.
+        read_only: Look, change nothing; another process may be writing.
+        busy_timeout_s: How long to wait for another process that is writing.
+
+    Raises:
+        UsageError: The schema's ``error``: the file is missing, of another kind or version,
+            damaged, or locked.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        schema: Schema,
+        *,
+        read_only: bool = False,
+        busy_timeout_s: float = BUSY_TIMEOUT_S,
+    ) -> None:
+        self.path = path
+        self._schema = schema
+        self._connection: sqlite3.Connection | None = None
+        connect = _connect_read_only if read_only else _connect
+        try:
+            self._connection = connect(path, schema, busy_timeout_s)
+        except sqlite3.Error as error:
+            raise self._fault(error) from error
+
+    def advice(self, trouble: Trouble) -> str:
+        """Say what became of the data, and the next move: the end of a message."""
+        raise NotImplementedError(f"{type(self).__name__} gives no advice for {trouble!r}")
+
+    def close(self) -> None:
+        """Close the file. Closing twice is allowed."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        """Run a statement and return its rows.
+
+        Raises:
+            UsageError: The schema's ``error``: the disk is full, or the file cannot be used.
+        """
+        try:
+            return self._open().execute(sql, values).fetchall()
+        except sqlite3.Error as error:
+            raise self._fault(error) from error
+
+    def write_many(self, sql: str, values: Iterable[Sequence[Any]]) -> None:
+        """Run a statement once per row of values.
+
+        Raises:
+            UsageError: As `rows`.
+        """
+        try:
+            self._open().executemany(sql, values)
+        except sqlite3.Error as error:
+            raise self._fault(error) from error
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise self._schema.error(
+                f"the {self._schema.holder} of {str(self.path)!r} is closed; open it again"
+            )
+        return self._connection
+
+    def _roll_back(self) -> None:
+        # After some faults, such as a full disk, SQLite has done it already.
+        if self._connection is not None and self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    def _fault(self, error: sqlite3.Error) -> Exception:
+        """Say what a fault of the file means; any other fault is a bug and stays as it is."""
+        if type(error) not in (sqlite3.OperationalError, sqlite3.DatabaseError):
+            return error
+        text, where, fault = str(error), str(self.path), self._schema.error
+        if "is full" in text or "disk I/O" in text:
+            self._roll_back()
+            return fault(
+                f"{where}: the disk is full or failing ({text}). {self.advice(Trouble.FULL)}"
+            )
+        if "locked" in text or "busy" in text:
+            return fault(
+                f"{where}: another process is writing to it ({text}). Wait for that process, or "
+                f"end it{self.advice(Trouble.BUSY)}"
+            )
+        if "readonly" in text:
+            return fault(f"{where} cannot be written ({text}). Check its permissions.")
+        if "unable to open" in text:
+            return fault(f"{where} cannot be opened. Check that it exists and may be read.")
+        return fault(
+            f"{where} is damaged or no {self._schema.kind} ({text}). Restore it from a copy, or "
+            f"{self.advice(Trouble.DAMAGED)}"
+        )
+
+
+def schema_version(connection: sqlite3.Connection) -> int:
+    """Return how many migrations a file has been through; 0 for a new file."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _has_tables(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
+
+
+def _connect(path: Path, schema: Schema, busy_timeout_s: float) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=busy_timeout_s, isolation_level=None)
+    try:
+        _prepare(connection)
+        schema.migrate(connection, str(path))  # first, because it refuses other people's files
+        connection.execute("PRAGMA journal_mode = WAL")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _connect_read_only(path: Path, schema: Schema, busy_timeout_s: float) -> sqlite3.Connection:
+    try:
+        return _look(path, "mode=ro", schema, busy_timeout_s)
+    except sqlite3.OperationalError:
+        # A folder that cannot be written has no room for the index of the write-ahead log. Where
+        # there is no log either, nobody is writing, and the file can be read as it is.
+        if not os.access(path, os.R_OK) or path.with_name(f"{path.name}-wal").exists():
+            raise
+        return _look(path, "immutable=1", schema, busy_timeout_s)
+
+
+def _look(path: Path, mode: str, schema: Schema, busy_timeout_s: float) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?{mode}"
+    connection = sqlite3.connect(uri, uri=True, timeout=busy_timeout_s, isolation_level=None)
+    try:
+        _prepare(connection)
+        schema.check(connection, str(path))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA foreign_keys = ON")
