@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from skillwright.bank.errors import BankError
 from skillwright.bank.lint.conduct import CONDUCT
@@ -151,8 +152,9 @@ def _fields(skill: BankSkill) -> dict[str, str]:
 
 def _normal(text: str) -> str:
     """Return the text as patterns see it."""
-    spaced = "".join(" " if one in "\n\t\r" else one for one in text)
-    shown = "".join(one for one in spaced if not is_hidden(one))
+    # Whole trajectories are read here, so that only their distinct characters are looked at.
+    hidden = {ord(one): None for one in set(text) - {"\r"} if is_hidden(one)}
+    shown = text.translate(hidden)
     return " ".join(unicodedata.normalize("NFKC", shown).casefold().replace("\u2019", "'").split())
 
 
@@ -183,7 +185,7 @@ def _is_negated(negation: Negation, before: str) -> bool:
 
 
 def _characters(field: str, text: str) -> Iterator[Finding]:
-    hidden = sorted({one for one in text if is_hidden(one)})
+    hidden = sorted(filter(is_hidden, set(text)))
     if hidden:
         yield _finding(
             "hidden_characters",
@@ -250,6 +252,7 @@ def _blobs(field: str, text: str) -> Iterator[Finding]:
             return
 
 
+@lru_cache(maxsize=4096)  # Each skill of an answer is compared with the same trajectories.
 def _words(text: str) -> str:
     return f" {' '.join(_WORD.findall(_normal(text)))} "
 
