@@ -219,3 +219,39 @@ def test_it_learns_to_look_up_in_the_skill_what_the_task_names():
         for (_, text), one in zip(TURNS, backend.sample(untold, temperature=0.0), strict=True)
     ]
     assert sum(blind) < 0.5 * len(blind)
+
+
+def crowded_turn(number):
+    """Return a turn whose skill keeps many things in each place, and where the wanted one is."""
+    luck = random.Random(number)
+    things = luck.sample([f"{kind}{of}" for kind in ("red", "old", "tin") for of in THINGS], 15)
+    drawers = luck.sample(range(1, 7), 2)
+    rows = {drawers[0]: things[:8], drawers[1]: things[8:]}
+    skill = "\n".join(
+        f"- [t{k:03}] Every {', '.join(kept[:-1])} and {kept[-1]} is kept in drawer {place}."
+        for k, (place, kept) in enumerate(rows.items())
+    )
+    place = luck.choice(drawers)
+    wanted = rows[place][luck.choice([2, 3])]  # far from its own place, and from the one before
+    opening = f"You see drawers.\n\nYour task is to: put a {wanted} in fridge."
+    told = [{"role": "user", "content": opening}]
+    commands = [f"go to drawer {each}" for each in range(1, 7)]
+    metadata = {"admissible_commands": commands}
+    context = TurnContext(told, seed=number, metadata=metadata, skill=skill)
+    return context, f"go to drawer {place}"
+
+
+@pytest.mark.heavy
+def test_it_learns_to_look_up_a_thing_amid_a_long_list():
+    lessons = [crowded_turn(number) for number in range(1000, 2200)]
+    torch.set_num_threads(1)
+    backend = ScorerPolicy.for_turns([context for context, _ in lessons], ScorerSettings())
+    rows = [backend.target(context, text) for context, text in lessons]
+    for step in range(120):
+        part = rows[step * 64 % 1152 :][:64]
+        backend.forward_backward(part, SftLoss.over(part))
+        backend.optim_step(2e-3)
+    exam = [crowded_turn(number) for number in range(100)]
+    told = backend.sample([context for context, _ in exam], temperature=0.0)
+    right = sum(one.act.text == text for (_, text), one in zip(exam, told, strict=True))
+    assert right > 80  # one of two lists is right in half of the cases

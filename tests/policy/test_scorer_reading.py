@@ -6,7 +6,7 @@ import pytest
 from skillwright.core import ContractError, TurnContext
 from skillwright.envs.alfworld import AlfworldEnv
 from skillwright.envs.alfworld.generate import household_tasks
-from skillwright.policy.scorer.encoding import BITS, SEGMENTS, WORD, Encoder, collate
+from skillwright.policy.scorer.encoding import BITS, SEGMENT, SEGMENTS, WORD, Encoder, collate
 from skillwright.policy.scorer.reading import Reading, read_turn
 from skillwright.policy.scorer.tokens import UNKNOWN, Vocabulary, tokenise
 
@@ -125,6 +125,24 @@ def test_turns_of_one_episode_share_what_does_not_change():
     assert one.fixed is other.fixed
     batch = collate([one, other])
     assert len(batch.scenes) == 2  # one, and the empty one
+
+
+def test_a_sentence_ends_with_its_full_stop_or_its_segment():
+    read = encoder()
+    turn = read.encode(reading(task="Put a mug in fridge", skill="Mugs: here. Open it", here="a."))
+    assert list(turn.fixed.sentences) == [5, 2, 2, 2]  # the task; "mugs ." "here ." "open it"
+    assert list(turn.sentences) == [1, 2]  # "nothing", "a ."
+
+
+def test_every_token_of_a_batch_has_a_sentence_and_parts_share_none():
+    read = encoder()
+    batch = collate([read.encode(reading()), read.encode(reading(skill="", latest="look"))])
+    assert batch.sentences.sum() == len(batch.tokens) == len(batch.sentence_of)
+    assert batch.sentences.min() > 0
+    for sentence in range(len(batch.sentences)):
+        tokens = batch.tokens[batch.sentence_of == sentence]
+        assert len(set(tokens[:, SEGMENT].tolist())) == 1
+        assert len(tokens) == batch.sentences[sentence]
 
 
 def test_unknown_words_are_unknown_and_long_skills_are_cut():

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +21,14 @@ from numpy.typing import NDArray
 
 from skillwright.core.jsonio import digest
 from skillwright.policy.scorer.reading import Reading
-from skillwright.policy.scorer.tokens import MOST_NUMBER, UNKNOWN, Token, Vocabulary, tokenise
+from skillwright.policy.scorer.tokens import (
+    FULL_STOP,
+    MOST_NUMBER,
+    UNKNOWN,
+    Token,
+    Vocabulary,
+    tokenise,
+)
 
 SEGMENTS: Final = ("task", "skill", "scene", "held", "here", "visited", "latest")
 COMMANDS_SEGMENT: Final = len(SEGMENTS)
@@ -52,6 +60,7 @@ class Fixed:
     Attributes:
         name: Equal for equal texts, in every process.
         prompt: Token table of task and skill, ``[tokens, 6]``.
+        sentences: How many tokens each of its sentences has.
         scene: Word ids of the scene, each once.
         once: Token name or kind -> segments with it, as bits.
         twice: Token name or kind -> segments that have it more than once.
@@ -59,6 +68,7 @@ class Fixed:
 
     name: str
     prompt: Table
+    sentences: Table
     scene: Table
     once: dict[int, int]
     twice: dict[int, int]
@@ -71,12 +81,14 @@ class Encoded:
     Attributes:
         fixed: Shared by all turns with the same task, skill and scene.
         prompt: Token table of what changes, ``[tokens, 6]``.
+        sentences: How many tokens each of its sentences has.
         words: Token table of the distinct tokens of all commands.
         commands: Rows of ``words`` that make up each command, ``[commands, 8]``; -1 is padding.
     """
 
     fixed: Fixed
     prompt: Table
+    sentences: Table
     words: Table
     commands: Table
 
@@ -116,7 +128,8 @@ class Encoder:
             self._row(token, COMMANDS_SEGMENT, _match(token, COMMANDS_SEGMENT, once, twice))
             for token in words
         ]
-        return Encoded(fixed, _table(rows[:MOST_CHANGING_TOKENS]), _table(named), commands)
+        prompt = rows[:MOST_CHANGING_TOKENS]
+        return Encoded(fixed, _table(prompt), self._sentences(prompt), _table(named), commands)
 
     def _encode_fixed(self, task: str, skill: str, scene: str) -> Fixed:
         segments = [tokenise(task), tokenise(skill), tuple(dict.fromkeys(tokenise(scene)))]
@@ -129,7 +142,18 @@ class Encoder:
         seen = {self.vocabulary.ids.get(token.word, UNKNOWN) for token in segments[_SCENE]}
         scene_words = np.array(sorted(seen), dtype=np.int32)
         name = digest([task, skill, scene])
-        return Fixed(name, _table(rows[:MOST_FIXED_TOKENS]), scene_words, once, twice)
+        prompt = rows[:MOST_FIXED_TOKENS]
+        return Fixed(name, _table(prompt), self._sentences(prompt), scene_words, once, twice)
+
+    def _sentences(self, rows: Sequence[tuple[int, ...]]) -> Table:
+        """Count the tokens of each sentence; it ends with its full stop, or with its segment."""
+        ends = [
+            at
+            for at, (row, after) in enumerate(pairwise(rows), start=1)
+            if row[NAME] == FULL_STOP.name or row[SEGMENT] != after[SEGMENT]
+        ]
+        bounds = [0, *ends, len(rows)] if rows else [0]
+        return np.array([end - start for start, end in pairwise(bounds)], dtype=np.int32)
 
     def _make_row(self, token: Token, segment: int, bits: int) -> tuple[int, ...]:
         word = self.vocabulary.ids.get(token.word, UNKNOWN)
@@ -176,6 +200,8 @@ class Batch:
 
     Attributes:
         tokens: Token table, ``[L, 6]``.
+        sentences: How many tokens each sentence has, and each gap, in the order of ``tokens``.
+        sentence_of: Its sentence per token, ``[L]``.
         scene_of: Row of ``scenes`` per token, ``[L]``; 0 is the empty scene.
         scenes: Word ids, ``[scenes, words]``, padded with 0.
         prompt: Rows of ``tokens`` that make up each turn's prompt, ``[B, T]``; 0 is padding.
@@ -184,6 +210,8 @@ class Batch:
     """
 
     tokens: torch.Tensor
+    sentences: torch.Tensor
+    sentence_of: torch.Tensor
     scene_of: torch.Tensor
     scenes: torch.Tensor
     prompt: torch.Tensor
@@ -194,7 +222,10 @@ class Batch:
 def collate(turns: Sequence[Encoded]) -> Batch:
     """Put turns into one batch."""
     distinct = {turn.fixed.name: turn.fixed for turn in turns}
-    parts = [one.prompt for one in distinct.values()] + [turn.prompt for turn in turns]
+    whole: list[Fixed | Encoded] = [*distinct.values(), *turns]
+    parts = [one.prompt for one in whole]
+    # A gap is a sentence too, as every token has one.
+    sentences = np.concatenate([[GAP], *(np.append(one.sentences, GAP) for one in whole)])
     starts = np.cumsum([GAP, *(len(part) + GAP for part in parts)])
     tokens = np.zeros((starts[-1], 6), dtype=np.int32)
     for start, part in zip(starts, parts, strict=False):
@@ -210,6 +241,8 @@ def collate(turns: Sequence[Encoded]) -> Batch:
     ]
     return Batch(
         tokens=torch.from_numpy(tokens),
+        sentences=torch.from_numpy(sentences),
+        sentence_of=torch.from_numpy(np.repeat(np.arange(len(sentences)), sentences)),
         scene_of=torch.from_numpy(scene_of),
         scenes=_padded([_NO_SCENE, *(fixed.scene for fixed in distinct.values())]),
         prompt=_padded(prompts),

@@ -1,7 +1,8 @@
-"""The network: match bits, convolutions over the prompt, attention from commands to prompt.
+"""The network: match bits, sentences, convolutions, attention from commands to prompt.
 
-Everything that runs over tokens is a matrix product with a fixed inner size or a sum in which
-padding adds exact zeros, so that a turn's scores do not depend on what it is padded to.
+Everything that runs over tokens is a matrix product with a fixed inner size, a maximum over a
+sentence, or a sum in which padding adds exact zeros, so that a turn's scores do not depend on what
+it is padded to.
 
 Source: measured designs of our own; the attention is that of arXiv:1706.03762 with a learned
 bias for equal words.
@@ -96,6 +97,8 @@ class CommandScorer(nn.Module):
         self.call = nn.Linear(shape.calls, width, bias=False)
         for factor in (self.call_word, self.call_task):
             nn.init.normal_(factor.weight, std=0.3)
+        self.mention = nn.Linear(width, width, bias=False)
+        self.mentioned = nn.Linear(width, width, bias=False)
         self.convolutions = nn.ModuleList(
             nn.Linear(shape.reach * width, width) for _ in range(shape.layers)
         )
@@ -164,6 +167,7 @@ class CommandScorer(nn.Module):
             fits = self.affinity_word(self.word(batch.tokens[:, WORD]))
             scenes = self.affinity_scene(self._scenes(batch.scenes))
             hidden = hidden + self.affinity(fits * functional.embedding(batch.scene_of, scenes))
+        hidden = hidden + self.mentioned(self._mentions(hidden, batch))
         present = (batch.tokens[:, WORD] > 0).unsqueeze(-1)
         margin = self.shape.reach // 2
         for convolution in self.convolutions:
@@ -172,6 +176,16 @@ class CommandScorer(nn.Module):
             hidden = hidden + functional.gelu(convolution(torch.cat(parts, dim=-1)))
         normed: Tensor = self.prompt_norm(hidden)
         return normed
+
+    def _mentions(self, hidden: Tensor, batch: Batch) -> Tensor:
+        """Tell each token what any token of its sentence has, ``[L, width]``.
+
+        A list may be long, and no convolution reaches from a thing to the place at its end.
+        """
+        most = torch.segment_reduce(
+            self.mention(hidden), "max", lengths=batch.sentences, axis=0, unsafe=True
+        )
+        return functional.embedding(batch.sentence_of, most)
 
     def _attended(self, words: Tensor, batch: Batch, encoded: Tensor, present: Tensor) -> Tensor:
         """Let the commands' tokens look at the prompt, ``[B, W, width]``."""

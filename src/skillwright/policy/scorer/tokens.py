@@ -67,6 +67,10 @@ def _hashed(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=4).digest(), "big") >> 1
 
 
+FULL_STOP: Final = _token(".", "")
+"""The end of a sentence or line."""
+
+
 @dataclass(frozen=True)
 class Vocabulary:
     """The words that a policy knows, and how telling each is.
