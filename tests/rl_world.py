@@ -329,6 +329,9 @@ class Obedient:
         row = Row(chosen, (chosen,), (-1.0,), (True,), self.encoding)
         return Sampled(Act(COMMANDS[chosen], token_ids=(chosen,), logprobs=(-1.0,)), row)
 
+    def forget(self):
+        """It keeps nothing of what it was asked."""
+
     def target(self, context, text):
         del context
         chosen = COMMANDS.index(text)

@@ -41,6 +41,7 @@ INNER_PACKAGES = (
     "skillwright.envs.webshop",
     "skillwright.jobs.rl",
     "skillwright.models.scripted",
+    "skillwright.policy.scorer",
 )
 
 BLOCK = re.compile(r"^```(?P<head>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)

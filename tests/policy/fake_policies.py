@@ -54,6 +54,9 @@ class CoinPolicy:
             sampled.append(Sampled(act, row))
         return sampled
 
+    def forget(self):
+        """It keeps nothing."""
+
     def target(self, context, text):
         commands = context.metadata["admissible_commands"]
         if text not in commands:

@@ -1,5 +1,6 @@
 """A checkpoint is whole or refused, and names the bank that it belongs to."""
 
+import json
 import os
 import tracemalloc
 from pathlib import Path
@@ -111,3 +112,23 @@ def test_a_move_that_fails_leaves_the_old_checkpoint(tmp_path, monkeypatch):
         save_checkpoint(path, Checkpoint(b"new"))
     assert load_checkpoint(path) == WHOLE
     assert [one.name for one in tmp_path.iterdir()] == ["last.ckpt"]
+
+
+def test_a_whole_file_with_another_head_is_of_another_version(monkeypatch):
+    def without(told):
+        return json.dumps({name: value for name, value in told.items() if name != "bank_digest"})
+
+    monkeypatch.setattr("skillwright.policy.checkpoint.dumps", without)
+    packed = pack(WHOLE)
+    with pytest.raises(CheckpointDamaged, match=r"one\.ckpt was not written by .* 'bank_digest'"):
+        unpack(packed, "one.ckpt")
+
+
+def test_a_file_that_is_cut_in_any_of_its_parts_is_named(tmp_path):
+    path = tmp_path / "cut.ckpt"
+    packed = pack(WHOLE)
+    first, head = packed.index(b"\n") + 1, packed.index(b"\n", 100) + 1
+    for size in (0, 5, first - 1, first, first + 9, head - 1, head, head + 7, len(packed) - 1):
+        path.write_bytes(packed[:size])
+        with pytest.raises(CheckpointDamaged, match=r"cut\.ckpt.* the one before it"):
+            load_checkpoint(path)

@@ -260,3 +260,12 @@ def test_spent_memory_says_which_settings_to_lower():
     told = "Lower policy.sample_rows, policy.max_new_tokens or policy.context_tokens"
     with pytest.raises(OutOfMemory, match=told):
         backend.sample([context("go")], temperature=1.0)
+
+
+def test_after_forget_a_sample_is_that_of_a_policy_that_has_read_nothing():
+    backend, fresh = policy(), policy()
+    asked = [context("heat the mug " * (number % 3), seed=number) for number in range(6)]
+    backend.sample([context("heat the mug " * 9)], temperature=1.0)
+    assert max(one.act.usage.cached_tokens for one in backend.sample(asked, temperature=1.0)) > 0
+    backend.forget()
+    assert backend.sample(asked, temperature=1.0) == fresh.sample(asked, temperature=1.0)

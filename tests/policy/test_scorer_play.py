@@ -1,4 +1,4 @@
-"""The scoring policy plays real household games in the engine, and its recipe is a schedule."""
+"""The scoring policy plays real household games in the engine."""
 
 import pytest
 import torch
@@ -8,7 +8,6 @@ from skillwright.envs.alfworld import AlfworldEnv, habits_text, household
 from skillwright.envs.alfworld.generate import household_tasks
 from skillwright.policy.agent import PolicyAgent
 from skillwright.policy.scorer import ScorerPolicy
-from skillwright.policy.scorer.recipe import TinyRecipe
 from skillwright.rollout import Limits, LocalEngine
 
 TASKS = household_tasks("train", 6, homes=[3])
@@ -58,12 +57,3 @@ async def test_every_turn_is_an_admissible_command_and_has_its_row(policy):
             assert before["admissible_commands"][row.token_ids[0]] == turn.act.text
         assert len({row.context.fixed.name for row in mine}) == 1
         assert len(told.turns) <= result.spec.task.extras["max_turns"]
-
-
-def test_the_rate_of_the_recipe_rises_holds_and_falls():
-    recipe = TinyRecipe()
-    rates = [recipe.grpo_rate(iteration) for iteration in range(recipe.iterations)]
-    assert rates[:5] == sorted(rates[:5])
-    assert max(rates) == rates[10] == recipe.grpo.learning_rate
-    assert rates[30:] == sorted(rates[30:], reverse=True)
-    assert min(rates) >= recipe.grpo.learning_rate / 10

@@ -18,6 +18,7 @@ from skillwright.cli.words import counted, make_console, print_words
 from skillwright.core import ConfigError
 from skillwright.jobs import KEPT_OUT, Finding, Health, RunConfig, examine, load_config, standings
 from skillwright.jobs.parity_report import shown
+from skillwright.jobs.rl import RlConfig, is_rl_config, load_rl_config, refuse_without_torch
 
 out = make_console()
 _MARKS = {Health.OK: "[green]ok  [/]", Health.NOTE: "[yellow]note[/]", Health.BAD: "[red]BAD [/]"}
@@ -63,15 +64,32 @@ def doctor(
     with exit_codes():
         if overrides and config is None:
             raise ConfigError("--set changes a configuration; name one: skillwright doctor CONFIG")
-        settings = load_config(config, overrides) if config else None
-        root = Path(settings.run.root if settings else "runs")
-        findings = asyncio.run(examine(root, settings))
+        settings: RunConfig | None = None
+        if config is not None and is_rl_config(config):
+            findings = _of_recipe(load_rl_config(config, overrides))
+        else:
+            settings = load_config(config, overrides) if config else None
+            root = Path(settings.run.root if settings else "runs")
+            findings = asyncio.run(examine(root, settings))
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in findings]))
     else:
         _show(findings, settings)
     bad = any(finding.health is Health.BAD for finding in findings)
     raise typer.Exit(NO if bad else DONE)
+
+
+def _of_recipe(settings: RlConfig) -> list[Finding]:
+    """Look at the machine, and at what a run of the recipe would need."""
+    findings = asyncio.run(examine(Path(settings.run.root)))
+    try:
+        refuse_without_torch()
+    except ConfigError as error:
+        return [*findings, Finding("policy", Health.BAD, str(error))]
+    # Imported here, because it imports torch.
+    from skillwright.jobs.rl.preflight import examine_rl
+
+    return [*findings, *asyncio.run(examine_rl(settings))]
 
 
 def _show(findings: Sequence[Finding], settings: RunConfig | None) -> None:

@@ -13,6 +13,8 @@ from skillwright.cli.training import NO_OVERRIDES, AsJson, ConfigPath, Overrides
 from skillwright.cli.words import make_console
 from skillwright.jobs import load_config, read_initial_skill
 from skillwright.jobs.estimate import Estimate, Stage, estimate
+from skillwright.jobs.estimate_rl import RlEstimate, estimate_rl
+from skillwright.jobs.rl import is_rl_config, load_rl_config
 
 out = make_console()
 
@@ -25,8 +27,18 @@ def estimate_command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Expected calls, tokens and money per stage. Nothing is asked and nothing is played."""
+    """Expected calls, tokens and money per stage. Nothing is asked and nothing is played.
+
+    Of the recipe of `skillwright rl`, episodes and calls.
+    """
     with exit_codes():
+        if is_rl_config(config):
+            counted = estimate_rl(load_rl_config(config, overrides), turns)
+            if as_json:
+                typer.echo(json.dumps(counted.to_dict()))
+            else:
+                show_recipe(counted)
+            return
         settings = load_config(config, overrides)
         found = asyncio.run(estimate(settings, read_initial_skill(settings), turns))
     over = found.over_budget(settings)
@@ -55,6 +67,19 @@ def show(found: Estimate) -> None:
     measured = f"the first prompt has {found.opening_tokens:,} tokens (measured on "
     measured += f"{', '.join(found.measured)}, with the initial skill)"
     _list("It rests on:", [measured, *found.assumptions.lines()])
+
+
+def show_recipe(found: RlEstimate) -> None:
+    """Print an estimate of a run of the recipe, with all that it rests on."""
+    table = Table("stage", "who")
+    for heading in ("episodes", "calls"):
+        table.add_column(heading, justify="right")
+    for stage in found.stages:
+        counts = (f"{count:,}" if count else "" for count in (stage.episodes, stage.calls))
+        table.add_row(stage.name, stage.role, *counts)
+    out.print(table)
+    _list("Prices:", found.prices)
+    _list("It rests on:", found.lines())
 
 
 def _list(heading: str, lines: Sequence[str]) -> None:

@@ -289,6 +289,14 @@ class PolicyBackend(Protocol):
         """
         ...
 
+    def forget(self) -> None:
+        """Drop what sampling keeps from batch to batch, so that the next hangs on weights alone.
+
+        A language model keeps what it has read, and reading in other portions rounds otherwise; a
+        run that goes on after a stop has read nothing yet. Nothing to do where nothing is kept.
+        """
+        ...
+
     def target(self, context: TurnContext, text: str) -> Row:
         """Return the row that teaches to answer ``text``, as `sample` would have written it.
 

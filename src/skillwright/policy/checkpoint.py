@@ -144,15 +144,22 @@ def _read(file: BinaryIO, name: str) -> Checkpoint:
             f"{name} is damaged: its digest is not that of its content ({file.tell()} bytes). "
             "Start again from the one before it"
         )
-    told = json.loads(line.partition(b" ")[2])
-    return Checkpoint(
-        policy=policy,
-        iteration=told["iteration"],
-        bank_version=told["bank_version"],
-        bank_digest=told["bank_digest"],
-        history=tuple(told["history"]),
-        random=told["random"],
-    )
+    try:
+        told = json.loads(line.partition(b" ")[2])
+        return Checkpoint(
+            policy=policy,
+            iteration=told["iteration"],
+            bank_version=told["bank_version"],
+            bank_digest=told["bank_digest"],
+            history=tuple(told["history"]),
+            random=told["random"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        # Its digest is right, so this is what was written.
+        raise CheckpointDamaged(
+            f"{name} was not written by this version of Skillwright (its head: {error}); go on "
+            "with the version that wrote it, or start again from the one before it"
+        ) from error
 
 
 def _digest(line: bytes, policy: bytes) -> str:

@@ -151,7 +151,7 @@ def demonstrations(
         text = skills.context(result.spec.task).text
         blocks.add(text)
         told = set(_SKILL_ID.findall(text))
-        shown.update(told)
+        shown.update(sorted(told))  # a set has another order in every process
         for index, context in enumerate(contexts_of(result, text)):
             answer = result.trajectory.turns[index].act.text
             row = _row(backend, context, answer, count)
@@ -161,7 +161,7 @@ def demonstrations(
             rows.append(replace(row, group=result.task_id, episode=name, turn=index))
             actions.update(answer.split()[:1])
             named = set(_SKILL_ID.findall(answer))
-            cited.update(named & told)
+            cited.update(sorted(named & told))
             count["unseen"] += bool(named - told)
     return rows, Coverage(
         episodes=count["episodes"],

@@ -21,10 +21,12 @@ from rl_world import (
 from skillwright.bank.teaching.teacher import TeacherDown
 from skillwright.core import ConfigError, ModelRefused, ModelTimeout, StopReason
 from skillwright.jobs.rl import IterationEnded, validated_rl
+from skillwright.jobs.rl.config_policy import HfPolicyConfig
 from skillwright.jobs.rl.policies import PolicyMaker
 from skillwright.jobs.rl.preflight import preflight_rl
 from skillwright.policy import ModelMissing, NoChatTemplate, OutOfMemory
 from skillwright.policy.errors import memory_watched
+from skillwright.policy.hf.model import TRAINING_MEMORY
 from skillwright.rollout import EngineDown
 from skillwright.runs import RunStore
 
@@ -141,16 +143,16 @@ async def test_memory_that_is_spent_stops_the_run_and_says_which_three_settings_
 ):
     def no_memory(number):
         if number == 3:
-            settings = ("policy.micro_tokens", "policy.sample_rows", "policy.max_new_tokens")
-            with memory_watched("training", settings):
+            with memory_watched("training", TRAINING_MEMORY):
                 raise torch.OutOfMemoryError("out of memory. Tried to allocate 2 GiB")
 
     config = lanes_config(tmp_path)
     maker = ObedientMaker(config, Obedient(no_memory))
     with pytest.raises(OutOfMemory) as found:
         await recipe(config, maker=maker)
-    for name in ("policy.micro_tokens", "policy.sample_rows", "policy.max_new_tokens"):
+    for name in TRAINING_MEMORY:
         assert name in str(found.value)
+        assert name.removeprefix("policy.") in HfPolicyConfig.model_fields
 
 
 async def test_a_teacher_that_gives_nothing_for_a_section_stops_the_run_before_there_is_a_bank(

@@ -81,7 +81,10 @@ class Checkpoints:
                 f"{version} of the skill bank than {str(self._bank_store.path)!r} holds: bring "
                 "back the bank's file that belongs to this run"
             )
-        backend.load(kept.policy)
+        try:
+            backend.load(kept.policy)
+        except CheckpointDamaged as error:
+            raise CheckpointDamaged(f"checkpoint {str(self.path(iteration))!r}: {error}") from error
         return kept
 
     def latest(self, backend: PolicyBackend, before: int) -> int:

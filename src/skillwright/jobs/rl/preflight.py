@@ -1,17 +1,20 @@
 """What can be known to be wrong with a run of the recipe, found before anything is written."""
 
-from skillwright.core import ConfigError
+from collections.abc import Awaitable
+
+from skillwright.core import ConfigError, SkillwrightError
 from skillwright.core.together import together
 from skillwright.envs.drive import open_env
 from skillwright.jobs.bank_source import opened_embedder
+from skillwright.jobs.doctor import Finding, Health
 from skillwright.jobs.money import priced_mind
 from skillwright.jobs.preflight import ask_if_ready, build_first
 from skillwright.jobs.rl.config import RlConfig
 from skillwright.jobs.rl.first_bank import starting_bank
 from skillwright.jobs.rl.policies import PolicyMaker
-from skillwright.jobs.rl.tasks import find_rl_tasks
+from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks
 from skillwright.jobs.tau_user import user_mind
-from skillwright.models import HttpClient
+from skillwright.models import HttpClient, ModelConfig
 
 
 async def preflight_rl(config: RlConfig) -> PolicyMaker:
@@ -41,7 +44,65 @@ async def preflight_rl(config: RlConfig) -> PolicyMaker:
     return maker
 
 
-async def _look_at_tasks(config: RlConfig) -> None:
+async def examine_rl(config: RlConfig) -> list[Finding]:
+    """Look at all that a run of the recipe needs, also behind the first thing that is wrong.
+
+    Args:
+        config: What would be run; each endpoint in it is asked one small question.
+    """
+    findings = [
+        await _found("budget", _money(config)),
+        await _found("tasks", _tasks(config)),
+        await _found("bank", _bank(config)),
+        await _found("policy", _policy(config)),
+    ]
+    minds: dict[str, ModelConfig] = dict(config.minds)
+    try:
+        if (user := user_mind(config.env)) is not None:
+            minds["simulated user"] = user
+    except SkillwrightError as error:
+        findings.append(Finding("simulated user", Health.BAD, str(error)))
+    async with HttpClient() as client:
+        asked = (_found(role, _mind(mind, client)) for role, mind in minds.items())
+        return [*findings, *await together(asked)]
+
+
+async def _found(name: str, look: Awaitable[str]) -> Finding:
+    try:
+        return Finding(name, Health.OK, await look)
+    except SkillwrightError as error:
+        return Finding(name, Health.BAD, str(error))
+
+
+async def _money(config: RlConfig) -> str:
+    _refuse_unpriced(config)
+    return "it can be held" if config.budget.is_set else "no bound is set"
+
+
+async def _tasks(config: RlConfig) -> str:
+    tasks = await _look_at_tasks(config)
+    return (
+        f"{len(tasks.practice)} to practise, {len(tasks.val)} val, "
+        f"{len(tasks.splits.test)} sealed test"
+    )
+
+
+async def _bank(config: RlConfig) -> str:
+    bank = starting_bank(config)
+    with opened_embedder(config.bank.embedder) as embedder:
+        return f"it begins with {len(bank.active)} skills; {embedder.identity} says what is similar"
+
+
+async def _policy(config: RlConfig) -> str:
+    PolicyMaker(config).check()
+    return str(getattr(config.policy, "model", "a command scorer, built anew"))
+
+
+async def _mind(mind: ModelConfig, client: HttpClient) -> str:
+    return f"{mind.backend}: {await ask_if_ready(mind, client)} answers"
+
+
+async def _look_at_tasks(config: RlConfig) -> RlTasks:
     tasks = find_rl_tasks(config)
     env = build_first(config.env, tasks.val[0])
     try:
@@ -55,6 +116,7 @@ async def _look_at_tasks(config: RlConfig) -> None:
         )
     if problem := config.why_hopeless(len(tasks.val)):
         raise ConfigError(problem)
+    return tasks
 
 
 def _refuse_unpriced(config: RlConfig) -> None:

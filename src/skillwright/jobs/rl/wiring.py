@@ -21,7 +21,7 @@ from skillwright.core import (
 )
 from skillwright.core.seeds import derive_seed, evaluation_seed
 from skillwright.evaluation import Gate
-from skillwright.jobs.bank_source import opened_embedder
+from skillwright.jobs.bank_source import EmbedderLedger, opened_embedder
 from skillwright.jobs.memory import EngineEvents, StoredCalls, StoredEpisodes
 from skillwright.jobs.money import Budget
 from skillwright.jobs.rl.config import RlConfig
@@ -31,7 +31,7 @@ from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks
 from skillwright.jobs.rl.told import Teller
 from skillwright.jobs.wiring import MakeModel, env_identity, gate_of, make_env, opened_mind
 from skillwright.models import HttpClient, agent_of, make_model
-from skillwright.policy import PolicyAgent, PolicyBackend, SftLoss
+from skillwright.policy import PolicyAgent, PolicyBackend
 from skillwright.rollout import EpisodeRecorder, Limits, LocalEngine, MakeEnv, PromptStyle
 from skillwright.rollout.local import Mode
 from skillwright.runs import RunStore
@@ -83,7 +83,8 @@ class Workshop:
         teller: Tells tasks the skills of a bank.
         gate: Judges changes of the bank.
         make_env: Builds the environment of a task.
-        budget: Gives permits.
+        budget: Gives permits; ask for them by `permit`.
+        ledger: Writes down what embedding consumed.
         seen: Passes on what engines tell.
         watcher: Sees what happens.
         checkpoints: The folder that weights are kept in.
@@ -99,6 +100,7 @@ class Workshop:
     gate: Gate
     make_env: MakeEnv
     budget: Budget
+    ledger: EmbedderLedger
     seen: EngineEvents
     watcher: RlWatcher
     checkpoints: Path
@@ -113,14 +115,14 @@ class Workshop:
         self, backend: PolicyBackend, temperature: float, max_turns: int | None = None
     ) -> LocalEngine:
         """Return an engine in which the present weights act; an episode is played once."""
-        _forget_sampling(backend)
+        backend.forget()
         agent = PolicyAgent(backend, temperature, remembers=False)
         kept = StoredEpisodes(self.store, agent.identity)
         return self._engine(agent, kept, "lockstep", max_turns)
 
     def training_engine(self, agent: PolicyAgent) -> LocalEngine:
         """Return an engine whose episodes are learnt from, by the agent that remembers them."""
-        _forget_sampling(agent.backend)
+        agent.backend.forget()
         recorder = None
         if self.config.grpo.keep_rollouts:
             recorder = KeptOnly(StoredEpisodes(self.store, agent.identity))
@@ -132,7 +134,7 @@ class Workshop:
             self.minds["teacher"],
             self.store,
             self.watcher,
-            permit=partial(self.budget.permit, "call"),
+            permit=partial(self.permit, "call"),
         )
         most = getattr(self.config.models.teacher, "max_tokens", None) or TEACHER_TOKENS
         seed = derive_seed("teacher", self.config.run.seed, stage)
@@ -146,6 +148,17 @@ class Workshop:
         """Return one attempt at each task, with the luck that every measurement meets."""
         seed = self.config.run.seed
         return [EpisodeSpec(task, evaluation_seed(seed, task.id, 0), 0, phase) for task in tasks]
+
+    @asynccontextmanager
+    async def permit(self, kind: str = "episode") -> AsyncIterator[None]:
+        """Ask the budget before something is begun, once it knows what embedding has cost so far.
+
+        Raises:
+            BudgetSpent: The budget is spent.
+        """
+        self.ledger.settle()
+        async with self.budget.permit(kind):
+            yield
 
     def _engine(
         self,
@@ -171,7 +184,7 @@ class Workshop:
             mode=mode,
             env_identity=env_identity(self.config.env),
             observer=self.seen,
-            permit=self.budget.permit,
+            permit=self.permit,
         )
 
 
@@ -184,15 +197,6 @@ def stop_if_refused(teacher: Teacher) -> None:
     refusal = teacher.model.refusal if isinstance(teacher.model, StoredCalls) else None
     if refusal is not None:
         raise ModelRefused(f"the teacher was refused: {refusal}")
-
-
-def _forget_sampling(backend: PolicyBackend) -> None:
-    """Let what is sampled next hang on the weights alone, and not on what was sampled before.
-
-    A language model keeps what it has read from turn to turn, and reading in other portions rounds
-    otherwise; a run that goes on has read nothing yet. Learning drops all of it, from no rows too.
-    """
-    backend.forward_backward([], SftLoss(1.0))
 
 
 @asynccontextmanager
@@ -215,6 +219,9 @@ async def workshop(
             role: held.enter_context(opened_mind(mind, client, make))
             for role, mind in config.minds.items()
         }
+        embedder = held.enter_context(opened_embedder(config.bank.embedder))
+        ledger = EmbedderLedger(embedder, store)
+        held.callback(ledger.settle)
         bank_store = held.enter_context(BankStore.open(store.folder / "bank" / "bank.sqlite"))
         yield Workshop(
             config=config,
@@ -223,10 +230,11 @@ async def workshop(
             tasks=find_rl_tasks(config),
             minds=minds,
             maker=maker or PolicyMaker(config),
-            teller=make_teller(config, held.enter_context(opened_embedder(config.bank.embedder))),
+            teller=make_teller(config, embedder),
             gate=gate_of(config.evaluation.gate, config.env.success_threshold, config.run.seed),
             make_env=make_env(config.env),
             budget=budget,
+            ledger=ledger,
             seen=EngineEvents(watcher, budget.note, lambda: client.limits.in_flight),
             watcher=watcher,
             checkpoints=store.folder / "checkpoints",

@@ -250,11 +250,17 @@ class Weights:
         """
         if state["base"] != self._base:
             raise ValueError("it was trained on another base model")
-        trained = self.trained()
+        trained, kind = self.trained(), state["reference_kind"]
         if _shapes(state["trained"]) != _shapes(trained):
             raise ValueError("its weights have other names or shapes")
-        whole = self.model.state_dict() if state["reference_kind"] == "copy" else {}
-        if whole and _shapes(state["reference"]) != _shapes(whole):
+        if kind not in (("", "off", "adapter") if self._lora else ("", "copy")):
+            raise ValueError(f"its reference is kept as {kind!r}, which this policy does not do")
+        wanted: Mapping[str, torch.Tensor] = {}
+        if kind == "copy":
+            wanted = self.model.state_dict()
+        elif kind == "adapter":
+            wanted = {_of_reference(name): one for name, one in trained.items()}
+        if _shapes(state["reference"]) != _shapes(wanted):
             raise ValueError("its reference has other names or shapes")
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -323,6 +329,11 @@ def _rounded(model: nn.Module) -> nn.Module:
 
 def _shapes(named: Mapping[str, torch.Tensor]) -> dict[str, torch.Size]:
     return {name: one.shape for name, one in named.items()}
+
+
+def _of_reference(name: str) -> str:
+    """Return what a weight of the adapter that learns is called in the reference's."""
+    return name.replace(".default.", f".{REFERENCE_ADAPTER}.")
 
 
 def _check_cache(model: nn.Module) -> None:

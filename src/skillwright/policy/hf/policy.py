@@ -1,8 +1,6 @@
 """Any causal language model with a chat template as a policy: sampled, trained, kept."""
 
-import io
 import math
-import pickle
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -20,12 +18,7 @@ from skillwright.policy.backend import (
     TokenBatch,
     check_encoding,
 )
-from skillwright.policy.errors import (
-    CheckpointDamaged,
-    OutOfMemory,
-    ReferenceMissing,
-    memory_watched,
-)
+from skillwright.policy.errors import OutOfMemory, ReferenceMissing, memory_watched
 from skillwright.policy.hf.cache import Lane, attends_to_all, new_cache, windowed_cache
 from skillwright.policy.hf.logprobs import Entropy, micro_batches, token_logprobs
 from skillwright.policy.hf.model import (
@@ -38,15 +31,7 @@ from skillwright.policy.hf.model import (
 from skillwright.policy.hf.sampling import Answer, Decoding, answer_all
 from skillwright.policy.hf.tokens import Node, Prompt, Speech
 from skillwright.policy.rows import TokenContext
-
-_NO_SNAPSHOT = (
-    KeyError,
-    TypeError,
-    ValueError,
-    RuntimeError,
-    EOFError,
-    pickle.UnpicklingError,
-)
+from skillwright.policy.snapshot import fill_optimiser, fitting, packed, unpacked
 
 
 class HfPolicy:
@@ -72,9 +57,7 @@ class HfPolicy:
         self.speech = Speech(tokenizer, _stop_ids(model), self.settings.template)
         self.weights = Weights(model, self.settings)
         self._architecture = type(model).__name__
-        self._optimiser = torch.optim.AdamW(
-            self.weights.trained().values(), lr=0.0, weight_decay=self.settings.weight_decay
-        )
+        self._optimiser = self._new_optimiser()
         self._plain = attends_to_all(self.weights.config)
         # Activations that are computed twice do not go together with a cache.
         self._shares = self._plain and not self.settings.gradient_checkpointing
@@ -123,6 +106,11 @@ class HfPolicy:
             part = slice(first, first + size)
             sampled += self._sample(number, contexts[part], prompts[part], temperature)
         return sampled
+
+    def forget(self) -> None:
+        """Drop what was read and said in other episodes; see `PolicyBackend.forget`."""
+        self._lanes.clear()
+        self.speech.forget()
 
     def target(self, context: TurnContext, text: str) -> Row:
         """Return the row that teaches to answer ``text``; see `PolicyBackend.target`."""
@@ -185,8 +173,7 @@ class HfPolicy:
 
     def snapshot(self) -> bytes:
         """Return weights, optimiser, reference and random state."""
-        file = io.BytesIO()
-        torch.save(
+        return packed(
             {
                 "architecture": self._architecture,
                 "encoding": self.encoding,
@@ -194,43 +181,43 @@ class HfPolicy:
                 "optimiser": self._optimiser.state_dict(),
                 "reference": self._reference,
                 "random": torch.get_rng_state(),
-            },
-            file,
+            }
         )
-        return file.getvalue()
 
     def load(self, state: bytes) -> None:
         """Go back to a snapshot; see `PolicyBackend.load`."""
-        try:
-            # Tensors and plain values alone: a checkpoint runs no code.
-            kept = torch.load(io.BytesIO(state), map_location="cpu", weights_only=True)
+        kept = unpacked(state)
+        # What may refuse comes first, so that a refusal leaves everything as it was.
+        with fitting("base model, tokenizer and adapter settings"):
             self._check_own(kept)
-            # What may refuse comes first, so that a refusal leaves everything as it was.
             torch.Generator().set_state(kept["random"])
-            self._optimiser.load_state_dict(kept["optimiser"])
-            torch.set_rng_state(kept["random"])
-            self.weights.restore(kept["weights"])
-            self._reference = kept["reference"]
-        except _NO_SNAPSHOT as error:
-            raise CheckpointDamaged(
-                f"this is no snapshot of this policy ({error}); load it into a policy of the same "
-                "base model, tokenizer and adapter settings"
-            ) from error
+            optimiser = self._new_optimiser()
+            fill_optimiser(optimiser, kept["optimiser"])
         self._optimiser.zero_grad()
+        self._optimiser = optimiser
+        torch.set_rng_state(kept["random"])
+        self.weights.restore(kept["weights"])
+        self._reference = kept["reference"]
         self._changed()
+
+    def _new_optimiser(self) -> torch.optim.AdamW:
+        return torch.optim.AdamW(
+            self.weights.trained().values(), lr=0.0, weight_decay=self.settings.weight_decay
+        )
 
     def _check_own(self, kept: Mapping[str, Any]) -> None:
         if kept["architecture"] != self._architecture:
             raise ValueError(f"it is of a {kept['architecture']}, not {self._architecture}")
         if kept["encoding"] != self.encoding:
             raise ValueError("it has another tokenizer or chat template")
+        if not isinstance(kept["reference"], str):
+            raise TypeError("the digest of its reference is no text")
         self.weights.check(kept["weights"])
 
     def _changed(self) -> None:
         """Drop what the old weights had computed."""
         self._digest = None
-        self._lanes.clear()
-        self.speech.forget()
+        self.forget()
 
     def _sample(
         self,

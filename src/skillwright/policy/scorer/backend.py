@@ -1,8 +1,7 @@
 """The scoring policy: a `PolicyBackend` that chooses among the commands on offer."""
 
-import io
+import copy
 import math
-import pickle
 import random
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -14,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skillwright.core import Act, ConfigError, TurnContext, Usage
+from skillwright.core import Act, ConfigError, ContractError, TurnContext, Usage
 from skillwright.core.jsonio import digest
 from skillwright.policy.backend import (
     Loss,
@@ -25,13 +24,14 @@ from skillwright.policy.backend import (
     TokenBatch,
     check_encoding,
 )
-from skillwright.policy.errors import CheckpointDamaged, ReferenceMissing, TargetRefused
+from skillwright.policy.errors import ReferenceMissing, TargetRefused
 from skillwright.policy.scorer.encoding import Encoded, Encoder, collate
 from skillwright.policy.scorer.network import Architecture, CommandScorer
 from skillwright.policy.scorer.reading import read_turn
 from skillwright.policy.scorer.tokens import Vocabulary
+from skillwright.policy.snapshot import fill_optimiser, fitting, packed, unpacked
 
-TEMPLATE_VERSION: Final = 1
+TEMPLATE_VERSION: Final = 2
 """Rises whenever equal turns would be encoded otherwise."""
 
 DOUBT: Final = 1e-5
@@ -40,6 +40,10 @@ differently in batches of different sizes (measured: up to 3e-7 in a log-probabi
 this one decision in a million would depend on who else is in the batch."""
 
 _FORMAT: Final = "skillwright-scorer-1"
+_NOT_A_NUMBER: Final = (
+    "a score that the network gives a command is not a number, so its weights are broken: go back "
+    "to the last checkpoint, and lower the learning rate"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,7 @@ class ScorerPolicy:
         self._reference: CommandScorer | None = None
         self._reference_digest = ""
         self._encoder = Encoder(vocabulary)
-        self._optimiser = self._new_optimiser()
+        self._optimiser = self._new_optimiser(self._network)
         self._identity = ""
         self.encoding = digest(
             {"vocabulary": vocabulary.digest, "template": f"scorer-{TEMPLATE_VERSION}"}
@@ -135,7 +139,8 @@ class ScorerPolicy:
         """Choose one command per context; see `PolicyBackend.sample`.
 
         Raises:
-            ContractError: The environment does not list its commands.
+            ContractError: The environment does not list its commands, or the weights give a
+                command a score that is not a finite number.
         """
         readings = [read_turn(context) for context in contexts]
         turns = [self._encoder.encode(reading) for reading in readings]
@@ -150,6 +155,9 @@ class ScorerPolicy:
                     scores = row[: len(commands)]
                     told[index] = self._choose(contexts[index], turn, commands, scores, temperature)
         return [told[index] for index in range(len(turns))]
+
+    def forget(self) -> None:
+        """Do nothing: sampling keeps nothing that another choice could depend on."""
 
     def target(self, context: TurnContext, text: str) -> Row:
         """Return the row that teaches to give the command ``text``.
@@ -203,54 +211,49 @@ class ScorerPolicy:
 
     def snapshot(self) -> bytes:
         """Return weights, optimiser and reference. Sampling has no state of its own."""
-        kept = io.BytesIO()
-        state = {
-            "format": _FORMAT,
-            "architecture": asdict(self.settings.architecture),
-            "encoding": self.encoding,
-            "network": self._network.state_dict(),
-            "optimiser": self._optimiser.state_dict(),
-            "reference": None if self._reference is None else self._reference.state_dict(),
-        }
-        torch.save(state, kept)
-        return kept.getvalue()
+        return packed(
+            {
+                **self._facts,
+                "network": self._network.state_dict(),
+                "optimiser": self._optimiser.state_dict(),
+                "reference": None if self._reference is None else self._reference.state_dict(),
+            }
+        )
 
     def load(self, state: bytes) -> None:
-        """Go back to a snapshot.
+        """Go back to a snapshot; one that is refused leaves the policy as it was.
 
         Raises:
             CheckpointDamaged: The bytes are no snapshot, or of another architecture or vocabulary.
         """
-        try:
-            kept = torch.load(io.BytesIO(state), weights_only=True)
-        except (RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
-            raise CheckpointDamaged(
-                f"these {len(state)} bytes are no snapshot of a scoring policy: {error}"
-            ) from error
-        mine = {
+        kept = unpacked(state)
+        with fitting("vocabulary and architecture"):
+            for name, mine in self._facts.items():
+                if kept[name] != mine:
+                    raise ValueError(f"its {name} is {kept[name]!r}, and the policy's {mine!r}")
+            network = copy.deepcopy(self._network)
+            network.load_state_dict(kept["network"])
+            optimiser = self._new_optimiser(network)
+            fill_optimiser(optimiser, kept["optimiser"])
+            reference = None
+            if kept["reference"] is not None:
+                reference = copy.deepcopy(network).requires_grad_(requires_grad=False)
+                reference.load_state_dict(kept["reference"])
+        self._network, self._optimiser, self._reference = network, optimiser, reference
+        self._reference_digest = "" if reference is None else _weights_digest(reference)
+        self._identity = ""
+
+    @property
+    def _facts(self) -> dict[str, Any]:
+        """Return what a snapshot has to share with the policy that loads it."""
+        return {
             "format": _FORMAT,
             "architecture": asdict(self.settings.architecture),
             "encoding": self.encoding,
         }
-        for name, wanted in mine.items():
-            found = kept.get(name) if isinstance(kept, dict) else None
-            if found != wanted:
-                raise CheckpointDamaged(
-                    f"this snapshot has {name} {found!r}, and the policy {wanted!r}; load it into "
-                    "a policy of the same vocabulary and architecture"
-                )
-        self._network.load_state_dict(kept["network"])
-        self._optimiser = self._new_optimiser()
-        self._optimiser.load_state_dict(kept["optimiser"])
-        self._reference, self._reference_digest, self._identity = None, "", ""
-        if kept["reference"] is not None:
-            self.freeze_reference()
-            assert self._reference is not None  # for the type checker
-            self._reference.load_state_dict(kept["reference"])
-            self._reference_digest = _weights_digest(self._reference)
 
-    def _new_optimiser(self) -> torch.optim.AdamW:
-        trained = [each for each in self._network.parameters() if each.requires_grad]
+    def _new_optimiser(self, network: CommandScorer) -> torch.optim.AdamW:
+        trained = [each for each in network.parameters() if each.requires_grad]
         matrices: dict[str, Any] = {"params": [each for each in trained if each.dim() > 1]}
         vectors: dict[str, Any] = {"params": [each for each in trained if each.dim() < 2]}
         return torch.optim.AdamW(
@@ -268,6 +271,8 @@ class ScorerPolicy:
         scores: NDArray[np.float32],
         temperature: float,
     ) -> Sampled:
+        if not np.isfinite(scores).all():
+            raise ContractError(_NOT_A_NUMBER)
         drawn_at = temperature if temperature > 0 else 1.0
         luck = random.Random(context.seed).random() if temperature > 0 else None
         logprobs = _log_softmax(scores.astype(np.float64) / drawn_at)

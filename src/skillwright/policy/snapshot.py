@@ -1,0 +1,103 @@
+"""A policy as bytes: how a backend writes what it keeps, and refuses what is not its own.
+
+Whatever is wrong with the bytes is one error, `CheckpointDamaged`. A backend checks everything
+before it takes anything over, so that a refusal leaves it as it was.
+"""
+
+import io
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from skillwright.policy.errors import CheckpointDamaged
+
+_LONGEST_REASON = 200
+_MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+def packed(state: Mapping[str, Any]) -> bytes:
+    """Return tensors and plain values as bytes."""
+    file = io.BytesIO()
+    torch.save(dict(state), file)
+    return file.getvalue()
+
+
+def unpacked(state: bytes) -> Mapping[str, Any]:
+    """Read what `packed` wrote, with its tensors on the CPU.
+
+    Raises:
+        CheckpointDamaged: The bytes are cut, changed, or something else.
+    """
+    try:
+        # Tensors and plain values alone: a checkpoint runs no code.
+        kept = torch.load(io.BytesIO(state), map_location="cpu", weights_only=True)
+    except MemoryError:
+        raise
+    except Exception as error:  # a changed byte may lead the reader anywhere
+        raise CheckpointDamaged(
+            f"these {len(state):,} bytes are no snapshot of this policy (they are cut or changed); "
+            "start again from the checkpoint before it"
+        ) from error
+    if not isinstance(kept, Mapping):
+        raise CheckpointDamaged(
+            f"these {len(state):,} bytes are no snapshot of this policy (they hold a "
+            f"{type(kept).__name__}); start again from the checkpoint before it"
+        )
+    return kept
+
+
+@contextmanager
+def fitting(same: str) -> Iterator[None]:
+    """Turn whatever does not fit in a snapshot into one error that says what.
+
+    Args:
+        same: What has to be the same for it to fit ("vocabulary and architecture").
+
+    Raises:
+        CheckpointDamaged: Instead of what was raised within.
+    """
+    try:
+        yield
+    except (AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
+        raise CheckpointDamaged(
+            f"this is no snapshot of this policy: {_reason(error)}. Load it into a policy of the "
+            f"same {same}, or start again from the checkpoint before it"
+        ) from error
+
+
+def fill_optimiser(optimiser: torch.optim.Optimizer, state: Mapping[str, Any]) -> None:
+    """Take over what an AdamW's ``state_dict`` returned.
+
+    torch itself looks at the number of parameters alone, and fails at the next step.
+
+    Args:
+        optimiser: A new one, over the parameters that were trained.
+        state: What it had collected.
+
+    Raises:
+        ValueError: It is of other parameters, or a part of it is missing.
+    """
+    optimiser.load_state_dict(dict(state))
+    for group in optimiser.param_groups:
+        if missing := sorted(optimiser.defaults.keys() - group.keys()):
+            raise ValueError(f"its optimiser does not say {', '.join(missing)}")
+        for number, weight in enumerate(group["params"]):
+            kept = optimiser.state.get(weight)
+            if not kept:  # no step has moved it yet
+                continue
+            shapes = [getattr(kept.get(name), "shape", None) for name in _MOMENTS]
+            if "step" not in kept or shapes != [weight.shape] * len(_MOMENTS):
+                raise ValueError(
+                    f"its optimiser remembers weight {number} of a group in another shape, or in "
+                    "part"
+                )
+
+
+def _reason(error: Exception) -> str:
+    """Return what went wrong in one short line."""
+    if isinstance(error, KeyError):
+        return f"it has no {error}"
+    said = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    return said if len(said) <= _LONGEST_REASON else f"{said[:_LONGEST_REASON]}..."

@@ -1,0 +1,165 @@
+"""A snapshot is taken over whole, or refused with one error that leaves the policy as it was."""
+
+import io
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+
+from policy.test_scorer_policy import CONTEXTS, lessons, policy, taught
+from policy.tiny_models import tiny_model, tiny_tokenizer
+from skillwright.core import ContractError, TurnContext
+from skillwright.policy.errors import CheckpointDamaged
+from skillwright.policy.hf import HfPolicy, HfSettings, LoraSettings
+from skillwright.policy.loss import SftLoss
+
+WHOLE = HfSettings(device="cpu", precision="float32")
+KINDS = ("scorer", "whole model", "adapter")
+
+
+def trained(kind):
+    """A policy that has learnt before its reference was frozen, and again since."""
+    if kind == "scorer":
+        backend = taught(policy())
+        rows = lessons(backend)
+    else:
+        lora = LoraSettings(rank=2, alpha=4) if kind == "adapter" else None
+        backend = HfPolicy(tiny_model(), tiny_tokenizer(), replace(WHOLE, lora=lora))
+        asked = TurnContext([{"role": "user", "content": "heat the mug"}], seed=1)
+        rows = [backend.target(asked, "take the mug")]
+    for _ in range(2):
+        backend.forward_backward(rows, SftLoss.over(rows))
+        backend.optim_step(1e-2)
+        backend.freeze_reference()
+    backend.forward_backward(rows, SftLoss.over(rows))
+    backend.optim_step(1e-2)
+    return backend
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def backend(request):
+    torch.set_num_threads(1)
+    return trained(request.param)
+
+
+@pytest.fixture(scope="module")
+def kept(backend):
+    return backend.snapshot()
+
+
+def refused(backend, state, match):
+    before = (backend.identity, backend.reference, backend.snapshot())
+    with pytest.raises(CheckpointDamaged, match=match) as found:
+        backend.load(state)
+    assert (backend.identity, backend.reference, backend.snapshot()) == before
+    assert "start again from the checkpoint before it" in str(found.value)
+    assert "\n" not in str(found.value)
+
+
+def changed(state, change):
+    """Return a snapshot that is whole as a file, and has another content."""
+    told = torch.load(io.BytesIO(state), weights_only=True)
+    change(told)
+    file = io.BytesIO()
+    torch.save(told, file)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 0.9999])
+def test_a_snapshot_that_is_cut_is_refused(backend, kept, share):
+    size = int(share * len(kept))
+    refused(backend, kept[:size], f"these {size:,} bytes are no snapshot of this policy")
+
+
+def test_changed_bytes_lead_to_the_one_error_or_are_read(backend, kept):
+    luck = random.Random(0)
+    typed = 0
+    for _ in range(60):
+        state = bytearray(kept)
+        # Its ends hold the parts' names and places; the middle is numbers, all of them possible.
+        for place in [luck.randrange(4000) for _ in range(4)]:
+            state[luck.choice([place, -1 - place])] ^= luck.randrange(1, 256)
+        try:
+            backend.load(bytes(state))
+        except CheckpointDamaged:
+            typed += 1
+    backend.load(kept)
+    assert typed > 20
+
+
+def test_a_snapshot_without_one_of_its_parts_is_refused_and_the_part_named(backend, kept):
+    for name in torch.load(io.BytesIO(kept), weights_only=True):
+        refused(backend, changed(kept, lambda told, name=name: told.pop(name)), f"no '{name}'")
+
+
+def test_a_part_of_another_kind_is_refused(backend, kept):
+    for name in torch.load(io.BytesIO(kept), weights_only=True):
+        for value in (5, [1.0], {"a": torch.zeros(2)}):
+            other = changed(kept, lambda told, name=name, value=value: told.update({name: value}))
+            refused(backend, other, "no snapshot of this policy")
+
+
+def test_weights_of_another_shape_and_missing_ones_are_refused(backend, kept):
+    for find in (_weights, _reference):
+        for spoil in (_drop_one, _cut_one, _make_one_text):
+            state = changed(kept, lambda told, find=find, spoil=spoil: spoil(find(told)))
+            refused(backend, state, "no snapshot of this policy")
+
+
+def _weights(told):
+    return told["network"] if "network" in told else told["weights"]["trained"]
+
+
+def _reference(told):
+    return told["reference"] if "network" in told else told["weights"]["reference"]
+
+
+def _drop_one(weights):
+    weights.pop(next(iter(weights)))
+
+
+def _cut_one(weights):
+    name = next(iter(weights))
+    weights[name] = weights[name][..., :1].clone()
+
+
+def _make_one_text(weights):
+    weights[next(iter(weights))] = "0.5"
+
+
+def test_an_optimiser_that_would_fail_at_the_next_step_is_refused_now(backend, kept):
+    def moment(told, value):
+        told["optimiser"]["state"][0]["exp_avg"] = value
+
+    spoiled = {
+        "another shape, or in part": lambda told: moment(told, torch.zeros(2)),
+        "in part": lambda told: told["optimiser"]["state"][0].pop("exp_avg_sq"),
+        "does not say lr": lambda told: told["optimiser"]["param_groups"][0].pop("lr"),
+        "parameter group": lambda told: told["optimiser"]["param_groups"].pop(),
+        "no 'state'": lambda told: told["optimiser"].pop("state"),
+    }
+    for match, change in spoiled.items():
+        refused(backend, changed(kept, change), match)
+
+
+def test_a_gradient_that_waits_is_dropped_with_the_weights_that_it_is_of(backend, kept):
+    if isinstance(backend, HfPolicy):
+        asked = TurnContext([{"role": "user", "content": "heat the mug"}], seed=1)
+        rows = [backend.target(asked, "put it down")]
+    else:
+        rows = lessons(backend)
+    backend.forward_backward(rows, SftLoss.over(rows))
+    backend.load(kept)
+    assert backend.optim_step(1e-2).grad_norm == 0.0
+    backend.load(kept)
+
+
+@pytest.mark.parametrize("broken", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_scorer_whose_weights_are_no_numbers_is_named(broken, temperature):
+    backend = policy()
+    with torch.no_grad():
+        backend._network.head[-1].bias.fill_(broken)
+    with pytest.raises(ContractError, match="is not a number, so its weights are broken"):
+        backend.sample(CONTEXTS[:3], temperature=temperature)
