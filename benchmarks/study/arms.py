@@ -8,10 +8,10 @@ from skillwright.jobs.rl import RlConfig, load_rl_config
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "rl" / "alfworld.yaml"
 
 FAMILY = "heat"
-"""The family whose habits the incomplete bank begins without."""
+"""The family whose habits the incomplete bank begins without, in the homes of val and test."""
 
-FIRST_STREAM = 101
-"""Homes and games of a seed are those of stream 101 + seed; nothing was chosen on these."""
+FIRST_STREAM = 201
+"""Homes and games of a seed are those of stream 201 + seed; nothing was chosen on these."""
 
 
 @dataclass(frozen=True)
@@ -22,19 +22,37 @@ class Arm:
         name: Its name on the command line and in files.
         says: What it is, for tables.
         changes: Settings, laid over those of the example.
+        lacks: The family that its bank of habits tells nothing of the new homes, or "".
     """
 
     name: str
     says: str
     changes: tuple[str, ...] = ()
+    lacks: str = ""
 
 
-# The teacher's own facts of a home hold for every family, so nothing of one could be left out. The
-# incomplete bank tells each family its habits apart. Few homes, as growth is capped, and many val
-# games, as a change that mends a part of one family has to convince the gate.
-APART = ("distil=null", "env.data.homes=2", "env.data.val=180")
-INCOMPLETE = (*APART, f"bank.leave_out=[{FAMILY}]")
-OFTEN = ("evolve.every=10", "evolve.max_failures=30")
+# The teacher's own facts of a home hold for every family, so nothing of one could be left out: this
+# bank tells each family its habits apart. The gap is in homes that weights do not practise in.
+# Where they do, no expert wins without habits, so that no demonstration shows what the family's
+# tasks ask for, and no group has a win to learn from: such a policy loses them whatever it is told,
+# and no gate can see what a habit is worth. Many val games, as a part of one family has to show.
+APART = (
+    "distil=null",
+    "grpo.iterations=40",
+    "env.data.homes=16",
+    "env.data.train=720",
+    "env.data.new_homes=8",
+    "env.data.survey=1920",
+    "env.data.val=300",
+)
+# Of every eighth game, nearly all are in the new homes: a home to practise in has few of a family.
+# What wins there all the same hides a gap that is half mended, so the trigger lies above it.
+OFTEN = (
+    "evolve.every=10",
+    "evolve.nth=8",
+    "evolve.max_failures=40",
+    "evolve.trigger_accuracy=0.6",
+)
 NO_EVOLUTION = ("evolve=null",)
 
 ARMS = {
@@ -46,8 +64,8 @@ ARMS = {
         Arm("no_sft", "no cold start", ("cold_start=null",)),
         Arm("flat", "no hierarchy", ("bank.hierarchy=false",)),
         Arm("complete", "bank of habits, complete", APART + OFTEN),
-        Arm("recovery", f"bank without {FAMILY}, evolving", INCOMPLETE + OFTEN),
-        Arm("no_evolution", f"bank without {FAMILY}, no evolution", INCOMPLETE + NO_EVOLUTION),
+        Arm("recovery", f"bank without {FAMILY}, evolving", APART + OFTEN, FAMILY),
+        Arm("no_evolution", f"bank without {FAMILY}, no evolution", APART + NO_EVOLUTION, FAMILY),
     )
 }
 
@@ -58,6 +76,8 @@ SHORT = (
     "env.data.train=96",
     "env.data.val=12",
     "env.data.homes=2",
+    "env.data.new_homes=8",
+    "env.data.survey=96",
     "cold_start.tasks=60",
     "cold_start.steps=30",
     "grpo.iterations=4",
@@ -77,9 +97,10 @@ def run_name(arm: str, seed: int) -> str:
     return f"{arm}-s{seed}"
 
 
-def habits_path(root: Path, seed: int) -> Path:
-    """Return where the bank is kept that tells each family its habits apart."""
-    return root / f"habits-s{seed}.sqlite"
+def habits_path(root: Path, seed: int, lacks: str = "") -> Path:
+    """Return where the bank is kept that tells each family but one its habits apart."""
+    gap = f"-without-{lacks}" if lacks else ""
+    return root / f"habits{gap}-s{seed}.sqlite"
 
 
 def settings_of(
@@ -106,5 +127,5 @@ def settings_of(
         f"env.data.test={games}",
     ]
     if "distil=null" in arm.changes:
-        fixed.append(f"bank.start={habits_path(root, seed)}")
+        fixed.append(f"bank.start={habits_path(root, seed, arm.lacks)}")
     return load_rl_config(EXAMPLE, [*ALWAYS, *fixed, *arm.changes, *kept])

@@ -25,6 +25,7 @@ from skillwright.jobs.rl import (
     run_rl,
     start_rl,
 )
+from skillwright.jobs.tasks import SURVEY, find_tasks
 from skillwright.runs import provenance
 from study.arms import ARMS, run_name, settings_of
 
@@ -90,13 +91,26 @@ class CpuWatcher:
         write_text(self._path, json.dumps(self.seconds))
 
 
-def write_habits(config: RlConfig) -> None:
-    """Write the bank that an arm begins with, where it names one: a home's habits, by family."""
+def write_habits(config: RlConfig, lacks: str = "") -> None:
+    """Write the bank that an arm begins with, where it names one: homes' habits, by family.
+
+    Args:
+        config: The run's; its data says which homes.
+        lacks: The family that is told nothing of the new homes, or "".
+    """
     path, data = Path(config.bank.start), config.env.data
     if path.suffix != ".sqlite" or path.exists() or data.kind != "households":
         return
-    homes = range(data.seed * data.homes, (data.seed + 1) * data.homes)
-    skills = [skill for home in homes for skill in habit_skills(household(home))]
+    # Six games of each home are enough to hear of all homes.
+    few = {"train": 6 * data.homes, "survey": 6 * data.new_homes, "val": 1, "test": 1}
+    train, _, _ = find_tasks(config.env.model_copy(update={"data": data.model_copy(update=few)}))
+    homes = {task.extras["generated"]["household"]: task.split == SURVEY for task in train}
+    skills = [
+        skill
+        for home, is_new in sorted(homes.items())
+        for skill in habit_skills(household(home))
+        if not is_new or skill.category != lacks
+    ]
     skills += [
         BankSkill(f"g{number:03}", name, principle, when, SkillKind.GENERAL)
         for number, (name, principle, when) in enumerate(GENERAL, start=1)
@@ -146,7 +160,7 @@ def play(arm: str, seed: int, games: int, root: Path, overrides: tuple[str, ...]
     if (known := result_of(path, config)) is not None:
         return known
     root.mkdir(parents=True, exist_ok=True)
-    write_habits(config)
+    write_habits(config, ARMS[arm].lacks)
     watcher = CpuWatcher(name, root / f"{name}.cpu")
     with open_rl(folder) if folder.exists() else start_rl(config) as run:
         if settings_digest(run.config) != settings_digest(config):

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from skillwright.bank import BankStore
+
 ROOT = Path(__file__).resolve().parents[2]
 STUDY = ROOT / "benchmarks" / "rl_study.py"
 
@@ -111,20 +113,45 @@ def test_every_arm_has_a_configuration_and_only_its_own_changes(part, tmp_path):
     assert configs["never_told"].bank.told == "nothing"
     assert configs["no_evolution"].evolve is None
     assert configs["no_sft"].cold_start is None
-    assert configs["recovery"].bank.leave_out == ["heat"]
     assert configs["recovery"].evolve == configs["complete"].evolve
+    starts = {name: Path(configs[name].bank.start).name for name in ("recovery", "no_evolution")}
+    assert set(starts.values()) == {"habits-without-heat-s3.sqlite"}
+    assert Path(configs["complete"].bank.start).name == "habits-s3.sqlite"
     assert all(config.run.seed == 3 for config in configs.values())
 
 
 def test_seeds_share_no_home_with_each_other_or_with_what_settings_were_chosen_on(part, tmp_path):
     arms = part("study.arms")
-    met = [set(range(20))]
-    for arm in ("main", "recovery"):
-        for seed in range(10):
-            data = arms.settings_of(arms.ARMS[arm], seed, 200, tmp_path).env.data
-            met.append(set(range(data.seed * data.homes, (data.seed + 1) * data.homes)))
-    assert sum(map(len, met)) == len(set.union(*met))
-    assert not set.union(*met) & set(range(10_000, 20_034))
+    # Streams 0 to 50, with at most 32 homes and 8 new ones.
+    met = [set(range(51 * 32)) | set(range(100_000, 100_000 + 51 * 8))]
+    for seed in range(5):
+        homes = set()
+        for arm in arms.ARMS.values():
+            data = arms.settings_of(arm, seed, 200, tmp_path).env.data
+            later = 100_000 + data.seed * data.new_homes
+            homes |= set(range(data.seed * data.homes, (data.seed + 1) * data.homes))
+            homes |= set(range(later, later + data.new_homes))
+        met.append(homes)
+    assert len(set.union(*met)) == sum(map(len, met))
+
+
+def test_the_bank_with_a_gap_lacks_one_family_in_new_homes_and_nothing_else(part, tmp_path):
+    """What weights practise on, they know how to do; what val and test are played in has a gap."""
+    arms, one_run = part("study.arms"), part("study.one_run")
+    known = {}
+    for name in ("complete", "recovery"):
+        arm = arms.ARMS[name]
+        config = arms.settings_of(arm, 3, 6, tmp_path, ("env.data.seed=1",))
+        one_run.write_habits(config, arm.lacks)
+        with BankStore.open(Path(config.bank.start), read_only=True) as store:
+            known[name] = {(one.scope, one.category, one.name) for one in store.load().active}
+    missing = known["complete"] - known["recovery"]
+    assert known["recovery"] < known["complete"]
+    assert {category for _, category, _ in missing} == {"heat"}
+    homes = {scope for scope, category, _ in missing}
+    assert homes <= {f"household {number}" for number in range(100_008, 100_016)}
+    assert not [one for one in known["recovery"] if one[0] in homes and one[1] == "heat"]
+    assert {one[0] for one in known["recovery"] if one[1] == "heat"} >= {"household 16"}
 
 
 def test_the_page_keeps_what_stands_above_its_mark_and_holds_every_arm(part, tmp_path):

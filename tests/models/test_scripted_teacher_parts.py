@@ -5,6 +5,7 @@ import pytest
 from skillwright.models.scripted.analyst.episode import Episode, Visit
 from skillwright.models.scripted.analyst.prompt import Step, Trajectory
 from skillwright.models.scripted.household import Errand, Kind
+from skillwright.models.scripted.skilltext import Habit
 from skillwright.models.scripted.teacher.findings import found_in
 from skillwright.models.scripted.teacher.prompt import read_assignment
 from skillwright.models.scripted.teacher.slots import Slots
@@ -58,6 +59,18 @@ def test_what_was_seen_twice_in_one_place_is_kept_there_and_what_was_carried_is_
     (kept,) = learn_storage([*at_home, *carried, once])
     assert (kept.room, kept.place, kept.classes) == ("kitchen", "shelf 1", ("book", "cup"))
     assert kept.shown == ("e1", "e2")
+
+
+def test_what_is_known_of_a_home_counts_for_what_was_seen_and_tells_nothing_new():
+    once = [episode("o", seen("shelf 1", "pen 1"))]
+    (kept,) = learn_storage(once, [Habit("kitchen", "pen", ("shelf 1",))])
+    assert (kept.place, kept.classes, kept.shown) == ("shelf 1", ("pen",), ("o",))
+    for habit in (
+        Habit("kitchen", "pen", ("countertop 1",)),
+        Habit("bedroom", "pen", ("shelf 1",)),
+        Habit("kitchen", "cup", ("shelf 1",)),
+    ):
+        assert learn_storage(once, [habit]) == []
 
 
 def test_what_lies_now_here_now_there_has_no_place():

@@ -1,19 +1,38 @@
 """Changes of a bank for households: what it lacks, what it says too weakly, what does harm."""
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from skillwright.models.scripted.analyst.episode import read_episode
-from skillwright.models.scripted.skilltext import Rule, read_conduct, read_stances
+from skillwright.models.scripted.analyst.episode import Episode, read_episode
+from skillwright.models.scripted.analyst.prompt import Trajectory
+from skillwright.models.scripted.household import Kind
+from skillwright.models.scripted.skilltext import Rule, read_conduct, read_habits, read_stances
 from skillwright.models.scripted.teacher.findings import Finding, found_in
 from skillwright.models.scripted.teacher.prompt import Assignment, KnownSkill
 from skillwright.models.scripted.teacher.slots import Slots
-from skillwright.models.scripted.teacher.storage import learn_storage, with_known
+from skillwright.models.scripted.teacher.storage import Storage, keeps, learn_storage
 from skillwright.models.scripted.teacher.teaching import cited, whole
 
 Change = dict[str, Any]
 
 _RETIRED: Final = "It asks for what costs turns or misses the goal."
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """A change that failures ask for.
+
+    Attributes:
+        family: Whose failures; "" where several may be meant.
+        failures: How many of them it may prevent.
+        change: The change, as the prompt asks for it.
+    """
+
+    family: str
+    failures: int
+    change: Change
 
 
 class HouseholdUpdate:
@@ -28,10 +47,16 @@ class HouseholdUpdate:
         self._slots = Slots(asked)
 
     def changes(self, beliefs: list[Change]) -> list[Change]:
-        """Write the changes, with ``beliefs`` where there is room."""
+        """Write the changes; ``beliefs`` only where nothing else explains the failures.
+
+        What the weakest category needs comes first, and what most failures share.
+        """
         retired = list(self._retired())
-        lacking = [*self._lacking(), *self._places()]
-        return [*retired, *self._slots.within([*lacking, *beliefs])]
+        needed = sorted([*self._lacking(), *self._places()], key=self._urgency)
+        return [*retired, *self._slots.within([one.change for one in needed] or beliefs)]
+
+    def _urgency(self, one: Needed) -> tuple[bool, int]:
+        return one.family != self._asked.weakest, -one.failures
 
     def _retired(self) -> Iterator[Change]:
         for skill in self._asked.skills:
@@ -39,22 +64,36 @@ class HouseholdUpdate:
             if stances and all(stance.is_harmful for stance in stances):
                 yield {"op": "retire", "id": skill.id, "reason": _RETIRED}
 
-    def _lacking(self) -> Iterator[Change]:
+    def _lacking(self) -> Iterator[Needed]:
         """Go through the mistakes of each category, the weakest category first."""
-        families = dict.fromkeys(
-            [self._asked.weakest, *(one.family for one in self._asked.trajectories)]
-        )
         written: set[tuple[str, str]] = set()
-        for family in families:
-            told = [one for one in self._asked.trajectories if one.family == family]
-            for finding in found_in(told):
+        for family in self._families:
+            for finding in found_in(self._of(family)):
                 teaching = finding.teaching
                 key = (teaching.key, teaching.category)
                 if key in written or teaching.category not in {"", family}:
                     continue
-                if not finding.is_bad_habit:
+                if not finding.is_bad_habit and self._may_be_why(teaching.category):
                     written.add(key)
-                    yield from self._taught(finding, family)
+                    for change in self._taught(finding, family):
+                        yield Needed(family, len(finding.shown), change)
+
+    def _may_be_why(self, category: str) -> bool:
+        """Tell whether what is told in a category may be why games are lost.
+
+        What is told in every category is told in those that do well, too; other words for it would
+        cost them more than they could bring. Of those that do well no failures are shown.
+        """
+        known = {skill.category for skill in self._asked.skills} - {""}
+        return bool(category) or known <= set(self._families)
+
+    @property
+    def _families(self) -> list[str]:
+        told = [self._asked.weakest, *(one.family for one in self._asked.trajectories)]
+        return list(dict.fromkeys(told))
+
+    def _of(self, family: str) -> list[Trajectory]:
+        return [one for one in self._asked.trajectories if one.family == family]
 
     def _taught(self, finding: Finding, family: str) -> Iterator[Change]:
         """Add what agents of a category are not told; say better what they are told in vain."""
@@ -98,25 +137,54 @@ class HouseholdUpdate:
         conduct = read_conduct("\n".join(skill.line for skill in self._told_in(family)))
         return key in set(Rule) and conduct.follows(Rule(key))
 
-    def _places(self) -> Iterator[Change]:
-        """Say where homes keep their things, under the id of what is said already of a place."""
+    def _places(self) -> Iterator[Needed]:
+        """Say where homes keep what was sought in vain.
+
+        A bank that tells each category what it may want of a home has to tell it this as well.
+        Elsewhere it is told in every category.
+        """
+        apart = any(skill.place and skill.category for skill in self._asked.skills)
         for place in dict.fromkeys(one.place for one in self._asked.trajectories if one.place):
             there = [one for one in self._asked.trajectories if one.place == place]
-            for storage in learn_storage([e for one in there if (e := read_episode(one))]):
-                known = [
-                    skill
-                    for skill in self._asked.skills
-                    if skill.place == place and skill.text.startswith(f"{storage.name}:")
+            episodes = {one.id: episode for one in there if (episode := read_episode(one))}
+            told = "\n".join(skill.line for skill in self._asked.skills if skill.place == place)
+            stored = learn_storage(list(episodes.values()), read_habits(told))
+            for family in self._families if apart else [""]:
+                lost = [
+                    one.id for one in there if family in {"", one.family} and one.id in episodes
                 ]
-                if not known:
-                    skill = storage.skill(whole(storage.shown))
-                    yield {"op": "add", "kind": "task_specific", "place": place, **skill}
-                    continue
-                more = with_known(storage, known[0].line)
-                yield from _extended(more.skill(whole(storage.shown)), known[0])
+                sought = Counter(cls for name in lost for cls in _sought(episodes[name]))
+                for storage in stored:
+                    yield from self._kept(storage, family, place, sought)
+
+    def _kept(
+        self, storage: Storage, family: str, place: str, sought: Counter[str]
+    ) -> Iterator[Needed]:
+        """Tell a category what it sought of one receptacle, with what it is told of it already."""
+        named = [
+            (skill, kept)
+            for skill in self._asked.skills
+            if skill.place == place
+            and skill.category in {"", family}
+            and (kept := keeps(storage.room, storage.place, skill.line))
+        ]
+        known = {cls for _, kept in named for cls in kept}
+        new = [cls for cls in storage.classes if sought[cls] and cls not in known]
+        if not new:
+            return
+        skill, kept = named[0] if named else (None, ())
+        evidence = whole(storage.shown)
+        written = replace(storage, classes=tuple(sorted({*kept, *new}))).skill(evidence)
+        if skill is None:
+            where = {"kind": "task_specific", "category": family, "place": place}
+            change = {"op": "add", **where, **written}
+        else:
+            reason = "More of what is kept there was seen."
+            change = {"op": "refine", "id": skill.id, **written, "reason": reason}
+        yield Needed(family, sum(sought[cls] for cls in new), change)
 
 
-def _extended(skill: dict[str, Any], known: KnownSkill) -> Iterator[Change]:
-    if skill["principle"] not in known.text:
-        reason = "More of what is kept there was seen."
-        yield {"op": "refine", "id": known.id, **skill, "reason": reason}
+def _sought(episode: Episode) -> set[str]:
+    """Return the classes of what a game is about: the object, and where it needs one the lamp."""
+    errand = episode.errand
+    return {errand.wanted, errand.target} if errand.kind is Kind.LOOK else {errand.wanted}

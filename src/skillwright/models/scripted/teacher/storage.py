@@ -1,13 +1,13 @@
 """Where a home keeps its things, learnt from where they were seen."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from skillwright.models.scripted.analyst.episode import Episode
 from skillwright.models.scripted.household import class_of, room_of
-from skillwright.models.scripted.skilltext import read_habits
+from skillwright.models.scripted.skilltext import Habit, read_habits
 
 _FEWEST_SIGHTINGS: Final = 2
 _LONGEST: Final = 280
@@ -55,8 +55,13 @@ class Storage:
         )
 
 
-def learn_storage(episodes: Sequence[Episode]) -> list[Storage]:
-    """Find what was seen in one place again and again, and mostly there."""
+def learn_storage(episodes: Sequence[Episode], told: Iterable[Habit] = ()) -> list[Storage]:
+    """Find what was seen in one place again and again, and mostly there.
+
+    Args:
+        episodes: Games in one home.
+        told: What is known of that home; what was seen at least once counts once more for it.
+    """
     seen: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     shown: defaultdict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
     for episode in episodes:
@@ -64,11 +69,13 @@ def learn_storage(episodes: Sequence[Episode]) -> list[Storage]:
         for cls, place in _first_sightings(episode):
             seen[room, cls][place] += 1
             shown[room, cls, place][episode.id] = None
+    known = {(one.room, one.object_class, place) for one in told for place in one.places}
     kept: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for (room, cls), places in seen.items():
+        places.update(place for place in places if (room, cls, place) in known)
         place, count = max(places.items(), key=lambda item: (item[1], item[0]))
-        episodes_with = len(shown[room, cls, place])
-        if episodes_with >= _FEWEST_SIGHTINGS and 2 * count > places.total():
+        witnesses = len(shown[room, cls, place]) + ((room, cls, place) in known)
+        if witnesses >= _FEWEST_SIGHTINGS and 2 * count > places.total():
             kept[room, place].append(cls)
     return [
         Storage(
@@ -81,10 +88,14 @@ def learn_storage(episodes: Sequence[Episode]) -> list[Storage]:
     ]
 
 
-def with_known(one: Storage, text: str) -> Storage:
-    """Add what a skill tells already of the same receptacle."""
-    told = [habit.object_class for habit in read_habits(text) if one.place in habit.places]
-    return Storage(one.room, one.place, tuple(sorted({*one.classes, *told})), one.shown)
+def keeps(room: str, place: str, text: str) -> tuple[str, ...]:
+    """Return what a skill tells to be kept in a receptacle; nothing where it names another."""
+    told = [
+        habit.object_class
+        for habit in read_habits(text)
+        if place in habit.places and habit.room in {"", room}
+    ]
+    return tuple(dict.fromkeys(told))
 
 
 def _first_sightings(episode: Episode) -> list[tuple[str, str]]:

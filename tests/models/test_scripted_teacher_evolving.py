@@ -1,0 +1,138 @@
+"""What the household teacher changes in a bank: what failures are about, for whom it concerns."""
+
+import pytest
+
+from skillwright.models.scripted.analyst.prompt import Step, Trajectory
+from skillwright.models.scripted.teacher.evolving import HouseholdUpdate
+from skillwright.models.scripted.teacher.prompt import Assignment, KnownSkill, Limits
+
+HOME = "household 3"
+OPENING = (
+    "-= Welcome to TextWorld, ALFRED! =-\n\nYou are in the middle of a room. Looking quickly "
+    "around you, you see a cabinet 2, a cabinet 1, a countertop 1, a fridge 1, a microwave 1, and "
+    "a stoveburner 1.\n\nYour task is to: {goal}."
+)
+ONCE = "Search the receptacles one after another, and do not go back to one already searched."
+GENERAL = KnownSkill("g001", "general", "", "", f"Search each place once: {ONCE}")
+OF_CLEAN = KnownSkill("t009", "task_specific", "clean", "", "Wash it: Wash it in the sinkbasin.")
+BELIEF = {"op": "add", "kind": "general", "name": "Be patient", "principle": "Think carefully."}
+
+
+def seen(*places):
+    """Return turns that visit places; "cabinet 1: a mug 1" opens the cabinet and shows a mug."""
+    steps = []
+    for visit in places:
+        place, _, things = visit.partition(": ")
+        at, there = f"You arrive at {place}.", things or "nothing"
+        if place.startswith("cabinet"):
+            steps.append((f"go to {place}", f"{at} The {place} is closed."))
+            inside = f"The {place} is open. In it, you see {there}."
+            steps.append((f"open {place}", f"You open the {place}. {inside}"))
+        else:
+            steps.append((f"go to {place}", f"{at} On the {place}, you see {there}."))
+    return tuple(Step(number, *step) for number, step in enumerate(steps))
+
+
+def lost(name, *places, family="heat", goal="heat some mug and put it in fridge"):
+    return Trajectory(name, "failure", OPENING.format(goal=goal), seen(*places), family, HOME)
+
+
+def fact(id, category, text, name="Kitchen, cabinet 1"):
+    return KnownSkill(id, "task_specific", category, HOME, f"{name}: {text}")
+
+
+MUGS = "In this home's kitchen, every mug is kept in cabinet 1."
+CUPS = "In this home's kitchen, every cup is kept in cabinet 1."
+TWICE = [
+    lost(name, "countertop 1: a bowl 1, and a apple 1", "cabinet 1: a mug 1, and a pan 1")
+    for name in ("a", "b")
+]
+
+
+def changes(trajectories, skills=(), beliefs=()):
+    asked = Assignment(
+        categories=(),
+        place="",
+        count=0,
+        # Cleaning is known, and goes well where none of its failures is shown.
+        skills=(OF_CLEAN, *skills),
+        weakest="heat",
+        limits=Limits(6, 3, 1),
+        earlier="",
+        trajectories=tuple(trajectories),
+        text="",
+    )
+    return HouseholdUpdate(asked).changes(list(beliefs))
+
+
+WANDERING = [lost(name, *("countertop 1", "stoveburner 1") * 4) for name in ("a", "b")]
+
+
+def test_a_rule_for_all_is_not_reworded_where_one_category_fails_and_others_do_well_with_it():
+    assert changes(WANDERING, [GENERAL]) == []
+    (change,) = changes([*WANDERING, lost("c", family="clean")], [GENERAL])
+    assert (change["op"], change["id"]) == ("refine", "g001")
+
+
+def test_a_rule_for_all_is_not_added_where_one_category_fails_and_others_do_well_without_it():
+    assert changes(WANDERING) == []
+    (change,) = changes([*WANDERING, lost("c", family="clean")])
+    assert (change["op"], change["kind"]) == ("add", "general")
+
+
+@pytest.mark.parametrize(("known", "category"), [("clean", "heat"), ("", "")])
+def test_what_was_sought_in_vain_is_told_as_the_bank_tells_what_it_knows_of_a_home(known, category):
+    other = fact("t001", known, "In this home's kitchen, every knife is kept in cabinet 2.")
+    (change,) = changes(TWICE, [other])
+    assert (change["op"], change["category"], change["place"]) == ("add", category, HOME)
+    # Bowl, apple and pan were seen as well, and no game was about them.
+    assert change["principle"] == MUGS
+
+
+def test_what_only_others_are_told_is_told_to_the_category_that_fails_and_no_other_is_changed():
+    (change,) = changes(TWICE, [fact("t001", "clean", MUGS)])
+    assert (change["op"], change["category"], change["principle"]) == ("add", "heat", MUGS)
+
+
+@pytest.mark.parametrize("category", ["heat", ""])
+def test_what_a_category_is_told_of_a_receptacle_is_said_with_what_it_sought_there(category):
+    (change,) = changes(TWICE, [fact("t001", category, CUPS)])
+    assert (change["op"], change["id"]) == ("refine", "t001")
+    assert change["principle"] == "In this home's kitchen, every cup and mug is kept in cabinet 1."
+
+
+def test_what_a_category_is_told_already_is_not_said_again():
+    assert changes(TWICE, [fact("t001", "heat", MUGS)]) == []
+
+
+def test_one_sight_is_enough_where_the_bank_tells_others_the_same():
+    once = TWICE[:1]
+    elsewhere = fact("t001", "clean", MUGS.replace("cabinet 1", "cabinet 2"))
+    assert changes(once) == changes(once, [elsewhere]) == []
+    (change,) = changes(once, [fact("t001", "clean", MUGS)])
+    assert (change["category"], change["principle"]) == ("heat", MUGS)
+    unseen = [lost("a", "countertop 1: a bowl 1")]
+    assert changes(unseen, [fact("t001", "clean", MUGS)]) == []
+
+
+def test_what_most_failures_of_the_weakest_category_share_comes_first():
+    cups = [
+        lost(name, "cabinet 2: a cup 1", goal="put a hot cup in fridge") for name in ("c", "d", "e")
+    ]
+    goal = "put a clean mug in fridge"
+    plates = [
+        lost(f"p{n}", "cabinet 2: a plate 1", family="clean", goal=goal.replace("mug", "plate"))
+        for n in range(4)
+    ]
+    told = [fact("t001", "look_at_obj_in_light", CUPS.replace("cup", "watch"))]
+    found = changes([*plates, *TWICE, *cups], told)
+    assert [(one["category"], one["name"]) for one in found] == [
+        ("heat", "Kitchen cabinet 2"),
+        ("heat", "Kitchen cabinet 1"),
+        ("clean", "Kitchen cabinet 2"),
+    ]
+
+
+def test_luck_is_taken_for_a_lesson_only_for_want_of_a_better_one():
+    assert BELIEF not in changes(TWICE, beliefs=[BELIEF])
+    assert changes(TWICE[:1], beliefs=[BELIEF]) == [BELIEF]
