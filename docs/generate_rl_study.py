@@ -96,7 +96,7 @@ def _growth(found: Sequence[Mapping[str, Any]]) -> list[tuple[str, dict[str, flo
 
 def _sections(told: Mapping[str, Any]) -> Iterator[str]:
     seeds, games = len(told["seeds"]), " or ".join(map(str, told["games"]))
-    yield f"\n## Results\n\n{seeds} seeds, {games} test games each, likeliest action; means over "
+    yield f"\n## Results\n\n{seeds} seeds, {games} test games each, sampled at temperature 1; means over "
     yield "seeds, with Student's interval over seeds and Wilson's over all games.\n"
     yield "![Test games won](figures/rl_study_arms.svg)\n"
     yield "| arm | artefact | won | median | over seeds | over games |\n|---|---|---|---|---|---|"

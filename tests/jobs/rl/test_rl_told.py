@@ -63,6 +63,10 @@ def test_a_task_is_told_its_own_place_and_elsewhere_another_one():
     moved = teller().elsewhere(made, other_scopes(HOMES)).context(task()).text
     assert "cabinet 1" in moved
     assert "cabinet 0" not in moved
+    flat = teller(hierarchy=False).elsewhere(made, other_scopes(HOMES)).context(task())
+    assert flat.version.startswith("flat")
+    assert "cabinet 1" in flat.text
+    assert "cabinet 0" not in flat.text
 
 
 def test_places_take_the_skills_of_the_next_one_and_a_place_alone_has_no_other():

@@ -1,7 +1,7 @@
 """What the policy is told about its job: one source for training, validation and test alike."""
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -81,6 +81,7 @@ class FlatSource:
         k: How many are told.
         budget: How long the text may be.
         waits: Whether the embedder asks an endpoint or a model.
+        scope: The place that a task is set in; "" where it has none.
     """
 
     bank: Bank
@@ -88,6 +89,7 @@ class FlatSource:
     k: int
     budget: RenderBudget
     waits: bool = False
+    scope: Callable[[Task], str] = scope_of
     _index: SkillIndex = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -106,7 +108,7 @@ class FlatSource:
 
     def _told(self, task: Task, query: str, vectors: Mapping[str, Vectors]) -> SkillContext:
         found = self._index.search(
-            vectors[query], category="", scope=scope_of(task), k=self.k, above=_EVERYTHING
+            vectors[query], category="", scope=self.scope(task), k=self.k, above=_EVERYTHING
         )
         while found and self.budget.count(_flat_text(found)) > self.budget.max_tokens:
             found = found[:-1]
@@ -237,9 +239,7 @@ class Teller:
 
     def source(self, bank: Bank) -> SkillSource:
         """Return the source of a version of the bank."""
-        if self.raw is not None:
-            return self.raw
-        return self.layered(bank) if self.hierarchy else self._flat(bank, self.layered(bank))
+        return self.raw if self.raw is not None else self._of(bank)
 
     def layered(self, bank: Bank) -> BankSource:
         """Return the source that tells by kind and category; only what is new is encoded."""
@@ -260,7 +260,11 @@ class Teller:
         def moved(task: Task) -> str:
             return scopes.get(scope_of(task), "")
 
-        return replace(self.layered(bank), scope=moved)
+        return replace(self._of(bank), scope=moved)
+
+    def _of(self, bank: Bank) -> BankSource | FlatSource:
+        layered = self.layered(bank)
+        return layered if self.hierarchy else self._flat(bank, layered)
 
     def _flat(self, bank: Bank, layered: BankSource) -> FlatSource:
         most = self.settings.k_task + self.settings.k_lessons
