@@ -287,7 +287,8 @@ def main() -> None:
                 shown = "  ".join(f"{name} {value}" for name, value in result[side].items())
                 print(f"{result['shape']:5} {side:5} {shown}")
         if told.turns:
-            print(f"{told.turns} turns, CPU s:", turns(Path(scratch) / "tiny", told.turns))
+            unit = "s" if torch.cuda.is_available() else "CPU s"
+            print(f"{told.turns} turns, {unit}:", turns(Path(scratch) / "tiny", told.turns))
     print(json.dumps({"results": results, "ok": all(result["ok"] for result in results)}))
 
 

@@ -45,13 +45,12 @@ def draw(results: Sequence[Mapping[str, Any]], folder: Path) -> None:
     told = summary(results, [])
     finals = {arm: told["arms"][arm]["final"] for arm in by_arm}
     main = told["arms"].get("main", {})
-    shown = [Bar(f"main: {NAMES[name]}", score) for name, score in main.items() if name in NAMES]
-    shown += [Bar(ARMS[arm].says, score) for arm, score in finals.items() if arm != "main"]
-    spread = [_bar(bar.name, bar.score) for bar in shown]
+    shown = [_bar(f"main: {NAMES[name]}", score) for name, score in main.items() if name in NAMES]
+    shown += [_bar(ARMS[arm].says, score) for arm, score in finals.items() if arm != "main"]
     lines = [_curve(ARMS[arm].says, found) for arm, found in by_arm.items()]
     drawn = {
         "rl_study_curves": curves("Validation games won, by iteration", lines),
-        "rl_study_arms": bars("Test games won", spread),
+        "rl_study_arms": bars("Test games won", shown),
     }
     if "recovery" in by_arm:
         steps = _growth(by_arm["recovery"])
@@ -96,8 +95,8 @@ def _growth(found: Sequence[Mapping[str, Any]]) -> list[tuple[str, dict[str, flo
 
 def _sections(told: Mapping[str, Any]) -> Iterator[str]:
     seeds, games = len(told["seeds"]), " or ".join(map(str, told["games"]))
-    yield f"\n## Results\n\n{seeds} seeds, {games} test games each, sampled at temperature 1; means over "
-    yield "seeds, with Student's interval over seeds and Wilson's over all games.\n"
+    yield f"\n## Results\n\n{seeds} seeds, {games} test games each, sampled at temperature 1;"
+    yield "means over seeds, with Student's interval over seeds and Wilson's over all games.\n"
     yield "![Test games won](figures/rl_study_arms.svg)\n"
     yield "| arm | artefact | won | median | over seeds | over games |\n|---|---|---|---|---|---|"
     for arm, artefacts in told["arms"].items():
@@ -130,7 +129,7 @@ def _families(told: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _recovery(told: Mapping[str, Any]) -> Iterator[str]:
-    yield f"\n## A family that the bank does not know\n\nGames of *{FAMILY}*:\n"
+    yield f"\n## A family that the bank does not know in new homes\n\nGames of *{FAMILY}*:\n"
     yield "| | won |\n|---|---|"
     rows = {
         "recovery_before": "before evolution, after the cold start",

@@ -41,6 +41,7 @@ INNER_PACKAGES = (
     "skillwright.envs.webshop",
     "skillwright.jobs.rl",
     "skillwright.models.scripted",
+    "skillwright.policy.hf",
     "skillwright.policy.scorer",
 )
 

@@ -45,8 +45,8 @@ APART = (
     "env.data.survey=1920",
     "env.data.val=300",
 )
-# Of every eighth game, nearly all are in the new homes: a home to practise in has few of a family.
-# What wins there all the same hides a gap that is half mended, so the trigger lies above it.
+# Of every eighth game, four in five are in the new homes. What wins in the others hides a gap that
+# is half mended, so the trigger lies above it.
 OFTEN = (
     "evolve.every=10",
     "evolve.nth=8",

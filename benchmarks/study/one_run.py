@@ -15,21 +15,10 @@ from skillwright.core.jsonio import digest, write_text
 from skillwright.envs.alfworld import household
 from skillwright.envs.alfworld.households import habit_skills
 from skillwright.jobs.progress import StageStarted
-from skillwright.jobs.rl import (
-    BankEvolved,
-    IterationEnded,
-    RlConfig,
-    RlReport,
-    Validated,
-    open_rl,
-    run_rl,
-    start_rl,
-)
+from skillwright.jobs.rl import RlConfig, RlReport, Validated, open_rl, run_rl, start_rl
 from skillwright.jobs.tasks import SURVEY, find_tasks
 from skillwright.runs import provenance
-from study.arms import ARMS, run_name, settings_of
-
-PRACTICE = "practice"
+from study.arms import ARMS, habits_path, run_name, settings_of
 
 _ONCE = (
     "Search the receptacles one after another, and do not go back to one that you have already "
@@ -71,12 +60,9 @@ class CpuWatcher:
         """Watch one event."""
         if isinstance(event, StageStarted):
             self._turn_to(event.stage)
-        elif isinstance(event, IterationEnded | BankEvolved):
-            self._turn_to(PRACTICE)
         elif isinstance(event, Validated):
+            self.keep()
             won, spent = event.score.success_rate or 0.0, sum(self.seconds.values())
-            # What follows a validation is practice, which announces itself only at its end.
-            self._turn_to(PRACTICE)
             line = f"{self._label}: iteration {event.iteration}, val {won:.2f}"
             print(f"{line}, {spent:.0f} CPU-s", flush=True)
 
@@ -97,9 +83,12 @@ def write_habits(config: RlConfig, lacks: str = "") -> None:
     Args:
         config: The run's; its data says which homes.
         lacks: The family that is told nothing of the new homes, or "".
+
+    Raises:
+        ConfigError: There is one of other homes.
     """
     path, data = Path(config.bank.start), config.env.data
-    if path.suffix != ".sqlite" or path.exists() or data.kind != "households":
+    if data.kind != "households":
         return
     # Six games of each home are enough to hear of all homes.
     few = {"train": 6 * data.homes, "survey": 6 * data.new_homes, "val": 1, "test": 1}
@@ -115,11 +104,20 @@ def write_habits(config: RlConfig, lacks: str = "") -> None:
         BankSkill(f"g{number:03}", name, principle, when, SkillKind.GENERAL)
         for number, (name, principle, when) in enumerate(GENERAL, start=1)
     ]
+    bank = Bank(1, tuple(skills))
+    if path.exists():
+        with BankStore.open(path, read_only=True) as known:
+            if known.load().digest != bank.digest:
+                raise ConfigError(
+                    f"{path} tells the habits of other homes. Name another folder with --root, or "
+                    "move it away"
+                )
+        return
     # Arms of a seed may run side by side: each writes a file of its own and puts it there whole.
     draft = path.with_name(f"{config.run.name}.{path.name}")
     draft.unlink(missing_ok=True)
     with BankStore.open(draft) as store:
-        store.adopt(Bank(1, tuple(skills)), reason="the habits of the homes, by family", step=0)
+        store.adopt(bank, reason="the habits of the homes, by family", step=0)
     draft.replace(path)
 
 
@@ -160,7 +158,9 @@ def play(arm: str, seed: int, games: int, root: Path, overrides: tuple[str, ...]
     if (known := result_of(path, config)) is not None:
         return known
     root.mkdir(parents=True, exist_ok=True)
-    write_habits(config, ARMS[arm].lacks)
+    lacks = ARMS[arm].lacks
+    if config.bank.start == str(habits_path(root, seed, lacks)):
+        write_habits(config, lacks)
     watcher = CpuWatcher(name, root / f"{name}.cpu")
     with open_rl(folder) if folder.exists() else start_rl(config) as run:
         if settings_digest(run.config) != settings_digest(config):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from canaries import BENIGN, CANARIES, COPIED, FIELDS, skill_saying
 
-from skillwright.bank import SEED_BANKS, Severity, is_clean, lint, seed_bank
+from skillwright.bank import SEED_BANKS, Severity, Sources, is_clean, lint, seed_bank
 from skillwright.core import BankSkill, SkillKind
 from skillwright.envs.alfworld.households import habit_skills, household
 
@@ -74,6 +74,17 @@ def test_a_long_copy_of_what_somebody_said_is_found_only_beside_its_source():
     assert lint(skill) == ()
     said = f"Welcome!\n{COPIED.text.upper()}, dear customer."
     assert rules(skill, ["nothing of the kind", said]) == {"copied"}
+
+
+def test_sources_that_are_read_once_are_found_in_every_skill_and_apart_from_each_other():
+    words = COPIED.text.split()
+    whole = Sources.of(["nothing of the kind", COPIED.text])
+    for copy in (COPIED.text, f"Mind: {COPIED.text.upper()}!"):
+        assert rules(skill_saying(copy), whole) == {"copied"}
+        assert not is_clean(skill_saying(copy), whole)
+        # No text has a long run of it, though one goes on where the other ends.
+        assert rules(skill_saying(copy), [" ".join(words[:11]), " ".join(words[11:20])]) == set()
+    assert lint(skill_saying("Look around."), whole) == ()
 
 
 def test_a_few_words_of_a_source_are_no_copy():

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from skillwright.bank import BankStore
+from skillwright.core import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDY = ROOT / "benchmarks" / "rl_study.py"
@@ -118,6 +119,25 @@ def test_every_arm_has_a_configuration_and_only_its_own_changes(part, tmp_path):
     assert set(starts.values()) == {"habits-without-heat-s3.sqlite"}
     assert Path(configs["complete"].bank.start).name == "habits-s3.sqlite"
     assert all(config.run.seed == 3 for config in configs.values())
+
+
+def test_a_bank_of_habits_is_written_once_and_one_of_other_homes_is_refused(part, tmp_path):
+    arms, one_run = part("study.arms"), part("study.one_run")
+    small = ("env.data.homes=2", "env.data.new_homes=8")
+    config = arms.settings_of(arms.ARMS["recovery"], 0, 12, tmp_path, small)
+    one_run.write_habits(config, "heat")
+    path = arms.habits_path(tmp_path, 0, "heat")
+    with BankStore.open(path, read_only=True) as store:
+        told = {(skill.scope, skill.category) for skill in store.load().active}
+    assert {category == "heat" for _, category in told} == {True, False}
+    before = path.read_bytes()
+    one_run.write_habits(config, "heat")
+    assert path.read_bytes() == before
+    other = arms.settings_of(
+        arms.ARMS["recovery"], 0, 12, tmp_path, ("env.data.homes=3", *small[1:])
+    )
+    with pytest.raises(ConfigError, match="other homes"):
+        one_run.write_habits(other, "heat")
 
 
 def test_seeds_share_no_home_with_each_other_or_with_what_settings_were_chosen_on(part, tmp_path):

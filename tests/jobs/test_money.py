@@ -14,7 +14,14 @@ from skillwright.core.together import together
 from skillwright.jobs import EvalPlan, Unwatched, load_config, open_run, run_training, start_run
 from skillwright.jobs.config_budget import BudgetSection
 from skillwright.jobs.launch import run_evaluation
-from skillwright.jobs.money import Budget, BudgetSpent, _larger, priced_minds, refuse_unpriced
+from skillwright.jobs.money import (
+    Budget,
+    BudgetSpent,
+    _larger,
+    priced_minds,
+    refuse_unheld,
+    refuse_unpriced,
+)
 from skillwright.jobs.preflight import preflight
 from skillwright.models import EndpointFault
 
@@ -208,6 +215,31 @@ async def test_money_that_could_not_be_counted_is_refused_before_anything_is_ask
     config = endpoints(tmp_path)
     with pytest.raises(ConfigError, match=r"'t' \(models.target\).*models.target.prices"):
         await preflight(config)
+
+
+EMBEDDER = "http://127.0.0.1:1/v1#letters"
+
+
+async def test_an_embedder_whose_cost_nobody_knows_is_refused_where_a_bank_is_told(tmp_path):
+    bound = {"bank": {"embedder": EMBEDDER}, "budget": {"usd": 1}}
+    refuse_unpriced(doors_config(tmp_path, **bound))  # without a bank nothing is embedded
+    config = doors_config(tmp_path, **bound, skill={"bank": "seed:alfworld"})
+    unheld = (
+        "budget.usd = 1 cannot be held: no prices are known for bank.embedder "
+        f"'{EMBEDDER}'; bound budget.tokens instead"
+    )
+    with pytest.raises(ConfigError, match=re.escape(unheld)):
+        await preflight(config)
+    refuse_unpriced(config.model_copy(update={"budget": BudgetSection(tokens=1)}))
+
+
+@pytest.mark.parametrize("free", ["lexical", "all-MiniLM-L6-v2", ""])
+def test_what_embeds_on_this_machine_is_free(free):
+    refuse_unheld(BudgetSection(usd=1), [], free)
+
+
+def test_an_endpoint_with_a_listed_price_may_embed():
+    refuse_unheld(BudgetSection(usd=1), [], "https://api.openai.com/v1#gpt-6-luna")
 
 
 def test_each_mind_says_its_price_and_how_old_that_is(tmp_path):

@@ -3,8 +3,10 @@
 import pytest
 
 from skillwright.models.scripted.analyst.prompt import Step, Trajectory
+from skillwright.models.scripted.skilltext import OBJECT_CLASSES
 from skillwright.models.scripted.teacher.evolving import HouseholdUpdate
 from skillwright.models.scripted.teacher.prompt import Assignment, KnownSkill, Limits
+from skillwright.models.scripted.teacher.storage import Storage
 
 HOME = "household 3"
 OPENING = (
@@ -105,11 +107,56 @@ def test_what_a_category_is_told_already_is_not_said_again():
     assert changes(TWICE, [fact("t001", "heat", MUGS)]) == []
 
 
+WASHED = f"{CUPS} Wash it in the sinkbasin before it is put away."
+AND_KNIVES = "In this home's kitchen, every {} is kept in cabinet 1, and every knife in drawer 2."
+
+
+@pytest.mark.parametrize("text", [WASHED, AND_KNIVES.format("cup"), f"Close doors. {CUPS}"])
+def test_a_skill_that_says_something_else_too_stays_as_it_is_beside_the_new_one(text):
+    (change,) = changes(TWICE, [fact("t001", "heat", text)])
+    assert (change["op"], change["principle"]) == ("add", MUGS)
+    # Under the same name, nearly the same words would be taken for the same skill.
+    assert change["name"] == "More of kitchen cabinet 1"
+
+
+def test_what_is_told_beside_another_receptacle_is_not_told_again():
+    assert changes(TWICE, [fact("t001", "heat", AND_KNIVES.format("mug"))]) == []
+
+
+def test_of_several_skills_about_a_receptacle_the_one_that_says_no_more_is_refined():
+    both = [fact("t001", "heat", WASHED), fact("t002", "heat", MUGS.replace("mug", "bowl"))]
+    (change,) = changes(TWICE, both)
+    assert (change["op"], change["id"]) == ("refine", "t002")
+    assert change["principle"] == "In this home's kitchen, every bowl and mug is kept in cabinet 1."
+
+
+def test_nothing_that_was_told_or_sought_is_given_up_for_want_of_room():
+    others = tuple(cls for cls in sorted(OBJECT_CLASSES) if cls != "mug")
+    runs = (others[first:last] for last in range(len(others)) for first in range(last))
+    full = next(
+        classes for classes in runs if kept(*classes).fits and not kept(*classes, "mug").fits
+    )
+    (change,) = changes(TWICE, [fact("t001", "heat", kept(*full).principle)])
+    assert (change["op"], change["principle"]) == ("add", MUGS)
+    (change,) = changes(TWICE, [fact("t001", "heat", kept(*full[1:]).principle)])
+    assert (change["op"], change["principle"]) == (
+        "refine",
+        kept(*sorted((*full[1:], "mug"))).principle,
+    )
+
+
+def kept(*classes):
+    return Storage("kitchen", "cabinet 1", classes, ())
+
+
 def test_one_sight_is_enough_where_the_bank_tells_others_the_same():
     once = TWICE[:1]
     elsewhere = fact("t001", "clean", MUGS.replace("cabinet 1", "cabinet 2"))
     assert changes(once) == changes(once, [elsewhere]) == []
     (change,) = changes(once, [fact("t001", "clean", MUGS)])
+    assert (change["category"], change["principle"]) == ("heat", MUGS)
+    anywhere = fact("t001", "clean", "Every mug is kept in cabinet 1.", name="Mugs")
+    (change,) = changes(once, [anywhere])
     assert (change["category"], change["principle"]) == ("heat", MUGS)
     unseen = [lost("a", "countertop 1: a bowl 1")]
     assert changes(unseen, [fact("t001", "clean", MUGS)]) == []

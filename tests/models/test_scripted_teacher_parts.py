@@ -5,11 +5,11 @@ import pytest
 from skillwright.models.scripted.analyst.episode import Episode, Visit
 from skillwright.models.scripted.analyst.prompt import Step, Trajectory
 from skillwright.models.scripted.household import Errand, Kind
-from skillwright.models.scripted.skilltext import Habit
+from skillwright.models.scripted.skilltext import OBJECT_CLASSES, Habit, read_habits
 from skillwright.models.scripted.teacher.findings import found_in
 from skillwright.models.scripted.teacher.prompt import read_assignment
 from skillwright.models.scripted.teacher.slots import Slots
-from skillwright.models.scripted.teacher.storage import learn_storage
+from skillwright.models.scripted.teacher.storage import Storage, learn_storage
 from skillwright.models.scripted.teacher.wordings import INSIDE
 
 OPENING = (
@@ -71,6 +71,23 @@ def test_what_is_known_of_a_home_counts_for_what_was_seen_and_tells_nothing_new(
         Habit("kitchen", "cup", ("shelf 1",)),
     ):
         assert learn_storage(once, [habit]) == []
+
+
+def test_what_is_known_of_any_room_counts_in_this_one():
+    once = [episode("o", seen("shelf 1", "pen 1"))]
+    (kept,) = learn_storage(once, [Habit("", "pen", ("shelf 1",))])
+    assert (kept.room, kept.classes) == ("kitchen", ("pen",))
+
+
+def test_a_receptacle_that_holds_more_than_a_skill_has_room_for_takes_several():
+    classes = tuple(sorted(OBJECT_CLASSES))
+    parts = [*Storage("kitchen", "cabinet 1", classes, ("o",)).parts()]
+    assert len(parts) > 1
+    assert sum((part.classes for part in parts), ()) == classes
+    for part in parts:
+        told = part.skill([])["principle"]
+        assert len(told) <= 280
+        assert {habit.object_class for habit in read_habits(told)} == set(part.classes)
 
 
 def test_what_lies_now_here_now_there_has_no_place():

@@ -21,11 +21,11 @@ from skillwright.core import (
     Turn,
 )
 from skillwright.policy.advantage import AdvantageSettings
-from skillwright.policy.backend import Row
+from skillwright.policy.backend import Row, check_reference
 from skillwright.policy.errors import GroupTooSmall, ReferenceMissing, RewardInvalid
 from skillwright.policy.gigpo import StepAdvantage
 from skillwright.policy.groups import GroupSettings, teach
-from skillwright.policy.grpo import GrpoSettings, check_reference, dealt, update
+from skillwright.policy.grpo import GrpoSettings, dealt, update
 from skillwright.policy.loss import GrpoObjective
 
 PLAIN = GroupSettings(size=2, penalty=0.01)

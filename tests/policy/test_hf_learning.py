@@ -2,9 +2,10 @@
 
 from policy.errands import played, specs
 from policy.tiny_models import tiny_model, tiny_tokenizer
-from skillwright.policy import GroupSettings, GrpoObjective, GrpoSettings, HfPolicy, HfSettings
+from skillwright.policy import GroupSettings, GrpoObjective, GrpoSettings
 from skillwright.policy.groups import teach
 from skillwright.policy.grpo import update
+from skillwright.policy.hf import HfPolicy, HfSettings
 
 
 async def wins(rows):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from skillwright.core import TurnContext
+from skillwright.core import ConfigError, TurnContext
 from skillwright.policy.backend import Row
 from skillwright.policy.errors import (
     CheckpointDamaged,
@@ -197,6 +197,29 @@ def test_damaged_and_foreign_snapshots_are_refused():
     other = ScorerPolicy.for_turns(CONTEXTS, ScorerSettings(Architecture(width=32)))
     with pytest.raises(CheckpointDamaged, match="architecture"):
         other.load(kept)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"width": 15}, "make width a multiple of heads"),
+        ({"heads": 1}, "heads even"),
+        ({"width": 63, "heads": 3}, "heads even"),
+        ({"reach": 4}, "make it odd"),
+        ({"reach": 19}, "at most 17"),
+    ],
+)
+def test_a_network_that_cannot_be_built_or_sees_beyond_its_turn_is_refused(wrong, message):
+    with pytest.raises(ConfigError, match=message):
+        Architecture(**wrong)
+
+
+def test_the_widest_reach_still_sees_its_own_turn_alone():
+    backend = policy(architecture=Architecture(reach=17))
+    together = [one.row.old_logprobs for one in backend.sample(CONTEXTS, temperature=1.0)]
+    alone = [backend.sample([one], temperature=1.0)[0].row.old_logprobs for one in CONTEXTS]
+    for mine, theirs in zip(together, alone, strict=True):
+        assert mine == pytest.approx(theirs, abs=1e-5)
 
 
 @pytest.mark.heavy

@@ -96,7 +96,7 @@ async def test_steps_are_counted_and_not_timed():
     report = train(backend, rows, settings, seed=0, on_step=lambda *seen: told.append(seen[0]))
     assert told == list(range(7))
     assert len(report.losses) == backend.steps == 7
-    assert report.surprise[-1] < report.surprise[0]
+    assert report.losses[-1].surprise < report.losses[0].surprise
 
 
 async def test_whole_episodes_stay_together_and_every_row_comes_once_in_a_pass():
@@ -118,8 +118,8 @@ async def test_a_language_model_learns_to_do_what_was_shown(join):
     rows, _ = demonstrations(backend, results, SKILL)
     steps = SftSettings(steps=40, batch_rows=8, learning_rate=1e-2, join_turns=join)
     report = train(backend, rows, steps, seed=0)
-    assert report.surprise[0] > 2
-    assert report.surprise[-1] < 0.1
+    assert report.losses[0].surprise > 2
+    assert report.losses[-1].surprise < 0.1
     context = results[0].trajectory.turns[0].prompt
 
     (one,) = backend.sample([TurnContext(context, 0)], temperature=0.0)
@@ -147,9 +147,9 @@ def test_a_cosine_rises_and_falls_to_nothing():
     assert 0 < rates[-1] < 0.001
 
 
-@pytest.mark.parametrize("kind", ["cosine", "linear"])
-def test_a_run_that_goes_on_beyond_its_steps_stays_at_the_floor(kind):
-    schedule = Schedule(kind, warmup=0.0, floor=0.25)
+@pytest.mark.parametrize("shape", ["cosine", "linear"])
+def test_a_run_that_goes_on_beyond_its_steps_stays_at_the_floor(shape):
+    schedule = Schedule(shape, warmup=0.0, floor=0.25)
     assert [schedule.rate(2.0, step, 4) for step in (4, 5, 9)] == pytest.approx([0.5] * 3)
 
 

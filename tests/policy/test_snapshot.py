@@ -13,6 +13,8 @@ from skillwright.core import ContractError, TurnContext
 from skillwright.policy.errors import CheckpointDamaged
 from skillwright.policy.hf import HfPolicy, HfSettings, LoraSettings
 from skillwright.policy.loss import SftLoss
+from skillwright.policy.scorer import Architecture
+from skillwright.policy.snapshot import fitting
 
 WHOLE = HfSettings(device="cpu", precision="float32")
 KINDS = ("scorer", "whole model", "adapter")
@@ -141,6 +143,41 @@ def test_an_optimiser_that_would_fail_at_the_next_step_is_refused_now(backend, k
     }
     for match, change in spoiled.items():
         refused(backend, changed(kept, change), match)
+
+
+def test_an_optimiser_of_other_weights_is_refused(backend, kept):
+    def renumbered(told, change):
+        told["optimiser"]["state"] = {
+            change(number): moments for number, moments in told["optimiser"]["state"].items()
+        }
+
+    def groups(told, change):
+        for group in told["optimiser"]["param_groups"]:
+            group["params"] = change(group["params"])
+
+    for change in (
+        lambda told: renumbered(told, lambda number: number + 1000),
+        lambda told: renumbered(told, str),
+        lambda told: groups(told, lambda numbers: [number + 1000 for number in numbers]),
+        lambda told: groups(told, lambda numbers: numbers[:1] * len(numbers)),
+    ):
+        refused(backend, changed(kept, change), "its optimiser is of other weights")
+
+
+def test_of_another_architecture_only_what_differs_is_named():
+    backend = policy()
+    smaller = policy(architecture=Architecture(width=32))
+    with pytest.raises(CheckpointDamaged) as found:
+        backend.load(smaller.snapshot())
+    assert "policy: its width is 32, and the policy's 64. Load it" in str(found.value)
+    assert "layers" not in str(found.value)
+
+
+def test_a_reason_that_is_cut_ends_in_three_dots():
+    for end in ("", " ", ".", ", ", ". "):
+        long = f"{'x' * (200 - len(end))}{end}{'y' * 9}"
+        with pytest.raises(CheckpointDamaged, match=r"xx\.\.\. Load it"), fitting("kind"):
+            raise ValueError(long)
 
 
 def test_a_gradient_that_waits_is_dropped_with_the_weights_that_it_is_of(backend, kept):

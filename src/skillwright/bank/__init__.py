@@ -38,7 +38,7 @@ from skillwright.bank.formats.skillrl_json import (
     to_skillrl,
 )
 from skillwright.bank.index import SkillIndex
-from skillwright.bank.lint.lint import Finding, is_clean, lint, refuse_unsafe
+from skillwright.bank.lint.lint import Finding, Sources, is_clean, lint, refuse_unsafe
 from skillwright.bank.lint.rules import Severity
 from skillwright.bank.near import near_in_meaning, near_in_text, only_equal
 from skillwright.bank.render import (
@@ -148,6 +148,7 @@ __all__ = [
     "SkillFolders",
     "SkillIndex",
     "SkillStats",
+    "Sources",
     "Spread",
     "Teacher",
     "TeacherCall",

@@ -15,7 +15,12 @@ from rich.table import Table
 from rich.text import Text
 
 from skillwright.cli.live import REFRESH_PER_S, narrate, score_text
-from skillwright.cli.rl_tables import evolution_text
+from skillwright.cli.rl_tables import (
+    ITERATION_COLUMNS,
+    evolution_text,
+    iteration_cells,
+    number_text,
+)
 from skillwright.jobs import EpisodeFinished, RunStarted, StageStarted
 from skillwright.jobs.rl import (
     BankEvolved,
@@ -42,7 +47,6 @@ class Tally:
     in_stage: int = 0
     step: ColdStartStep | None = None
     latest: deque[IterationEnded] = field(default_factory=lambda: deque(maxlen=_SHOWN))
-    validated: Validated | None = None
     best: Validated | None = None
 
     def add(self, event: RlEvent) -> None:
@@ -58,9 +62,8 @@ class Tally:
                 self.step = event
             case IterationEnded():
                 self.latest.append(event)
-            case Validated():
-                self.validated = event
-                self.best = event if event.is_best else self.best
+            case Validated(is_best=True):
+                self.best = event
             case _:
                 pass
 
@@ -176,9 +179,9 @@ def iteration_line(event: IterationEnded, iterations: int) -> str:
     )
     return (
         f"{one.iteration}/{iterations}  reward {one.reward:.3f}  won {one.success:.0%} "
-        f"[dim]({escape(families)})[/]  flat {one.flat_share:.0%}  KL {_number(one.kl, 3)}  "
-        f"entropy {_number(one.entropy, 2)}  clipped {one.clip_fraction:.1%}  "
-        f"norm {_number(one.grad_norm, 2)}  {one.turns:.1f} turns  "
+        f"[dim]({escape(families)})[/]  flat {one.flat_share:.0%}  KL {number_text(one.kl, 3)}  "
+        f"entropy {number_text(one.entropy, 2)}  clipped {one.clip_fraction:.1%}  "
+        f"norm {number_text(one.grad_norm, 2)}  {one.turns:.1f} turns  "
         f"{event.episodes_per_s:.0f} episodes/s  {event.tokens_per_s:.0f} tokens/s  "
         f"{one.skills:.1f} skills of v{one.bank_version}"
     )
@@ -186,22 +189,10 @@ def iteration_line(event: IterationEnded, iterations: int) -> str:
 
 def _table(tally: Tally) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
-    names = ("iteration", "won", "flat", "KL", "entropy", "clipped", "norm", "turns", "episodes/s")
-    for name in names:
+    for name in (*ITERATION_COLUMNS, "episodes/s"):
         table.add_column(name, justify="right")
     for event in tally.latest:
-        one = event.record
-        table.add_row(
-            str(one.iteration),
-            f"{one.success:.0%}",
-            f"{one.flat_share:.0%}",
-            _number(one.kl, 3),
-            _number(one.entropy, 2),
-            f"{one.clip_fraction:.1%}",
-            _number(one.grad_norm, 2),
-            f"{one.turns:.1f}",
-            f"{event.episodes_per_s:.0f}",
-        )
+        table.add_row(*iteration_cells(event.record), f"{event.episodes_per_s:.0f}")
     return table
 
 
@@ -221,7 +212,3 @@ def _done(tally: Tally) -> tuple[int, int]:
 def _short(family: str) -> str:
     """Return the first words of a family's name, so that six of them fit a line."""
     return "_".join(family.split("_")[:2])
-
-
-def _number(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"

@@ -7,10 +7,22 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from skillwright.cli.tables import own_up, print_indented, split_table
-from skillwright.jobs.rl import EvolutionRecord, RlState
+from skillwright.cli.tables import gain_lines, own_up, print_indented, split_table
+from skillwright.jobs.rl import EvolutionRecord, IterationRecord, RlState
 
 _MOST_LINES = 12
+
+ITERATION_COLUMNS = (
+    "iteration",
+    "won",
+    "flat",
+    "rows",
+    "KL",
+    "entropy",
+    "clipped",
+    "norm",
+    "turns",
+)
 
 
 def show_rl(console: Console, state: RlState, selected: int | None, scripted: bool) -> None:
@@ -32,15 +44,8 @@ def show_rl(console: Console, state: RlState, selected: int | None, scripted: bo
         console.print(validations_table(state, selected))
     if state.test is not None:
         console.print(split_table(state.test))
-        for name, effect in state.test.gains.items():
-            if effect.gain is not None and effect.interval is not None:
-                low, high = effect.interval
-                console.print(
-                    f"  {escape(name)} over {next(iter(state.test.tables))}: "
-                    f"[bold]{effect.gain:+.3f}[/] mean reward (95% interval {low:+.3f} to "
-                    f"{high:+.3f}; paired by task)",
-                    highlight=False,
-                )
+        for line in gain_lines(state.test):
+            console.print(f"  {line}", highlight=False)
     own_up(console, scripted)
 
 
@@ -64,25 +69,28 @@ def _stages(state: RlState) -> Iterator[str]:
 def iterations_table(state: RlState) -> Table:
     """Return iterations as lines, evenly chosen where there are many."""
     table = Table(title="\nPractice", title_justify="left", title_style="bold")
-    names = ("iteration", "won", "flat", "rows", "KL", "entropy", "clipped", "norm", "turns")
-    for name in names:
+    for name in ITERATION_COLUMNS:
         table.add_column(name, justify="right")
     numbers = sorted(state.iterations)
     step = max(1, len(numbers) // _MOST_LINES)
     for number in sorted({*numbers[::step], numbers[-1]}):
-        one = state.iterations[number]
-        table.add_row(
-            str(number),
-            f"{one.success:.0%}",
-            f"{one.flat_share:.0%}",
-            str(one.rows),
-            _number(one.kl, 3),
-            _number(one.entropy, 2),
-            f"{one.clip_fraction:.1%}",
-            _number(one.grad_norm, 2),
-            f"{one.turns:.1f}",
-        )
+        table.add_row(*iteration_cells(state.iterations[number]))
     return table
+
+
+def iteration_cells(one: IterationRecord) -> tuple[str, ...]:
+    """Return what an iteration has under each of `ITERATION_COLUMNS`."""
+    return (
+        str(one.iteration),
+        f"{one.success:.0%}",
+        f"{one.flat_share:.0%}",
+        str(one.rows),
+        number_text(one.kl, 3),
+        number_text(one.entropy, 2),
+        f"{one.clip_fraction:.1%}",
+        number_text(one.grad_norm, 2),
+        f"{one.turns:.1f}",
+    )
 
 
 def validations_table(state: RlState, selected: int | None) -> Table:
@@ -135,5 +143,6 @@ def evolution_text(record: EvolutionRecord) -> str:
     return what + (record.verdict.reason if record.verdict else "")
 
 
-def _number(value: float | None, digits: int) -> str:
+def number_text(value: float | None, digits: int) -> str:
+    """Return a number with so many digits behind its point; a dash where there is none."""
     return "-" if value is None else f"{value:.{digits}f}"

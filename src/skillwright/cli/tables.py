@@ -56,7 +56,7 @@ def show_state(console: Console, state: TrainState) -> None:
     for report in (state.report, state.confirmation.report if state.confirmation else None):
         if report is not None:
             console.print(split_table(report))
-            for line in _gains(report):
+            for line in gain_lines(report):
                 console.print(f"  {line}", highlight=False)
     if state.confirmation is not None:
         print_indented(console, 2, Text(state.confirmation.bias.sentence))
@@ -77,7 +77,7 @@ def _endings(state: TrainState) -> Iterator[str]:
         )
 
 
-def _gains(report: SplitReport) -> Iterator[str]:
+def gain_lines(report: SplitReport) -> Iterator[str]:
     """Say what each artefact gains over the first, equal ones together."""
     baseline, *headings = _columns(report.tables)
     for heading in headings:

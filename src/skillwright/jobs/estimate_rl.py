@@ -100,14 +100,23 @@ def estimate_rl(config: RlConfig, turns: int | None = None) -> RlEstimate:
     minds = [priced_mind(role, mind) for role, mind in config.minds.items()]
     if (user := user_mind(config.env)) is not None:
         minds.append(priced_mind("user", user))
-        played = sum(stage.episodes for stage in stages)
-        said = 1 + round(usual * Assumptions(usual).user_share)
-        stages.append(RlStage("simulated user", "user", 0, played * said))
+        stages.append(
+            RlStage("simulated user", "user", 0, _said_by_users(stages, usual, base_turns))
+        )
     return RlEstimate(
         tuple(stage for stage in stages if stage.episodes or stage.calls),
         usual,
         base_turns,
         tuple(mind.line() for mind in minds),
+    )
+
+
+def _said_by_users(stages: Sequence[RlStage], turns: int, base_turns: int) -> int:
+    """Count what simulated users say in all episodes; base episodes may be longer ones."""
+    share = Assumptions(turns).user_share
+    return sum(
+        stage.episodes * (1 + round((base_turns if stage.name == "base" else turns) * share))
+        for stage in stages
     )
 
 

@@ -20,6 +20,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from skillwright.bank.embedding.names import endpoint_named
 from skillwright.core import ConfigError, SkillwrightError, Usage
 from skillwright.jobs.adapter_load import find_adapter
 from skillwright.jobs.config import RunConfig
@@ -27,7 +28,7 @@ from skillwright.jobs.config_budget import BudgetSection
 from skillwright.jobs.critical_path import critical_path
 from skillwright.models import EndpointConfig, ModelConfig, PythonConfig, is_stand_in
 from skillwright.models.exec_config import ClaudeCodeExecConfig, CodexExecConfig
-from skillwright.models.prices import Prices
+from skillwright.models.prices import Prices, list_prices
 from skillwright.runs import RunStore
 from skillwright.runs.ledger import Bill
 
@@ -300,20 +301,41 @@ def money_text(cost_usd: float | None, minds: Iterable[PricedMind]) -> str:
 
 
 def refuse_unpriced(config: RunConfig, *, trains: bool = True) -> None:
-    """Refuse a budget in money that could not be held, before anything is paid for.
+    """Refuse a training's or an evaluation's budget in money that could not be held.
 
     Raises:
-        ConfigError: ``budget.usd`` is set and a model's prices are unknown.
+        ConfigError: See `refuse_unheld`.
     """
-    unpriced = [mind for mind in priced_minds(config, trains=trains) if not mind.is_priced]
-    if config.budget.usd is None or not unpriced:
+    embedder = config.bank.embedder if config.skill.bank else ""
+    refuse_unheld(config.budget, priced_minds(config, trains=trains), embedder)
+
+
+def refuse_unheld(budget: BudgetSection, minds: Iterable[PricedMind], embedder: str) -> None:
+    """Refuse a budget in money that could not be held, before anything is paid for.
+
+    Args:
+        budget: What the run may use up.
+        minds: Who is asked.
+        embedder: ``bank.embedder``, or "" where nothing is embedded.
+
+    Raises:
+        ConfigError: ``budget.usd`` is set and the prices of a mind, or of the endpoint that
+            embeds, are unknown; or that endpoint's model is not named.
+    """
+    if budget.usd is None:
         return
-    raise ConfigError(
-        f"budget.usd = {config.budget.usd:g} cannot be held: no prices are known for "
-        f"{_listed(f'{mind.model!r} (models.{mind.role})' for mind in unpriced)}. Set "
-        f"models.{unpriced[0].role}.prices.input_usd_per_mtok and output_usd_per_mtok, or bound "
-        "budget.tokens instead"
-    )
+    unheld = f"budget.usd = {budget.usd:g} cannot be held: no prices are known for"
+    if unpriced := [mind for mind in minds if not mind.is_priced]:
+        raise ConfigError(
+            f"{unheld} {_listed(f'{mind.model!r} (models.{mind.role})' for mind in unpriced)}. "
+            f"Set models.{unpriced[0].role}.prices.input_usd_per_mtok and output_usd_per_mtok, or "
+            "bound budget.tokens instead"
+        )
+    endpoint = endpoint_named(embedder)
+    if endpoint is not None:
+        base_url, model = endpoint
+        if list_prices(model, base_url) is None:
+            raise ConfigError(f"{unheld} bank.embedder {embedder!r}; bound budget.tokens instead")
 
 
 def budget_gaps(config: RunConfig) -> tuple[str, ...]:

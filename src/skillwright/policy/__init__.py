@@ -1,6 +1,8 @@
 """Policies with weights: sampled, trained on skills, and rewarded.
 
 Importing this room loads torch; nothing else does, so a run without a policy never waits for it.
+The policies themselves are `skillwright.policy.scorer` and `skillwright.policy.hf`; the second
+loads transformers too.
 """
 
 from skillwright.policy.advantage import AdvantageSettings, group_advantages
@@ -13,6 +15,7 @@ from skillwright.policy.backend import (
     Sampled,
     StepReport,
     TokenBatch,
+    check_reference,
 )
 from skillwright.policy.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from skillwright.policy.dropout import SkillDropout
@@ -30,14 +33,12 @@ from skillwright.policy.errors import (
 )
 from skillwright.policy.gigpo import StepAdvantage, step_advantages
 from skillwright.policy.groups import GroupReport, GroupSettings, teach
-from skillwright.policy.grpo import GrpoSettings, UpdateReport, check_reference, update
-from skillwright.policy.hf import HfPolicy, HfSettings, LoraSettings
+from skillwright.policy.grpo import GrpoSettings, UpdateReport, update
 from skillwright.policy.loss import GrpoLoss, GrpoObjective, SftLoss
 from skillwright.policy.rows import TokenContext, joined
 from skillwright.policy.schedule import Schedule
 from skillwright.policy.sft import (
     Coverage,
-    SftReport,
     SftSettings,
     contexts_of,
     demonstrations,
@@ -57,9 +58,6 @@ __all__ = [
     "GrpoLoss",
     "GrpoObjective",
     "GrpoSettings",
-    "HfPolicy",
-    "HfSettings",
-    "LoraSettings",
     "Loss",
     "LossReport",
     "ModelMissing",
@@ -73,7 +71,6 @@ __all__ = [
     "Sampled",
     "Schedule",
     "SftLoss",
-    "SftReport",
     "SftSettings",
     "SkillDropout",
     "StepAdvantage",

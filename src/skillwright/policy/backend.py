@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import torch
 
 from skillwright.core import Act, TurnContext
-from skillwright.policy.errors import ForeignRow
+from skillwright.policy.errors import ForeignRow, ReferenceMissing
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Row:
         encoding: Digest of tokenizer (or vocabulary) and template: the policy that reads the row
             must have the same (`PolicyBackend.encoding`).
         temperature: What logits were divided by when this was sampled; training divides by the
-            same. At least 0.
+            same. Above 0.
         advantage: One number for all tokens, or one per token.
         group: The task whose episodes are compared.
         episode: The episode's name; all its rows carry it.
@@ -159,7 +159,8 @@ class LossReport:
         loss: Contribution to the loss that was differentiated.
         rows: Rows of non-zero weight.
         tokens: Chosen tokens, each counted with its row's weight; the sums below run over them.
-        policy_sum: The clipped objective, negated, before any division.
+        policy_sum: The clipped objective, negated, before any division; of `SftLoss`, the
+            cross-entropy in nats.
         kl_sum: k3 estimates of the divergence from the reference, in nats.
         entropy_sum: In nats.
         low: Tokens that the lower bound holds back (ratio too small, advantage negative).
@@ -206,6 +207,11 @@ class LossReport:
     def drift(self) -> float:
         """Mean |log p - old log p| per token, in nats."""
         return self._mean(self.drift_sum)
+
+    @property
+    def surprise(self) -> float:
+        """Mean cross-entropy per target token, in nats; of `SftLoss` only."""
+        return self._mean(self.policy_sum)
 
     def _mean(self, total: float) -> float:
         return total / self.tokens if self.tokens else 0.0
@@ -334,6 +340,29 @@ class PolicyBackend(Protocol):
             CheckpointDamaged: The bytes are of another architecture or encoding, or no snapshot.
         """
         ...
+
+
+def check_reference(backend: PolicyBackend, digest: str | None = None) -> None:
+    """Refuse to measure a divergence from nothing, or from other weights than agreed.
+
+    Args:
+        backend: The policy.
+        digest: What the cold start's weights were frozen as; ``None`` accepts any.
+
+    Raises:
+        ReferenceMissing: No reference is frozen, or another one.
+    """
+    frozen = backend.reference
+    if not frozen:
+        raise ReferenceMissing(
+            "the loss has a KL term and no reference is frozen: call freeze_reference() after the "
+            "cold start, or set kl_weight to 0"
+        )
+    if digest is not None and frozen != digest:
+        raise ReferenceMissing(
+            f"the frozen reference is {frozen[:12]!r} and the cold start ended with "
+            f"{digest[:12]!r}; load the weights that the cold start ended with"
+        )
 
 
 def check_encoding(rows: Sequence[Row], encoding: str) -> None:

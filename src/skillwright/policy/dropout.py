@@ -3,7 +3,7 @@
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from skillwright.core import ConfigError, SkillContext, SkillSource, Task
 from skillwright.core.seeds import derive_seed
@@ -62,11 +62,11 @@ class SkillDropout:
             return told
         lines = [line for line in told.text.splitlines() if not _is_of(line, dropped)]
         pairs = list(zip(told.skill_ids, told.scores, strict=False))
-        return SkillContext(
+        return replace(
+            told,
             text=_without_empty_sections(lines),
             skill_ids=tuple(name for name in told.skill_ids if name not in dropped),
             scores=tuple(score for name, score in pairs if name not in dropped),
-            version=told.version,
         )
 
 

@@ -7,8 +7,13 @@ from typing import Literal
 
 from skillwright.core import ConfigError
 from skillwright.core.seeds import derive_seed
-from skillwright.policy.backend import LossReport, PolicyBackend, Row, StepReport
-from skillwright.policy.errors import ReferenceMissing
+from skillwright.policy.backend import (
+    LossReport,
+    PolicyBackend,
+    Row,
+    StepReport,
+    check_reference,
+)
 from skillwright.policy.loss import GrpoLoss, GrpoObjective
 from skillwright.policy.rows import by_episode
 
@@ -53,7 +58,7 @@ class GrpoSettings:
 
 @dataclass(frozen=True, slots=True)
 class UpdateReport:
-    """What an update did, step by step.
+    """What an update, or a cold start, did, step by step.
 
     Attributes:
         losses: One per optimiser step.
@@ -123,26 +128,3 @@ def dealt(rows: Sequence[Row], size: int | None, seed: int) -> Iterator[list[Row
     batches = 1 if size is None else max(1, round(len(rows) / size))
     for number in range(batches):
         yield [rows[index] for index in sorted(order[number::batches])]
-
-
-def check_reference(backend: PolicyBackend, digest: str | None = None) -> None:
-    """Refuse to measure a divergence from nothing, or from other weights than agreed.
-
-    Args:
-        backend: The policy.
-        digest: What the cold start's weights were frozen as; ``None`` accepts any.
-
-    Raises:
-        ReferenceMissing: No reference is frozen, or another one.
-    """
-    frozen = backend.reference
-    if not frozen:
-        raise ReferenceMissing(
-            "kl_weight is above 0 and no reference is frozen: call freeze_reference() after the "
-            "cold start, or set kl_weight to 0"
-        )
-    if digest is not None and frozen != digest:
-        raise ReferenceMissing(
-            f"the frozen reference is {frozen[:12]!r} and the cold start ended with "
-            f"{digest[:12]!r}; load the weights that the cold start ended with"
-        )

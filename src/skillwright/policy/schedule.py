@@ -12,7 +12,7 @@ class Schedule:
     """A linear rise, then a fall.
 
     Attributes:
-        kind: ``cosine`` or ``linear`` down to ``floor``, or ``constant``.
+        shape: ``cosine`` or ``linear`` down to ``floor``, or ``constant``.
         warmup: Share of the steps in which the rate rises, in [0, 1).
         floor: Share of the highest rate that the last step ends at, in [0, 1].
 
@@ -20,7 +20,7 @@ class Schedule:
         ConfigError: A share is out of its range.
     """
 
-    kind: Literal["cosine", "linear", "constant"] = "cosine"
+    shape: Literal["cosine", "linear", "constant"] = "cosine"
     warmup: float = 0.1
     floor: float = 0.0
 
@@ -35,16 +35,19 @@ class Schedule:
         """Return the learning rate of a step.
 
         Args:
-            highest: What the rise ends at.
+            highest: What the rise ends at, above 0.
             step: From 0; beyond ``steps`` the rate stays at the floor.
-            steps: How many there are in all.
+            steps: How many there are in all, at least 1.
+
+        Returns:
+            A rate in [0, ``highest``], and above 0 before step ``steps``.
         """
         rising = math.ceil(self.warmup * steps)
         if step < rising:
             # Not from zero: a first step of nothing is a step lost.
             return highest * (step + 1) / rising
-        if self.kind == "constant":
+        if self.shape == "constant":
             return highest
         gone = min(1.0, (step - rising) / max(1, steps - rising))
-        left = 1 - gone if self.kind == "linear" else (1 + math.cos(math.pi * gone)) / 2
+        left = 1 - gone if self.shape == "linear" else (1 + math.cos(math.pi * gone)) / 2
         return highest * (self.floor + (1 - self.floor) * left)

@@ -18,7 +18,7 @@ from skillwright.core import ConfigError, EpisodeResult, SkillSource, TurnContex
 from skillwright.core.seeds import derive_seed
 from skillwright.policy.backend import LossReport, PolicyBackend, Row, StepReport
 from skillwright.policy.errors import TargetRefused
-from skillwright.policy.grpo import dealt
+from skillwright.policy.grpo import UpdateReport, dealt
 from skillwright.policy.loss import SftLoss
 from skillwright.policy.rows import by_episode
 from skillwright.policy.schedule import Schedule
@@ -93,29 +93,11 @@ class SftSettings:
     def __post_init__(self) -> None:
         if self.steps < 1 or self.batch_rows < 1:
             raise ConfigError(
-                f"sft.steps is {self.steps} and sft.batch_rows {self.batch_rows}; both are at "
-                "least 1"
+                f"cold_start.steps is {self.steps} and cold_start.batch_rows {self.batch_rows}; "
+                "both are at least 1"
             )
         if not self.learning_rate > 0:
-            raise ConfigError(f"sft.learning_rate is {self.learning_rate}; set it above 0")
-
-
-@dataclass(frozen=True, slots=True)
-class SftReport:
-    """What the cold start did.
-
-    Attributes:
-        losses: One per step; ``policy_sum / tokens`` is the mean surprise in nats.
-        steps: One per step.
-    """
-
-    losses: tuple[LossReport, ...]
-    steps: tuple[StepReport, ...]
-
-    @property
-    def surprise(self) -> tuple[float, ...]:
-        """Mean cross-entropy per target token and step, in nats."""
-        return tuple(loss.policy_sum / loss.tokens if loss.tokens else 0.0 for loss in self.losses)
+            raise ConfigError(f"cold_start.learning_rate is {self.learning_rate}; set it above 0")
 
 
 def demonstrations(
@@ -196,7 +178,7 @@ def train(
     *,
     seed: int,
     on_step: Callable[[int, LossReport, StepReport], None] | None = None,
-) -> SftReport:
+) -> UpdateReport:
     """Learn from demonstrations for a fixed number of steps.
 
     Args:
@@ -228,7 +210,7 @@ def train(
         steps.append(step)
         if on_step is not None:
             on_step(number, loss, step)
-    return SftReport(tuple(losses), tuple(steps))
+    return UpdateReport(tuple(losses), tuple(steps))
 
 
 def _batches(rows: Sequence[Row], settings: SftSettings, seed: int) -> Iterator[list[Row]]:

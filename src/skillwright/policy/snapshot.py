@@ -1,12 +1,14 @@
 """A policy as bytes: how a backend writes what it keeps, and refuses what is not its own.
 
-Whatever is wrong with the bytes is one error, `CheckpointDamaged`. A backend checks everything
-before it takes anything over, so that a refusal leaves it as it was.
+Whatever is found wrong with the bytes is one error, `CheckpointDamaged`. A backend looks before it
+takes anything over, so that a refusal leaves it as it was. What is looked at is whether every part
+is there and of the right shape; numbers are not judged.
 """
 
 import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import torch
@@ -62,7 +64,7 @@ def fitting(same: str) -> Iterator[None]:
         yield
     except (AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
         raise CheckpointDamaged(
-            f"this is no snapshot of this policy: {_reason(error)}. Load it into a policy of the "
+            f"this is no snapshot of this policy: {_reason(error)} Load it into a policy of the "
             f"same {same}, or start again from the checkpoint before it"
         ) from error
 
@@ -70,7 +72,9 @@ def fitting(same: str) -> Iterator[None]:
 def fill_optimiser(optimiser: torch.optim.Optimizer, state: Mapping[str, Any]) -> None:
     """Take over what an AdamW's ``state_dict`` returned.
 
-    torch itself looks at the number of parameters alone, and fails at the next step.
+    torch itself looks at the number of parameters alone, and fails at the next step, or begins
+    anew. Here it is checked that each moment belongs to a parameter, is there and has its shape,
+    and that each setting is there; values of settings are not judged.
 
     Args:
         optimiser: A new one, over the parameters that were trained.
@@ -80,6 +84,10 @@ def fill_optimiser(optimiser: torch.optim.Optimizer, state: Mapping[str, Any]) -
         ValueError: It is of other parameters, or a part of it is missing.
     """
     optimiser.load_state_dict(dict(state))
+    mine = [group["params"] for group in optimiser.state_dict()["param_groups"]]
+    told = [group["params"] for group in state["param_groups"]]
+    if told != mine or not state["state"].keys() <= set(chain.from_iterable(mine)):
+        raise ValueError("its optimiser is of other weights")
     for group in optimiser.param_groups:
         if missing := sorted(optimiser.defaults.keys() - group.keys()):
             raise ValueError(f"its optimiser does not say {', '.join(missing)}")
@@ -96,8 +104,10 @@ def fill_optimiser(optimiser: torch.optim.Optimizer, state: Mapping[str, Any]) -
 
 
 def _reason(error: Exception) -> str:
-    """Return what went wrong in one short line."""
+    """Return what went wrong in one short sentence."""
     if isinstance(error, KeyError):
-        return f"it has no {error}"
+        return f"it has no {error}."
     said = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-    return said if len(said) <= _LONGEST_REASON else f"{said[:_LONGEST_REASON]}..."
+    if len(said) <= _LONGEST_REASON:
+        return f"{said}."
+    return f"{said[:_LONGEST_REASON].rstrip(' .,')}..."

@@ -1,26 +1,42 @@
 """What a run of the recipe is said to take is what it takes."""
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from rl_world import ROOMS, ObedientMaker, Tutor, lanes_config, recipe
 from skillwright.jobs.estimate_rl import estimate_rl
+from skillwright.jobs.rl import load_rl_config
 from skillwright.runs import RunStore
+
+VAL = TEST = 9  # tasks of the tiny world
 
 
 def told(estimate):
     return {stage.name: stage for stage in estimate.stages}
 
 
-@pytest.mark.parametrize("base", [None, {"backend": "scripted", "model": "searcher"}])
-async def test_the_episodes_and_requests_of_a_run_are_those_that_were_estimated(tmp_path, base):
-    models = {"base": base} if base else {}
-    config = lanes_config(tmp_path, models=models, grpo={"keep_rollouts": True})
-    tutor = Tutor()
+async def ran(config, tutor):
+    """Run the recipe; count its episodes by phase, and those of each duel."""
     path, _ = await recipe(config, tutor=tutor, maker=ObedientMaker(config))
     with RunStore.open(path / "run.sqlite", read_only=True) as store:
         played = Counter(row.phase for row in store.episodes())
+        return played, [one.body["rollouts"] for one in store.verdicts()]
+
+
+@pytest.mark.parametrize("base", [None, {"backend": "scripted", "model": "searcher"}])
+async def test_the_episodes_and_requests_of_a_run_are_those_that_were_estimated(tmp_path, base):
+    models = {"base": base} if base else {}
+    # Every task would be told something new, each proposal goes to the gate, and none is accepted.
+    config = lanes_config(
+        tmp_path,
+        models=models,
+        grpo={"keep_rollouts": True},
+        evaluation={"gate": {"kind": "paired"}, "alpha": 0.01, "select": "last"},
+    )
+    tutor = Tutor(first=(), later=(tuple(ROOMS), tuple(ROOMS)))
+    played, duels = await ran(config, tutor)
     stages = told(estimate_rl(config))
     assert stages["base"].role == ("base" if base else "policy")
     assert bool(stages["base"].calls) == bool(base)
@@ -29,16 +45,45 @@ async def test_the_episodes_and_requests_of_a_run_are_those_that_were_estimated(
         "cold start": "expert",
         "practice": "grpo",
         "evolution split": "evolution",
+        "gate": "gate",
+        "val": "val",
     }
     for stage, phase in phases.items():
         assert stages[stage].episodes == played[phase] > 0, stage
-    # The same weights with the same skills are measured once, and so there may be fewer.
-    assert stages["test"].episodes >= played["test"] > 0
+    assert duels == [stages["gate"].episodes // config.evolutions] * config.evolutions
+    # The bank is the first one still, and there is no other place: two of five are left out.
+    assert stages["test"].episodes == 5 * TEST
+    assert played["test"] == 3 * TEST
     asked = Counter(system.split(":")[0] for system, _ in tutor.calls)
-    # Where every task is won, no category is weak, and nobody is asked.
-    assert stages["evolve"].calls >= asked["# Evolve"] > 0
+    assert stages["evolve"].calls == asked["# Evolve"] == config.evolutions
     # Which of its episodes a category wins may take a request more, or one less.
     assert abs(stages["distil"].calls - asked["# Distil"]) <= len(ROOMS)
+
+
+async def test_what_is_known_already_is_not_played_again_so_there_may_be_less(tmp_path):
+    config = lanes_config(tmp_path)
+    tutor = Tutor()
+    played, duels = await ran(config, tutor)
+    stages = told(estimate_rl(config))
+    # Nothing is weak after the change is accepted, and so there is one proposal of two.
+    asked = sum(system.startswith("# Evolve") for system, _ in tutor.calls)
+    assert (asked, stages["evolve"].calls) == (1, 2)
+    assert duels == [stages["gate"].episodes // 2]
+    # Tasks that the change tells nothing new are played once for both banks.
+    assert VAL <= played["gate"] <= duels[0]
+    # The same weights with the same skills are measured once.
+    assert VAL < played["val"] <= stages["val"].episodes
+    assert 2 * TEST < played["test"] <= stages["test"].episodes
+
+
+def test_a_simulated_user_hears_half_of_a_base_episode_however_long_that_is():
+    example = Path(__file__).parents[3] / "examples" / "rl" / "tau_bench.yaml"
+    usual, longer = (
+        estimate_rl(load_rl_config(example, [f"distil.max_turns={turns}"])) for turns in (40, 80)
+    )
+    assert longer.turns == usual.turns
+    more = (longer.base_turns - usual.base_turns) // 2
+    assert longer.calls("user") - usual.calls("user") == more * told(usual)["base"].episodes > 0
 
 
 def test_a_stage_that_is_left_out_takes_nothing(tmp_path):

@@ -24,12 +24,24 @@ def make_embedder(name: str = LEXICAL) -> Embedder:
         raise ConfigError("no embedder is named; write 'lexical', 'all-MiniLM-L6-v2' or a URL")
     if name == LEXICAL:
         return LexicalEmbedder()
-    if name.startswith(("http://", "https://")):
+    if (endpoint := endpoint_named(name)) is not None:
         # The network stack takes longer to import than all the rest.
         from skillwright.bank.embedding.endpoint import EndpointEmbedder
 
-        base_url, _, model = name.partition("#")
-        if not model:
-            raise ConfigError(f"{base_url!r} names no model; write {base_url}#the-models-name")
+        base_url, model = endpoint
         return EndpointEmbedder(base_url=base_url, model=model)
     return SentenceTransformerEmbedder(name)
+
+
+def endpoint_named(name: str) -> tuple[str, str] | None:
+    """Return address and model where a name means an endpoint; ``None`` where it means none.
+
+    Raises:
+        ConfigError: It names no model.
+    """
+    if not name.startswith(("http://", "https://")):
+        return None
+    base_url, _, model = name.partition("#")
+    if not model:
+        raise ConfigError(f"{base_url!r} names no model; write {base_url}#the-models-name")
+    return base_url, model

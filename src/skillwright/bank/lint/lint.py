@@ -9,7 +9,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 from skillwright.bank.errors import BankError
 from skillwright.bank.lint.conduct import CONDUCT
@@ -86,19 +85,36 @@ class Finding:
         return f"lint {self.rule} in {self.field}: {self.span!r}. {self.why} {self.fix}"
 
 
-def lint(skill: BankSkill, sources: Iterable[str] = ()) -> tuple[Finding, ...]:
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Texts that somebody else wrote, read once for all the skills that are compared with them.
+
+    Attributes:
+        words: The words of every text, a text in a line.
+    """
+
+    words: str
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> "Sources":
+        """Read texts."""
+        return cls("\n".join(map(_words, texts)))
+
+
+def lint(skill: BankSkill, sources: Sources | Iterable[str] = ()) -> tuple[Finding, ...]:
     """Look for what may not stand in a skill.
 
     Args:
         skill: The skill.
         sources: Texts that somebody else wrote (observations, what users and tools said); a long
-            run of their words in the skill is a finding.
+            run of their words in the skill is a finding. For many skills, read them once, with
+            `Sources.of`.
 
     Returns:
         Findings in the order of the fields; none means that nothing was found.
     """
     fields = _fields(skill)
-    copied = [_words(source) for source in sources]
+    known = sources if isinstance(sources, Sources) else Sources.of(sources)
     findings: list[Finding] = []
     for field, text in fields.items():
         findings += _lengths(skill, field, text)
@@ -109,11 +125,11 @@ def lint(skill: BankSkill, sources: Iterable[str] = ()) -> tuple[Finding, ...]:
         for rule in (*FORM, *CONDUCT):
             if field in _ADVICE or not rule.only_advice:
                 findings += _matches(rule, field, seen)
-        findings += _copies(field, text, copied)
+        findings += _copies(field, text, known)
     return tuple(findings)
 
 
-def is_clean(skill: BankSkill, sources: Iterable[str] = ()) -> bool:
+def is_clean(skill: BankSkill, sources: Sources | Iterable[str] = ()) -> bool:
     """Tell whether lint has nothing against a skill's becoming active."""
     return not any(finding.blocks for finding in lint(skill, sources))
 
@@ -252,18 +268,17 @@ def _blobs(field: str, text: str) -> Iterator[Finding]:
             return
 
 
-@lru_cache(maxsize=4096)  # Each skill of an answer is compared with the same trajectories.
 def _words(text: str) -> str:
     return f" {' '.join(_WORD.findall(_normal(text)))} "
 
 
-def _copies(field: str, text: str, sources: list[str]) -> Iterator[Finding]:
-    if not sources:
+def _copies(field: str, text: str, sources: Sources) -> Iterator[Finding]:
+    if not sources.words:
         return
     words = _words(text).split()
     for start in range(len(words) - COPIED_WORDS + 1):
         run = " ".join(words[start : start + COPIED_WORDS])
-        if any(f" {run} " in source for source in sources):
+        if f" {run} " in sources.words:
             yield _finding(
                 "copied",
                 field,

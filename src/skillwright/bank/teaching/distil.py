@@ -16,7 +16,7 @@ from math import ceil
 from typing import Any
 
 from skillwright.bank.changes import Add
-from skillwright.bank.lint.lint import Finding, lint
+from skillwright.bank.lint.lint import Finding, Sources, lint
 from skillwright.bank.teaching.asking import Asked, DistilSettings, Section, plan_requests
 from skillwright.bank.teaching.replies import (
     LessonReply,
@@ -206,7 +206,7 @@ class _Reading:
                 f"{asked.request.name}: {len(written)} skills were written; "
                 f"the first {asked.count} are kept"
             )
-        sources = untrusted_texts(asked.request.evidence)
+        sources = Sources.of(untrusted_texts(asked.request.evidence))
         for reply in written[: asked.count]:
             draft = self._draft(asked, answer, reply)
             findings = tuple(found for found in lint(draft, sources) if found.blocks)

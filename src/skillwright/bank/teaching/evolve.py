@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from skillwright.bank.bank import Bank
 from skillwright.bank.changes import Add, Change, ChangeReport, GrowthCaps, Refine, Retire, apply
-from skillwright.bank.lint.lint import Finding, lint
+from skillwright.bank.lint.lint import Finding, Sources, lint
 from skillwright.bank.near import IsNear, near_in_text
 from skillwright.bank.render import skill_line
 from skillwright.bank.teaching.failures import (
@@ -239,7 +239,7 @@ class _Reading:
         self._step = step
         self._places = {one.scope for one in failures}
         self._categories = {one.category for one in failures}
-        self._sources = untrusted_texts(failures)
+        self._sources = Sources.of(untrusted_texts(failures))
 
     def read(self, reply: ChangeReply) -> None:
         match reply:

@@ -17,10 +17,8 @@ from skillwright.jobs.rl.state import RlKind, RlState, write_down
 from skillwright.jobs.rl.told import Remembered, SometimesNothing
 from skillwright.jobs.rl.wiring import Workshop
 from skillwright.policy import (
-    Coverage,
     LossReport,
     PolicyBackend,
-    SftReport,
     StepReport,
     demonstrations,
     train,
@@ -129,29 +127,15 @@ def _teach(
     run.watcher.see(StageStarted("cold start"))
 
     def on_step(step: int, loss: LossReport, report: StepReport) -> None:
-        surprise = loss.policy_sum / loss.tokens if loss.tokens else 0.0
-        run.watcher.see(ColdStartStep(step, settings.steps, surprise, report.grad_norm))
+        run.watcher.see(ColdStartStep(step, settings.steps, loss.surprise, report.grad_norm))
 
     seed = derive_seed("cold start", run.config.run.seed)
     done = train(policy, rows, settings, seed=seed, on_step=on_step)
-    _tell(run, coverage, done)
-    skipped = sum(step.skipped for step in done.steps)
+    first, last = done.losses[0].surprise, done.losses[-1].surprise
+    run.watcher.see(ColdStartEnded(coverage.episodes, coverage.wins, coverage.rows, last))
     return {
         "coverage": asdict(coverage) | {"citation_rate": coverage.citation_rate},
         "steps": len(done.steps),
-        "skipped": skipped,
-        "surprise": [done.surprise[0], done.surprise[-1]],
+        "skipped": done.skipped_steps,
+        "surprise": [first, last],
     }
-
-
-def _tell(run: Workshop, coverage: Coverage, done: SftReport) -> None:
-    run.watcher.see(
-        ColdStartEnded(
-            episodes=coverage.episodes,
-            wins=coverage.wins,
-            rows=coverage.rows,
-            surprise=done.surprise[-1],
-            citation_rate=coverage.citation_rate,
-            skill_blocks=coverage.skill_blocks,
-        )
-    )

@@ -139,7 +139,7 @@ class RlEvaluationSection(Section):
     gate: RlGateConfig = PairedGateConfig()
     """Judges every change of the bank on the val split."""
     val_every: PositiveInt = 10
-    """Iterations between validations; the first and the last are validated always."""
+    """Iterations between validations; the cold start and the last are validated always."""
     val_tasks: PositiveInt | None = None
     """The first so many val tasks only; unset, all."""
     temperature: NonNegativeFloat = 0.0
@@ -151,7 +151,7 @@ class RlEvaluationSection(Section):
     test_tasks: PositiveInt | None = None
     """Report on the first so many test tasks only; unset, on all."""
     controls: list[Control] = Field(default=["no_skills", "other_scope"])
-    """Test the last weights also without skills, and with those of another place."""
+    """Test the selected weights also without skills, and with those of another place."""
 
 
 class RlRolloutSection(Section):

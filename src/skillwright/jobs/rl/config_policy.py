@@ -14,11 +14,11 @@ class ScorerPolicyConfig(Section):
     width: PositiveInt = 64
     """Size of every vector; a multiple of ``heads``."""
     heads: PositiveInt = 2
-    """Of the attention from commands to what was read."""
+    """Of the attention from commands to what was read; even."""
     layers: PositiveInt = 2
     """Convolutions over what was read."""
     reach: PositiveInt = 5
-    """Tokens that a convolution sees; odd."""
+    """Tokens that a convolution sees; odd, and at most 17."""
     hidden: PositiveInt = 128
     """Size of the last hidden layer."""
     most_rows: PositiveInt = 64
@@ -29,6 +29,11 @@ class ScorerPolicyConfig(Section):
     """AdamW's, for matrices."""
     threads: PositiveInt | None = None
     """Processor threads; unset, what torch takes. Another number may round otherwise."""
+
+    @property
+    def label(self) -> str:
+        """What a run says of its policy."""
+        return "a command scorer"
 
 
 class LoraConfig(Section):
@@ -74,6 +79,11 @@ class HfPolicyConfig(Section):
     """AdamW's."""
     template: dict[str, Any] = Field(default_factory=dict)
     """Handed to the chat template by name (``enable_thinking: false``)."""
+
+    @property
+    def label(self) -> str:
+        """What a run says of its policy."""
+        return self.model
 
 
 PolicyConfig = Annotated[
@@ -136,7 +146,7 @@ class GrpoSection(Section):
     iterations_per_epoch: PositiveInt = 1
     """Iterations that count as an epoch, for ``evolve.every``."""
     tasks_per_iteration: PositiveInt = 16
-    """Tasks of an iteration; a pass over all of them ends before a task comes again."""
+    """Tasks of an iteration; without ``harder`` and ``again``, none comes twice in a pass."""
     group_size: Annotated[int, Field(ge=2)] = 8
     """Episodes per task, told the same skills."""
     harder: bool = False
@@ -156,7 +166,7 @@ class GrpoSection(Section):
     clip_high: NonNegativeFloat = 0.2
     """And up to 1 and this."""
     dual_clip: PositiveFloat | None = 3.0
-    """The bound of the ratio where the advantage is negative; unset, none."""
+    """Bound of the ratio where the advantage is negative, above ``1 + clip_high``; unset, none."""
     kl_weight: NonNegativeFloat = 0.01
     """Weight of the divergence from the policy that the cold start ended with."""
     entropy_weight: NonNegativeFloat = 0.0

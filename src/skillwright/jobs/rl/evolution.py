@@ -1,6 +1,7 @@
 """Evolution of the bank: failures of its own split, a teacher's changes, and the gate."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from skillwright.bank import (
@@ -14,11 +15,10 @@ from skillwright.bank import (
 from skillwright.bank.teaching.evolve import Evolution, evolve, told_change
 from skillwright.bank.teaching.failures import EvolutionResults
 from skillwright.bank.trial import bank_duel, candidate_sources
-from skillwright.core import ConfigError, EpisodeResult, EpisodeSpec
+from skillwright.core import ConfigError, EpisodeResult, EpisodeSpec, Task
 from skillwright.core.seeds import derive_seed
 from skillwright.evaluation import Draws, Verdict
 from skillwright.jobs.progress import StageStarted
-from skillwright.jobs.rl.config import RlEvolveSection
 from skillwright.jobs.rl.progress import BankEvolved
 from skillwright.jobs.rl.state import EvolutionRecord, RlKind, RlState, write_down
 from skillwright.jobs.rl.wiring import Workshop, stop_if_refused
@@ -38,17 +38,17 @@ async def evolve_bank(
         EngineDown: No episode of the evolution split has a reward.
         ModelRefused: An endpoint refuses the key or the model.
     """
-    section = run.config.evolve
-    if section is None or run.tasks.evolution is None:
+    section, split = run.config.evolve, run.tasks.evolution
+    if section is None or split is None:
         raise ConfigError("evolve is null")
     before = state.version_after(iteration - 1)
     bank = run.bank_store.load(before)
     settings = section.settings(run.config.env.success_threshold, iteration)
-    results = await _play(run, policy, bank, iteration, section)
+    results = await _play(run, policy, bank, split.tasks, section.episodes, iteration)
     run.watcher.see(StageStarted("evolve", step=iteration))
     teacher = run.teacher(f"evolve {iteration}")
     found = await evolve(
-        EvolutionResults(run.tasks.evolution, tuple(results)),
+        EvolutionResults(split, tuple(results)),
         bank,
         teacher,
         settings,
@@ -59,10 +59,11 @@ async def evolve_bank(
     stop_if_refused(teacher)
     candidate, report = found.candidate(bank, section.caps, near_in_text)
     action, verdict = await _judge(run, state, policy, (bank, candidate), found, iteration)
-    if action == "accept":
-        _adopt(run, candidate, report, verdict, iteration)
-    elif verdict is not None:
-        _reject(run, found, verdict, iteration)
+    if verdict is not None:
+        if action == "accept":
+            _adopt(run, candidate, report, verdict, iteration)
+        else:
+            _reject(run, found, verdict, iteration)
     record = _record(found, report, action, verdict, bank, candidate, iteration)
     with run.store.transaction(durable=True):
         if verdict is not None:
@@ -75,10 +76,13 @@ async def evolve_bank(
 
 
 async def _play(
-    run: Workshop, policy: PolicyBackend, bank: Bank, iteration: int, section: RlEvolveSection
+    run: Workshop,
+    policy: PolicyBackend,
+    bank: Bank,
+    tasks: Sequence[Task],
+    episodes: int,
+    iteration: int,
 ) -> list[EpisodeResult]:
-    if run.tasks.evolution is None:
-        return []
     seed = run.config.run.seed
     specs = [
         EpisodeSpec(
@@ -88,8 +92,8 @@ async def _play(
             "evolution",
             iteration,
         )
-        for task in run.tasks.evolution.tasks
-        for draw in range(section.episodes)
+        for task in tasks
+        for draw in range(episodes)
     ]
     run.watcher.see(StageStarted("evolution split", step=iteration, episodes=len(specs)))
     engine = run.measuring_engine(policy, run.config.evaluation.temperature)
@@ -131,17 +135,12 @@ async def _judge(
 
 
 def _adopt(
-    run: Workshop,
-    candidate: Bank,
-    report: ChangeReport,
-    verdict: Verdict | None,
-    iteration: int,
+    run: Workshop, candidate: Bank, report: ChangeReport, verdict: Verdict, iteration: int
 ) -> None:
-    if _is_logged(run, iteration):
-        return
-    said = verdict.to_dict() if verdict else None
-    reason = f"evolved after iteration {iteration}"
-    run.bank_store.adopt(candidate, report, reason=reason, verdict=said, step=iteration)
+    if not _is_logged(run, iteration):
+        reason = f"evolved after iteration {iteration}"
+        said = verdict.to_dict()
+        run.bank_store.adopt(candidate, report, reason=reason, verdict=said, step=iteration)
 
 
 def _reject(run: Workshop, found: Evolution, verdict: Verdict, iteration: int) -> None:

@@ -1,6 +1,6 @@
 """The first bank: base trajectories, and what the teacher makes of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from skillwright.core import ConfigError, EpisodeResult, EpisodeSpec, PlainSkill
 from skillwright.core.seeds import derive_seed
 from skillwright.jobs.bank_source import read_bank
 from skillwright.jobs.progress import StageStarted
-from skillwright.jobs.rl.config import RlConfig
+from skillwright.jobs.rl.config import RlConfig, RlDistilSection
 from skillwright.jobs.rl.policies import openings
 from skillwright.jobs.rl.progress import FirstBankMade
 from skillwright.jobs.rl.state import RlKind, RlState, write_down
@@ -53,7 +53,7 @@ async def make_first_bank(run: Workshop, state: RlState) -> tuple[Workshop, RlSt
     if told == "skills":
         _begin(run)
         if run.config.distil is not None:
-            facts = await _distil(run, await base_episodes(run))
+            facts = await _distil(run, run.config.distil, await base_episodes(run))
     version = run.bank_store.newest
     bank = run.bank_store.load(version)
     counts = count_skills(bank)
@@ -122,10 +122,9 @@ def _begin(run: Workshop) -> None:
         run.bank_store.adopt(bank, reason=f"begun with {run.config.bank.start}", step=0)
 
 
-async def _distil(run: Workshop, base: Sequence[EpisodeResult]) -> dict[str, Any]:
-    section = run.config.distil
-    if section is None:
-        return {}
+async def _distil(
+    run: Workshop, section: RlDistilSection, base: Sequence[EpisodeResult]
+) -> dict[str, Any]:
     run.watcher.see(StageStarted("distil"))
     settings = section.settings(run.config.env.success_threshold, 0)
     teacher = run.teacher("distil")
@@ -150,10 +149,7 @@ def _facts(
     trajectories = {one.key: one.trajectory for one in base if one.reward is not None}
     shorter = compression(run.bank_store.load(), trajectories)
     faults = [f"{fault.call}: {fault.failure.message}" for fault in found.failures]
-    ratio: Mapping[str, float | None] = {
-        "raw": shorter.raw_ratio,
-        "summaries": shorter.summary_ratio,
-    }
+    ratios = {"raw": shorter.raw_ratio, "summaries": shorter.summary_ratio}
     return {
         "episodes": report.episodes,
         "won": sum(one.is_success(threshold) for one in base),
@@ -164,6 +160,6 @@ def _facts(
             {"name": one.draft.name, "why": [str(finding) for finding in one.findings]}
             for one in report.blocked
         ],
-        "compression": {**asdict(shorter), "ratios": dict(ratio)},
+        "compression": {**asdict(shorter), "ratios": ratios},
         "notes": [*report.notes, *faults],
     }

@@ -4,7 +4,7 @@ import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
@@ -13,6 +13,7 @@ from skillwright.core import EpisodeResult, EpisodeSpec, SkillContext, Task
 from skillwright.core.seeds import derive_seed
 from skillwright.jobs.progress import StageStarted
 from skillwright.jobs.rl.policies import group_settings, grpo_settings
+from skillwright.jobs.rl.progress import IterationEnded
 from skillwright.jobs.rl.state import IterationRecord, RlState
 from skillwright.jobs.rl.tasks import again_tasks, harder_tasks, tasks_of_iteration
 from skillwright.jobs.rl.told import Remembered
@@ -31,24 +32,9 @@ from skillwright.policy import (
 from skillwright.rollout import refuse_no_score
 
 
-@dataclass(frozen=True, slots=True)
-class Played:
-    """What an iteration came to, and what it took.
-
-    Attributes:
-        record: What came of it.
-        rollout_s: Seconds of the rollouts.
-        learning_s: Seconds of the update.
-    """
-
-    record: IterationRecord
-    rollout_s: float
-    learning_s: float
-
-
 async def practise(
     run: Workshop, state: RlState, policy: PolicyBackend, iteration: int, bank_version: int
-) -> Played:
+) -> IterationEnded:
     """Play an iteration and learn from it; the policy is another one afterwards.
 
     Raises:
@@ -58,7 +44,7 @@ async def practise(
     """
     section, seed = run.config.grpo, run.config.run.seed
     if section.kl_weight > 0:
-        check_reference(policy, str((state.cold_start or {})["reference"]))
+        check_reference(policy, state.reference)
     tasks = _tasks(run, state, iteration)
     bank = run.bank_store.load(bank_version)
     luck = derive_seed("dropout", seed, iteration)
@@ -78,8 +64,8 @@ async def practise(
     refuse_no_score(results)
     rolled_out = time.monotonic()
     rows, groups = teach(results, agent.rows, group_settings(section))
-    shape = Schedule(section.schedule.shape, section.schedule.warmup, section.schedule.floor)
-    rate = shape.rate(section.learning_rate, iteration - 1, section.iterations)
+    schedule = Schedule(**section.schedule.model_dump())
+    rate = schedule.rate(section.learning_rate, iteration - 1, section.iterations)
     luck = derive_seed("update", seed, iteration)
     report = update(policy, rows, grpo_settings(section), seed=luck, learning_rate=rate)
     contexts = told.contexts(tasks)
@@ -96,7 +82,7 @@ async def practise(
         told=_told(contexts, section.group_size),
         won=_won(results, run.config.env.success_threshold),
     )
-    return Played(record, rolled_out - started, time.monotonic() - rolled_out)
+    return IterationEnded(record, rolled_out - started, time.monotonic() - rolled_out)
 
 
 def _tasks(run: Workshop, state: RlState, iteration: int) -> list[Task]:
@@ -131,7 +117,7 @@ def _count(
     told = {task.id: one.skill_ids for task, one in zip(tasks, contexts, strict=True)}
     run.bank_store.count(
         CountedEpisode(
-            key=f"{one.key}",
+            key=one.key,
             skill_ids=told[one.task_id],
             won=None if one.reward is None else one.is_success(threshold),
         )

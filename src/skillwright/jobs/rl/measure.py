@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from skillwright.bank import scope_of
-from skillwright.core import EpisodeResult, PlainSkill, SkillSource, Task
+from skillwright.core import EpisodeResult, EpisodeSpec, PlainSkill, SkillSource, Task
+from skillwright.core.seeds import evaluation_seed
 from skillwright.evaluation import ScoreTable, SplitReport
 from skillwright.jobs.progress import Scored, StageStarted
 from skillwright.jobs.rl.checkpoints import Checkpoints
@@ -105,4 +106,7 @@ async def _play(
     phase: str,
 ) -> list[EpisodeResult]:
     engine = run.measuring_engine(policy, run.config.evaluation.temperature)
-    return await engine.run(run.evaluation_specs(tasks, phase), skills)
+    seed = run.config.run.seed
+    # Every measurement of a task meets the same luck.
+    specs = [EpisodeSpec(task, evaluation_seed(seed, task.id, 0), 0, phase) for task in tasks]
+    return await engine.run(specs, skills)

@@ -6,7 +6,6 @@ from typing import Any, assert_never
 import torch
 
 from skillwright.core import (
-    ConfigError,
     EpisodeResult,
     PlainSkill,
     SkillSource,
@@ -27,18 +26,13 @@ from skillwright.policy import (
     GroupSettings,
     GrpoObjective,
     GrpoSettings,
-    HfPolicy,
-    HfSettings,
-    LoraSettings,
     PolicyBackend,
     Schedule,
     SftSettings,
     StepAdvantage,
     contexts_of,
 )
-from skillwright.policy.scorer.backend import ScorerPolicy, ScorerSettings
-from skillwright.policy.scorer.network import Architecture
-from skillwright.policy.scorer.tokens import Vocabulary
+from skillwright.policy.scorer import Architecture, ScorerPolicy, ScorerSettings, Vocabulary
 from skillwright.rollout import MakeEnv, PromptStyle
 from skillwright.rollout.prompt import render
 
@@ -106,6 +100,7 @@ class PolicyMaker:
         Raises:
             ModelMissing: The base model is not on this machine.
             NoChatTemplate: Its tokenizer does not say how a conversation is written.
+            ConfigError: A setting is out of its range.
         """
         match self._config.policy:
             case ScorerPolicyConfig() as policy:
@@ -120,11 +115,6 @@ class PolicyMaker:
 def _scorer(policy: ScorerPolicyConfig, recipe: Recipe, seed: int) -> PolicyBackend:
     if policy.threads is not None:
         torch.set_num_threads(policy.threads)
-    if policy.width % policy.heads or policy.reach % 2 == 0:
-        raise ConfigError(
-            f"policy.width is {policy.width}, heads {policy.heads} and reach {policy.reach}; make "
-            "width a multiple of heads, and reach odd"
-        )
     settings = ScorerSettings(
         architecture=Architecture(
             width=policy.width,
@@ -135,13 +125,16 @@ def _scorer(policy: ScorerPolicyConfig, recipe: Recipe, seed: int) -> PolicyBack
         ),
         seed=seed,
         most_rows=policy.most_rows,
-        clip_norm=policy.max_grad_norm,
+        max_grad_norm=policy.max_grad_norm,
         weight_decay=policy.weight_decay,
     )
     return ScorerPolicy(Vocabulary(tuple(recipe["words"]), tuple(recipe["rarity"])), settings)
 
 
 def _language_model(policy: HfPolicyConfig) -> PolicyBackend:
+    # Transformers takes a second to load, which no scorer should wait for.
+    from skillwright.policy.hf import HfPolicy, HfSettings, LoraSettings
+
     lora = None
     if policy.lora is not None:
         targets = policy.lora.targets
@@ -196,12 +189,11 @@ def turns_of(results: Sequence[EpisodeResult], skills: SkillSource | None) -> li
 def sft_settings(config: RlConfig) -> SftSettings:
     """Return how the cold start learns; where there is none, as one would by default."""
     section = config.cold_start or ColdStartSection()
-    schedule = Schedule(section.schedule.shape, section.schedule.warmup, section.schedule.floor)
     return SftSettings(
         steps=section.steps,
         batch_rows=section.batch_rows,
         learning_rate=section.learning_rate,
-        schedule=schedule,
+        schedule=Schedule(**section.schedule.model_dump()),
         join_turns=section.join_turns,
         whole_episodes=section.whole_episodes,
     )

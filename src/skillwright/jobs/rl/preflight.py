@@ -1,13 +1,14 @@
 """What can be known to be wrong with a run of the recipe, found before anything is written."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 from skillwright.core import ConfigError, SkillwrightError
 from skillwright.core.together import together
 from skillwright.envs.drive import open_env
 from skillwright.jobs.bank_source import opened_embedder
 from skillwright.jobs.doctor import Finding, Health
-from skillwright.jobs.money import priced_mind
+from skillwright.jobs.money import priced_mind, refuse_unheld
 from skillwright.jobs.preflight import ask_if_ready, build_first
 from skillwright.jobs.rl.config import RlConfig
 from skillwright.jobs.rl.first_bank import starting_bank
@@ -18,7 +19,9 @@ from skillwright.models import HttpClient, ModelConfig
 
 
 async def preflight_rl(config: RlConfig) -> PolicyMaker:
-    """Check tasks, environment, bank, policy and endpoints; each endpoint gets a small question.
+    """Check budget, tasks, bank and policy, and ask each distinct mind one small question.
+
+    An endpoint that embeds is asked nothing; its key has to be there.
 
     Returns:
         What builds the policy; a language model that was loaded is used by the run.
@@ -28,43 +31,41 @@ async def preflight_rl(config: RlConfig) -> PolicyMaker:
         ModelRefused: An endpoint refuses the key or the model.
         ModelError: An endpoint does not answer.
     """
-    _refuse_unpriced(config)
-    await _look_at_tasks(config)
-    starting_bank(config)
-    with opened_embedder(config.bank.embedder):
-        pass
     maker = PolicyMaker(config)
-    maker.check()
-    minds = [*config.minds.values()]
-    if (user := user_mind(config.env)) is not None:
-        minds.append(user)
-    asked = {mind.model_dump_json(): mind for mind in minds}
+    for look in _looks(config, maker).values():
+        await look()
+    minds = {**config.minds, **_user(config)}
     async with HttpClient() as client:
-        await together(ask_if_ready(mind, client) for mind in asked.values())
+        await together(_mind(mind, client) for mind in _distinct(minds).values())
     return maker
 
 
 async def examine_rl(config: RlConfig) -> list[Finding]:
-    """Look at all that a run of the recipe needs, also behind the first thing that is wrong.
+    """Look at all that `preflight_rl` looks at, also behind the first thing that is wrong.
 
     Args:
-        config: What would be run; each endpoint in it is asked one small question.
+        config: What would be run; each distinct mind in it is asked one small question.
     """
-    findings = [
-        await _found("budget", _money(config)),
-        await _found("tasks", _tasks(config)),
-        await _found("bank", _bank(config)),
-        await _found("policy", _policy(config)),
-    ]
-    minds: dict[str, ModelConfig] = dict(config.minds)
+    looks = _looks(config, PolicyMaker(config))
+    findings = [await _found(name, look()) for name, look in looks.items()]
+    minds = dict(config.minds)
     try:
-        if (user := user_mind(config.env)) is not None:
-            minds["simulated user"] = user
+        minds |= _user(config)
     except SkillwrightError as error:
         findings.append(Finding("simulated user", Health.BAD, str(error)))
     async with HttpClient() as client:
-        asked = (_found(role, _mind(mind, client)) for role, mind in minds.items())
+        asked = (_found(roles, _mind(mind, client)) for roles, mind in _distinct(minds).items())
         return [*findings, *await together(asked)]
+
+
+def _looks(config: RlConfig, maker: PolicyMaker) -> dict[str, Callable[[], Awaitable[str]]]:
+    """Return what is looked at before anybody is asked; each look says what it found, or raises."""
+    return {
+        "budget": partial(_money, config),
+        "tasks": partial(_tasks, config),
+        "bank": partial(_bank, config),
+        "policy": partial(_policy, config, maker),
+    }
 
 
 async def _found(name: str, look: Awaitable[str]) -> Finding:
@@ -75,7 +76,11 @@ async def _found(name: str, look: Awaitable[str]) -> Finding:
 
 
 async def _money(config: RlConfig) -> str:
-    _refuse_unpriced(config)
+    minds = [priced_mind(role, mind) for role, mind in config.minds.items()]
+    # Only skills are embedded: raw trajectories, and nothing at all, are told without.
+    refuse_unheld(
+        config.budget, minds, config.bank.embedder if config.bank.told == "skills" else ""
+    )
     return "it can be held" if config.budget.is_set else "no bound is set"
 
 
@@ -93,13 +98,26 @@ async def _bank(config: RlConfig) -> str:
         return f"it begins with {len(bank.active)} skills; {embedder.identity} says what is similar"
 
 
-async def _policy(config: RlConfig) -> str:
-    PolicyMaker(config).check()
+async def _policy(config: RlConfig, maker: PolicyMaker) -> str:
+    maker.check()
     return str(getattr(config.policy, "model", "a command scorer, built anew"))
 
 
 async def _mind(mind: ModelConfig, client: HttpClient) -> str:
     return f"{mind.backend}: {await ask_if_ready(mind, client)} answers"
+
+
+def _user(config: RlConfig) -> dict[str, ModelConfig]:
+    user = user_mind(config.env)
+    return {} if user is None else {"simulated user": user}
+
+
+def _distinct(minds: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
+    """Return each mind once, by all of its roles: two roles of one mind are one question."""
+    roles: dict[str, list[str]] = {}
+    for role, mind in minds.items():
+        roles.setdefault(mind.model_dump_json(), []).append(role)
+    return {" and ".join(named): minds[named[0]] for named in roles.values()}
 
 
 async def _look_at_tasks(config: RlConfig) -> RlTasks:
@@ -117,15 +135,3 @@ async def _look_at_tasks(config: RlConfig) -> RlTasks:
     if problem := config.why_hopeless(len(tasks.val)):
         raise ConfigError(problem)
     return tasks
-
-
-def _refuse_unpriced(config: RlConfig) -> None:
-    """Refuse a budget in money that could not be held."""
-    minds = [priced_mind(role, mind) for role, mind in config.minds.items()]
-    unpriced = [mind for mind in minds if not mind.is_priced]
-    if config.budget.usd is not None and unpriced:
-        raise ConfigError(
-            f"budget.usd = {config.budget.usd:g} cannot be held: no prices are known for "
-            f"{unpriced[0].model!r} (models.{unpriced[0].role}). Set models.{unpriced[0].role}"
-            ".prices.input_usd_per_mtok and output_usd_per_mtok, or bound budget.tokens instead"
-        )

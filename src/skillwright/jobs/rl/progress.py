@@ -50,16 +50,12 @@ class ColdStartEnded:
         wins: Won ones; their turns were learnt from.
         rows: Turns that were learnt from.
         surprise: Mean cross-entropy per target token at the end, in nats.
-        citation_rate: Skills cited per row.
-        skill_blocks: Distinct texts that rows were told.
     """
 
     episodes: int
     wins: int
     rows: int
     surprise: float
-    citation_rate: float
-    skill_blocks: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +85,11 @@ class IterationEnded:
 
 @dataclass(frozen=True, slots=True)
 class BankEvolved:
-    """An update of the bank is decided."""
+    """An update of the bank is decided.
+
+    Attributes:
+        record: What came of it.
+    """
 
     record: EvolutionRecord
 

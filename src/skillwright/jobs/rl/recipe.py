@@ -21,7 +21,7 @@ from skillwright.jobs.rl.checkpoints import Checkpoints
 from skillwright.jobs.rl.cold_start import start_cold
 from skillwright.jobs.rl.evolution import evolve_bank
 from skillwright.jobs.rl.first_bank import make_first_bank
-from skillwright.jobs.rl.iteration import Played, practise
+from skillwright.jobs.rl.iteration import practise
 from skillwright.jobs.rl.measure import open_sealed, validate
 from skillwright.jobs.rl.progress import IterationEnded
 from skillwright.jobs.rl.report import RlReport, selected
@@ -68,8 +68,8 @@ async def _train(
         state = await validate(run, state, policy, 0)
     for iteration in range(done + 1, last + 1):
         version = state.version_after(iteration - 1)
-        played = await practise(run, state, policy, iteration, version)
-        state = _note(run, state, played)
+        ended = await practise(run, state, policy, iteration, version)
+        state = _note(run, state, ended)
         evolves = _evolves(run, iteration)
         if evolves and iteration not in state.evolutions:
             state = await evolve_bank(run, state, policy, iteration)
@@ -89,13 +89,13 @@ def _evolves(run: Workshop, iteration: int) -> bool:
     return iteration % (evolve.every * run.config.grpo.iterations_per_epoch) == 0
 
 
-def _note(run: Workshop, state: RlState, played: Played) -> RlState:
+def _note(run: Workshop, state: RlState, ended: IterationEnded) -> RlState:
     """Write an iteration down; one that was played again after a kill stands there already."""
-    record = played.record
-    run.watcher.see(IterationEnded(record, played.rollout_s, played.learning_s))
+    record = ended.record
+    run.watcher.see(ended)
     if state.iterations.get(record.iteration) == record:
         return state
-    timing = {"rollout_s": played.rollout_s, "learning_s": played.learning_s}
+    timing = {"rollout_s": ended.rollout_s, "learning_s": ended.learning_s}
     return write_down(run.store, state, RlKind.ITERATION, {**record.to_dict(), TIMING: timing})
 
 
@@ -109,14 +109,13 @@ def _introduce(run: Workshop, state: RlState, folder: RunFolder) -> None:
     config, tasks, todo = run.config, run.tasks, state.last_iteration + 1
     evolution = len(tasks.evolution.tasks) if tasks.evolution else 0
     bank = count_skills(run.bank_store.load())
-    policy = getattr(config.policy, "model", "a command scorer")
     names = {role: mind.identity for role, mind in run.minds.items()}
     iterations = config.grpo.iterations
     run.watcher.see(
         RunStarted(
             name=folder.name,
             folder=str(folder.path),
-            minds={"policy": policy, **names},
+            minds={"policy": config.policy.label, **names},
             facts=(
                 f"{config.env.name}: {len(tasks.practice)} tasks to practise, {len(tasks.base)} "
                 f"for base trajectories, {evolution} of the evolution split, {len(tasks.val)} val, "

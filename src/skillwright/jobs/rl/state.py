@@ -248,6 +248,11 @@ class RlState:
         return int(self.bank["version"]) if self.bank else 0
 
     @property
+    def reference(self) -> str:
+        """Digest of the weights that the cold start ended with; ``""`` before."""
+        return str(self.cold_start["reference"]) if self.cold_start else ""
+
+    @property
     def last_iteration(self) -> int:
         """The last iteration that was written down."""
         return max(self.iterations, default=0)
@@ -281,7 +286,8 @@ class RlState:
         """Return how often each family was won lately, before an iteration.
 
         Returns:
-            By family: a running mean in which each group counts a tenth, beginning at a half.
+            By family: a running mean in which each iteration that played it counts a fifth,
+            beginning at a half.
         """
         rates: dict[str, float] = {}
         for number in sorted(self.iterations):

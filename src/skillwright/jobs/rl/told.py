@@ -58,19 +58,6 @@ class Remembered:
         return [self._told[task.id] for task in tasks]
 
 
-class _EachAlone:
-    """A source that is told task by task; whoever inherits writes `context`."""
-
-    waits: ClassVar[bool] = False
-
-    def context(self, task: Task) -> SkillContext:
-        raise NotImplementedError(f"{type(self).__name__} has no context()")
-
-    def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
-        """Return what the agent is told for each task."""
-        return [self.context(task) for task in tasks]
-
-
 @dataclass(frozen=True)
 class FlatSource:
     """Tells the most similar skills of a bank, whatever their kind and category: an ablation.
@@ -126,7 +113,7 @@ def _flat_text(found: Sequence[tuple[float, BankSkill]]) -> str:
 
 
 @dataclass(frozen=True)
-class TrajectorySource(_EachAlone):
+class TrajectorySource:
     """Tells raw base trajectories of the same category and place, the won ones first: an ablation.
 
     Attributes:
@@ -138,6 +125,7 @@ class TrajectorySource(_EachAlone):
     texts: Mapping[tuple[str, str], tuple[str, ...]]
     max_tokens: int
     version: str
+    waits: ClassVar[bool] = False
 
     @classmethod
     def of(
@@ -164,6 +152,10 @@ class TrajectorySource(_EachAlone):
                 used += size
         text = "\n".join(told) if len(told) > 1 else "No earlier episode is about this task."
         return SkillContext(text, version=f"trajectories:{self.version[:12]}")
+
+    def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
+        """Return what the agent is told for each task."""
+        return [self.context(task) for task in tasks]
 
 
 def _raw(result: EpisodeResult, is_won: bool) -> str:

@@ -12,15 +12,12 @@ from skillwright.core import (
     Agent,
     ChatModel,
     EpisodeResult,
-    EpisodeSpec,
     ModelRefused,
     PlainSkill,
-    Sampling,
     SkillSource,
-    Task,
 )
-from skillwright.core.seeds import derive_seed, evaluation_seed
 from skillwright.evaluation import Gate
+from skillwright.jobs.bank_arena import make_teacher
 from skillwright.jobs.bank_source import EmbedderLedger, opened_embedder
 from skillwright.jobs.memory import EngineEvents, StoredCalls, StoredEpisodes
 from skillwright.jobs.money import Budget
@@ -35,9 +32,6 @@ from skillwright.policy import PolicyAgent, PolicyBackend
 from skillwright.rollout import EpisodeRecorder, Limits, LocalEngine, MakeEnv, PromptStyle
 from skillwright.rollout.local import Mode
 from skillwright.runs import RunStore
-
-TEACHER_TOKENS = 8_192
-"""Room for a teacher's answer where its settings do not say."""
 
 
 class KeptOnly:
@@ -136,18 +130,11 @@ class Workshop:
             self.watcher,
             permit=partial(self.permit, "call"),
         )
-        most = getattr(self.config.models.teacher, "max_tokens", None) or TEACHER_TOKENS
-        seed = derive_seed("teacher", self.config.run.seed, stage)
-        return Teacher(calls, sampling=Sampling(max_tokens=most), seed=seed)
+        return make_teacher(calls, self.config.minds["teacher"], self.config.run.seed, stage)
 
     def source(self, version: int) -> SkillSource:
         """Return what tasks are told by a version of the bank."""
         return self.teller.source(self.bank_store.load(version))
-
-    def evaluation_specs(self, tasks: tuple[Task, ...], phase: str) -> list[EpisodeSpec]:
-        """Return one attempt at each task, with the luck that every measurement meets."""
-        seed = self.config.run.seed
-        return [EpisodeSpec(task, evaluation_seed(seed, task.id, 0), 0, phase) for task in tasks]
 
     @asynccontextmanager
     async def permit(self, kind: str = "episode") -> AsyncIterator[None]:

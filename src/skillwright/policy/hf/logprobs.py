@@ -139,7 +139,7 @@ def _size(row: Row) -> int:
 
 def _scaled(logits: torch.Tensor, rows: Sequence[Row], row_index: torch.Tensor) -> torch.Tensor:
     """Divide by the temperature that each row was sampled at, in single precision at least."""
-    told = [row.temperature if row.temperature > 0 else 1.0 for row in rows]
+    told = [row.temperature for row in rows]
     exact = logits if logits.dtype == torch.float64 else logits.float()
     if all(temperature == 1.0 for temperature in told):
         return exact

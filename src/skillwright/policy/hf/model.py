@@ -3,7 +3,6 @@
 import copy
 import hashlib
 import inspect
-import logging
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -19,8 +18,6 @@ from skillwright.policy.errors import ModelMissing
 Precision = Literal["auto", "float32", "bfloat16", "float64"]
 
 REFERENCE_ADAPTER = "reference"
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,9 @@ from skillwright.policy.backend import (
     StepReport,
     TokenBatch,
     check_encoding,
+    check_reference,
 )
-from skillwright.policy.errors import OutOfMemory, ReferenceMissing, memory_watched
+from skillwright.policy.errors import OutOfMemory, memory_watched
 from skillwright.policy.hf.cache import Lane, attends_to_all, new_cache, windowed_cache
 from skillwright.policy.hf.logprobs import Entropy, micro_batches, token_logprobs
 from skillwright.policy.hf.model import (
@@ -123,11 +124,8 @@ class HfPolicy:
     def forward_backward(self, rows: Sequence[Row], loss: Loss) -> LossReport:
         """Add the gradient of the loss over these rows; see `PolicyBackend.forward_backward`."""
         check_encoding(rows, self.encoding)
-        if loss.needs_reference and not self._reference:
-            raise ReferenceMissing(
-                "the loss measures the distance from a reference, and none is frozen; call "
-                "freeze_reference() first"
-            )
+        if loss.needs_reference:
+            check_reference(self)
         # What was read for sampling is of no use to training, and takes its memory.
         self._lanes.clear()
         report = LossReport()

@@ -23,8 +23,9 @@ from skillwright.policy.backend import (
     StepReport,
     TokenBatch,
     check_encoding,
+    check_reference,
 )
-from skillwright.policy.errors import ReferenceMissing, TargetRefused
+from skillwright.policy.errors import TargetRefused
 from skillwright.policy.scorer.encoding import Encoded, Encoder, collate
 from skillwright.policy.scorer.network import Architecture, CommandScorer
 from skillwright.policy.scorer.reading import read_turn
@@ -54,7 +55,7 @@ class ScorerSettings:
         architecture: The network.
         seed: Of the first weights.
         most_rows: Turns in one forward pass; only memory depends on it.
-        clip_norm: Longer gradients are scaled down to this norm.
+        max_grad_norm: Longer gradients are scaled down to this Euclidean norm.
         weight_decay: Of AdamW, for matrices.
         betas: Of AdamW.
 
@@ -65,15 +66,15 @@ class ScorerSettings:
     architecture: Architecture = field(default_factory=Architecture)
     seed: int = 0
     most_rows: int = 64
-    clip_norm: float = 1.0
+    max_grad_norm: float = 1.0
     weight_decay: float = 0.01
     betas: tuple[float, float] = (0.9, 0.98)
 
     def __post_init__(self) -> None:
         if self.most_rows < 1:
-            raise ConfigError(f"scorer.most_rows is {self.most_rows}; set at least 1")
-        if not self.clip_norm > 0:
-            raise ConfigError(f"scorer.clip_norm is {self.clip_norm}; set it above 0, like 1")
+            raise ConfigError(f"policy.most_rows is {self.most_rows}; set at least 1")
+        if not self.max_grad_norm > 0:
+            raise ConfigError(f"policy.max_grad_norm is {self.max_grad_norm}; 1.0 is usual")
 
 
 class ScorerPolicy:
@@ -130,11 +131,6 @@ class ScorerPolicy:
         """Digest of the weights of the KL reference, "" where none is frozen."""
         return self._reference_digest
 
-    @property
-    def parameters(self) -> int:
-        """How many numbers are trained."""
-        return sum(each.numel() for each in self._network.parameters() if each.requires_grad)
-
     def sample(self, contexts: Sequence[TurnContext], *, temperature: float) -> list[Sampled]:
         """Choose one command per context; see `PolicyBackend.sample`.
 
@@ -176,11 +172,8 @@ class ScorerPolicy:
     def forward_backward(self, rows: Sequence[Row], loss: Loss) -> LossReport:
         """Add the gradient of the loss over these rows; see `PolicyBackend.forward_backward`."""
         check_encoding(rows, self.encoding)
-        if loss.needs_reference and self._reference is None:
-            raise ReferenceMissing(
-                "the loss has a KL term and this policy no reference; call freeze_reference() "
-                "after SFT, or set kl_weight to 0"
-            )
+        if loss.needs_reference:
+            check_reference(self)
         told = LossReport()
         # Turns of like length together, so that little of a batch is padding.
         rows = sorted(rows, key=lambda row: _size(row.context))
@@ -193,13 +186,13 @@ class ScorerPolicy:
         for group in self._optimiser.param_groups:
             group["lr"] = learning_rate
         trained = [each for each in self._network.parameters() if each.requires_grad]
-        norm = float(torch.nn.utils.clip_grad_norm_(trained, self.settings.clip_norm))
+        norm = float(torch.nn.utils.clip_grad_norm_(trained, self.settings.max_grad_norm))
         skipped = not math.isfinite(norm)
         if not skipped:
             self._optimiser.step()
             self._identity = ""
         self._optimiser.zero_grad(set_to_none=True)
-        return StepReport(norm, norm > self.settings.clip_norm, skipped, learning_rate)
+        return StepReport(norm, norm > self.settings.max_grad_norm, skipped, learning_rate)
 
     def freeze_reference(self) -> str:
         """Make the present weights the KL reference and return their digest."""
@@ -230,7 +223,7 @@ class ScorerPolicy:
         with fitting("vocabulary and architecture"):
             for name, mine in self._facts.items():
                 if kept[name] != mine:
-                    raise ValueError(f"its {name} is {kept[name]!r}, and the policy's {mine!r}")
+                    raise ValueError(_difference(name, kept[name], mine))
             network = copy.deepcopy(self._network)
             network.load_state_dict(kept["network"])
             optimiser = self._new_optimiser(network)
@@ -293,7 +286,7 @@ class ScorerPolicy:
     def _learn(self, rows: Sequence[Row], loss: Loss) -> LossReport:
         batch = collate([row.context for row in rows])
         chosen = torch.tensor([row.token_ids for row in rows])
-        temperatures = torch.tensor([row.temperature or 1.0 for row in rows]).unsqueeze(1)
+        temperatures = torch.tensor([row.temperature for row in rows]).unsqueeze(1)
         everything = (self._network(batch) / temperatures).log_softmax(dim=-1)
         logprobs = everything.gather(1, chosen)
         reference = entropy = None
@@ -307,6 +300,14 @@ class ScorerPolicy:
         value, report = loss(TokenBatch.of(rows, logprobs, reference, entropy))
         _backward(value)
         return report
+
+
+def _difference(name: str, theirs: Any, mine: Any) -> str:
+    """Say how a fact of a snapshot is not the policy's; of settings, only those that differ."""
+    if isinstance(theirs, dict) and isinstance(mine, dict) and theirs.keys() == mine.keys():
+        unlike = (key for key in mine if theirs[key] != mine[key])
+        return ", ".join(_difference(key, theirs[key], mine[key]) for key in unlike)
+    return f"its {name} is {theirs!r}, and the policy's {mine!r}"
 
 
 def _size(turn: Encoded) -> tuple[int, str]:

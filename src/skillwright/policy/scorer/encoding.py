@@ -60,8 +60,8 @@ class Fixed:
     Attributes:
         name: Equal for equal texts, in every process.
         prompt: Token table of task and skill, ``[tokens, 6]``.
-        sentences: How many tokens each of its sentences has.
-        scene: Word ids of the scene, each once.
+        sentences: How many tokens each of its sentences has, ``[sentences]``.
+        scene: Word ids of the scene, each once, ``[words]``.
         once: Token name or kind -> segments with it, as bits.
         twice: Token name or kind -> segments that have it more than once.
     """
@@ -81,8 +81,8 @@ class Encoded:
     Attributes:
         fixed: Shared by all turns with the same task, skill and scene.
         prompt: Token table of what changes, ``[tokens, 6]``.
-        sentences: How many tokens each of its sentences has.
-        words: Token table of the distinct tokens of all commands.
+        sentences: How many tokens each of its sentences has, ``[sentences]``.
+        words: Token table of the distinct tokens of all commands, ``[tokens, 6]``.
         commands: Rows of ``words`` that make up each command, ``[commands, 8]``; -1 is padding.
     """
 
@@ -129,7 +129,7 @@ class Encoder:
             for token in words
         ]
         prompt = rows[:MOST_CHANGING_TOKENS]
-        return Encoded(fixed, _table(prompt), self._sentences(prompt), _table(named), commands)
+        return Encoded(fixed, _table(prompt), _sentences(prompt), _table(named), commands)
 
     def _encode_fixed(self, task: str, skill: str, scene: str) -> Fixed:
         segments = [tokenise(task), tokenise(skill), tuple(dict.fromkeys(tokenise(scene)))]
@@ -143,22 +143,23 @@ class Encoder:
         scene_words = np.array(sorted(seen), dtype=np.int32)
         name = digest([task, skill, scene])
         prompt = rows[:MOST_FIXED_TOKENS]
-        return Fixed(name, _table(prompt), self._sentences(prompt), scene_words, once, twice)
-
-    def _sentences(self, rows: Sequence[tuple[int, ...]]) -> Table:
-        """Count the tokens of each sentence; it ends with its full stop, or with its segment."""
-        ends = [
-            at
-            for at, (row, after) in enumerate(pairwise(rows), start=1)
-            if row[NAME] == FULL_STOP.name or row[SEGMENT] != after[SEGMENT]
-        ]
-        bounds = [0, *ends, len(rows)] if rows else [0]
-        return np.array([end - start for start, end in pairwise(bounds)], dtype=np.int32)
+        return Fixed(name, _table(prompt), _sentences(prompt), scene_words, once, twice)
 
     def _make_row(self, token: Token, segment: int, bits: int) -> tuple[int, ...]:
         word = self.vocabulary.ids.get(token.word, UNKNOWN)
         number = min(token.number, MOST_NUMBER)
         return (word, number, segment, bits, token.name, token.kind)
+
+
+def _sentences(rows: Sequence[tuple[int, ...]]) -> Table:
+    """Count the tokens of each sentence; it ends with its full stop, or with its segment."""
+    ends = [
+        at
+        for at, (row, after) in enumerate(pairwise(rows), start=1)
+        if row[NAME] == FULL_STOP.name or row[SEGMENT] != after[SEGMENT]
+    ]
+    bounds = [0, *ends, len(rows)] if rows else [0]
+    return np.array([end - start for start, end in pairwise(bounds)], dtype=np.int32)
 
 
 def _occurrences(
@@ -200,7 +201,8 @@ class Batch:
 
     Attributes:
         tokens: Token table, ``[L, 6]``.
-        sentences: How many tokens each sentence has, and each gap, in the order of ``tokens``.
+        sentences: How many tokens each sentence has, and each gap, in the order of ``tokens``:
+            ``[sentences]``, and L in all.
         sentence_of: Its sentence per token, ``[L]``.
         scene_of: Row of ``scenes`` per token, ``[L]``; 0 is the empty scene.
         scenes: Word ids, ``[scenes, words]``, padded with 0.

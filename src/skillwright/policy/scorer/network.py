@@ -15,9 +15,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from skillwright.core import ConfigError
 from skillwright.policy.scorer.encoding import (
     BITS,
     COMMANDS_SEGMENT,
+    GAP,
     KIND,
     MATCH_BITS,
     MOST_TOKENS_OF_A_COMMAND,
@@ -34,6 +36,11 @@ from skillwright.policy.scorer.tokens import MOST_NUMBER, Vocabulary
 # exp() of it, times a few hundred keys, is far from the largest float32.
 _MOST_LOGIT = 30.0
 
+# Where there is nothing to average, zero is divided by this.
+_LEAST_WEIGHT = 1e-20
+
+_MOST_REACH = 2 * GAP + 1
+
 MOST_WORDS_OF_A_TASK = 64
 """The words of the task that commands are compared with, the first ones."""
 
@@ -44,9 +51,11 @@ class Architecture:
 
     Attributes:
         width: Size of every vector; a multiple of ``heads``.
-        heads: Of the attention from commands to prompt.
+        heads: Of the attention from commands to prompt; even, as half of them look for the same
+            name and the others for the same word.
         layers: Convolutions over the prompt.
-        reach: Tokens that a convolution sees; odd.
+        reach: Tokens that a convolution sees; odd, and at most 17, so that it never sees beyond
+            the gap between two parts of a batch.
         hidden: Size of the last hidden layer.
         affinities: How many ways there are for a word to go with the scene.
         calls: How many ways there are for a command's word to be called for by those of the task,
@@ -54,6 +63,9 @@ class Architecture:
             sums learnt it last of all.
         gates: What match bits are multiplied by: ``none`` (1 for all words), ``rarity`` (the
             vocabulary's) or ``learned`` (one number per word, from 1).
+
+    Raises:
+        ConfigError: Width, heads or reach is out of its range.
     """
 
     width: int = 64
@@ -64,6 +76,17 @@ class Architecture:
     affinities: int = 8
     calls: int = 16
     gates: Literal["none", "rarity", "learned"] = "learned"
+
+    def __post_init__(self) -> None:
+        if self.heads % 2 or self.width % self.heads:
+            raise ConfigError(
+                f"policy.width is {self.width} and heads {self.heads}; make width a multiple of "
+                "heads, and heads even"
+            )
+        if self.reach % 2 == 0 or self.reach > _MOST_REACH:
+            raise ConfigError(
+                f"policy.reach is {self.reach}; make it odd, and at most {_MOST_REACH}"
+            )
 
 
 class CommandScorer(nn.Module):
@@ -202,7 +225,7 @@ class CommandScorer(nn.Module):
         weights = logits.exp()
         there = present.unsqueeze(1)
         sums = weights @ torch.cat([values * there, there.expand(-1, heads, -1, -1)], dim=-1)
-        mixed = sums[..., :-1] / sums[..., -1:]
+        mixed = sums[..., :-1] / sums[..., -1:].clamp(min=_LEAST_WEIGHT)
         return mixed.transpose(1, 2).flatten(2)
 
     def _pooled_segments(self, batch: Batch, encoded: Tensor, present: Tensor) -> Tensor:
@@ -245,4 +268,4 @@ def _pooled(vectors: Tensor, weights: Tensor) -> Tensor:
     """Average ``[B, T, width]`` by ``[B, T, ways]``, giving ``[B, ways, width]``; none gives 0."""
     ones = torch.ones_like(vectors[..., :1])
     sums = weights.transpose(1, 2) @ torch.cat([vectors, ones], dim=-1)
-    return sums[..., :-1] / sums[..., -1:].clamp(min=1e-20)
+    return sums[..., :-1] / sums[..., -1:].clamp(min=_LEAST_WEIGHT)

@@ -1,7 +1,7 @@
 """Changes of a bank for households: what it lacks, what it says too weakly, what does harm."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from skillwright.models.scripted.skilltext import Rule, read_conduct, read_habit
 from skillwright.models.scripted.teacher.findings import Finding, found_in
 from skillwright.models.scripted.teacher.prompt import Assignment, KnownSkill
 from skillwright.models.scripted.teacher.slots import Slots
-from skillwright.models.scripted.teacher.storage import Storage, keeps, learn_storage
+from skillwright.models.scripted.teacher.storage import Storage, keeps, learn_storage, says_no_more
 from skillwright.models.scripted.teacher.teaching import cited, whole
 
 Change = dict[str, Any]
@@ -160,7 +160,7 @@ class HouseholdUpdate:
     def _kept(
         self, storage: Storage, family: str, place: str, sought: Counter[str]
     ) -> Iterator[Needed]:
-        """Tell a category what it sought of one receptacle, with what it is told of it already."""
+        """Tell a category what it sought of one receptacle and is not told."""
         named = [
             (skill, kept)
             for skill in self._asked.skills
@@ -169,19 +169,33 @@ class HouseholdUpdate:
             and (kept := keeps(storage.room, storage.place, skill.line))
         ]
         known = {cls for _, kept in named for cls in kept}
-        new = [cls for cls in storage.classes if sought[cls] and cls not in known]
+        new = tuple(cls for cls in storage.classes if sought[cls] and cls not in known)
         if not new:
             return
-        skill, kept = named[0] if named else (None, ())
-        evidence = whole(storage.shown)
-        written = replace(storage, classes=tuple(sorted({*kept, *new}))).skill(evidence)
-        if skill is None:
-            where = {"kind": "task_specific", "category": family, "place": place}
-            change = {"op": "add", **where, **written}
-        else:
-            reason = "More of what is kept there was seen."
-            change = {"op": "refine", "id": skill.id, **written, "reason": reason}
-        yield Needed(family, sum(sought[cls] for cls in new), change)
+        unknown = replace(storage, classes=new)
+        refined = next(_refined(unknown, named), None)
+        if refined is not None:
+            yield Needed(family, sum(sought[cls] for cls in new), refined)
+            return
+        where = {"kind": "task_specific", "category": family, "place": place}
+        for part in unknown.parts():
+            change = {"op": "add", **where, **part.skill(whole(storage.shown))}
+            if named:  # under an equal name, nearly the same words would be taken for the same
+                change["name"] = f"More of {storage.room} {storage.place}"
+            yield Needed(family, sum(sought[cls] for cls in part.classes), change)
+
+
+def _refined(new: Storage, named: Sequence[tuple[KnownSkill, tuple[str, ...]]]) -> Iterator[Change]:
+    """Say it with what a skill says already, where that skill says nothing else and has room."""
+    for skill, kept in named:
+        both = replace(new, classes=tuple(sorted({*kept, *new.classes})))
+        if both.fits and says_no_more(new.room, new.place, skill.line):
+            yield {
+                "op": "refine",
+                "id": skill.id,
+                **both.skill(whole(new.shown)),
+                "reason": "More of what is kept there was seen.",
+            }
 
 
 def _sought(episode: Episode) -> set[str]:

@@ -86,7 +86,8 @@ class HouseholdMind:
         episodes = _read(asked.trajectories)
         if not episodes:
             return None
-        return [one.skill(whole(one.shown)) for one in learn_storage(episodes)][: asked.count]
+        stored = [part for one in learn_storage(episodes) for part in one.parts()]
+        return [one.skill(whole(one.shown)) for one in stored][: asked.count]
 
     def evolve(self, asked: Assignment, luck: Luck) -> list[Written] | None:
         """Propose what the bank lacks, other words for what did not help, and no harm any more."""
