@@ -95,13 +95,16 @@ def _growth(found: Sequence[Mapping[str, Any]]) -> list[tuple[str, dict[str, flo
 
 def _sections(told: Mapping[str, Any]) -> Iterator[str]:
     seeds, games = len(told["seeds"]), " or ".join(map(str, told["games"]))
-    yield f"\n## Results\n\n{seeds} seeds, {games} test games each, sampled at temperature 1;"
+    yield f"\n## Results\n\nUp to {seeds} seeds, {games} test games each, sampled at temperature 1;"
     yield "means over seeds, with Student's interval over seeds and Wilson's over all games.\n"
+    if lacking := [arm.says for name, arm in ARMS.items() if name not in told["arms"]]:
+        yield f"Not run yet with these settings: {'; '.join(lacking)}.\n"
     yield "![Test games won](figures/rl_study_arms.svg)\n"
-    yield "| arm | artefact | won | median | over seeds | over games |\n|---|---|---|---|---|---|"
+    yield "| arm | artefact | seeds | won | median | over seeds | over games |"
+    yield "|---|---|---|---|---|---|---|"
     for arm, artefacts in told["arms"].items():
         for name, one in artefacts.items():
-            cells = [_share(one["mean"]), _share(one["median"])]
+            cells = [str(len(one["seeds"])), _share(one["mean"]), _share(one["median"])]
             cells += [_interval(one[kind]) for kind in ("over_seeds", "over_games")]
             yield f"| {ARMS[arm].says} | {NAMES.get(name, name)} | {' | '.join(cells)} |"
     yield "\n## Targets\n\n| figure | measured | target | met |\n|---|---|---|---|"
@@ -147,18 +150,18 @@ def _recovery(told: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _share(value: float) -> str:
-    return f"{value:.0%}"
+    return f"{round(value, 2) + 0.0:.0%}"  # no minus before a zero
 
 
 def _interval(interval: Sequence[float] | None) -> str:
-    return "" if interval is None else f"{interval[0]:.0%} to {interval[1]:.0%}"
+    return "" if interval is None else " to ".join(map(_share, interval))
 
 
 def _figure(figure: Any) -> str:
     if figure is None or isinstance(figure, bool):
         return {None: "", True: "held", False: "broken"}[figure]
     spread = _interval(figure["over_seeds"])
-    return f"{figure['mean']:.2f}" + (f" ({spread})" if spread else "")
+    return f"{figure['mean']:.3f}" + (f" ({spread})" if spread else "")
 
 
 def main() -> None:

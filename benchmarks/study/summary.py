@@ -8,7 +8,7 @@ from typing import Any
 from skillwright.core.jsonio import digest
 from skillwright.envs.alfworld.categories import CATEGORIES
 from skillwright.evaluation import mean_interval, wilson_interval
-from study.arms import FAMILY
+from study.arms import ARMS, FAMILY
 
 Result = dict[str, Any]
 
@@ -58,9 +58,10 @@ def summary(results: Sequence[Result], wanted: Sequence[tuple[str, int]]) -> dic
 
 
 def of_arms(results: Sequence[Result]) -> dict[str, list[Result]]:
-    """Sort results by arm, and by seed within."""
+    """Sort results by arm, in the order of the arms, and by seed within."""
+    order = list(ARMS)
     by_arm: dict[str, list[Result]] = {}
-    for one in sorted(results, key=lambda one: (one["arm"], one["seed"])):
+    for one in sorted(results, key=lambda one: (order.index(one["arm"]), one["seed"])):
         by_arm.setdefault(one["arm"], []).append(one)
     return by_arm
 
