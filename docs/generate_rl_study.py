@@ -150,7 +150,7 @@ def _recovery(told: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _share(value: float) -> str:
-    return f"{round(value, 2) + 0.0:.0%}"  # no minus before a zero
+    return f"{value:.0%}".replace("-0%", "0%")
 
 
 def _interval(interval: Sequence[float] | None) -> str:

@@ -107,7 +107,7 @@ def test_a_gain_without_an_interval_is_shown_with_its_unit():
     report = SplitReport.of("test", {"initial": episodes(0, 5), "best": episodes(5, 0)})
     same = {"initial": episodes(0, 1), "best": episodes(1, 0)}
     one = SplitReport.of("test", same)
-    lines = [*tables._gains(report), *tables._gains(one)]
+    lines = [*tables.gain_lines(report), *tables.gain_lines(one)]
     assert lines[0].startswith("best over initial: [bold]+1.000[/] mean reward (95% interval")
     assert "(no interval: " in lines[1]
 
