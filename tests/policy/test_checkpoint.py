@@ -23,8 +23,6 @@ WHOLE = Checkpoint(
     iteration=7,
     bank_version=4,
     bank_digest="abc",
-    history=({"step": 5, "added": ["t014"]},),
-    random={"order": [1, 2]},
 )
 
 
@@ -66,11 +64,16 @@ def test_a_checkpoint_without_a_bank_asks_for_none(tmp_path):
     assert load_checkpoint(tmp_path / "last.ckpt", bank_versions=()).bank_version is None
 
 
-def test_a_write_that_fails_leaves_the_old_checkpoint(tmp_path):
+def test_a_write_that_fails_leaves_the_old_checkpoint(tmp_path, monkeypatch):
     path = tmp_path / "last.ckpt"
     save_checkpoint(path, WHOLE)
-    with pytest.raises(ValueError, match="JSON compliant"):
-        save_checkpoint(path, Checkpoint(b"new", history=({"reward": float("nan")},)))
+
+    def broken(_):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", broken)
+    with pytest.raises(OSError, match="Input/output"):
+        save_checkpoint(path, Checkpoint(b"new"))
     assert load_checkpoint(path) == WHOLE
     assert [one.name for one in tmp_path.iterdir()] == ["last.ckpt"]
 

@@ -11,10 +11,10 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from skillwright.core.jsonio import dumps
 from skillwright.policy.errors import BankVersionGone, CheckpointDamaged
@@ -33,17 +33,12 @@ class Checkpoint:
         bank_version: The version of the skill bank that the next step is played with; ``None``
             for no bank.
         bank_digest: Its digest, so that another bank of the same number is noticed.
-        history: What evolution did and what was measured; plain JSON values.
-        random: States of other random generators, by name; plain JSON values. Ours are derived
-            from names and need none.
     """
 
     policy: bytes
     iteration: int = 0
     bank_version: int | None = None
     bank_digest: str = ""
-    history: tuple[Mapping[str, Any], ...] = ()
-    random: Mapping[str, Any] = field(default_factory=dict)
 
 
 def pack(checkpoint: Checkpoint) -> bytes:
@@ -118,8 +113,6 @@ def _parts(checkpoint: Checkpoint) -> tuple[bytes, bytes, bytes]:
         "iteration": checkpoint.iteration,
         "bank_version": checkpoint.bank_version,
         "bank_digest": checkpoint.bank_digest,
-        "history": [dict(entry) for entry in checkpoint.history],
-        "random": dict(checkpoint.random),
     }
     head = dumps(told).encode()
     line = b"%d %b\n" % (len(head), head)
@@ -151,8 +144,6 @@ def _read(file: BinaryIO, name: str) -> Checkpoint:
             iteration=told["iteration"],
             bank_version=told["bank_version"],
             bank_digest=told["bank_digest"],
-            history=tuple(told["history"]),
-            random=told["random"],
         )
     except (KeyError, TypeError, ValueError) as error:
         # Its digest is right, so this is what was written.

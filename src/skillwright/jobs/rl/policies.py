@@ -71,7 +71,7 @@ class PolicyMaker:
         match self._config.policy:
             case ScorerPolicyConfig():
                 known = ScorerPolicy.for_turns(turns, ScorerSettings()).vocabulary
-                return {"words": list(known.words), "rarity": list(known.rarity)}
+                return {"words": list(known.words)}
             case HfPolicyConfig(model=model):
                 return {"model": model}
             case never:
@@ -90,7 +90,7 @@ class PolicyMaker:
         group_settings(self._config.grpo)
         match self._config.policy:
             case ScorerPolicyConfig():
-                self.make({"words": ["a", "b"], "rarity": [0.0, 1.0]})
+                self.make({"words": []})
             case HfPolicyConfig() as policy:
                 self._ready = _language_model(policy)
 
@@ -128,7 +128,7 @@ def _scorer(policy: ScorerPolicyConfig, recipe: Recipe, seed: int) -> PolicyBack
         max_grad_norm=policy.max_grad_norm,
         weight_decay=policy.weight_decay,
     )
-    return ScorerPolicy(Vocabulary(tuple(recipe["words"]), tuple(recipe["rarity"])), settings)
+    return ScorerPolicy(Vocabulary(tuple(recipe["words"])), settings)
 
 
 def _language_model(policy: HfPolicyConfig) -> PolicyBackend:

@@ -100,7 +100,7 @@ async def _bank(config: RlConfig) -> str:
 
 async def _policy(config: RlConfig, maker: PolicyMaker) -> str:
     maker.check()
-    return str(getattr(config.policy, "model", "a command scorer, built anew"))
+    return config.policy.label
 
 
 async def _mind(mind: ModelConfig, client: HttpClient) -> str:

@@ -294,7 +294,7 @@ class HfPolicy:
                 self.weights.model, rows, device, entropy=entropy, share=self._shares
             )
         total, report = loss(TokenBatch.of(rows, values, reference, spread))
-        total.backward()  # type: ignore[no-untyped-call]
+        total.backward()  # type: ignore[no-untyped-call]  # torch does not say what it returns
         return report
 
     def _read(self, lane: Lane, ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:

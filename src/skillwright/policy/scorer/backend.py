@@ -116,7 +116,7 @@ class ScorerPolicy:
             for text in (one.task, one.skill, one.scene, one.held, one.here, *one.commands)
             for sentence in text.split("\n")
         }
-        return cls(Vocabulary.of([text] for text in sorted(texts)), settings)
+        return cls(Vocabulary.of(texts), settings)
 
     @property
     def identity(self) -> str:
@@ -316,7 +316,7 @@ def _size(turn: Encoded) -> tuple[int, str]:
 
 
 def _backward(value: Tensor) -> None:
-    value.backward()  # type: ignore[no-untyped-call]
+    value.backward()  # type: ignore[no-untyped-call]  # torch does not say what it returns
 
 
 def _pick(logprobs: NDArray[np.float64], luck: float | None) -> tuple[int, float]:

@@ -9,7 +9,6 @@ bias for equal words.
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -61,8 +60,6 @@ class Architecture:
         calls: How many ways there are for a command's word to be called for by those of the task,
             as a basin is by "clean". A product of two factors learns that soon; layers on top of
             sums learnt it last of all.
-        gates: What match bits are multiplied by: ``none`` (1 for all words), ``rarity`` (the
-            vocabulary's) or ``learned`` (one number per word, from 1).
 
     Raises:
         ConfigError: Width, heads or reach is out of its range.
@@ -75,7 +72,6 @@ class Architecture:
     hidden: int = 128
     affinities: int = 8
     calls: int = 16
-    gates: Literal["none", "rarity", "learned"] = "learned"
 
     def __post_init__(self) -> None:
         if self.heads % 2 or self.width % self.heads:
@@ -107,11 +103,8 @@ class CommandScorer(nn.Module):
         for table, scale in ((self.word, 0.3), (self.number, 0.3), (self.segment, 0.1)):
             nn.init.normal_(table.weight, std=scale)
         self.bits = nn.Linear(MATCH_BITS, width, bias=False)
-        rarity = torch.tensor([0.0, 1.0, *vocabulary.rarity])
-        self.gate = nn.Parameter(
-            rarity if shape.gates == "rarity" else torch.ones_like(rarity),
-            requires_grad=shape.gates == "learned",
-        )
+        # How telling a word is where it matches: learned, as no count of texts says it as well.
+        self.gate = nn.Parameter(torch.ones(vocabulary.size))
         self.affinity_word = nn.Linear(width, shape.affinities, bias=False)
         self.affinity_scene = nn.Linear(width, shape.affinities, bias=False)
         self.affinity = nn.Linear(shape.affinities, width, bias=False)

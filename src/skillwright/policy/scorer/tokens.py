@@ -5,9 +5,7 @@ here and there" is one comparison. Equality goes by the text itself: a word that
 does not have is still equal to itself.
 """
 
-import math
 import re
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -73,37 +71,18 @@ FULL_STOP: Final = _token(".", "")
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The words that a policy knows, and how telling each is.
+    """The words that a policy knows.
 
     Attributes:
         words: In the order of their ids, which start at 2.
-        rarity: Per word, in [0, 1]: the inverse document frequency ``log(n / df) / log(n)`` over
-            the ``n`` texts that the vocabulary was built from.
     """
 
     words: tuple[str, ...]
-    rarity: tuple[float, ...]
 
     @classmethod
-    def of(cls, documents: Iterable[Iterable[str]]) -> "Vocabulary":
-        """Build a vocabulary.
-
-        Args:
-            documents: Each a number of texts; a word counts once per document.
-
-        Raises:
-            ValueError: There are fewer than two documents.
-        """
-        counts: Counter[str] = Counter()
-        total = 0
-        for texts in documents:
-            counts.update({token.word for text in texts for token in tokenise(text)})
-            total += 1
-        if total < 2:
-            raise ValueError("a vocabulary needs at least two documents to tell rare words by")
-        words = tuple(sorted(counts))
-        rarity = tuple(math.log(total / counts[word]) / math.log(total) for word in words)
-        return cls(words, rarity)
+    def of(cls, texts: Iterable[str]) -> "Vocabulary":
+        """Return all words of some texts, in the order of the alphabet."""
+        return cls(tuple(sorted({token.word for text in texts for token in tokenise(text)})))
 
     @cached_property
     def ids(self) -> dict[str, int]:
@@ -118,4 +97,4 @@ class Vocabulary:
     @cached_property
     def digest(self) -> str:
         """Equal for equal vocabularies."""
-        return digest([list(self.words), [round(value, 6) for value in self.rarity]])
+        return digest(list(self.words))
