@@ -127,7 +127,8 @@ class CommandScorer(nn.Module):
         half = shape.heads // 2
         self.same = nn.Parameter(torch.tensor([2.0] * half + [0.5] * half))
         self.token = nn.Sequential(nn.Linear(2 * width, width), nn.GELU(), nn.Linear(width, width))
-        self.slots = nn.Parameter(torch.zeros(MOST_TOKENS_OF_A_COMMAND, width))
+        # What a word says of its command depends on where it stands: what is taken, or where from.
+        self.slots = nn.Parameter(torch.eye(width).repeat(MOST_TOKENS_OF_A_COMMAND, 1, 1))
         self.prompt_pool = nn.Linear(width, 1)
         self.commands_pool = nn.Linear(width, 1)
         self.state = nn.Linear((len(SEGMENTS) + 1) * width, width)
@@ -242,10 +243,10 @@ class CommandScorer(nn.Module):
         return equal
 
     def _commands(self, tokens: Tensor, commands: Tensor) -> Tensor:
-        """Sum each command's token vectors, weighted by their slot, ``[B, commands, width]``."""
+        """Sum each command's token vectors, each seen from its slot, ``[B, commands, width]``."""
         turns = torch.arange(len(commands)).view(-1, 1, 1)
         picked = tokens[turns, commands.clamp(min=0)] * (commands >= 0).unsqueeze(-1)
-        return (picked * (1 + self.slots)).sum(dim=2)
+        return picked.flatten(2) @ self.slots.flatten(0, 1)
 
 
 def _split(vectors: Tensor, heads: int) -> Tensor:
