@@ -278,3 +278,30 @@ def test_it_learns_to_look_up_a_thing_amid_a_long_list():
     told = backend.sample([context for context, _ in exam], temperature=0.0)
     right = sum(one.act.text == text for (_, text), one in zip(exam, told, strict=True))
     assert right > 80  # one of two lists is right in half of the cases
+
+
+def turn_of_roles(number):
+    """Return a turn in which a command is right for what it takes, whatever else it names."""
+    luck = random.Random(number)
+    thing, goal, here, there = luck.sample(THINGS, 4)
+    wrong = [(there, goal), (there, here), (goal, thing), (goal, there), (here, thing)]
+    commands = [f"take {what} 1 from {where} 1" for what, where in [(thing, here), *wrong]]
+    opening = f"You see things.\n\nYour task is to: put the {thing} in the {goal}."
+    told = [{"role": "user", "content": opening}]
+    metadata = {"admissible_commands": luck.sample(commands, len(commands))}
+    return TurnContext(told, seed=number, metadata=metadata), commands[0]
+
+
+def test_it_tells_what_is_taken_from_where():
+    lessons = [turn_of_roles(number) for number in range(1000, 2200)]
+    torch.set_num_threads(1)
+    backend = ScorerPolicy.for_turns([context for context, _ in lessons], ScorerSettings())
+    rows = [backend.target(context, text) for context, text in lessons]
+    for step in range(20):  # a sum of words takes longer
+        part = rows[step * 64 % 1152 :][:64]
+        backend.forward_backward(part, SftLoss.over(part))
+        backend.optim_step(2e-3)
+    exam = [turn_of_roles(number) for number in range(100)]
+    told = backend.sample([context for context, _ in exam], temperature=0.0)
+    right = sum(one.act.text == text for (_, text), one in zip(exam, told, strict=True))
+    assert right > 80
