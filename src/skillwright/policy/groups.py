@@ -6,7 +6,6 @@ part of the outcome: inside the statistics of a group of losers one such action 
 standard deviations (SkillRL's code does that).
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from skillwright.core import ContractError, EpisodeResult, StopReason, Turn
+from skillwright.core.action import action_in
 from skillwright.policy.advantage import (
     AdvantageSettings,
     check_rewards,
@@ -27,7 +27,6 @@ from skillwright.policy.gigpo import StepAdvantage, step_advantages
 IsMalformed = Callable[[Turn, Mapping[str, Any]], bool]
 """Given a turn and what the environment offered before it: was the action no action?"""
 
-_ACTION = re.compile(r"<action>(.*?)</action>", re.DOTALL)
 _CUT = frozenset({StopReason.MAX_TURNS, StopReason.TIMEOUT, StopReason.CONTEXT})
 
 
@@ -129,8 +128,7 @@ def not_offered(turn: Turn, offered: Mapping[str, Any]) -> bool:
     admissible = offered.get("admissible_commands")
     if admissible is None:
         return False
-    tagged = _ACTION.findall(turn.act.text)
-    return (tagged[-1] if tagged else turn.act.text).strip() not in admissible
+    return action_in(turn.act.text) not in admissible
 
 
 def play_of(result: EpisodeResult, rows: Sequence[Row], is_malformed: IsMalformed) -> Played:

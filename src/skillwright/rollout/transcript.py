@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from skillwright.core import ContractError, EpisodeResult, RolloutResult, Turn
+from skillwright.core.action import ACTION_TAG
 from skillwright.core.fence import attribute
 from skillwright.core.jsonio import dumps
 from skillwright.rollout.foreign_rows import as_json
 from skillwright.rollout.predictions import folder_name
 
-_ACTION = re.compile(r"<action>(.*?)</action>", re.DOTALL | re.IGNORECASE)
 _THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 _THINK_TAG = re.compile(r"</?think(?:ing)?>", re.IGNORECASE)
 _NUMBERS = ("id", "hard", "soft", "n_turns")
@@ -233,7 +233,7 @@ def split_act(text: str) -> tuple[str, str]:
 
     The command stands in the last ``<action>`` tag; without a tag the whole text is the command.
     """
-    found = list(_ACTION.finditer(text))
+    found = list(ACTION_TAG.finditer(text))
     if not found:
         return "", text.strip()
     last = found[-1]

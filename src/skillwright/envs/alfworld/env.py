@@ -2,13 +2,13 @@
 
 import inspect
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
 
 from skillwright.core import DataError, EnvError, Message, Task, did_you_mean
+from skillwright.core.action import action_in
 from skillwright.core.jsonio import canonical
 from skillwright.envs.alfworld.categories import category_of, scope_of
 from skillwright.envs.alfworld.game_file import load_game
@@ -23,7 +23,6 @@ _CONFIG: Final = ("show_admissible",)
 _GENERATOR: Final = inspect.signature(generate_problem)
 _WORLDS_KEPT: Final = 512
 
-_ACTION: Final = re.compile(r"<action>((?:(?!</?action>).)*)</action>", re.DOTALL)
 
 _INSTRUCTIONS: Final = """\
 You are in a household and have a task to carry out there. You act through text commands, \
@@ -122,7 +121,7 @@ class AlfworldEnv(TextEnv):
         """
         if self._world is None:
             raise EnvError("step() came before init(); open the episode first")
-        world, command = self._world, _command(action)
+        world, command = self._world, action_in(action)
         self.turns += 1
         observation = world.act(command)
         self._invalid_actions += observation == REJECTED
@@ -167,11 +166,6 @@ class AlfworldEnv(TextEnv):
             "won": world.won,
             "truncated": truncated,
         }
-
-
-def _command(action: str) -> str:
-    tagged = _ACTION.findall(action)
-    return (tagged[-1] if tagged else action).strip()
 
 
 def _show_admissible(env_config: object | None) -> bool:

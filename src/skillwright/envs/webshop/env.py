@@ -30,6 +30,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from skillwright.core import DataError, EnvError, Message, Task, did_you_mean
+from skillwright.core.action import action_in, tagged_action
 from skillwright.envs.text_env import StepOutput, TextEnv
 from skillwright.envs.webshop.builtin import GENERATOR_VERSION
 from skillwright.envs.webshop.catalogue import Catalogue, open_catalogue
@@ -61,7 +62,6 @@ _EXTRAS: Final[Mapping[str, type]] = {
     "seed": object,
 }
 
-_TAGGED: Final = re.compile(r"<action>((?:(?!</?action>).)*)</action>", re.DOTALL)
 _BARE: Final = re.compile(r"^[ \t]*(?:action:[ \t]*)?((?:search|click)\[.*\])[ \t]*$", re.I | re.M)
 
 _INSTRUCTIONS: Final = """\
@@ -272,11 +272,10 @@ class WebShopEnv(TextEnv):
 
 
 def _command(action: str) -> str:
-    tagged = _TAGGED.findall(action)
-    if tagged:
-        return str(tagged[-1]).strip()
     bare = _BARE.findall(action)
-    return str(bare[-1] if bare else action).strip()
+    if bare and tagged_action(action) is None:
+        return str(bare[-1]).strip()
+    return action_in(action)
 
 
 def _check_extras(extras: Mapping[str, Any]) -> None:

@@ -1,11 +1,11 @@
 """The cold start: the policy is built, and learns from what an expert won, told the same skills."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from skillwright.core import EpisodeResult, EpisodeSpec, SkillSource, TurnContext
+from skillwright.core.action import action_in
 from skillwright.core.seeds import derive_seed
 from skillwright.jobs.progress import StageStarted
 from skillwright.jobs.rl.checkpoints import Checkpoints
@@ -24,8 +24,6 @@ from skillwright.policy import (
     train,
 )
 from skillwright.rollout import refuse_no_score
-
-_ACTION = re.compile(r"<action>(.*?)</action>", re.DOTALL)
 
 
 async def start_cold(
@@ -109,8 +107,7 @@ def _as_command(result: EpisodeResult) -> EpisodeResult:
     offered = [told.metadata, *(turn.metadata for turn in told.turns)]
     turns = []
     for turn, before in zip(told.turns, offered, strict=False):
-        tagged = _ACTION.findall(turn.act.text)
-        command = tagged[-1].strip() if tagged else turn.act.text.strip()
+        command = action_in(turn.act.text)
         if command in (before.get("admissible_commands") or ()):
             turn = replace(turn, act=replace(turn.act, text=command))
         turns.append(turn)

@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import Final
 
 from skillwright.core import ContractError, TurnContext
+from skillwright.core.action import action_in
 
-_ACTION: Final = re.compile(r"<action>(.*?)</action>", re.DOTALL | re.IGNORECASE)
 _LISTING: Final = re.compile(r"\n\n[^\n]*commands: [^\n]*$")
 _TAKEN: Final = re.compile(r"take (.+) from .+")
 _LAID_DOWN: Final = re.compile(r"(?:move|put) (.+?) (?:to|in/on|in|on) .+")
@@ -70,7 +70,7 @@ def _read(
     skill: str, opening: str, latest_seen: str, answers: tuple[str, ...], commands: tuple[str, ...]
 ) -> Reading:
     scene, task = _split(opening)
-    given = [_command(answer) for answer in answers]
+    given = [action_in(answer) for answer in answers]
     held, place = "nothing", ""
     visited: dict[str, None] = {}
     for command in given:
@@ -103,9 +103,3 @@ def _split(opening: str) -> tuple[str, str]:
 @lru_cache(maxsize=16384)
 def _without_listing(content: str) -> str:
     return _LISTING.sub("", content)
-
-
-@lru_cache(maxsize=16384)
-def _command(answer: str) -> str:
-    found = _ACTION.findall(answer)
-    return (found[-1] if found else answer).strip()

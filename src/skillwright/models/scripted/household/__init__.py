@@ -3,7 +3,6 @@
 from skillwright.models.scripted.household.agent import ScriptedHousehold, decide
 from skillwright.models.scripted.household.belief import (
     Belief,
-    command_in,
     hear,
     read_conversation,
     room_of,
@@ -23,7 +22,6 @@ __all__ = [
     "Observation",
     "ScriptedHousehold",
     "class_of",
-    "command_in",
     "decide",
     "hear",
     "read_conversation",

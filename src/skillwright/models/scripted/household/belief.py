@@ -1,10 +1,9 @@
 """What an agent can know from its conversation alone."""
 
-import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 
 from skillwright.core import Message
+from skillwright.core.action import action_in
 from skillwright.models.scripted.household.errand import Errand, read_errand, tells_errand
 from skillwright.models.scripted.household.observation import (
     Observation,
@@ -12,7 +11,6 @@ from skillwright.models.scripted.household.observation import (
     read_observation,
 )
 
-_ACTION = re.compile(r"<action>(.*?)</action>", re.DOTALL | re.IGNORECASE)
 _ROOM_MARKS = (
     ("kitchen", {"microwave", "fridge", "stoveburner", "toaster"}),
     ("bathroom", {"toilet", "bathtubbasin", "toiletpaperhanger", "towelholder"}),
@@ -156,7 +154,7 @@ def read_conversation(messages: Sequence[Message]) -> Belief:
     for message in messages:
         role, content = message["role"], message["content"]
         if role == "assistant":
-            belief.act(command_in(content))
+            belief.act(action_in(content))
         elif role == "user":
             belief = hear(belief, content)
     return belief
@@ -170,10 +168,3 @@ def hear(belief: Belief, content: str) -> Belief:
     fresh = Belief()
     fresh.open_with(content)
     return fresh
-
-
-@lru_cache(maxsize=16384)
-def command_in(text: str) -> str:
-    """Return the command that an agent's message gives: its last action tag, or all of it."""
-    found = _ACTION.findall(text)
-    return (found[-1] if found else text).strip()

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from skillwright.core.action import action_in
 from skillwright.models.scripted.shopper.page import Page, read_page
-from skillwright.models.scripted.shopper.visit import command_in
 from skillwright.models.scripted.shopper.wish import read_wish
 
 _LINE: Final = re.compile(r"^\[\d{1,6}\] (action|result): (.*(?:\n(?:    .*)?)*)", re.MULTILINE)
@@ -60,7 +60,7 @@ def read_purchase(episode: str) -> Purchase:
     """Read an episode as analysts and teachers are shown it."""
     task = _TASK.search(episode)
     turns = [(kind, _INDENT.sub("\n", text).strip()) for kind, text in _LINE.findall(episode)]
-    actions = [command_in(text).lower() for kind, text in turns if kind == "action"]
+    actions = [action_in(text).lower() for kind, text in turns if kind == "action"]
     pages = [read_page(task[1]) if task else Page()]
     pages += [read_page(text) for kind, text in turns if kind == "result"]
     wish = read_wish(next((page.instruction for page in pages if page.instruction), ""))

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from skillwright.core import Message
+from skillwright.core.action import action_in
 from skillwright.models.scripted.shopper.page import Hit, Page, read_page
 from skillwright.models.scripted.shopper.wish import Wish, read_wish
 
 DEFAULT_TURNS: Final = 15
 _TURNS: Final = re.compile(r"You have (\d{1,6}) turns")
-_TAGGED: Final = re.compile(r"<action>((?:(?!</?action>).)*)</action>", re.DOTALL)
 _SEARCH: Final = re.compile(r"search\[(.*)\]", re.DOTALL)
 _CLICK: Final = re.compile(r"click\[(.*)\]", re.DOTALL)
 
@@ -102,16 +102,10 @@ def read_visit(messages: Sequence[Message]) -> Visit:
     action = ""
     for role, text in said:
         if role == "assistant":
-            action = command_in(text)
+            action = action_in(text)
         elif role == "user":
             page = read_page(text)
             if page.instruction:
                 visit.wish = read_wish(page.instruction)
             visit.follow(action, page)
     return visit
-
-
-def command_in(text: str) -> str:
-    """Return the command of an answer, with or without its tags."""
-    tagged = _TAGGED.findall(text)
-    return str(tagged[-1] if tagged else text).strip()
