@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from skillwright.core import Completion, Message, Purpose, Sampling, Usage
+from skillwright.core import Completion, Message, Purpose, Sampling
 from skillwright.core.jsonio import dumps
 from skillwright.models.scripted.analyst.hindsight import remember, slow_update
 from skillwright.models.scripted.analyst.lapses import HEADING, consolidate, execution_notes
@@ -23,8 +23,7 @@ from skillwright.models.scripted.analyst.whole import (
     write_from_failures,
     write_from_successes,
 )
-
-_CHARS_PER_TOKEN = 4
+from skillwright.models.scripted.answering import answered
 
 _ANSWERS: Final[Mapping[str, Callable[[str, int], dict[str, Any] | None]]] = {
     "# Analyst: failures": analyse_failures,
@@ -80,13 +79,7 @@ class ScriptedAnalyst:
         """Answer with the JSON that the prompt asks for, or with prose where it asks for none."""
         del tools, purpose
         text = _answer(_first(messages, "system"), _first(messages, "user"), sampling.seed or 0)
-        read = sum(len(message["content"]) for message in messages)
-        usage = Usage(
-            calls=1,
-            input_tokens=read // _CHARS_PER_TOKEN,
-            output_tokens=len(text) // _CHARS_PER_TOKEN,
-        )
-        return Completion(text, model=self.identity, usage=usage)
+        return answered(text, messages, self.identity)
 
 
 def _first(messages: Sequence[Message], role: str) -> str:

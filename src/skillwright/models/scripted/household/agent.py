@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from skillwright.core import Completion, Message, Purpose, Sampling, Usage
+from skillwright.core import Completion, Message, Purpose, Sampling
+from skillwright.models.scripted.answering import answered
 from skillwright.models.scripted.household.belief import Belief, read_conversation
 from skillwright.models.scripted.household.drives import DRIVES, LOOK
 from skillwright.models.scripted.household.luck import Luck
@@ -11,7 +12,6 @@ from skillwright.models.scripted.household.turn import Turn
 from skillwright.models.scripted.skilltext import Conduct, Habit, read_conduct, read_habits
 
 _SKILL_MARK = "## Skill"
-_CHARS_PER_TOKEN = 4
 
 
 class ScriptedHousehold:
@@ -40,13 +40,7 @@ class ScriptedHousehold:
             read_conversation(messages), read_conduct(skill), read_habits(skill), sampling.seed or 0
         )
         text = f"<action>{command}</action>"
-        read = sum(len(message["content"]) for message in messages)
-        usage = Usage(
-            calls=1,
-            input_tokens=read // _CHARS_PER_TOKEN,
-            output_tokens=len(text) // _CHARS_PER_TOKEN,
-        )
-        return Completion(text, model=self.identity, usage=usage)
+        return answered(text, messages, self.identity)
 
 
 def skill_in(messages: Sequence[Message]) -> str:

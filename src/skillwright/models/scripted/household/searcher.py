@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from skillwright.core import Completion, Message, Purpose, Sampling, Usage
+from skillwright.core import Completion, Message, Purpose, Sampling
+from skillwright.models.scripted.answering import answered
 from skillwright.models.scripted.household.agent import decide, skill_in
 from skillwright.models.scripted.household.belief import read_conversation
 from skillwright.models.scripted.skilltext import EXPERT_CONDUCT, read_habits
 
 _NO_LUCK = 0
-_CHARS_PER_TOKEN = 4
 
 
 class ScriptedSearcher:
@@ -35,10 +35,4 @@ class ScriptedSearcher:
         del tools, sampling, purpose
         habits = read_habits(skill_in(messages))
         command = decide(read_conversation(messages), EXPERT_CONDUCT, habits, _NO_LUCK)
-        read = sum(len(message["content"]) for message in messages)
-        usage = Usage(
-            calls=1,
-            input_tokens=read // _CHARS_PER_TOKEN,
-            output_tokens=len(command) // _CHARS_PER_TOKEN,
-        )
-        return Completion(command, model=self.identity, usage=usage)
+        return answered(command, messages, self.identity)

@@ -4,11 +4,11 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from skillwright.core import Completion, Message, Purpose, Sampling, Usage
+from skillwright.core import Completion, Message, Purpose, Sampling
+from skillwright.models.scripted.answering import answered
 from skillwright.models.scripted.household.agent import skill_in
 from skillwright.models.scripted.reader.rules import ReaderRule, read_rules
 
-_CHARS_PER_TOKEN: Final = 4
 _PASSAGE: Final = re.compile(r"^Passage \d+: ", re.MULTILINE)
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 _YEAR: Final = re.compile(r"\b1[5-9]\d\d\b|\b20\d\d\b")
@@ -52,13 +52,7 @@ class ScriptedReader:
         asked = _asked([one["content"] for one in messages if one["role"] == "user"])
         answer = _answer(asked, read_rules(skill_in(messages))) if asked else "I do not know"
         text = f"<answer>{answer}</answer>"
-        read = sum(len(message["content"]) for message in messages)
-        usage = Usage(
-            calls=1,
-            input_tokens=read // _CHARS_PER_TOKEN,
-            output_tokens=len(text) // _CHARS_PER_TOKEN,
-        )
-        return Completion(text, model=self.identity, usage=usage)
+        return answered(text, messages, self.identity)
 
 
 def _asked(said: Sequence[str]) -> _Asked | None:

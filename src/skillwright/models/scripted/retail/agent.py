@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from skillwright.core import Completion, Message, Purpose, Sampling, Usage
+from skillwright.core import Completion, Message, Purpose, Sampling
+from skillwright.models.scripted.answering import answered
 from skillwright.models.scripted.household.agent import skill_in
 from skillwright.models.scripted.retail.desk import serve
 from skillwright.models.scripted.retail.moves import Say, heard, next_move
 from skillwright.models.scripted.retail.rules import read_rules
-
-_CHARS_PER_TOKEN = 4
 
 
 class ScriptedRetail:
@@ -41,10 +40,4 @@ class ScriptedRetail:
         except (KeyError, TypeError, ValueError, AttributeError):
             # Other data than the built-in store's: it has no idea, and says so.
             text = Say("I am sorry, I cannot help you with that. Goodbye.").written()
-        read = sum(len(message["content"]) for message in messages)
-        usage = Usage(
-            calls=1,
-            input_tokens=read // _CHARS_PER_TOKEN,
-            output_tokens=len(text) // _CHARS_PER_TOKEN,
-        )
-        return Completion(text, model=self.identity, usage=usage)
+        return answered(text, messages, self.identity)

@@ -1,16 +1,15 @@
 """A hasty but obedient shopper, as a chat model, and one who knows how to shop."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
-from skillwright.core import Completion, Message, Purpose, Sampling, Usage
+from skillwright.core import Completion, Message, Purpose, Sampling
+from skillwright.models.scripted.answering import answered
 from skillwright.models.scripted.household.agent import skill_in
 from skillwright.models.scripted.shopper.choices import next_command
 from skillwright.models.scripted.shopper.recognise import read_rules
 from skillwright.models.scripted.shopper.rules import GOOD_RULES, ShopRule
 from skillwright.models.scripted.shopper.visit import read_visit
-
-_CHARS_PER_TOKEN: Final = 4
 
 
 class ScriptedShopper:
@@ -66,10 +65,4 @@ def _answer(
     messages: Sequence[Message], rules: frozenset[ShopRule], form: str, identity: str
 ) -> Completion:
     text = form.format(next_command(read_visit(messages), rules))
-    read = sum(len(message["content"]) for message in messages)
-    usage = Usage(
-        calls=1,
-        input_tokens=read // _CHARS_PER_TOKEN,
-        output_tokens=len(text) // _CHARS_PER_TOKEN,
-    )
-    return Completion(text, model=identity, usage=usage)
+    return answered(text, messages, identity)

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from skillwright.core import Completion, Message, Purpose, Sampling, Usage
+from skillwright.core import Completion, Message, Purpose, Sampling
 from skillwright.core.jsonio import digest, dumps
 from skillwright.core.seeds import derive_seed
+from skillwright.models.scripted.answering import answered
 from skillwright.models.scripted.household.luck import Luck
 from skillwright.models.scripted.teacher.prompt import Assignment, read_assignment
 
-_CHARS_PER_TOKEN = 4
 _PROSE = (
     "I am a scripted teacher. I read trajectories and write skills; I cannot tell what this "
     "message asks for, or there is nothing in it that I can read."
@@ -75,13 +75,7 @@ class ScriptedTeacher:
         user = said.get("user", "").encode(errors="replace").decode()
         reply = self._reply(said.get("system", ""), user, sampling.seed or 0)
         text = _PROSE if reply is None else dumps(reply, indent=1)
-        read = sum(len(message["content"]) for message in messages)
-        usage = Usage(
-            calls=1,
-            input_tokens=read // _CHARS_PER_TOKEN,
-            output_tokens=len(text) // _CHARS_PER_TOKEN,
-        )
-        return Completion(text, model=self.identity, usage=usage)
+        return answered(text, messages, self.identity)
 
     def _reply(self, system: str, user: str, seed: int) -> Written | None:
         title = system.strip().partition("\n")[0].strip()
