@@ -34,7 +34,7 @@ def test_the_doctor_looks_at_all_that_a_recipe_names(cli, recipe, tmp_path):
     found = findings(cli("doctor", recipe, "--json"))
     assert found["tasks"]["detail"].endswith("12 val, 6 sealed test")
     assert found["bank"]["detail"].startswith("it begins with 0 skills; lexical")
-    assert found["policy"]["detail"] == "a command scorer, built anew"
+    assert found["policy"]["detail"] == "a command scorer"
     assert found["expert"]["detail"] == "scripted: searcher answers"
     assert {"python", "disk", "budget", "teacher"} <= found.keys()
     assert sorted(tmp_path.rglob("*")) == before

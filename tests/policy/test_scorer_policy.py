@@ -293,15 +293,18 @@ def turn_of_roles(number):
 
 
 def test_it_tells_what_is_taken_from_where():
-    lessons = [turn_of_roles(number) for number in range(1000, 2200)]
-    torch.set_num_threads(1)
-    backend = ScorerPolicy.for_turns([context for context, _ in lessons], ScorerSettings())
-    rows = [backend.target(context, text) for context, text in lessons]
-    for step in range(20):  # a sum of words takes longer
-        part = rows[step * 64 % 1152 :][:64]
-        backend.forward_backward(part, SftLoss.over(part))
-        backend.optim_step(2e-3)
+    lessons = [turn_of_roles(number) for number in range(1000, 2280)]
     exam = [turn_of_roles(number) for number in range(100)]
-    told = backend.sample([context for context, _ in exam], temperature=0.0)
-    right = sum(one.act.text == text for (_, text), one in zip(exam, told, strict=True))
-    assert right > 80
+    torch.set_num_threads(1)
+    right = 0
+    for seed in range(3):
+        contexts = [context for context, _ in lessons]
+        backend = ScorerPolicy.for_turns(contexts, ScorerSettings(seed=seed))
+        rows = [backend.target(context, text) for context, text in lessons]
+        for step in range(20):
+            part = rows[step * 64 :][:64]
+            backend.forward_backward(part, SftLoss.over(part))
+            backend.optim_step(1e-3)
+        told = backend.sample([context for context, _ in exam], temperature=0.0)
+        right += sum(one.act.text == text for (_, text), one in zip(exam, told, strict=True))
+    assert right > 180  # summed with a weight per place, words get 110 of 300 right
