@@ -24,24 +24,34 @@ builtins.__import__ = stop
 main()
 """
 
+COMMAND = [sys.executable, "-m", "skillwright"]
+
 posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 
 
 @posix
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_a_run_with_the_way_on(cli, write_config, tmp_path, number, code):
-    asked, victims = [], []
+@pytest.mark.parametrize(
+    ("numbers", "code", "trap"),
+    [
+        ([signal.SIGINT], 130, "-"),
+        ([signal.SIGTERM], 143, "-"),
+        # As a job that a script leaves in the background: Ctrl-C is for others.
+        ([signal.SIGINT, signal.SIGTERM], 143, "''"),
+    ],
+)
+def test_a_signal_ends_a_run_with_the_way_on(cli, write_config, tmp_path, numbers, code, trap):
+    asked, victims, left = [], [], list(numbers)
 
     async def until_the_signal(body):
         asked.append(body)
-        if len(asked) == 10:
-            victims[0].send_signal(number)
+        if len(asked) >= 10 and left:
+            victims[0].send_signal(left.pop(0))
         return "1"
 
     with served(until_the_signal) as server:
         config = write_config(models={"target": {**ENDPOINT, "base_url": server.base_url}})
         process = subprocess.Popen(
-            [sys.executable, "-m", "skillwright", "train", str(config)],
+            ["sh", "-c", f'trap {trap} INT; exec "$@"', "sh", *COMMAND, "train", str(config)],
             cwd=tmp_path,
             env={**os.environ, "MOCK_KEY": server.api_key},
             stdout=subprocess.DEVNULL,
@@ -50,7 +60,7 @@ def test_a_signal_ends_a_run_with_the_way_on(cli, write_config, tmp_path, number
         )
         victims.append(process)
         _, said = process.communicate(timeout=60)
-    assert process.returncode == code, said
+    assert (process.returncode, left) == (code, []), said
     assert "go on with:  skillwright resume runs/doors" in said
     assert "Traceback" not in said
     assert json.loads(cli("runs", "show", "doors", "--json").stdout)["finished"] is False

@@ -12,6 +12,11 @@ _ended_by: list[int] = []
 def listen() -> None:
     """Take SIGTERM for a Ctrl-C from now on, so that a run says how to go on with it."""
     signal.signal(signal.SIGTERM, _interrupt)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A background job of a shell, which Ctrl-C is not meant for. What is blocked does not reach
+        # it either, and asyncio ends its tasks in order only where there is a handler to replace.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def stop_code() -> int:
@@ -20,8 +25,7 @@ def stop_code() -> int:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    del frame
     _ended_by.append(number)
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's background jobs have it
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.raise_signal(signal.SIGINT)
+    # By itself, and not as a signal, which may be blocked.
+    handler = signal.getsignal(signal.SIGINT)
+    (handler if callable(handler) else signal.default_int_handler)(signal.SIGINT, frame)
