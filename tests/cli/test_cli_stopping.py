@@ -24,6 +24,15 @@ builtins.__import__ = stop
 main()
 """
 
+DEAF = """
+import os, signal
+from skillwright.cli.stopping import listen
+listen()
+os.kill(os.getpid(), signal.SIGINT)
+print("still here")
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+
 COMMAND = [sys.executable, "-m", "skillwright"]
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
@@ -64,6 +73,14 @@ def test_a_signal_ends_a_run_with_the_way_on(cli, write_config, tmp_path, number
     assert "go on with:  skillwright resume runs/doors" in said
     assert "Traceback" not in said
     assert json.loads(cli("runs", "show", "doors", "--json").stdout)["finished"] is False
+
+
+@posix
+def test_a_job_that_ignores_ctrl_c_goes_on_ignoring_it():
+    words = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", sys.executable, "-c", DEAF]
+    stopped = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert stopped.stdout == "still here\n"
+    assert stopped.stderr.endswith("KeyboardInterrupt\n")
 
 
 def test_whoever_stops_it_while_it_is_being_imported_gets_no_traceback():

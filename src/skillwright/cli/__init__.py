@@ -9,8 +9,8 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line."""
-    listen()
     try:
+        listen()
         # Imported here, because it takes most of a second, and whoever stops the program meanwhile
         # needs no traceback of an import.
         from skillwright.cli.app import run

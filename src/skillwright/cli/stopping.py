@@ -4,6 +4,7 @@ Light on purpose: it is there before anything else is imported.
 """
 
 import signal
+import sys
 from types import FrameType
 
 _ended_by: list[int] = []
@@ -11,12 +12,13 @@ _ended_by: list[int] = []
 
 def listen() -> None:
     """Take SIGTERM for a Ctrl-C from now on, so that a run says how to go on with it."""
-    signal.signal(signal.SIGTERM, _interrupt)
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    if sys.platform != "win32" and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A background job of a shell, which Ctrl-C is not meant for. What is blocked does not reach
-        # it either, and asyncio ends its tasks in order only where there is a handler to replace.
+        # it either (until somebody's multiprocessing.resource_tracker lifts the block), and asyncio
+        # ends its tasks in order only where there is a handler to replace.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _interrupt)
 
 
 def stop_code() -> int:

@@ -103,7 +103,7 @@ class CommandScorer(nn.Module):
         for table, scale in ((self.word, 0.3), (self.number, 0.3), (self.segment, 0.1)):
             nn.init.normal_(table.weight, std=scale)
         self.bits = nn.Linear(MATCH_BITS, width, bias=False)
-        # Louder than a word's own vector: what occurs where says more than which word it is.
+        # Louder than word and number: where a word occurs says more than which one it is.
         nn.init.normal_(self.bits.weight, std=0.6)
         # How telling a word is where it matches: learned, as no count of texts says it as well.
         self.gate = nn.Parameter(torch.ones(vocabulary.size))
