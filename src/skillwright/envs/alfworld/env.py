@@ -23,7 +23,6 @@ _CONFIG: Final = ("show_admissible",)
 _GENERATOR: Final = inspect.signature(generate_problem)
 _WORLDS_KEPT: Final = 512
 
-
 _INSTRUCTIONS: Final = """\
 You are in a household and have a task to carry out there. You act through text commands, \
 one per turn, and read what comes of each.

@@ -56,7 +56,7 @@ def assigned(module: ast.Module, name: str, where: str) -> Any:
     Raises:
         DataError: The name is given no value, several, or one that is not literal.
     """
-    found = [node.value for node in module.body if _assigns(node, name)]  # type: ignore[attr-defined]
+    found = [given for node in module.body if (given := _given(node, name)) is not None]
     if len(found) != 1:
         raise DataError(f"{where} assigns {name} {len(found)} times; it must once")
     return literal(found[0], where)
@@ -118,11 +118,11 @@ def _text(node: ast.expr | None) -> str:
     return text
 
 
-def _assigns(node: ast.stmt, name: str) -> bool:
+def _given(node: ast.stmt, name: str) -> ast.expr | None:
     match node:
-        case ast.Assign(targets=[ast.Name(id=found)]):
-            return found == name
-        case ast.AnnAssign(target=ast.Name(id=found), value=ast.expr()):
-            return found == name
+        case ast.Assign(targets=[ast.Name(id=found)], value=ast.expr() as given):
+            return given if found == name else None
+        case ast.AnnAssign(target=ast.Name(id=found), value=ast.expr() as given):
+            return given if found == name else None
         case _:
-            return False
+            return None
