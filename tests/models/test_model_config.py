@@ -217,3 +217,29 @@ async def test_models_are_made_by_their_settings():
         analyst = make_model(ScriptedConfig(model="analyst"), client)
     assert chat.identity.startswith("openai_chat:m@localhost:1#")
     assert [household.identity, analyst.identity] == ["scripted:household", "scripted:analyst"]
+
+
+async def test_noise_of_the_scripted_household_reaches_the_agent_and_its_name():
+    async with HttpClient() as client:
+        settings = {"backend": "scripted", "model": "household", "noise": 0.1}
+        noisy = make_model(parse_model_config(settings), client)
+        quiet = make_model(parse_model_config({**settings, "noise": 0}), client)
+    assert noisy.identity == "scripted:household noise=0.1"
+    assert quiet.identity == "scripted:household"
+
+
+@pytest.mark.parametrize("noise", [-0.1, 1, 1.5, "much"])
+def test_noise_is_a_share_below_one(noise):
+    assert "agent.noise: Input should be" in refusal(
+        backend="scripted", model="household", noise=noise
+    )
+
+
+@pytest.mark.parametrize("model", ["analyst", "searcher", "retail", "household_teacher"])
+def test_other_scripted_models_refuse_noise(model):
+    assert refusal(backend="scripted", model=model, noise=0.1) == (
+        f"agent: the scripted {model!r} takes no noise; only 'household' does. "
+        "Leave 'noise' out here"
+    )
+    # A saved configuration lists every default.
+    assert parse_model_config({"backend": "scripted", "model": model, "noise": 0.0})

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
 
 from skillwright.core import ConfigError
 from skillwright.models.backends import true_name, why_unusable
@@ -61,6 +61,19 @@ class ScriptedConfig(Frozen):
     in webshop. ``searcher`` is an expert in houses and ``buyer`` one in webshop,
     and ``household_teacher`` writes the skills of a bank from what was played there, as
     ``retail_teacher`` and ``webshop_teacher`` do for tau_bench and webshop."""
+    noise: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Only for ``household``: the share of turns in which it takes a random admissible action.
+    Above 0, all its random choices follow the prompt as well as the seed: the two sides of a
+    gate's comparison draw independently, and a run still repeats exactly."""
+
+    @model_validator(mode="after")
+    def _only_household_has_noise(self) -> "ScriptedConfig":
+        if self.noise and self.model != "household":
+            raise ValueError(
+                f"the scripted {self.model!r} takes no noise; only 'household' does. Leave "
+                "'noise' out here"
+            )
+        return self
 
 
 def is_stand_in(config: "ModelConfig") -> bool:

@@ -88,7 +88,7 @@ def _scripted(config: ScriptedConfig) -> ChatModel:
         case "household":
             from skillwright.models.scripted.household import ScriptedHousehold
 
-            return ScriptedHousehold()
+            return ScriptedHousehold(config.noise)
         case "analyst":
             from skillwright.models.scripted.analyst import ScriptedAnalyst
 

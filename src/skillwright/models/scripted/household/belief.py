@@ -11,6 +11,7 @@ from skillwright.models.scripted.household.observation import (
     read_observation,
 )
 
+_UNDOES = {"heat": "cool", "cool": "heat"}
 _ROOM_MARKS = (
     ("kitchen", {"microwave", "fridge", "stoveburner", "toaster"}),
     ("bathroom", {"toilet", "bathtubbasin", "toiletpaperhanger", "towelholder"}),
@@ -33,7 +34,7 @@ class Belief:
         doors: Places that were seen to have a door.
         visits: Place -> how often it was reached, in order of the first visit.
         held: The object in hand, or "".
-        treated: Object -> verbs that were applied to it.
+        treated: Object -> verbs that were applied to it; heat and cold undo each other.
         placed: Object -> where the agent put it.
         lit: Lamps that are on.
         commands: All commands, in order.
@@ -91,7 +92,7 @@ class Belief:
         elif seen.moved:
             self._put(*seen.moved)
         elif seen.treated:
-            self.treated.setdefault(seen.treated[1], set()).add(seen.treated[0])
+            self._treat(*seen.treated)
         elif seen.lit:
             self.lit.add(seen.lit)
         elif seen.carrying is not None:
@@ -140,6 +141,11 @@ class Belief:
         self.held = ""
         self.placed[name] = place
         self.contents[place] = (*self.contents.get(place, ()), name)
+
+    def _treat(self, verb: str, name: str) -> None:
+        verbs = self.treated.setdefault(name, set())
+        verbs.add(verb)
+        verbs.discard(_UNDOES.get(verb, ""))
 
 
 def room_of(places: Iterable[str]) -> str:
