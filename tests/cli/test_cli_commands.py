@@ -59,7 +59,7 @@ def test_the_demo_trains_and_says_that_its_minds_are_scripted(cli, tmp_path):
         "Held-out test tasks won (95% interval)",
         "placebo over initial:",
         "Scripted minds took part",
-        "best skill: runs/demo/best_skill.md",
+        "released: runs/demo/best_skill.md",
     ):
         assert words in said
     assert (tmp_path / "runs" / "demo" / "best_skill.md").is_file()
@@ -81,7 +81,7 @@ def test_the_demo_as_json_is_one_object_and_its_progress_goes_elsewhere(cli):
 
 def test_a_run_is_trained_listed_shown_and_resumed(cli, write_config):
     said = cli("train", write_config()).stdout
-    assert "best skill: runs/doors/best_skill.md" in said
+    assert "released: runs/doors/best_skill.md" in said
     (row,) = json.loads(cli("runs", "list", "--json").stdout)
     assert (row["name"], row["job"], row["finished"]) == ("doors", "train", True)
     assert row["scripted"] is True
@@ -175,7 +175,7 @@ def test_a_configuration_is_shown_as_it_is_understood(cli, write_config, tmp_pat
     shown = yaml.safe_load(cli("config", "show", child, "--set", "run.seed=5").stdout)
     assert (shown["train"]["epochs"], shown["train"]["batch_size"]) == (7, 6)
     assert (shown["run"]["seed"], shown["run"]["name"]) == (5, "child")
-    assert shown["evaluation"]["gate"]["kind"] == "paired"
+    assert shown["evaluation"]["gate"]["kind"] == "explore"
 
 
 def test_what_config_show_prints_can_be_used_as_a_configuration(cli, write_config, tmp_path):

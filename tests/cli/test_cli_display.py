@@ -139,7 +139,7 @@ def test_the_panel_shows_the_stage_the_score_and_what_it_costs():
         assert words in text
 
 
-def test_the_panel_shows_the_best_skill_so_far():
+def test_the_panel_shows_how_good_the_current_skill_is():
     console = terminal()
     shown = LiveDisplay(console)
     accepted = replace(verdict(), candidate_score=0.875)
@@ -148,7 +148,7 @@ def test_the_panel_shows_the_best_skill_so_far():
     with console.capture() as panel:
         console.print(shown.draw())
     shown.close()
-    assert "accepted 1, rejected 0  best 0.88 at the gate" in "\n".join(_plain(panel.get()))
+    assert "accepted 1, rejected 0  current 0.88 at the gate" in "\n".join(_plain(panel.get()))
 
 
 def test_the_panel_fits_before_during_and_after_a_run():

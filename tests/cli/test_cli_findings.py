@@ -13,7 +13,7 @@ from shown import WIDTH, episodes, pipe
 from skillwright.cli import tables
 from skillwright.cli.faults import print_words
 from skillwright.evaluation import Interval, SplitReport
-from skillwright.evaluation.judging import stricter
+from skillwright.evaluation.gates.judging import stricter
 from skillwright.evaluation.paired import measure_effect
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -108,7 +108,7 @@ def test_a_gain_without_an_interval_is_shown_with_its_unit():
     same = {"initial": episodes(0, 1), "best": episodes(1, 0)}
     one = SplitReport.of("test", same)
     lines = [*tables.gain_lines(report), *tables.gain_lines(one)]
-    assert lines[0].startswith("best over initial: [bold]+1.000[/] mean reward (95% interval")
+    assert lines[0].startswith("released over initial: [bold]+1.000[/] mean reward (95% interval")
     assert "(no interval: " in lines[1]
 
 

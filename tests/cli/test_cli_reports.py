@@ -9,6 +9,7 @@ from skillwright.cli import tables
 from skillwright.cli.live import Tally, display
 from skillwright.core import Usage
 from skillwright.evaluation import (
+    AlphaLedger,
     Decision,
     Score,
     ScoreTable,
@@ -29,7 +30,7 @@ from skillwright.jobs import (
 )
 from skillwright.jobs.critical_path import Link
 from skillwright.models import Prices
-from skillwright.textopt import StepEntry, TriedEdit
+from skillwright.textopt import StepEntry, StepMemory, TriedEdit
 
 PRICES = {"input_usd_per_mtok": 2.0, "output_usd_per_mtok": 8.0}
 
@@ -45,7 +46,7 @@ def train_report(tables_of, accepted=True):
         StepRecord(1, 1, action, StepEntry(1, "accept", edits), verdict(decision), 1),
         StepRecord(2, 1, "skip_no_patches", StepEntry(2, "skip_no_patches")),
     )
-    first = TrainState.first(0.05, 2)
+    first = TrainState(StepMemory(), AlphaLedger(0.05, 2))
     report = SplitReport.of("test", tables_of)
     state = TrainState(first.memory, first.ledger, steps=steps, report=report)
     return TrainReport(state, "", "Open [every] cabinet.", "Open [every] cabinet.")
@@ -89,18 +90,20 @@ def test_what_entered_unmeasured_and_what_was_confirmed_is_told_apart():
         "the last skill against the best one: Rejected: [luck].",
         "the current skill (version 4) is not the best one (version 3)",
         "Val tasks won that no gate has drawn (95% interval)",
-        "best over initial: +0.500",
+        "released over initial: +0.500",
         "The gates saw the best skill gain +0.620 over the initial one; on 10 tasks",
     ):
         assert words in joined
 
 
-def test_an_accept_that_is_not_the_best_leaves_the_best_score_alone():
+def test_the_current_score_is_that_of_the_skill_that_was_accepted_last():
     tally = Tally(started_s=0.0)
     tally.add(StepDecided(1, 1, "accept_new_best", replace(verdict(), candidate_score=0.8)))
     tally.add(StepDecided(2, 1, "accept", replace(verdict(), candidate_score=0.6)))
-    tally.add(StepDecided(3, 1, "force_accept", None))
-    assert (tally.accepted, tally.best) == (2, 0.8)
+    refused = replace(verdict(Decision.REJECT), candidate_score=0.9)
+    tally.add(StepDecided(3, 1, "reject", refused))
+    tally.add(StepDecided(4, 1, "force_accept", None))
+    assert (tally.accepted, tally.rejected, tally.current) == (2, 1, 0.6)
 
 
 def test_the_critical_path_is_shown_by_stage():
@@ -134,12 +137,12 @@ def test_the_end_of_a_training_shows_decisions_scores_and_the_artefact():
         "Held-out test tasks won (95% interval)",
         "17% [5, 45]",
         "75% [47, 91]",
-        "best = final over initial: +0.583",
+        "released = current over initial: +0.583",
         "Scripted minds took part: deterministic programs, not language models.",
-        "best skill: runs/[red]/best_skill.md",
+        "released: runs/[red]/best_skill.md",
     ):
         assert words in joined
-    assert "best = final" in text
+    assert "released = current" in text
     assert "Scripted" not in shown_training(report, scripted=False)
 
 
@@ -170,12 +173,12 @@ def test_the_widest_table_fits_the_terminal(family, others):
     assert "a[b]c" in text or family != "a[b]c"
 
 
-def test_where_nothing_was_accepted_best_and_final_still_share_a_column():
+def test_where_nothing_was_accepted_released_and_current_still_share_a_column():
     same = episodes(2, 10)
     text = shown_training(
         train_report({"initial": same, "best": same, "final": same}, accepted=False)
     )
-    assert "best = final" in text
+    assert "released = current" in text
     assert "\nAccepted\n" not in text
 
 

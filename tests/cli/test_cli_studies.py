@@ -30,7 +30,7 @@ def test_seeds_are_trained_listed_shown_and_gone_on_with(cli, write_config):
     assert "Critical path" in seed
     assert "How it differs from SkillOpt" in seed
     assert "default mode: 10 settings differ" in seed
-    assert "evaluation.gate.kind paired (there strict)" in seed
+    assert "evaluation.gate.kind explore (there strict)" in seed
 
 
 def test_seeds_as_json_are_one_object(cli, write_config):

@@ -117,7 +117,8 @@ class Prompted(Seeded):
 async def test_an_own_reflect_may_ask_our_analysts(tmp_path):
     coach = Coach([[ALL_RULES]])
     _, report = await trained(adapter_config(tmp_path, Deferring), Walker(), coach)
-    assert report.state.steps[0].action == "accept_new_best"
+    assert report.state.steps[0].action == "accept"
+    assert report.state.final.accepted
     assert coach.calls
 
 

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from typer.testing import CliRunner
 
 from doors import ALL_RULES, Coach, Walker, doors_settings, look, story
@@ -63,4 +64,4 @@ def test_one_dollar_stops_a_run_within_its_batch_and_a_larger_budget_goes_on(tmp
         done = runner.invoke(app, ["resume", str(part), "--set", "budget.usd=100"])
         assert done.exit_code == 0, done.output
     assert story(part) == story(whole)
-    assert cost(part) == cost(whole)
+    assert cost(part) == pytest.approx(cost(whole), rel=1e-12)  # floats add up in another order

@@ -8,8 +8,9 @@ import asyncio
 import pytest
 
 from doors import look
+from skillwright.evaluation import RELEASE_DRAWS_FROM
 from skillwright.jobs import Unwatched, demo_file, load_config, run_training, start_run
-from skillwright.models.scripted.skilltext import read_stances
+from skillwright.models.scripted.skilltext import read_conduct, read_stances
 
 pytestmark = pytest.mark.heavy
 
@@ -39,23 +40,40 @@ def test_the_best_skill_wins_where_the_empty_and_the_irrelevant_one_do_not(demo_
     assert report.test.gains["best"].interval.low > 0.4
 
 
-def test_harmful_edits_were_proposed_and_rejected_by_rollouts_alone(demo_run):
+def test_harmful_edits_were_proposed_and_none_is_in_effect_in_what_is_released(demo_run):
     path, report = demo_run
     with look(path) as store:
         tried = [edit for edit in store.edits() if edit.status.startswith("applied_")]
-    harmful = [edit for edit in tried if harm_in(edit.edit.content)]
-    assert harmful
-    assert {edit.verdict for edit in harmful} <= {"reject", "undecided"}
-    assert not harm_in(report.best_skill)
+    by_step = {one.step: [e for e in tried if e.step == one.step] for one in tried}
+    harmful = [
+        step for step, edits in by_step.items() if any(harm_in(one.edit.content) for one in edits)
+    ]
+    assert len(harmful) >= 2
+    verdicts = {one.verdict for step in harmful for one in by_step[step]}
+    assert verdicts & {"reject", "undecided"}
+    # One that came in beside useful edits may stand, overridden by a later sentence.
+    assert not harm_in_effect(report.best_skill)
 
 
 def harm_in(text):
     return [stance for stance in read_stances(text) if stance.is_harmful]
 
 
-def test_several_edits_were_accepted_each_for_a_proven_gain(demo_run):
-    _, report = demo_run
-    accepted = [step for step in report.state.steps if step.accepted]
-    assert len(accepted) >= 2
-    assert all(step.verdict.p_value <= step.verdict.alpha for step in accepted)
-    assert report.state.ledger.spent <= report.state.ledger.total
+def harm_in_effect(text):
+    return [one for one in read_conduct(text).stances.values() if one.is_harmful]
+
+
+def test_steps_change_the_current_skill_and_one_test_proves_what_is_released(demo_run):
+    path, report = demo_run
+    state = report.state
+    assert sum(step.accepted for step in state.steps) >= 2
+    assert {step.action for step in state.steps if step.accepted} == {"accept"}
+    assert state.final.accepted
+    assert state.final.p_value <= state.final.alpha
+    assert state.ledger.made == 1
+    with look(path) as store:
+        played = {
+            phase: {one.draw for one in store.episodes(phase=phase)}
+            for phase in ("gate", "release")
+        }
+    assert min(played["release"]) >= RELEASE_DRAWS_FROM > max(played["gate"])

@@ -1,7 +1,7 @@
 """Fixtures for scores and gates: results, pairs and duels whose truth is known."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -49,6 +49,39 @@ class ListedDuel:
 
 
 @dataclass
+class DrawnDuel:
+    """Gives each task the results of its list in turn, the last again and again; notes the asking.
+
+    Attributes:
+        draws: Rewards of incumbent and candidate by draw, for each task.
+        asked: What was asked for: task ids, and how many draws of each.
+        family: By task, where it has one.
+    """
+
+    draws: Mapping[str, Sequence[tuple[float | None, float | None]]]
+    family: Mapping[str, str] = field(default_factory=dict)
+    asked: list[tuple[list[str], int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._next = dict.fromkeys(self.draws, 0)
+
+    @property
+    def task_ids(self) -> Sequence[str]:
+        return list(self.draws)
+
+    async def draw(self, task_ids: Sequence[str], n: int) -> list[Pair]:
+        self.asked.append((list(task_ids), n))
+        return [self._pair(task_id) for task_id in task_ids for _ in range(n)]
+
+    def _pair(self, task_id: str) -> Pair:
+        number, told = self._next[task_id], self.draws[task_id]
+        self._next[task_id] += 1
+        old, new = told[min(number, len(told) - 1)]
+        about = {"family": self.family.get(task_id, ""), "draw": number}
+        return Pair(_result(old, task_id, **about), _result(new, task_id, **about))
+
+
+@dataclass
 class ChanceDuel:
     """Both sides succeed by chance: per-task rates are Beta(0.6, 0.6), the candidate's shifted."""
 
@@ -78,21 +111,26 @@ class ChanceDuel:
         return _result(float(self._luck.random() < rate), task_id, draw=draw)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_result() -> MakeResult:
     return _result
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_pairs() -> MakePairs:
     return _pairs
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def listed_duel() -> type[ListedDuel]:
     return ListedDuel
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
+def drawn_duel() -> type[DrawnDuel]:
+    return DrawnDuel
+
+
+@pytest.fixture(scope="session")
 def chance_duel() -> type[ChanceDuel]:
     return ChanceDuel

@@ -59,6 +59,6 @@ async def test_a_run_of_twenty_null_edits_seldom_accepts_even_one(chance_duel):
 async def test_the_strict_gate_accepts_nearly_half_of_the_edits_that_change_nothing(
     chance_duel, tasks
 ):
-    # This is why the paired gate is the default.
+    # This is why the strict gate is not the default.
     share = await accepted_share(StrictGate(), duels(chance_duel, tasks, 0.0, 400))
     assert 0.37 <= share <= 0.5

@@ -3,14 +3,21 @@ from dataclasses import replace
 import pytest
 
 from skillwright.core import Pair
-from skillwright.evaluation import AlphaLedger, Decision, PairedGate, StrictGate, tasks_needed
+from skillwright.evaluation import (
+    AlphaLedger,
+    Decision,
+    PairedGate,
+    StrictGate,
+    Terms,
+    tasks_needed,
+)
 
 LEDGER = AlphaLedger(total=0.05, planned=1)
 WIN, LOSS, TIE, LOST = (0.0, 1.0), (1.0, 0.0), (1.0, 1.0), (None, 1.0)
 
 
-async def judged(gate, duel, ledger=LEDGER):
-    return await gate.judge(duel, ledger)
+async def judged(gate, duel, ledger=LEDGER, success_threshold=1.0):
+    return await gate.judge(duel, ledger, Terms(success_threshold=success_threshold))
 
 
 async def test_the_paired_gate_accepts_a_gain_that_luck_does_not_explain(listed_duel, make_pairs):
@@ -159,14 +166,13 @@ async def test_the_paired_gate_compares_passes_unless_told_otherwise(listed_duel
     pairs = make_pairs([(0.4, 0.6)] * 10)
     nothing = await judged(PairedGate(), listed_duel(pairs))
     assert (nothing.decision, nothing.effect) == (Decision.REJECT, 0.0)
-    hard = await judged(PairedGate(success_threshold=0.5), listed_duel(pairs))
+    hard = await judged(PairedGate(), listed_duel(pairs), success_threshold=0.5)
     assert (hard.accepted, hard.effect, hard.candidate_score) == (True, 1.0, 1.0)
     assert hard.interval is not None  # Newcombe's, because passes are 0 or 1
     soft = await judged(PairedGate(metric="soft"), listed_duel(pairs))
     assert (soft.accepted, soft.effect) == (True, pytest.approx(0.2))
-    mixed = await judged(
-        PairedGate(metric="mixed", mixed_weight=0.25, success_threshold=0.5), listed_duel(pairs)
-    )
+    blend = PairedGate(metric="mixed", mixed_weight=0.25)
+    mixed = await judged(blend, listed_duel(pairs), success_threshold=0.5)
     assert mixed.effect == pytest.approx(0.75 + 0.25 * 0.2)
 
 
@@ -188,7 +194,7 @@ async def test_a_gate_takes_the_benchmarks_own_pass_where_there_is_one(
 
 async def test_a_judged_pair_gains_what_its_rewards_do(listed_duel, make_pairs):
     pairs = make_pairs([(0.4, 0.6)] * 10)
-    await judged(PairedGate(success_threshold=0.5), listed_duel(pairs))
+    await judged(PairedGate(), listed_duel(pairs), success_threshold=0.5)
     assert [pair.gain for pair in pairs] == pytest.approx([0.2] * 10)
 
 
@@ -197,8 +203,8 @@ async def test_a_family_is_harmed_in_what_the_gate_compares(listed_duel, make_pa
         [(0.9, 0.0)] * 8, family="heat", first=30
     )
     assert (await judged(PairedGate(family_veto=0.1), listed_duel(pairs))).accepted
-    lenient = PairedGate(family_veto=0.1, success_threshold=0.9)
-    assert "family 'heat' got worse" in (await judged(lenient, listed_duel(pairs))).reason
+    lenient = await judged(PairedGate(family_veto=0.1), listed_duel(pairs), success_threshold=0.9)
+    assert "family 'heat' got worse" in lenient.reason
 
 
 @pytest.mark.parametrize(
@@ -233,8 +239,8 @@ async def test_the_strict_gate_compares_its_metric(listed_duel, make_pairs):
     assert (soft.accepted, soft.effect) == (True, pytest.approx(0.15))
     mixed = await judged(StrictGate(metric="mixed", mixed_weight=0.5), listed_duel(pairs))
     assert mixed.effect == pytest.approx((0.15 - 0.5) / 2)
-    eager = StrictGate(metric="hard", success_threshold=0.3)
-    assert (await judged(eager, listed_duel(pairs))).accepted
+    eager = StrictGate(metric="hard")
+    assert (await judged(eager, listed_duel(pairs), success_threshold=0.3)).accepted
 
 
 async def test_the_strict_gate_is_undecided_without_tasks_or_with_many_lost(

@@ -13,16 +13,17 @@ from skillwright.evaluation import (
     Decision,
     PairedGate,
     SequentialGate,
+    Terms,
     paired_p_value,
     stagewise_p_value,
 )
 
-LEDGER = AlphaLedger(total=0.05, planned=1)
+LEDGER, TERMS = AlphaLedger(total=0.05, planned=1), Terms()
 WIN, LOSS, TIE, LOST = (0.0, 1.0), (1.0, 0.0), (1.0, 1.0), (None, 1.0)
 
 
-async def judged(duel, ledger=LEDGER, **settings):
-    return await SequentialGate(**settings).judge(duel, ledger)
+async def judged(duel, ledger=LEDGER, terms=TERMS, **settings):
+    return await SequentialGate(**settings).judge(duel, ledger, terms)
 
 
 async def test_a_clear_win_is_accepted_after_a_quarter_of_the_tasks(listed_duel, make_pairs):
@@ -48,7 +49,7 @@ async def test_a_candidate_that_changes_nothing_costs_half_of_the_tasks(listed_d
 
 async def test_a_small_gain_is_judged_on_all_tasks(listed_duel, make_pairs):
     duel = listed_duel(make_pairs([*[WIN, WIN, LOSS, TIE] * 12]))
-    verdict = await judged(duel, seed=1)
+    verdict = await judged(duel, terms=Terms(seed=1))
     assert (verdict.pairs, verdict.rollouts) == (48, 96)
     assert verdict.decision is Decision.ACCEPT
     assert "p = 0.0" in verdict.reason
@@ -108,12 +109,15 @@ async def test_a_look_that_lost_too_much_is_not_taken(listed_duel, make_pairs):
 async def test_rewards_are_compared_by_the_metric(listed_duel, make_pairs):
     pairs = make_pairs([(0.3, 0.6)] * 40)
     assert (await judged(listed_duel(pairs))).effect == 0.0
-    hard = await judged(listed_duel(pairs), success_threshold=0.5)
+    hard = await judged(listed_duel(pairs), terms=Terms(success_threshold=0.5))
     assert (hard.accepted, hard.effect) == (True, 1.0)
     soft = await judged(listed_duel(pairs), metric="soft")
     assert (soft.accepted, soft.effect) == (True, 0.3)
     mixed = await judged(
-        listed_duel(pairs), metric="mixed", mixed_weight=0.25, success_threshold=0.5
+        listed_duel(pairs),
+        terms=Terms(success_threshold=0.5),
+        metric="mixed",
+        mixed_weight=0.25,
     )
     assert mixed.effect == pytest.approx(0.75 + 0.25 * 0.3)
 
@@ -129,7 +133,7 @@ async def test_the_order_of_the_tasks_is_the_seeds(make_pairs):
     orders = []
     for seed in (0, 0, 1):
         duel = Watched({pair.task_id: pair for pair in make_pairs([WIN] * 40)})
-        await judged(duel, seed=seed)
+        await judged(duel, terms=Terms(seed=seed))
         orders.append(tuple(duel.drawn))
     assert orders[0] == orders[1] != orders[2]
     assert len(orders[0]) == 10
@@ -177,7 +181,7 @@ async def test_whatever_happens_only_held_out_tasks_are_drawn_and_each_once(
         {f"val{i}": Pair(side(i, old), side(i, new)) for i, (old, new) in enumerate(rewards)}
     )
     ledger = AlphaLedger(0.05, planned)
-    verdict = await SequentialGate(metric=metric, seed=seed).judge(duel, ledger)
+    verdict = await SequentialGate(metric=metric).judge(duel, ledger, Terms(seed=seed))
     assert set(duel.drawn) <= set(duel.task_ids)
     assert len(set(duel.drawn)) == len(duel.drawn)
     assert verdict.rollouts == 2 * len(duel.drawn)

@@ -8,7 +8,7 @@ import functools
 import pytest
 
 from skillwright.core import Pair
-from skillwright.evaluation import AlphaLedger, PairedGate, SequentialGate
+from skillwright.evaluation import AlphaLedger, PairedGate, SequentialGate, Terms
 
 ALPHA = 0.05
 ONE_OF_TWENTY = 0.0025
@@ -95,7 +95,7 @@ async def test_a_run_of_twenty_null_edits_seldom_accepts_even_one(chance_duel):
         any_accepted = False
         for step in range(20):
             duel = chance_duel(40, 0.0, 100 * run + step)
-            verdict = await SequentialGate(seed=run).judge(duel, ledger)
+            verdict = await SequentialGate().judge(duel, ledger, Terms(seed=run))
             ledger = ledger.spend(verdict)
             any_accepted |= verdict.accepted
         spoilt += any_accepted

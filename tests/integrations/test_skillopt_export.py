@@ -17,6 +17,20 @@ DOCUMENTED = (
 )
 
 
+def first_step(out):
+    return json.loads((out / "steps" / "step_0001" / "step_record.json").read_text())
+
+
+async def test_where_each_accept_is_a_release_the_best_step_is_known_at_once(tmp_path):
+    config = doors_config(tmp_path, evaluation={"gate": {"kind": "paired"}})
+    path, _ = await trained(config, Walker(), Coach([[ALL_RULES], [ALL_WRONG]]))
+    export_skillopt(path, tmp_path / "theirs")
+    told = first_step(tmp_path / "theirs")
+    assert (told["action"], told["best_step"], told["best_score"]) == ("accept_new_best", 1, 1.0)
+    summary = json.loads((tmp_path / "theirs" / "summary.json").read_text())
+    assert (summary["best_step"], summary["best_selection_hard"]) == (1, 1.0)
+
+
 async def test_a_training_run_is_written_in_their_names(tmp_path):
     config = doors_config(tmp_path)
     path, _ = await trained(config, Walker(), Coach([[ALL_RULES], [ALL_WRONG]]))
@@ -28,6 +42,7 @@ async def test_a_training_run_is_written_in_their_names(tmp_path):
     assert (summary["total_steps"], summary["total_accepts"], summary["best_step"]) == (2, 1, 1)
     assert summary["test_hard"] == 1.0
     assert summary["best_origin"] == "step_0001"
+    assert (summary["best_selection_hard"], first_step(out)["best_step"]) == (1.0, 0)
     assert summary["test_delta_hard"] == 1.0 - summary["baseline_test_hard"]
     assert summary["token_summary"]["_total"]["calls"] > 0
     assert summary["config"]["batch_size"] == 6
@@ -35,7 +50,7 @@ async def test_a_training_run_is_written_in_their_names(tmp_path):
     assert (out / "skills" / "skill_v0000.md").read_text() == ""
     assert (out / "skills" / "skill_v0002.md").read_text() == (out / "best_skill.md").read_text()
     first, second = json.loads((out / "history.json").read_text())
-    assert (first["action"], second["action"]) == ("accept_new_best", "reject")
+    assert (first["action"], second["action"]) == ("accept", "reject")
     assert first["current_score"] == second["current_score"] == 1.0
     assert "take door 9" in (out / "steps" / "step_0002" / "candidate_skill.md").read_text()
     state = json.loads((out / "runtime_state.json").read_text())

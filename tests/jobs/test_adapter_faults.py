@@ -46,7 +46,8 @@ async def test_own_analysts_without_an_endpoint_cost_no_step(tmp_path, monkeypat
         assert not store.events("step")
     played = rollouts()
     report = await resumed(path, Walker(), Coach([]))
-    assert report.state.steps[0].action == "accept_new_best"
+    assert report.state.steps[0].action == "accept"
+    assert report.state.final.accepted
     assert rollouts().count("steps/step_0001/rollout") == played.count("steps/step_0001/rollout")
 
 
@@ -88,7 +89,8 @@ class Odd(Chosen):
 async def test_a_value_that_is_not_json_costs_nothing(tmp_path):
     coach = Coach([[ALL_RULES]])
     path, report = await trained(adapter_config(tmp_path, Odd), Walker(), coach)
-    assert report.state.steps[0].action == "accept_new_best"
+    assert report.state.steps[0].action == "accept"
+    assert report.state.final.accepted
     with look(path) as store:
         assert not [e for e in store.episodes() if e.failure]
         assert "skipped" not in store.events("step")[0].payload

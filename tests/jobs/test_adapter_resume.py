@@ -92,7 +92,8 @@ async def test_own_analysts_are_not_asked_again_for_what_they_said(tmp_path):
     CALLS.clear()
     path = tmp_path / "runs" / "doors"
     report = await resumed(path, Walker(), Coach([]))
-    assert report.state.steps[0].action == "accept_new_best"
+    assert report.state.steps[0].action == "accept"
+    assert report.state.final.accepted
     reflected = [facts["folder"] for method, facts in CALLS if method == "reflect"]
     assert "steps/step_0001" not in reflected
 

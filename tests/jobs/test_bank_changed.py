@@ -168,9 +168,14 @@ async def test_a_teacher_that_fails_is_told_and_the_round_is_played_once(tmp_pat
 
 async def test_a_gate_that_cannot_accept_is_refused(tmp_path, bank):
     bank_file(bank, ["attic"])
-    config = bank_config(tmp_path, evolve={"nth": 2}, evaluation={"val_tasks": 4})
-    with pytest.raises(ConfigError, match="could pass the paired gate on 4 val tasks"):
-        await evolve_bank(config, bank, 3, Unwatched(), cast())
+    for gate, said in (
+        ({}, "no change of the bank could pass: the release test cannot prove a gain on 4 val"),
+        ({"gate": {"kind": "paired"}}, r"paired gate .* on 4 val .* \(3 decisions share 0\.05\)"),
+    ):
+        few = {**gate, "val_tasks": 4}
+        config = bank_config(tmp_path, evolve={"nth": 2}, evaluation=few)
+        with pytest.raises(ConfigError, match=said):
+            await evolve_bank(config, bank, 3, Unwatched(), cast())
 
 
 def test_one_process_works_on_a_bank_at_a_time(bank):

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillwright.core import ConfigError
-from skillwright.jobs.config import PairedGateConfig, RunConfig, StrictGateConfig
+from skillwright.evaluation import ExploreGate, PairedGate, StrictGate
+from skillwright.jobs.config import RunConfig
 from skillwright.jobs.config_load import dump_config, load_config
 from skillwright.jobs.config_paths import key_paths
 from skillwright.jobs.config_yaml import dump_yaml, merge, nested, read_layers
@@ -59,9 +60,9 @@ def test_a_child_is_laid_over_its_base_and_paths_are_relative_to_the_file(write)
 def test_another_kind_replaces_its_base_as_a_whole(write):
     write("base.yaml", MODELS + "evaluation: {gate: {kind: paired, draws: 3}}")
     child = write("child.yaml", "_base_: base.yaml\nevaluation: {gate: {kind: strict}}")
-    assert load_config(child).evaluation.gate == StrictGateConfig()
+    assert load_config(child).evaluation.gate == StrictGate()
     same = write("same.yaml", "_base_: base.yaml\nevaluation: {gate: {family_veto: 0.1}}")
-    assert load_config(same).evaluation.gate == PairedGateConfig(draws=3, family_veto=0.1)
+    assert load_config(same).evaluation.gate == PairedGate(draws=3, family_veto=0.1)
 
 
 def test_a_circle_of_bases_is_refused_with_its_chain(write):
@@ -161,12 +162,12 @@ def test_overrides_are_read_as_yaml_and_the_last_one_wins(write):
     assert config.env.config == {"rooms": ["kitchen", "bath"]}
     assert (config.env.data.train, config.env.data.val) == (12, 40)
     assert (config.skill.init, config.run.name) == ("", "7")
-    assert config.evaluation.gate == PairedGateConfig(family_veto=0.2)
+    assert config.evaluation.gate == ExploreGate(family_veto=0.2)
 
 
 def test_an_override_may_change_a_kind(write):
     path = write("a.yaml", MODELS + "evaluation: {gate: {kind: paired, draws: 3}}")
-    assert load_config(path, ["evaluation.gate.kind=strict"]).evaluation.gate == StrictGateConfig()
+    assert load_config(path, ["evaluation.gate.kind=strict"]).evaluation.gate == StrictGate()
     target = "models.target={backend: openai_chat, model: m}"
     assert load_config(path, [target]).models.target.model == "m"
 

@@ -26,8 +26,11 @@ ALSO_CALLED = {
     "evaluation": {"limits"},
     "optimizer": {"config"},
     "optimizer.skill_aware": {"aware"},
-    "evaluation.gate": {"StrictGateConfig", "PairedGateConfig", "SequentialGateConfig"},
 }
+
+
+# A gate's class is the section `evaluation.gate` itself.
+GATES = "evaluation/gates/"
 
 
 class Read(NamedTuple):
@@ -37,11 +40,12 @@ class Read(NamedTuple):
     name: str
 
 
-def reads_in(tree: ast.AST) -> Iterator[Read]:
+def reads_in(tree: ast.AST, me: str = "self") -> Iterator[Read]:
+    """Find what is read in a file, ``me`` being what ``self`` is called there."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
             owner = getattr(node.value, "attr", getattr(node.value, "id", ""))
-            yield Read(owner, node.attr)
+            yield Read(me if owner == "self" else owner, node.attr)
         elif isinstance(node, ast.MatchClass):
             owner = getattr(node.cls, "id", "")
             yield from (Read(owner, name) for name in node.kwd_attrs)
@@ -54,7 +58,10 @@ def reads() -> set[Read]:
         read
         for name, path in files.items()
         if name in ALSO_READS or not name.startswith(NO_READERS)
-        for read in reads_in(ast.parse(path.read_text(encoding="utf-8")))
+        for read in reads_in(
+            ast.parse(path.read_text(encoding="utf-8")),
+            me="gate" if name.startswith(GATES) else "self",
+        )
     }
 
 

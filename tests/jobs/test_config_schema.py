@@ -4,13 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwright.core import ConfigError
+from skillwright.evaluation import ExploreGate, StrictGate
 from skillwright.jobs.config import (
     AlfworldData,
     GeneratedData,
-    PairedGateConfig,
     RatioData,
     RunConfig,
-    StrictGateConfig,
     TrainSection,
     validated,
 )
@@ -39,7 +38,7 @@ def test_only_the_models_must_be_given():
     assert (plain.gradient.minibatch_size, plain.gradient.merge_batch_size) == (8, 8)
     assert (plain.optimizer.learning_rate, plain.optimizer.min_learning_rate) == (4, 2)
     assert plain.optimizer.lr_scheduler == "cosine"
-    assert plain.evaluation.gate == PairedGateConfig()
+    assert plain.evaluation.gate == ExploreGate()
     assert plain.env.data == GeneratedData()
     assert "'models' is missing" in _explained({})
 
@@ -123,14 +122,31 @@ def test_a_key_that_should_be_secret_is_never_shown():
     assert "sk-secret" not in refusal(models={**SCRIPTED, "target": target})
 
 
-def test_a_paired_gate_on_too_few_games_is_refused_before_anything_runs():
-    few = {"data": {"kind": "generated", "val": 7}}
-    assert "cannot prove a gain on 7 val tasks: 7 decisions share alpha = 0.05" in refusal(env=few)
-    assert "takes at least 8" in refusal(evaluation={"val_tasks": 5})
+def test_a_gate_on_too_few_games_is_refused_before_anything_runs():
+    few, paired = {"data": {"kind": "generated", "val": 7}}, {"gate": {"kind": "paired"}}
+    said = refusal(env=few, evaluation=paired)
+    assert "the paired gate cannot prove a gain on 7 val tasks: at alpha = 0.0071" in said
+    assert "(7 decisions share 0.05) it takes at least 8" in said
+    assert "takes at least 8" in refusal(evaluation={**paired, "val_tasks": 5})
     assert config(env=few, evaluation={"gate": {"kind": "strict"}}).env.data.val == 7
     many_steps = {"epochs": 40, "batch_size": 10}
-    assert "199 decisions" in refusal(env={"data": {"val": 11}}, train=many_steps)
-    assert config(env={"data": {"val": 12}}, train=many_steps)
+    said = refusal(env={"data": {"val": 11}}, train=many_steps, evaluation=paired)
+    assert "199 decisions" in said
+    assert config(env={"data": {"val": 12}}, train=many_steps, evaluation=paired)
+
+
+def test_a_release_test_on_too_few_games_is_refused_whatever_the_number_of_steps():
+    few = {"data": {"kind": "generated", "val": 7}}
+    said = "release test cannot prove a gain on 7 val tasks: at alpha = 0.03 it takes at least 8"
+    many_steps = {"epochs": 40, "batch_size": 10}
+    assert said in refusal(env=few)
+    assert said in refusal(env=few, train=many_steps)
+    assert "on 5 val tasks" in refusal(evaluation={"val_tasks": 5})
+    assert config(env={"data": {"val": 8}}, train=many_steps)
+    # Six tenths of alpha are for the first test: 2^-11 is below 0.0006, and 2^-10 is not.
+    strict = {"alpha": 0.001}
+    assert "takes at least 11" in refusal(env={"data": {"val": 10}}, evaluation=strict)
+    assert config(env={"data": {"val": 11}}, evaluation=strict)
 
 
 def test_every_step_and_every_slow_update_after_the_first_epoch_is_a_decision():
@@ -163,7 +179,7 @@ def test_kinds_have_their_own_settings():
         evaluation={"gate": strict},
     )
     assert built.env.data == RatioData(path="items.json", ratio="2:1:7", seed=42)
-    gate = StrictGateConfig(margin=0.02, metric="mixed", mixed_weight=0.25)
+    gate = StrictGate(margin=0.02, metric="mixed", mixed_weight=0.25)
     assert built.evaluation.gate == gate
     official = config(env={"data": {"kind": "alfworld_data", "train": 39}})
     assert official.env.data == AlfworldData(train=39)

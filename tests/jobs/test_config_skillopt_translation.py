@@ -1,12 +1,11 @@
 import pytest
 
 from skillwright.core import ConfigError
+from skillwright.evaluation import OpenGate, StrictGate
 from skillwright.jobs.config import (
     AlfworldData,
-    OpenGateConfig,
     RatioData,
     SplitDirData,
-    StrictGateConfig,
 )
 from skillwright.jobs.skillopt_config import to_run_config
 
@@ -101,7 +100,7 @@ def test_what_both_know_is_carried_over(resolved):
             "gated": True,
         },
     }
-    assert config.evaluation.gate == StrictGateConfig(metric="mixed", mixed_weight=0.25)
+    assert config.evaluation.gate == StrictGate(metric="mixed", mixed_weight=0.25)
     assert (config.evaluation.val_tasks, config.evaluation.test_tasks) == (30, None)
     assert config.evaluation.test is False
     assert config.env.data == RatioData(path="items.json", ratio="4:2:4", seed=7)
@@ -170,9 +169,9 @@ def test_an_unmeasured_slow_update_is_done_as_there_and_said(resolved, value, sa
 def test_a_file_without_a_gate_gets_the_open_one(resolved):
     layer = {**ALFWORLD, "evaluation": {"use_gate": False, "gate_metric": "soft"}}
     config, warnings = translated(resolved, layer)
-    assert config.evaluation.gate == OpenGateConfig(metric="soft")
+    assert config.evaluation.gate == OpenGate(metric="soft")
     assert not [warning for warning in warnings if "gate_metric" in warning]
-    assert translated(resolved, ALFWORLD)[0].evaluation.gate == StrictGateConfig()
+    assert translated(resolved, ALFWORLD)[0].evaluation.gate == StrictGate()
 
 
 def test_skill_aware_reflection_is_off_unless_the_file_turns_it_on(resolved):

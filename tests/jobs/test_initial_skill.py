@@ -31,7 +31,7 @@ async def test_the_text_is_played_as_it_is_and_edited_with_plain_line_breaks(tmp
     edit = {"op": "replace", "target": "- Look.\n- Guess.", "content": ALL_RULES}
     coach = Coach([[edit]])
     path, report = await trained_from(tmp_path, LISTED, coach)
-    assert report.state.steps[0].action == "accept_new_best"
+    assert report.state.steps[0].action == "accept"
     assert report.best_skill == f"# Skill\n{ALL_RULES}\n"
     assert (path / "best_skill.md").read_bytes() == report.best_skill.encode()
     assert "# Skill\n- Look.\n- Guess.\n" in coach.calls[0][0]

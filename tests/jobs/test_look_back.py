@@ -52,11 +52,14 @@ class Notebook:
         return [event for event in self.events if isinstance(event, kind)]
 
 
-def two_epochs(folder, epochs=2, **optimizer):
+def two_epochs(folder, epochs=2, gate="explore", **optimizer):
     """Return a run of 2 steps an epoch that compares 5 tasks at the end of each but the first."""
     folder.mkdir(exist_ok=True)
     optimizer = {"slow_update_samples": 5, **optimizer}
-    return doors_config(folder, train={"epochs": epochs}, optimizer=optimizer)
+    evaluation = {"gate": {"kind": gate}}
+    return doors_config(
+        folder, train={"epochs": epochs}, optimizer=optimizer, evaluation=evaluation
+    )
 
 
 def compared(path):
@@ -154,16 +157,16 @@ async def test_a_slow_update_that_helps_passes_the_gate_into_a_region_of_its_own
     assert slow_update_field(report.best_skill).strip() == ALL_RULES
     assert (path / "best_skill.md").read_text(encoding="utf-8") == report.best_skill
     record = report.state.epochs[1]
-    assert (record.action, record.skill_version) == ("accept_new_best", 1)
+    assert (record.action, record.skill_version) == ("accept", 1)
     assert (record.steps_ended_with, report.state.skill_version) == (0, 1)
     with look(path) as store:
         assert [(v.version, v.parent, v.origin, v.step) for v in store.skills()] == [
             (0, None, "initial_skill", 0),
             (1, 0, "slow_update_epoch_02", 4),
         ]
-        (verdict,) = store.verdicts()
-    assert (verdict.step, verdict.origin, verdict.body["decision"]) == (4, "slow_update", "accept")
-    assert notebook.of(EpochEnded)[1] == EpochEnded(2, "accept_new_best", record.verdict)
+        judged = [(v.step, v.origin, v.body["decision"]) for v in store.verdicts()]
+    assert judged == [(4, "release", "accept"), (4, "slow_update", "accept")]
+    assert notebook.of(EpochEnded)[1] == EpochEnded(2, "accept", record.verdict)
 
 
 async def test_a_slow_update_that_harms_is_rejected_and_leaves_the_skill_as_it_was(tmp_path):
@@ -178,7 +181,8 @@ async def test_a_slow_update_that_harms_is_rejected_and_leaves_the_skill_as_it_w
 
 
 async def test_a_slow_update_takes_its_share_of_alpha(tmp_path):
-    _, report = await trained(two_epochs(tmp_path, 3), Walker(), Veteran(IDLE, ALL_WRONG))
+    config = two_epochs(tmp_path, 3, gate="paired")
+    _, report = await trained(config, Walker(), Veteran(IDLE, ALL_WRONG))
     ledger = report.state.ledger
     assert (ledger.planned, ledger.made) == (6 + 3 - 1, 2)
     assert [e.verdict.alpha for e in report.state.epochs[1:]] == [pytest.approx(0.05 / 8)] * 2
@@ -201,7 +205,7 @@ async def test_the_meta_skill_reaches_the_next_epochs_analysts_and_never_the_age
 
 async def test_what_is_switched_off_does_not_happen(tmp_path):
     coach, notebook = Veteran(IDLE, ALL_RULES), Notebook()
-    off = two_epochs(tmp_path, use_slow_update=False, use_meta_skill=False)
+    off = two_epochs(tmp_path, gate="paired", use_slow_update=False, use_meta_skill=False)
     path, report = await trained(off, Walker(), coach, watcher=notebook)
     assert (report.state.epochs, report.best_skill) == ((), "")
     assert not epoch_events(path)
@@ -217,7 +221,7 @@ async def test_what_is_switched_off_does_not_happen(tmp_path):
 )
 async def test_either_memory_may_be_switched_off_alone(tmp_path, switched_off, silent, planned):
     coach = Veteran(IDLE, ALL_RULES)
-    config = two_epochs(tmp_path, **{switched_off: False})
+    config = two_epochs(tmp_path, gate="paired", **{switched_off: False})
     path, report = await trained(config, Walker(), coach)
     assert (len(coach.asked(SLOW)), len(coach.asked(META))) == (silent != SLOW, silent != META)
     assert report.state.ledger.planned == planned
@@ -228,7 +232,7 @@ async def test_either_memory_may_be_switched_off_alone(tmp_path, switched_off, s
 
 
 @pytest.mark.parametrize(
-    ("heading", "action", "notes"), [(SLOW, "skip_fault", NOTES), (META, "accept_new_best", "")]
+    ("heading", "action", "notes"), [(SLOW, "skip_fault", NOTES), (META, "accept", "")]
 )
 async def test_a_fault_of_the_optimiser_leaves_skill_or_notes_as_they_are(
     tmp_path, heading, action, notes

@@ -10,16 +10,14 @@ import yaml
 
 from doors import ALL_RULES, Coach, Walker, doors_config, look, trained
 from skillwright.core import ConfigError
+from skillwright.evaluation import OpenGate, PairedGate, StrictGate
 from skillwright.jobs import DIFFERENCES, KEPT_OUT, load_config, say_mode, standings
 from skillwright.jobs.config import (
     EvaluationSection,
-    OpenGateConfig,
     OptimizerSection,
-    PairedGateConfig,
     RunConfig,
     RunSection,
     SkillAwareSection,
-    StrictGateConfig,
     validated,
 )
 from skillwright.jobs.config_load import dump_config
@@ -56,7 +54,7 @@ def test_every_row_is_a_key_with_the_default_that_it_claims():
 def test_parity_takes_every_default_of_the_original():
     built = config(optimizer={"skill_aware": {}})
     assert values(built) == {row.key: row.original for row in DIFFERENCES}
-    assert built.evaluation.gate == StrictGateConfig(fresh_draws=False)
+    assert built.evaluation.gate == StrictGate(fresh_draws=False)
     assert config().optimizer.skill_aware is None
 
 
@@ -87,15 +85,15 @@ def test_a_key_that_is_given_holds_in_parity():
 @pytest.mark.parametrize(
     ("gate", "expected"),
     [
-        ({"kind": "paired", "draws": 2}, PairedGateConfig(draws=2)),
-        ({"kind": "strict", "margin": 0.1}, StrictGateConfig(margin=0.1, fresh_draws=False)),
-        ({"metric": "soft"}, StrictGateConfig(metric="soft", fresh_draws=False)),
-        ({"fresh_draws": True}, StrictGateConfig()),
-        ({"kind": "open"}, OpenGateConfig(fresh_draws=False)),
-        ({"kind": "open", "fresh_draws": True}, OpenGateConfig()),
-        (StrictGateConfig(margin=0.1), StrictGateConfig(margin=0.1, fresh_draws=False)),
-        (OpenGateConfig(metric="soft"), OpenGateConfig(metric="soft", fresh_draws=False)),
-        (PairedGateConfig(draws=2), PairedGateConfig(draws=2)),
+        ({"kind": "paired", "draws": 2}, PairedGate(draws=2)),
+        ({"kind": "strict", "margin": 0.1}, StrictGate(margin=0.1, fresh_draws=False)),
+        ({"metric": "soft"}, StrictGate(metric="soft", fresh_draws=False)),
+        ({"fresh_draws": True}, StrictGate()),
+        ({"kind": "open"}, OpenGate(fresh_draws=False)),
+        ({"kind": "open", "fresh_draws": True}, OpenGate()),
+        (StrictGate(margin=0.1), StrictGate(margin=0.1, fresh_draws=False)),
+        (OpenGate(metric="soft"), OpenGate(metric="soft", fresh_draws=False)),
+        (PairedGate(draws=2), PairedGate(draws=2)),
     ],
 )
 def test_a_gate_of_another_kind_takes_nothing_from_the_strict_one(gate, expected):
@@ -135,14 +133,14 @@ def test_a_file_of_skillopts_takes_what_it_does_not_say_from_parity(tmp_path):
     plain, parity = load_config(path), load_config(path, ["run.parity=true"])
     assert plain.optimizer.repair_anchors is True
     assert parity.optimizer.repair_anchors is False
-    assert parity.evaluation.gate == StrictGateConfig(fresh_draws=False)
+    assert parity.evaluation.gate == StrictGate(fresh_draws=False)
     assert parity.optimizer.gate_slow_update is True
 
 
 def test_the_mode_is_said_with_what_differs():
     line, *listed = say_mode(config(False))
     assert line.startswith("default mode: 10 settings differ from SkillOpt's")
-    assert "evaluation.gate.kind paired (there strict)" in listed[0]
+    assert "evaluation.gate.kind explore (there strict)" in listed[0]
     assert max(map(len, listed)) <= 76
     (line,) = say_mode(config())
     assert line.startswith("parity mode: SkillOpt's defaults (11 settings)")

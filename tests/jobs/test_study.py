@@ -11,7 +11,7 @@ import pytest
 from doors import ALL_RULES, Coach, Walker, doors_config, minds, story
 from shown import episodes
 from skillwright.core import ConfigError, ModelRefused, RunError
-from skillwright.evaluation import SplitReport
+from skillwright.evaluation import AlphaLedger, SplitReport
 from skillwright.jobs import (
     BudgetSpent,
     RunSummary,
@@ -28,6 +28,7 @@ from skillwright.jobs import (
     summarise_runs,
     summarise_studies,
 )
+from skillwright.textopt import StepMemory
 
 PLAN = [[ALL_RULES], ["Be quick."]]
 
@@ -102,7 +103,7 @@ def test_a_gain_is_in_tasks_won_and_that_in_rewards_stands_beside_it():
     report = SplitReport.of(
         "test", dict.fromkeys(("initial", "final"), half) | {"best": episodes(4, 0)}
     )
-    state = replace(TrainState.first(0.05, 2), report=report)
+    state = replace(TrainState(StepMemory(), AlphaLedger(0.05, 2)), report=report)
     run = RunSummary("s", Path("s"), "train", "", 0, 0, {}, state=state)
     one = SeedResult.of(1, run)
     assert (one.initial, one.best, one.gain, one.reward_gain) == (0.0, 1.0, 1.0, 0.5)
@@ -115,7 +116,7 @@ def test_a_seed_that_failed_leaves_the_study_resumable(tmp_path):
 
     def refuse_later(number):
         calls.append(number)
-        if len(calls) > 250:
+        if len(calls) > 500:
             raise ModelRefused("key revoked")
 
     with pytest.raises(ModelRefused, match="key revoked"):

@@ -65,7 +65,7 @@ async def test_a_blank_start_is_its_own_empty_baseline_and_it_can_be_left_out(
     assert list(report.state.confirmation.report.tables) == ["initial", "best"]
 
 
-STRICT, OPEN = {"gate": {"kind": "strict"}}, {"gate": {"kind": "open"}}
+OPEN, PAIRED = {"gate": {"kind": "open"}}, {"gate": {"kind": "paired"}}
 BOTH = [[ALL_RULES], [ALL_WRONG], [ALL_WRONG, "Run."], [ALL_WRONG, "Walk."]]
 
 
@@ -73,8 +73,8 @@ BOTH = [[ALL_RULES], [ALL_WRONG], [ALL_WRONG, "Run."], [ALL_WRONG, "Walk."]]
     ("skill", "sections"),
     [
         ("", {}),
-        (TITLE, {"evaluation": CONFIRM}),
-        (TITLE, {"evaluation": {"placebo": True, "empty_baseline": False}}),
+        (TITLE, {"evaluation": {**PAIRED, **CONFIRM}}),
+        (TITLE, {"evaluation": {**PAIRED, "placebo": True, "empty_baseline": False}}),
         (TITLE, {"evaluation": {"test": False, "gate": {"kind": "paired", "draws": 2}}}),
         # Micro-batches of 5, 5, 2 and, because the 12 tasks are used up, 5 again.
         ("", {"train": {"batch_size": 5, "accumulation": 2}}),
@@ -85,9 +85,27 @@ async def test_a_run_says_beforehand_how_many_episodes_its_stages_ask_for(
     tmp_path, skill, sections
 ):
     notebook = Notebook()
-    config = doors_config(tmp_path, **sections)
+    config = doors_config(tmp_path, **{"evaluation": PAIRED, **sections})
     await trained(config, Walker(), Coach(BOTH), skill=skill, watcher=notebook)
     assert promised(notebook) == asked_for(notebook)
+
+
+@pytest.mark.parametrize(
+    ("skill", "sections"),
+    [
+        ("", {}),
+        (TITLE, {"evaluation": CONFIRM}),
+        (TITLE, {"evaluation": {"placebo": True, "empty_baseline": False}}),
+        ("", {"train": {"epochs": 2}, "optimizer": {"use_slow_update": False}}),
+    ],
+)
+async def test_a_release_test_is_promised_too(tmp_path, skill, sections):
+    notebook = Notebook()
+    config = doors_config(tmp_path, **sections)
+    await trained(config, Walker(), Coach(BOTH), skill=skill, watcher=notebook)
+    # What is released is not tested apart from the current skill, which could have been another.
+    assert promised(notebook) == asked_for(notebook) + 12
+    assert [stage.stage for stage in notebook.of(StageStarted)].count("release test") == 1
 
 
 async def test_what_two_incumbents_may_ask_for_is_counted_before(tmp_path):

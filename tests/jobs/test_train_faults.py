@@ -107,7 +107,8 @@ async def test_a_refused_optimiser_stops_the_run_which_then_goes_on_as_if_it_had
 async def test_a_question_that_is_refused_alone_is_a_fault_of_that_analyst(tmp_path):
     blocked = Faulty(RequestRefused("blocked by a content policy"), 1)
     path, report = await trained(doors_config(tmp_path), Walker(), Coach(PLAN, blocked))
-    assert [step.action for step in report.state.steps] == ["accept_new_best", "reject"]
+    assert [step.action for step in report.state.steps] == ["accept", "reject"]
+    assert report.state.final.accepted
     with look(path) as store:
         assert [p.failure.cause.value for p in store.patches() if p.failure] == ["model_refused"]
 

@@ -2,6 +2,8 @@
 
 import shutil
 
+import pytest
+
 from doors import (
     ALL_RULES,
     ALL_WRONG,
@@ -26,7 +28,7 @@ async def test_a_run_accepts_what_helps_and_rejects_what_does_not(tmp_path):
     path, report = await trained(
         doors_config(tmp_path), Walker(), Coach([[ALL_RULES], [ALL_WRONG]])
     )
-    assert [step.action for step in report.state.steps] == ["accept_new_best", "reject"]
+    assert [step.action for step in report.state.steps] == ["accept", "reject"]
     assert report.best_skill == LEARNT
     assert ALL_WRONG in (path / "skills" / "skill_v0002.md").read_text(encoding="utf-8")
     rates = {name: table.overall.success_rate for name, table in report.test.tables.items()}
@@ -41,6 +43,7 @@ async def test_everything_is_on_disk(tmp_path):
     assert sorted(str(file.relative_to(path)) for file in path.rglob("*") if file.is_file()) == [
         "best_skill.md",
         "config.yaml",
+        "current_skill.md",
         "run.lock",
         "run.sqlite",
         "skills/skill_v0000.md",
@@ -51,7 +54,7 @@ async def test_everything_is_on_disk(tmp_path):
     assert load_config(path / "config.yaml") == config
     with look(path) as store:
         assert [event.kind for event in store.events()] == [
-            "made", "session", "tasks", "baseline", "step", "step", "epoch",
+            "made", "session", "tasks", "baseline", "step", "step", "epoch", "final",
             "test_opened", "test", "finished", "session_ended",
         ]  # fmt: skip
         versions = store.skills()
@@ -60,8 +63,11 @@ async def test_everything_is_on_disk(tmp_path):
             (1, 0, "step_0001"),
             (2, 1, "step_0002"),
         ]
-        assert [v.body["decision"] for v in store.verdicts()] == ["accept", "reject"]
-        assert [v.candidate for v in store.verdicts()] == [v.hash for v in versions[1:]]
+        judged = {(v.origin, v.step): v for v in store.verdicts()}
+        assert [one.body["decision"] for one in judged.values()] == ["accept", "accept", "reject"]
+        by_step = [judged["step", 1], judged["step", 2]]
+        assert [v.candidate for v in by_step] == [v.hash for v in versions[1:]]
+        assert judged["release", 2].candidate == versions[1].hash
         spent = store.usage_by_purpose()
         assert set(spent) == {"rollout", "reflect", "merge"}
         assert spent["rollout"].calls == store.counts()["turns"]
@@ -95,7 +101,7 @@ async def test_every_episode_and_call_knows_its_step(tmp_path):
     with look(path) as store:
         steps = {(e.phase, e.step) for e in store.episodes()}
     assert steps == {("gate", None), ("train", 1), ("gate", 1), ("train", 2), ("gate", 2),
-                     ("test", None)}  # fmt: skip
+                     ("release", 2), ("test", None)}  # fmt: skip
 
 
 async def test_where_nothing_helps_the_initial_skill_comes_out_byte_for_byte(tmp_path):
@@ -240,11 +246,13 @@ async def test_a_finished_run_needs_neither_tasks_nor_models(tmp_path):
     assert (path / "best_skill.md").read_text(encoding="utf-8") == report.best_skill
 
 
-async def test_each_step_is_drawn_with_fresh_luck_after_an_accept(tmp_path):
-    path, _ = await trained(
-        doors_config(tmp_path), Walker(), Coach([[rule("attic"), rule("hall")], ["Be quick."]])
-    )
+@pytest.mark.parametrize(("gate", "second"), [("paired", 1), ("explore", 6)])
+async def test_each_step_is_drawn_with_fresh_luck_after_an_accept(tmp_path, gate, second):
+    config = doors_config(tmp_path, evaluation={"gate": {"kind": gate}})
+    plan = [[rule("attic"), rule("hall")], ["Be quick."]]
+    path, _ = await trained(config, Walker(), Coach(plan))
     with look(path) as store:
         draws = {e.step: e.draw for e in store.episodes(phase="gate")}
-        assert [v.body["decision"] for v in store.verdicts()] == ["accept", "reject"]
-    assert draws == {None: 0, 1: 0, 2: 1}
+        judged = [v.body["decision"] for v in store.verdicts() if v.origin == "step"]
+    assert judged == ["accept", "reject"]
+    assert draws == {None: 0, 1: 0, 2: second}

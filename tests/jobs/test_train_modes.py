@@ -119,7 +119,7 @@ async def test_every_update_mode_learns_what_helps_and_refuses_what_does_not(
     tmp_path, mode, status
 ):
     path, report = await trained(mode_config(tmp_path, mode), Walker(), Writer(PLAN, mode))
-    assert [step.action for step in report.state.steps] == ["accept_new_best", "reject"]
+    assert [step.action for step in report.state.steps] == ["accept", "reject"]
     assert report.best_skill.strip() == ALL_RULES
     assert statuses(path, 1) == statuses(path, 2) == [status]
     with look(path) as store:
@@ -314,7 +314,7 @@ async def test_the_scripted_minds_play_a_whole_run_in_every_mode(tmp_path, mode,
         path = run.folder.path
     assert report.state.finished
     assert (len(report.state.steps), len(report.state.epochs)) == (2, 2)
-    assert report.state.ledger.planned == 3
+    assert (config.decisions(12), report.state.ledger.planned) == (3, 2)
     made = "applied_rewrite" if mode != "patch" else "applied_append"
     assert any(made in statuses(path, step) for step in (1, 2))
     # A skill that is written anew as a whole has no budget that anybody could set.
@@ -323,5 +323,5 @@ async def test_the_scripted_minds_play_a_whole_run_in_every_mode(tmp_path, mode,
     with look(path) as store:
         assert not [patch for patch in store.patches() if patch.failure]
         judged = {f"step_{v.step:04d}" if v.origin == "step" else "slow_update_epoch_02"
-                  for v in store.verdicts()}  # fmt: skip
+                  for v in store.verdicts() if v.origin != "release"}  # fmt: skip
         assert {v.origin for v in store.skills()} == {"initial_skill", *judged}

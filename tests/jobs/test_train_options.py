@@ -42,7 +42,7 @@ async def test_a_run_stops_after_so_many_steps_without_an_accepted_change(tmp_pa
     plan = [[ALL_RULES], [ALL_WRONG], [], ["Be quick."], ["Be bold."], []]
     path, report = await trained(six_steps(tmp_path, patience=2), Walker(), Coach(plan))
     assert [s.action for s in report.state.steps] == [
-        "accept_new_best",
+        "accept",
         "reject",
         "skip_no_patches",
     ]
@@ -163,7 +163,8 @@ async def test_all_micro_batches_of_a_step_are_read_apart_and_judged_together(tm
     config = doors_config(tmp_path, train={"batch_size": 3, "accumulation": 4})
     coach = Coach([[ALL_RULES]])
     path, report = await trained(config, Walker(), coach)
-    assert [step.action for step in report.state.steps] == ["accept_new_best"]
+    assert [step.action for step in report.state.steps] == ["accept"]
+    assert report.state.final.accepted
     with look(path) as store:
         named = {patch.id.rpartition(".")[0] for patch in store.patches() if patch.level == 0}
         assert len(store.episodes(phase="train", step=1)) == 12
@@ -251,7 +252,7 @@ async def test_reminders_that_are_not_gated_stay_where_everything_else_is_reject
 async def test_reminders_are_judged_with_the_candidate(tmp_path):
     config = doors_config(tmp_path, optimizer={"skill_aware": {}})
     path, report = await trained(config, Walker(), Reminder([[ALL_RULES], []], "Knock."))
-    assert [step.action for step in report.state.steps] == ["accept_new_best", "skip_no_patches"]
+    assert [step.action for step in report.state.steps] == ["accept", "skip_no_patches"]
     assert appendix_notes(report.best_skill) == ["Knock."]
     with look(path) as store:
         assert [v.origin for v in store.skills()] == ["initial_skill", "step_0001"]
@@ -269,7 +270,9 @@ async def test_reminders_alone_are_a_candidate_too(tmp_path):
 
 
 async def test_reminders_that_are_not_gated_enter_the_current_skill_and_not_the_best(tmp_path):
-    config = doors_config(tmp_path, optimizer={"skill_aware": {"gated": False}})
+    aware = {"skill_aware": {"gated": False}}
+    paired = {"gate": {"kind": "paired"}}
+    config = doors_config(tmp_path, optimizer=aware, evaluation=paired)
     path, report = await trained(config, Walker(), Reminder([[ALL_RULES], []], "Knock."))
     assert [step.action for step in report.state.steps] == ["accept_new_best", "skip_no_patches"]
     assert report.best_skill == f"\n\n{ALL_RULES}\n"
@@ -289,7 +292,7 @@ async def test_kept_val_tasks_confirm_the_best_skill_once_and_no_gate_sees_them(
     path, report = await trained(config, Walker(), Coach([[ALL_RULES], []]))
     kept = {f"val-{number}" for number in range(18, 24)}
     with look(path) as store:
-        gate = store.episodes(phase="gate")
+        gate = [*store.episodes(phase="gate"), *store.episodes(phase="release")]
         confirmed = store.episodes(phase="confirm")
         (event,) = store.events("confirmed")
         (facts,) = store.events("tasks")
@@ -300,7 +303,7 @@ async def test_kept_val_tasks_confirm_the_best_skill_once_and_no_gate_sees_them(
     assert facts.payload["confirm"]["tasks"] == 6
     found = report.state.confirmation
     assert list(found.report.tables) == ["initial", "best"]
-    assert found.bias.seen == report.state.steps[0].verdict.effect
+    assert found.bias.seen == report.state.final.effect
     assert found.bias.bias == pytest.approx(found.bias.seen - found.report.gains["best"].gain)
     assert read_run(path).state.confirmation == found
 
@@ -321,7 +324,7 @@ async def test_val_tasks_may_not_all_be_kept(tmp_path):
 
 
 @pytest.mark.parametrize("metric", ["hard", "soft", "mixed"])
-@pytest.mark.parametrize("kind", ["paired", "sequential", "strict", "open"])
+@pytest.mark.parametrize("kind", ["explore", "paired", "sequential", "strict", "open"])
 async def test_every_gate_lets_through_what_helps_by_every_metric(tmp_path, kind, metric):
     config = doors_config(tmp_path, evaluation={"gate": {"kind": kind, "metric": metric}})
     _, report = await trained(config, Walker(), Coach([[ALL_RULES], [ALL_WRONG]]))

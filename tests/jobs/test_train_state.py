@@ -7,7 +7,14 @@ import pytest
 
 from fakes import make_episode
 from skillwright.core import Pair
-from skillwright.evaluation import Decision, ScoreTable, SplitReport, Verdict, selection_bias
+from skillwright.evaluation import (
+    AlphaLedger,
+    Decision,
+    ScoreTable,
+    SplitReport,
+    Verdict,
+    selection_bias,
+)
 from skillwright.evaluation.intervals import Interval
 from skillwright.jobs import Confirmation, EpochRecord, StepRecord, TrainState
 from skillwright.jobs.state import Kind, fold
@@ -40,7 +47,7 @@ ENTRY = StepEntry(
     n_total=6,
     n_fail=3,
 )
-START = TrainState.first(alpha=0.05, planned=4)
+START = TrainState(StepMemory(), AlphaLedger(0.05, 4))
 
 
 def action_of(verdict):
@@ -167,7 +174,7 @@ def test_an_accepted_slow_update_renews_the_patience_and_a_rejected_one_does_not
 
 @pytest.mark.parametrize(("across", "told"), [(True, [1, 2, 3]), (False, [3])])
 def test_a_new_epoch_remembers_the_old_one_only_if_it_is_told_to(across, told):
-    state = TrainState.first(0.05, 4, StepMemory(across_epochs=across))
+    state = TrainState(StepMemory(across_epochs=across), AlphaLedger(0.05, 4))
     for number, of in ((1, 1), (2, 1), (3, 2)):
         entry = replace(ENTRY, step=number)
         known = [entry.step for entry in state.memory_in(of).entries]

@@ -24,6 +24,7 @@ from skillwright.jobs.state import restore
 
 SKILL = "# Doors\n\nKnock first.  \n\n- é, \u4e2d\n"
 STRICT = {"gate": {"kind": "strict"}}
+PAIRED = {"gate": {"kind": "paired"}}
 IDLE = [[], [], [], []]
 
 
@@ -156,7 +157,7 @@ async def test_an_open_gate_lets_every_candidate_in_and_keeps_the_best(tmp_path)
 
 
 async def test_a_paired_run_that_parts_its_skills_plans_alpha_for_every_question(tmp_path):
-    _, report = await trained(forced(tmp_path, 2, {}), Walker(), Veteran(IDLE, ALL_RULES))
+    _, report = await trained(forced(tmp_path, 2, PAIRED), Walker(), Veteran(IDLE, ALL_RULES))
     ledger = report.state.ledger
     assert (ledger.planned, ledger.made) == (2 * 4 + 1, 1)
     assert report.state.final.alpha == pytest.approx(0.05 / 9)
@@ -167,7 +168,8 @@ async def test_two_skills_that_met_on_the_same_draws_are_not_judged_again(tmp_pa
     write_tasks(tmp_path / "tasks", val=60)
     plan = [[rule("attic"), rule("hall")], [], [], [], [rule("cellar")], []]
     coach = Veteran(plan, rule("attic", 9))
-    path, report = await trained(forced(tmp_path, 3, {"alpha": 0.4}), Walker(), coach)
+    paired = {**PAIRED, "alpha": 0.4}
+    path, report = await trained(forced(tmp_path, 3, paired), Walker(), coach)
     met = report.state.steps[4]
     assert (met.action, met.best_verdict.decision) == ("accept", "reject")
     assert met.best_verdict.alpha is not None
@@ -175,7 +177,7 @@ async def test_two_skills_that_met_on_the_same_draws_are_not_judged_again(tmp_pa
     assert report.state.final == replace(met.best_verdict, alpha=None)
     assert [origin for _, origin, _ in judged(path)] == ["step", "step", "step_best"]
     with look(path) as store:
-        assert restore(forced(tmp_path, 3, {"alpha": 0.4}), store) == report.state
+        assert restore(forced(tmp_path, 3, paired), store) == report.state
 
 
 async def test_what_was_added_since_is_judged_at_the_end(tmp_path):

@@ -39,11 +39,12 @@ async def test_7_1_01_tasks_that_no_gate_touched_confirm_the_best_skill(tmp_path
     with look(path) as store:
         by_phase = {
             phase: {episode.task_id for episode in store.episodes(phase=phase)}
-            for phase in ("train", "gate", "confirm")
+            for phase in ("train", "gate", "release", "confirm")
         }
     assert by_phase["confirm"] == {f"val-{number}" for number in range(16, 24)}
-    assert by_phase["confirm"].isdisjoint(by_phase["gate"] | by_phase["train"])
-    assert len(by_phase["gate"]) == 16
+    judged = by_phase["gate"] | by_phase["release"]
+    assert by_phase["confirm"].isdisjoint(judged | by_phase["train"])
+    assert len(by_phase["gate"]) == len(by_phase["release"]) == 16
     assert report.state.confirmation.report.tables["best"].overall.success_rate == 1.0
 
 
@@ -51,13 +52,14 @@ async def test_7_1_01_the_selection_bias_is_reported(tmp_path):
     config = doors_config(tmp_path, evaluation={"confirm_tasks": 8})
     _, report = await trained(config, Walker(), Coach([[ALL_RULES], []]))
     found, confirmed = report.state.confirmation, report.state.confirmation.report.gains["best"]
-    assert found.bias.seen == pytest.approx(report.state.steps[0].verdict.effect)
+    assert found.bias.seen == pytest.approx(report.state.final.effect)
     assert found.bias.bias == pytest.approx(found.bias.seen - confirmed.gain)
     assert report.to_dict()["confirmation"]["bias"]["bias"] == found.bias.bias
 
 
 async def test_7_1_03_a_forced_slow_update_is_an_explicit_choice_and_leaves_the_best(tmp_path):
-    config = two_epochs(tmp_path, optimizer={"gate_slow_update": False})
+    paired = {"gate": {"kind": "paired"}}
+    config = two_epochs(tmp_path, optimizer={"gate_slow_update": False}, evaluation=paired)
     plan = [[ALL_RULES], [], [], []]
     path, report = await trained(config, Walker(), Elder(plan, ALL_WRONG))
     assert [epoch.action for epoch in report.state.epochs] == ["inject_placeholder", "force_accept"]
@@ -120,7 +122,7 @@ async def test_8_07_the_default_mode_lists_where_it_differs(tmp_path):
     assert made["mode"] == "default"
     differs = made["differs_from_skillopt"]
     assert differs["optimizer.gate_slow_update"] == {"value": True, "original": False}
-    assert differs["evaluation.gate.kind"] == {"value": "paired", "original": "strict"}
+    assert differs["evaluation.gate.kind"] == {"value": "explore", "original": "strict"}
 
 
 async def test_1_08_patience_is_an_option(tmp_path):

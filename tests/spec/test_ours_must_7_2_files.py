@@ -134,7 +134,7 @@ async def test_7_2_05_what_happens_is_told_as_typed_events(tmp_path):
     listener = Listener()
     await trained(doors_config(tmp_path), Walker(), Coach([[ALL_RULES], []]), watcher=listener)
     decided = [event for event in listener.events if isinstance(event, StepDecided)]
-    assert [event.action for event in decided] == ["accept_new_best", "skip_no_patches"]
+    assert [event.action for event in decided] == ["accept", "skip_no_patches"]
 
 
 async def test_7_2_06_two_runs_in_one_process_do_not_see_each_other(tmp_path):

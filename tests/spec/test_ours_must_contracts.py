@@ -88,7 +88,7 @@ async def adapted(config, coach):
 
 async def test_8_02_an_adapter_trains_like_a_world_of_our_own(tmp_path):
     _, report = await adapted(adapter_config(tmp_path), Coach([[ALL_RULES], [ALL_WRONG]]))
-    assert [step.action for step in report.state.steps] == ["accept_new_best", "reject"]
+    assert [step.action for step in report.state.steps] == ["accept", "reject"]
     assert report.best_skill == f"\n\n{ALL_RULES}\n"
     rates = {name: table.overall.success_rate for name, table in report.test.tables.items()}
     assert (rates["initial"], rates["best"]) == (0.0, 1.0)
@@ -168,7 +168,7 @@ async def test_1_05_regions_are_put_back_where_a_rewrite_drops_them(tmp_path):
     _, report = await trained(
         config, Walker(), Careless([[ALL_RULES], []]), skill=f"{ALL_WRONG}\n\n{region}"
     )
-    assert report.state.steps[0].action == "accept_new_best"
+    assert report.state.steps[0].action == "accept"
     assert ALL_RULES in report.best_skill
     assert report.best_skill.endswith(region)
 

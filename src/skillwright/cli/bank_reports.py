@@ -66,6 +66,10 @@ def show_evolution(console: Console, report: EvolveReport) -> None:
             series = [one.growth.get(name, 0) for one in report.rounds]
             table.add_row(words(name), str(series[-1]), sparkline(series))
         console.print(table)
+    if report.release is not None:
+        stays = "" if report.release.accepted else "; the bank stays as it was"
+        reason = report.release.reason.removesuffix(".")
+        console.print(f"[bold]release test[/]: {escape(reason)}{stays}.", highlight=False)
     console.print(f"[bold]{escape(report.bank)}[/]: {report.skills}", highlight=False)
     own_up(console, report.is_scripted)
 

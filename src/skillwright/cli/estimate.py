@@ -63,6 +63,7 @@ def show(found: Estimate) -> None:
         money = f"at least {found.known_cost_usd:,.2f}"
     table.add_row(*counts, money, style="bold")
     out.print(table)
+    _list("What it can prove:", [found.power])
     _list("Prices:", [mind.line() for mind in found.minds])
     measured = f"the first prompt has {found.opening_tokens:,} tokens (measured on "
     measured += f"{', '.join(found.measured)}, with the initial skill)"

@@ -23,6 +23,7 @@ from skillwright.jobs import (
     EpochEnded,
     Event,
     PricedMind,
+    ReleaseTested,
     RunStarted,
     Scored,
     StageStarted,
@@ -33,7 +34,7 @@ from skillwright.jobs.money import money_text
 
 REFRESH_PER_S = 4
 # Stages that have another beside them, with the phase of the episodes that are their own.
-_OWN_PHASE = {"baseline": "gate", "confirm": "confirm"}
+_OWN_PHASE = {"baseline": "gate", "release test": "release", "confirm": "confirm"}
 
 
 @dataclass
@@ -43,7 +44,7 @@ class Tally:
     Attributes:
         started_s: The display's clock when the run began.
         fresh: Episodes that were really run; reused ones cost nothing and say nothing of speed.
-        best: Mean reward on val of the skill that was accepted last.
+        current: Mean reward on val of the skill that was accepted last.
         minds: Who is asked, with their prices.
     """
 
@@ -60,7 +61,7 @@ class Tally:
     in_stage: int = 0
     accepted: int = 0
     rejected: int = 0
-    best: float | None = None
+    current: float | None = None
     minds: Sequence[PricedMind] = ()
 
     def add(self, event: Event) -> None:
@@ -97,9 +98,7 @@ class Tally:
         self.rejected += event.action == "reject"
         if event.verdict is not None and event.verdict.accepted:
             self.accepted += 1
-            # One that only beat the current skill leaves the best one where it is.
-            if event.action != "accept":
-                self.best = event.verdict.candidate_score
+            self.current = event.verdict.candidate_score
 
     def left_s(self, now_s: float) -> float | None:
         """Estimate the seconds left from the episodes that are expected to come, or ``None``."""
@@ -200,6 +199,9 @@ def narrate(event: Event) -> list[str]:
             return [f"{escape(event.label)} on {event.split}: {score_text(event.score)}"]
         case StepDecided():
             return [_decision(f"step {event.step}", event)]
+        case ReleaseTested():
+            style = "green" if event.verdict.accepted else "yellow"
+            return [f"[{style}]release test[/]: {escape(event.verdict.reason)}"]
         case EpochEnded() if event.action:
             return [_decision(f"slow update of epoch {event.epoch}", event)]
         case _:
@@ -238,7 +240,7 @@ def _decisions(tally: Tally, now_s: float) -> str:
     left_s = tally.left_s(now_s)
     parts = [
         f"accepted {tally.accepted}, rejected {tally.rejected}" if tally.stage.epoch else "",
-        f"best [bold]{tally.best:.2f}[/] at the gate" if tally.best is not None else "",
+        f"current [bold]{tally.current:.2f}[/] at the gate" if tally.current is not None else "",
         f"{_clock(now_s - tally.started_s)} elapsed",
         f"about {_clock(left_s)} left" if left_s is not None else "",
     ]

@@ -42,6 +42,12 @@ def show_rl(console: Console, state: RlState, selected: int | None, scripted: bo
         print_indented(console, 2, Text(evolution_text(record)))
     if state.validations:
         console.print(validations_table(state, selected))
+    if state.release is not None:
+        console.print(
+            f"[bold]release test[/], cold start against selected: {escape(state.release.reason)}",
+            highlight=False,
+            soft_wrap=True,
+        )
     if state.test is not None:
         console.print(split_table(state.test))
         for line in gain_lines(state.test):

@@ -31,6 +31,8 @@ _TITLES = {
     "confirm": "Val tasks won that no gate has drawn",
 }
 _ENDPOINTS = {Purpose.ROLLOUT.value: "the agent", Purpose.USER.value: "the simulated user"}
+_LABELS = {"best": "released", "final": "current"}
+_NAMES = {label: name for name, label in _LABELS.items()}
 _MOST_ABREAST = 4  # artefacts whose rates stand in one line with their intervals
 
 
@@ -45,7 +47,7 @@ def show_training(console: Console, report: TrainReport, best_skill: str, script
     """
     show_state(console, report.state)
     own_up(console, scripted)
-    console.print(f"best skill: [bold]{escape(best_skill)}[/]", highlight=False, soft_wrap=True)
+    console.print(f"released: [bold]{escape(best_skill)}[/]", highlight=False, soft_wrap=True)
 
 
 def show_state(console: Console, state: TrainState) -> None:
@@ -67,6 +69,9 @@ def _endings(state: TrainState) -> Iterator[str]:
     if state.ran_out_of_patience:
         idle = counted(state.idle_steps, "step")
         yield f"[yellow]stopped early[/]: nothing was accepted in {idle}"
+    if state.two_levels:
+        yield f"[bold]{escape(state.release_text)}[/]"
+        return
     if state.final is not None:
         yield f"the last skill against the best one: {escape(state.final.reason)}"
     if state.skill_version != state.best_version:
@@ -81,7 +86,8 @@ def gain_lines(report: SplitReport) -> Iterator[str]:
     """Say what each artefact gains over the first, equal ones together."""
     baseline, *headings = _columns(report.tables)
     for heading in headings:
-        effect = report.gains[heading.split(" = ")[0]]
+        label = heading.split(" = ")[0]
+        effect = report.gains[_NAMES.get(label, label)]
         if effect.gain is None:
             continue
         bounds = "no interval: every task gained the same"
@@ -156,6 +162,8 @@ def decision_text(action: str, verdict: Verdict | None) -> str:
     """
     reason = verdict.reason if verdict else ""
     match action:
+        case "accept" if reason.startswith("Accepted as current"):
+            return reason
         case "accept":
             return f"{reason.removesuffix('.')}; current, but the best skill stays"
         case "force_accept" if verdict:
@@ -304,15 +312,15 @@ def _rows(table: ScoreTable) -> Iterator[tuple[str, Score]]:
 
 
 def _columns(tables: Mapping[str, ScoreTable]) -> dict[str, ScoreTable]:
-    """Join artefacts with equal results under one heading ("best = final"), but the first."""
+    """Join artefacts with equal results under one heading ("released = current"), but the first."""
     (baseline, first), *others = tables.items()
     names: list[tuple[ScoreTable, list[str]]] = []
     for name, table in others:
         twins = next((found for other, found in names if other == table), None)
         if twins is None:
-            names.append((table, [name]))
+            names.append((table, [_LABELS.get(name, name)]))
         else:
-            twins.append(name)
+            twins.append(_LABELS.get(name, name))
     return {baseline: first, **{" = ".join(found): table for table, found in names}}
 
 

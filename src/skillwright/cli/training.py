@@ -21,6 +21,7 @@ from skillwright.jobs import (
     Study,
     critical_path,
     dump_config,
+    find_run,
     find_study,
     has_scripted_minds,
     is_finished,
@@ -31,6 +32,7 @@ from skillwright.jobs import (
     priced_minds,
     read_initial_skill,
     run_evaluation,
+    run_proof,
     run_study,
     run_training,
     start_run,
@@ -61,6 +63,12 @@ Compat = Annotated[
     Compatible | None,
     typer.Option("--compat", help="The adapter imports from this package, and finds ours there."),
 ]
+Reuse = Annotated[
+    list[str],
+    typer.Option(
+        "--reuse", metavar="RUN", help="Use what another run played under equal prompts and seeds."
+    ),
+]
 NO_OVERRIDES: list[str] = []
 
 config_app = typer.Typer(help="Look at configurations.", no_args_is_help=True)
@@ -80,6 +88,7 @@ def train(  # noqa: PLR0913 - each is an option
     env: Env = None,
     adapter: Adapter = None,
     compat: Compat = None,
+    reuse: Reuse = NO_OVERRIDES,
     parity: Annotated[
         bool, typer.Option("--parity", help="SkillOpt's defaults instead of ours, to compare.")
     ] = False,
@@ -93,7 +102,7 @@ def train(  # noqa: PLR0913 - each is an option
     with exit_codes():
         # First, so that a setting by name still has the last word.
         chosen = [*(["run.parity=true"] if parity else []), *played(env, adapter, compat)]
-        settings = load_config(config, [*chosen, *overrides])
+        settings = reusing(load_config(config, [*chosen, *overrides]), reuse)
         if seeds is not None:
             skill = _checked(settings)
             study = start_study(settings, skill, seeds)
@@ -119,11 +128,13 @@ def evaluate(  # noqa: PLR0913 - each is an option
     min_pass: Annotated[
         float, typer.Option(min=0, max=1, help="Exit with 1 below this success rate.")
     ] = 0.0,
+    reuse: Reuse = NO_OVERRIDES,
     as_json: AsJson = False,
 ) -> None:
     """Measure a skill: success by family with intervals, and pass^k over several trials."""
     with exit_codes():
         settings = load_config(config, [*played(env, adapter, compat), *overrides])
+        settings = reusing(settings, reuse)
         if skill is not None:
             named = settings.skill.model_copy(update={"init": str(skill)})
             settings = settings.model_copy(update={"skill": named})
@@ -141,6 +152,10 @@ def resume(
         list[str],
         typer.Option("--set", metavar="KEY=VALUE", help="A larger budget: --set budget.usd=5"),
     ] = NO_OVERRIDES,
+    prove: Annotated[
+        bool,
+        typer.Option("--prove", help="Test a finished run's current skill once more, for release."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Go on with a run or study that was stopped; its decisions are those it would have taken."""
@@ -155,6 +170,9 @@ def resume(
     if opened is None:
         return
     with opened:
+        if prove:
+            play_training(opened, as_json, again=True)
+            return
         if not is_finished(opened):
             with exit_codes(opened.go_on):
                 asyncio.run(preflight(opened.config, opened.plan))
@@ -187,6 +205,21 @@ def played(env: str | None, adapter: str | None, compat: str | None) -> list[str
     return [*named, *([] if compat is None else [f"env.compat={compat}"])]
 
 
+def reusing(settings: RunConfig, runs: list[str]) -> RunConfig:
+    """Return settings under which what the runs played is used again.
+
+    Raises:
+        RunError: There is no such run.
+    """
+    if not runs:
+        return settings
+    paths = [str(find_run(run, settings.run.root)) for run in runs]
+    reuse = [*settings.rollout.reuse, *paths]
+    return settings.model_copy(
+        update={"rollout": settings.rollout.model_copy(update={"reuse": reuse})}
+    )
+
+
 def begin(settings: RunConfig, plan: EvalPlan | None = None) -> Run:
     """Start a run; what can be known to be wrong is found before anything is written."""
     return start_run(settings, _checked(settings, plan), plan)
@@ -199,12 +232,13 @@ def _checked(settings: RunConfig, plan: EvalPlan | None = None) -> str:
     return skill
 
 
-def play_training(run: Run, as_json: bool) -> None:
-    """Train to the end of a run, and show what came of it."""
+def play_training(run: Run, as_json: bool, *, again: bool = False) -> None:
+    """Train to the end of a run, or test its release once more, and show what came of it."""
+    work = run_proof if again else run_training
     minds = priced_minds(run.config)
     with run, exit_codes(run.go_on):
         with display(err if as_json else out, minds) as watcher:
-            report = asyncio.run(run_training(run, watcher))
+            report = asyncio.run(work(run, watcher))
         path = critical_path(run.store, run.config.rollout.max_concurrent)
         spent, scripted = run.store.usage_by_purpose(), _is_scripted(run)
     if as_json:

@@ -1,7 +1,24 @@
 """What numbers mean: scores, intervals, and the gates that let an improvement through."""
 
 from skillwright.evaluation.duel import Draws, SkillDuel
-from skillwright.evaluation.gate import (
+from skillwright.evaluation.gates import (
+    RELEASE_DRAWS_FROM,
+    RELEASE_PHASE,
+    AnyGate,
+    ExploreGate,
+    Gate,
+    OpenGate,
+    PairedGate,
+    ReleaseTest,
+    SequentialGate,
+    StrictGate,
+    Terms,
+    power_text,
+    stagewise_p_value,
+    tasks_needed,
+    why_hopeless,
+)
+from skillwright.evaluation.gates.strict_rule import (
     GateAction,
     GateMetric,
     GateResult,
@@ -9,7 +26,6 @@ from skillwright.evaluation.gate import (
     evaluate_gate,
     select_gate_score,
 )
-from skillwright.evaluation.gates import Gate, PairedGate, StrictGate
 from skillwright.evaluation.intervals import (
     Interval,
     clustered_wilson_interval,
@@ -17,26 +33,31 @@ from skillwright.evaluation.intervals import (
     paired_proportion_interval,
     wilson_interval,
 )
-from skillwright.evaluation.judging import tasks_needed
 from skillwright.evaluation.ledger import AlphaLedger
 from skillwright.evaluation.paired import PairedEffect, measure_effect, paired_p_value
 from skillwright.evaluation.pass_k import pass_at_1, pass_hat_k, pass_hat_k_interval
+from skillwright.evaluation.power import detectable_gain
 from skillwright.evaluation.report import ScoreTable, SelectionBias, SplitReport, selection_bias
 from skillwright.evaluation.score import Score, compute_score
-from skillwright.evaluation.sequential import SequentialGate, stagewise_p_value
 from skillwright.evaluation.verdict import Decision, Verdict
 
 __all__ = [
+    "RELEASE_DRAWS_FROM",
+    "RELEASE_PHASE",
     "AlphaLedger",
+    "AnyGate",
     "Decision",
     "Draws",
+    "ExploreGate",
     "Gate",
     "GateAction",
     "GateMetric",
     "GateResult",
     "Interval",
+    "OpenGate",
     "PairedEffect",
     "PairedGate",
+    "ReleaseTest",
     "Score",
     "ScoreTable",
     "SelectionBias",
@@ -44,10 +65,12 @@ __all__ = [
     "SkillDuel",
     "SplitReport",
     "StrictGate",
+    "Terms",
     "Verdict",
     "clustered_wilson_interval",
     "compute_score",
     "compute_semantic_density",
+    "detectable_gain",
     "evaluate_gate",
     "mean_interval",
     "measure_effect",
@@ -56,9 +79,11 @@ __all__ = [
     "pass_at_1",
     "pass_hat_k",
     "pass_hat_k_interval",
+    "power_text",
     "select_gate_score",
     "selection_bias",
     "stagewise_p_value",
     "tasks_needed",
+    "why_hopeless",
     "wilson_interval",
 ]

@@ -1,5 +1,6 @@
 """A duel of two skills: the same agent, tasks and luck; only the skill differs."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,6 +39,10 @@ class SkillDuel:
     Both sides of a pair have the same task, draw number and seed. Drawing a task again continues
     its count, so no draw counts twice.
 
+    A task that both sides give the same text cannot go differently: one episode is both sides'.
+    Its draws are numbered from 0, wherever the others begin, because those are the ones that were
+    played before: with a bank, where a change reaches few tasks, only these are played anew.
+
     Args:
         engine: Runs the episodes.
         tasks: The held-out tasks, with unique ids.
@@ -64,7 +69,7 @@ class SkillDuel:
             raise ValueError(f"task ids must be unique; {twice[0]!r} is not")
         self._sides = (incumbent, candidate)
         self._draws = draws
-        self._next = dict.fromkeys(self._tasks, draws.first)
+        self._next: dict[str, int] = {}
 
     @property
     def task_ids(self) -> Sequence[str]:
@@ -78,6 +83,8 @@ class SkillDuel:
             ValueError: A task is not part of the duel.
             SkillwrightError: What stopped the engine (`Engine.run`); a Failure does not.
         """
+        if not self._next:
+            self._next = await self._first_draws()
         specs = [spec for task_id in task_ids for spec in self._next_specs(task_id, n)]
         incumbents, candidates = await together(
             self._engine.run(specs, skill) for skill in self._sides
@@ -86,6 +93,17 @@ class SkillDuel:
             Pair(incumbent, candidate)
             for incumbent, candidate in zip(incumbents, candidates, strict=True)
         ]
+
+    async def _first_draws(self) -> dict[str, int]:
+        tasks = list(self._tasks.values())
+        told = [
+            await asyncio.to_thread(side.contexts, tasks) if side.waits else side.contexts(tasks)
+            for side in self._sides
+        ]
+        return {
+            task.id: 0 if old.text == new.text else self._draws.first
+            for task, old, new in zip(tasks, *told, strict=True)
+        }
 
     def _next_specs(self, task_id: str, n: int) -> list[EpisodeSpec]:
         if task_id not in self._tasks:

@@ -8,9 +8,9 @@ from skillwright.evaluation.verdict import Verdict
 
 @dataclass(frozen=True, slots=True)
 class AlphaLedger:
-    """Spends one alpha evenly over the decisions that a run plans to make.
+    """Spends one alpha over the decisions that a run plans to make, evenly or by given shares.
 
-    Each planned decision may take ``total / planned``, so by Bonferroni's inequality the chance
+    By Bonferroni's inequality the chance
     that a run accepts even one edit that changes nothing is at most ``total``, whatever the edits
     have in common. A decision that makes no test spends nothing. A decision beyond the plan finds
     nothing left.
@@ -19,27 +19,35 @@ class AlphaLedger:
         total: The run's alpha, in (0, 1).
         planned: Decisions that the run will make at most; at least 1.
         made: Decisions that made a test so far.
+        shares: How much of ``total`` each planned decision may take, in order; together at most 1.
+            Empty shares it evenly.
     """
 
     total: float
     planned: int
     made: int = 0
+    shares: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 < self.total < 1:
             raise ValueError(f"alpha is {self.total}; it must be strictly between 0 and 1")
         if self.planned < 1 or self.made < 0:
             raise ValueError(f"{self.made} of {self.planned} planned decisions made; plan one")
+        if self.shares and (len(self.shares) != self.planned or sum(self.shares) > 1 + 1e-9):
+            raise ValueError(f"{self.shares} are not the shares of {self.planned} decisions")
 
     @property
     def share(self) -> float:
         """The alpha that the next decision may take; 0 when the plan is used up."""
-        return self.total / self.planned if self.made < self.planned else 0.0
+        return self._share_of(self.made) if self.made < self.planned else 0.0
 
     @property
     def spent(self) -> float:
         """The alpha that is spent, at most ``total``."""
-        return self.total * self.made / self.planned
+        return sum(map(self._share_of, range(self.made)))
+
+    def _share_of(self, decision: int) -> float:
+        return self.total * (self.shares[decision] if self.shares else 1 / self.planned)
 
     def spend(self, verdict: Verdict) -> Self:
         """Return the ledger after a decision; unchanged where the verdict made no test.
@@ -56,8 +64,13 @@ class AlphaLedger:
         return replace(self, made=self.made + 1)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return ``{"total", "planned", "made"}``."""
-        return {"total": self.total, "planned": self.planned, "made": self.made}
+        """Return the fields as a JSON object."""
+        return {
+            "total": self.total,
+            "planned": self.planned,
+            "made": self.made,
+            "shares": list(self.shares),
+        }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
@@ -67,4 +80,4 @@ class AlphaLedger:
             TypeError: A field is unknown or missing.
             ValueError: A field is outside its range.
         """
-        return cls(**data)
+        return cls(**{**data, "shares": tuple(data.get("shares", ()))})

@@ -31,7 +31,7 @@ class PairedEffect:
     Attributes:
         gain: Mean gain over tasks, or ``None`` where no pair was scored.
         interval: 95% confidence interval of the gain, or ``None`` where the pairs show no spread.
-        p_value: See `paired_p_value`; ``None`` where no pair was scored.
+        p_value: See `paired_p_value`; ``None`` where no pair was scored, or no test was asked for.
         incumbent: The incumbent's mean reward over tasks.
         candidate: The candidate's mean reward over tasks.
         tasks: Tasks with at least one scored pair.
@@ -66,11 +66,15 @@ class PairedEffect:
         return cls(**{**data, "interval": data["interval"] and Interval(*data["interval"])})
 
 
-def measure_effect(pairs: Sequence[Pair]) -> PairedEffect:
+def measure_effect(pairs: Sequence[Pair], *, tests: bool = True) -> PairedEffect:
     """Estimate how much better the candidates of ``pairs`` did than their incumbents.
 
     Pairs with a Failure are left out and counted. With one draw per task and rewards of 0 and 1
     the interval is Newcombe's, otherwise Student's t over the tasks' mean gains.
+
+    Args:
+        pairs: Draws of both sides.
+        tests: Also test the gain (`paired_p_value`); without, ``p_value`` is ``None``.
     """
     rewards = _rewards_by_task(pairs)
     scored = sum(len(draws) for draws in rewards.values())
@@ -81,7 +85,7 @@ def measure_effect(pairs: Sequence[Pair]) -> PairedEffect:
     return PairedEffect(
         gain=round(fmean(gains), _DIGITS),
         interval=_gain_interval(rewards, gains),
-        p_value=paired_p_value(gains),
+        p_value=paired_p_value(gains) if tests else None,
         incumbent=fmean(fmean(old for old, _ in draws) for draws in rewards.values()),
         candidate=fmean(fmean(new for _, new in draws) for draws in rewards.values()),
         tasks=len(rewards),

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from skillwright.core import EpisodeResult, Pair
-from skillwright.evaluation.gate import GateMetric
+from skillwright.evaluation.gates.judging import Metric
+from skillwright.evaluation.gates.strict_rule import GateMetric
 from skillwright.evaluation.intervals import Interval
-from skillwright.evaluation.judging import Metric
 from skillwright.evaluation.paired import PairedEffect, measure_effect
 from skillwright.evaluation.score import Score
 from skillwright.evaluation.verdict import Verdict

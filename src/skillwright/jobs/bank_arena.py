@@ -27,7 +27,7 @@ from skillwright.jobs.money import Budget, priced_mind
 from skillwright.jobs.preflight import ask_if_ready, look_at_tasks
 from skillwright.jobs.progress import RunStarted, Watcher
 from skillwright.jobs.text_bench import TextBench
-from skillwright.jobs.wiring import MakeModel, opened_mind, read_initial_skill, text_bench
+from skillwright.jobs.wiring import MakeModel, opened_mind, read_initial_skill, reused, text_bench
 from skillwright.models import HttpClient, ModelConfig, make_model
 from skillwright.runs import RunStore
 
@@ -149,7 +149,8 @@ async def bank_arena(
         embedder = held.enter_context(opened_embedder(config.bank.embedder))
         ledger = EmbedderLedger(embedder, store)
         held.callback(ledger.settle)
-        bench = text_bench(config, store, seen, target, budget, None)
+        earlier = held.enter_context(reused(config))
+        bench = text_bench(config, store, seen, target, budget, None, earlier)
         yield BankArena(
             config=config,
             store=store,

@@ -1,8 +1,8 @@
-"""Evolve a bank: rounds of play, proposal and gate; each can be stopped and given again."""
+"""Evolve a bank: rounds of play, proposal and gate; a command can be stopped and given again."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,16 @@ from skillwright.bank import (
 from skillwright.bank.teaching.teacher import refuse_dead_teacher
 from skillwright.core import ConfigError, EpisodeResult, EpisodeSpec
 from skillwright.core.seeds import derive_seed
-from skillwright.evaluation import AlphaLedger, Draws, Verdict, tasks_needed
+from skillwright.evaluation import (
+    RELEASE_DRAWS_FROM,
+    RELEASE_PHASE,
+    AlphaLedger,
+    Draws,
+    Gate,
+    ReleaseTest,
+    Verdict,
+    why_hopeless,
+)
 from skillwright.jobs.bank_arena import BankArena, bank_arena, nearness
 from skillwright.jobs.bank_settings import teacher_of
 from skillwright.jobs.bank_use import count_use
@@ -32,7 +41,7 @@ from skillwright.jobs.bank_work import bank_work
 from skillwright.jobs.config import RunConfig
 from skillwright.jobs.launch import known_secrets
 from skillwright.jobs.progress import StageStarted, Watcher
-from skillwright.jobs.wiring import MakeModel, gate_of
+from skillwright.jobs.wiring import MakeModel, terms_of
 from skillwright.models import is_stand_in, make_model
 from skillwright.rollout import refuse_no_score
 
@@ -74,15 +83,9 @@ class EvolutionRound:
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
         return {
-            "number": self.number,
-            "before": self.before,
-            "version": self.version,
-            "action": self.action,
+            **asdict(self),
             "success": {name: list(pair) for name, pair in self.success.items()},
-            "weakest": self.weakest,
             "changes": list(self.changes),
-            "growth": dict(self.growth),
-            "blocked": self.blocked,
             "verdict": self.verdict.to_dict() if self.verdict else None,
             "notes": list(self.notes),
         }
@@ -97,12 +100,15 @@ class EvolveReport:
         rounds: In order.
         skills: What it holds now, as SkillRL counts, with the split.
         is_scripted: A scripted mind took part, which must be said.
+        release: What the test of all accepted rounds together said; ``None`` where nothing was
+            accepted, or where each accepted round was released at once.
     """
 
     bank: str
     rounds: tuple[EvolutionRound, ...]
     skills: str
     is_scripted: bool
+    release: Verdict | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
@@ -111,6 +117,7 @@ class EvolveReport:
             "rounds": [one.to_dict() for one in self.rounds],
             "skills": self.skills,
             "scripted": self.is_scripted,
+            "release": self.release.to_dict() if self.release else None,
         }
 
 
@@ -128,27 +135,34 @@ async def evolve_bank(
 
     Raises:
         EngineDown: No episode of the evolution split has a reward.
-        TeacherDown: The teacher gave nothing usable; the rounds before it are kept.
+        TeacherDown: The teacher gave nothing usable. Given again, the command repeats the rounds
+            before it without asking anybody.
         UsageError: Something that the configuration names is missing or wrong.
     """
+    gate, alpha = config.evaluation.gate, config.evaluation.alpha
     async with AsyncExitStack() as held:
         store = held.enter_context(bank_work(bank, known_secrets(config)))
         bank_store = held.enter_context(BankStore.open(bank))
         arena = await held.enter_async_context(bank_arena(config, store, watcher, make))
-        refuse_hopeless(config, len(arena.bench.splits.val.tasks), rounds)
-        ledger = AlphaLedger(config.evaluation.alpha, rounds)
-        played = len(arena.evolution.tasks) * config.evolve.episodes
-        judged = 2 * len(arena.bench.splits.val.tasks) * getattr(config.evaluation.gate, "draws", 1)
-        watcher.see(arena.started(bank, rounds * (played + judged)))
-        done: list[EvolutionRound] = []
+        val = len(arena.bench.splits.val.tasks)
+        refuse_hopeless(config, val, rounds)
+        watcher.see(arena.started(bank, _expected_episodes(arena, rounds)))
+        run = _Rounds(arena, bank_store, gate.ledger(alpha, rounds))
         for _ in range(rounds):
-            one = await _round(arena, bank_store, ledger)
-            if one.verdict is not None:
-                ledger = ledger.spend(one.verdict)
-            done.append(one)
+            await run.take()
+        await run.end()
         skills = count_skills(bank_store.load()).headline
     minds = (config.models.target, teacher_of(config))
-    return EvolveReport(str(bank), tuple(done), skills, any(map(is_stand_in, minds)))
+    return EvolveReport(
+        str(bank), tuple(run.done), skills, any(map(is_stand_in, minds)), run.release
+    )
+
+
+def _expected_episodes(arena: BankArena, rounds: int) -> int:
+    gate, val = arena.config.evaluation.gate, len(arena.bench.splits.val.tasks)
+    played = len(arena.evolution.tasks) * arena.config.evolve.episodes
+    at_the_end = gate.release.expected_rollouts(val) if gate.release else 0
+    return rounds * (played + gate.expected_rollouts(val)) + at_the_end
 
 
 def refuse_hopeless(config: RunConfig, val_tasks: int, decisions: int) -> None:
@@ -157,42 +171,169 @@ def refuse_hopeless(config: RunConfig, val_tasks: int, decisions: int) -> None:
     Raises:
         ConfigError: It could not.
     """
-    gate, alpha = config.evaluation.gate, config.evaluation.alpha
-    if gate.kind not in ("paired", "sequential"):
-        return
-    needed = tasks_needed(alpha / decisions)
-    if val_tasks < needed:
+    gate = config.evaluation.gate
+    problem = why_hopeless(gate, gate.ledger(config.evaluation.alpha, decisions), val_tasks)
+    if problem:
         raise ConfigError(
-            f"no change of the bank could pass the {gate.kind} gate on {val_tasks} val tasks: "
-            f"{decisions} decisions share alpha = {alpha:g}, which takes at least {needed}. Add "
-            "val tasks, ask for fewer rounds, or use evaluation.gate.kind 'strict'"
+            f"no change of the bank could pass: {problem}. Add val tasks, ask for fewer rounds, or "
+            "use evaluation.gate.kind 'strict'"
         )
 
 
-async def _round(arena: BankArena, bank_store: BankStore, ledger: AlphaLedger) -> EvolutionRound:
-    config, bank = arena.config, bank_store.load()
-    number = 1 + max((entry.step or 0 for entry in bank_store.log()), default=0)
-    results = await _play(arena, bank, bank_store, number)
-    count_use(arena.store, bank_store, config.env.success_threshold)
-    arena.watcher.see(StageStarted("evolve", step=number))
-    settings = config.evolve.settings(config.env.success_threshold, number)
-    found = await evolve(
-        EvolutionResults(arena.evolution, tuple(results)),
-        bank,
-        arena.teacher(f"evolve {number}"),
-        settings,
-        category_of,
-        scope_of,
-        [line for event in arena.store.events(EVOLVED) for line in event.payload["changes"]],
-    )
-    refuse_dead_teacher(found.faults, len(found.calls))
-    candidate, report = found.candidate(bank, settings.caps, nearness(arena.embedder))
-    action, verdict = await _judge(arena, (bank, candidate), bank_store, found, number, ledger)
-    _keep(bank_store, found, (candidate, report), (action, verdict), number)
-    one = _record(found, report, (action, verdict), bank, bank_store.load(), number)
-    with arena.store.transaction(durable=True):
-        arena.store.append_event(EVOLVED, one.to_dict())
-    return one
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """A round that was played and judged, and is not written down yet."""
+
+    number: int
+    found: Evolution
+    before: Bank
+    candidate: Bank
+    report: ChangeReport
+    action: str
+    verdict: Verdict | None
+
+    @property
+    def after(self) -> Bank:
+        """The bank that the next round goes on from."""
+        return self.candidate if self.action == "accept" else self.before
+
+    def lines(self) -> tuple[str, ...]:
+        """Say of each change what became of it."""
+        lines = []
+        for outcome in self.report.outcomes:
+            refused = outcome.decision is Decision.REFUSED
+            fate = f"refused, {outcome.reason}" if refused else self.action
+            if self.action == "accept" and not refused:
+                fate = f"{outcome.decision} as {outcome.id}" if outcome.id else outcome.decision
+            lines.append(told_change(outcome.change, fate))
+        return tuple(lines)
+
+
+class _Rounds:
+    """The rounds of a command.
+
+    Where every accept is a release, each round is written down when it is over. Where the gate
+    leaves proof to a release test, rounds go on from one another in memory, and the bank's file
+    changes once, at the end, if all of them together are proven. A command that was stopped before
+    that is given again: what it asked and played is remembered, and comes to the same.
+    """
+
+    def __init__(self, arena: BankArena, bank_store: BankStore, ledger: AlphaLedger) -> None:
+        self._arena = arena
+        self._bank_store = bank_store
+        self._ledger = ledger
+        self._start = self._bank = bank_store.load()
+        self._first = 1 + max((entry.step or 0 for entry in bank_store.log()), default=0)
+        self._explored: list[_Outcome] = []
+        self.done: list[EvolutionRound] = []
+        self.release: Verdict | None = None
+
+    async def take(self) -> None:
+        """Play a round: the evolution split, the teacher's changes, and what the gate says."""
+        arena, bank = self._arena, self._bank
+        config = arena.config
+        number = self._first + len(self.done) + len(self._explored)
+        results = await _play(arena, bank, self._bank_store, number)
+        arena.watcher.see(StageStarted("evolve", step=number))
+        settings = config.evolve.settings(config.env.success_threshold, number)
+        found = await evolve(
+            EvolutionResults(arena.evolution, tuple(results)),
+            bank,
+            arena.teacher(f"evolve {number}"),
+            settings,
+            category_of,
+            scope_of,
+            self._earlier(),
+        )
+        refuse_dead_teacher(found.faults, len(found.calls))
+        candidate, report = found.candidate(bank, settings.caps, nearness(arena.embedder))
+        action, verdict = await self._judge(found, candidate, number)
+        outcome = _Outcome(number, found, bank, candidate, report, action, verdict)
+        self._bank = outcome.after
+        if config.evaluation.gate.release is not None:
+            self._explored.append(outcome)
+            return
+        if verdict is not None:
+            self._ledger = self._ledger.spend(verdict)
+        self._write(outcome)
+
+    async def end(self) -> None:
+        """Test what was explored, and write all of it down."""
+        arena, explored = self._arena, self._explored
+        test = arena.config.evaluation.gate.release
+        if test is None:
+            return
+        if self._bank is not self._start:
+            first = RELEASE_DRAWS_FROM + self._first * test.draws
+            draws = Draws(
+                arena.config.run.seed, first, phase=RELEASE_PHASE, step=explored[-1].number
+            )
+            sides = (self._start, self._bank)
+            self.release = await judge_banks(
+                arena, sides, self._bank_store, test, draws, self._ledger
+            )
+            if self.release.accepted:
+                self._adopt(self.release)
+        for outcome in explored:
+            self._write(outcome)
+
+    def _earlier(self) -> list[str]:
+        events = self._arena.store.events(EVOLVED)
+        written = [line for event in events for line in event.payload["changes"]]
+        return [*written, *(line for outcome in self._explored for line in outcome.lines())]
+
+    async def _judge(
+        self, found: Evolution, candidate: Bank, number: int
+    ) -> tuple[str, Verdict | None]:
+        """Say what becomes of a proposal; the gate is asked only where there is one."""
+        if not found.calls:
+            return "none_weak", None
+        if not found.changes:
+            return "no_proposal", None
+        if candidate is self._bank:
+            return "nothing_new", None
+        gate = self._arena.config.evaluation.gate
+        # Until a change gets in, the bank's own draws serve every round; a bank that was let in on
+        # some draws looks better there, so the next round meets fresh ones.
+        accepts = sum(one.action == "accept" for one in self._explored)
+        first = number if gate.release is None else self._first + accepts
+        draws = Draws(self._arena.config.run.seed, first * gate.draws, step=number)
+        sides = (self._bank, candidate)
+        verdict = await judge_banks(self._arena, sides, self._bank_store, gate, draws, self._ledger)
+        return verdict.decision.value, verdict
+
+    def _adopt(self, verdict: Verdict) -> None:
+        taken = [one for one in self._explored if one.action == "accept"]
+        outcomes = tuple(outcome for one in taken for outcome in one.report.outcomes)
+        numbers = ", ".join(str(one.number) for one in taken)
+        self._bank_store.adopt(
+            replace(self._bank, version=self._start.version + 1),
+            ChangeReport(outcomes),
+            reason=f"evolved in {'rounds' if len(taken) > 1 else 'round'} {numbers}",
+            verdict=verdict.to_dict(),
+            step=taken[-1].number,
+        )
+
+    def _write(self, outcome: _Outcome) -> None:
+        """Log a round in the bank and in the store of what was played."""
+        arena, store, number = self._arena, self._bank_store, outcome.number
+        count_use(arena.store, store, arena.config.env.success_threshold)
+        is_in, test = outcome.action == "accept", self.release
+        verdict = test if is_in and test is not None else outcome.verdict
+        if verdict is not None and not verdict.accepted:
+            changes, said = outcome.found.changes, verdict.to_dict()
+            store.reject(changes, reason=verdict.reason, verdict=said, step=number)
+        elif verdict is not None and test is None:
+            reason, said = f"evolved in round {number}", verdict.to_dict()
+            store.adopt(outcome.candidate, outcome.report, reason=reason, verdict=said, step=number)
+        elif verdict is None:
+            # A round without a proposal is a round too: the next one meets other luck.
+            notes = "; ".join(outcome.found.notes) or outcome.action.replace("_", " ")
+            store.commit([], reason=f"round {number}: {notes}", step=number)
+        one = _record(outcome, store.load())
+        with arena.store.transaction(durable=True):
+            arena.store.append_event(EVOLVED, one.to_dict())
+        self.done.append(one)
 
 
 async def _play(
@@ -212,95 +353,41 @@ async def _play(
     return results
 
 
-async def _judge(
-    arena: BankArena,
-    banks: tuple[Bank, Bank],
-    bank_store: BankStore,
-    found: Evolution,
-    number: int,
-    ledger: AlphaLedger,
-) -> tuple[str, Verdict | None]:
-    """Say what becomes of a proposal; the gate is asked only where there is one."""
-    if not found.calls:
-        return "none_weak", None
-    if not found.changes:
-        return "no_proposal", None
-    if banks[0] is banks[1]:
-        return "nothing_new", None
-    verdict = await judge_banks(arena, banks, bank_store, number, ledger)
-    return verdict.decision.value, verdict
-
-
 async def judge_banks(
     arena: BankArena,
     banks: tuple[Bank, Bank],
     bank_store: BankStore,
-    number: int,
+    judge: Gate | ReleaseTest,
+    draws: Draws,
     ledger: AlphaLedger,
 ) -> Verdict:
-    """Have the gate judge a bank, the second of two, against the first, on val tasks."""
-    config = arena.config
-    gate, val = config.evaluation.gate, arena.bench.splits.val
-    draws = getattr(gate, "draws", 1)
-    arena.watcher.see(StageStarted("gate", step=number, episodes=2 * len(val.tasks) * draws))
+    """Have a bank, the second of two, judged against the first on val tasks."""
+    config, val = arena.config, arena.bench.splits.val
+    stage = "release test" if isinstance(judge, ReleaseTest) else "gate"
+    expected = judge.expected_rollouts(len(val.tasks))
+    arena.watcher.see(StageStarted(stage, step=draws.step or 0, episodes=expected))
     duel = bank_duel(
         arena.bench.engine,
         val,
         candidate_sources(*banks, lambda bank: arena.source(bank, bank_store)),
-        # Each round meets fresh draws: a bank that was let in by some looks better there.
-        Draws(config.run.seed, first=number * draws, step=number),
+        draws,
     )
-    judge = gate_of(gate, config.env.success_threshold, config.run.seed)
-    return await judge.judge(duel, ledger)
+    return await judge.judge(duel, ledger, terms_of(config))
 
 
-def _keep(
-    bank_store: BankStore,
-    found: Evolution,
-    candidate: tuple[Bank, ChangeReport],
-    judged: tuple[str, Verdict | None],
-    number: int,
-) -> None:
-    action, verdict = judged
-    said = verdict.to_dict() if verdict else None
-    if action == "accept":
-        reason = f"evolved in round {number}"
-        bank_store.adopt(*candidate, reason=reason, verdict=said, step=number)
-    elif verdict is not None:
-        bank_store.reject(found.changes, reason=verdict.reason, verdict=said, step=number)
-    else:
-        # A round without a proposal is a round too: the next one meets other luck.
-        notes = "; ".join(found.notes) or action.replace("_", " ")
-        bank_store.commit([], reason=f"round {number}: {notes}", step=number)
-
-
-def _record(
-    found: Evolution,
-    report: ChangeReport,
-    judged: tuple[str, Verdict | None],
-    bank: Bank,
-    now: Bank,
-    number: int,
-) -> EvolutionRound:
-    action, verdict = judged
-    lines = []
-    for outcome in report.outcomes:
-        refused = outcome.decision is Decision.REFUSED
-        fate = f"refused, {outcome.reason}" if refused else action
-        if action == "accept" and not refused:
-            fate = f"{outcome.decision} as {outcome.id}" if outcome.id else str(outcome.decision)
-        lines.append(told_change(outcome.change, fate))
+def _record(outcome: _Outcome, now: Bank) -> EvolutionRound:
+    found = outcome.found
     return EvolutionRound(
-        number=number,
-        before=bank.version,
+        number=outcome.number,
+        before=outcome.before.version,
         version=now.version,
-        action=action,
+        action=outcome.action,
         success={one.category: (one.wins, one.episodes) for one in found.success},
         weakest=found.weakest,
-        changes=tuple(lines),
+        changes=outcome.lines(),
         growth=growth_of(now),
         blocked=len(found.blocked),
-        verdict=verdict,
+        verdict=outcome.verdict,
         notes=found.notes,
     )
 

@@ -22,7 +22,7 @@ from skillwright.bank import (
 )
 from skillwright.core import ConfigError, SkillStatus
 from skillwright.core.jsonio import write_text
-from skillwright.evaluation import AlphaLedger, Verdict
+from skillwright.evaluation import RELEASE_DRAWS_FROM, Draws, Verdict
 from skillwright.jobs.bank_arena import bank_arena
 from skillwright.jobs.bank_evolve import judge_banks, refuse_hopeless
 from skillwright.jobs.bank_source import SEED
@@ -174,9 +174,13 @@ async def admit_judged(
             return MoveReport(before, report, refused=True)
         arena = await held.enter_async_context(bank_arena(config, store, watcher, make))
         refuse_hopeless(config, len(arena.bench.splits.val.tasks), 1)
-        ledger = AlphaLedger(config.evaluation.alpha, 1)
         number = 1 + max((entry.step or 0 for entry in bank_store.log()), default=0)
-        verdict = await judge_banks(arena, (before, after), bank_store, number, ledger)
+        gate = config.evaluation.gate
+        judge = gate.release or gate  # what is admitted is released at once
+        first = (RELEASE_DRAWS_FROM if gate.release else 0) + number * judge.draws
+        draws = Draws(config.run.seed, first, step=number)
+        ledger = gate.ledger(config.evaluation.alpha, 1)
+        verdict = await judge_banks(arena, (before, after), bank_store, judge, draws, ledger)
         said = verdict.to_dict()
         if not verdict.accepted:
             bank_store.reject(changes, reason=verdict.reason, verdict=said, step=number)

@@ -12,7 +12,7 @@ from skillwright.runs import EpisodeSummary, RunStore
 MADE = "made"
 STUDIED_SPLITS = frozenset({"train", "survey"})
 """Where tasks come from that may be studied: `Task.split`."""
-_DECIDING_PHASES = frozenset({"gate", "val", "test", "confirm", "baseline"})
+_DECIDING_PHASES = frozenset({"gate", "release", "val", "test", "confirm", "baseline"})
 
 
 def may_be_studied(episode: EpisodeSummary) -> bool:

@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from skillwright.evaluation import tasks_needed
+from skillwright.evaluation import AlphaLedger, power_text, why_hopeless
 from skillwright.jobs.config_bank import BankSection, DistilSection, EvolveSection
 from skillwright.jobs.config_budget import BudgetSection
 from skillwright.jobs.config_env import (
@@ -32,13 +32,7 @@ from skillwright.jobs.config_env import (
     TauBenchData,
     WebShopData,
 )
-from skillwright.jobs.config_gate import (
-    EvaluationSection,
-    OpenGateConfig,
-    PairedGateConfig,
-    SequentialGateConfig,
-    StrictGateConfig,
-)
+from skillwright.jobs.config_gate import EvaluationSection
 from skillwright.jobs.config_learning import (
     GradientSection,
     OptimizerSection,
@@ -66,19 +60,15 @@ __all__ = [
     "GradientSection",
     "HouseholdsData",
     "ModelsSection",
-    "OpenGateConfig",
     "OptimizerSection",
-    "PairedGateConfig",
     "QaData",
     "RatioData",
     "RolloutSection",
     "RunConfig",
     "RunSection",
-    "SequentialGateConfig",
     "SkillAwareSection",
     "SkillSection",
     "SplitDirData",
-    "StrictGateConfig",
     "TauBenchData",
     "TrainSection",
     "WebShopData",
@@ -186,6 +176,8 @@ class RolloutSection(Section):
     """Seconds that one attempt may take; unset, no bound but the model's own."""
     history_turns: PositiveInt | None = None
     """Exchanges that the agent is shown after the opening; unset, all."""
+    reuse: list[str] = Field(default=[])
+    """Folders of other runs: what they played under equal prompts and seeds is not played again."""
     mode: Literal["free", "lockstep"] = "free"
     """``free`` for agents behind endpoints, ``lockstep`` for policies that answer in batches."""
 
@@ -221,16 +213,29 @@ class RunConfig(Section):
         steps = self.train.epochs * self.train.steps_per_epoch(train_tasks)
         judges = self.optimizer.use_slow_update and self.optimizer.gate_slow_update
         candidates = steps + (self.train.epochs - 1 if judges else 0)
-        if self.evaluation.gate.kind == "open":
+        gate = self.evaluation.gate
+        if gate.admits_all:
             return candidates + 1  # each meets the best skill only, and so does the last one
+        if gate.release is not None:
+            return candidates
         # What enters unmeasured parts the current skill from the best: then a candidate may have
         # to beat both, and so may the last skill.
         return 2 * candidates + 1 if self.optimizer.lets_in_unmeasured else candidates
 
+    def ledger(self, train_tasks: int) -> AlphaLedger:
+        """Return how alpha is shared in a training on ``train_tasks`` >= 1 tasks."""
+        evaluation = self.evaluation
+        return evaluation.gate.ledger(evaluation.alpha, self.decisions(train_tasks))
+
+    def power(self, train_tasks: int, val_tasks: int) -> str:
+        """Say which gain the gate finds, with tasks >= 1."""
+        return power_text(self.evaluation.gate, self.ledger(train_tasks), val_tasks)
+
     @property
     def parts_skills(self) -> bool:
         """Whether the current skill may become another one than the best."""
-        return self.evaluation.gate.kind == "open" or self.optimizer.lets_in_unmeasured
+        gate = self.evaluation.gate
+        return gate.admits_all or gate.release is not None or self.optimizer.lets_in_unmeasured
 
     def why_hopeless(self, train_tasks: int, val_tasks: int) -> str:
         """Say why no candidate could ever pass the gate, or return "".
@@ -239,15 +244,7 @@ class RunConfig(Section):
             train_tasks: Tasks to practise on, at least so many, from 1.
             val_tasks: Tasks that the gate may draw.
         """
-        kind, alpha = self.evaluation.gate.kind, self.evaluation.alpha
-        decisions = self.decisions(train_tasks)
-        needed = tasks_needed(alpha / decisions)
-        if kind not in ("paired", "sequential") or val_tasks >= needed:
-            return ""
-        return (
-            f"the {kind} gate cannot prove a gain on {max(0, val_tasks)} val tasks: {decisions} "
-            f"decisions share alpha = {alpha:g}, which takes at least {needed}"
-        )
+        return why_hopeless(self.evaluation.gate, self.ledger(train_tasks), val_tasks)
 
     @model_validator(mode="before")
     @classmethod

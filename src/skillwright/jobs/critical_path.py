@@ -224,6 +224,7 @@ class _Past:
         over = self.decisions[-1].until if self.decisions else 0.0
         last = [e for e in self._phase("gate") if e.started_at >= over and self.decisions]
         links += self._waves("gate", last)
+        links += self._waves("release test", self._phase("release"))
         tested = [episode for phase in _AT_THE_END for episode in self._phase(phase)]
         return (*links, *self._waves("test", tested))
 

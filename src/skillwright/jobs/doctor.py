@@ -130,7 +130,10 @@ async def _files(config: RunConfig) -> list[Finding]:
     # How many an adapter without a loader has, only its first rollout tells.
     counts = ("as many as it plays" if count is None else str(count) for count in sizes)
     named = (f"{count} {split}" for count, split in zip(counts, sizes._fields, strict=True))
-    return [Finding("tasks and skill", Health.OK, ", ".join(named))]
+    found = [Finding("tasks and skill", Health.OK, ", ".join(named))]
+    if sizes.val:
+        found.append(Finding("proof", Health.OK, config.power(sizes.train, sizes.val)))
+    return found
 
 
 def _seeds(minds: Mapping[str, ModelConfig]) -> list[Finding]:

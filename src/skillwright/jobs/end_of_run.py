@@ -5,24 +5,36 @@ from dataclasses import replace
 
 from skillwright.core import EpisodeResult, skill_hash
 from skillwright.core.together import together
-from skillwright.evaluation import Decision, SplitReport, Verdict, selection_bias
+from skillwright.evaluation import (
+    RELEASE_DRAWS_FROM,
+    RELEASE_PHASE,
+    Decision,
+    Draws,
+    ReleaseTest,
+    SplitReport,
+    Verdict,
+    selection_bias,
+)
 from skillwright.jobs.bench import Place
 from skillwright.jobs.judging import duel, standing, store_verdict
 from skillwright.jobs.placebo import placebo_text
-from skillwright.jobs.progress import Scored, StageStarted
+from skillwright.jobs.progress import ReleaseTested, Scored, StageStarted
 from skillwright.jobs.state import Confirmation, Kind, TrainState, write_down
 from skillwright.jobs.wiring import Assembly
 
 
 async def judge_last(run: Assembly, state: TrainState) -> TrainState:
-    """Have the gate judge the last skill against the best one, where that is another.
+    """Have the last skill judged against the best one, where that is another.
 
-    It may be better: what entered it unmeasured was never held against the best. Where the two met
-    on the same draws already, what was judged then holds, and costs no second share of alpha.
+    A gate with a release test has it tested here, once, on draws that decided nothing before. With
+    others it may be better because something entered it unmeasured; where the two met on the same
+    draws already, what was judged then holds, and costs no second share of alpha.
     """
     last, best = standing(run, state)
     if state.final is not None or last == best:
         return state
+    if run.gate.release is not None:
+        return await test_release(run, state, run.gate.release)
     known = _known_verdict(run, state)
     if known is not None:
         spent_then = replace(known, alpha=None)
@@ -35,6 +47,21 @@ async def judge_last(run: Assembly, state: TrainState) -> TrainState:
         return write_down(run.store, state, Kind.FINAL, verdict.to_dict())
 
 
+async def test_release(run: Assembly, state: TrainState, test: ReleaseTest) -> TrainState:
+    """Test whether the current skill is proven better than the released one; write it down."""
+    sides = (run.store.skill(state.best_version), run.store.skill(state.skill_version))
+    place = Place(state.last_step, state.steps[-1].epoch)
+    val = run.bench.sizes.val or 0
+    run.watcher.see(StageStarted("release test", episodes=test.expected_rollouts(val)))
+    first = RELEASE_DRAWS_FROM + state.ledger.made * test.draws
+    draws = Draws(run.config.run.seed, first=first, phase=RELEASE_PHASE, step=place.step)
+    verdict = await test.judge(run.bench.duel(*sides, draws), state.ledger, run.terms)
+    run.watcher.see(ReleaseTested(verdict))
+    with run.store.transaction(durable=True):
+        store_verdict(run, place, "release", sides[1], verdict)
+        return write_down(run.store, state, Kind.FINAL, verdict.to_dict())
+
+
 def _known_verdict(run: Assembly, state: TrainState) -> Verdict | None:
     """Return what the gate said of the last skill and the best one, on the draws that are due."""
     met = state.met_best
@@ -42,7 +69,7 @@ def _known_verdict(run: Assembly, state: TrainState) -> Verdict | None:
         return None  # what was undecided for lost episodes may be decided now
     theirs = (run.store.skill(met.version), run.store.skill(met.best_version))
     ours = standing(run, state)
-    same_draws = met.accepts == state.accepts or not run.fresh_draws
+    same_draws = met.accepts == state.accepts or not run.gate.redraws
     return met.verdict if theirs == ours and same_draws else None
 
 

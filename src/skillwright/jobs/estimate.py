@@ -17,7 +17,7 @@ from skillwright.datasets import Splits
 from skillwright.envs.drive import open_env
 from skillwright.jobs.adapter_load import find_adapter
 from skillwright.jobs.bank_source import DocumentAndBank, bank_source, read_bank
-from skillwright.jobs.config import EnvSection, PairedGateConfig, RunConfig
+from skillwright.jobs.config import EnvSection, RunConfig
 from skillwright.jobs.expected import (
     practised_in_an_epoch,
     skills_confirmed,
@@ -125,6 +125,7 @@ class Estimate:
         stages: In the order of the run; those that ask nothing are left out.
         opening_tokens: The measured length of an agent's first prompt, with the initial skill.
         measured: The tasks that it was measured on.
+        power: Which gain the gate finds.
         minds: Who is asked, with prices and their age.
         assumptions: What the figures rest on.
     """
@@ -132,6 +133,7 @@ class Estimate:
     stages: tuple[Stage, ...]
     opening_tokens: int
     measured: tuple[str, ...]
+    power: str
     minds: tuple[PricedMind, ...]
     assumptions: Assumptions
 
@@ -173,6 +175,7 @@ class Estimate:
             "known_cost_usd": self.known_cost_usd,
             "opening_tokens": self.opening_tokens,
             "measured": list(self.measured),
+            "power": self.power,
             "prices": [mind.line() for mind in self.minds],
             "assumptions": asdict(self.assumptions),
         }
@@ -220,6 +223,7 @@ async def estimate(config: RunConfig, skill: str, turns: int | None = None) -> E
         tuple(stage for stage in stages if stage.calls),
         opening,
         tuple(task.id for task in tasks),
+        config.power(len(splits.train.tasks), len(splits.val.tasks)),
         minds,
         assumed,
     )
@@ -270,12 +274,15 @@ def _played(config: RunConfig, splits: Splits, has_skill: bool) -> Iterator[tupl
     optimizer, evaluation = config.optimizer, config.evaluation
     train, val, test = len(splits.train.tasks), len(splits.val.tasks), len(splits.test)
     looks = config.train.epochs - 1 if optimizer.looks_back else 0
-    draws = evaluation.gate.draws if isinstance(evaluation.gate, PairedGateConfig) else 1
-    sides = 1.0 + ACCEPTED_SHARE
+    gate = evaluation.gate
+    # The incumbent's draws are played once for all candidates until one is accepted.
+    new = (1.0 + ACCEPTED_SHARE) / 2
     starts_blank = not has_skill
     yield "baseline", val
     yield "practice", config.train.epochs * practised_in_an_epoch(config, train)
-    yield "gate", round(config.decisions(train) * val * draws * sides)
+    yield "gate", round(config.decisions(train) * gate.expected_rollouts(val) * new)
+    if gate.release is not None:
+        yield "release test", gate.release.expected_rollouts(val)
     yield "look back", 2 * min(optimizer.slow_update_samples, train) * looks
     confirmed = skills_confirmed(config, starts_blank=starts_blank)
     yield "confirmation", confirmed * evaluation.confirm_tasks

@@ -167,8 +167,8 @@ def _practice(config: RlConfig, tasks: RlTasks) -> Iterator[RlStage]:
         looked_at = len(tasks.evolution.tasks) * config.evolve.episodes
         yield RlStage("evolution split", POLICY, config.evolutions * looked_at, 0)
         yield RlStage("evolve", "teacher", 0, config.evolutions)
-        draws = getattr(evaluation.gate, "draws", 1)
-        yield RlStage("gate", POLICY, config.evolutions * 2 * val * draws, 0)
+        judged = evaluation.gate.expected_rollouts(val)
+        yield RlStage("gate", POLICY, config.evolutions * judged, 0)
     # Before the first iteration, every so many, and after the last.
     looks = 1 + ceil(grpo.iterations / evaluation.val_every)
     yield RlStage("val", POLICY, looks * val, 0)

@@ -26,8 +26,8 @@ def refuse_hopeless_gate(config: RunConfig, train_tasks: int, val_tasks: int) ->
 def expected_episodes(config: RunConfig, sizes: Sizes, *, starts_blank: bool) -> int:
     """Return how many episodes a training run is expected to ask for, those that it reuses too.
 
-    It is the most where no candidate is skipped; a gate that looks early asks for fewer, and a look
-    back that wants pairs of a kind may ask for more.
+    It counts no candidate as skipped, and what a gate with several looks takes on average; an
+    epoch update that wants pairs of a kind may ask for more.
 
     Args:
         config: The run's.
@@ -36,8 +36,10 @@ def expected_episodes(config: RunConfig, sizes: Sizes, *, starts_blank: bool) ->
     """
     evaluation, epochs = config.evaluation, config.train.epochs
     val, test = sizes.val or 0, sizes.test or 0
-    draws = getattr(evaluation.gate, "draws", 1)
-    judged = 2 * val * draws * config.decisions(sizes.train)
+    gate = evaluation.gate
+    judged = gate.expected_rollouts(val) * config.decisions(sizes.train)
+    if gate.release is not None:
+        judged += gate.release.expected_rollouts(val)
     looks = epochs - 1 if config.optimizer.looks_back else 0
     compared = 2 * min(config.optimizer.slow_update_samples, sizes.train) * looks
     tested = test * skills_tested(config, starts_blank=starts_blank) if evaluation.test else 0

@@ -38,16 +38,20 @@ class Candidate(Judged):
 async def judge(run: Assembly, state: TrainState, text: str, place: Place) -> Candidate:
     """Ask the gate what becomes of a candidate.
 
-    It meets the current skill first. Where that is not the best one, and is beaten, the best one is
-    met next, on fresh draws. An open gate lets everything become current and only asks the latter.
+    It meets the current skill first. A gate with a release test decides no more than that: what is
+    released is tested at the end. With other gates, where the current skill is not the best one,
+    and is beaten, the best one is met next, on fresh draws. An open gate lets everything become
+    current and only asks the latter.
     """
     current, best = standing(run, state)
-    if run.config.evaluation.gate.kind == "open":
+    if run.gate.admits_all:
         against_best = await duel(run, state, (best, text), place)
         return Candidate(text, "force_accept", best_verdict=against_best)
     verdict = await duel(run, state, (current, text), place)
     if not verdict.accepted:
         return Candidate(text, verdict.decision.value, verdict)
+    if run.gate.release is not None:
+        return Candidate(text, "accept", verdict)
     if current == best:
         return Candidate(text, "accept_new_best", verdict)
     against_best = await duel(run, state.spent(verdict), (best, text), place)
@@ -61,20 +65,22 @@ def standing(run: Assembly, state: TrainState) -> tuple[str, str]:
     Where first scores stand for the whole run, an empty region does not make another text: what was
     measured without it stands for it.
     """
-    current = state.skill_version if run.fresh_draws else state.measured(state.skill_version)
+    current = state.skill_version if run.gate.redraws else state.measured(state.skill_version)
     return run.store.skill(current), run.store.skill(state.best_version)
 
 
 async def duel(run: Assembly, state: TrainState, sides: tuple[str, str], place: Place) -> Verdict:
     """Have the gate judge a candidate, the second of two texts, against the first."""
     val = run.bench.sizes.val or 0
-    rollouts = 2 * val * run.gate_draws
-    run.watcher.see(StageStarted("gate", place.step, place.epoch, episodes=rollouts))
+    run.watcher.see(
+        StageStarted("gate", place.step, place.epoch, episodes=run.gate.expected_rollouts(val))
+    )
     # A skill that was accepted on some draws looks better on them than it is. After each accept
-    # the gate draws fresh ones, so the new incumbent's luck is not held for skill.
-    first = state.accepts * run.gate_draws if run.fresh_draws else 0
+    # the gate draws fresh ones, so the new incumbent's luck is not held for skill. Until then the
+    # incumbent's draws serve every candidate.
+    first = state.accepts * run.gate.draws if run.gate.redraws else 0
     draws = Draws(run.config.run.seed, first=first, step=place.step)
-    return await run.gate.judge(run.bench.duel(*sides, draws), state.ledger)
+    return await run.gate.judge(run.bench.duel(*sides, draws), state.ledger, run.terms)
 
 
 def store_candidate(

@@ -21,8 +21,9 @@ from skillwright.jobs.evaluate import EvalPlan, EvalReport, evaluate
 from skillwright.jobs.money import refuse_all_but_budget
 from skillwright.jobs.parity_report import mode_facts
 from skillwright.jobs.progress import Watcher
+from skillwright.jobs.state import restore
 from skillwright.jobs.tau_user import user_mind
-from skillwright.jobs.train import TrainReport, finished_report, train
+from skillwright.jobs.train import TrainReport, finished_report, prove, train, why_not_again
 from skillwright.jobs.wiring import MakeModel, assemble, assemble_arena
 from skillwright.models import (
     EndpointConfig,
@@ -222,6 +223,16 @@ async def run_training(run: Run, watcher: Watcher, make: MakeModel = make_model)
     with session(run.store):
         async with assemble(_keeping_output(run), run.store, watcher, make) as parts:
             return await train(parts, run.folder)
+
+
+async def run_proof(run: Run, watcher: Watcher, make: MakeModel = make_model) -> TrainReport:
+    """Test once more what a finished training could not prove; `prove` says what is raised."""
+    problem = why_not_again(restore(run.config, run.store))
+    if problem:
+        raise ConfigError(f"run {run.folder.name!r} has nothing to prove: {problem}")
+    with session(run.store):
+        async with assemble(_keeping_output(run), run.store, watcher, make) as parts:
+            return await prove(parts, run.folder)
 
 
 async def run_evaluation(

@@ -20,6 +20,7 @@ from skillwright.core import (
 )
 from skillwright.core.chat import question
 from skillwright.core.jsonio import digest
+from skillwright.evaluation import RELEASE_PHASE
 from skillwright.jobs.consumed import consumed
 from skillwright.jobs.progress import CallFinished, EpisodeFinished, Watcher
 from skillwright.rollout import EpisodeFinished as Played
@@ -35,20 +36,38 @@ class StoredEpisodes:
         store: The run's.
         agent_identity: Who acts.
         also: Called after each episode, by whoever has something else to write down.
+        earlier: Stores of other runs, whose episodes are used again under equal keys. Those of
+            their release tests are not: a release was decided on them.
     """
 
     def __init__(
-        self, store: RunStore, agent_identity: str, also: Callable[[], None] = lambda: None
+        self,
+        store: RunStore,
+        agent_identity: str,
+        also: Callable[[], None] = lambda: None,
+        earlier: Sequence[RunStore] = (),
     ) -> None:
         self._store = store
         self._also = also
+        self._earlier = earlier
         self._agent = agent_identity
         self._lone_failures: set[str] | None = None  # looked for when the first episode fails
         self._latest_failures: set[str] = set()  # nothing was scored since
 
     def find(self, key: str) -> EpisodeResult | None:
-        """Return the episode stored under a key, or ``None``."""
-        return self._store.find_episode(key)
+        """Return the episode stored under a key, or ``None``.
+
+        What comes from another run is kept in this one, so that a resume needs the other no more.
+        """
+        found = self._store.find_episode(key)
+        for store in self._earlier if found is None else ():
+            theirs = store.find_episode(key)
+            if theirs is not None and theirs.spec.phase != RELEASE_PHASE:
+                # Its step was another run's; what it was for is the same.
+                kept = replace(theirs, spec=replace(theirs.spec, step=None))
+                self._store.record_episode(kept, agent=self._agent, usage={})
+                return self._store.find_episode(key)
+        return found
 
     def known_to_fail(self, key: str) -> bool:
         """Tell whether an episode failed, and one that was stored later did not."""

@@ -38,8 +38,8 @@ class Difference:
 
 
 DIFFERENCES: Final = (
-    Difference("evaluation.gate.kind", "paired", "strict",
-        "a higher score in one noisy measurement is luck as often as skill"),
+    Difference("evaluation.gate.kind", "explore", "strict",
+        "a higher score in one noisy measurement is no proof; what is released should have one"),
     Difference("evaluation.gate.fresh_draws", True, False,
         "the draws on which a skill won flatter it, so the next one is compared on fresh ones",
         kind="strict"),

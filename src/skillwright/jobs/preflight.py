@@ -1,5 +1,7 @@
 """What can be known to be wrong before a run begins, found before anything is written."""
 
+from pathlib import Path
+
 from skillwright.core import ConfigError, Message, Purpose, Sampling, SkillwrightError, Task
 from skillwright.core.together import together
 from skillwright.envs import TextEnv
@@ -22,6 +24,7 @@ from skillwright.models import (
     is_stand_in,
     make_model,
 )
+from skillwright.runs import RunFolder
 
 _QUESTION: Message = {"role": "user", "content": "Answer with the single word: ready"}
 _ANSWER_TOKENS = 256  # a reasoning model needs room before it says one word
@@ -69,6 +72,8 @@ async def look_at_tasks(config: RunConfig, *, trains: bool = True) -> Sizes:
         UsageError: Tasks, environment or adapter are missing or wrong, or no candidate could ever
             pass the gate.
     """
+    for path in config.rollout.reuse:
+        RunFolder.look(Path(path))
     if find_adapter(config.env) is None:
         splits = make_splits(config)
         build_first(config.env, splits.val.tasks[0]).close()

@@ -41,9 +41,9 @@ class StageStarted:
     """A stage begins.
 
     Attributes:
-        stage: ``baseline``, ``rollout``, ``reflect``, ``gate``, ``look back``, ``test`` or
-            ``confirm``. The baseline goes on beside the stages of the first step; test and
-            confirmation run together.
+        stage: ``baseline``, ``rollout``, ``reflect``, ``gate``, ``look back``, ``release test``,
+            ``test`` or ``confirm``. The baseline goes on beside the stages of the first step; test
+            and confirmation run together.
         step: Step from 1, 0 outside the steps; a slow update's gate has the epoch's last.
         epoch: Epoch from 1, 0 outside the epochs.
         episodes: Episodes that the stage is expected to run; 0 where it runs none.
@@ -121,8 +121,22 @@ class EpochEnded:
     verdict: Verdict | None
 
 
+@dataclass(frozen=True, slots=True)
+class ReleaseTested:
+    """What training came to was tested against what is released."""
+
+    verdict: Verdict
+
+
 Event = (
-    RunStarted | StageStarted | EpisodeFinished | CallFinished | Scored | StepDecided | EpochEnded
+    RunStarted
+    | StageStarted
+    | EpisodeFinished
+    | CallFinished
+    | Scored
+    | StepDecided
+    | EpochEnded
+    | ReleaseTested
 )
 
 

@@ -98,6 +98,7 @@ class _Told:
             if record.skill_version is not None:
                 text = self.store.skill(record.skill_version)
                 yield f"steps/step_{record.step:04d}/candidate_skill.md", text
+        stand = _at_the_end(stand, state)
         yield "best_skill.md", self.store.skill(state.best_version)
         yield "config.json", _json(self._config())
         yield "history.json", _json(history)
@@ -194,6 +195,17 @@ def _after(stand: _Stand, record: StepRecord) -> _Stand:
     if record.noted_version is not None:
         stand = replace(stand, current=record.noted_version)
     return stand
+
+
+def _at_the_end(stand: _Stand, state: TrainState) -> _Stand:
+    """Return where a run stands after its last skill met the best one."""
+    if state.final is None or not state.final.accepted:
+        return stand
+    version, score = state.best_version, state.final.candidate_score
+    made = [one.step for one in state.steps if one.skill_version == version]
+    return replace(
+        stand, best=version, best_score=score, best_step=max(made, default=stand.best_step)
+    )
 
 
 def _hard(score: Score | None) -> float | None:

@@ -120,16 +120,29 @@ class TrainState:
     finished: bool = False
     ran_out_of_patience: bool = False
 
-    @classmethod
-    def first(cls, alpha: float, planned: int, memory: StepMemory | None = None) -> Self:
-        """Return the state before anything happened.
+    @property
+    def two_levels(self) -> bool:
+        """Whether steps change the current skill only, and a release test what is released."""
+        return bool(self.ledger.shares)
 
-        Args:
-            alpha: The chance of a false accept that the whole run may take.
-            planned: Decisions that share it, at least 1.
-            memory: How much of earlier steps is remembered; by default as much as usual.
-        """
-        return cls(memory or StepMemory(), AlphaLedger(alpha, planned))
+    @property
+    def release_text(self) -> str:
+        """Say what is released and what was proven; "" where every accept is a release."""
+        current, released = self.skill_version, self.best_version
+        if not self.two_levels:
+            return ""
+        if self.final is not None and self.final.accepted:
+            return f"Version {current} is released. {self.final.reason}"
+        if current == released:
+            return f"Version {released} is current and released: nothing else was accepted."
+        if self.final is None:
+            return (
+                f"Version {current} is current and not tested yet; version {released} is released."
+            )
+        return (
+            f"Version {released} stays released: the current one, version {current}, is not proven "
+            f"better. {self.final.reason}"
+        )
 
     @property
     def last_step(self) -> int:
@@ -255,11 +268,8 @@ def write_down(
 def restore(config: RunConfig, store: RunStore) -> TrainState:
     """Return where a run stands; nothing but its configuration and its store is needed."""
     optimizer = config.optimizer
-    start = TrainState.first(
-        config.evaluation.alpha,
-        planned=config.decisions(train_tasks(store) or 1),
-        memory=StepMemory(
-            max_steps=optimizer.memory_steps, across_epochs=optimizer.memory_across_epochs
-        ),
+    memory = StepMemory(
+        max_steps=optimizer.memory_steps, across_epochs=optimizer.memory_across_epochs
     )
+    start = TrainState(memory, config.ledger(train_tasks(store) or 1))
     return fold(start, store.events())

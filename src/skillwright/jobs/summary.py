@@ -67,7 +67,7 @@ class RunSummary:
         if self.state is None:
             return 0
         judged = [*self.state.steps, *self.state.epochs]
-        final = self.state.final
+        final = None if self.state.two_levels else self.state.final
         return sum(one.accepted for one in judged) + (final is not None and final.accepted)
 
     @property
@@ -126,6 +126,7 @@ class RunSummary:
             "ran_out_of_patience": state.ran_out_of_patience if state else False,
             "best_version": state.best_version if state else None,
             "current_version": state.skill_version if state else None,
+            "release": state.release_text if state else "",
             "test": state.report.to_dict() if state and state.report else None,
             "confirmation": state.confirmation.to_dict() if state and state.confirmation else None,
             "mode": dict(self.mode_facts),

@@ -14,11 +14,12 @@ not been.
 from dataclasses import dataclass
 from typing import Any
 
+from skillwright.core import ConfigError
 from skillwright.evaluation import SplitReport
 from skillwright.jobs.bank_source import told_lines
 from skillwright.jobs.bench import Place
 from skillwright.jobs.config import RunConfig
-from skillwright.jobs.end_of_run import judge_last, open_sealed
+from skillwright.jobs.end_of_run import judge_last, open_sealed, test_release
 from skillwright.jobs.expected import expected_episodes, refuse_hopeless_gate
 from skillwright.jobs.look_back import end_epoch
 from skillwright.jobs.money import budget_gaps, priced_minds
@@ -105,6 +106,37 @@ async def train(run: Assembly, folder: RunFolder) -> TrainReport:
     return _report(run.store, state)
 
 
+async def prove(run: Assembly, folder: RunFolder) -> TrainReport:
+    """Test once more what a finished run could not prove, on fresh draws, at the alpha kept for it.
+
+    Raises:
+        ConfigError: There is nothing to test: it is not finished, or nothing is left to prove, or
+            the alpha is spent.
+        EngineDown: Nothing but failures came back.
+    """
+    refuse_other_tasks(run.store, run.bench.facts)
+    state, test = restore(run.config, run.store), run.gate.release
+    problem = why_not_again(state)
+    if problem or test is None:
+        raise ConfigError(f"run {folder.name!r} has nothing to prove: {problem}")
+    state = await test_release(run, state, test)
+    _publish(run.store, state, folder)
+    return _report(run.store, state)
+
+
+def why_not_again(state: TrainState) -> str:
+    """Say why a run's release cannot be tested once more, or return ""."""
+    if not state.two_levels:
+        return "its gate proves each step, and has no release test"
+    if not state.finished:
+        return "it is not finished; resume it first, which tests what it ends with"
+    if state.final is None or state.final.accepted:
+        return "what it ended with is released" if state.final else "nothing was accepted in it"
+    if not state.ledger.share:
+        return "its alpha is spent on two tests; a new run has an alpha of its own"
+    return ""
+
+
 def finished_report(config: RunConfig, store: RunStore, folder: RunFolder) -> TrainReport | None:
     """Return the report of a run that is finished, or ``None``; nobody is asked for anything."""
     state = restore(config, store)
@@ -165,6 +197,8 @@ def _publish(store: RunStore, state: TrainState, folder: RunFolder) -> None:
     for version in store.skills():
         folder.write_skill_version(version.version, store.skill(version.version))
     folder.write_best_skill(store.skill(state.best_version))
+    if state.two_levels:
+        folder.write_current_skill(store.skill(state.skill_version), state.release_text)
 
 
 def _introduce(run: Assembly, state: TrainState, folder: RunFolder) -> None:

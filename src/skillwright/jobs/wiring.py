@@ -1,16 +1,16 @@
 """The one place where a configuration becomes objects."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, assert_never
+from typing import Any
 
-from skillwright.core import ChatModel, PlainSkill, Sampling, Task
+from skillwright.core import ChatModel, ConfigError, PlainSkill, Sampling, Task
 from skillwright.core.jsonio import read_text
 from skillwright.envs import TextEnv, spec
-from skillwright.evaluation import Gate, PairedGate, SequentialGate, StrictGate
+from skillwright.evaluation import Gate, Terms
 from skillwright.integrations.skillopt_session import Role
 from skillwright.jobs.adapter_bench import AdapterBench
 from skillwright.jobs.adapter_load import find_adapter
@@ -19,14 +19,9 @@ from skillwright.jobs.bank_source import ToldBank, refuse_bank, told_bank
 from skillwright.jobs.bench import Bench
 from skillwright.jobs.config import (
     EnvSection,
-    OpenGateConfig,
-    PairedGateConfig,
     RunConfig,
-    SequentialGateConfig,
     SkillAwareSection,
-    StrictGateConfig,
 )
-from skillwright.jobs.config_gate import GateConfig
 from skillwright.jobs.memory import EngineEvents, StoredCalls, StoredEpisodes
 from skillwright.jobs.money import Budget
 from skillwright.jobs.progress import Watcher
@@ -36,7 +31,7 @@ from skillwright.jobs.text_bench import Longitudinal, TextBench
 from skillwright.models import EndpointConfig, HttpClient, ModelConfig, agent_of, make_model
 from skillwright.models.cache import cached
 from skillwright.rollout import Limits, LocalEngine, MakeEnv, PromptStyle
-from skillwright.runs import RunStore
+from skillwright.runs import RunFolder, RunStore
 from skillwright.textopt import (
     AppendixSource,
     BudgetControl,
@@ -86,7 +81,7 @@ class Assembly(Arena):
         optimizer: Who reads and proposes, through ``calls``.
         settings: How proposals are made.
         gate: Who decides.
-        gate_draws: Draws per val task and side that the gate takes.
+        terms: What the gate has to know of the run.
         schedule: The edit budget by step.
         steps_per_epoch: Steps in an epoch.
     """
@@ -95,7 +90,7 @@ class Assembly(Arena):
     optimizer: Optimizer
     settings: StepSettings
     gate: Gate
-    gate_draws: int
+    terms: Terms
     schedule: LRScheduler
     steps_per_epoch: int
 
@@ -103,12 +98,6 @@ class Assembly(Arena):
     def steps(self) -> int:
         """Steps in the whole run."""
         return self.config.train.epochs * self.steps_per_epoch
-
-    @property
-    def fresh_draws(self) -> bool:
-        """Whether the gate draws anew once something was accepted."""
-        gate = self.config.evaluation.gate
-        return not isinstance(gate, StrictGateConfig | OpenGateConfig) or gate.fresh_draws
 
 
 @asynccontextmanager
@@ -168,8 +157,8 @@ async def assemble(
             calls=calls,
             optimizer=optimizer,
             settings=settings,
-            gate=make_gate(config),
-            gate_draws=_draws(config),
+            gate=config.evaluation.gate,
+            terms=terms_of(config),
             schedule=build_scheduler(
                 config.optimizer.lr_scheduler,
                 max_lr=config.optimizer.learning_rate,
@@ -235,10 +224,15 @@ async def _bench(
 ) -> AsyncIterator[Bench]:
     """Make what plays: an adapter where ``env.name`` names one, else our own environments."""
     if find_adapter(config.env) is None:
-        with told_bank(config, store) as told:
-            yield text_bench(config, store, seen, mind_of("target"), budget, told)
+        with told_bank(config, store) as told, reused(config) as earlier:
+            yield text_bench(config, store, seen, mind_of("target"), budget, told, earlier)
         return
     refuse_bank(config)
+    if config.rollout.reuse:
+        raise ConfigError(
+            "rollout.reuse: what an EnvAdapter rolled out in another run cannot be used again; "
+            "leave it out"
+        )
     watcher = seen.watcher
     with bound_models(config, mind_of, store, watcher, budget) as session:
         with set_up_within(session):
@@ -259,6 +253,7 @@ def text_bench(
     target: ChatModel,
     budget: Budget,
     told: ToldBank | None,
+    earlier: Sequence[RunStore] = (),
 ) -> TextBench:
     """Return the bench of our own environments.
 
@@ -269,6 +264,7 @@ def text_bench(
         target: Who acts.
         budget: Gives permits.
         told: The bank that is told below every document; ``None`` tells documents alone.
+        earlier: Stores of other runs whose episodes are used again.
 
     Raises:
         UsageError: Environment or tasks are missing or wrong.
@@ -287,7 +283,7 @@ def text_bench(
             max_failure_share=config.rollout.max_failure_share,
         ),
         prompt=PromptStyle(history_turns=config.rollout.history_turns),
-        recorder=StoredEpisodes(store, agent.identity, settle),
+        recorder=StoredEpisodes(store, agent.identity, settle, earlier),
         mode=config.rollout.mode,
         env_identity=env_identity(config.env),
         observer=seen,
@@ -306,6 +302,21 @@ def text_bench(
         seen.watcher,
         told.tell if told else PlainSkill,
     )
+
+
+@contextmanager
+def reused(config: RunConfig) -> Iterator[list[RunStore]]:
+    """Open the stores of the runs whose episodes are used again, to look only.
+
+    Raises:
+        RunError: There is no such run, or its store cannot be read.
+    """
+    with ExitStack() as held:
+        folders = [RunFolder.look(Path(path)) for path in config.rollout.reuse]
+        yield [
+            held.enter_context(RunStore.open(folder.store_path, read_only=True))
+            for folder in folders
+        ]
 
 
 @contextmanager
@@ -349,37 +360,9 @@ def _env_config(env: EnvSection) -> object | None:
     return env.config or spec(env.name).env_config
 
 
-def make_gate(config: RunConfig) -> Gate:
-    """Make the gate that a configuration names."""
-    return gate_of(config.evaluation.gate, config.env.success_threshold, config.run.seed)
-
-
-def gate_of(settings: GateConfig, threshold: float, seed: int) -> Gate:
-    """Make a gate of its settings, the reward that is a success, and the run's seed."""
-    match settings:
-        case PairedGateConfig() as gate:
-            return PairedGate(
-                gate.draws,
-                gate.family_veto,
-                gate.metric,
-                gate.mixed_weight,
-                threshold,
-                gate.max_worse_tasks,
-            )
-        case SequentialGateConfig(metric=metric, mixed_weight=weight):
-            return SequentialGate(metric, weight, threshold, seed)
-        case StrictGateConfig(margin=margin, metric=metric, mixed_weight=weight) as gate:
-            return StrictGate(margin, metric, weight, threshold, gate.max_worse_tasks)
-        case OpenGateConfig(metric=metric, mixed_weight=weight):
-            # What becomes current is not its question; it keeps the best skill from harm.
-            return StrictGate(0.0, metric, weight, threshold)
-        case never:
-            assert_never(never)
-
-
-def _draws(config: RunConfig) -> int:
-    gate = config.evaluation.gate
-    return gate.draws if isinstance(gate, PairedGateConfig) else 1
+def terms_of(config: RunConfig) -> Terms:
+    """Return what a gate has to know of a run."""
+    return Terms(config.env.success_threshold, config.run.seed)
 
 
 def read_initial_skill(config: RunConfig) -> str:

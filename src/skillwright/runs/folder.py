@@ -4,7 +4,8 @@
       config.yaml                 resolved, without secrets
       run.sqlite                  everything that happened: `RunStore`
       run.lock                    who is writing
-      best_skill.md               the artefact
+      best_skill.md               what is released
+      current_skill.md            what training goes on from, where that must be proven first
       skills/skill_v0003.md ...   versions, never changed
 
 The store is the truth; the other files are for people, and can be written again from it.
@@ -26,6 +27,7 @@ CONFIG_NAME = "config.yaml"
 STORE_NAME = "run.sqlite"
 LOCK_NAME = "run.lock"
 BEST_SKILL_NAME = "best_skill.md"
+CURRENT_SKILL_NAME = "current_skill.md"
 SKILLS_NAME = "skills"
 
 _NAME = re.compile(r"\w[\w.-]{0,99}")
@@ -133,6 +135,19 @@ class RunFolder:
             RunError: The run was opened only to look, or the disk is full.
         """
         return self._write(self.best_skill_path, text)
+
+    def write_current_skill(self, text: str, note: str) -> Path:
+        """Write the skill that training goes on from, and return where.
+
+        Args:
+            text: The skill.
+            note: What is known of it; it stands above the skill as a comment.
+
+        Raises:
+            RunError: The run was opened only to look, or the disk is full.
+        """
+        comment = note.replace("-->", "-- >")
+        return self._write(self.path / CURRENT_SKILL_NAME, f"<!-- {comment} -->\n\n{text}")
 
     def write_skill_version(self, version: int, text: str) -> Path:
         """Write a version of the skill, and return where; one that is there already stays.

@@ -66,7 +66,7 @@ async def test_an_environment_without_a_list_of_commands_is_no_place_for_a_score
 
 async def test_a_gate_that_nothing_could_pass_is_found_out_before_anything_is_written(tmp_path):
     gate = {"gate": {"kind": "paired"}, "val_tasks": 3}
-    with pytest.raises(ConfigError, match="no change of the bank could pass the paired gate on 3"):
+    with pytest.raises(ConfigError, match="the paired gate cannot prove a gain on 3 val tasks"):
         await preflight_rl(lanes_config(tmp_path, evaluation=gate))
 
 

@@ -32,7 +32,7 @@ from skillwright.evaluation import (
     evaluate_gate,
     select_gate_score,
 )
-from skillwright.evaluation.gate import LEADING_WORDS
+from skillwright.evaluation.gates.strict_rule import LEADING_WORDS
 from skillwright.models.structured import extract_json, extract_json_array
 from skillwright.textopt.prompts import PROMPT_NAMES
 from skillwright.textopt.prompts import load_prompt as _generic_prompt

@@ -17,14 +17,16 @@ from pydantic import (
     model_validator,
 )
 
-from skillwright.evaluation import tasks_needed
+from skillwright.evaluation import (
+    AlphaLedger,
+    ExploreGate,
+    PairedGate,
+    SequentialGate,
+    StrictGate,
+    why_hopeless,
+)
 from skillwright.jobs.config import BudgetSection, EnvSection, FolderName
 from skillwright.jobs.config_bank import BankSection, DistilSection, EvolveSection
-from skillwright.jobs.config_gate import (
-    PairedGateConfig,
-    SequentialGateConfig,
-    StrictGateConfig,
-)
 from skillwright.jobs.config_section import Section, Share, kind_unless_given, validated_section
 from skillwright.jobs.rl.config_policy import (
     ColdStartSection,
@@ -125,9 +127,9 @@ class RlEvolveSection(EvolveSection):
 
 
 RlGateConfig = Annotated[
-    PairedGateConfig | SequentialGateConfig | StrictGateConfig,
+    ExploreGate | PairedGate | SequentialGate | StrictGate,
     Field(discriminator="kind"),
-    kind_unless_given("paired"),
+    kind_unless_given(ExploreGate().kind),
 ]
 
 
@@ -135,9 +137,9 @@ class RlEvaluationSection(Section):
     """What decides, and what is reported."""
 
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
-    """The chance that a run accepts even one useless change of the bank."""
-    gate: RlGateConfig = PairedGateConfig()
-    """Judges every change of the bank on the val split."""
+    """The chance that a run releases what is no better, for gates that know of noise."""
+    gate: RlGateConfig = ExploreGate()
+    """Judges every change of the bank on the val split, and what the run ends with."""
     val_every: PositiveInt = 10
     """Iterations between validations; the cold start and the last are validated always."""
     val_tasks: PositiveInt | None = None
@@ -195,6 +197,11 @@ class RlConfig(Section):
         return self.grpo.iterations // (self.evolve.every * self.grpo.iterations_per_epoch)
 
     @property
+    def ledger(self) -> AlphaLedger:
+        """How alpha is shared."""
+        return self.evaluation.gate.ledger(self.evaluation.alpha, self.evolutions)
+
+    @property
     def minds(self) -> dict[str, ModelConfig]:
         """The minds that are asked, by role."""
         named = {role: getattr(self.models, role) for role in _PARTS}
@@ -202,17 +209,11 @@ class RlConfig(Section):
 
     def why_hopeless(self, val_tasks: int) -> str:
         """Say why no change of the bank could pass the gate on so few val tasks, or return ""."""
-        gate, alpha = self.evaluation.gate, self.evaluation.alpha
-        if not self.evolutions or isinstance(gate, StrictGateConfig):
+        if not self.evolutions:
             return ""
-        needed = tasks_needed(alpha / self.evolutions)
-        if val_tasks >= needed:
-            return ""
-        return (
-            f"no change of the bank could pass the {gate.kind} gate on {val_tasks} val tasks: "
-            f"{self.evolutions} decisions share alpha = {alpha:g}, which takes at least {needed}. "
-            "Add val tasks, evolve less often, or use evaluation.gate.kind 'strict'"
-        )
+        problem = why_hopeless(self.evaluation.gate, self.ledger, val_tasks)
+        hint = "Add val tasks, evolve less often, or use evaluation.gate.kind 'strict'"
+        return f"{problem}. {hint}" if problem else ""
 
     @model_validator(mode="after")
     def _stages_have_their_minds(self) -> "RlConfig":

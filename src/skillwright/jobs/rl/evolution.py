@@ -120,17 +120,16 @@ async def _judge(
         return "no_proposal", None
     if candidate is bank:
         return "nothing_new", None
-    run.watcher.see(StageStarted("gate", step=iteration, episodes=2 * len(run.tasks.val)))
-    accepts = sum(one.action == "accept" for one in state.evolutions.values())
     gate = run.config.evaluation.gate
+    episodes = gate.expected_rollouts(len(run.tasks.val))
+    run.watcher.see(StageStarted("gate", step=iteration, episodes=episodes))
+    accepts = sum(one.action == "accept" for one in state.evolutions.values())
     # As a bank was accepted on some draws it looks better there; the next one meets fresh ones.
-    draws = Draws(
-        run.config.run.seed, first=1 + accepts * getattr(gate, "draws", 1), step=iteration
-    )
+    draws = Draws(run.config.run.seed, first=1 + accepts * gate.draws, step=iteration)
     engine = run.measuring_engine(policy, run.config.evaluation.temperature)
     sources = candidate_sources(bank, candidate, run.teller.source)
     duel = bank_duel(engine, run.tasks.splits.val, sources, draws)
-    verdict = await run.gate.judge(duel, state.ledger)
+    verdict = await gate.judge(duel, state.ledger, run.terms)
     return verdict.decision.value, verdict
 
 

@@ -5,6 +5,7 @@
     [ groups of rollouts under the same skills -> advantages -> update
       every N epochs: failures of the evolution split -> teacher -> gate -> next bank
       every k iterations: val ] x iterations
+    release test: the selected policy and its bank against the cold start and the first bank
     test, opened once: cold start, selected policy, and the controls
 
 What was decided stands in the run's store, weights in its checkpoints, and the bank in a file of
@@ -24,6 +25,7 @@ from skillwright.jobs.rl.first_bank import make_first_bank
 from skillwright.jobs.rl.iteration import practise
 from skillwright.jobs.rl.measure import open_sealed, validate
 from skillwright.jobs.rl.progress import IterationEnded
+from skillwright.jobs.rl.release import release
 from skillwright.jobs.rl.report import RlReport, selected
 from skillwright.jobs.rl.state import TIMING, RlKind, RlState, restore, write_down
 from skillwright.jobs.rl.wiring import Workshop
@@ -52,6 +54,7 @@ async def rl(run: Workshop, folder: RunFolder) -> RlReport:
     run, state = await make_first_bank(run, state)
     policy, state = await start_cold(run, state, checkpoints)
     state = await _train(run, state, policy, checkpoints)
+    state = await release(run, state, policy, checkpoints)
     state = await open_sealed(run, state, policy, checkpoints)
     _publish(run, state)
     state = write_down(run.store, state, RlKind.FINISHED, {})

@@ -28,12 +28,17 @@ class RlKind(StrEnum):
     """An update of the bank is decided."""
     VALIDATION = "validation"
     """The policy has its score on val."""
+    RELEASE = "rl_release"
+    """What the run ends with was tested against what reinforcement began with."""
     TEST_OPENED = "rl_test_opened"
     """The sealed tasks are opened; the artefacts that will be scored are fixed."""
     TEST = "rl_test"
     """The artefacts have their scores on test."""
     FINISHED = "rl_finished"
     """Nothing is left to do."""
+
+
+_FIELDS = {RlKind.BANK: "bank", RlKind.POLICY: "policy", RlKind.COLD_START: "cold_start"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +233,8 @@ class RlState:
         validations: By iteration.
         sealed: Whether the test split is still closed.
         test: The test report, or ``None``.
+        release: Whether what the run ends with is proven better than the cold start with the first
+            bank; ``None`` where that was not tested.
         finished: Whether nothing is left to do.
     """
 
@@ -240,6 +247,7 @@ class RlState:
     validations: Mapping[int, Validation] = field(default_factory=dict)
     sealed: bool = True
     test: SplitReport | None = None
+    release: Verdict | None = None
     finished: bool = False
 
     @property
@@ -274,6 +282,7 @@ class RlState:
             "best_iteration": self.best.iteration if self.best else None,
             "ledger": self.ledger.to_dict(),
             "test": self.test.to_dict() if self.test else None,
+            "release": self.release.to_dict() if self.release else None,
             "finished": self.finished,
         }
 
@@ -313,12 +322,9 @@ class RlState:
     def after(self, kind: str, payload: dict[str, Any]) -> Self:
         """Return the state after one more event; events of other kinds change nothing."""
         match kind:
-            case RlKind.BANK:
-                return replace(self, bank=payload)
-            case RlKind.POLICY:
-                return replace(self, policy=payload)
-            case RlKind.COLD_START:
-                return replace(self, cold_start=payload)
+            case RlKind.BANK | RlKind.POLICY | RlKind.COLD_START:
+                fact: dict[str, Any] = {_FIELDS[RlKind(kind)]: payload}
+                return replace(self, **fact)
             case RlKind.ITERATION:
                 record = IterationRecord.from_dict(payload)
                 return replace(self, iterations={**self.iterations, record.iteration: record})
@@ -327,6 +333,9 @@ class RlState:
             case RlKind.VALIDATION:
                 score = Validation.from_dict(payload)
                 return replace(self, validations={**self.validations, score.iteration: score})
+            case RlKind.RELEASE:
+                verdict = Verdict.from_dict(payload)
+                return replace(self, release=verdict, ledger=self.ledger.spend(verdict))
             case RlKind.TEST_OPENED:
                 return replace(self, sealed=False)
             case RlKind.TEST:
@@ -360,5 +369,4 @@ def write_down(
 
 def restore(config: RlConfig, store: RunStore) -> RlState:
     """Return where a run stands; nothing but its configuration and its store is needed."""
-    ledger = AlphaLedger(config.evaluation.alpha, max(1, config.evolutions))
-    return fold(RlState(ledger), store.events())
+    return fold(RlState(config.ledger), store.events())

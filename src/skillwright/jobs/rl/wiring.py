@@ -16,7 +16,7 @@ from skillwright.core import (
     PlainSkill,
     SkillSource,
 )
-from skillwright.evaluation import Gate
+from skillwright.evaluation import Terms
 from skillwright.jobs.bank_arena import make_teacher
 from skillwright.jobs.bank_source import EmbedderLedger, opened_embedder
 from skillwright.jobs.memory import EngineEvents, StoredCalls, StoredEpisodes
@@ -26,7 +26,7 @@ from skillwright.jobs.rl.policies import PolicyMaker
 from skillwright.jobs.rl.progress import RlWatcher
 from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks
 from skillwright.jobs.rl.told import Teller
-from skillwright.jobs.wiring import MakeModel, env_identity, gate_of, make_env, opened_mind
+from skillwright.jobs.wiring import MakeModel, env_identity, make_env, opened_mind
 from skillwright.models import HttpClient, agent_of, make_model
 from skillwright.policy import PolicyAgent, PolicyBackend
 from skillwright.rollout import EpisodeRecorder, Limits, LocalEngine, MakeEnv, PromptStyle
@@ -75,7 +75,7 @@ class Workshop:
         minds: Base, teacher and expert, as far as there are any.
         maker: Builds the policy.
         teller: Tells tasks the skills of a bank.
-        gate: Judges changes of the bank.
+        terms: What a gate has to know of the run.
         make_env: Builds the environment of a task.
         budget: Gives permits; ask for them by `permit`.
         ledger: Writes down what embedding consumed.
@@ -91,7 +91,7 @@ class Workshop:
     minds: Mapping[str, ChatModel]
     maker: PolicyMaker
     teller: Teller
-    gate: Gate
+    terms: Terms
     make_env: MakeEnv
     budget: Budget
     ledger: EmbedderLedger
@@ -218,7 +218,7 @@ async def workshop(
             minds=minds,
             maker=maker or PolicyMaker(config),
             teller=make_teller(config, embedder),
-            gate=gate_of(config.evaluation.gate, config.env.success_threshold, config.run.seed),
+            terms=Terms(config.env.success_threshold, config.run.seed),
             make_env=make_env(config.env),
             budget=budget,
             ledger=ledger,

@@ -9,9 +9,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from skillwright.core import EpisodeResult, Pair
-from skillwright.evaluation.gate import GateMetric, select_gate_score
+from skillwright.evaluation.gates.strict_rule import GateMetric, select_gate_score
 from skillwright.evaluation.ledger import AlphaLedger
-from skillwright.evaluation.paired import PairedEffect, task_gains
+from skillwright.evaluation.paired import (
+    PairedEffect,
+    by_family,
+    measure_effect,
+    task_gains,
+)
 from skillwright.evaluation.verdict import Decision, Verdict
 
 MAX_LOST_SHARE = 0.1
@@ -42,7 +47,24 @@ class Metric:
             return result
         hard = result.hard_score(self.success_threshold)
         score = select_gate_score(hard, result.reward, self.name, self.mixed_weight)
-        return replace(result, reward=score)
+        return result if score == result.reward else replace(result, reward=score)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a gate has to know of the run that it decides for.
+
+    Attributes:
+        success_threshold: The reward from which an episode passes, for the metric ``hard``.
+        seed: The run's seed, for gates that choose tasks or sign assignments at random.
+    """
+
+    success_threshold: float = 1.0
+    seed: int = 0
+
+
+USUAL = Terms()
+"""Success is a reward of 1."""
 
 
 def tasks_needed(alpha: float) -> int:
@@ -102,6 +124,22 @@ def too_many_worse(pairs: Sequence[Pair], most: int | None) -> str:
     rest = f" and {len(worse) - _MOST_NAMED} more" if len(worse) > _MOST_NAMED else ""
     were = "1 task went worse" if len(worse) == 1 else f"{len(worse)} tasks went worse"
     return f"{were}, and at most {most} may (evaluation.gate.max_worse_tasks): {named}{rest}"
+
+
+def harmed_family(pairs: Sequence[Pair], veto: float | None) -> str:
+    """Describe the first task family that is worse by more than a veto allows, or return "".
+
+    Args:
+        pairs: Scored by a gate's metric.
+        veto: What a family may lose in mean score, with 97.5% confidence; ``None`` allows all.
+    """
+    if veto is None:
+        return ""
+    for family, members in by_family(pairs).items():
+        effect = measure_effect(members)
+        if effect.interval is not None and effect.interval.high < -veto:
+            return f"family {family!r} got worse by more than {veto:g}: {change(effect)}"
+    return ""
 
 
 def undecided(problem: str) -> Verdict:

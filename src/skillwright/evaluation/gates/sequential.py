@@ -7,17 +7,18 @@ looks; here each look is Fisher's exact randomisation test, so that nothing is a
 import math
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
+from typing import ClassVar, Literal
 
 from skillwright.core import Duel, Pair
 from skillwright.core.seeds import derive_seed
-from skillwright.evaluation.gate import GateMetric
-from skillwright.evaluation.intervals import normal_quantile
-from skillwright.evaluation.judging import (
+from skillwright.evaluation.gates.base import GateSettings
+from skillwright.evaluation.gates.judging import (
     MAX_LOST_SHARE,
     MIN_PAIRED_TASKS,
-    Metric,
+    USUAL,
+    Terms,
     measured,
     nothing_left,
     stricter,
@@ -26,6 +27,7 @@ from skillwright.evaluation.judging import (
     undecided,
     went,
 )
+from skillwright.evaluation.intervals import normal_quantile
 from skillwright.evaluation.ledger import AlphaLedger
 from skillwright.evaluation.paired import PairedEffect, measure_effect
 from skillwright.evaluation.verdict import Decision, Verdict
@@ -41,8 +43,7 @@ _COARSEST_GRID = 12
 _MAX_SUM = 24_000
 
 
-@dataclass(frozen=True, slots=True)
-class SequentialGate:
+class SequentialGate(GateSettings):
     """Accepts a gain that luck does not explain, after a quarter, a half or all of the tasks.
 
     The tasks are put into a fixed random order and drawn once each, part by part. After each part
@@ -58,28 +59,26 @@ class SequentialGate:
 
     A verdict that came early measures its effect on fewer tasks, and for having stopped at a high
     point, too favourably on average: its interval is that of a test without early looks.
-
-    Attributes:
-        metric: ``hard`` compares pass rates, ``soft`` mean rewards, ``mixed`` a blend.
-        mixed_weight: Weight of ``soft`` in ``mixed``.
-        success_threshold: The reward from which an episode passes, for ``hard``.
-        seed: Shuffles the tasks; the same for all decisions of a run, so that what the incumbent
-            already played is what the next candidate is compared on.
     """
 
-    metric: GateMetric = "hard"
-    mixed_weight: float = 0.5
-    success_threshold: float = 1.0
-    seed: int = 0
+    kind: Literal["sequential"] = "sequential"
 
-    async def judge(self, duel: Duel, ledger: AlphaLedger) -> Verdict:
+    draws: ClassVar[int] = 1
+
+    def expected_rollouts(self, tasks: int) -> int:
+        """Return how many rollouts of both sides a decision on so many tasks takes on average."""
+        return 2 * tasks
+
+    async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
         """Draw tasks once each, in up to three parts, until the question is settled."""
         alpha, planned = ledger.share, len(duel.task_ids)
         problem = nothing_left(ledger) or too_few(planned, alpha)
         if problem:
             return undecided(problem)
-        metric = Metric(self.metric, self.mixed_weight, self.success_threshold)
-        order = _shuffled(duel.task_ids, self.seed)
+        metric = self.scores(terms)
+        # One order for all decisions of a run, so that what the incumbent already played is what
+        # the next candidate is compared on.
+        order = _shuffled(duel.task_ids, terms.seed)
         looks = _Looks(alpha, planned)
         pairs: list[Pair] = []
         for first, size in _parts(planned):

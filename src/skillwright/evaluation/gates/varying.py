@@ -1,0 +1,50 @@
+"""Draw again only where a further draw can tell something: tasks whose results differ so far.
+
+Most held-out tasks are always solved or never, by both sides; more draws of those measure nothing.
+Whether a task is drawn again depends on the results of both sides together, and not on which side
+had them. So swapping the sides of a task leaves the plan as it is, and a test that does so stays
+exact. A task that is left out keeps the gain of 0 that it showed: measured gains are conservative.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from math import fsum, inf, sqrt
+
+from skillwright.core import Pair
+
+
+def doubling(first: int, most: int) -> Iterator[int]:
+    """Return how many draws each look adds: the number of draws doubles, up to ``most``.
+
+    ``doubling(1, 6)`` gives 1, 1, 2, 2: looks after 1, 2, 4 and 6 draws.
+    """
+    done = min(first, most)
+    yield done
+    while done < most:
+        more = min(done, most - done)
+        yield more
+        done += more
+
+
+def varying_tasks(task_ids: Sequence[str], pairs: Sequence[Pair]) -> list[str]:
+    """Return the tasks whose scored results are not all equal, or that have none; in order."""
+    seen: defaultdict[str, set[float]] = defaultdict(set)
+    for pair in pairs:
+        old, new = pair.incumbent.reward, pair.candidate.reward
+        if old is not None and new is not None:
+            seen[pair.task_id] |= {old, new}
+    return [task_id for task_id in task_ids if len(seen[task_id]) != 1]
+
+
+def z_score(gains: Mapping[str, float]) -> float:
+    """Return the mean of the tasks' gains in units of its standard error.
+
+    0 where no task went differently; infinite, with the sign of the mean, where all tasks gained
+    the same.
+    """
+    values = gains.values()
+    n, total = len(values), fsum(values)
+    spread = fsum(value * value for value in values) - total * total / n if n else 0.0
+    if n > 1 and spread > 1e-12:
+        return total / sqrt(n * spread / (n - 1))
+    return inf if total > 0 else -inf if total < 0 else 0.0

@@ -1,0 +1,99 @@
+"""Is what the recipe ends with proven better than what it began reinforcement with?
+
+The reference, which the cold start ended with, and the first bank, against the selected weights and
+their bank: one release test, on draws that decided nothing before. Weights and bank change
+together, and only what they come to together is released.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from skillwright.core import EpisodeResult, Pair, SkillSource
+from skillwright.evaluation import RELEASE_DRAWS_FROM, RELEASE_PHASE, Draws
+from skillwright.jobs.progress import StageStarted
+from skillwright.jobs.rl.checkpoints import Checkpoints
+from skillwright.jobs.rl.report import selected
+from skillwright.jobs.rl.state import RlKind, RlState, write_down
+from skillwright.jobs.rl.wiring import Workshop
+from skillwright.policy import PolicyBackend
+from skillwright.runs import VerdictRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """Weights with what they are told.
+
+    Attributes:
+        iteration: After which iteration the weights were.
+        skills: What they are told.
+    """
+
+    iteration: int
+    skills: SkillSource
+
+
+@dataclass(slots=True)
+class WeightsDuel:
+    """Draws paired results of two versions; the weights of one at a time are loaded.
+
+    Attributes:
+        run: The parts.
+        policy: Plays with the weights that are loaded.
+        checkpoints: Where weights lie.
+        sides: Incumbent and candidate.
+        draws: Where the count of draws begins.
+    """
+
+    run: Workshop
+    policy: PolicyBackend
+    checkpoints: Checkpoints
+    sides: tuple[Version, Version]
+    draws: Draws
+    _next: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._next = {task.id: self.draws.first for task in self.run.tasks.val}
+
+    @property
+    def task_ids(self) -> Sequence[str]:
+        """The val tasks, in order."""
+        return tuple(self._next)
+
+    async def draw(self, task_ids: Sequence[str], n: int) -> list[Pair]:
+        """Draw the next ``n`` pairs of each task, in order of ``task_ids``."""
+        tasks = {task.id: task for task in self.run.tasks.val}
+        specs = []
+        for task_id in task_ids:
+            first = self._next[task_id]
+            self._next[task_id] += n
+            specs += [self.draws.spec(tasks[task_id], number) for number in range(first, first + n)]
+        played: list[list[EpisodeResult]] = []
+        for side in self.sides:
+            self.checkpoints.load(self.policy, side.iteration)
+            engine = self.run.measuring_engine(self.policy, self.run.config.evaluation.temperature)
+            played.append(await engine.run(specs, side.skills))
+        return [Pair(*pair) for pair in zip(*played, strict=True)]
+
+
+async def release(
+    run: Workshop, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
+) -> RlState:
+    """Test what the run ends with, where the gate leaves proof to the release; write it down.
+
+    Raises:
+        EngineDown: Nothing but failures came back.
+    """
+    test, chosen = run.config.evaluation.gate.release, selected(run.config, state)
+    if test is None or chosen == 0 or state.release is not None:
+        return state
+    val = len(run.tasks.val)
+    run.watcher.see(StageStarted("release test", episodes=test.expected_rollouts(val)))
+    sides = (
+        Version(0, run.source(state.first_version)),
+        Version(chosen, run.source(state.version_after(chosen))),
+    )
+    draws = Draws(run.config.run.seed, first=RELEASE_DRAWS_FROM, phase=RELEASE_PHASE)
+    duel = WeightsDuel(run, policy, checkpoints, sides, draws)
+    verdict = await test.judge(duel, state.ledger, run.terms)
+    run.store.record_verdict(VerdictRecord(chosen, verdict.to_dict(), "", "release"))
+    return write_down(run.store, state, RlKind.RELEASE, verdict.to_dict())
