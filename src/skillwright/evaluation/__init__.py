@@ -1,5 +1,6 @@
 """What numbers mean: scores, intervals, and the gates that let an improvement through."""
 
+from skillwright.evaluation.difference import PairedDifference, paired_difference
 from skillwright.evaluation.duel import Draws, SkillDuel
 from skillwright.evaluation.gate import (
     GateAction,
@@ -35,6 +36,7 @@ __all__ = [
     "GateMetric",
     "GateResult",
     "Interval",
+    "PairedDifference",
     "PairedEffect",
     "PairedGate",
     "Score",
@@ -51,6 +53,7 @@ __all__ = [
     "evaluate_gate",
     "mean_interval",
     "measure_effect",
+    "paired_difference",
     "paired_p_value",
     "paired_proportion_interval",
     "pass_at_1",
