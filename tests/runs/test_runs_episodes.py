@@ -118,7 +118,9 @@ def test_episodes_without_a_key_are_kept_apart_and_never_found(store, make_episo
 
 def test_any_episode_is_loaded_by_its_number(store, make_episode):
     failed = make_episode(failure=Failure(FailureCause.TIMEOUT, "over 60 s"))
-    assert store.load_episode(store.record_episode(failed)) == failed
+    number = store.record_episode(failed)
+    assert store.load_episode(number) == failed
+    assert store.task(number) == failed.spec.task
     with pytest.raises(RunError, match="holds no episode 99"):
         store.load_episode(99)
 

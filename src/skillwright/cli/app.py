@@ -9,6 +9,7 @@ import typer
 
 from skillwright import __version__
 from skillwright.cli import bank, data, doctor, env, models, runs, training
+from skillwright.cli.compare import compare
 from skillwright.cli.demo import demo
 from skillwright.cli.estimate import estimate_command
 from skillwright.cli.regrade import regrade
@@ -26,6 +27,7 @@ app.command("demo")(demo)
 app.command("rl")(rl)
 app.command("doctor")(doctor.doctor)
 app.command("estimate")(estimate_command)
+app.command("compare")(compare)
 app.command("regrade")(regrade)
 app.add_typer(runs.app, name="runs")
 app.add_typer(bank.app, name="bank")

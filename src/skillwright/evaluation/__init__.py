@@ -1,5 +1,6 @@
 """What numbers mean: scores, intervals, and the gates that let an improvement through."""
 
+from skillwright.evaluation.difference import PairedDifference, paired_difference
 from skillwright.evaluation.duel import Draws, SkillDuel
 from skillwright.evaluation.gates import (
     RELEASE_DRAWS_FROM,
@@ -55,6 +56,7 @@ __all__ = [
     "GateResult",
     "Interval",
     "OpenGate",
+    "PairedDifference",
     "PairedEffect",
     "PairedGate",
     "ReleaseTest",
@@ -74,6 +76,7 @@ __all__ = [
     "evaluate_gate",
     "mean_interval",
     "measure_effect",
+    "paired_difference",
     "paired_p_value",
     "paired_proportion_interval",
     "pass_at_1",

@@ -8,6 +8,9 @@ from skillwright.jobs.bank_moves import MoveReport, admit_judged, admit_unjudged
 from skillwright.jobs.bank_settings import StudySettings, study_settings
 from skillwright.jobs.bank_source import read_bank
 from skillwright.jobs.bench import Bench, Place, Sizes
+from skillwright.jobs.compare import compare_runs
+from skillwright.jobs.compare_sides import CompareMetric
+from skillwright.jobs.comparison import ComparedSide, ComparedTask, RunComparison
 from skillwright.jobs.config import RunConfig
 from skillwright.jobs.config_load import dump_config, load_config
 from skillwright.jobs.critical_path import CriticalPath, critical_path
@@ -79,6 +82,9 @@ __all__ = [
     "Bench",
     "BudgetSpent",
     "CallFinished",
+    "CompareMetric",
+    "ComparedSide",
+    "ComparedTask",
     "Confirmation",
     "CriticalPath",
     "Difference",
@@ -103,6 +109,7 @@ __all__ = [
     "Regraded",
     "ReleaseTested",
     "Run",
+    "RunComparison",
     "RunConfig",
     "RunStarted",
     "RunSummary",
@@ -127,6 +134,7 @@ __all__ = [
     "assemble",
     "assemble_arena",
     "bank_statistics",
+    "compare_runs",
     "critical_path",
     "demo_file",
     "distil_config",

@@ -162,22 +162,18 @@ class EpisodeTable:
         )
         return {row["key"] for row in rows}
 
+    def task(self, episode: int) -> Task:
+        """Return what an episode attempted, by its number; its turns are not read."""
+        row = self._row(episode)
+        return _task(row, self._archive.texts((row["extras"],))[row["extras"]])
+
     def load(self, episode: int) -> EpisodeResult:
         """Rebuild an episode by its number; it equals what was recorded."""
-        row = self._database.row("SELECT * FROM episodes WHERE id = ?", (episode,))
-        if row is None:
-            raise RunError(f"{str(self._database.path)!r} holds no episode {episode}")
+        row = self._row(episode)
         said = json.loads(unpack(row["said"]))
         texts = self._archive.texts((row["extras"], row["opening"], *stored_texts(said)))
         metadata, turns = read_trajectory(said, texts)
-        task = Task(
-            id=row["task_id"],
-            env=row["env"],
-            extras=json.loads(texts[row["extras"]]),
-            task_type=row["task_type"],
-            description=row["task_description"],
-            split=row["split"],
-        )
+        task = _task(row, texts[row["extras"]])
         return EpisodeResult(
             spec=EpisodeSpec(task, row["seed"], row["draw"], row["phase"], row["step"]),
             reward=row["reward"],
@@ -211,6 +207,12 @@ class EpisodeTable:
             tuple(filters.values()),
         )
         return [_summary(row) for row in rows]
+
+    def _row(self, episode: int) -> sqlite3.Row:
+        row = self._database.row("SELECT * FROM episodes WHERE id = ?", (episode,))
+        if row is None:
+            raise RunError(f"{str(self._database.path)!r} holds no episode {episode}")
+        return row
 
     def _id_of(self, key: str) -> int | None:
         row = self._database.row(
@@ -309,6 +311,17 @@ def _blaming(result: EpisodeResult) -> Iterator[None]:
             f"environment {result.spec.task.env!r}, task {result.task_id!r}: {error}. "
             "Extras, metrics, metadata and rows must be plain JSON values."
         ) from error
+
+
+def _task(row: sqlite3.Row, extras: str) -> Task:
+    return Task(
+        id=row["task_id"],
+        env=row["env"],
+        extras=json.loads(extras),
+        task_type=row["task_type"],
+        description=row["task_description"],
+        split=row["split"],
+    )
 
 
 def _optional_json(values: tuple[Any, ...] | None) -> str | None:

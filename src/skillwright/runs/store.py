@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from skillwright.core import Completion, EpisodeResult, Message, Usage
+from skillwright.core import Completion, EpisodeResult, Message, Task, Usage
 from skillwright.runs.archive import Archive
 from skillwright.runs.calls import CallRecord, CallSummary, CallTable
 from skillwright.runs.columns import to_json
@@ -198,6 +198,14 @@ class RunStore:
             RunError: There is none.
         """
         return self._episodes.load(episode)
+
+    def task(self, episode: int) -> Task:
+        """Return what an episode attempted, by the episode's number; its turns are not read.
+
+        Raises:
+            RunError: There is none.
+        """
+        return self._episodes.task(episode)
 
     def episodes(
         self,

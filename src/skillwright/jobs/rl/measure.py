@@ -11,7 +11,7 @@ from skillwright.jobs.progress import Scored, StageStarted
 from skillwright.jobs.rl.checkpoints import Checkpoints
 from skillwright.jobs.rl.progress import Validated
 from skillwright.jobs.rl.report import selected
-from skillwright.jobs.rl.state import RlKind, RlState, Validation, write_down
+from skillwright.jobs.rl.state import TEST_EPISODES, RlKind, RlState, Validation, write_down
 from skillwright.jobs.rl.told import other_scopes
 from skillwright.jobs.rl.wiring import Workshop
 from skillwright.policy import PolicyBackend
@@ -77,7 +77,9 @@ async def open_sealed(
     report = SplitReport.of("test", results, run.config.env.success_threshold)
     for name, table in report.tables.items():
         run.watcher.see(Scored(name, report.split, table.overall))
-    return write_down(run.store, state, RlKind.TEST, report.to_dict())
+    # Weights and bank together tell whose an episode is; here they are known by name.
+    keys = {name: [one.key for one in played] for name, played in results.items()}
+    return write_down(run.store, state, RlKind.TEST, {**report.to_dict(), TEST_EPISODES: keys})
 
 
 def _artefacts(run: Workshop, state: RlState, tasks: tuple[Task, ...]) -> Iterator[Artefact]:

@@ -11,6 +11,8 @@ from skillwright.runs import Event, RunStore
 
 TIMING = "timing"
 """The key of an event's payload that holds what took how long; no decision reads it."""
+TEST_EPISODES = "episodes"
+"""The key of the test event's payload that holds the episodes' keys by artifact."""
 
 
 class RlKind(StrEnum):
