@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 
 from skillwright.core import ConfigError, RunError, did_you_mean
 from skillwright.core.jsonio import dumps
+from skillwright.core.sqlite_log import log_of, log_size
 from skillwright.jobs.adapter_load import find_adapter
 from skillwright.jobs.bank_source import keep_bank
 from skillwright.jobs.config import EnvSection, RunConfig
@@ -33,7 +34,7 @@ from skillwright.models import (
     make_model,
 )
 from skillwright.runs import Redactor, RunFolder, RunStore, list_runs, provenance, unused_name
-from skillwright.runs.folder import LOCK_NAME
+from skillwright.runs.folder import LOCK_NAME, STORE_NAME
 from skillwright.runs.secrets import REDACTED, secrets_in
 
 _KEPT_FAILURES = 20
@@ -191,18 +192,29 @@ def read_plan(store: RunStore, path: Path) -> EvalPlan | None:
     """Return what a run evaluates; ``None`` for a training run.
 
     Raises:
-        RunError: It was killed before it began.
+        RunError: It was killed before it began, or its log is missing or damaged.
     """
     made = store.events(MADE)
     if not made:
-        raise RunError(
-            f"run {str(path)!r} never began, so there is nothing to go on with. Remove its folder "
-            "and start it anew."
-        )
+        raise RunError(_without_beginning(path))
     facts = made[0].payload
     if facts["job"] != "eval":
         return None
     return EvalPlan(facts["split"], facts["trials"], facts.get("min_pass", 0.0))
+
+
+def _without_beginning(path: Path) -> str:
+    where, log = path / STORE_NAME, log_of(path / STORE_NAME).name
+    if size := log_size(where):
+        return (
+            f"nothing can be read of run {str(path)!r}: {STORE_NAME!r} holds no event, and its log "
+            f"{log!r} ({size:,} bytes) is damaged. Restore both from a copy; nothing was changed."
+        )
+    return (
+        f"{str(where)!r} holds no event: the run was killed before it began, or it was copied "
+        f"without {log!r}, which holds what was written last. Copy that file too; where there is "
+        "none, start a new run."
+    )
 
 
 def _facts(plan: EvalPlan | None) -> dict[str, Any]:

@@ -13,13 +13,14 @@ from skillwright.core import ConfigError, RunError
 from skillwright.jobs.launch import MADE, find_run, make_folder, read_plan, secrets_of, session
 from skillwright.jobs.money import refuse_all_but_budget
 from skillwright.jobs.rl.config import RlConfig
-from skillwright.jobs.rl.config_load import dump_rl_config, load_rl_config
+from skillwright.jobs.rl.config_load import dump_rl_config, is_rl_config, load_rl_config
 from skillwright.jobs.rl.progress import RlWatcher
 from skillwright.jobs.rl.report import RlReport, selected
 from skillwright.jobs.rl.state import RlState, restore
 from skillwright.jobs.wiring import MakeModel
 from skillwright.models import is_stand_in, make_model
 from skillwright.runs import Redactor, RunFolder, RunStore, provenance, unused_name
+from skillwright.runs.folder import CONFIG_NAME
 
 if TYPE_CHECKING:
     from skillwright.jobs.rl.policies import PolicyMaker
@@ -103,12 +104,10 @@ def start_rl(config: RlConfig) -> RlRun:
 def is_rl_run(run: str | Path, root: str | Path = "runs") -> bool:
     """Tell whether a run is one of the recipe; ``False`` also where there is no such run."""
     try:
-        path = find_run(run, root)
-        with RunStore.open(RunFolder.look(path).store_path, read_only=True) as store:
-            made = store.events(MADE)
-    except RunError:
+        # Not its store, which may be damaged: `open_rl` says so.
+        return is_rl_config(find_run(run, root) / CONFIG_NAME)
+    except (ConfigError, RunError):
         return False
-    return bool(made) and made[0].payload.get("job") == JOB
 
 
 def open_rl(run: str | Path, root: str | Path = "runs", overrides: Sequence[str] = ()) -> RlRun:
