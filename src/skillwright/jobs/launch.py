@@ -19,9 +19,13 @@ from skillwright.jobs.config import EnvSection, RunConfig
 from skillwright.jobs.config_load import dump_config, load_config
 from skillwright.jobs.critical_path import SESSION, SESSION_ENDED
 from skillwright.jobs.evaluate import EvalPlan, EvalReport, evaluate
-from skillwright.jobs.money import refuse_all_but_budget
 from skillwright.jobs.parity_report import mode_facts
 from skillwright.jobs.progress import Watcher
+from skillwright.jobs.same_settings import (
+    refuse_all_but_budget,
+    refuse_other_settings,
+    settings_facts,
+)
 from skillwright.jobs.tau_user import user_mind
 from skillwright.jobs.train import TrainReport, finished_report, train
 from skillwright.jobs.wiring import MakeModel, assemble, assemble_arena
@@ -108,6 +112,7 @@ def start_run(config: RunConfig, skill: str, plan: EvalPlan | None = None) -> Ru
         with store.transaction(durable=True):
             store.add_skill_version(skill, origin="initial_skill", step=0)
             made = _facts(plan) | {"provenance": provenance(), **mode_facts(config), **told}
+            made |= settings_facts(folder.path)
             store.append_event(MADE, made | {"adapter": plays_itself})
         undo.pop_all()
     return Run(config, folder, store, plan)
@@ -146,7 +151,8 @@ def open_run(run: str | Path, root: str | Path = "runs", overrides: Sequence[str
     Raises:
         RunError: There is no such run, another process works on it, or its store is missing or
             damaged.
-        ConfigError: Its configuration cannot be read, or lacks a secret that it began with.
+        ConfigError: Its configuration cannot be read, was edited, or lacks a secret that it began
+            with.
     """
     path = find_run(run, root)
     refuse_all_but_budget(overrides)
@@ -157,6 +163,7 @@ def open_run(run: str | Path, root: str | Path = "runs", overrides: Sequence[str
         # Opened to look at first: a store that is not there must not be made here.
         with RunStore.open(folder.store_path, read_only=True) as store:
             plan = read_plan(store, path)
+            refuse_other_settings(path, store, MADE)
         store = RunStore.open(folder.store_path, redactor=Redactor(known_secrets(config)))
     except BaseException:
         folder.close()
