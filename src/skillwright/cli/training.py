@@ -8,12 +8,13 @@ from typing import Annotated, Any, Literal
 import typer
 
 from skillwright.cli import studies, tables
-from skillwright.cli.faults import NO, err, exit_codes
+from skillwright.cli.faults import NO, err, exit_codes, say
 from skillwright.cli.live import display
 from skillwright.cli.rl import resume_rl
 from skillwright.cli.words import make_console
 from skillwright.core import ConfigError
 from skillwright.jobs import (
+    MOST_FAILURES,
     EvalPlan,
     EvalSplit,
     Run,
@@ -119,6 +120,10 @@ def evaluate(  # noqa: PLR0913 - each is an option
     min_pass: Annotated[
         float, typer.Option(min=0, max=1, help="Exit with 1 below this success rate.")
     ] = 0.0,
+    max_failures: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Exit with 1 above this share of failed episodes."),
+    ] = MOST_FAILURES,
     as_json: AsJson = False,
 ) -> None:
     """Measure a skill: success by family with intervals, and pass^k over several trials."""
@@ -127,7 +132,7 @@ def evaluate(  # noqa: PLR0913 - each is an option
         if skill is not None:
             named = settings.skill.model_copy(update={"init": str(skill)})
             settings = settings.model_copy(update={"skill": named})
-        plan = EvalPlan(split, trials, min_pass)
+        plan = EvalPlan(split, trials, min_pass, max_failures)
         run = begin(settings, plan)
     _evaluate(run, plan, as_json)
 
@@ -238,7 +243,12 @@ def _evaluate(run: Run, plan: EvalPlan, as_json: bool) -> None:
     else:
         tables.show_evaluation(out, report, scripted)
         tables.show_money(out, spent, minds)
-    if (report.table.overall.success_rate or 0.0) < plan.min_pass:
+    reasons = plan.why_not(report.table.overall)
+    for reason in reasons:
+        say(f"The answer is no: {reason}.", style="yellow")
+    if report.table.overall.failures:
+        say(f"Play again what failed with:  {run.go_on}", wraps=False)
+    if reasons:
         raise typer.Exit(NO)
 
 

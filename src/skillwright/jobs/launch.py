@@ -5,7 +5,7 @@ import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -207,7 +207,8 @@ def read_plan(store: RunStore, path: Path) -> EvalPlan | None:
     facts = made[0].payload
     if facts["job"] != "eval":
         return None
-    return EvalPlan(facts["split"], facts["trials"], facts.get("min_pass", 0.0))
+    known = {one.name for one in fields(EvalPlan)}
+    return EvalPlan(**{name: value for name, value in facts.items() if name in known})
 
 
 def _without_beginning(path: Path) -> str:
