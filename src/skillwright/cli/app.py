@@ -2,6 +2,7 @@
 
 import gc
 import io
+import logging
 import sys
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from skillwright.cli.demo import demo
 from skillwright.cli.estimate import estimate_command
 from skillwright.cli.regrade import regrade
 from skillwright.cli.rl import rl
+from skillwright.cli.words import PlainFormatter
 
 app = typer.Typer(
     name="skillwright",
@@ -48,6 +50,8 @@ def _options(
     ] = False,
 ) -> None:
     del version
+    if logging.lastResort is not None:  # what shows warnings where nobody chose something else
+        logging.lastResort.setFormatter(PlainFormatter())
 
 
 def run() -> None:

@@ -10,6 +10,7 @@ import yaml
 
 from skillwright.core import ConfigError, DataError, did_you_mean
 from skillwright.core.jsonio import read_text
+from skillwright.core.plain_text import escaped_controls
 
 BASE_KEY = "_base_"
 _SUFFIXES = (".yaml", ".yml")
@@ -151,7 +152,9 @@ def nested(path: str, value: Any) -> Values:
 
 def dump_yaml(values: Mapping[str, Any]) -> str:
     """Return YAML text that `read_layers` reads as the same values, in the same order."""
-    return yaml.dump(dict(values), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    text = yaml.dump(dict(values), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    # PyYAML leaves what sets the direction of writing; a scalar that holds it is in double quotes.
+    return escaped_controls(text)
 
 
 def _read_file(path: Path, named_by: str) -> Values:
