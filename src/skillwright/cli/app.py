@@ -14,6 +14,7 @@ from skillwright.cli.demo import demo
 from skillwright.cli.estimate import estimate_command
 from skillwright.cli.regrade import regrade
 from skillwright.cli.rl import rl
+from skillwright.cli.streams import keep_output_to_ourselves
 from skillwright.cli.words import PlainFormatter
 
 app = typer.Typer(
@@ -63,4 +64,5 @@ def run() -> None:
         # A console that cannot write a task's name must not end the run that it shows.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    keep_output_to_ourselves()
     app()

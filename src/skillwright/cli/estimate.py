@@ -41,18 +41,21 @@ def estimate_command(
     with exit_codes():
         plan = EvalPlan(split or "test", trials or 1)
         trains = split is None and trials is None
-        if is_rl_config(config):
+        recipe = is_rl_config(config)
+        if recipe:
             _refuse_plan(trains)
             counted = estimate_rl(load_rl_config(config, overrides), turns)
-            if as_json:
-                typer.echo(json.dumps(counted.to_dict()))
-            else:
-                show_recipe(counted)
-            return
-        settings = load_config(config, overrides)
-        skill = read_initial_skill(settings)
-        evaluation = asyncio.run(estimate_evaluation(settings, skill, plan, turns))
-        found = asyncio.run(estimate(settings, skill, turns)) if trains else evaluation
+        else:
+            settings = load_config(config, overrides)
+            skill = read_initial_skill(settings)
+            evaluation = asyncio.run(estimate_evaluation(settings, skill, plan, turns))
+            found = asyncio.run(estimate(settings, skill, turns)) if trains else evaluation
+    if recipe:
+        if as_json:
+            typer.echo(json.dumps(counted.to_dict()))
+        else:
+            show_recipe(counted)
+        return
     over = found.over_budget(settings)
     if as_json:
         told = {"evaluation": evaluation.to_dict()} if trains else {}

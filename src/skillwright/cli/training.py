@@ -174,9 +174,10 @@ def show_config(config: ConfigPath, overrides: Overrides = NO_OVERRIDES) -> None
     """Print the configuration as it is understood: bases merged, defaults filled in."""
     with exit_codes():
         if is_rl_config(config):
-            typer.echo(dump_rl_config(load_rl_config(config, overrides)), nl=False)
+            text = dump_rl_config(load_rl_config(config, overrides))
         else:
-            typer.echo(dump_config(load_config(config, overrides)), nl=False)
+            text = dump_config(load_config(config, overrides))
+    typer.echo(text, nl=False)
 
 
 def played(env: str | None, adapter: str | None, compat: str | None) -> list[str]:

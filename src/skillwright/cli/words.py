@@ -2,11 +2,13 @@
 
 import logging
 from collections.abc import Iterable
+from typing import IO, cast
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
+from skillwright.cli.streams import OwnOutput
 from skillwright.core.plain_text import without_controls
 
 
@@ -40,7 +42,9 @@ def make_console(*, stderr: bool = False) -> Console:
     Args:
         stderr: Write to standard error instead of standard output.
     """
-    return PlainConsole(stderr=stderr, emoji=False)
+    if stderr:
+        return PlainConsole(stderr=True, emoji=False)
+    return PlainConsole(file=cast("IO[str]", OwnOutput()), emoji=False)
 
 
 def counted(count: int, thing: str) -> str:
