@@ -17,7 +17,7 @@ from skillwright.datasets import Splits
 from skillwright.envs.drive import open_env
 from skillwright.jobs.adapter_load import find_adapter
 from skillwright.jobs.assumptions import ACCEPTED_SHARE, Assumptions, expected_turns
-from skillwright.jobs.bank_source import DocumentAndBank, bank_source, read_bank
+from skillwright.jobs.bank_source import DocumentAndBank, bank_source, read_told_bank
 from skillwright.jobs.config import EnvSection, PairedGateConfig, RunConfig
 from skillwright.jobs.evaluate import EvalPlan
 from skillwright.jobs.expected import (
@@ -197,7 +197,7 @@ def _told(config: RunConfig, skill: str, tasks: Sequence[Task]) -> list[str]:
     if not config.skill.bank:
         return [skill] * len(tasks)
     # Whoever says what is similar, about as much is told; so no model and no endpoint is asked.
-    bank = bank_source(read_bank(config.skill.bank), config.bank, LexicalEmbedder())
+    bank = bank_source(read_told_bank(config.skill.bank), config.bank, LexicalEmbedder())
     return [one.text for one in DocumentAndBank(skill, bank).contexts(tasks)]
 
 
