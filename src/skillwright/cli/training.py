@@ -38,6 +38,7 @@ from skillwright.jobs import (
     start_study,
 )
 from skillwright.jobs.rl import dump_rl_config, is_rl_config, is_rl_run, load_rl_config
+from skillwright.jobs.tau_report import refuse_small_store
 
 Compatible = Literal["skillopt"]
 ConfigPath = Annotated[
@@ -201,6 +202,7 @@ def begin(settings: RunConfig, plan: EvalPlan | None = None) -> Run:
 def _checked(settings: RunConfig, plan: EvalPlan | None = None) -> str:
     """Look for whatever would stop the run, and return the text that it begins with."""
     skill = read_initial_skill(settings)
+    refuse_small_store(settings.env)  # before an endpoint is asked
     asyncio.run(preflight(settings, plan))
     return skill
 

@@ -28,7 +28,7 @@ from skillwright.jobs.expected import (
 from skillwright.jobs.money import PricedMind, priced_mind, priced_minds
 from skillwright.jobs.preflight import build_first
 from skillwright.jobs.tasks import make_splits
-from skillwright.jobs.tau_report import TAU_BENCH
+from skillwright.jobs.tau_report import TAU_BENCH, refuse_small_store
 from skillwright.jobs.tau_user import user_mind
 from skillwright.models.wire import cost_usd
 from skillwright.rollout import PromptStyle, render
@@ -177,6 +177,7 @@ def _splits(config: RunConfig) -> Splits:
             "is known of its calls before it played. Train with evaluation.val_tasks and "
             "test_tasks lowered, and read what that took off `skillwright runs show RUN`"
         )
+    refuse_small_store(config.env)
     return make_splits(config)
 
 

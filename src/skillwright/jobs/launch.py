@@ -26,6 +26,7 @@ from skillwright.jobs.same_settings import (
     refuse_other_settings,
     settings_facts,
 )
+from skillwright.jobs.tau_report import refuse_small_store
 from skillwright.jobs.tau_user import user_mind
 from skillwright.jobs.train import TrainReport, finished_report, train
 from skillwright.jobs.wiring import MakeModel, assemble, assemble_arena
@@ -95,8 +96,9 @@ def start_run(config: RunConfig, skill: str, plan: EvalPlan | None = None) -> Ru
 
     Raises:
         RunError: The folder cannot be made, or the disk is full; nothing is left of it.
-        DataError: The environment that the configuration names is not found.
+        DataError: The environment that the configuration names is not found, or its data.
     """
+    refuse_small_store(config.env)
     # One that imports from skillopt asks the run's models; any other asks its own.
     plays_itself = find_adapter(config.env) is not None and config.env.compat is None
     root, name = Path(config.run.root), config.run.name
