@@ -245,9 +245,13 @@ def test_a_config_that_was_dumped_loads_as_itself(write, tmp_path):
     assert load_config(again) == config
 
 
+# A job of a cluster is no configuration of a run.
+CLUSTER_JOBS = {ROOT / "examples" / "tau_bench" / "anyscale_eval.yaml"}
+
+
 def test_every_config_in_the_repository_loads():
     for folder in ("examples", "src/skillwright/jobs"):
-        for path in sorted((ROOT / folder).rglob("*.yaml")):
+        for path in sorted({*(ROOT / folder).rglob("*.yaml")} - CLUSTER_JOBS):
             if not is_rl_config(path):
                 load_config(path)
 

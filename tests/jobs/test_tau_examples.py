@@ -1,11 +1,13 @@
 """What stands in examples/tau_bench is read, and what needs no GPU runs."""
 
 import json
+import re
 import runpy
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from skillwright.cli.app import app
@@ -168,3 +170,26 @@ def test_rows_of_the_built_in_store_are_written_only_if_asked_for(no_data, ran, 
     assert "data_dir=built-in" in capsys.readouterr().err
     assert not out.exists()
     assert "rows of the test split" in ran("skyrl_rows.py", "--out", out, "--data-dir", "built-in")
+
+
+def test_the_cluster_job_runs_the_recipe_on_one_node_with_eight_gpus():
+    job = yaml.safe_load((EXAMPLES / "anyscale_eval.yaml").read_text("utf-8"))
+    script = (EXAMPLES / "skyrl_eval.sh").read_text("utf-8")
+    # Fields of anyscale's JobConfig; another one would be refused when it is submitted.
+    assert set(job) <= {
+        *("name", "entrypoint", "image_uri", "working_dir", "excludes", "max_retries"),
+        *("timeout_s", "env_vars", "compute_config"),
+    }
+    root = EXAMPLES.parents[1]
+    for line in job["entrypoint"].splitlines():
+        for word in line.split():
+            assert not word.endswith(".sh") or (root / word).is_file()
+    head, workers = job["compute_config"]["head_node"], job["compute_config"]["worker_nodes"]
+    assert (head["required_resources"]["GPU"], workers) == (8, [])
+    gpus = re.findall(r"CUDA_VISIBLE_DEVICES=([\d,]+)", script)
+    assert sorted(",".join(gpus).split(",")) == list("01234567")
+    own = {"HF_HOME", "RAY_OVERRIDE_JOB_RUNTIME_ENV"}
+    assert all(f"${{{name}:-" in script for name in job["env_vars"].keys() - own)
+    assert all(isinstance(value, str) for value in job["env_vars"].values())
+    assert "skyrl[fsdp]==0.3.0" in job["entrypoint"]
+    assert "skyrl[fsdp]==0.3.0" in script
