@@ -4,6 +4,8 @@
 # 'skyrl[fsdp]==0.3.0' vllm, and the data (skillwright data tau-bench).
 #
 #   bash examples/tau_bench/skyrl_eval.sh
+#
+# It ends at once where there is no data; TAU_DATA names a folder, or asks for the built-in store.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -13,6 +15,10 @@ trials=${TRIALS:-4}
 data=${DATA:-$HOME/data/tau_bench}
 out=${OUT:-$HOME/exports/tau_bench}
 
+# First, because it is quick: nothing is served for data that is not there.
+python skyrl_rows.py --split test --out "$data/test.parquet" --data-dir "${TAU_DATA:-}" \
+  --max-input-length 32768
+
 CUDA_VISIBLE_DEVICES=6,7 vllm serve "$user" --port 8001 --tensor-parallel-size 2 &
 server=$!
 trap 'kill "$server"' EXIT
@@ -21,11 +27,10 @@ until curl --silent --fail http://127.0.0.1:8001/v1/models >/dev/null; do
   sleep 5
 done
 
-python skyrl_rows.py --split test --out "$data/test.parquet" --max-input-length 32768
-
 CUDA_VISIBLE_DEVICES=0,1,2,3,4,5 python skyrl_eval.py \
   data.val_data="['$data/test.parquet']" \
   environment.skyrl_gym.max_env_workers=128 \
+  ${TAU_DATA:+environment.skyrl_gym.tau_bench.data_dir="$TAU_DATA"} \
   environment.skyrl_gym.tau_bench.user_simulator_endpoint=http://127.0.0.1:8001/v1 \
   environment.skyrl_gym.tau_bench.user_simulator_model="$user" \
   trainer.policy.model.path="$policy" \
@@ -40,4 +45,4 @@ CUDA_VISIBLE_DEVICES=0,1,2,3,4,5 python skyrl_eval.py \
   generator.eval_sampling_params.max_generate_length=2048 \
   generator.eval_sampling_params.stop='["</tool_call>"]'
 
-python skyrl_scores.py "$out/dumped_evals/eval_only"
+python skyrl_scores.py "$out/dumped_evals/eval_only" --data-dir "${TAU_DATA:-}"

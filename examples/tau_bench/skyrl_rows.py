@@ -7,6 +7,7 @@ import argparse
 from pathlib import Path
 
 from skillwright.core import SkillwrightError
+from skillwright.envs.tau_bench import refuse_unasked_store
 from skillwright.integrations import expected_tokens, tau_bench_rows, write_rows
 
 
@@ -17,10 +18,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="a .parquet or .jsonl file")
     parser.add_argument("--max-turns", type=int, default=30)
     parser.add_argument("--max-input-length", type=int, help="generator.max_input_length, tokens")
-    parser.add_argument("--data-dir", default="", help="the data; else where it is found")
+    parser.add_argument("--data-dir", default="", help="the data, or built-in")
     asked = parser.parse_args()
     config = {"data_dir": asked.data_dir}
     try:
+        refuse_unasked_store(config)
         rows = tau_bench_rows(asked.split, config, asked.max_turns)
         write_rows(rows, asked.out.expanduser())
         needed = expected_tokens(config, asked.max_turns)

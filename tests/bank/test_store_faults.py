@@ -7,7 +7,6 @@ import sqlite3
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from test_changes import adds
@@ -15,7 +14,7 @@ from test_changes import adds
 from skillwright.bank import BankError, BankStore, CountedEpisode
 from skillwright.bank.store.file import BankFile
 from skillwright.bank.store.schema import APPLICATION_ID, SCHEMA
-from skillwright.core.sqlite_file import schema_version
+from skillwright.core.sqlite_file import SqliteFile, schema_version
 
 WRITER = """
 import sys
@@ -213,10 +212,25 @@ def test_a_failed_migration_leaves_the_file_as_it_was(path):
     connection.close()
 
 
-def test_an_old_file_that_is_only_read_says_how_to_bring_it_up_to_date(path):
+def test_an_older_bank_is_read_without_being_changed(path):
+    with BankStore.open(path) as store:
+        bank = store.commit(adds([1]), reason="one")
+    later = (*SCHEMA.migrations, ("ALTER TABLE log ADD COLUMN author TEXT NOT NULL DEFAULT ''",))
+    newer = replace(SCHEMA, migrations=later)
+    file = SqliteFile(path, newer, read_only=True)
+    assert file.rows("SELECT author FROM log")[0]["author"] == ""
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        file._open().execute("DELETE FROM log")
+    file.close()
+    with BankStore.open(path, read_only=True) as store:
+        assert store.load() == bank
+
+
+def test_a_bank_of_another_history_is_called_damaged(path):
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute("CREATE TABLE versions (version INTEGER)")
     connection.close()
-    with pytest.raises(BankError, match=r"older Skillwright \(schema 0"):
-        BankStore.open(Path(path), read_only=True)
+    for read_only in (True, False):
+        with pytest.raises(BankError, match=r"damaged or no bank"):
+            BankStore.open(path, read_only=read_only)

@@ -95,6 +95,16 @@ def test_a_task_is_searched_by_its_id_and_test_tasks_stay_sealed(cli, refused, h
     assert "sealed" in refused(*words, task.replace("train", "test"))
 
 
+@pytest.mark.parametrize("env", [[], ["--env", "alfworld"]])
+def test_a_goal_in_free_words_is_searched_in_its_category(cli, env):
+    words = ("bank", "search", "heat the apple", "--bank", "seed:alfworld", *env)
+    found = json.loads(cli(*words, "--json").stdout)
+    assert (found["category"], found["category_by"]) == ("heat", "similarity")
+    assert "category heat (by similarity)" in cli(*words).stdout
+    lost = ("bank", "search", "xyzzy", "--bank", "seed:alfworld", *env)
+    assert "unknown, so all are searched" in cli(*lost).stdout
+
+
 def test_a_skill_is_shown_with_its_history(cli, doors_bank):
     with BankStore.open(doors_bank) as store:
         before = store.load().get("t001")

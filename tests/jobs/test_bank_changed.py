@@ -197,7 +197,11 @@ async def test_what_is_imported_is_told_to_nobody_before_it_is_admitted(tmp_path
     assert [skill.status for skill in loaded(bank).skills] == [SkillStatus.QUARANTINED]
     walker = Walker()
     config = bank_config(tmp_path, skill={"bank": str(bank)})
+    with pytest.raises(ConfigError, match="In quarantine: t001"):
+        await evaluated(config, EvalPlan("train", 1), walker)
+    bank_file(bank, ["attic"])
     await evaluated(config, EvalPlan("train", 1), walker)
+    assert any("Door of the attic" in said for said, _ in walker.calls)
     assert not any("Door of the hall" in said for said, _ in walker.calls)
 
 

@@ -162,8 +162,8 @@ async def test_what_is_missing_is_said_before_a_run_is_made(tmp_path):
 def test_a_bank_that_is_none_is_refused(tmp_path):
     with pytest.raises(UsageError, match="alfworld"):
         read_bank("seed:alfword")
-    (tmp_path / "x.json").write_text(json.dumps({"general_skills": []}))
-    with pytest.raises(UsageError, match="general_skills"):
+    (tmp_path / "x.json").write_text(json.dumps({"generals": []}))
+    with pytest.raises(UsageError, match="unknown key 'generals'"):
         read_bank(str(tmp_path / "x.json"))
 
 

@@ -107,7 +107,7 @@ def test_a_run_that_was_killed_before_it_began_is_refused_with_the_next_move(tmp
     connection.execute("DELETE FROM events")
     connection.commit()
     connection.close()
-    with pytest.raises(RunError, match=r"never began.*Remove its folder and start it anew"):
+    with pytest.raises(RunError, match=r"holds no event.*start a new run"):
         open_run(path)
 
 

@@ -246,9 +246,13 @@ def test_a_config_that_was_dumped_loads_as_itself(write, tmp_path):
     assert load_config(again) == config
 
 
+# A job of a cluster is no configuration of a run.
+CLUSTER_JOBS = {ROOT / "examples" / "tau_bench" / "anyscale_eval.yaml"}
+
+
 def test_every_config_in_the_repository_loads():
     for folder in ("examples", "src/skillwright/jobs"):
-        for path in sorted((ROOT / folder).rglob("*.yaml")):
+        for path in sorted({*(ROOT / folder).rglob("*.yaml")} - CLUSTER_JOBS):
             if not is_rl_config(path):
                 load_config(path)
 
@@ -271,3 +275,32 @@ def test_a_file_of_skillopts_is_translated_and_what_has_no_effect_is_said(write,
         "SkillOpt's base file: guidance enters the current skill unmeasured. Write true, and the "
         "gate judges it."
     ]
+
+
+@pytest.mark.parametrize("ratio", ["1:1:1", "4:1:5", "2:1:7", "10:30:60", "70:20:10"])
+def test_a_ratio_is_a_ratio_and_no_number_to_the_base_of_sixty(write, ratio):
+    data = f"{{kind: ratio, path: x, ratio: {ratio}}}"
+    path = write("ratio.yaml", f"{MODELS}env: {{name: qa, data: {data}}}\n")
+    assert load_config(path).env.data.ratio == ratio
+    other = "3:3:4"
+    assert load_config(path, [f"env.data.ratio={other}"]).env.data.ratio == other
+    again = write("again.yaml", dump_config(load_config(path, [f"env.data.ratio={ratio}"])))
+    assert load_config(again).env.data.ratio == ratio
+
+
+def test_numbers_texts_and_times_are_what_they_look_like(write):
+    text = (
+        "a: 17\nb: -3\nc: 1_000\nd: 1e-3\ne: 12:30\nf: -1:30.5\ng: 1.5\nh: 0x1F\ni: '1:1'\nj: x:1\n"
+    )
+    assert read_layers(write("values.yaml", text))[-1].values == {
+        "a": 17,
+        "b": -3,
+        "c": 1000,
+        "d": 0.001,
+        "e": "12:30",
+        "f": "-1:30.5",
+        "g": 1.5,
+        "h": 31,
+        "i": "1:1",
+        "j": "x:1",
+    }

@@ -10,8 +10,10 @@ from doors import ALL_RULES, Coach, Walker, doors_config, doors_settings, look, 
 from skillwright.cli.app import app
 from skillwright.core import ConfigError
 from skillwright.core.jsonio import dumps
+from skillwright.jobs import EvalPlan
+from skillwright.jobs.assumptions import ACCEPTED_SHARE, Assumptions, expected_turns
 from skillwright.jobs.bench import Sizes
-from skillwright.jobs.estimate import ACCEPTED_SHARE, Assumptions, estimate, expected_turns
+from skillwright.jobs.estimate import estimate, estimate_evaluation
 from skillwright.jobs.expected import expected_episodes
 from skillwright.jobs.tasks import make_splits
 from skillwright.models import HttpClient
@@ -195,3 +197,21 @@ def test_the_command_gives_json_to_scripts(tmp_path):
     assert told["total"]["calls"] == sum(stage["calls"] for stage in told["stages"])
     assert told["assumptions"]["turns"] == 1
     assert told["over_budget"].startswith("over budget.tokens = 5")
+
+
+@pytest.mark.parametrize(("split", "tasks"), [("train", 12), ("val", 24), ("test", 12)])
+async def test_an_evaluation_plays_a_split_as_often_as_planned(tmp_path, split, tasks):
+    config = paid(tmp_path)
+    found = await estimate_evaluation(config, "", EvalPlan(split, 3), turns=2)
+    (stage,) = found.stages
+    assert (stage.name, stage.episodes, stage.calls) == ("evaluate", 3 * tasks, 6 * tasks)
+    assert stage.input_tokens == 3 * tasks * (2 * found.opening_tokens + 150)
+    assert stage.cost_usd == pytest.approx((stage.input_tokens + 10 * stage.output_tokens) / 1e6)
+    assert [mind.role for mind in found.minds] == ["target"]
+
+
+async def test_an_evaluations_simulated_user_is_counted(tmp_path):
+    config = tau_config(tmp_path, shop(tmp_path / "shop"), user_strategy="llm")
+    found = await estimate_evaluation(config, "", EvalPlan("test", 1), turns=4)
+    assert [stage.name for stage in found.stages] == ["evaluate", "simulated user"]
+    assert found.stages[1].calls == 3 * found.stages[0].episodes

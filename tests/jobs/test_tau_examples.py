@@ -1,13 +1,28 @@
 """What stands in examples/tau_bench is read, and what needs no GPU runs."""
 
 import json
+import re
 import runpy
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
+from typer.testing import CliRunner
 
-from skillwright.jobs import Unwatched, load_config, run_training, start_run
+from skillwright.cli.app import app
+from skillwright.envs.tau_bench import data_dir
+from skillwright.jobs import (
+    EvalPlan,
+    Health,
+    Unwatched,
+    examine,
+    load_config,
+    open_run,
+    run_evaluation,
+    run_training,
+    start_run,
+)
 from skillwright.jobs.tau_user import user_mind
 from tau_minds import shop
 
@@ -86,3 +101,95 @@ def test_unequal_attempts_are_no_score(ran, tmp_path):
     with pytest.raises(SystemExit) as ended:
         ran("skyrl_scores.py", folder)
     assert ended.value.code == 2
+
+
+@pytest.fixture
+def no_data(monkeypatch, tmp_path):
+    """Nobody has fetched the data, or says where it is."""
+    monkeypatch.delenv("SKILLWRIGHT_TAU_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def small(tmp_path, *more):
+    """The offline recipe, as somebody writes it who never heard of the built-in store."""
+    return load_config(
+        EXAMPLES / "offline.yaml", [f"run.root={tmp_path}", "env.config.data_dir=", *more]
+    )
+
+
+@pytest.mark.parametrize("command", ["eval", "train", "estimate", "rl"])
+def test_a_recipe_refuses_the_built_in_store_and_says_how_to_ask_for_it(
+    no_data, tmp_path, monkeypatch, command
+):
+    monkeypatch.chdir(tmp_path)
+    name = "rl/tau_bench.yaml" if command == "rl" else "tau_bench/eval.yaml"
+    words = [command, str(EXAMPLES.parent / name)]
+    result = CliRunner().invoke(app, words, catch_exceptions=False)
+    said = " ".join(result.stderr.split())
+    assert result.exit_code == 2
+    assert "scores on the small built-in store compare with no published ones" in said
+    assert "`skillwright data tau-bench`" in said
+    assert "env.config.data_dir=built-in" in said
+    assert not (tmp_path / "runs").exists()
+
+
+async def test_the_doctor_says_that_the_data_is_missing(no_data, tmp_path):
+    findings = {one.name: one for one in await examine(tmp_path, small(tmp_path))}
+    assert findings["tasks and skill"].health is Health.BAD
+    assert "skillwright data tau-bench" in findings["tasks and skill"].detail
+
+
+async def test_who_asks_for_the_built_in_store_plays_it(no_data, tmp_path):
+    config = small(tmp_path, "env.config.data_dir=built-in")
+    plan = EvalPlan("test", 1)
+    with start_run(config, "", plan) as run:
+        report = await run_evaluation(run, plan, Unwatched())
+    assert report.tau_bench.data_origin == "built-in"
+
+
+def test_who_names_the_data_is_not_asked_again(no_data, tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWRIGHT_TAU_DATA", str(shop(tmp_path / "shop", count=3)))
+    start_run(small(tmp_path), "").close()
+
+
+async def test_a_run_that_began_on_the_built_in_store_goes_on(no_data, tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWRIGHT_TAU_DATA", data_dir("built-in").path)
+    with start_run(small(tmp_path), "", EvalPlan("test", 1)) as run:
+        path = run.folder.path
+    monkeypatch.delenv("SKILLWRIGHT_TAU_DATA")
+    with open_run(path) as run:
+        report = await run_evaluation(run, run.plan, Unwatched())
+    assert report.table.overall.failures == 0
+
+
+def test_rows_of_the_built_in_store_are_written_only_if_asked_for(no_data, ran, tmp_path, capsys):
+    out = tmp_path / "test.jsonl"
+    with pytest.raises(SystemExit) as ended:
+        ran("skyrl_rows.py", "--out", out)
+    assert ended.value.code == 2
+    assert "data_dir=built-in" in capsys.readouterr().err
+    assert not out.exists()
+    assert "rows of the test split" in ran("skyrl_rows.py", "--out", out, "--data-dir", "built-in")
+
+
+def test_the_cluster_job_runs_the_recipe_on_one_node_with_eight_gpus():
+    job = yaml.safe_load((EXAMPLES / "anyscale_eval.yaml").read_text("utf-8"))
+    script = (EXAMPLES / "skyrl_eval.sh").read_text("utf-8")
+    # Fields of anyscale's JobConfig; another one would be refused when it is submitted.
+    assert set(job) <= {
+        *("name", "entrypoint", "image_uri", "working_dir", "excludes", "max_retries"),
+        *("timeout_s", "env_vars", "compute_config"),
+    }
+    root = EXAMPLES.parents[1]
+    for line in job["entrypoint"].splitlines():
+        for word in line.split():
+            assert not word.endswith(".sh") or (root / word).is_file()
+    head, workers = job["compute_config"]["head_node"], job["compute_config"]["worker_nodes"]
+    assert (head["required_resources"]["GPU"], workers) == (8, [])
+    gpus = re.findall(r"CUDA_VISIBLE_DEVICES=([\d,]+)", script)
+    assert sorted(",".join(gpus).split(",")) == list("01234567")
+    own = {"HF_HOME", "RAY_OVERRIDE_JOB_RUNTIME_ENV"}
+    assert all(f"${{{name}:-" in script for name in job["env_vars"].keys() - own)
+    assert all(isinstance(value, str) for value in job["env_vars"].values())
+    assert "skyrl[fsdp]==0.3.0" in job["entrypoint"]
+    assert "skyrl[fsdp]==0.3.0" in script

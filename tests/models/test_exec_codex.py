@@ -20,7 +20,7 @@ from skillwright.core import (
 )
 from skillwright.models import ContextOverflow
 from skillwright.models.exec_faults import ExecFault, OutputFlood
-from skillwright.models.exec_sandbox import why_no_fence
+from skillwright.models.exec_sandbox import say_unfenced, why_no_fence
 
 __all__ = ["fakes"]
 
@@ -280,3 +280,29 @@ def test_a_fence_that_is_demanded_and_cannot_be_built_is_said(fakes):
     with pytest.raises(ConfigError, match=r"here: no bwrap\. Install it"):
         fakes.make("claude_code_exec", isolation="auto", sandbox="workspace-write")
     assert fakes.make("codex_exec", isolation="auto")
+
+
+@pytest.mark.parametrize(
+    ("backend", "sandbox", "open_"),
+    [
+        ("codex_exec", "read-only", "writes only where its own sandbox lets it"),
+        ("codex_exec", "danger-full-access", "can write wherever you can"),
+        ("claude_code_exec", "read-only", "has tools that only read"),
+        ("claude_code_exec", "danger-full-access", "can write wherever you can"),
+    ],
+)
+def test_what_is_not_fenced_is_said_once_at_the_start(fakes, caplog, backend, sandbox, open_):
+    fakes.unfence()
+    say_unfenced.cache_clear()
+    for _ in range(2):
+        fakes.make(backend, isolation="auto", sandbox=sandbox)
+    [said] = [record.getMessage() for record in caplog.records]
+    assert said.startswith(f"{backend} runs without bubblewrap (no bwrap): it can read what you")
+    assert f"your keys and this process's environment included, and {open_}." in said
+
+
+def test_where_going_without_is_meant_nothing_is_said(fakes, caplog):
+    fakes.unfence()
+    say_unfenced.cache_clear()
+    fakes.make("codex_exec", isolation="none")
+    assert caplog.records == []

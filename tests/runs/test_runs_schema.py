@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from older_stores import make_older
 from skillwright.core import RunError
 from skillwright.core.sqlite_file import schema_version
 from skillwright.runs import RunStore
@@ -65,10 +66,10 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(connection):
     assert connection.execute("SELECT * FROM events").fetchall() == [(1, "started")]
 
 
-def test_looking_does_not_migrate(connection):
-    with pytest.raises(RunError, match=r"older Skillwright \(schema 1, now 2\)"):
-        of([OLD, NEWER]).check(connection, "old.sqlite")
-    of([OLD]).check(connection, "old.sqlite")
+def test_looking_tells_an_older_file_from_a_new_one_and_changes_neither(connection):
+    assert not of([OLD, NEWER]).is_newest(connection, "old.sqlite")
+    assert of([OLD]).is_newest(connection, "old.sqlite")
+    assert schema_version(connection) == 1
 
 
 def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path):
@@ -82,38 +83,22 @@ def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path):
             RunStore.open(path, read_only=read_only)
 
 
-def written_by(migrations, path, newer):
-    """Make a file of an older schema that holds what a newer one does, in the columns it has."""
-    connection = sqlite3.connect(path, isolation_level=None)
-    of(migrations).migrate(connection, str(path))
-    connection.execute("ATTACH ? AS newer", (str(newer),))
-    tables = connection.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'")
-    for (table,) in tables.fetchall():
-        rows = connection.execute(f"PRAGMA main.table_info({table})")
-        columns = ", ".join(row[1] for row in rows)
-        connection.execute(
-            f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM newer.{table}"
-        )
-    connection.close()
-
-
 def test_the_migrations_that_files_went_through_are_never_touched():
     first = hashlib.sha256("\n".join(SCHEMA.migrations[0]).encode()).hexdigest()
     assert first.startswith("f8505632c39ad168")
 
 
 def test_a_store_without_adapters_columns_opens_with_all_its_episodes(tmp_path, make_episode):
-    newest, old = tmp_path / "newest.sqlite", tmp_path / "old.sqlite"
-    episode = make_episode()
-    with RunStore.open(newest) as store:
+    path, episode = tmp_path / "run.sqlite", make_episode()
+    with RunStore.open(path) as store:
         store.record_episode(episode)
-    written_by(SCHEMA.migrations[:1], old, newest)
-    with pytest.raises(RunError, match="older Skillwright"):
-        RunStore.open(old, read_only=True)
+    make_older(path, 1)
+    with RunStore.open(path, read_only=True) as store:
+        assert store.find_episode(episode.key) == episode
     later = replace(make_episode("t2"), hard=0.5, row={"id": "t2"})
-    with RunStore.open(old) as store:
+    with RunStore.open(path) as store:
         assert store.find_episode(episode.key) == episode
         store.record_episode(later)
         assert store.find_episode(later.key) == later
-    with RunStore.open(old, read_only=True) as store:
+    with RunStore.open(path, read_only=True) as store:
         assert [summary.hard for summary in store.episodes()] == [None, 0.5]

@@ -90,7 +90,7 @@ from skillwright.bank.trial import MakeSource, bank_duel, candidate_sources
 
 if TYPE_CHECKING:
     from skillwright.bank.embedding.endpoint import EndpointEmbedder
-from skillwright.bank.formats.imports import import_skills
+from skillwright.bank.formats.imports import import_skills, load_any_bank
 
 __all__ = [
     "NOTHING",
@@ -176,6 +176,7 @@ __all__ = [
     "is_clean",
     "is_skillrl",
     "lint",
+    "load_any_bank",
     "load_bank",
     "make_embedder",
     "near_in_meaning",

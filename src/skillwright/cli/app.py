@@ -2,6 +2,7 @@
 
 import gc
 import io
+import logging
 import sys
 from typing import Annotated
 
@@ -14,6 +15,8 @@ from skillwright.cli.demo import demo
 from skillwright.cli.estimate import estimate_command
 from skillwright.cli.regrade import regrade
 from skillwright.cli.rl import rl
+from skillwright.cli.streams import keep_output_to_ourselves
+from skillwright.cli.words import PlainFormatter
 
 app = typer.Typer(
     name="skillwright",
@@ -50,6 +53,8 @@ def _options(
     ] = False,
 ) -> None:
     del version
+    if logging.lastResort is not None:  # what shows warnings where nobody chose something else
+        logging.lastResort.setFormatter(PlainFormatter())
 
 
 def run() -> None:
@@ -61,4 +66,5 @@ def run() -> None:
         # A console that cannot write a task's name must not end the run that it shows.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    keep_output_to_ourselves()
     app()

@@ -22,6 +22,7 @@ from skillwright.cli.bank_options import (
     Root,
     Teacher,
     existing_file,
+    writable_file,
 )
 from skillwright.cli.faults import NO, err, exit_codes
 from skillwright.cli.live import display
@@ -32,6 +33,7 @@ from skillwright.jobs.bank_arena import check_bank_job
 from skillwright.jobs.bank_distil import DistilOutcome, distil_config, distil_runs
 from skillwright.jobs.bank_evidence import study_run
 from skillwright.jobs.bank_evolve import evolve_bank
+from skillwright.jobs.bank_memories import study_memories
 from skillwright.jobs.bank_moves import (
     Format,
     admit_judged,
@@ -65,18 +67,28 @@ def add_to(app: typer.Typer) -> None:
 
 def distil(
     sources: Annotated[
-        list[str], typer.Argument(metavar="RUN... | CONFIG", help="Runs, or a configuration.")
+        list[str],
+        typer.Argument(
+            metavar="RUN... | CONFIG | MEMORIES.json...",
+            help="Runs, a configuration, or SkillRL's generated memories.",
+        ),
     ],
     bank: BankFile = FILE,
     teacher: Teacher = None,
     root: Root = ROOT,
+    env: Annotated[
+        str, typer.Option("--env", help="The environment of memories, in place of their own word.")
+    ] = "",
     overrides: Overrides = NONE,
     as_json: AsJson = False,
 ) -> None:
     """Have a teacher write skills out of what was played: of runs, or of games played for it."""
     with exit_codes():
+        writable_file(bank)
         if len(sources) == 1 and Path(sources[0]).suffix in _YAML:
             work = _games(Path(sources[0]), bank, teacher, overrides)
+        elif all(Path(source).suffix.lower() == ".json" for source in sources):
+            work = _memories(sources, bank, teacher, env, overrides)
         else:
             work = _studies(sources, bank, teacher, root, overrides)
     with exit_codes(again()), display(err if as_json else out) as watcher:
@@ -98,6 +110,14 @@ def _studies(
 ) -> Distil:
     settings = study_settings(teacher, find_run(runs[0], root) / "config.yaml", overrides)
     return partial(distil_runs, [study_run(run, root) for run in runs], bank, settings)
+
+
+def _memories(
+    files: list[str], bank: Path, teacher: str | None, env: str, overrides: list[str]
+) -> Distil:
+    settings = study_settings(teacher, None, overrides)
+    found = [study_memories(Path(file), env) for file in files]
+    return partial(distil_runs, found, bank, settings)
 
 
 def evolve(
@@ -130,7 +150,7 @@ def import_(
 ) -> None:
     """Bring skills in, into quarantine: no agent is told one before it is admitted."""
     with exit_codes():
-        report = import_into(bank, source)
+        report = import_into(writable_file(bank), source)
     if as_json:
         typer.echo(json.dumps(report.to_dict()))
     else:

@@ -10,7 +10,9 @@ from skillwright.core import ConfigError
 BankPath = Annotated[
     str,
     typer.Option(
-        "--bank", metavar="BANK", help="A bank's file; to look also an export, or seed:alfworld."
+        "--bank",
+        metavar="BANK",
+        help="A bank's file; to look also a JSON file (ours, SkillRL's), or seed:alfworld.",
     ),
 ]
 BankFile = Annotated[Path, typer.Option("--bank", metavar="FILE", help="The bank's file.")]
@@ -30,6 +32,20 @@ Teacher = Annotated[
         "--teacher", metavar="MODEL", help="Who writes skills: BACKEND:MODEL, or a YAML file."
     ),
 ]
+
+
+def writable_file(bank: Path) -> Path:
+    """Return the path of a bank's file that is there or will be made.
+
+    Raises:
+        ConfigError: It names what has no versions.
+    """
+    if str(bank).startswith("seed:") or bank.suffix.lower() == ".json":
+        raise ConfigError(
+            f"{str(bank)!r} cannot be changed: it has no versions and no log. Name a bank's file, "
+            f"such as --bank bank.sqlite; `skillwright bank import {bank}` brings its skills in"
+        )
+    return bank
 
 
 def existing_file(bank: str | Path) -> Path:

@@ -61,6 +61,7 @@ def show_answer(console: Console, answer: Answer) -> None:
     console.print(f"[bold]{escape(answer.task.description or answer.task.id)}[/]", highlight=False)
     console.print(
         f"category {escape(about)}"
+        + (" (by similarity)" if answer.category_by == "similarity" else "")
         + (f", in {escape(found.scope)}" if found.scope else "")
         + f"; similarity above {found.delta:g} ({escape(found.embedder)}); "
         f"bank version {found.bank_version}",

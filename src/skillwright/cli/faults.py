@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import typer
 
 from skillwright.cli.stopping import stop_code
+from skillwright.cli.streams import others_to_stderr
 from skillwright.cli.words import make_console, print_words
 from skillwright.core import SkillwrightError
 from skillwright.jobs.money import BudgetSpent
@@ -25,11 +26,14 @@ err = make_console(stderr=True)
 def exit_codes(go_on: str = "") -> Iterator[None]:
     """Turn what was raised on purpose into one message and an exit code.
 
+    What others print meanwhile goes to standard error: print results after it, or on a console.
+
     Args:
         go_on: The command with which a run goes on, or "" where there is none to go on with.
     """
     try:
-        yield
+        with others_to_stderr():
+            yield
     except KeyboardInterrupt:
         say("Stopped.")
         code = stop_code()

@@ -105,7 +105,8 @@ def show_evaluation(console: Console, report: EvalReport, scripted: bool) -> Non
     """Show what an evaluation found."""
     console.print(eval_table(report))
     intervals = report.pass_k_intervals or (None,) * len(report.pass_k)
-    for k, (chance, interval) in enumerate(zip(report.pass_k, intervals, strict=True), start=1):
+    for k in shown_ks(len(report.pass_k)):
+        chance, interval = report.pass_k[k - 1], intervals[k - 1]
         name = "pass@1 = pass^1" if k == 1 and report.tau_bench else f"pass^{k}"
         bounds = f" (95% interval {interval.low:.3f} to {interval.high:.3f})" if interval else ""
         console.print(
@@ -123,6 +124,12 @@ def show_evaluation(console: Console, report: EvalReport, scripted: bool) -> Non
             highlight=False,
         )
     own_up(console, scripted)
+
+
+def shown_ks(trials: int) -> list[int]:
+    """Return the ``k`` of which pass^k is listed: 1, 2, 4, 8, ... and the number of trials."""
+    doubled = [1 << power for power in range(trials.bit_length())]
+    return sorted({*doubled, trials}) if trials else []
 
 
 def own_up(console: Console, scripted: bool) -> None:

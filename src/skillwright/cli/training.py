@@ -8,12 +8,13 @@ from typing import Annotated, Any, Literal
 import typer
 
 from skillwright.cli import studies, tables
-from skillwright.cli.faults import NO, err, exit_codes
+from skillwright.cli.faults import NO, err, exit_codes, say
 from skillwright.cli.live import display
 from skillwright.cli.rl import resume_rl
 from skillwright.cli.words import make_console
 from skillwright.core import ConfigError
 from skillwright.jobs import (
+    MOST_FAILURES,
     EvalPlan,
     EvalSplit,
     Run,
@@ -39,6 +40,7 @@ from skillwright.jobs import (
     start_study,
 )
 from skillwright.jobs.rl import dump_rl_config, is_rl_config, is_rl_run, load_rl_config
+from skillwright.jobs.tau_report import refuse_small_store
 
 Compatible = Literal["skillopt"]
 ConfigPath = Annotated[
@@ -128,6 +130,10 @@ def evaluate(  # noqa: PLR0913 - each is an option
     min_pass: Annotated[
         float, typer.Option(min=0, max=1, help="Exit with 1 below this success rate.")
     ] = 0.0,
+    max_failures: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Exit with 1 above this share of failed episodes."),
+    ] = MOST_FAILURES,
     reuse: Reuse = NO_OVERRIDES,
     as_json: AsJson = False,
 ) -> None:
@@ -138,7 +144,7 @@ def evaluate(  # noqa: PLR0913 - each is an option
         if skill is not None:
             named = settings.skill.model_copy(update={"init": str(skill)})
             settings = settings.model_copy(update={"skill": named})
-        plan = EvalPlan(split, trials, min_pass)
+        plan = EvalPlan(split, trials, min_pass, max_failures)
         run = begin(settings, plan)
     _evaluate(run, plan, as_json)
 
@@ -187,9 +193,10 @@ def show_config(config: ConfigPath, overrides: Overrides = NO_OVERRIDES) -> None
     """Print the configuration as it is understood: bases merged, defaults filled in."""
     with exit_codes():
         if is_rl_config(config):
-            typer.echo(dump_rl_config(load_rl_config(config, overrides)), nl=False)
+            text = dump_rl_config(load_rl_config(config, overrides))
         else:
-            typer.echo(dump_config(load_config(config, overrides)), nl=False)
+            text = dump_config(load_config(config, overrides))
+    typer.echo(text, nl=False)
 
 
 def played(env: str | None, adapter: str | None, compat: str | None) -> list[str]:
@@ -228,6 +235,7 @@ def begin(settings: RunConfig, plan: EvalPlan | None = None) -> Run:
 def _checked(settings: RunConfig, plan: EvalPlan | None = None) -> str:
     """Look for whatever would stop the run, and return the text that it begins with."""
     skill = read_initial_skill(settings)
+    refuse_small_store(settings.env)  # before an endpoint is asked
     asyncio.run(preflight(settings, plan))
     return skill
 
@@ -272,7 +280,12 @@ def _evaluate(run: Run, plan: EvalPlan, as_json: bool) -> None:
     else:
         tables.show_evaluation(out, report, scripted)
         tables.show_money(out, spent, minds)
-    if (report.table.overall.success_rate or 0.0) < plan.min_pass:
+    reasons = plan.why_not(report.table.overall)
+    for reason in reasons:
+        say(f"The answer is no: {reason}.", style="yellow")
+    if report.table.overall.failures:
+        say(f"Play again what failed with:  {run.go_on}", wraps=False)
+    if reasons:
         raise typer.Exit(NO)
 
 

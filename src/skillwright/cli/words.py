@@ -1,7 +1,39 @@
-"""Words that every command writes in the same way."""
+"""Words that every command writes in the same way, and none that a terminal would obey."""
 
-from rich.console import Console
+import logging
+from collections.abc import Iterable
+from typing import IO, cast
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
+
+from skillwright.cli.streams import OwnOutput
+from skillwright.core.plain_text import without_controls
+
+
+class PlainConsole(Console):
+    """A console that shows control characters of others to nobody; its own styles stay."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Render something; everything that is printed comes through here."""
+        for segment in super().render(renderable, options):
+            # What the console itself says to the terminal is marked as such.
+            yield (
+                segment
+                if segment.control
+                else segment._replace(text=without_controls(segment.text))
+            )
+
+
+class PlainFormatter(logging.Formatter):
+    """Formats warnings that quote others."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the text of a record, traceback included."""
+        return without_controls(super().format(record))
 
 
 def make_console(*, stderr: bool = False) -> Console:
@@ -10,7 +42,9 @@ def make_console(*, stderr: bool = False) -> Console:
     Args:
         stderr: Write to standard error instead of standard output.
     """
-    return Console(stderr=stderr, emoji=False)
+    if stderr:
+        return PlainConsole(stderr=True, emoji=False)
+    return PlainConsole(file=cast("IO[str]", OwnOutput()), emoji=False)
 
 
 def counted(count: int, thing: str) -> str:

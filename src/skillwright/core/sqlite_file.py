@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from skillwright.core.errors import UsageError
+from skillwright.core.sqlite_log import has_valid_header, log_of, log_size
 
 BUSY_TIMEOUT_S = 10.0
 
@@ -33,8 +34,7 @@ class Schema:
         application_id: Says so to `file` and to us; other SQLite files are refused.
         migrations: All there are, oldest first. The first one sets the application id.
         error: What is raised for a file that cannot be used.
-        to_update: What brings an older file up to date, for a message.
-        if_empty: What a file without any table is told it is; "" takes it for an older one.
+        if_empty: What to say of a file without any table.
     """
 
     kind: str
@@ -42,23 +42,19 @@ class Schema:
     application_id: int
     migrations: tuple[Migration, ...]
     error: type[UsageError]
-    to_update: str
-    if_empty: str = ""
+    if_empty: str
 
-    def check(self, connection: sqlite3.Connection, where: str) -> None:
-        """Check that a file is of this kind and version, without changing it.
+    def is_newest(self, connection: sqlite3.Connection, where: str) -> bool:
+        """Tell whether a file has been through all migrations, without changing it.
 
         Raises:
-            UsageError: `error`: it is not.
+            UsageError: `error`: the file is empty, of another kind, or was written by a newer
+                version.
         """
-        version, newest = self._known_version(connection, where), len(self.migrations)
-        if self.if_empty and not _has_tables(connection):
+        version = self._known_version(connection, where)
+        if not _has_tables(connection):
             raise self.error(f"{where} {self.if_empty}")
-        if version < newest:
-            raise self.error(
-                f"{where} was written by an older Skillwright (schema {version}, now {newest}); "
-                f"{self.to_update}"
-            )
+        return version == len(self.migrations)
 
     def migrate(self, connection: sqlite3.Connection, where: str) -> None:
         """Bring a new or older file up to date, all migrations in one transaction.
@@ -118,7 +114,8 @@ class SqliteFile:
     Args:
         path: The file; made and brought up to date unless ``read_only``.
         schema: What it must be.
-        read_only: Look, change nothing; another process may be writing.
+        read_only: Look, change nothing; another process may be writing. Of an older file a copy is
+            brought up to date, which is gone when it is closed.
         busy_timeout_s: How long to wait for another process that is writing.
 
     Raises:
@@ -139,6 +136,7 @@ class SqliteFile:
         self._connection: sqlite3.Connection | None = None
         connect = _connect_read_only if read_only else _connect
         try:
+            self._refuse_loss(read_only)
             self._connection = connect(path, schema, busy_timeout_s)
         except sqlite3.Error as error:
             raise self._fault(error) from error
@@ -181,6 +179,24 @@ class SqliteFile:
                 f"the {self._schema.holder} of {str(self.path)!r} is closed; open it again"
             )
         return self._connection
+
+    def _refuse_loss(self, read_only: bool) -> None:
+        """Refuse what SQLite takes for a new file, or for an old log, and would remove."""
+        log, size = log_of(self.path), log_size(self.path)
+        is_empty = self.path.is_file() and self.path.stat().st_size == 0
+        if is_empty and size:
+            raise self._schema.error(
+                f"{self.path} is empty (0 bytes), but its log {log.name!r} is not ({size:,} "
+                "bytes). Restore both from a copy; nothing was changed."
+            )
+        if is_empty and read_only:
+            raise self._schema.error(f"{self.path} {self._schema.if_empty}")
+        if not has_valid_header(log):
+            raise self._schema.error(
+                f"{log} is damaged; it holds what was written last to {self.path.name!r}. Restore "
+                f"both from a copy. To go on without what it holds, move {log.name!r} elsewhere; "
+                "nothing was changed."
+            )
 
     def _roll_back(self) -> None:
         # After some faults, such as a full disk, SQLite has done it already.
@@ -249,11 +265,27 @@ def _look(path: Path, mode: str, schema: Schema, busy_timeout_s: float) -> sqlit
     connection = sqlite3.connect(uri, uri=True, timeout=busy_timeout_s, isolation_level=None)
     try:
         _prepare(connection)
-        schema.check(connection, str(path))
+        if schema.is_newest(connection, str(path)):
+            return connection
+        copy = _newest_copy(connection, schema, str(path))
     except BaseException:
         connection.close()
         raise
-    return connection
+    connection.close()
+    return copy
+
+
+def _newest_copy(connection: sqlite3.Connection, schema: Schema, where: str) -> sqlite3.Connection:
+    copy = sqlite3.connect("", isolation_level=None)  # a temporary file of SQLite's own
+    try:
+        connection.backup(copy)
+        _prepare(copy)
+        schema.migrate(copy, where)
+        copy.execute("PRAGMA query_only = ON")
+    except BaseException:
+        copy.close()
+        raise
+    return copy
 
 
 def _prepare(connection: sqlite3.Connection) -> None:

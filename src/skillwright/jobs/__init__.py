@@ -17,7 +17,7 @@ from skillwright.jobs.critical_path import CriticalPath, critical_path
 from skillwright.jobs.decisions import EpochRecord, StepRecord
 from skillwright.jobs.doctor import Finding, Health, examine
 from skillwright.jobs.estimate import Estimate, estimate
-from skillwright.jobs.evaluate import EvalPlan, EvalReport, EvalSplit, evaluate
+from skillwright.jobs.evaluate import MOST_FAILURES, EvalPlan, EvalReport, EvalSplit, evaluate
 from skillwright.jobs.launch import (
     Run,
     demo_file,
@@ -75,6 +75,7 @@ from skillwright.jobs.wiring import (
 __all__ = [
     "DIFFERENCES",
     "KEPT_OUT",
+    "MOST_FAILURES",
     "Answer",
     "Arena",
     "Assembly",

@@ -26,6 +26,7 @@ from skillwright.jobs.memory import EngineEvents, StoredCalls
 from skillwright.jobs.money import Budget, priced_mind
 from skillwright.jobs.preflight import ask_if_ready, look_at_tasks
 from skillwright.jobs.progress import RunStarted, Watcher
+from skillwright.jobs.tau_report import refuse_small_store
 from skillwright.jobs.text_bench import TextBench
 from skillwright.jobs.wiring import MakeModel, opened_mind, read_initial_skill, reused, text_bench
 from skillwright.models import HttpClient, ModelConfig, make_model
@@ -102,6 +103,7 @@ async def check_bank_job(config: RunConfig) -> None:
             f"an EnvAdapter plays by itself and is told one document, so no bank is made of or for "
             f"it; {config.env.name!r} must be a text environment"
         )
+    refuse_small_store(config.env)
     minds = [config.models.target, teacher_of(config)]
     unpriced = [mind for mind in minds if not priced_mind("", mind).is_priced]
     if config.budget.usd is not None and unpriced:

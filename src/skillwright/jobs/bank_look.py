@@ -14,6 +14,7 @@ from skillwright.bank import (
     Rendered,
     Retrieved,
     SkillStats,
+    category_of,
     compression,
     count_skills,
     import_skills,
@@ -21,6 +22,7 @@ from skillwright.bank import (
     render,
     utilities,
 )
+from skillwright.bank.classify import Named, classify
 from skillwright.core import (
     BankSkill,
     DataError,
@@ -46,11 +48,13 @@ class Answer:
         task: The task.
         retrieved: Which skills, with their scores.
         rendered: The text, and what did not fit.
+        category_by: How the category was found; see `skillwright.bank.classify.Named`.
     """
 
     task: Task
     retrieved: Retrieved
     rendered: Rendered
+    category_by: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
@@ -58,6 +62,7 @@ class Answer:
         return {
             "task": self.task.description or self.task.id,
             "category": found.category,
+            "category_by": self.category_by,
             "scope": found.scope,
             "delta": found.delta,
             "embedder": found.embedder,
@@ -77,19 +82,23 @@ def search_bank(bank: Bank, task: Task, settings: BankSection) -> Answer:
 
     Args:
         bank: The bank.
-        task: The task; of an unknown environment (""), every category is searched.
+        task: The task; where nothing names its category, every category is searched.
         settings: How much is told.
 
     Raises:
         ConfigError: There is no such embedder.
         ModelError: The embedder asks an endpoint, and that failed.
     """
+    named = Named(category_of(task), "rules") if task.env else Named()
+    if not named.category:
+        named = classify(task.description or task.id, bank, task.env)
     with opened_embedder(settings.embedder) as embedder:
         source = bank_source(bank, settings, embedder)
+        source = replace(source, categorise=lambda one: named.category)
         if not task.env:
-            source = replace(source, categorise=lambda one: "", scope=lambda one: "")
+            source = replace(source, scope=lambda one: "")
         (found,) = source.retrieve([task])
-    return Answer(task, found, render(found, settings.budget))
+    return Answer(task, found, render(found, settings.budget), named.by)
 
 
 def find_task(env: EnvSection, task_id: str) -> Task:

@@ -86,13 +86,13 @@ def _parsed(text: str, where: str) -> Values:
 
 
 def study_settings(
-    teacher: str | None, run_config: Path, overrides: Sequence[str]
+    teacher: str | None, run_config: Path | None, overrides: Sequence[str]
 ) -> StudySettings:
     """Return how the episodes of runs are distilled.
 
     Args:
         teacher: Who is asked (`read_teacher`); else who was in the first of the runs.
-        run_config: The configuration file of that run.
+        run_config: The configuration file of that run; ``None`` where no run is studied.
         overrides: ``models.teacher.max_tokens=4096``, ``distil.lessons=8`` and their like.
 
     Raises:
@@ -146,7 +146,9 @@ def teacher_of(config: RunConfig) -> ModelConfig:
     return config.models.optimizer
 
 
-def _teacher_of(run_config: Path) -> Values | None:
+def _teacher_of(run_config: Path | None) -> Values | None:
+    if run_config is None:
+        return None
     values = _parsed(read_text(run_config, "configuration"), str(run_config))
     models = values.get("models") or {}
     own, other = models.get("teacher"), models.get("optimizer")

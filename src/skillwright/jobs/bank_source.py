@@ -12,6 +12,7 @@ from skillwright.bank import (
     BankSource,
     BankStore,
     Embedder,
+    load_any_bank,
     load_bank,
     make_embedder,
     refuse_unsafe,
@@ -23,6 +24,7 @@ from skillwright.core import (
     Purpose,
     SkillContext,
     SkillSource,
+    SkillStatus,
     Task,
     Usage,
     skill_hash,
@@ -35,13 +37,14 @@ from skillwright.runs import RunStore
 KEPT_BANK = "bank.json"
 """The bank of a run as it was when the run began, in the run's folder."""
 SEED = "seed:"
+_MOST_NAMED = 5
 
 
 def read_bank(where: str, key: str = "skill.bank") -> Bank:
     """Read a bank that a setting or a command names.
 
     Args:
-        where: ``seed:NAME``, an export of ours (.json), or a bank's file.
+        where: ``seed:NAME``, a JSON file (an export of ours, or SkillRL's), or a bank's file.
         key: What names it, for messages.
 
     Raises:
@@ -57,9 +60,40 @@ def read_bank(where: str, key: str = "skill.bank") -> Bank:
             f"one of {seeds}; `skillwright bank import FILE --bank {where}` makes one"
         )
     if path.suffix.lower() == ".json":
-        return load_bank(path)
+        return load_any_bank(path)
     with BankStore.open(path, read_only=True) as store:
         return store.load()
+
+
+def read_told_bank(where: str, key: str = "skill.bank") -> Bank:
+    """Read a bank that agents are going to be told.
+
+    Args:
+        where: As in `read_bank`.
+        key: What names it, for messages.
+
+    Raises:
+        UsageError: It cannot be read, or no skill of it would be told.
+    """
+    bank = read_bank(where, key)
+    if not bank.active:
+        raise ConfigError(f"{key}: no skill of the bank {where!r} is active. {_why_none(bank)}")
+    return bank
+
+
+def _why_none(bank: Bank) -> str:
+    kept = [one.id for one in bank.skills if one.status is SkillStatus.QUARANTINED]
+    if kept:
+        some = ", ".join(kept[:_MOST_NAMED])
+        more = f" and {len(kept) - _MOST_NAMED} more" if len(kept) > _MOST_NAMED else ""
+        return (
+            f"In quarantine: {some}{more}. Let them in by `skillwright bank admit --bank FILE "
+            "--config CONFIG`, where games decide, or by --without-gate REASON"
+        )
+    return (
+        "So agents would be told nothing: put skills into it by `skillwright bank distil` or `bank "
+        "import`, or leave the setting out"
+    )
 
 
 def bank_source(
@@ -220,7 +254,7 @@ def keep_bank(config: RunConfig, folder: Path) -> dict[str, Any]:
     """
     if not config.skill.bank:
         return {}
-    bank = read_bank(config.skill.bank)
+    bank = read_told_bank(config.skill.bank)
     save_bank(bank, folder / KEPT_BANK)
     return {
         "bank": {"from": config.skill.bank, "version": bank.version, "digest": bank.digest},
@@ -240,11 +274,11 @@ def check_bank(config: RunConfig) -> None:
     """Look at the bank and the embedder that a run will need, before anything is written.
 
     Raises:
-        UsageError: One of them is missing or wrong, or a skill does not pass lint.
+        UsageError: One of them is missing or wrong, no skill is active, or one does not pass lint.
     """
     if config.skill.bank:
         # A file's own changes were linted; an export may have been written by anybody.
-        refuse_unsafe(read_bank(config.skill.bank).active, config.skill.bank)
+        refuse_unsafe(read_told_bank(config.skill.bank).active, config.skill.bank)
         with opened_embedder(config.bank.embedder):
             pass
 

@@ -188,7 +188,7 @@ class SkillSection(Section):
     init: str = ""
     """A file to begin with, relative to the working directory; blank begins with nothing."""
     bank: str = ""
-    """A bank that is told below it: a bank's file, an export (.json), or ``seed:alfworld``."""
+    """A bank that is told below it: its file, JSON (ours, SkillRL's), or ``seed:alfworld``."""
 
 
 class RunConfig(Section):

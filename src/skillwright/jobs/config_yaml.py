@@ -10,6 +10,7 @@ import yaml
 
 from skillwright.core import ConfigError, DataError, did_you_mean
 from skillwright.core.jsonio import read_text
+from skillwright.core.plain_text import escaped_controls
 
 BASE_KEY = "_base_"
 _SUFFIXES = (".yaml", ".yml")
@@ -17,6 +18,8 @@ _SUFFIXES = (".yaml", ".yml")
 # YAML 1.1, which PyYAML reads, takes 1e-3 for a text; YAML 1.2 and everybody else for a number.
 _FLOAT = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)")
 _FLOAT_STARTS = list("-+.0123456789")
+# YAML 1.1 takes 1:1:1 for a number to the base of 60; YAML 1.2 and everybody else for a text.
+_BASE_60 = re.compile(r"[-+]?\d[\d_]*(:[0-5]?\d)+(\.[\d_]*)?")
 
 # Where one of these differs, a child's mapping describes another kind of thing than its base's.
 _DISCRIMINATORS = ("kind", "backend")
@@ -60,6 +63,9 @@ class _Dumper(yaml.SafeDumper):
 _Dumper.add_representer(str, _Dumper.represent_text)
 for _side in (_Loader, _Dumper):
     _side.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, _FLOAT_STARTS)
+for _start in "-+0123456789":
+    # First, because the first that fits wins.
+    _Loader.yaml_implicit_resolvers[_start].insert(0, ("tag:yaml.org,2002:str", _BASE_60))
 
 
 def read_layers(path: Path) -> list[Layer]:
@@ -151,7 +157,9 @@ def nested(path: str, value: Any) -> Values:
 
 def dump_yaml(values: Mapping[str, Any]) -> str:
     """Return YAML text that `read_layers` reads as the same values, in the same order."""
-    return yaml.dump(dict(values), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    text = yaml.dump(dict(values), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    # PyYAML leaves what sets the direction of writing; a scalar that holds it is in double quotes.
+    return escaped_controls(text)
 
 
 def _read_file(path: Path, named_by: str) -> Values:

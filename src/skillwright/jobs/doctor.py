@@ -16,6 +16,7 @@ from skillwright.envs import specs
 from skillwright.jobs.config import RunConfig
 from skillwright.jobs.parity_report import say_mode
 from skillwright.jobs.preflight import ask_if_ready, look_at_tasks
+from skillwright.jobs.tau_report import refuse_small_store
 from skillwright.jobs.tau_user import user_mind
 from skillwright.jobs.wiring import read_initial_skill
 from skillwright.models import HttpClient, ModelConfig
@@ -124,6 +125,7 @@ def _official_games() -> Finding:
 async def _files(config: RunConfig) -> list[Finding]:
     try:
         read_initial_skill(config)
+        refuse_small_store(config.env)
         sizes = await look_at_tasks(config)
     except SkillwrightError as error:
         return [Finding("tasks and skill", Health.BAD, str(error))]

@@ -16,8 +16,10 @@ from skillwright.core import ConfigError, Task, Usage
 from skillwright.datasets import Splits
 from skillwright.envs.drive import open_env
 from skillwright.jobs.adapter_load import find_adapter
-from skillwright.jobs.bank_source import DocumentAndBank, bank_source, read_bank
+from skillwright.jobs.assumptions import ACCEPTED_SHARE, Assumptions, expected_turns
+from skillwright.jobs.bank_source import DocumentAndBank, bank_source, read_told_bank
 from skillwright.jobs.config import EnvSection, RunConfig
+from skillwright.jobs.evaluate import EvalPlan
 from skillwright.jobs.expected import (
     practised_in_an_epoch,
     skills_confirmed,
@@ -26,7 +28,7 @@ from skillwright.jobs.expected import (
 from skillwright.jobs.money import PricedMind, priced_mind, priced_minds
 from skillwright.jobs.preflight import build_first
 from skillwright.jobs.tasks import make_splits
-from skillwright.jobs.tau_report import TAU_BENCH
+from skillwright.jobs.tau_report import TAU_BENCH, refuse_small_store
 from skillwright.jobs.tau_user import user_mind
 from skillwright.models.wire import cost_usd
 from skillwright.rollout import PromptStyle, render
@@ -34,64 +36,6 @@ from skillwright.rollout import PromptStyle, render
 MEASURED_TASKS = 3
 _OWN_USERS = ("scripted", "rule_based")
 _OPENING = "Hello, I have a question about an order of mine. Could you please help me with it?"
-
-
-@dataclass(frozen=True, slots=True)
-class Assumptions:
-    """What nobody can know before a run; each is a round figure to be replaced by a better one.
-
-    Attributes:
-        turns: Turns of an episode; see `expected_turns`.
-        action_tokens: An agent's answer.
-        observation_tokens: What an environment answers to it.
-        success_rate: Share of the episodes that succeed; analysts read the two kinds apart.
-        accepted_share: Share of the candidates that are accepted; afterwards the gate plays the
-            skill in force anew.
-        instructions_tokens: What an optimiser's question says beside skill and evidence.
-        proposal_tokens: An optimiser's answer.
-        user_share: Share of the turns that speak to a simulated user, who opens besides.
-        user_prompt_tokens: What such a user is told before the conversation.
-        chars_per_token: Of English text.
-    """
-
-    turns: int
-    action_tokens: int = 50
-    observation_tokens: int = 100
-    success_rate: float = 0.5
-    accepted_share: float = 1 / 3
-    instructions_tokens: int = 1_500
-    proposal_tokens: int = 1_200
-    user_share: float = 0.5
-    user_prompt_tokens: int = 500
-    chars_per_token: float = 4.0
-
-    def lines(self) -> list[str]:
-        """Say them for people."""
-        return [
-            f"an episode takes {self.turns} turns; each adds {self.action_tokens} tokens of the "
-            f"agent and {self.observation_tokens} of the environment to the next prompt",
-            f"{self.success_rate:.0%} of the episodes succeed, {self.accepted_share:.0%} "
-            "of the candidates are accepted, the skill keeps its length",
-            f"an optimiser's question has {self.instructions_tokens:,} tokens beside skill and "
-            f"evidence, its answer {self.proposal_tokens:,}",
-            "a simulated user's opening is made up, as nobody is asked; where a model plays it, it "
-            f"opens and hears {self.user_share:.0%} of the turns, and its first prompt has "
-            f"{self.user_prompt_tokens} tokens",
-            "every step proposes more edits than its budget, if it has one, so they are ranked",
-            f"{self.chars_per_token:g} characters are a token; nothing is cached and nothing fails",
-        ]
-
-
-SUCCESS_RATE = Assumptions(turns=1).success_rate
-ACCEPTED_SHARE = Assumptions(turns=1).accepted_share
-UNBOUNDED_TURNS = 10
-"""Turns of an episode where ``env.max_turns`` sets no bound."""
-
-
-def expected_turns(max_turns: int | None) -> int:
-    """Return the turns of an episode: one that succeeds takes half of the bound, another all."""
-    most = max_turns or UNBOUNDED_TURNS
-    return max(1, round(most * (1.0 - SUCCESS_RATE / 2.0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +69,17 @@ class Estimate:
         stages: In the order of the run; those that ask nothing are left out.
         opening_tokens: The measured length of an agent's first prompt, with the initial skill.
         measured: The tasks that it was measured on.
-        power: Which gain the gate finds.
         minds: Who is asked, with prices and their age.
         assumptions: What the figures rest on.
+        power: Which gain the gate of a training finds; "" for an evaluation.
     """
 
     stages: tuple[Stage, ...]
     opening_tokens: int
     measured: tuple[str, ...]
-    power: str
     minds: tuple[PricedMind, ...]
     assumptions: Assumptions
+    power: str = ""
 
     @property
     def total(self) -> Stage:
@@ -193,40 +137,64 @@ async def estimate(config: RunConfig, skill: str, turns: int | None = None) -> E
         ConfigError: ``env.name`` is an adapter, which asks its models by itself.
         UsageError: A task or the environment is missing or wrong.
     """
+    splits, minds = _splits(config), priced_minds(config)
+    episodes = await _measured(config, skill, splits.train.tasks, minds[0], turns)
+    steps = config.train.epochs * config.train.steps_per_epoch(len(splits.train.tasks))
+    assumed = episodes.assumed
+    length = round(len(skill) / assumed.chars_per_token)
+    questions = _Questions(config, minds[1], assumed, episodes.transcript_tokens, length)
+    played = [episodes.stage(*about) for about in _played(config, splits, bool(skill.strip()))]
+    asked = [questions.stage(*about) for about in questions.asked(steps)]
+    power = config.power(len(splits.train.tasks), len(splits.val.tasks))
+    return replace(episodes.estimate(played, asked, minds), power=power)
+
+
+async def estimate_evaluation(
+    config: RunConfig, skill: str, plan: EvalPlan, turns: int | None = None
+) -> Estimate:
+    """Estimate an evaluation: every task of a split, as often as planned.
+
+    The tasks of the test split stay sealed: its first prompts are taken to be as long as those of
+    train tasks.
+
+    Args:
+        config: The run.
+        skill: The text that is evaluated.
+        plan: What an evaluation evaluates.
+        turns: Turns of an episode, where a person knows better.
+
+    Raises:
+        ConfigError: ``env.name`` is an adapter, which asks its models by itself.
+        UsageError: A task or the environment is missing or wrong.
+    """
+    splits, minds = _splits(config), priced_minds(config, trains=False)
+    tasks = splits.val.tasks if plan.split == "val" else splits.train.tasks
+    count = len(splits.test) if plan.split == "test" else len(tasks)
+    episodes = await _measured(config, skill, tasks, minds[0], turns)
+    return episodes.estimate([episodes.stage("evaluate", count * plan.trials)], [], minds)
+
+
+def _splits(config: RunConfig) -> Splits:
     if find_adapter(config.env) is not None:
         raise ConfigError(
             f"env.name {config.env.name!r} is an adapter: it asks its models by itself, so nothing "
             "is known of its calls before it played. Train with evaluation.val_tasks and "
             "test_tasks lowered, and read what that took off `skillwright runs show RUN`"
         )
-    splits = make_splits(config)
+    refuse_small_store(config.env)
+    return make_splits(config)
+
+
+async def _measured(
+    config: RunConfig, skill: str, tasks: Sequence[Task], mind: PricedMind, turns: int | None
+) -> "_Episodes":
+    """Measure the first prompts of a few tasks, and assume the rest."""
     assumed = Assumptions(turns=turns or expected_turns(config.env.max_turns))
-    tasks = splits.train.tasks[:MEASURED_TASKS]
-    told = zip(tasks, _told(config, skill, tasks), strict=True)
+    first = tasks[:MEASURED_TASKS]
+    told = zip(first, _told(config, skill, first), strict=True)
     opening = round(fmean([await _opening(config, task, text) for task, text in told]))
-    opening = round(opening / assumed.chars_per_token)
-    minds = priced_minds(config)
-    episodes = _Episodes(config, minds[0], assumed, opening)
-    steps = config.train.epochs * config.train.steps_per_epoch(len(splits.train.tasks))
-    length = round(len(skill) / assumed.chars_per_token)
-    questions = _Questions(config, minds[1], assumed, episodes.transcript_tokens, length)
-    played = [episodes.stage(*about) for about in _played(config, splits, bool(skill.strip()))]
-    if (user := user_mind(config.env)) is not None:
-        customer = priced_mind("user", user)
-        minds = (*minds, customer)
-        played.append(_users(customer, assumed, sum(stage.episodes for stage in played)))
-    stages = [
-        *played,
-        *(questions.stage(*about) for about in questions.asked(steps)),
-    ]
-    return Estimate(
-        tuple(stage for stage in stages if stage.calls),
-        opening,
-        tuple(task.id for task in tasks),
-        config.power(len(splits.train.tasks), len(splits.val.tasks)),
-        minds,
-        assumed,
-    )
+    measured = tuple(task.id for task in first)
+    return _Episodes(config, mind, assumed, round(opening / assumed.chars_per_token), measured)
 
 
 def _told(config: RunConfig, skill: str, tasks: Sequence[Task]) -> list[str]:
@@ -234,7 +202,7 @@ def _told(config: RunConfig, skill: str, tasks: Sequence[Task]) -> list[str]:
     if not config.skill.bank:
         return [skill] * len(tasks)
     # Whoever says what is similar, about as much is told; so no model and no endpoint is asked.
-    bank = bank_source(read_bank(config.skill.bank), config.bank, LexicalEmbedder())
+    bank = bank_source(read_told_bank(config.skill.bank), config.bank, LexicalEmbedder())
     return [one.text for one in DocumentAndBank(skill, bank).contexts(tasks)]
 
 
@@ -298,6 +266,19 @@ class _Episodes:
     mind: PricedMind
     assumed: Assumptions
     opening_tokens: int
+    measured: tuple[str, ...]
+
+    def estimate(
+        self, played: Sequence[Stage], asked: Sequence[Stage], minds: Sequence[PricedMind]
+    ) -> Estimate:
+        """Return stages that play and stages that ask as one estimate, simulated users included."""
+        minds, stages = tuple(minds), list(played)
+        if (user := user_mind(self.config.env)) is not None:
+            customer = priced_mind("user", user)
+            minds = (*minds, customer)
+            stages.append(_users(customer, self.assumed, sum(one.episodes for one in played)))
+        stages = [stage for stage in (*stages, *asked) if stage.calls]
+        return Estimate(tuple(stages), self.opening_tokens, self.measured, minds, self.assumed)
 
     @property
     def transcript_tokens(self) -> int:

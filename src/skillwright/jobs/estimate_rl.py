@@ -12,7 +12,7 @@ from typing import Any
 
 from skillwright.bank import category_of, scope_of
 from skillwright.core import Task
-from skillwright.jobs.estimate import SUCCESS_RATE, Assumptions, expected_turns
+from skillwright.jobs.assumptions import SUCCESS_RATE, Assumptions, expected_turns
 from skillwright.jobs.money import priced_mind
 from skillwright.jobs.rl.config import RlConfig, RlDistilSection
 from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks

@@ -6,7 +6,13 @@ from typing import Any, Self
 
 from skillwright.core import EpisodeResult, Usage, skill_hash
 from skillwright.core.together import together
-from skillwright.evaluation import Interval, ScoreTable, pass_hat_k, pass_hat_k_interval
+from skillwright.evaluation import (
+    Interval,
+    Score,
+    ScoreTable,
+    pass_hat_k,
+    pass_hat_k_interval,
+)
 from skillwright.jobs.bank_source import told_lines
 from skillwright.jobs.bench import SplitName
 from skillwright.jobs.progress import RunStarted, Scored, StageStarted
@@ -18,6 +24,8 @@ from skillwright.runs import RunFolder
 
 EvalSplit = SplitName
 EVALUATED = "evaluated"
+MOST_FAILURES = 0.1
+"""The share of failed episodes above which the answer is no, unless somebody says another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +36,29 @@ class EvalPlan:
         split: Which tasks.
         trials: Attempts per task, at least 1.
         min_pass: The success rate below which the answer is no, in [0, 1].
+        max_failures: The share of failed episodes above which the answer is no, in [0, 1].
     """
 
     split: EvalSplit
     trials: int
     min_pass: float = 0.0
+    max_failures: float = MOST_FAILURES
+
+    def why_not(self, score: Score) -> list[str]:
+        """Say why the answer is no; nothing where it is yes."""
+        played = score.episodes + score.failures
+        reasons = []
+        if played and score.failures > self.max_failures * played:
+            reasons.append(
+                f"{score.failures} of {played} episodes failed ({score.failures / played:.0%}), "
+                f"and at most {self.max_failures:.0%} may (--max-failures): the scores are those "
+                "of the rest"
+            )
+        if score.success_rate is None:
+            reasons.append("no episode has a score")
+        elif score.success_rate < self.min_pass:
+            reasons.append(f"{score.success_rate:.1%} won, and --min-pass is {self.min_pass:.1%}")
+        return reasons
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,23 +5,29 @@ import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from skillwright.core import ConfigError, RunError, did_you_mean
 from skillwright.core.jsonio import dumps
+from skillwright.core.sqlite_log import log_of, log_size
 from skillwright.jobs.adapter_load import find_adapter
 from skillwright.jobs.bank_source import keep_bank
 from skillwright.jobs.config import EnvSection, RunConfig
 from skillwright.jobs.config_load import dump_config, load_config
 from skillwright.jobs.critical_path import SESSION, SESSION_ENDED
 from skillwright.jobs.evaluate import EvalPlan, EvalReport, evaluate
-from skillwright.jobs.money import refuse_all_but_budget
 from skillwright.jobs.parity_report import mode_facts
 from skillwright.jobs.progress import Watcher
+from skillwright.jobs.same_settings import (
+    refuse_all_but_budget,
+    refuse_other_settings,
+    settings_facts,
+)
 from skillwright.jobs.state import restore
+from skillwright.jobs.tau_report import refuse_small_store
 from skillwright.jobs.tau_user import user_mind
 from skillwright.jobs.train import TrainReport, finished_report, prove, train, why_not_again
 from skillwright.jobs.wiring import MakeModel, assemble, assemble_arena
@@ -34,7 +40,7 @@ from skillwright.models import (
     make_model,
 )
 from skillwright.runs import Redactor, RunFolder, RunStore, list_runs, provenance, unused_name
-from skillwright.runs.folder import LOCK_NAME
+from skillwright.runs.folder import LOCK_NAME, STORE_NAME
 from skillwright.runs.secrets import REDACTED, secrets_in
 
 _KEPT_FAILURES = 20
@@ -91,8 +97,9 @@ def start_run(config: RunConfig, skill: str, plan: EvalPlan | None = None) -> Ru
 
     Raises:
         RunError: The folder cannot be made, or the disk is full; nothing is left of it.
-        DataError: The environment that the configuration names is not found.
+        DataError: The environment that the configuration names is not found, or its data.
     """
+    refuse_small_store(config.env)
     # One that imports from skillopt asks the run's models; any other asks its own.
     plays_itself = find_adapter(config.env) is not None and config.env.compat is None
     root, name = Path(config.run.root), config.run.name
@@ -108,6 +115,7 @@ def start_run(config: RunConfig, skill: str, plan: EvalPlan | None = None) -> Ru
         with store.transaction(durable=True):
             store.add_skill_version(skill, origin="initial_skill", step=0)
             made = _facts(plan) | {"provenance": provenance(), **mode_facts(config), **told}
+            made |= settings_facts(folder.path)
             store.append_event(MADE, made | {"adapter": plays_itself})
         undo.pop_all()
     return Run(config, folder, store, plan)
@@ -146,7 +154,8 @@ def open_run(run: str | Path, root: str | Path = "runs", overrides: Sequence[str
     Raises:
         RunError: There is no such run, another process works on it, or its store is missing or
             damaged.
-        ConfigError: Its configuration cannot be read, or lacks a secret that it began with.
+        ConfigError: Its configuration cannot be read, was edited, or lacks a secret that it began
+            with.
     """
     path = find_run(run, root)
     refuse_all_but_budget(overrides)
@@ -157,6 +166,7 @@ def open_run(run: str | Path, root: str | Path = "runs", overrides: Sequence[str
         # Opened to look at first: a store that is not there must not be made here.
         with RunStore.open(folder.store_path, read_only=True) as store:
             plan = read_plan(store, path)
+            refuse_other_settings(path, store, MADE)
         store = RunStore.open(folder.store_path, redactor=Redactor(known_secrets(config)))
     except BaseException:
         folder.close()
@@ -192,18 +202,30 @@ def read_plan(store: RunStore, path: Path) -> EvalPlan | None:
     """Return what a run evaluates; ``None`` for a training run.
 
     Raises:
-        RunError: It was killed before it began.
+        RunError: It was killed before it began, or its log is missing or damaged.
     """
     made = store.events(MADE)
     if not made:
-        raise RunError(
-            f"run {str(path)!r} never began, so there is nothing to go on with. Remove its folder "
-            "and start it anew."
-        )
+        raise RunError(_without_beginning(path))
     facts = made[0].payload
     if facts["job"] != "eval":
         return None
-    return EvalPlan(facts["split"], facts["trials"], facts.get("min_pass", 0.0))
+    known = {one.name for one in fields(EvalPlan)}
+    return EvalPlan(**{name: value for name, value in facts.items() if name in known})
+
+
+def _without_beginning(path: Path) -> str:
+    where, log = path / STORE_NAME, log_of(path / STORE_NAME).name
+    if size := log_size(where):
+        return (
+            f"nothing can be read of run {str(path)!r}: {STORE_NAME!r} holds no event, and its log "
+            f"{log!r} ({size:,} bytes) is damaged. Restore both from a copy; nothing was changed."
+        )
+    return (
+        f"{str(where)!r} holds no event: the run was killed before it began, or it was copied "
+        f"without {log!r}, which holds what was written last. Copy that file too; where there is "
+        "none, start a new run."
+    )
 
 
 def _facts(plan: EvalPlan | None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ those before them.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -353,21 +353,6 @@ def budget_gaps(config: RunConfig) -> tuple[str, ...]:
         f"{_listed(bounds)} bounds the optimiser only: what the adapter {config.env.name!r} spends "
         "on its rollouts nobody tells us. budget.minutes bounds both",
     )
-
-
-def refuse_all_but_budget(overrides: Sequence[str]) -> None:
-    """Refuse to change anything of a run that goes on but what it may use up.
-
-    Raises:
-        ConfigError: Something else would change.
-    """
-    others = [one for one in overrides if not one.startswith("budget.")]
-    if others:
-        raise ConfigError(
-            f"{others[0]!r} cannot change in a run that was begun: its decisions would not be "
-            "those of one run. Only budget.usd, budget.tokens and budget.minutes can; start a new "
-            "run for anything else"
-        )
 
 
 def priced_mind(role: str, mind: ModelConfig) -> PricedMind:

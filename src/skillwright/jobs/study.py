@@ -27,8 +27,8 @@ from skillwright.evaluation import Interval, mean_interval
 from skillwright.jobs.config import RunConfig
 from skillwright.jobs.config_yaml import dump_yaml
 from skillwright.jobs.launch import STUDY_NAME, open_run, run_training, start_run
-from skillwright.jobs.money import refuse_all_but_budget
 from skillwright.jobs.progress import Watcher
+from skillwright.jobs.same_settings import refuse_all_but_budget
 from skillwright.jobs.summary import RunSummary, is_finished, read_folder
 from skillwright.jobs.wiring import MakeModel
 from skillwright.models import make_model

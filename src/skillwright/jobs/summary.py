@@ -179,8 +179,8 @@ def read_folder(folder: RunFolder) -> RunSummary:
         events = store.events()
         if any(event.kind == MADE and event.payload.get("job") == RL for event in events[:1]):
             return _read_rl(folder, store, events)
-        config = load_config(folder.path / "config.yaml")
         plan = read_plan(store, folder.path)
+        config = load_config(folder.path / "config.yaml")
         counts = store.counts()
         evaluated = [event for event in events if event.kind == EVALUATED]
         trains = plan is None

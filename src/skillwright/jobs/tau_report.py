@@ -5,7 +5,14 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from skillwright.core import EpisodeResult, FailureCause, StopReason
-from skillwright.envs.tau_bench import Store, comparability, configured_store, is_free, is_no_op
+from skillwright.envs.tau_bench import (
+    Store,
+    comparability,
+    configured_store,
+    is_free,
+    is_no_op,
+    refuse_unasked_store,
+)
 from skillwright.evaluation import Score
 from skillwright.jobs.config import EnvSection, RunConfig
 
@@ -73,6 +80,18 @@ def env_facts(env: EnvSection) -> dict[str, Any]:
     if env.name != TAU_BENCH:
         return {}
     return {"comparability": _without_origin(comparability(env.config))}
+
+
+def refuse_small_store(env: EnvSection) -> None:
+    """Refuse to begin on tau-bench's built-in store, unless the settings ask for it.
+
+    A run that began on it goes on; see `skillwright.envs.tau_bench.refuse_unasked_store`.
+
+    Raises:
+        DataError: Nobody asked for it, and there is no other data.
+    """
+    if env.name == TAU_BENCH:
+        refuse_unasked_store(env.config)
 
 
 def tau_findings(

@@ -13,7 +13,7 @@ from skillwright.datasets.splits import SealedTasks, tasks_digest
 from skillwright.evaluation import Draws, SkillDuel
 from skillwright.jobs.bench import Place, Sizes, SplitName
 from skillwright.jobs.progress import StageStarted, Watcher
-from skillwright.rollout import Engine
+from skillwright.rollout import Engine, refuse_no_score
 from skillwright.textopt import Comparison, PairPolicy, Practice, comparison_specs, read_episodes
 
 
@@ -145,6 +145,8 @@ class TextBench:
         self, tasks: Sequence[Task], skills: Mapping[str, str], phase: str
     ) -> dict[str, list[EpisodeResult]]:
         played = await together(self._play(tasks, text, phase) for text in skills.values())
+        # One skill alone may be without a score: an endpoint can refuse its text for good.
+        refuse_no_score([result for results in played for result in results])
         return dict(zip(skills, played, strict=True))
 
     async def _play(

@@ -27,7 +27,7 @@ from skillwright.models.exec_keep import Keeper
 from skillwright.models.exec_process import Program, run_program
 from skillwright.models.exec_prompt import REMINDER
 from skillwright.models.exec_report import ExecReport, fault_of_report
-from skillwright.models.exec_sandbox import Fence, why_no_fence
+from skillwright.models.exec_sandbox import Fence, say_unfenced, why_no_fence
 from skillwright.models.exec_workspace import SKILL_NAME, copy_files, mount_skill, write_file
 from skillwright.models.limits import Limiter
 from skillwright.models.retry import Retry
@@ -173,8 +173,11 @@ class ExecModel:
         )
         self._version = version_of(self._program)
         sweep()
-        for request in (Request(()), Request((), acts=True)):
-            self._is_fenced(request)
+        asked = (Request(()), Request((), acts=True))
+        unfenced = [request for request in asked if not self._is_fenced(request)]
+        if unfenced and config.isolation == "auto":
+            nests = line.nests(unfenced[-1])  # the one that may do more
+            say_unfenced(config.backend, config.sandbox, why_no_fence(nested=nests), nests)
 
     @property
     def identity(self) -> str:

@@ -1,5 +1,6 @@
 """Makes the work folder the only writable place, where bubblewrap (``bwrap``) can."""
 
+import logging
 import os
 import shutil
 import subprocess
@@ -7,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+
+logger = logging.getLogger(__name__)
 
 _FENCE = (
     "--die-with-parent",
@@ -148,3 +151,30 @@ def why_no_fence(*, nested: bool) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"bwrap does not run: {error}"
     return "" if done.returncode == 0 else done.stderr.strip() or "bwrap failed without a word"
+
+
+@lru_cache  # so that it is said once, however many minds a process makes
+def say_unfenced(backend: str, sandbox: str, problem: str, nests: bool) -> None:
+    """Warn that a program runs without bubblewrap, and say what that leaves open.
+
+    Args:
+        backend: Which program.
+        sandbox: What the agent may do.
+        problem: Why there is no fence.
+        nests: The program builds a sandbox of its own.
+    """
+    writes = (
+        "can write wherever you can"
+        if sandbox == "danger-full-access"
+        else "has tools that only read"
+    )
+    if nests:
+        writes = "writes only where its own sandbox lets it"
+    logger.warning(
+        "%s runs without bubblewrap (%s): it can read what you can, your keys and this process's "
+        "environment included, and %s. Install bubblewrap, or set isolation: none to say that this "
+        "is meant.",
+        backend,
+        problem,
+        writes,
+    )

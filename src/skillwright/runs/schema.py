@@ -201,5 +201,8 @@ SCHEMA = Schema(
     application_id=APPLICATION_ID,
     migrations=(_FIRST, _ADAPTERS, _LATENCY, _SPENDING, _RETRIEVED),
     error=RunError,
-    to_update="`skillwright resume` brings it up to date",
+    if_empty=(
+        "is empty: the run was killed before it began, or its file was cut. Restore the file from "
+        "a copy, or start a new run"
+    ),
 )

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from skillwright.jobs import BudgetSpent
 from skillwright.jobs.rl import IterationEnded, load_rl_config, open_rl, run_rl, start_rl
 from skillwright.jobs.rl.checkpoints import Checkpoints
 from skillwright.policy import BankVersionGone, CheckpointDamaged
+from skillwright.rollout import EngineDown
 
 # A network of its own, an evolution that is accepted, and one that is not.
 LATER = (("cellar", "hall"), ("attic",))
@@ -210,3 +212,16 @@ def test_a_checkpoint_holds_policy_and_bank_version(tmp_path):
         kept = checkpoints.load(other, 3)
     assert (kept.iteration, kept.bank_version, other.steps) == (3, 0, 7)
     assert json.loads(kept.policy) == [7, ""]
+
+
+async def test_a_test_without_a_score_is_no_result_and_is_played_again(tmp_path):
+    rollout = {"give_up_after": None, "max_failure_share": None, "retries": 0}
+    config = lanes_config(tmp_path, grpo={"iterations": 1}, rollout=rollout)
+    file = tmp_path / "tasks" / "test" / "items.json"
+    whole = file.read_text("utf-8")
+    file.write_text(re.sub(r'"room": "\w+"', '"room": "ruin"', whole), encoding="utf-8")
+    with pytest.raises(EngineDown, match="episodes failed, so there is no score"):
+        await recipe(config)
+    with open_rl(tmp_path / "runs" / "lanes") as run:
+        assert not run.state.finished
+        assert run.state.test is None

@@ -52,6 +52,24 @@ def import_skills(
     return apply(bank, [Add(draft) for draft in drafts], is_near=is_near)
 
 
+def load_any_bank(path: Path) -> Bank:
+    """Read a bank from a JSON file that somebody names as one.
+
+    Args:
+        path: An export of ours, which is taken as it is; or a file in SkillRL's layout, which has
+            no statuses: all of its skills are active.
+
+    Raises:
+        DataError: It cannot be read, or is neither.
+    """
+    text = read_text(path, "bank")
+    if not is_skillrl(read_json(text, str(path))):
+        return from_json(text, str(path))
+    bank, _ = import_skillrl(Bank(), text, str(path))
+    active = (replace(skill, status=SkillStatus.ACTIVE) for skill in bank.skills)
+    return replace(bank, skills=tuple(active))
+
+
 def _quarantined(bank: Bank) -> tuple[BankSkill, ...]:
     """Take the skills of another bank as drafts; what it retired stays there."""
     return tuple(

@@ -69,7 +69,6 @@ SCHEMA = Schema(
     application_id=APPLICATION_ID,
     migrations=(_FIRST,),
     error=BankError,
-    to_update="open it for writing once to bring it up to date",
     if_empty=(
         "is an empty file, and no bank yet; put skills into it with `skillwright bank import` or "
         "`bank distil`"

@@ -12,6 +12,7 @@ from skillwright.envs.tau_bench.tasks_source import (
     configured_store,
     is_free,
     is_no_op,
+    refuse_unasked_store,
     retail_tasks,
     task_type,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "make_user",
     "open_store",
     "read_config",
+    "refuse_unasked_store",
     "register_user",
     "retail_tasks",
     "task_type",

@@ -92,6 +92,10 @@ _BOUNDS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
 }
 
 
+class UnknownDomain(DataError, NotImplementedError):
+    """A domain that is not there; whoever makes an environment expects the second kind."""
+
+
 def read_config(env_config: object | None) -> TauBenchEnvConfig:
     """Read settings from ``None``, a mapping, or an object with fields such as a dataclass.
 
@@ -99,7 +103,7 @@ def read_config(env_config: object | None) -> TauBenchEnvConfig:
 
     Raises:
         DataError: A setting is unknown, of the wrong type, or out of bounds.
-        NotImplementedError: The domain is not ``retail``.
+        UnknownDomain: The domain is not ``retail``.
     """
     if isinstance(env_config, TauBenchEnvConfig):
         given: Mapping[str, Any] = {name: getattr(env_config, name) for name in _FIELDS}
@@ -108,8 +112,8 @@ def read_config(env_config: object | None) -> TauBenchEnvConfig:
     read = {name: _value(name, value) for name, value in given.items() if value is not None}
     config = TauBenchEnvConfig(**read)
     if config.domain != "retail":
-        raise NotImplementedError(
-            f"tau_bench: domain {config.domain!r} is not there; only 'retail' is"
+        raise UnknownDomain(
+            f"tau_bench env_config: domain is {config.domain!r}, which is not there. Use 'retail'."
         )
     return config
 

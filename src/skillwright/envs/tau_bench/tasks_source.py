@@ -3,9 +3,14 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from skillwright.core import Task
+from skillwright.core import DataError, Task
 from skillwright.envs.tau_bench.config import read_config
-from skillwright.envs.tau_bench.tau_core.location import data_dir
+from skillwright.envs.tau_bench.tau_core.location import (
+    ASK_FOR_BUILT_IN,
+    DATA_VARIABLE,
+    FETCH_COMMAND,
+    data_dir,
+)
 from skillwright.envs.tau_bench.tau_core.store import Store, open_store
 from skillwright.envs.tau_bench.tau_core.tasks import Action
 
@@ -33,6 +38,22 @@ def configured_store(env_config: object | None = None) -> Store:
         DataError: A setting is wrong, or there is no data.
     """
     return open_store(data_dir(read_config(env_config).data_dir).path)
+
+
+def refuse_unasked_store(env_config: object | None = None) -> None:
+    """Refuse to measure on the small store that comes with us, unless the settings ask for it.
+
+    Raises:
+        DataError: A setting is wrong, or nothing else is found and nobody asked for it.
+    """
+    configured = read_config(env_config).data_dir
+    if not configured and data_dir().origin == ASK_FOR_BUILT_IN:
+        raise DataError(
+            "the data of tau-bench is not here, and scores on the small built-in store compare "
+            f"with no published ones. Fetch the data by `{FETCH_COMMAND}`, name its folder in "
+            f"env.config.data_dir or {DATA_VARIABLE}, or ask for the store by "
+            f"env.config.data_dir={ASK_FOR_BUILT_IN}"
+        )
 
 
 def retail_tasks(

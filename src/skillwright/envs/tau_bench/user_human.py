@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from skillwright.core import ModelRefused
+from skillwright.core.plain_text import without_controls
 from skillwright.envs.tau_bench.users import STOP, UserSetting, UserSimulator
 
 # One question at a time, however many episodes are played at once.
@@ -64,6 +65,7 @@ class HumanUser(UserSimulator):
     def _typed(self, shown: str) -> str | None:
         """Return a line that is not blank, or ``None`` where the input has ended."""
         try:
+            shown = without_controls(shown)  # an agent's words are a model's
             while not (line := self._read_line(f"{shown}You: ").strip()):
                 shown = ""
         except (EOFError, OSError):

@@ -101,7 +101,7 @@ class RlBankSection(BankSection):
     """What the policy is told, in training and in evaluation alike."""
 
     start: str = "empty"
-    """``empty``, ``seed`` for the environment's own, ``seed:NAME``, a bank's file or an export."""
+    """``empty``, ``seed`` for the environment's own, ``seed:NAME``, a bank's file or JSON."""
     leave_out: list[str] = Field(default=[])
     """Categories whose skills are left out of the first bank."""
     told: Literal["skills", "trajectories", "nothing"] = "skills"

@@ -11,13 +11,14 @@ from skillwright.bank import (
     category_of,
     compression,
     count_skills,
+    refuse_unsafe,
     scope_of,
     seed_bank,
 )
 from skillwright.bank.teaching.distil import Distillation, distil
 from skillwright.core import ConfigError, EpisodeResult, EpisodeSpec, PlainSkill, Task
 from skillwright.core.seeds import derive_seed
-from skillwright.jobs.bank_source import read_bank
+from skillwright.jobs.bank_source import read_told_bank
 from skillwright.jobs.progress import StageStarted
 from skillwright.jobs.rl.config import RlConfig, RlDistilSection
 from skillwright.jobs.rl.policies import openings
@@ -99,8 +100,10 @@ def starting_bank(config: RlConfig) -> Bank:
     """Return the bank that a configuration begins with, without what is to be left out.
 
     Raises:
-        ConfigError: The environment has no seed bank, or there is no such file.
+        ConfigError: The environment has no seed bank, there is no such file, or no skill of it is
+            active.
         DataError: The file is no bank.
+        BankError: A skill does not pass lint.
     """
     start = config.bank.start
     if start == EMPTY:
@@ -110,9 +113,16 @@ def starting_bank(config: RlConfig) -> Bank:
             f"bank.start is 'seed', and there is no seed bank for {config.env.name!r}; there are "
             f"those of {', '.join(SEED_BANKS)}. Begin with 'empty', or name a file"
         )
-    bank = seed_bank(config.env.name) if start == SEED else read_bank(start, "bank.start")
+    bank = seed_bank(config.env.name) if start == SEED else read_told_bank(start, "bank.start")
+    refuse_unsafe(bank.active, f"bank.start {start!r}")
     left_out = set(config.bank.leave_out)
-    return replace(bank, skills=tuple(s for s in bank.skills if s.category not in left_out))
+    kept = replace(bank, skills=tuple(s for s in bank.skills if s.category not in left_out))
+    if not kept.active:
+        raise ConfigError(
+            f"bank.leave_out leaves no active skill of bank.start {start!r}; leave fewer out, or "
+            "begin with 'empty'"
+        )
+    return kept
 
 
 def _begin(run: Workshop) -> None:

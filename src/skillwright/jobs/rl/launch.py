@@ -11,15 +11,20 @@ from typing import TYPE_CHECKING, Self
 
 from skillwright.core import ConfigError, RunError
 from skillwright.jobs.launch import MADE, find_run, make_folder, read_plan, secrets_of, session
-from skillwright.jobs.money import refuse_all_but_budget
 from skillwright.jobs.rl.config import RlConfig
-from skillwright.jobs.rl.config_load import dump_rl_config, load_rl_config
+from skillwright.jobs.rl.config_load import dump_rl_config, is_rl_config, load_rl_config
 from skillwright.jobs.rl.progress import RlWatcher
 from skillwright.jobs.rl.report import RlReport, selected
 from skillwright.jobs.rl.state import RlState, restore
+from skillwright.jobs.same_settings import (
+    refuse_all_but_budget,
+    refuse_other_settings,
+    settings_facts,
+)
 from skillwright.jobs.wiring import MakeModel
 from skillwright.models import is_stand_in, make_model
 from skillwright.runs import Redactor, RunFolder, RunStore, provenance, unused_name
+from skillwright.runs.folder import CONFIG_NAME
 
 if TYPE_CHECKING:
     from skillwright.jobs.rl.policies import PolicyMaker
@@ -95,7 +100,8 @@ def start_rl(config: RlConfig) -> RlRun:
         store = RunStore.open(folder.store_path, redactor=redactor)
         undo.callback(store.close)
         with store.transaction(durable=True):
-            store.append_event(MADE, {"job": JOB, "provenance": provenance()})
+            made = {"job": JOB, "provenance": provenance(), **settings_facts(folder.path)}
+            store.append_event(MADE, made)
         undo.pop_all()
     return RlRun(config, folder, store)
 
@@ -103,12 +109,10 @@ def start_rl(config: RlConfig) -> RlRun:
 def is_rl_run(run: str | Path, root: str | Path = "runs") -> bool:
     """Tell whether a run is one of the recipe; ``False`` also where there is no such run."""
     try:
-        path = find_run(run, root)
-        with RunStore.open(RunFolder.look(path).store_path, read_only=True) as store:
-            made = store.events(MADE)
-    except RunError:
+        # Not its store, which may be damaged: `open_rl` says so.
+        return is_rl_config(find_run(run, root) / CONFIG_NAME)
+    except (ConfigError, RunError):
         return False
-    return bool(made) and made[0].payload.get("job") == JOB
 
 
 def open_rl(run: str | Path, root: str | Path = "runs", overrides: Sequence[str] = ()) -> RlRun:
@@ -121,7 +125,7 @@ def open_rl(run: str | Path, root: str | Path = "runs", overrides: Sequence[str]
 
     Raises:
         RunError: There is no such run, another process works on it, or its store is damaged.
-        ConfigError: Its configuration cannot be read.
+        ConfigError: Its configuration cannot be read, or was edited.
     """
     path = find_run(run, root)
     refuse_all_but_budget(overrides)
@@ -130,6 +134,7 @@ def open_rl(run: str | Path, root: str | Path = "runs", overrides: Sequence[str]
     try:
         with RunStore.open(folder.store_path, read_only=True) as store:
             read_plan(store, path)  # which says so, where it never began
+            refuse_other_settings(path, store, MADE)
         store = RunStore.open(folder.store_path, redactor=Redactor(_secrets(config)))
     except BaseException:
         folder.close()

@@ -74,6 +74,7 @@ async def open_sealed(
             checkpoints.load(policy, one.iteration)
             there = one.iteration
         results[one.name] = await _play(run, policy, tasks, one.skills, "test")
+    refuse_no_score([result for played in results.values() for result in played])
     report = SplitReport.of("test", results, run.config.env.success_threshold)
     for name, table in report.tables.items():
         run.watcher.see(Scored(name, report.split, table.overall))

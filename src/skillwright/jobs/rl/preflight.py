@@ -14,6 +14,7 @@ from skillwright.jobs.rl.config import RlConfig
 from skillwright.jobs.rl.first_bank import starting_bank
 from skillwright.jobs.rl.policies import PolicyMaker
 from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks
+from skillwright.jobs.tau_report import refuse_small_store
 from skillwright.jobs.tau_user import user_mind
 from skillwright.models import HttpClient, ModelConfig
 
@@ -121,6 +122,7 @@ def _distinct(minds: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
 
 
 async def _look_at_tasks(config: RlConfig) -> RlTasks:
+    refuse_small_store(config.env)
     tasks = find_rl_tasks(config)
     env = build_first(config.env, tasks.val[0])
     try:

@@ -11,6 +11,8 @@ from skillwright.datasets import cache_dir
 DATA_VARIABLE: Final = "SKILLWRIGHT_TAU_DATA"
 FETCH_COMMAND: Final = "skillwright data tau-bench"
 BUILT_IN: Final = Path(__file__).resolve().parent.parent / "built_in"
+ASK_FOR_BUILT_IN: Final = "built-in"
+"""Named as the folder, it asks for the small store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +37,14 @@ def data_dir(configured: str | os.PathLike[str] | None = None) -> DataSource:
     """Find the folder with the data; what is in it is checked when it is read.
 
     Args:
-        configured: A folder that was named in a configuration; ``None`` looks at
+        configured: A folder that was named in a configuration, or ``built-in``; ``None`` looks at
             ``$SKILLWRIGHT_TAU_DATA``, then for fetched data, then for the built-in store.
 
     Raises:
         DataError: There is none; the message names the command that fetches it.
     """
+    if configured == ASK_FOR_BUILT_IN:
+        return DataSource(str(BUILT_IN), "built-in")
     if configured:
         return DataSource(_absolute(configured), "env_config.data_dir")
     named = os.environ.get(DATA_VARIABLE)

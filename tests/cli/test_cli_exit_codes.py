@@ -1,0 +1,152 @@
+"""The exit code says what became of it, also where the infrastructure failed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from doors import look
+from shown import WIDTH, episodes, pipe
+from skillwright.cli import tables
+from skillwright.evaluation import ScoreTable
+from skillwright.jobs import EvalPlan, EvalReport
+from skillwright.jobs.launch import read_plan
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+BREAKING = """
+from pathlib import Path
+
+from doors import Doors
+
+
+class Breaking(Doors):
+    def step(self, action):
+        named = Path("broken.txt")
+        if named.exists() and self.extras["room"] in named.read_text().split():
+            raise RuntimeError("the house is gone")
+        return super().step(action)
+"""
+EVERY = {"retries": 0, "give_up_after": None, "max_failure_share": None}
+
+
+@pytest.fixture
+def breaking(tmp_path, write_config):
+    """Doors whose rooms break as long as a file names them; a third of the tasks is each room's."""
+    (tmp_path / "breaking.py").write_text(BREAKING, encoding="utf-8")
+    return write_config(env={"name": f"{tmp_path / 'breaking.py'}:Breaking"}, rollout=EVERY)
+
+
+def break_rooms(*names):
+    Path("broken.txt").write_text(" ".join(names), encoding="utf-8")
+
+
+def test_too_many_failed_episodes_are_no_answer(cli, breaking):
+    break_rooms("attic")
+    result = cli("eval", breaking, code=1)
+    assert "4 of 12 episodes failed (33%), and at most 10% may (--max-failures)" in result.stderr
+    assert "skillwright resume runs/doors" in result.stderr
+    assert cli("eval", breaking, "--json", code=1).stdout.count("\n") == 1
+    tolerant = cli("eval", breaking, "--max-failures", "0.4")
+    assert "answer is no" not in tolerant.stderr
+    assert "resume runs/doors-2" in tolerant.stderr
+    cli("resume", "doors", code=1)  # it remembers what it was asked
+    break_rooms()
+    assert "answer" not in cli("resume", "doors").stderr
+
+
+def test_a_run_remembers_how_many_may_fail(cli, breaking, tmp_path):
+    cli("eval", breaking, "--max-failures", "0.25", "--min-pass", "0")
+    with look(tmp_path / "runs" / "doors") as store:
+        assert read_plan(store, tmp_path) == EvalPlan("test", 1, 0.0, 0.25)
+
+
+@pytest.mark.parametrize(("failed", "answers"), [(0, 0), (1, 0), (2, 1), (9, 1)])
+def test_a_tenth_of_the_episodes_may_fail(failed, answers):
+    table = ScoreTable.of(episodes(10 - failed, 0, failed))
+    assert len(EvalPlan("test", 1).why_not(table.overall)) == answers
+
+
+def test_an_evaluation_without_a_score_is_no_answer(cli, breaking):
+    assert EvalPlan("test", 1).why_not(ScoreTable.of([]).overall) == ["no episode has a score"]
+    break_rooms("attic", "cellar", "hall")
+    assert "all 12 episodes failed" in cli("eval", breaking, code=1).stderr
+
+
+def test_a_training_whose_test_has_no_score_ends_with_1_and_is_resumed(cli, breaking, tmp_path):
+    for split in ("train", "val", "test"):
+        file = tmp_path / "tasks" / split / "items.json"
+        items = json.loads(file.read_text("utf-8"))
+        sealed = [{**item, "room": "hall", "door": 6} for item in items]
+        awake = [{**item, "room": "attic", "door": 4} for item in items]
+        file.write_text(json.dumps(sealed if split == "test" else awake), encoding="utf-8")
+    break_rooms("hall")
+    result = cli("train", breaking, code=1)
+    assert "episodes failed, so there is no score" in " ".join(result.stderr.split())
+    assert "go on with:  skillwright resume runs/doors" in result.stderr
+    assert not json.loads(cli("runs", "show", "doors", "--json").stdout)["finished"]
+    break_rooms()
+    assert json.loads(cli("resume", "doors", "--json").stdout)["test"]["tables"]["best"]
+
+
+@pytest.mark.parametrize("command", ["train", "eval", "estimate"])
+def test_a_domain_that_is_not_there_is_refused_with_the_one_that_is(refused, command):
+    config = EXAMPLES / "tau_bench" / "offline.yaml"
+    said = refused(command, config, "--set", "env.config.domain=airline")
+    assert "domain is 'airline', which is not there. Use 'retail'." in said
+
+
+def test_the_doctor_names_a_domain_that_is_not_there(cli):
+    config = EXAMPLES / "tau_bench" / "offline.yaml"
+    said = cli("doctor", config, "--set", "env.config.domain=airline", code=1).stdout
+    assert "BAD  tasks and skill: tau_bench env_config: domain is 'airline'" in said
+
+
+def reported(trials):
+    chances = tuple(1 / k for k in range(1, trials + 1))
+    return EvalReport("test", trials, "hash", ScoreTable.of(episodes(3, 1)), chances, 4)
+
+
+@pytest.mark.parametrize(
+    ("trials", "ks"),
+    [(1, [1]), (3, [1, 2, 3]), (4, [1, 2, 4]), (1000, [2**n for n in range(10)] + [1000])],
+)
+def test_pass_k_is_listed_for_doubled_ks_and_for_all_trials(trials, ks):
+    console = pipe()
+    tables.show_evaluation(console, reported(trials), scripted=False)
+    lines = [line for line in console.file.getvalue().splitlines() if line.startswith("pass^")]
+    assert [line.split(":")[0] for line in lines] == [f"pass^{k}" for k in ks]
+    assert max(map(len, lines)) <= WIDTH
+    assert lines[-1].startswith(f"pass^{trials}: {1 / trials:.3f}")
+
+
+def test_nothing_is_listed_where_no_task_was_played_to_its_end():
+    console = pipe()
+    report = EvalReport("test", 2, "hash", ScoreTable.of(episodes(0, 0, 3)), (), 0)
+    tables.show_evaluation(console, report, scripted=False)
+    assert "pass^" not in console.file.getvalue()
+
+
+def test_an_estimate_prices_the_evaluation_beside_the_training(cli, write_config):
+    said = cli("estimate", write_config()).stdout
+    assert "A training (skillwright train)" in said
+    assert "An evaluation (skillwright eval): every test task once" in said
+    told = json.loads(cli("estimate", write_config(), "--json").stdout)
+    assert told["evaluation"]["total"]["episodes"] == 12
+    assert told["total"]["episodes"] > 12
+
+
+def test_an_estimate_of_trials_is_one_of_the_evaluation_alone(cli, write_config):
+    words = ("estimate", write_config(), "--trials", 4, "--split", "val")
+    said = cli(*words).stdout
+    assert "every val task 4 times" in said
+    for word in ("A training", "optimiser", "optimizer", "candidates"):
+        assert word not in said
+    told = json.loads(cli(*words, "--json").stdout)
+    assert told["total"]["episodes"] == 24 * 4
+    assert [stage["name"] for stage in told["stages"]] == ["evaluate"]
+    assert "evaluation" not in told
+
+
+def test_an_evaluation_of_the_recipe_is_not_estimated(refused):
+    said = refused("estimate", EXAMPLES / "rl" / "tau_bench.yaml", "--trials", "4")
+    assert "--split and --trials are of an evaluation" in said
