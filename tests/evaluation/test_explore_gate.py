@@ -191,7 +191,8 @@ def test_its_settings_are_those_of_its_release_test():
         metric="mixed", mixed_weight=0.3, release_draws=5, family_veto=0.1, max_worse_tasks=2
     )
     assert gate.release == ReleaseTest(5, "mixed", 0.3, 0.1, 2)
-    assert gate.ledger(0.1, 99) == AlphaLedger(0.1, 2, shares=(0.6, 0.4))
+    assert gate.ledger(0.1, 99) == AlphaLedger(0.1, 1, shares=(1.0,))
+    assert gate.ledger(0.1, 99, again=True) == AlphaLedger(0.1, 2, shares=(0.6, 0.4))
     assert ExploreGate(draws=1).expected_rollouts(40) == 80
     assert ExploreGate(draws=2).expected_rollouts(40) == ExploreGate().expected_rollouts(40) == 120
 

@@ -103,7 +103,7 @@ def test_so_many_more_tasks_would_prove_a_gain_of_that_size_in_eight_of_ten_runs
     hint = what_would_prove(pairs, 0.05)
     more = int(re.search(r"(\d+) more val tasks", hint)[1])
     assert more > 0
-    assert hint.endswith("would prove a gain of this size in 8 of 10 runs")
+    assert hint.endswith("would prove a gain of this size in 8 of 10 new runs")
     luck, proven = random.Random(1), 0
     for _ in range(300):  # tasks of the same kind, as many as were and as many as are named
         proven += paired_p_value([luck.choice(gains) for _ in range(40 + more)]) <= 0.05
@@ -114,7 +114,7 @@ def test_draws_are_named_where_it_is_they_that_differ(make_pairs):
     hint = what_would_prove(drawn(make_pairs, 60, 2, 0.08, seed=3), 0.03)
     assert re.fullmatch(
         r"\d+ more val tasks or \d+ more draws of each would prove a gain of this size in 8 of 10 "
-        r"runs",
+        r"new runs",
         hint,
     )
     # Where the draws of a task agree, more of them tell nothing.
@@ -141,7 +141,7 @@ def test_where_nothing_was_gained_or_too_much_would_be_needed_nothing_is_promise
 
 
 def test_before_a_run_each_gate_says_what_it_can_find():
-    said = power_text(ExploreGate(), ExploreGate().ledger(0.05, 7), 40)
+    said = power_text(ExploreGate(), ExploreGate().ledger(0.05, 7, again=True), 40)
     points = int(re.search(r"finds a true gain of (\d+) points in 80% of runs", said)[1])
     assert points == pytest.approx(100 * detectable_gain(40, 16, 0.03), abs=1)
     assert said.startswith("on 40 val tasks the release test finds")
@@ -150,10 +150,11 @@ def test_before_a_run_each_gate_says_what_it_can_find():
         said = power_text(gate, gate.ledger(0.05, 7), 40)
         assert f"the {gate.kind} gate, at each step, finds a true gain of" in said
         assert "alpha 0.0071, up to 1 draw per task" in said
-    for gate in (StrictGate(), OpenGate()):
-        assert power_text(gate, gate.ledger(0.05, 7), 40).startswith(
-            f"the {gate.kind} gate tests nothing"
-        )
+    strict, admits = StrictGate(), OpenGate()
+    assert power_text(strict, strict.ledger(0.05, 7), 40).startswith(
+        "the strict gate tests nothing"
+    )
+    assert "lets every edit become current" in power_text(admits, admits.ledger(0.05, 7), 40)
     # Nine tasks cannot reach 0.0001, however large the gain is.
     said = "on 9 val tasks the paired gate, at each step, finds no gain in 80% of runs"
     assert power_text(PairedGate(), AlphaLedger(0.0001, 1), 9) == said
@@ -162,8 +163,8 @@ def test_before_a_run_each_gate_says_what_it_can_find():
 
 def test_what_cannot_prove_anything_is_named_with_the_tasks_that_it_takes():
     explore, paired = ExploreGate(), PairedGate()
-    assert why_hopeless(explore, explore.ledger(0.05, 500), 8) == ""
-    assert why_hopeless(explore, explore.ledger(0.05, 500), 7) == (
+    assert why_hopeless(explore, explore.ledger(0.05, 500, again=True), 8) == ""
+    assert why_hopeless(explore, explore.ledger(0.05, 500, again=True), 7) == (
         "the release test cannot prove a gain on 7 val tasks: at alpha = 0.03 it takes at least 8"
     )
     assert why_hopeless(paired, paired.ledger(0.05, 100), 10) == (

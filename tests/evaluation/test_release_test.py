@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skillwright.core import Pair
 from skillwright.evaluation import AlphaLedger, Decision, ReleaseTest, Terms
 
 LEDGER, TERMS = AlphaLedger(0.05, 2, shares=(0.6, 0.4)), Terms()
@@ -46,7 +47,7 @@ async def test_a_gain_that_may_be_luck_is_not_proven_and_says_what_would_prove_i
     assert verdict.p_value == pytest.approx(6 / 32, abs=0.016)
     assert verdict.reason.startswith("Not proven better: 4 of 24 tasks went better and 1 worse")
     assert f"p = {verdict.p_value:.2g}, and at most 0.03 would be a proof; " in verdict.reason
-    assert "more val tasks would prove a gain of this size in 8 of 10 runs" in verdict.reason
+    assert "more val tasks would prove a gain of this size in 8 of 10 new runs" in verdict.reason
     # Deterministic results: only the tasks that differ are drawn to the end.
     assert duel.asked == [
         (duel.task_ids, 2),
@@ -83,6 +84,32 @@ async def test_the_looks_share_the_draws_that_are_allowed(drawn_duel, draws, siz
     assert not verdict.accepted
     assert [n for _, n in duel.asked] == sizes
     assert set(drawn(duel).values()) == {draws, sizes[0]}
+
+
+async def test_where_draws_repeat_the_choice_among_the_judged_candidates_is_paid_for(drawn_duel):
+    # Six wins and no loss: p = 1/64 proves one candidate, and not the best of eight.
+    results = tasks(*[WIN] * 6, ties=18)
+    assert (await judged(drawn_duel(results), terms=Terms(judged=1))).accepted
+    chosen = await judged(drawn_duel(results), terms=Terms(judged=8))
+    assert not chosen.accepted
+    assert "at most 0.0037 would be a proof" in chosen.reason
+    # Where results vary within a side, fresh draws are evidence of their own.
+    noisy = tasks(*[WIN] * 6, *[[TIE, MISS]] * 6, ties=12)
+    assert (await judged(drawn_duel(noisy), terms=Terms(judged=8))).accepted
+
+
+async def test_a_task_whose_sides_are_one_episode_is_not_drawn_again(drawn_duel, make_result):
+    duel = drawn_duel(tasks(*[WIN] * 4, *[[TIE, MISS]] * 3, ties=13))
+    plain = duel.draw
+
+    async def shared(task_ids, n):
+        one = make_result(1.0, "t5", key="shared")
+        return [Pair(one, one) if p.task_id == "t5" else p for p in await plain(task_ids, n)]
+
+    duel.draw = shared
+    await judged(duel)
+    assert "t5" not in duel.asked[1][0]
+    assert "t6" in duel.asked[1][0]
 
 
 async def test_too_few_tasks_or_a_spent_ledger_are_undecided_before_anything_is_drawn(drawn_duel):

@@ -107,8 +107,9 @@ def test_luck_is_rejected_no_more_often_than_any_look_may(tasks, limits):
         stops.append(rejected_at(looks, limits, seed=2))
     for number, limit in enumerate(limits):
         early = sum(stop is not None and stop <= number for stop in stops)
-        # One of 128 assignments may be in or out by how many stand for it among the random ones.
-        assert early / len(stops) <= limit + error(limit) + 1 / len(stops)
+        # Some of 128 assignments lie at the limit, and are in or out by how many stand for them
+        # among the random ones; over random assignments the test below holds the mean.
+        assert early / len(stops) <= limit + error(limit) + 4 / len(stops)
 
 
 def test_over_many_random_worlds_its_looks_reject_luck_in_the_share_they_may():

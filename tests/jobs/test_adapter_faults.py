@@ -158,3 +158,28 @@ async def test_the_first_text_says_which_test_tasks_there_are(tmp_path):
     first, second = orders
     assert second["ids"] == first["ids"]
     assert (first["failed"], second["failed"]) == ([], ["valid_unseen-2"])
+
+
+class Jammed(Chosen):
+    """Has one val item that never gives a row; our analysts read the others."""
+
+    reflect = EnvAdapter.reflect
+
+    def rollout(self, env_manager, skill_content, out_dir, **kwargs):
+        rows = super().rollout(env_manager, skill_content, out_dir, **kwargs)
+        return [row for row in rows if row["id"] != "val-03"]
+
+
+async def test_an_item_that_never_gives_a_row_is_drawn_again_alone_and_stops_nothing(tmp_path):
+    config = adapter_config(tmp_path, Jammed, train={"epochs": 3})
+    idle = [[f"Be number {number}."] for number in range(5)]
+    path, report = await trained(config, Walker(), Coach([*idle, [ALL_RULES]]))
+    *others, last = report.state.steps
+    # All else ties, so nothing but the lost item could be drawn again, and again it is lost.
+    assert {(one.accepted, one.verdict.effect, one.verdict.pairs) for one in others} == {
+        (False, 0.0, 23)
+    }
+    assert (last.action, report.best_skill) == ("accept", report.final_skill)
+    assert ALL_RULES in report.best_skill
+    with look(path) as store:
+        assert {e.task_id for e in store.episodes() if e.failure} == {"val-03"}

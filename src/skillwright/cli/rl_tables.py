@@ -44,7 +44,8 @@ def show_rl(console: Console, state: RlState, selected: int | None, scripted: bo
         console.print(validations_table(state, selected))
     if state.release is not None:
         console.print(
-            f"[bold]release test[/], cold start against selected: {escape(state.release.reason)}",
+            f"[bold]release test[/], cold start against selected: {escape(state.release.reason)} "
+            f"Released: {'the selected weights' if state.release.accepted else 'the cold start'}.",
             highlight=False,
             soft_wrap=True,
         )

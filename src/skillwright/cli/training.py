@@ -166,11 +166,16 @@ def resume(
 ) -> None:
     """Go on with a run or study that was stopped; its decisions are those it would have taken."""
     if is_rl_run(run, root):
+        with exit_codes():
+            _refuse_proof(prove, "one of `skillwright rl`, which tests its release by itself")
         resume_rl(run, root, overrides, as_json)
         return
     with exit_codes():
         study = open_study(run, root, overrides) if find_study(run, root) else None
+        _refuse_proof(prove and study is not None, "a study; name one of its runs")
         opened = open_run(run, root, overrides) if study is None else None
+        evaluates = opened is not None and opened.plan is not None
+        _refuse_proof(prove and evaluates, "an evaluation, which releases nothing")
     if study is not None:
         _train_study(study, as_json)
     if opened is None:
@@ -186,6 +191,11 @@ def resume(
             play_training(opened, as_json)
         else:
             _evaluate(opened, opened.plan, as_json)
+
+
+def _refuse_proof(wanted: bool, what: str) -> None:
+    if wanted:
+        raise ConfigError(f"--prove tests what a training ended with, and this run is {what}")
 
 
 @config_app.command("show")
@@ -220,7 +230,7 @@ def reusing(settings: RunConfig, runs: list[str]) -> RunConfig:
     """
     if not runs:
         return settings
-    paths = [str(find_run(run, settings.run.root)) for run in runs]
+    paths = [str(find_run(run, settings.run.root).resolve()) for run in runs]
     reuse = [*settings.rollout.reuse, *paths]
     return settings.model_copy(
         update={"rollout": settings.rollout.model_copy(update={"reuse": reuse})}

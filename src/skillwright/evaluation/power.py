@@ -82,4 +82,5 @@ def what_would_prove(pairs: Sequence[Pair], alpha: float) -> str:
         hints.append(f"{math.ceil(most * noise / room) - most} more draws of each")
     if not hints:
         return ""
-    return f"{' or '.join(hints)} would prove a gain of this size in {POWER * 10:.0f} of 10 runs"
+    often = f"{POWER * 10:.0f} of 10 new runs"
+    return f"{' or '.join(hints)} would prove a gain of this size in {often}"

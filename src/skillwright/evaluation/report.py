@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from skillwright.core import EpisodeResult, Pair
@@ -100,6 +100,11 @@ class SplitReport:
                 name: measure_effect(_pairs(results[names[0]], results[name])) for name in names[1:]
             },
         )
+
+    def renamed(self, source: str, target: str) -> Self:
+        """Return the report with the scores of one artifact under another name too."""
+        tables = {**self.tables, target: self.tables[source]}
+        return replace(self, tables=tables, gains={**self.gains, target: self.gains[source]})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""

@@ -25,6 +25,7 @@ class AdapterDuel:
         self._sides = sides
         self._draws = draws
         self._next = dict.fromkeys(ids, draws.first)
+        self._has_score = False
 
     @property
     def task_ids(self) -> Sequence[str]:
@@ -36,8 +37,9 @@ class AdapterDuel:
 
         Raises:
             ValueError: A task is not part of the duel.
-            EngineDown: Neither side has a score. Where one has, the gate decides on it: a text
-                that breaks the adapter is no reason to stop.
+            EngineDown: Neither side has a score yet. Where one has, the gate decides on it: a text
+                that breaks the adapter is no reason to stop, and neither are the few tasks that are
+                drawn again.
         """
         numbers: dict[int, list[str]] = {}
         for task_id in task_ids:
@@ -51,6 +53,7 @@ class AdapterDuel:
         drawn = dict(
             zip(numbers, await together(self._pairs(*one) for one in numbers.items()), strict=True)
         )
+        self._has_score = True
         return [
             drawn[number][task_id]
             for task_id in task_ids
@@ -64,7 +67,8 @@ class AdapterDuel:
             self._rollouts.play(Round("val", text, phase, number, ids, step))
             for text in self._sides
         )
-        refuse_no_score([*old, *new], "val", self._rollouts.player.name)
+        if not self._has_score:
+            refuse_no_score([*old, *new], "val", self._rollouts.player.name)
         before, after = _by_id(old), _by_id(new)
         return {one: Pair(before[one], after[one]) for one in ids if one in before and one in after}
 

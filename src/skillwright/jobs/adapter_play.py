@@ -155,7 +155,7 @@ class Player:
     )
     _turn: AbstractAsyncContextManager[Any] = field(init=False)
     _lost: set[str] = field(default_factory=set, init=False)
-    _shares: dict[str, float] = field(default_factory=dict, init=False)
+    _failed: dict[str, tuple[int, int]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         # One that blocks plays one batch after the other anyway; so each is in the store before the
@@ -311,11 +311,15 @@ class Player:
                 f"latest: {(read.notes or ('no rows came back',))[0]}"
             )
         failures = [result.failure for result in read.results if result.failure is not None]
-        share = len(failures) / len(read.results) if read.results else 1.0
-        others = [(one, known) for one, known in self._shares.items() if one != case]
-        self._shares = dict([*others, (case, share)][-WINDOW:])
-        share, most = fmean(self._shares.values()), self.max_failure_share
-        if failures and most is not None and len(self._shares) == WINDOW and share > most:
+        # All batches of a case: of a text that a gate draws again few tasks may be asked for, and
+        # one of them may be lost for good.
+        before, of = self._failed.get(case, (0, 0))
+        new = (len(failures), len(read.results)) if read.results else (1, 1)
+        others = [(one, known) for one, known in self._failed.items() if one != case]
+        self._failed = dict([*others, (case, (before + new[0], of + new[1]))][-WINDOW:])
+        share = fmean(lost / episodes for lost, episodes in self._failed.values())
+        most = self.max_failure_share
+        if failures and most is not None and len(self._failed) == WINDOW and share > most:
             raise EngineDown(
                 f"{share:.0%} of the episodes in the last {WINDOW} batches of adapter "
                 f"{self.name!r} failed, and at most {most:.0%} may (rollout.max_failure_share); "

@@ -25,13 +25,12 @@ from skillwright.bank.teaching.teacher import refuse_dead_teacher
 from skillwright.core import ConfigError, EpisodeResult, EpisodeSpec
 from skillwright.core.seeds import derive_seed
 from skillwright.evaluation import (
-    RELEASE_DRAWS_FROM,
-    RELEASE_PHASE,
     AlphaLedger,
     Draws,
     Gate,
     ReleaseTest,
     Verdict,
+    release_draws,
     why_hopeless,
 )
 from skillwright.jobs.bank_arena import BankArena, bank_arena, nearness
@@ -197,14 +196,15 @@ class _Outcome:
         """The bank that the next round goes on from."""
         return self.candidate if self.action == "accept" else self.before
 
-    def lines(self) -> tuple[str, ...]:
-        """Say of each change what became of it."""
+    def lines(self, *, is_kept: bool = True) -> tuple[str, ...]:
+        """Say of each change what became of it; what is not kept was accepted, and not proven."""
         lines = []
         for outcome in self.report.outcomes:
             refused = outcome.decision is Decision.REFUSED
             fate = f"refused, {outcome.reason}" if refused else self.action
             if self.action == "accept" and not refused:
                 fate = f"{outcome.decision} as {outcome.id}" if outcome.id else outcome.decision
+                fate = fate if is_kept else "not proven"
             lines.append(told_change(outcome.change, fate))
         return tuple(lines)
 
@@ -256,6 +256,7 @@ class _Rounds:
         if verdict is not None:
             self._ledger = self._ledger.spend(verdict)
         self._write(outcome)
+        self._bank = self._bank_store.load()
 
     async def end(self) -> None:
         """Test what was explored, and write all of it down."""
@@ -264,22 +265,25 @@ class _Rounds:
         if test is None:
             return
         if self._bank is not self._start:
-            first = RELEASE_DRAWS_FROM + self._first * test.draws
-            draws = Draws(
-                arena.config.run.seed, first, phase=RELEASE_PHASE, step=explored[-1].number
-            )
+            draws = release_draws(arena.config.run.seed, self._first, explored[-1].number)
             sides = (self._start, self._bank)
+            judged = sum(one.verdict is not None for one in explored)
             self.release = await judge_banks(
-                arena, sides, self._bank_store, test, draws, self._ledger
+                arena, sides, self._bank_store, test, draws, self._ledger, judged
             )
-            if self.release.accepted:
+        with self._bank_store.together():
+            if self.release is not None and self.release.accepted:
                 self._adopt(self.release)
-        for outcome in explored:
-            self._write(outcome)
+            for outcome in explored:
+                self._write(outcome)
 
     def _earlier(self) -> list[str]:
         events = self._arena.store.events(EVOLVED)
-        written = [line for event in events for line in event.payload["changes"]]
+        if self._arena.config.evaluation.gate.release is None:
+            return [line for event in events for line in event.payload["changes"]]
+        # A command that was killed while it wrote its rounds down repeats them as they were.
+        before = [event for event in events if event.payload["number"] < self._first]
+        written = [line for event in before for line in event.payload["changes"]]
         return [*written, *(line for outcome in self._explored for line in outcome.lines())]
 
     async def _judge(
@@ -293,8 +297,8 @@ class _Rounds:
         if candidate is self._bank:
             return "nothing_new", None
         gate = self._arena.config.evaluation.gate
-        # Until a change gets in, the bank's own draws serve every round; a bank that was let in on
-        # some draws looks better there, so the next round meets fresh ones.
+        # Until a change is accepted, the bank's own draws serve every round; a bank that was
+        # accepted on some draws looks better on them, so the next round takes fresh ones.
         accepts = sum(one.action == "accept" for one in self._explored)
         first = number if gate.release is None else self._first + accepts
         draws = Draws(self._arena.config.run.seed, first * gate.draws, step=number)
@@ -330,9 +334,10 @@ class _Rounds:
             # A round without a proposal is a round too: the next one meets other luck.
             notes = "; ".join(outcome.found.notes) or outcome.action.replace("_", " ")
             store.commit([], reason=f"round {number}: {notes}", step=number)
-        one = _record(outcome, store.load())
-        with arena.store.transaction(durable=True):
-            arena.store.append_event(EVOLVED, one.to_dict())
+        one = _record(outcome, store.load(), is_kept=test is None or test.accepted)
+        if number not in [event.payload["number"] for event in arena.store.events(EVOLVED)]:
+            with arena.store.transaction(durable=True):
+                arena.store.append_event(EVOLVED, one.to_dict())
         self.done.append(one)
 
 
@@ -360,6 +365,7 @@ async def judge_banks(
     judge: Gate | ReleaseTest,
     draws: Draws,
     ledger: AlphaLedger,
+    judged: int = 0,
 ) -> Verdict:
     """Have a bank, the second of two, judged against the first on val tasks."""
     config, val = arena.config, arena.bench.splits.val
@@ -372,10 +378,10 @@ async def judge_banks(
         candidate_sources(*banks, lambda bank: arena.source(bank, bank_store)),
         draws,
     )
-    return await judge.judge(duel, ledger, terms_of(config))
+    return await judge.judge(duel, ledger, replace(terms_of(config), judged=judged))
 
 
-def _record(outcome: _Outcome, now: Bank) -> EvolutionRound:
+def _record(outcome: _Outcome, now: Bank, *, is_kept: bool) -> EvolutionRound:
     found = outcome.found
     return EvolutionRound(
         number=outcome.number,
@@ -384,7 +390,7 @@ def _record(outcome: _Outcome, now: Bank) -> EvolutionRound:
         action=outcome.action,
         success={one.category: (one.wins, one.episodes) for one in found.success},
         weakest=found.weakest,
-        changes=outcome.lines(),
+        changes=outcome.lines(is_kept=is_kept),
         growth=growth_of(now),
         blocked=len(found.blocked),
         verdict=outcome.verdict,

@@ -22,7 +22,7 @@ from skillwright.bank import (
 )
 from skillwright.core import ConfigError, SkillStatus
 from skillwright.core.jsonio import write_text
-from skillwright.evaluation import RELEASE_DRAWS_FROM, Draws, Verdict
+from skillwright.evaluation import Draws, Verdict, release_draws
 from skillwright.jobs.bank_arena import bank_arena
 from skillwright.jobs.bank_evolve import judge_banks, refuse_hopeless
 from skillwright.jobs.bank_source import SEED
@@ -177,8 +177,10 @@ async def admit_judged(
         number = 1 + max((entry.step or 0 for entry in bank_store.log()), default=0)
         gate = config.evaluation.gate
         judge = gate.release or gate  # what is admitted is released at once
-        first = (RELEASE_DRAWS_FROM if gate.release else 0) + number * judge.draws
-        draws = Draws(config.run.seed, first, step=number)
+        seed = config.run.seed
+        draws = Draws(seed, number * gate.draws, step=number)
+        if gate.release:
+            draws = release_draws(seed, number, number)
         ledger = gate.ledger(config.evaluation.alpha, 1)
         verdict = await judge_banks(arena, (before, after), bank_store, judge, draws, ledger)
         said = verdict.to_dict()

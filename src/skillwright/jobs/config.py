@@ -225,7 +225,7 @@ class RunConfig(Section):
     def ledger(self, train_tasks: int) -> AlphaLedger:
         """Return how alpha is shared in a training on ``train_tasks`` >= 1 tasks."""
         evaluation = self.evaluation
-        return evaluation.gate.ledger(evaluation.alpha, self.decisions(train_tasks))
+        return evaluation.gate.ledger(evaluation.alpha, self.decisions(train_tasks), again=True)
 
     def power(self, train_tasks: int, val_tasks: int) -> str:
         """Say which gain the gate finds, with tasks >= 1."""

@@ -14,7 +14,7 @@ class EvaluationSection(Section):
     """What decides, and what is reported."""
 
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
-    """The chance that a run releases what is no better, for gates that know of noise."""
+    """The chance that a run whose edits do nothing releases one, for gates that know of noise."""
     gate: GateConfig = ExploreGate()
     """Judges every candidate on the val split."""
     val_tasks: PositiveInt | None = None

@@ -6,13 +6,11 @@ from dataclasses import replace
 from skillwright.core import EpisodeResult, skill_hash
 from skillwright.core.together import together
 from skillwright.evaluation import (
-    RELEASE_DRAWS_FROM,
-    RELEASE_PHASE,
     Decision,
-    Draws,
     ReleaseTest,
     SplitReport,
     Verdict,
+    release_draws,
     selection_bias,
 )
 from skillwright.jobs.bench import Place
@@ -34,7 +32,7 @@ async def judge_last(run: Assembly, state: TrainState) -> TrainState:
     if state.final is not None or last == best:
         return state
     if run.gate.release is not None:
-        return await test_release(run, state, run.gate.release)
+        return await run_release_test(run, state, run.gate.release)
     known = _known_verdict(run, state)
     if known is not None:
         spent_then = replace(known, alpha=None)
@@ -47,15 +45,15 @@ async def judge_last(run: Assembly, state: TrainState) -> TrainState:
         return write_down(run.store, state, Kind.FINAL, verdict.to_dict())
 
 
-async def test_release(run: Assembly, state: TrainState, test: ReleaseTest) -> TrainState:
+async def run_release_test(run: Assembly, state: TrainState, test: ReleaseTest) -> TrainState:
     """Test whether the current skill is proven better than the released one; write it down."""
     sides = (run.store.skill(state.best_version), run.store.skill(state.skill_version))
     place = Place(state.last_step, state.steps[-1].epoch)
     val = run.bench.sizes.val or 0
     run.watcher.see(StageStarted("release test", episodes=test.expected_rollouts(val)))
-    first = RELEASE_DRAWS_FROM + state.ledger.made * test.draws
-    draws = Draws(run.config.run.seed, first=first, phase=RELEASE_PHASE, step=place.step)
-    verdict = await test.judge(run.bench.duel(*sides, draws), state.ledger, run.terms)
+    draws = release_draws(run.config.run.seed, state.ledger.made, place.step)
+    terms = replace(run.terms, judged=state.judgements)
+    verdict = await test.judge(run.bench.duel(*sides, draws), state.ledger, terms)
     run.watcher.see(ReleaseTested(verdict))
     with run.store.transaction(durable=True):
         store_verdict(run, place, "release", sides[1], verdict)

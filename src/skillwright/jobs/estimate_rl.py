@@ -169,6 +169,9 @@ def _practice(config: RlConfig, tasks: RlTasks) -> Iterator[RlStage]:
         yield RlStage("evolve", "teacher", 0, config.evolutions)
         judged = evaluation.gate.expected_rollouts(val)
         yield RlStage("gate", POLICY, config.evolutions * judged, 0)
+    if evaluation.gate.release is not None:
+        played = evaluation.gate.release.expected_rollouts(val)
+        yield RlStage("release test", POLICY, played, 0)
     # Before the first iteration, every so many, and after the last.
     looks = 1 + ceil(grpo.iterations / evaluation.val_every)
     yield RlStage("val", POLICY, looks * val, 0)

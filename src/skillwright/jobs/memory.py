@@ -57,7 +57,7 @@ class StoredEpisodes:
     def find(self, key: str) -> EpisodeResult | None:
         """Return the episode stored under a key, or ``None``.
 
-        What comes from another run is kept in this one, so that a resume needs the other no more.
+        What comes from another run is kept in this one.
         """
         found = self._store.find_episode(key)
         for store in self._earlier if found is None else ():

@@ -126,6 +126,11 @@ class TrainState:
         return bool(self.ledger.shares)
 
     @property
+    def judgements(self) -> int:
+        """How many candidates the gate has judged."""
+        return sum(len(one.verdicts) for one in (*self.steps, *self.epochs))
+
+    @property
     def release_text(self) -> str:
         """Say what is released and what was proven; "" where every accept is a release."""
         current, released = self.skill_version, self.best_version
@@ -140,8 +145,7 @@ class TrainState:
                 f"Version {current} is current and not tested yet; version {released} is released."
             )
         return (
-            f"Version {released} stays released: the current one, version {current}, is not proven "
-            f"better. {self.final.reason}"
+            f"Version {released} stays released; version {current} is current. {self.final.reason}"
         )
 
     @property
@@ -223,7 +227,11 @@ class TrainState:
 
     def _after_final(self, verdict: Verdict) -> Self:
         best = self.skill_version if verdict.accepted else self.best_version
-        return replace(self.spent(verdict), final=verdict, best_version=best)
+        state = replace(self.spent(verdict), final=verdict, best_version=best)
+        if self.report is None or not verdict.accepted:
+            return state
+        # Proven by a second test, after the sealed one: what was tested as current is released now.
+        return replace(state, report=self.report.renamed("final", "best"), confirmation=None)
 
     def judged(self, record: Judged, version: int | None) -> Self:
         """Return what became of a candidate; without a version nothing moves."""

@@ -19,7 +19,7 @@ from skillwright.evaluation import SplitReport
 from skillwright.jobs.bank_source import told_lines
 from skillwright.jobs.bench import Place
 from skillwright.jobs.config import RunConfig
-from skillwright.jobs.end_of_run import judge_last, open_sealed, test_release
+from skillwright.jobs.end_of_run import judge_last, open_sealed, run_release_test
 from skillwright.jobs.expected import expected_episodes, refuse_hopeless_gate
 from skillwright.jobs.look_back import end_epoch
 from skillwright.jobs.money import budget_gaps, priced_minds
@@ -116,10 +116,9 @@ async def prove(run: Assembly, folder: RunFolder) -> TrainReport:
     """
     refuse_other_tasks(run.store, run.bench.facts)
     state, test = restore(run.config, run.store), run.gate.release
-    problem = why_not_again(state)
-    if problem or test is None:
-        raise ConfigError(f"run {folder.name!r} has nothing to prove: {problem}")
-    state = await test_release(run, state, test)
+    if test is None:
+        raise ConfigError(f"run {folder.name!r} has nothing to prove: {why_not_again(state)}")
+    state = await run_release_test(run, state, test)
     _publish(run.store, state, folder)
     return _report(run.store, state)
 

@@ -308,11 +308,14 @@ def text_bench(
 def reused(config: RunConfig) -> Iterator[list[RunStore]]:
     """Open the stores of the runs whose episodes are used again, to look only.
 
+    One that was there when the run began, and is gone when it is resumed, is passed over.
+
     Raises:
-        RunError: There is no such run, or its store cannot be read.
+        RunError: A store cannot be read.
     """
     with ExitStack() as held:
-        folders = [RunFolder.look(Path(path)) for path in config.rollout.reuse]
+        paths = [Path(path) for path in config.rollout.reuse if Path(path).exists()]
+        folders = [RunFolder.look(path) for path in paths]
         yield [
             held.enter_context(RunStore.open(folder.store_path, read_only=True))
             for folder in folders

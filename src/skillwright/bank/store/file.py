@@ -39,14 +39,19 @@ class BankFile(SqliteFile):
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[None]:
-        """Make all writes inside take effect together, or none of them. No other may be open.
+        """Make all writes inside take effect together, or none of them.
+
+        Inside another one it is part of that.
 
         Args:
-            durable: Wait until the disk has it.
+            durable: Wait until the disk has it; the outermost one decides.
 
         Raises:
             BankError: The disk is full, or another process holds the file.
         """
+        if self._connection is not None and self._connection.in_transaction:
+            yield
+            return
         self.rows(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         self.rows("BEGIN IMMEDIATE")
         try:

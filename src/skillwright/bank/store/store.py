@@ -7,6 +7,7 @@ transaction on the newest version, so that two of them never make the same versi
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -243,6 +244,10 @@ class BankStore:
                 None,
                 outcomes_json(ChangeReport()),
             )
+
+    def together(self) -> AbstractContextManager[None]:
+        """Make all changes inside take effect together, or none of them; durably."""
+        return self._file.transaction(durable=True)
 
     def log(self) -> list[LogEntry]:
         """List what happened to the bank, in the order in which it happened."""

@@ -15,6 +15,7 @@ from skillwright.evaluation.gates.release import (
     RELEASE_SHARES,
     ReleaseTest,
     SignTest,
+    release_draws,
 )
 from skillwright.evaluation.gates.sequential import SequentialGate, stagewise_p_value
 from skillwright.evaluation.gates.strict import StrictGate
@@ -37,6 +38,7 @@ __all__ = [
     "StrictGate",
     "Terms",
     "power_text",
+    "release_draws",
     "stagewise_p_value",
     "tasks_needed",
     "why_hopeless",

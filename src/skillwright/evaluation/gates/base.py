@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field
 
 from skillwright.core import Duel
 from skillwright.evaluation.gates.judging import Metric, Terms, tasks_needed
-from skillwright.evaluation.gates.release import ReleaseTest
+from skillwright.evaluation.gates.release import ASSIGNMENTS, ReleaseTest
 from skillwright.evaluation.gates.strict_rule import GateMetric
 from skillwright.evaluation.ledger import AlphaLedger
 from skillwright.evaluation.power import POWER, detectable_gain
@@ -68,12 +68,13 @@ class Gate(Protocol):
         """Return how many rollouts of both sides a decision on so many tasks takes on average."""
         ...
 
-    def ledger(self, alpha: float, decisions: int) -> AlphaLedger:
+    def ledger(self, alpha: float, decisions: int, *, again: bool = False) -> AlphaLedger:
         """Return how a run's alpha is shared.
 
         Args:
-            alpha: The chance that a run releases what is no better.
+            alpha: The chance that a run releases something although its edits changed nothing.
             decisions: How often candidates may be judged, at least 1.
+            again: Whether what a release test does not prove may be tested once more.
         """
         ...
 
@@ -112,8 +113,9 @@ class GateSettings(Frozen):
         """The test of what a run releases; ``None`` where each accepted candidate is released."""
         return None
 
-    def ledger(self, alpha: float, decisions: int) -> AlphaLedger:
+    def ledger(self, alpha: float, decisions: int, *, again: bool = False) -> AlphaLedger:
         """Return how a run's alpha is shared: evenly over its decisions."""
+        del again
         return AlphaLedger(alpha, max(1, decisions))
 
     def scores(self, terms: Terms) -> Metric:
@@ -130,6 +132,11 @@ def why_hopeless(gate: Gate, ledger: AlphaLedger, tasks: int) -> str:
         tasks: Held-out tasks that may be drawn.
     """
     needed = tasks_needed(ledger.share)
+    if gate.release is not None and ledger.share * ASSIGNMENTS < 1:
+        return (
+            f"the release test cannot prove anything at alpha = {ledger.share:.2g}: its smallest "
+            f"p-value is 1 in {ASSIGNMENTS:,}"
+        )
     if not gate.knows_noise or tasks >= needed:
         return ""
     proves = "release test" if gate.release is not None else f"{gate.kind} gate"
@@ -149,6 +156,8 @@ def power_text(gate: Gate, ledger: AlphaLedger, tasks: int) -> str:
         ledger: How the run's alpha is shared; nothing is spent yet.
         tasks: Held-out tasks that may be drawn, at least 1.
     """
+    if gate.admits_all:
+        return "the open gate lets every edit become current, and releases any measured gain"
     if not gate.knows_noise:
         return (
             f"the {gate.kind} gate tests nothing: of edits that change nothing it takes about 44% "

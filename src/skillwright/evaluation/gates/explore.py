@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from skillwright.core import Duel, Pair
 from skillwright.evaluation.gates.base import GateSettings, Share
@@ -16,7 +16,7 @@ from skillwright.evaluation.gates.judging import (
     too_many_lost,
     undecided,
 )
-from skillwright.evaluation.gates.release import RELEASE_SHARES, ReleaseTest
+from skillwright.evaluation.gates.release import RELEASE_SHARES, RELEASE_STRIDE, ReleaseTest
 from skillwright.evaluation.gates.varying import doubling, varying_tasks, z_score
 from skillwright.evaluation.ledger import AlphaLedger
 from skillwright.evaluation.paired import measure_effect, task_gains
@@ -42,11 +42,11 @@ class ExploreGate(GateSettings):
     kind: Literal["explore"] = "explore"
     draws: PositiveInt = 6
     """Draws per task and side that a step takes at most."""
-    release_draws: PositiveInt = 16
+    release_draws: Annotated[int, Field(ge=1, le=RELEASE_STRIDE)] = 16
     """Draws per task and side that the release test takes at most; more of them prove smaller
     gains."""
     family_veto: Share | None = None
-    """Do not release what makes a task family worse by more than this, with confidence."""
+    """Do not release what makes a task type worse by more than this, with confidence."""
     max_worse_tasks: NonNegativeInt | None = None
     """Do not release what makes more tasks worse than this, in their mean; unset, any number."""
 
@@ -61,16 +61,16 @@ class ExploreGate(GateSettings):
             self.max_worse_tasks,
         )
 
-    def ledger(self, alpha: float, decisions: int) -> AlphaLedger:
+    def ledger(self, alpha: float, decisions: int, *, again: bool = False) -> AlphaLedger:
         """Return how a run's alpha is shared: over its release tests alone."""
         del decisions
-        return AlphaLedger(alpha, len(RELEASE_SHARES), shares=RELEASE_SHARES)
+        shares = RELEASE_SHARES if again else (1.0,)
+        return AlphaLedger(alpha, len(shares), shares=shares)
 
     def expected_rollouts(self, tasks: int) -> int:
         """Return how many rollouts of both sides a decision on so many tasks takes on average.
 
-        Simulated steps take 1.3 to 1.6 times a first look, and those of an agent whose answers do
-        not vary take one.
+        Simulated steps take 1.3 to 1.6 times a first look.
         """
         return round(2 * tasks * (1.5 if self.draws > 1 else 1))
 

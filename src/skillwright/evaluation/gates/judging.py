@@ -57,10 +57,12 @@ class Terms:
     Attributes:
         success_threshold: The reward from which an episode passes, for the metric ``hard``.
         seed: The run's seed, for gates that choose tasks or sign assignments at random.
+        judged: Candidates that the run has judged on the same tasks before.
     """
 
     success_threshold: float = 1.0
     seed: int = 0
+    judged: int = 0
 
 
 USUAL = Terms()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from skillwright.core import Duel, Pair
 from skillwright.core.seeds import derive_seed
+from skillwright.evaluation.duel import Draws
 from skillwright.evaluation.gates.judging import (
     USUAL,
     Metric,
@@ -27,7 +28,12 @@ from skillwright.evaluation.gates.judging import (
     went,
 )
 from skillwright.evaluation.gates.strict_rule import GateMetric
-from skillwright.evaluation.gates.varying import doubling, varying_tasks, z_score
+from skillwright.evaluation.gates.varying import (
+    doubling,
+    share_varying_within,
+    varying_tasks,
+    z_score,
+)
 from skillwright.evaluation.ledger import AlphaLedger
 from skillwright.evaluation.paired import PairedEffect, measure_effect, task_gains
 from skillwright.evaluation.power import what_would_prove
@@ -46,9 +52,26 @@ RELEASE_DRAWS_FROM = 1_000_000
 RELEASE_PHASE = "release"
 """What its episodes are stored as."""
 
+RELEASE_STRIDE = 1_000
+"""Draws that are kept for each release test, so that no two of them meet a draw."""
+
+_REPEATING = 0.1  # where fewer tasks vary within a side, draws repeat what the steps decided on
 _FIRST_DRAWS = 2
 _FUTILE_Z = 0.2  # a look stops below this z for each look before it
-_ASSIGNMENTS = 10_000
+ASSIGNMENTS = 10_000
+"""Random assignments of signs; the smallest p-value is one in so many."""
+
+
+def release_draws(seed: int, test: int, step: int | None) -> Draws:
+    """Return the draws of a release test, which no step and no other release test takes.
+
+    Args:
+        seed: The run's evaluation seed.
+        test: The number of the test among those on these tasks, from 0.
+        step: The training step that it follows.
+    """
+    first = RELEASE_DRAWS_FROM + test * RELEASE_STRIDE
+    return Draws(seed, first=first, phase=RELEASE_PHASE, step=step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +83,19 @@ class ReleaseTest:
     changed nothing is at most the ledger's share, over all looks together (`SignTest`). A candidate
     that shows no gain stops early, which only takes chances away.
 
-    Draws of step decisions may not be used, on either side: those that a candidate was accepted on
-    flatter it, and those of a skill that stayed are survivors too. With them, runs whose edits all
-    change nothing release at a nominal 5% in 11 to 14% of cases.
+    Draws of step decisions may not be used, on either side: a candidate was accepted on them, or a
+    skill stayed current on them. With them, runs whose edits all change nothing release at a
+    nominal 5% in 11 to 14% of cases.
+
+    Where an agent answers alike each time, fresh draws repeat the ones that the steps decided on.
+    So if fewer than a tenth of the tasks vary within a side, alpha is divided by the number of
+    candidates that were judged: by Bonferroni's inequality, none of them passes by chance.
 
     Attributes:
         draws: Draws per task and side, at most; from 1.
         metric: ``hard`` compares pass rates, ``soft`` mean rewards, ``mixed`` a blend.
         mixed_weight: Weight of ``soft`` in ``mixed``.
-        family_veto: Refuse what is worse by more than this in some task family, with 97.5%
+        family_veto: Refuse what is worse by more than this in some task type, with 97.5%
             confidence; ``None`` looks at the whole only.
         max_worse_tasks: Refuse what is worse on more tasks than this; ``None`` allows any number.
     """
@@ -100,15 +127,15 @@ class ReleaseTest:
             return undecided(problem)
         metric = Metric(self.metric, self.mixed_weight, terms.success_threshold)
         sizes = list(doubling(_FIRST_DRAWS, self.draws))
-        limits = [alpha * (look + 1) / len(sizes) for look in range(len(sizes))]
         test = SignTest(len(task_ids), derive_seed("signs", terms.seed))
         pairs: list[Pair] = []
         asked: Sequence[str] = task_ids
-        verdict = undecided("nothing was drawn")
-        looked = False
+        verdict, looked, spent = undecided("nothing was drawn"), False, alpha
         for look, (size, done) in enumerate(zip(sizes, accumulate(sizes), strict=True)):
             pairs += metric.of(await duel.draw(asked, n=size))
             asked = varying_tasks(task_ids, pairs)
+            if look == 0 and share_varying_within(pairs) < _REPEATING:
+                spent /= max(1, terms.judged)
             is_last = done == self.draws or not asked
             effect = measure_effect(pairs, tests=False)
             verdict = replace(measured(effect), alpha=alpha if looked else None)
@@ -118,7 +145,7 @@ class ReleaseTest:
             if problem:
                 return replace(verdict, reason=f"Undecided: {problem}")
             gains = task_gains(pairs)
-            limit = alpha if is_last else limits[look]
+            limit = spent if is_last else spent * (look + 1) / len(sizes)
             p_value = test.look([gains.get(task_id, 0.0) for task_id in task_ids], limit)
             looked = True
             verdict = replace(verdict, p_value=p_value, alpha=alpha)
@@ -201,7 +228,7 @@ def _signs(tasks: int, seed: int) -> "NDArray[np.float32]":
     """Return sign assignments, shape ``[assignments, tasks]``; the first is the observed one."""
     import numpy as np
 
-    signs = np.random.default_rng(seed).integers(0, 2, (_ASSIGNMENTS, tasks), np.int8)
+    signs = np.random.default_rng(seed).integers(0, 2, (ASSIGNMENTS, tasks), np.int8)
     signs = signs * 2 - 1
     signs[0] = 1
     return signs.astype(np.float32)

@@ -9,6 +9,7 @@ exact. A task that is left out keeps the gain of 0 that it showed: measured gain
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from math import fsum, inf, sqrt
+from statistics import fmean
 
 from skillwright.core import Pair
 
@@ -27,13 +28,36 @@ def doubling(first: int, most: int) -> Iterator[int]:
 
 
 def varying_tasks(task_ids: Sequence[str], pairs: Sequence[Pair]) -> list[str]:
-    """Return the tasks whose scored results are not all equal, or that have none; in order."""
+    """Return the tasks whose scored results are not all equal, or that have none; in order.
+
+    A task of which both sides are one and the same episode, because their prompts are equal, is
+    left out however it varies: its gain is 0 in every draw.
+    """
     seen: defaultdict[str, set[float]] = defaultdict(set)
     for pair in pairs:
         old, new = pair.incumbent.reward, pair.candidate.reward
-        if old is not None and new is not None:
+        if pair.candidate.key and pair.candidate.key == pair.incumbent.key:
+            seen[pair.task_id] = {0.0}
+        elif old is not None and new is not None:
             seen[pair.task_id] |= {old, new}
     return [task_id for task_id in task_ids if len(seen[task_id]) != 1]
+
+
+def share_varying_within(pairs: Sequence[Pair]) -> float:
+    """Return the share of tasks whose draws differ on one side, among those with several draws.
+
+    0 where no task has several: then nothing is known.
+    """
+    sides: defaultdict[str, tuple[set[float], set[float]]] = defaultdict(lambda: (set(), set()))
+    draws: defaultdict[str, int] = defaultdict(int)
+    for pair in pairs:
+        old, new = pair.incumbent.reward, pair.candidate.reward
+        if old is not None and new is not None:
+            sides[pair.task_id][0].add(old)
+            sides[pair.task_id][1].add(new)
+            draws[pair.task_id] += 1
+    several = [sides[task_id] for task_id, count in draws.items() if count > 1]
+    return fmean(len(old) > 1 or len(new) > 1 for old, new in several) if several else 0.0
 
 
 def z_score(gains: Mapping[str, float]) -> float:

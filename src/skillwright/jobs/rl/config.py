@@ -137,7 +137,7 @@ class RlEvaluationSection(Section):
     """What decides, and what is reported."""
 
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
-    """The chance that a run releases what is no better, for gates that know of noise."""
+    """The chance that a run whose changes do nothing releases one, for gates that know of noise."""
     gate: RlGateConfig = ExploreGate()
     """Judges every change of the bank on the val split, and what the run ends with."""
     val_every: PositiveInt = 10

@@ -103,8 +103,9 @@ def _note(run: Workshop, state: RlState, ended: IterationEnded) -> RlState:
 
 
 def _publish(run: Workshop, state: RlState) -> None:
-    """Write the bank that the selected policy is told for people to read."""
-    bank = run.bank_store.load(state.version_after(selected(run.config, state)))
+    """Write the bank of the released policy for people to read."""
+    report = RlReport(state, selected(run.config, state))
+    bank = run.bank_store.load(state.version_after(report.released))
     write_text(run.bank_store.path.with_name("skills.md"), to_markdown(bank))
 
 

@@ -2,14 +2,14 @@
 
 The reference, which the cold start ended with, and the first bank, against the selected weights and
 their bank: one release test, on draws that decided nothing before. Weights and bank change
-together, and only what they come to together is released.
+together, so they are tested together; where that proves nothing, the cold start stays released.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from skillwright.core import EpisodeResult, Pair, SkillSource
-from skillwright.evaluation import RELEASE_DRAWS_FROM, RELEASE_PHASE, Draws
+from skillwright.evaluation import RELEASE_PHASE, Draws, release_draws
 from skillwright.jobs.progress import StageStarted
 from skillwright.jobs.rl.checkpoints import Checkpoints
 from skillwright.jobs.rl.report import selected
@@ -21,11 +21,11 @@ from skillwright.runs import VerdictRecord
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Weights with what they are told.
+    """Weights with the skills that are injected.
 
     Attributes:
         iteration: After which iteration the weights were.
-        skills: What they are told.
+        skills: Where the skills come from.
     """
 
     iteration: int
@@ -92,8 +92,11 @@ async def release(
         Version(0, run.source(state.first_version)),
         Version(chosen, run.source(state.version_after(chosen))),
     )
-    draws = Draws(run.config.run.seed, first=RELEASE_DRAWS_FROM, phase=RELEASE_PHASE)
+    draws = release_draws(run.config.run.seed, 0, None)
     duel = WeightsDuel(run, policy, checkpoints, sides, draws)
-    verdict = await test.judge(duel, state.ledger, run.terms)
-    run.store.record_verdict(VerdictRecord(chosen, verdict.to_dict(), "", "release"))
-    return write_down(run.store, state, RlKind.RELEASE, verdict.to_dict())
+    # The weights were selected, and the bank's changes judged, on the same tasks.
+    judged = len(state.validations) + sum(1 for one in state.evolutions.values() if one.verdict)
+    verdict = await test.judge(duel, state.ledger, replace(run.terms, judged=judged))
+    with run.store.transaction(durable=True):
+        run.store.record_verdict(VerdictRecord(chosen, verdict.to_dict(), "", RELEASE_PHASE))
+        return write_down(run.store, state, RlKind.RELEASE, verdict.to_dict())

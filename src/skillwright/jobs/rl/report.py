@@ -27,7 +27,18 @@ class RlReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as a JSON object."""
-        return {"job": "rl", "selected_iteration": self.iteration, **self.state.to_dict()}
+        return {
+            "job": "rl",
+            "selected_iteration": self.iteration,
+            "released_iteration": self.released,
+            **self.state.to_dict(),
+        }
+
+    @property
+    def released(self) -> int:
+        """After which iteration the weights are that are released; 0 is the cold start."""
+        test = self.state.release
+        return self.iteration if test is None or test.accepted else 0
 
 
 def selected(config: RlConfig, state: RlState) -> int:
