@@ -7,7 +7,7 @@ from typing import Any
 from skillwright.core import ModelError, ModelRefused, RequestRefused
 from skillwright.models.endpoint_config import EndpointConfig
 from skillwright.models.faults import EndpointFault
-from skillwright.models.http import HttpReply, without_secrets
+from skillwright.models.http import HttpReply, is_stream, without_secrets
 from skillwright.models.retry import retry_after_s
 
 _LONGEST = 500
@@ -39,7 +39,7 @@ class Complaint:
     def read(cls, reply: HttpReply, config: EndpointConfig, key: str) -> "Complaint":
         """Read the error of a reply; ``key`` is taken out of what the server says."""
         payload = reply.payload
-        if isinstance(payload, list):  # a stream: the error is one of its events
+        if is_stream(payload):  # the error is one of its events
             payload = next((each for each in payload if holds_error_object(each)), {})
         payload = payload if isinstance(payload, dict) else {}
         # FastAPI servers say "detail"; old vLLM puts the fields at the top level.
@@ -85,7 +85,7 @@ def holds_error(reply: HttpReply) -> bool:
     """Tell whether a reply is an error: by its status, or, behind some gateways, inside a 200."""
     if not 200 <= reply.status < 300:
         return True
-    if isinstance(reply.payload, list):
+    if is_stream(reply.payload):
         return any(map(holds_error_object, reply.payload))
     return holds_error_object(reply.payload)
 

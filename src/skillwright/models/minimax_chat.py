@@ -74,9 +74,8 @@ class MiniMaxChat(BearerDialect[MiniMaxChatConfig]):
             EndpointFault: There is none in it.
         """
         del request
-        answer = to_completion(payload, self.config)
-        if mapping(payload).get("output_sensitive") and not answer.text:
-            answer = replace(answer, finish_reason="content_filter")
+        withheld = bool(mapping(payload).get("output_sensitive"))
+        answer = to_completion(payload, self.config, withheld=withheld)
         choices = mapping(payload).get("choices") or [{}]
         details = mapping(mapping(choices[0]).get("message")).get("reasoning_details")
         if not details:

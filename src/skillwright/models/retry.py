@@ -16,6 +16,7 @@ at most ``deadline_s`` after that the last call that was under way then.
 import asyncio
 import random
 import time
+import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -86,6 +87,7 @@ class Retry:
         except ModelError as error:
             if not _passes(error):
                 raise
+            _let_go(error)
             return await _Tries(self, attempt, error, started).go_on()
 
 
@@ -138,6 +140,7 @@ class _Tries:
             failed = self._lost.failed_calls + error.failed_calls
             self._lost = replace(self._lost + error.usage, failed_calls=failed)
             self._garbled += isinstance(error, GarbledReply)
+            _let_go(error)
             raise
 
     async def _sleep(self, seconds: float) -> None:
@@ -232,6 +235,11 @@ def _passes(error: BaseException) -> bool:
     """Tell whether an error may be gone at the next attempt."""
     passing = EndpointFault | ModelTimeout | EndpointDown
     return isinstance(error, passing) and not isinstance(error, TurnTooLate)
+
+
+def _let_go(error: BaseException) -> None:
+    """Forget what a failed attempt had in hand: a long reply would be kept through the next one."""
+    traceback.clear_frames(error.__traceback__)
 
 
 def _is_busy(state: RetryCallState) -> bool:
