@@ -1,16 +1,20 @@
 """What holds for every dialect alike: the same faults, the same types, no key anywhere."""
 
 import asyncio
+import json
 import traceback
+from urllib.parse import quote
 
 import pytest
+from aiohttp import web
 
 import mock_anthropic
 import mock_openai
 import mock_responses
 from mock_anthropic import MockAnthropic
 from mock_endpoint import trickle
-from mock_openai import MockOpenAI, hold, raw, reset, status, truncated
+from mock_openai import MockOpenAI, completion, hold, raw, reset, status, truncated
+from mock_openai import replies as mock_openai_replies
 from mock_responses import MockResponses
 from skillwright.core import (
     Completion,
@@ -167,6 +171,59 @@ async def test_a_key_is_nowhere_but_in_its_header(spoken, make):
     shown = [traceback.format_exception(caught.value), model, model.identity, config]
     assert KEY not in f"{shown} {config.model_dump_json()} {server.bodies}"
     assert KEY in str(dict(server.headers[0]))
+
+
+ECHO = "sk-canary-4711/with+signs"
+
+
+def with_header(name, code=400):
+    async def fault(request):
+        return web.json_response({}, status=code, headers={name: f"id {ECHO}"})
+
+    return fault
+
+
+def told(payload, code=200):
+    return raw(json.dumps(payload).encode(), status_code=code)
+
+
+ECHOES = {
+    "message": status(400, f"bad key {ECHO}"),
+    "param": status(400, "no", param=ECHO),
+    "code": status(400, "no", code=ECHO),
+    "kind": status(400, "no", kind=ECHO),
+    "a request id": with_header("x-request-id"),
+    "another request id": with_header("request-id"),
+    "a redirection": with_header("location", 302),
+    "a choice's error": told({"choices": [{"error": {"message": f"bad {ECHO}"}}]}),
+    "a choice's end": told({"choices": [{"finish_reason": ECHO, "message": {"content": ""}}]}),
+    "Claude's end": told({"content": [], "stop_reason": ECHO}),
+    "the names of fields": told({ECHO: 1}),
+    "MiniMax's status": told({"base_resp": {"status_code": 2013, "status_msg": f"bad {ECHO}"}}),
+    "a detail": told({"detail": f"bad {ECHO}"}, 422),
+    "no JSON": raw(f"bad key {ECHO}".encode()),
+    "no JSON, cut in the key": raw(("x" * 70 + ECHO).encode()),
+    "no JSON, in an error": raw(f"bad key {ECHO}".encode(), "text/plain", 403),
+    "escaped": raw(b'{"error": "bad ' + ECHO.replace("/", "\\/").encode() + b'"}', status_code=400),
+    "in a URL": status(400, f"bad ?key={quote(ECHO, '')}"),
+}
+
+
+@pytest.mark.parametrize("echo", ECHOES)
+async def test_a_key_that_is_repeated_anywhere_is_hidden(spoken, make, echo):
+    server, settings = spoken
+    server.next(*[ECHOES[echo]] * 2)
+    with pytest.raises(ModelError) as caught:
+        await make(api_key=ECHO, max_attempts=2).complete(HELLO, purpose=Purpose.CHECK)
+    shown = "".join(traceback.format_exception(caught.value))
+    assert ECHO[:10] not in shown
+    assert settings["model"] in shown or server.base_url in shown
+
+
+async def test_a_key_in_the_place_of_the_model_is_hidden(mock_openai, make_chat):
+    mock_openai.handler = mock_openai_replies(completion("ok", model=f"m {mock_openai.api_key}"))
+    answer = await make_chat().complete(HELLO, purpose=Purpose.CHECK)
+    assert (answer.text, answer.model) == ("ok", "m ***")
 
 
 async def test_roles_are_instances_with_their_own_settings(spoken, make):

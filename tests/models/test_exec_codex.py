@@ -201,6 +201,16 @@ async def test_output_is_kept_for_people_without_the_key(fakes, tmp_path):
     assert not [file for file in files if "own-codex" in file.read_text()]
 
 
+async def test_a_secret_of_the_environment_is_in_nothing_that_is_kept(fakes, tmp_path):
+    settings = {"keep_output": str(tmp_path / "kept"), "pass_env": ("HF_TOKEN",)}
+    asked = [{"role": "user", "content": f"Is it {CANARIES['HF_TOKEN']}?"}]
+    answer = await ask(fakes.make("codex_exec", "tells", **settings), messages=asked)
+    assert answer.text == "It is <redacted>."
+    kept = "".join(file.read_text() for file in (tmp_path / "kept").rglob("*.txt"))
+    assert "Is it <redacted>?" in kept
+    assert CANARIES["HF_TOKEN"] not in kept
+
+
 async def test_of_many_runs_only_the_latest_that_failed_may_be_kept(fakes, tmp_path):
     kept = tmp_path / "kept"
     settings = {"keep_output": str(kept), "keep_failures": 2}

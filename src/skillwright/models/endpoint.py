@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from skillwright.core import Completion, Message, ModelError, Purpose, Sampling
 from skillwright.core.jsonio import digest
+from skillwright.models.echo import hidden, hide_key
 from skillwright.models.endpoint_config import EndpointConfig, find_key
 from skillwright.models.http import HttpClient, HttpReply, encode
 from skillwright.models.retry import Retry
@@ -137,14 +138,19 @@ class EndpointModel:
 
         async def once(timeout_s: float) -> Completion:
             with traffic.trial(purpose, self._circuit) as trial:
-                reply = await self._client.post_json(
-                    self._dialect.url, body, headers=self._headers, timeout_s=timeout_s
-                )
-                trial.status = reply.status
-                fault = self._dialect.fault(reply, self._key)
-                if fault is not None:
-                    raise fault
-                return self._dialect.completion(reply.payload, request)
+                try:
+                    reply = await self._client.post_json(
+                        self._dialect.url, body, headers=self._headers, timeout_s=timeout_s
+                    )
+                    trial.status = reply.status
+                    fault = self._dialect.fault(reply, self._key)
+                    if fault is not None:
+                        raise fault
+                    answer = self._dialect.completion(reply.payload, request)
+                except ModelError as error:
+                    hide_key(error, self._key)
+                    raise
+                return replace(answer, model=hidden(answer.model, self._key))
 
         async def attempt(timeout_s: float) -> Completion:
             self._circuit.check()  # before it takes a place in the line

@@ -20,6 +20,7 @@ from skillwright.core import (
     Usage,
 )
 from skillwright.core.jsonio import digest
+from skillwright.core.secrets import Redactor, environment_secrets
 from skillwright.models.exec_config import ExecConfig
 from skillwright.models.exec_environment import Login, find_program, version_of
 from skillwright.models.exec_folder import return_login, run_folder, sweep
@@ -270,8 +271,10 @@ class ExecModel:
             place = self._furnished(root, request)
             argv = [str(self._program), *self._line.argv(request, place)]
             prompt = self._line.prompt(request)
+            secrets = (*self._login.secrets, *environment_secrets())
             if keep is not None:
-                write_file(keep.with_name(f"{keep.name}_prompt.txt"), prompt)
+                shown = Redactor(secrets).exact(prompt)
+                write_file(keep.with_name(f"{keep.name}_prompt.txt"), shown)
             program = Program(
                 argv=self._fenced(argv, request, place),
                 stdin=prompt,
@@ -280,7 +283,7 @@ class ExecModel:
                 timeout_s=timeout_s,
                 max_output_bytes=int(config.max_output_mb * 1e6),
                 name=self._name,
-                secrets=self._login.secrets,
+                secrets=secrets,
                 keep=keep,
                 spent=self._spent,
                 mark=root.name,

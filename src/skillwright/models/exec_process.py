@@ -10,12 +10,11 @@ from pathlib import Path
 
 from skillwright.core import ModelError, ModelRefused, ModelTimeout, Usage
 from skillwright.core.jsonio import write_text
+from skillwright.core.secrets import Redactor
 from skillwright.core.together import together
 from skillwright.models.exec_faults import OutputFlood
 from skillwright.models.exec_tree import MARK, Tree, dying_with_us, ticks
 from skillwright.models.wire import charged
-
-REDACTED = "<redacted>"
 
 _CHUNK = 64 * 1024
 _POLL_S = 0.1
@@ -79,6 +78,7 @@ class _Bound:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self._redactor = Redactor(program.secrets)
         self._left = program.max_output_bytes
         self.stdout, self.stderr = bytearray(), bytearray()
 
@@ -94,10 +94,7 @@ class _Bound:
             into += chunk
 
     def text(self, collected: bytearray) -> str:
-        printed = collected.decode("utf-8", "replace")
-        for secret in self.program.secrets:
-            printed = printed.replace(secret, REDACTED)
-        return printed
+        return self._redactor.exact(collected.decode("utf-8", "replace"))
 
     def killed(self, fault: ModelError) -> ModelError:
         """Say on a fault what the program had used up by then."""

@@ -63,7 +63,6 @@ class MiniMaxChat(BearerDialect[MiniMaxChatConfig]):
         if not isinstance(code, int) or code == 0:
             return fault_of_reply(reply, self.config, key)
         told = " ".join(str(base.get("status_msg") or "it gives no reason").split())[:500]
-        told = told.replace(key, "***") if key else told
         head = f"{reply.url} answered code {code} to model {self.config.model!r}: {told}."
         return _fault_of_code(code, head, reply, self.config, key)
 

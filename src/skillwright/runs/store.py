@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from skillwright.core import Completion, EpisodeResult, Message, Usage
+from skillwright.core.secrets import Redactor
 from skillwright.runs.archive import Archive
 from skillwright.runs.calls import CallRecord, CallSummary, CallTable
 from skillwright.runs.columns import to_json
@@ -28,7 +29,6 @@ from skillwright.runs.learning import (
     VerdictRecord,
 )
 from skillwright.runs.ledger import Bill, bill, spend, usage_by_purpose, usage_since
-from skillwright.runs.secrets import Redactor
 
 _COUNTED = ("turns", "calls", "skills", "patches", "edits", "verdicts", "events")
 

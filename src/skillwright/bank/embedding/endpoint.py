@@ -10,11 +10,12 @@ from typing import Any, Final
 import numpy as np
 
 from skillwright.bank.embedding.embedder import Vectors, unit_rows
-from skillwright.core import ConfigError, Usage
+from skillwright.core import ConfigError, ModelError, Usage
 from skillwright.core.jsonio import digest
 from skillwright.core.together import together
 from skillwright.models import HttpClient, OpenAIChatConfig
 from skillwright.models.chat_reply import usage_of
+from skillwright.models.echo import hide_key
 from skillwright.models.endpoint import bearer, identity_of
 from skillwright.models.endpoint_config import find_key
 from skillwright.models.faults import GarbledReply
@@ -119,16 +120,20 @@ class EndpointEmbedder:
         return rows
 
     async def _post(self, body: bytes, count: int, timeout_s: float) -> Vectors:
-        reply = await self._client.post_json(
-            f"{self._config.base_url}/embeddings",
-            body,
-            headers={**bearer(self._key), **self._config.headers},
-            timeout_s=timeout_s,
-        )
-        fault = fault_of_reply(reply, self._config, self._key)
-        if fault is not None:
-            raise fault
-        rows = _vectors(reply, count)
+        try:
+            reply = await self._client.post_json(
+                f"{self._config.base_url}/embeddings",
+                body,
+                headers={**bearer(self._key), **self._config.headers},
+                timeout_s=timeout_s,
+            )
+            fault = fault_of_reply(reply, self._config, self._key)
+            if fault is not None:
+                raise fault
+            rows = _vectors(reply, count)
+        except ModelError as error:
+            hide_key(error, self._key)
+            raise
         self.usage += usage_of(reply.payload, self._config)
         return rows
 
