@@ -25,6 +25,7 @@ from skillwright.core import (
     Purpose,
     ReplyInvalid,
     Sampling,
+    Usage,
 )
 from skillwright.jobs.preflight import ask_if_ready
 from skillwright.models import (
@@ -224,6 +225,57 @@ async def test_a_key_in_the_place_of_the_model_is_hidden(mock_openai, make_chat)
     mock_openai.handler = mock_openai_replies(completion("ok", model=f"m {mock_openai.api_key}"))
     answer = await make_chat().complete(HELLO, purpose=Purpose.CHECK)
     assert (answer.text, answer.model) == ("ok", "m ***")
+
+
+BEYOND = [2_000_000, 10**12, 2**70, 1e15]
+
+
+def used(read, wrote):
+    """Return counts under the names of every dialect."""
+    chat = {"prompt_tokens": read, "completion_tokens": wrote}
+    return {**chat, "input_tokens": read, "output_tokens": wrote}
+
+
+def payload_of(server, counts):
+    match server:
+        case MockAnthropic():
+            return {**mock_anthropic.message("ok"), "usage": counts}
+        case MockResponses():
+            return {**mock_responses.response(mock_responses.say("ok")), "usage": counts}
+        case _:
+            return completion("ok", usage=counts)
+
+
+@pytest.mark.parametrize("number", BEYOND)
+@pytest.mark.parametrize("counts", [lambda n: used(n, 5), lambda n: used(10, n)])
+async def test_counts_that_cannot_be_are_left_out_and_said_once(
+    spoken, make, caplog, number, counts
+):
+    server, _ = spoken
+    server.next(*[told(payload_of(server, counts(number)))] * 2)
+    prices = {"input_usd_per_mtok": 1, "output_usd_per_mtok": 10}
+    model = make(prices=prices)
+    answers = [await model.complete(HELLO, purpose=Purpose.CHECK) for _ in range(2)]
+    for answer in answers:
+        assert answer.text == "ok"
+        assert answer.usage == Usage(calls=1, cost_usd=None)
+    assert caplog.text.count("cannot be") == 1
+
+
+async def test_a_fault_charges_no_count_that_cannot_be(spoken, make):
+    server, _ = spoken
+    broken = {"error": {"message": "no", "code": 500}, "choices": [], "usage": used(10**12, 5)}
+    server.next(told(broken))
+    answer = await make().complete(HELLO, purpose=Purpose.CHECK)
+    assert (answer.text, answer.usage.failed_calls) == ("ok", 1)
+    assert answer.usage.input_tokens < 1_000
+
+
+async def test_large_counts_are_believed(spoken, make):
+    server, _ = spoken
+    server.next(told(payload_of(server, used(900_000, 128_000))))
+    answer = await make().complete(HELLO, purpose=Purpose.CHECK)
+    assert (answer.usage.input_tokens, answer.usage.output_tokens) == (900_000, 128_000)
 
 
 async def test_roles_are_instances_with_their_own_settings(spoken, make):

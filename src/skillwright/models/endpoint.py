@@ -12,6 +12,7 @@ from skillwright.core.jsonio import digest
 from skillwright.models.echo import hidden, hide_key
 from skillwright.models.endpoint_config import EndpointConfig, find_key
 from skillwright.models.http import HttpClient, HttpReply, encode
+from skillwright.models.plausible import Doubt
 from skillwright.models.retry import Retry
 from skillwright.models.retry_hedge import hedged
 from skillwright.models.traffic import expected_tokens
@@ -95,6 +96,7 @@ class EndpointModel:
         self._circuit = self._traffic.circuit(config.model)
         self._sleep = sleep
         self._latest_answer = 0  # tokens
+        self._doubt = Doubt(f"{config.base_url} (model {config.model!r})")
         self._retry = Retry(
             max_attempts=config.max_attempts,
             timeout_s=config.timeout_s,
@@ -149,8 +151,10 @@ class EndpointModel:
                     answer = self._dialect.completion(reply.payload, request)
                 except ModelError as error:
                     hide_key(error, self._key)
+                    error.usage = self._doubt.believed_of_call(error.usage, body)
                     raise
-                return replace(answer, model=hidden(answer.model, self._key))
+                usage = self._doubt.believed_of_call(answer.usage, body)
+                return replace(answer, model=hidden(answer.model, self._key), usage=usage)
 
         async def attempt(timeout_s: float) -> Completion:
             self._circuit.check()  # before it takes a place in the line

@@ -31,11 +31,13 @@ from skillwright.models.exec_report import ExecReport, fault_of_report
 from skillwright.models.exec_sandbox import Fence, why_no_fence
 from skillwright.models.exec_workspace import SKILL_NAME, copy_files, mount_skill, write_file
 from skillwright.models.limits import Limiter
+from skillwright.models.plausible import Doubt
 from skillwright.models.retry import Retry
 from skillwright.models.wire import charged
 
 logger = logging.getLogger(__name__)
 
+_MOST_TOKENS = 1_000_000_000  # of all calls of one run
 _WAITS_S = 60.0  # room for the waits between attempts
 
 
@@ -173,6 +175,7 @@ class ExecModel:
             clock=clock,
         )
         self._version = version_of(self._program)
+        self._doubt = Doubt(self._name)
         sweep()
         for request in (Request(()), Request((), acts=True)):
             self._is_fenced(request)
@@ -366,7 +369,9 @@ class ExecModel:
         config = self._line.config
         says_cost = report.usage.cost_usd is not None
         listed = None if says_cost or not self._login.env else config.known_prices
-        return report.priced(config.prices or listed)
+        priced = report.priced(config.prices or listed)
+        believed = self._doubt.believed(priced.usage, _MOST_TOKENS, _MOST_TOKENS)
+        return replace(priced, usage=believed)
 
     def _refuse_what_it_has_not(self, tools: Sequence[dict[str, Any]], sampling: Sampling) -> None:
         given = {

@@ -146,14 +146,17 @@ class OpenAIResponses(OpenAIDialect):
         answer = mapping(counts.get("output_tokens_details"))
         known_input = number(counts.get("input_tokens"))
         known_output = number(counts.get("output_tokens"))
+        input_tokens, output_tokens = known_input or 0, known_output or 0
+        cached = min(input_tokens, count(prompt.get("cached_tokens")))
+        written = min(input_tokens - cached, count(prompt.get("cache_write_tokens")))
         usage = Usage(
             calls=1,
-            input_tokens=known_input or 0,
-            output_tokens=known_output or 0,
-            cached_tokens=count(prompt.get("cached_tokens")),
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            cached_tokens=cached,
             cost_usd=None,
-            cache_write_tokens=count(prompt.get("cache_write_tokens")),
-            reasoning_tokens=count(answer.get("reasoning_tokens")),
+            cache_write_tokens=written,
+            reasoning_tokens=min(output_tokens, count(answer.get("reasoning_tokens"))),
         )
         if known_input is None or known_output is None:
             return usage

@@ -21,6 +21,7 @@ from skillwright.models.endpoint_config import find_key
 from skillwright.models.faults import GarbledReply
 from skillwright.models.http import HttpReply, encode
 from skillwright.models.openai_errors import fault_of_reply
+from skillwright.models.plausible import Doubt
 from skillwright.models.retry import Retry
 from skillwright.rollout.blocking import LoopThread
 
@@ -70,6 +71,7 @@ class EndpointEmbedder:
         self._key = find_key(self._config)
         self._prompts = (query_prompt, skill_prompt)
         self._batch = batch
+        self._doubt = Doubt(f"{base_url} (model {model!r})")
         self._loop = LoopThread()
         self._client = HttpClient()
         prompts = digest([query_prompt, skill_prompt])[:6]
@@ -134,7 +136,8 @@ class EndpointEmbedder:
         except ModelError as error:
             hide_key(error, self._key)
             raise
-        self.usage += usage_of(reply.payload, self._config)
+        used = usage_of(reply.payload, self._config)
+        self.usage += self._doubt.believed_of_call(used, body)
         return rows
 
 
