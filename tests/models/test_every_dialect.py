@@ -99,6 +99,17 @@ async def test_the_question_of_the_doctor_is_answered(spoken, client):
     assert await ask_if_ready(parse_model_config(spoken[1]), client) == "m"
 
 
+@pytest.mark.parametrize(("configured", "sent"), [(None, 256), (100, 100), (5_000, 256)])
+async def test_the_question_of_the_doctor_keeps_within_the_configured_bound(
+    spoken, client, configured, sent
+):
+    server, settings = spoken
+    bound = {} if configured is None else {"max_tokens": configured}
+    await ask_if_ready(parse_model_config({**settings, **bound}), client)
+    names = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+    assert [server.bodies[0][name] for name in names if name in server.bodies[0]] == [sent]
+
+
 @pytest.mark.parametrize(
     "fault",
     [

@@ -123,7 +123,8 @@ async def ask_if_ready(mind: ModelConfig, client: HttpClient) -> str:
     else:
         impatient = mind.model_copy(update={"max_attempts": min(_ATTEMPTS, mind.max_attempts)})
         model = make_model(impatient, client)
+    bound = min(_ANSWER_TOKENS, getattr(mind, "max_tokens", None) or _ANSWER_TOKENS)
     answer = await model.complete(
-        [_QUESTION], sampling=Sampling(max_tokens=_ANSWER_TOKENS), purpose=Purpose.CHECK
+        [_QUESTION], sampling=Sampling(max_tokens=bound), purpose=Purpose.CHECK
     )
     return answer.model or mind.model
