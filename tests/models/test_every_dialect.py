@@ -289,6 +289,20 @@ async def test_large_counts_are_believed(spoken, make):
     assert (answer.usage.input_tokens, answer.usage.output_tokens) == (900_000, 128_000)
 
 
+@pytest.mark.parametrize("value", [None, "", " "])
+async def test_a_variable_that_is_named_and_not_set_is_refused_at_any_address(
+    spoken, make, monkeypatch, value
+):
+    if value is not None:
+        monkeypatch.setenv("MY_KEY", value)
+    with pytest.raises(ConfigError, match=r"MY_KEY \(api_key_env\), which is not set: set it, or"):
+        make(api_key=None, api_key_env="MY_KEY")
+    given = parse_model_config({**spoken[1], "api_key": None})
+    resumed = parse_model_config(given.model_dump(mode="json"))  # which names the usual variable
+    monkeypatch.delenv(resumed.api_key_env, raising=False)
+    make(api_key=None, api_key_env=resumed.api_key_env)
+
+
 async def test_roles_are_instances_with_their_own_settings(spoken, make):
     server, _ = spoken
     first, second = make(temperature=0.3), make(temperature=0.9, model="other")

@@ -241,6 +241,14 @@ def test_a_program_that_is_missing_or_no_program_is_a_configuration_error(fakes,
         fakes.make("codex_exec", path=str(broken))
 
 
+def test_a_variable_that_is_named_and_not_set_is_refused(fakes, monkeypatch, tmp_path):
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path))
+    (tmp_path / "auth.json").write_text("{}")
+    for backend in ("codex_exec", "claude_code_exec"):
+        with pytest.raises(ConfigError, match=r"MY_KEY \(api_key_env\), which is not set"):
+            fakes.make(backend, api_key_env="MY_KEY")
+
+
 async def test_without_a_key_the_login_is_used_and_without_both_it_is_said(fakes, monkeypatch):
     monkeypatch.delenv("CODEX_API_KEY")
     monkeypatch.setenv("CODEX_HOME", str(fakes.folder / "mine"))
