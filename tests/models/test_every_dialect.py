@@ -99,6 +99,36 @@ async def test_the_question_of_the_doctor_is_answered(spoken, client):
     assert await ask_if_ready(parse_model_config(spoken[1]), client) == "m"
 
 
+@pytest.mark.parametrize(
+    ("fault", "times", "asked"),
+    [
+        (status(429, retry_after="5"), 5, 6),
+        (status(429), 99, None),  # 2 of its own, and as many as a call of a run may make
+        (status(500), 5, None),
+        (status(503), 5, None),
+        (reset(), 5, None),
+    ],
+)
+async def test_a_rate_limit_is_waited_for_before_a_run_as_in_it_and_nothing_else_is(
+    spoken, client, clock, fault, times, asked
+):
+    server, settings = spoken
+    server.next(*[fault] * times)
+
+    def patient(mind, client):
+        return make_model(mind, client, sleep=clock.sleep, clock=clock)
+
+    ready = ask_if_ready(parse_model_config({**settings, "max_attempts": 6}), client, patient)
+    if asked is not None:
+        assert await ready == "m"
+        assert len(server.bodies) == asked
+        assert clock.now >= 5
+        return
+    with pytest.raises(ModelError):
+        await ready
+    assert len(server.bodies) == (8 if times == 99 else 2)
+
+
 @pytest.mark.parametrize(("configured", "sent"), [(None, 256), (100, 100), (5_000, 256)])
 async def test_the_question_of_the_doctor_keeps_within_the_configured_bound(
     spoken, client, configured, sent

@@ -9,6 +9,7 @@ from typing import Any
 from skillwright.core import (
     ChatModel,
     Completion,
+    ConfigError,
     EpisodeResult,
     Message,
     ModelError,
@@ -16,6 +17,7 @@ from skillwright.core import (
     Purpose,
     RequestRefused,
     Sampling,
+    StopReason,
     Usage,
 )
 from skillwright.core.chat import question
@@ -189,7 +191,12 @@ class EngineEvents:
         watcher: Is told of every episode.
         on_usage: Is told what each turn consumed, before the episode is stored.
         in_flight: Tells how many calls are at endpoints.
+
+    Attributes:
+        refuses_unfit: A first prompt that does not fit the model's window stops the run.
     """
+
+    refuses_unfit = False
 
     def __init__(
         self,
@@ -206,5 +213,17 @@ class EngineEvents:
         self._on_usage(event.turn.act.usage)
 
     def on_episode(self, event: Played) -> None:
-        """Tell of a finished episode."""
-        self.watcher.see(EpisodeFinished(event.result, event.reused, self._in_flight()))
+        """Tell of a finished episode.
+
+        Raises:
+            ConfigError: Its first prompt did not fit, and that is refused.
+        """
+        result = event.result
+        self.watcher.see(EpisodeFinished(result, event.reused, self._in_flight()))
+        if self.refuses_unfit and result.failure and result.stop_reason is StopReason.CONTEXT:
+            raise ConfigError(
+                f"the first prompt of task {result.task_id!r} does not fit the model's window: "
+                f"{result.failure.message.rstrip('.')}. Without such tasks others would be "
+                "measured than were asked for: shorten the skill, choose a model with a larger "
+                "window, or lower max_tokens, and start a new evaluation"
+            )

@@ -93,7 +93,7 @@ class EndpointModel:
         self._key = find_key(config)
         self._headers = {**dialect.headers(self._key), **config.headers}
         self._traffic = client.limits.traffic(config, self._key, sleep=sleep, clock=clock)
-        self._circuit = self._traffic.circuit(config.model)
+        self._circuit = self._traffic.circuit(config.model, config.deadline_s)
         self._sleep = sleep
         self._latest_answer = 0  # tokens
         self._doubt = Doubt(f"{config.base_url} (model {config.model!r})")

@@ -98,8 +98,9 @@ class EndpointConfig(Frozen):
     timeout_s: PositiveFloat = 120.0
     """Seconds that one attempt may take."""
     deadline_s: PositiveFloat = 600.0
-    """Seconds that a call may take with its retries, and for which calls wait for an endpoint that
-    is down; waiting for a free slot does not count."""
+    """Seconds that a call may take with its retries, waiting for a free slot not counted; after as
+    many without a single answer to anybody the endpoint is taken to be down for good, and the run
+    stops."""
     max_concurrent: PositiveInt = 128
     """Most calls in flight; models on one endpoint and key share the smallest of their bounds."""
     start_concurrent: PositiveInt = 16

@@ -189,10 +189,13 @@ class _Tries:
         spent_s = self._retry.clock() - self._started
         match last:
             case EndpointDown():
+                circuit, deadline_s = self._retry.circuit, self._retry.deadline_s
+                down_s = circuit.open_s if circuit is not None else 0.0
                 return EndpointDown(
                     f"{last} This one waited {spent_s:.0f} s: once it has been down for "
-                    f"deadline_s = {self._retry.deadline_s:g} nobody waits any more.",
+                    f"deadline_s = {deadline_s:g} nobody waits any more.",
                     last.retry_after_s,
+                    for_good=down_s + last.retry_after_s >= deadline_s,
                 )
             case EndpointFault():
                 why = self._why(last.retry_after_s, spent_s)
