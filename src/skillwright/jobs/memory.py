@@ -9,7 +9,6 @@ from typing import Any
 from skillwright.core import (
     ChatModel,
     Completion,
-    ConfigError,
     EpisodeResult,
     Message,
     ModelError,
@@ -24,6 +23,7 @@ from skillwright.core.chat import question
 from skillwright.core.jsonio import digest
 from skillwright.jobs.consumed import consumed
 from skillwright.jobs.progress import CallFinished, EpisodeFinished, Watcher
+from skillwright.jobs.turn_ends import NotMeasured
 from skillwright.rollout import EpisodeFinished as Played
 from skillwright.rollout import TurnFinished
 from skillwright.rollout.engine import Permit
@@ -216,12 +216,12 @@ class EngineEvents:
         """Tell of a finished episode.
 
         Raises:
-            ConfigError: Its first prompt did not fit, and that is refused.
+            NotMeasured: Its first prompt did not fit, and that is refused.
         """
         result = event.result
         self.watcher.see(EpisodeFinished(result, event.reused, self._in_flight()))
         if self.refuses_unfit and result.failure and result.stop_reason is StopReason.CONTEXT:
-            raise ConfigError(
+            raise NotMeasured(
                 f"the first prompt of task {result.task_id!r} does not fit the model's window: "
                 f"{result.failure.message.rstrip('.')}. Without such tasks others would be "
                 "measured than were asked for: shorten the skill, choose a model with a larger "

@@ -305,6 +305,15 @@ class RunStore:
 
     # Everything
 
+    def turn_ends(self) -> dict[str, int]:
+        """Count the turns of scored episodes by how the agent's answer ended."""
+        rows = self._database.rows(
+            """SELECT t.finish_reason AS ending, count(*) AS turns FROM turns t
+                JOIN episodes e ON e.id = t.episode WHERE e.reward IS NOT NULL
+                GROUP BY t.finish_reason"""
+        )
+        return {row["ending"]: row["turns"] for row in rows}
+
     def counts(self) -> dict[str, int]:
         """Count what is recorded: scored episodes, failures, and the rows of every other kind."""
         parts = [
