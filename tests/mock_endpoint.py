@@ -55,6 +55,10 @@ class MockEndpoint:
         """Let the next requests meet these faults, one each."""
         self._faults.extend(faults)
 
+    def heal(self) -> None:
+        """Forget the faults that no request has met yet."""
+        self._faults.clear()
+
     def refusal(self, request: web.Request, body: Body) -> web.Response | None:
         """Return the error for a request that the dialect forbids."""
         raise NotImplementedError

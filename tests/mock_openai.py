@@ -73,6 +73,10 @@ class MockOpenAI:
         """Let the next requests meet these faults, one each, before healthy service resumes."""
         self._faults.extend(faults)
 
+    def heal(self) -> None:
+        """Forget the faults that no request has met yet."""
+        self._faults.clear()
+
     async def until(self, claim: Callable[["MockOpenAI"], bool]) -> None:
         """Wait until something is true of this server, for at most 5 seconds."""
         async with asyncio.timeout(5), self._changed:

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from doors import Walker, rule
-from mock_openai import answer_with
+from mock_openai import answer_with, completion
 from served import served
 from skillwright import __version__
 from skillwright.jobs import demo_file, load_config
@@ -72,7 +72,7 @@ def test_the_demo_as_json_is_one_object_and_its_progress_goes_elsewhere(cli):
     assert report["scripted"] is True
     assert set(report) == {
         "steps", "epochs", "ran_out_of_patience", "baseline", "final", "test", "confirmation",
-        "initial_skill", "best_skill", "final_skill", "critical_path", "run", "scripted",
+        "initial_skill", "best_skill", "final_skill", "critical_path", "run", "scripted", "turns",
     }  # fmt: skip
     assert report["critical_path"]["requests"] > 0
     assert set(report["test"]["tables"]) == {"initial", "best", "final", "placebo"}
@@ -94,13 +94,15 @@ def test_a_run_is_trained_listed_shown_and_resumed(cli, write_config):
         "Not accepted",
         "step 1:",
         "Held-out test",
+        "answers in ",
         "Consumed",
         "Scripted minds took part",
     ):
         assert words in shown
+    assert "answers in " in said
     one = json.loads(cli("runs", "show", "doors", "--json").stdout)
     assert one["critical_path"]["took_s"] > 0
-    assert {**one, "critical_path": None} == row
+    assert {**one, "critical_path": None, "turns": None} == row
     again = cli("resume", "runs/doors", "--json")
     assert json.loads(again.stdout)["test"] == row["test"]
     assert "goes on at step" not in again.stderr
@@ -132,6 +134,7 @@ def test_an_evaluation_shows_rates_by_family_and_how_reliable_they_are(
         "pass^1: ",
         "pass^2: ",
         "(12 tasks)",
+        "0.0% cut at max_tokens, 0.0% native tool calls, 0.0% reasoning without text, 0.0% empty",
     ):
         assert words in said
     assert "Scripted minds" not in said  # the optimiser is scripted, and took no part
@@ -150,6 +153,20 @@ def test_an_evaluation_as_json_is_one_object(cli, endpoint_config, skill_file):
     for words in ("eval, started", "attic", "pass^1", "Consumed"):
         assert words in shown
     assert "cripted" not in shown
+
+
+def test_an_evaluation_of_answers_that_nobody_could_read_is_an_error(cli, write_config):
+    async def cut(body):
+        return completion("<think>Which door", finish_reason="length")
+
+    with served(cut, api_key=None) as server:
+        mind = {"backend": "openai_chat", "model": "m", "base_url": server.base_url}
+        ended = cli("eval", write_config(models={"target": mind}), code=2)
+    assert "pass^1" not in ended.stdout
+    assert "resume" not in ended.stderr  # which would end in the same way
+    said = " ".join(ended.stderr.split())
+    assert "100% of the answers say nothing about the agent" in said
+    assert "raise models.target.max_tokens" in said
 
 
 def test_an_evaluation_below_the_pass_mark_exits_with_1(cli, endpoint_config, skill_file):

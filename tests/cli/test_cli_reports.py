@@ -7,6 +7,7 @@ import pytest
 from shown import FAMILY, WIDTH, episodes, pipe, verdict
 from skillwright.cli import tables
 from skillwright.cli.live import Tally, display
+from skillwright.cli.tau_tables import show_findings
 from skillwright.core import Usage
 from skillwright.evaluation import (
     AlphaLedger,
@@ -25,6 +26,7 @@ from skillwright.jobs import (
     PricedMind,
     StepDecided,
     StepRecord,
+    TauFindings,
     TrainReport,
     TrainState,
 )
@@ -171,6 +173,26 @@ def test_the_widest_table_fits_the_terminal(family, others):
     assert "[100, 100]" in text
     assert "…" not in text  # nothing is cut off
     assert "a[b]c" in text or family != "a[b]c"
+
+
+def test_rates_in_one_line_of_tau_bench_share_one_denominator():
+    rates = {
+        "truncated": 0.25,
+        "parse_error": 0.0,
+        "tool_error": 0.5,
+        "user_failure": 0.1,
+        "failure": 0.2,
+    }
+    none = Score.of([], 1.0)
+    console = pipe()
+    show_findings(console, TauFindings({}, "built-in", none, none, (), rates, None))
+    told = [line for line in console.file.getvalue().splitlines() if "episodes:" in line]
+    assert told == [
+        "of scored episodes: 25.0% ran out of turns, 0.0% had a call that could not be parsed, "
+        "50.0% had a tool answer with an error",
+        "of all episodes: 10.0% failed because of the simulated user, 20.0% failed for any fault "
+        "of the infrastructure",
+    ]
 
 
 def test_where_nothing_was_accepted_released_and_current_still_share_a_column():

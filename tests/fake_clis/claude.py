@@ -119,6 +119,11 @@ def outcome(given, prompt):
                 given["--model"]: {"inputTokens": 1, "outputTokens": 1, "costBasis": "unknown"}
             }
             return result(given, result="ok", modelUsage=usage), 0
+        case "endless_tokens":
+            usage = {given["--model"]: {"inputTokens": 10**15, "outputTokens": 1}}
+            return result(given, result="ok", modelUsage=usage), 0
+        case "endless_cost":
+            return result(given, result="ok", total_cost_usd=1e9), 0
         case "refuses":
             return result(given, result="", stop_reason="refusal"), 0
     if "--json-schema" in given:

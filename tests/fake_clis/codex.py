@@ -204,6 +204,12 @@ def keys(prompt):
     return 0
 
 
+def tells(prompt):
+    item("agent_message", text=f"It is {os.environ['HF_TOKEN']}.")
+    say("turn.completed", usage=USAGE)
+    return 0
+
+
 def writes(prompt):
     """Try to write in several places, and say where it could."""
     places = [Path("here"), Path(os.environ["HOME"], "x"), Path(os.environ["FAKE_OUTSIDE"], "x")]
@@ -224,6 +230,7 @@ BEHAVIOURS = {
     for each in (
         *(hang, flood, forks, fails_quietly, reconnects, noisy_exit, unauthorised, plan_used_up),
         *(too_long, silent_limit, crash, half_a_line, empty_once, empty, no_usage, keys, writes),
+        tells,
     )
 }
 

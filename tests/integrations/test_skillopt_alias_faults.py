@@ -29,6 +29,7 @@ with skillopt_alias():
     from skillopt.model import (
         azure_openai,
         chat_optimizer,
+        chat_optimizer_messages,
         chat_target,
         chat_target_messages,
         chat_with_deployment,
@@ -68,9 +69,9 @@ class Permitted(Echo):
         return await super().complete(*asked, **how)
 
 
-def session_of(target=None, optimizer=None):
+def session_of(target=None, optimizer=None, **settings):
     minds = (target or Echo("t"), optimizer or Echo("o"))
-    made = [Mind(f"{one.name}-1", "openai_chat", lambda one=one: one) for one in minds]
+    made = [Mind(f"{one.name}-1", "openai_chat", lambda one=one: one, **settings) for one in minds]
     return ModelSession(*made, asyncio.get_running_loop())
 
 
@@ -110,6 +111,35 @@ async def test_a_message_comes_back_in_the_shape_of_openais_client(session):
     create = azure_openai.get_target_client().chat.completions.create
     answer = await asyncio.to_thread(create, model="any", messages=asked, max_tokens=5)
     assert answer.choices[0].message.content == "t: a\nb"
+
+
+def ask_in_every_way(**bound):
+    talk = [{"role": "user", "content": "hello"}]
+    chat_target("", "hello", **bound)
+    chat_target_messages(talk, **bound)
+    chat_optimizer("", "hello", **bound)
+    chat_optimizer_messages(talk, **bound)
+    chat_with_deployment("t-1", "", "hello", **bound)
+
+
+@pytest.mark.parametrize(
+    ("configured", "bound", "sent"),
+    [
+        (500, {}, 500),
+        (64_000, {}, 64_000),
+        (None, {}, 16_384),
+        (500, {"max_completion_tokens": 16_384}, 500),  # what their own adapters pass on
+        (500, {"max_completion_tokens": 900}, 900),
+    ],
+)
+async def test_the_default_bound_of_a_call_never_replaces_the_configured_one(
+    configured, bound, sent
+):
+    target, optimizer = Echo("t"), Echo("o")
+    with closing(session_of(target, optimizer, max_tokens=configured)):
+        await asyncio.to_thread(ask_in_every_way, **bound)
+    asked = [sampling.max_tokens for _, sampling, _ in [*target.asked, *optimizer.asked]]
+    assert asked == [sent] * 5
 
 
 async def test_a_pool_of_the_adapters_own_asks_the_one_run_that_goes_on(session):

@@ -142,9 +142,15 @@ def look_keys(path):
         return [episode.key for episode in store.episodes()]
 
 
-async def test_keys_are_kept_out_of_everything_that_is_written(tmp_path, monkeypatch):
-    key = "sk-a-very-secret-key"
-    monkeypatch.setenv("MY_KEY", key)
+@pytest.mark.parametrize(
+    ("variable", "key"),
+    [("MY_KEY", "sk-a-very-secret-key"), ("NO_MODELS_TOKEN", "canary-0123456789")],
+)
+async def test_keys_are_kept_out_of_everything_that_is_written(
+    tmp_path, monkeypatch, variable, key
+):
+    monkeypatch.setenv("MY_KEY", "of-the-model-0123")
+    monkeypatch.setenv(variable, key)
     endpoint = {"backend": "openai_chat", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
     config = doors_config(
         tmp_path,

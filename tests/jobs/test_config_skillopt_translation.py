@@ -258,11 +258,13 @@ def test_an_openai_compatible_backend_takes_its_base_url_from_the_environment(re
     environ = {
         "OPENAI_COMPATIBLE_BASE_URL": "http://shared/v1",
         "TARGET_OPENAI_COMPATIBLE_BASE_URL": "http://own/v1",
+        "TARGET_OPENAI_COMPATIBLE_API_KEY": "sk-own",
     }
     config, _ = translated(resolved, layer, environ=environ)
     assert config.models.target.base_url == "http://own/v1"
     assert config.models.target.api_key_env == "TARGET_OPENAI_COMPATIBLE_API_KEY"
     assert config.models.optimizer.base_url == "http://shared/v1"
+    assert config.models.optimizer.api_key_env == "OPENAI_API_KEY"  # a server that needs none
     with pytest.raises(ConfigError, match="set the environment variable OPENAI_COMPATIBLE_BASE"):
         translated(resolved, layer, environ={"PATH": ""})
 

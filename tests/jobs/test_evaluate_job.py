@@ -6,7 +6,7 @@ import json
 import pytest
 
 from doors import ALL_RULES, Walker, doors_config, evaluated, look, minds, rule, story
-from skillwright.core import ModelError
+from skillwright.core import ConfigError, ModelError
 from skillwright.jobs import (
     EvalPlan,
     EvalReport,
@@ -16,6 +16,7 @@ from skillwright.jobs import (
     run_evaluation,
     start_run,
 )
+from skillwright.models import ContextOverflow
 from skillwright.rollout import EngineDown
 
 TEST = EvalPlan("test", 3)
@@ -134,3 +135,34 @@ async def test_resuming_a_finished_evaluation_plays_again_only_what_failed(tmp_p
 async def test_a_report_survives_the_way_through_json(tmp_path):
     _, report = await evaluated(doors_config(tmp_path), TEST, Walker())
     assert EvalReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
+
+
+class Narrow(Walker):
+    """Its window takes no first prompt about one room."""
+
+    async def complete(self, messages, **asked):
+        if "hall" in messages[1]["content"] and len(messages) == 2:
+            raise ContextOverflow("maximum context length is 9 tokens. Shorten the conversation.")
+        return await super().complete(messages, **asked)
+
+
+async def test_a_first_prompt_that_does_not_fit_stops_the_evaluation_and_is_no_failure(tmp_path):
+    config = doors_config(tmp_path, rollout={"max_concurrent": 1})
+    with pytest.raises(
+        ConfigError, match=r"'test-02' does not fit.*length is 9.*shorten the skill"
+    ):
+        await evaluated(config, EvalPlan("test", 1), Narrow())
+    with look(tmp_path / "runs" / "doors") as store:
+        assert store.counts()["episodes"] == 2
+        assert not store.events("evaluated")
+
+
+async def test_a_later_prompt_that_does_not_fit_ends_its_episode_alone(tmp_path):
+    class Short(Walker):
+        async def complete(self, messages, **asked):
+            if len(messages) > 2:
+                raise ContextOverflow("maximum context length is 9 tokens")
+            return await super().complete(messages, **asked)
+
+    _, report = await evaluated(doors_config(tmp_path), EvalPlan("test", 1), Short())
+    assert report.table.overall.failures == 0

@@ -209,3 +209,11 @@ def test_a_stored_reply_of_another_form_is_none(wrong, cache, monkeypatch):
     monkeypatch.setattr("skillwright.models.cache._written", lambda _: {**written, **wrong})
     cache.keep("ab" * 32, Completion("hi"))
     assert cache.find("ab" * 32) is None
+
+
+async def test_a_secret_of_the_environment_is_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "canary-0123456789")
+    with ReplyCache(tmp_path / "replies.sqlite") as cache:
+        cache.keep("00", Completion("use canary-0123456789", reasoning="canary-0123456789"))
+        found = cache.find("00")
+    assert (found.text, found.reasoning) == ("use <redacted>", "<redacted>")

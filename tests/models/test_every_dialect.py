@@ -1,16 +1,20 @@
 """What holds for every dialect alike: the same faults, the same types, no key anywhere."""
 
 import asyncio
+import json
 import traceback
+from urllib.parse import quote
 
 import pytest
+from aiohttp import web
 
 import mock_anthropic
 import mock_openai
 import mock_responses
 from mock_anthropic import MockAnthropic
 from mock_endpoint import trickle
-from mock_openai import MockOpenAI, hold, raw, reset, status, truncated
+from mock_openai import MockOpenAI, completion, hold, raw, reset, status, truncated
+from mock_openai import replies as mock_openai_replies
 from mock_responses import MockResponses
 from skillwright.core import (
     Completion,
@@ -21,6 +25,7 @@ from skillwright.core import (
     Purpose,
     ReplyInvalid,
     Sampling,
+    Usage,
 )
 from skillwright.jobs.preflight import ask_if_ready
 from skillwright.models import (
@@ -92,6 +97,47 @@ async def test_a_mind_behind_http_hears_and_says_what_it_does_without(spoken, ma
 
 async def test_the_question_of_the_doctor_is_answered(spoken, client):
     assert await ask_if_ready(parse_model_config(spoken[1]), client) == "m"
+
+
+@pytest.mark.parametrize(
+    ("fault", "times", "asked"),
+    [
+        (status(429, retry_after="5"), 5, 6),
+        (status(429), 99, None),  # 2 of its own, and as many as a call of a run may make
+        (status(500), 5, None),
+        (status(503), 5, None),
+        (reset(), 5, None),
+    ],
+)
+async def test_a_rate_limit_is_waited_for_before_a_run_as_in_it_and_nothing_else_is(
+    spoken, client, clock, fault, times, asked
+):
+    server, settings = spoken
+    server.next(*[fault] * times)
+
+    def patient(mind, client):
+        return make_model(mind, client, sleep=clock.sleep, clock=clock)
+
+    ready = ask_if_ready(parse_model_config({**settings, "max_attempts": 6}), client, patient)
+    if asked is not None:
+        assert await ready == "m"
+        assert len(server.bodies) == asked
+        assert clock.now >= 5
+        return
+    with pytest.raises(ModelError):
+        await ready
+    assert len(server.bodies) == (8 if times == 99 else 2)
+
+
+@pytest.mark.parametrize(("configured", "sent"), [(None, 256), (100, 100), (5_000, 256)])
+async def test_the_question_of_the_doctor_keeps_within_the_configured_bound(
+    spoken, client, configured, sent
+):
+    server, settings = spoken
+    bound = {} if configured is None else {"max_tokens": configured}
+    await ask_if_ready(parse_model_config({**settings, **bound}), client)
+    names = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+    assert [server.bodies[0][name] for name in names if name in server.bodies[0]] == [sent]
 
 
 @pytest.mark.parametrize(
@@ -167,6 +213,124 @@ async def test_a_key_is_nowhere_but_in_its_header(spoken, make):
     shown = [traceback.format_exception(caught.value), model, model.identity, config]
     assert KEY not in f"{shown} {config.model_dump_json()} {server.bodies}"
     assert KEY in str(dict(server.headers[0]))
+
+
+ECHO = "sk-canary-4711/with+signs"
+
+
+def with_header(name, code=400):
+    async def fault(request):
+        return web.json_response({}, status=code, headers={name: f"id {ECHO}"})
+
+    return fault
+
+
+def told(payload, code=200):
+    return raw(json.dumps(payload).encode(), status_code=code)
+
+
+ECHOES = {
+    "message": status(400, f"bad key {ECHO}"),
+    "param": status(400, "no", param=ECHO),
+    "code": status(400, "no", code=ECHO),
+    "kind": status(400, "no", kind=ECHO),
+    "a request id": with_header("x-request-id"),
+    "another request id": with_header("request-id"),
+    "a redirection": with_header("location", 302),
+    "a choice's error": told({"choices": [{"error": {"message": f"bad {ECHO}"}}]}),
+    "a choice's end": told({"choices": [{"finish_reason": ECHO, "message": {"content": ""}}]}),
+    "Claude's end": told({"content": [], "stop_reason": ECHO}),
+    "the names of fields": told({ECHO: 1}),
+    "MiniMax's status": told({"base_resp": {"status_code": 2013, "status_msg": f"bad {ECHO}"}}),
+    "a detail": told({"detail": f"bad {ECHO}"}, 422),
+    "no JSON": raw(f"bad key {ECHO}".encode()),
+    "no JSON, cut in the key": raw(("x" * 70 + ECHO).encode()),
+    "no JSON, in an error": raw(f"bad key {ECHO}".encode(), "text/plain", 403),
+    "escaped": raw(b'{"error": "bad ' + ECHO.replace("/", "\\/").encode() + b'"}', status_code=400),
+    "in a URL": status(400, f"bad ?key={quote(ECHO, '')}"),
+}
+
+
+@pytest.mark.parametrize("echo", ECHOES)
+async def test_a_key_that_is_repeated_anywhere_is_hidden(spoken, make, echo):
+    server, settings = spoken
+    server.next(*[ECHOES[echo]] * 2)
+    with pytest.raises(ModelError) as caught:
+        await make(api_key=ECHO, max_attempts=2).complete(HELLO, purpose=Purpose.CHECK)
+    shown = "".join(traceback.format_exception(caught.value))
+    assert ECHO[:10] not in shown
+    assert settings["model"] in shown or server.base_url in shown
+
+
+async def test_a_key_in_the_place_of_the_model_is_hidden(mock_openai, make_chat):
+    mock_openai.handler = mock_openai_replies(completion("ok", model=f"m {mock_openai.api_key}"))
+    answer = await make_chat().complete(HELLO, purpose=Purpose.CHECK)
+    assert (answer.text, answer.model) == ("ok", "m ***")
+
+
+BEYOND = [2_000_000, 10**12, 2**70, 1e15]
+
+
+def used(read, wrote):
+    """Return counts under the names of every dialect."""
+    chat = {"prompt_tokens": read, "completion_tokens": wrote}
+    return {**chat, "input_tokens": read, "output_tokens": wrote}
+
+
+def payload_of(server, counts):
+    match server:
+        case MockAnthropic():
+            return {**mock_anthropic.message("ok"), "usage": counts}
+        case MockResponses():
+            return {**mock_responses.response(mock_responses.say("ok")), "usage": counts}
+        case _:
+            return completion("ok", usage=counts)
+
+
+@pytest.mark.parametrize("number", BEYOND)
+@pytest.mark.parametrize("counts", [lambda n: used(n, 5), lambda n: used(10, n)])
+async def test_counts_that_cannot_be_are_left_out_and_said_once(
+    spoken, make, caplog, number, counts
+):
+    server, _ = spoken
+    server.next(*[told(payload_of(server, counts(number)))] * 2)
+    prices = {"input_usd_per_mtok": 1, "output_usd_per_mtok": 10}
+    model = make(prices=prices)
+    answers = [await model.complete(HELLO, purpose=Purpose.CHECK) for _ in range(2)]
+    for answer in answers:
+        assert answer.text == "ok"
+        assert answer.usage == Usage(calls=1, cost_usd=None)
+    assert caplog.text.count("cannot be") == 1
+
+
+async def test_a_fault_charges_no_count_that_cannot_be(spoken, make):
+    server, _ = spoken
+    broken = {"error": {"message": "no", "code": 500}, "choices": [], "usage": used(10**12, 5)}
+    server.next(told(broken))
+    answer = await make().complete(HELLO, purpose=Purpose.CHECK)
+    assert (answer.text, answer.usage.failed_calls) == ("ok", 1)
+    assert answer.usage.input_tokens < 1_000
+
+
+async def test_large_counts_are_believed(spoken, make):
+    server, _ = spoken
+    server.next(told(payload_of(server, used(900_000, 128_000))))
+    answer = await make().complete(HELLO, purpose=Purpose.CHECK)
+    assert (answer.usage.input_tokens, answer.usage.output_tokens) == (900_000, 128_000)
+
+
+@pytest.mark.parametrize("value", [None, "", " "])
+async def test_a_variable_that_is_named_and_not_set_is_refused_at_any_address(
+    spoken, make, monkeypatch, value
+):
+    if value is not None:
+        monkeypatch.setenv("MY_KEY", value)
+    with pytest.raises(ConfigError, match=r"MY_KEY \(api_key_env\), which is not set: set it, or"):
+        make(api_key=None, api_key_env="MY_KEY")
+    given = parse_model_config({**spoken[1], "api_key": None})
+    resumed = parse_model_config(given.model_dump(mode="json"))  # which names the usual variable
+    monkeypatch.delenv(resumed.api_key_env, raising=False)
+    make(api_key=None, api_key_env=resumed.api_key_env)
 
 
 async def test_roles_are_instances_with_their_own_settings(spoken, make):

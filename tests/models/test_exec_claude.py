@@ -12,6 +12,7 @@ from skillwright.core import (
     ReplyInvalid,
     RequestRefused,
     Sampling,
+    Usage,
 )
 from skillwright.models import ChatAgent, ContextOverflow
 from skillwright.models.exec_agent import ExecAgent, agent_of
@@ -185,3 +186,11 @@ async def test_who_acts_with_a_model(fakes):
     chat = agent_of(fakes.make("claude_chat", transport="cli"))
     assert isinstance(chat, ChatAgent)
     assert chat.identity.startswith("claude_chat:m-1@2.1.329 (Claude Code)#")
+
+
+async def test_counts_and_costs_that_cannot_be_are_left_out(fakes, caplog):
+    for behaviour in ("endless_tokens", "endless_cost"):
+        [act] = await fakes.make("claude_code_exec", behaviour).act_batch([turn()])
+        assert act.text == "ok"
+        assert act.usage == Usage(calls=1, cost_usd=None)
+    assert caplog.text.count("cannot be") == 2

@@ -201,6 +201,16 @@ async def test_output_is_kept_for_people_without_the_key(fakes, tmp_path):
     assert not [file for file in files if "own-codex" in file.read_text()]
 
 
+async def test_a_secret_of_the_environment_is_in_nothing_that_is_kept(fakes, tmp_path):
+    settings = {"keep_output": str(tmp_path / "kept"), "pass_env": ("HF_TOKEN",)}
+    asked = [{"role": "user", "content": f"Is it {CANARIES['HF_TOKEN']}?"}]
+    answer = await ask(fakes.make("codex_exec", "tells", **settings), messages=asked)
+    assert answer.text == "It is <redacted>."
+    kept = "".join(file.read_text() for file in (tmp_path / "kept").rglob("*.txt"))
+    assert "Is it <redacted>?" in kept
+    assert CANARIES["HF_TOKEN"] not in kept
+
+
 async def test_of_many_runs_only_the_latest_that_failed_may_be_kept(fakes, tmp_path):
     kept = tmp_path / "kept"
     settings = {"keep_output": str(kept), "keep_failures": 2}
@@ -229,6 +239,14 @@ def test_a_program_that_is_missing_or_no_program_is_a_configuration_error(fakes,
     broken.chmod(0o755)
     with pytest.raises(ConfigError, match="gives no version"):
         fakes.make("codex_exec", path=str(broken))
+
+
+def test_a_variable_that_is_named_and_not_set_is_refused(fakes, monkeypatch, tmp_path):
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path))
+    (tmp_path / "auth.json").write_text("{}")
+    for backend in ("codex_exec", "claude_code_exec"):
+        with pytest.raises(ConfigError, match=r"MY_KEY \(api_key_env\), which is not set"):
+            fakes.make(backend, api_key_env="MY_KEY")
 
 
 async def test_without_a_key_the_login_is_used_and_without_both_it_is_said(fakes, monkeypatch):

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 import time
 from contextlib import suppress
@@ -101,6 +102,44 @@ async def test_a_child_that_dropped_the_mark_is_known_by_its_folder(tmp_path):
     code = f"SLEEP = {sleep!r}\n" + DAEMON.format(before=run)
     await run_program(program(code, tmp_path, str(note)))
     assert not is_alive(int(note.read_text()))
+
+
+SLEEPS = "import os,sys,time; open(sys.argv[1],'w').write(str(os.getpid())); time.sleep(600)"
+# Leaves group, parent, mark and folder behind, and keeps the pipes.
+ESCAPES = (
+    "os.chdir('/'); os.execve(sys.executable, [sys.executable, '-c', {0!r}, sys.argv[1]], {{}})"
+)
+
+
+def escaping(folder, **settings):
+    """Return a program that answers and exits, and whose child nothing tells to be one of its."""
+    code = "print('the whole report', flush=True)" + DAEMON.format(before=ESCAPES.format(SLEEPS))
+    return program(code, folder, str(folder / "pid"), **settings)
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+async def test_a_child_that_escaped_and_holds_the_pipe_takes_no_answer_away(tmp_path, caplog):
+    output = await run_program(escaping(tmp_path, drain_s=0.1))
+    assert (output.stdout, output.exit_code) == ("the whole report\n", 0)
+    assert output.seconds < 20
+    pid = int((tmp_path / "pid").read_text())
+    assert not is_alive(pid)
+    assert f"process {pid} (" in caplog.text
+    assert "time.sleep(600)" in caplog.text
+
+
+async def test_an_orphan_that_cannot_be_found_takes_no_answer_away_either(
+    tmp_path, caplog, monkeypatch
+):
+    (tmp_path / "nothing").mkdir()
+    monkeypatch.setattr("skillwright.models.exec_tree._PROC", tmp_path / "nothing")
+    try:
+        output = await run_program(escaping(tmp_path, drain_s=0.1))
+    finally:
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    assert output.stdout == "the whole report\n"
+    assert output.seconds < 20
+    assert "a process that could not be found" in caplog.text
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")

@@ -108,7 +108,7 @@ async def test_a_reply_over_ten_megabytes_is_refused_by_default(client, mock_ope
 async def test_a_stream_is_read_as_the_list_of_its_events(client, mock_openai):
     body = b'event: a\ndata: {"a":\ndata: 1}\n\n: ping\n\ndata: {"b": 2}\r\n\r\ndata: [DONE]\n\n'
     mock_openai.next(raw(body, "text/event-stream"), raw(b"data: {", "text/event-stream"))
-    assert (await post(client, mock_openai)).payload == [{"a": 1}, {"b": 2}]
+    assert list((await post(client, mock_openai)).payload) == [{"a": 1}, {"b": 2}]
     with pytest.raises(EndpointFault, match="broken JSON"):
         await post(client, mock_openai)
 

@@ -113,9 +113,9 @@ async def test_the_key_is_read_from_the_variable_that_is_named(monkeypatch, mock
 
 
 async def test_a_local_server_needs_no_key(monkeypatch, mock_openai, make_chat):
-    monkeypatch.delenv("NO_SUCH_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     mock_openai.api_key = None
-    chat = make_chat(api_key=None, api_key_env="NO_SUCH_KEY")
+    chat = make_chat(api_key=None)
     assert (await chat.complete(HELLO, purpose=Purpose.CHECK)).text == "ok"
     assert "Authorization" not in mock_openai.headers[0]
 

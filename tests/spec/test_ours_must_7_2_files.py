@@ -20,10 +20,10 @@ from skillwright.core import (
     ConfigError,
 )
 from skillwright.core.jsonio import write_text
+from skillwright.core.secrets import redact
 from skillwright.core.together import together
 from skillwright.datasets import SplitDataLoader, SplitError
 from skillwright.jobs import StepDecided
-from skillwright.runs.secrets import redact
 from skillwright.textopt import (
     build_scheduler,
     parse_pair_policy,

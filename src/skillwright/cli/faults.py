@@ -15,6 +15,7 @@ from skillwright.cli.streams import others_to_stderr
 from skillwright.cli.words import make_console, print_words
 from skillwright.core import SkillwrightError
 from skillwright.jobs.money import BudgetSpent
+from skillwright.jobs.turn_ends import NotMeasured
 
 DONE, NO, ASKED_WRONGLY = 0, 1, 2
 _FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -44,6 +45,7 @@ def exit_codes(go_on: str = "") -> Iterator[None]:
     except SkillwrightError as error:
         say(f"error: {error}", style="red")
         code = error.exit_code
+        go_on = "" if isinstance(error, NotMeasured) else go_on
     except OSError as error:
         if error.filename is None and error.errno not in _FULL:
             raise

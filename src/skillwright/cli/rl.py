@@ -11,7 +11,9 @@ import typer
 from skillwright.cli.faults import err, exit_codes
 from skillwright.cli.rl_live import rl_display
 from skillwright.cli.rl_tables import show_rl
+from skillwright.cli.tables import show_turns
 from skillwright.cli.words import make_console
+from skillwright.jobs import TurnEnds
 from skillwright.jobs.rl import (
     RlConfig,
     RlRun,
@@ -69,9 +71,11 @@ def play(run: RlRun, as_json: bool, maker: "PolicyMaker | None" = None) -> None:
         with rl_display(err if as_json else out) as watcher:
             report = asyncio.run(run_rl(run, watcher, maker=maker))
         scripted = has_stand_ins(run.config)
+        turns = TurnEnds.read(run.store.turn_ends())
     if as_json:
-        facts = {"run": str(run.folder.path), "scripted": scripted}
+        facts = {"run": str(run.folder.path), "scripted": scripted, "turns": turns.to_dict()}
         typer.echo(json.dumps(report.to_dict() | facts))
         return
     show_rl(out, report.state, report.iteration, scripted)
+    show_turns(out, turns)
     out.print(f"run: [bold]{run.folder.path}[/]", highlight=False, soft_wrap=True)

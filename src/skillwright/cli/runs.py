@@ -116,6 +116,8 @@ def _show_run(summary: RunSummary) -> None:
         show_rl(out, summary.rl, summary.rl.best.iteration if summary.rl.best else None, False)
     if summary.evaluation is not None:
         tables.show_evaluation(out, summary.evaluation, scripted=False)
+    elif summary.turns is not None:
+        tables.show_turns(out, summary.turns)
     tables.own_up(out, summary.is_scripted)
     if summary.waits is not None and summary.waits.links:
         out.print(tables.waits_table(summary.waits))

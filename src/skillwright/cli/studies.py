@@ -4,8 +4,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from skillwright.cli.tables import own_up
-from skillwright.jobs import StudySummary
+from skillwright.cli.tables import own_up, show_turns
+from skillwright.jobs import StudySummary, TurnEnds
 from skillwright.jobs.study import points
 
 
@@ -19,6 +19,7 @@ def show_study(console: Console, study: StudySummary) -> None:
     console.print(seed_table(study))
     for line in _lines(study):
         console.print(f"  {line}", highlight=False, soft_wrap=True)
+    show_turns(console, sum((one.run.turns for one in study.seeds if one.run.turns), TurnEnds(0)))
     own_up(console, study.is_scripted)
 
 

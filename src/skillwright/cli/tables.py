@@ -21,6 +21,7 @@ from skillwright.jobs import (
     StepRecord,
     TrainReport,
     TrainState,
+    TurnEnds,
 )
 from skillwright.jobs.critical_path import brief
 from skillwright.jobs.money import money_text
@@ -114,6 +115,7 @@ def show_evaluation(console: Console, report: EvalReport, scripted: bool) -> Non
             f"[dim]({counted(report.complete_tasks, 'task')})[/]",
             highlight=False,
         )
+    show_turns(console, report.turns)
     if report.tau_bench is not None:
         show_findings(console, report.tau_bench)
     for purpose, spent in report.usage.items():
@@ -311,6 +313,13 @@ def show_failed_calls(console: Console, usage: Mapping[str, Usage]) -> None:
             highlight=False,
             soft_wrap=True,
         )
+
+
+def show_turns(console: Console, ends: TurnEnds) -> None:
+    """Say which share of the agent's answers says nothing about it, and what to change."""
+    style = "yellow" if ends.share else "dim"
+    for line in ends.lines():
+        console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def _rows(table: ScoreTable) -> Iterator[tuple[str, Score]]:

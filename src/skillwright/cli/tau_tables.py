@@ -11,13 +11,16 @@ from skillwright.cli.words import counted
 from skillwright.evaluation import Score
 from skillwright.jobs import TauFindings
 
-_RATES = {
+_OF_SCORED = {
     "truncated": "ran out of turns",
     "parse_error": "had a call that could not be parsed",
     "tool_error": "had a tool answer with an error",
+}
+_OF_ALL = {
     "user_failure": "failed because of the simulated user",
     "failure": "failed for any fault of the infrastructure",
 }
+_ALWAYS = frozenset({"truncated", "parse_error"})
 
 _ORIGINS = {
     "built-in": "the built-in store, whose scores compare with no published ones",
@@ -37,12 +40,14 @@ def _lines(findings: TauFindings) -> Iterator[str]:
     yield f"without {free} that hanging up wins: {_score(findings.without_free)}"
     if findings.rates["failure"] and findings.failures_as_losses is not None:
         yield f"failures counted as losses: [bold]{findings.failures_as_losses:.1%}[/]"
-    told = (
-        f"{rate:.1%} {_RATES[name]}"
-        for name, rate in findings.rates.items()
-        if rate is not None and (rate > 0 or name in ("truncated", "parse_error"))
-    )
-    yield f"episodes: {', '.join(told)}"
+    for whose, names in (("scored", _OF_SCORED), ("all", _OF_ALL)):
+        told = [
+            f"{rate:.1%} {names[name]}"
+            for name, rate in findings.rates.items()
+            if name in names and rate is not None and (rate > 0 or name in _ALWAYS)
+        ]
+        if told:
+            yield f"of {whose} episodes: {', '.join(told)}"
     yield f"data: {_ORIGINS.get(findings.data_origin, f'of {escape(findings.data_origin)}')}"
     yield "comparable with scores under the same settings:"
     for name, value in _flat(findings.settings):

@@ -20,6 +20,7 @@ from skillwright.jobs import (
     Run,
     RunConfig,
     Study,
+    TurnEnds,
     critical_path,
     dump_config,
     find_run,
@@ -259,11 +260,14 @@ def play_training(run: Run, as_json: bool, *, again: bool = False) -> None:
             report = asyncio.run(work(run, watcher))
         path = critical_path(run.store, run.config.rollout.max_concurrent)
         spent, scripted = run.store.usage_by_purpose(), _is_scripted(run)
+        turns = TurnEnds.read(run.store.turn_ends())
     if as_json:
-        _echo({**report.to_dict(), "critical_path": path.to_dict()}, run, scripted)
+        beside = {"critical_path": path.to_dict(), "turns": turns.to_dict()}
+        _echo({**report.to_dict(), **beside}, run, scripted)
         return
     best = str(run.folder.best_skill_path)
     tables.show_training(out, report, best, scripted)
+    tables.show_turns(out, turns)
     out.print(path.line(), style="dim", highlight=False, soft_wrap=True)
     tables.show_failed_calls(out, spent)
     tables.show_money(out, spent, minds)

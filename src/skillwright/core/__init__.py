@@ -1,6 +1,6 @@
 """The nouns and protocols that every room shares. Standard library only."""
 
-from skillwright.core.agent import Act, Agent, TurnContext
+from skillwright.core.agent import Act, Agent, Lapse, TurnContext
 from skillwright.core.bank_skill import (
     BankSkill,
     Counterfactual,
@@ -76,6 +76,7 @@ __all__ = [
     "Failure",
     "FailureCause",
     "FailureSummaryEntry",
+    "Lapse",
     "Message",
     "ModelError",
     "ModelRefused",

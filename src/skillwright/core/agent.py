@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from enum import StrEnum
+from typing import Any, Protocol, Self
 
-from skillwright.core.chat import Message, Usage
+from skillwright.core.chat import Completion, Message, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +27,48 @@ class TurnContext:
     skill: str = ""
 
 
+class Lapse(StrEnum):
+    """How an answer ended that cannot be what the model meant; a turn's finish reason."""
+
+    CUT = "length"
+    """The bound on its length fell into it."""
+    NATIVE_CALLS = "tool_calls"
+    """It called tools natively, which an environment that reads text does not see."""
+    REASONING = "reasoning"
+    """It holds reasoning and no text."""
+    EMPTY = "empty"
+    """It holds nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What an agent did: text, and for policies the tokens that were sampled."""
+    """What an agent did: text, and for policies the tokens that were sampled.
+
+    Attributes:
+        finish_reason: ``stop``, ``content_filter``, ``other``, or a `Lapse`.
+    """
 
     text: str
     usage: Usage = field(default_factory=Usage)
     token_ids: tuple[int, ...] | None = None
     logprobs: tuple[float, ...] | None = None
     finish_reason: str = "stop"
+
+    @classmethod
+    def of(cls, answer: Completion) -> Self:
+        """Return the act of an agent whose answer is its action."""
+        return cls(answer.text, answer.usage, finish_reason=_ending(answer))
+
+
+def _ending(answer: Completion) -> str:
+    if answer.tool_calls:
+        return Lapse.NATIVE_CALLS.value
+    if answer.finish_reason == Lapse.CUT:
+        return Lapse.CUT.value
+    if not answer.text.strip():
+        return (Lapse.REASONING if answer.reasoning.strip() else Lapse.EMPTY).value
+    # Some servers end with "tool_calls" where the text is all that there is.
+    return "stop" if answer.finish_reason == Lapse.NATIVE_CALLS else answer.finish_reason
 
 
 class Agent(Protocol):

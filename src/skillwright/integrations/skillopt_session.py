@@ -56,12 +56,14 @@ class Mind:
         backend: Its backend.
         make: Returns what is asked; called with the first question.
         effort: Its reasoning effort, or ``""``.
+        max_tokens: The bound on an answer that its settings name; ``None`` where they name none.
     """
 
     name: str
     backend: str
     make: Callable[[], ChatModel]
     effort: str = ""
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

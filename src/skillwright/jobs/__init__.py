@@ -63,6 +63,7 @@ from skillwright.jobs.study import (
 from skillwright.jobs.summary import RunSummary, is_finished, read_run, summarise_runs
 from skillwright.jobs.tau_report import TauFindings
 from skillwright.jobs.train import TrainReport, train
+from skillwright.jobs.turn_ends import TurnEnds
 from skillwright.jobs.wiring import (
     Arena,
     Assembly,
@@ -128,6 +129,7 @@ __all__ = [
     "TauFindings",
     "TrainReport",
     "TrainState",
+    "TurnEnds",
     "Unwatched",
     "Watcher",
     "admit_judged",

@@ -57,7 +57,8 @@ def _bound(config: RunConfig, make: MakeMind) -> Iterator[ModelSession | None]:
         settings = getattr(config.models, role)
         effort = getattr(settings, "reasoning_effort", None) or ""
         name = getattr(settings, "model", None) or settings.backend
-        return Mind(str(name), settings.backend, lambda: make(role), str(effort))
+        bound = getattr(settings, "max_tokens", None)
+        return Mind(str(name), settings.backend, lambda: make(role), str(effort), bound)
 
     session = ModelSession(mind("target"), mind("optimizer"), asyncio.get_running_loop())
     try:

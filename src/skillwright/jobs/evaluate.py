@@ -18,6 +18,7 @@ from skillwright.jobs.bench import SplitName
 from skillwright.jobs.progress import RunStarted, Scored, StageStarted
 from skillwright.jobs.same_tasks import refuse_other_tasks
 from skillwright.jobs.tau_report import TauFindings, tau_findings
+from skillwright.jobs.turn_ends import TurnEnds
 from skillwright.jobs.wiring import Arena
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunFolder
@@ -77,6 +78,7 @@ class EvalReport:
             sample.
         usage: What the run consumed, by purpose: the agent's part, and a simulated user's.
         tau_bench: How tau-bench was played; ``None`` for another environment.
+        turns: How the agent's answers ended.
     """
 
     split: str
@@ -88,6 +90,7 @@ class EvalReport:
     pass_k_intervals: tuple[Interval, ...] = ()
     usage: Mapping[str, Usage] = field(default_factory=dict)
     tau_bench: TauFindings | None = None
+    turns: TurnEnds = field(default_factory=lambda: TurnEnds(0))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
@@ -101,6 +104,7 @@ class EvalReport:
             "pass_k_intervals": [list(one) for one in self.pass_k_intervals],
             "usage": {purpose: spent.to_dict() for purpose, spent in self.usage.items()},
             "tau_bench": self.tau_bench.to_dict() if self.tau_bench else None,
+            "turns": self.turns.to_dict() if self.turns.turns else None,
         }
 
     @classmethod
@@ -117,6 +121,7 @@ class EvalReport:
             pass_k_intervals=tuple(Interval(*one) for one in data.get("pass_k_intervals", ())),
             usage={name: Usage(**spent) for name, spent in data.get("usage", {}).items()},
             tau_bench=TauFindings.from_dict(told) if told else None,
+            turns=TurnEnds.from_dict(turns) if (turns := data.get("turns")) else TurnEnds(0),
         )
 
 
@@ -135,6 +140,8 @@ async def evaluate(run: Arena, folder: RunFolder, plan: EvalPlan) -> EvalReport:
         DataError: The tasks are not those that the run began with.
         ModelRefused: An endpoint refuses the key or the model.
         EngineDown: Nothing but failures came back.
+        NotMeasured: Most answers were cut, empty, or called tools natively; or a first prompt did
+            not fit the model's window.
     """
     known = run.store.events(EVALUATED)
     if known and not (finished := EvalReport.from_dict(known[-1].payload)).table.overall.failures:
@@ -161,6 +168,7 @@ async def evaluate(run: Arena, folder: RunFolder, plan: EvalPlan) -> EvalReport:
     )
     results = [result for trial in trials for result in trial]
     refuse_no_score(results)
+    TurnEnds.of(results).refuse_mostly_lapsed()
     report = _report(run, plan, skill, results)
     run.watcher.see(Scored("skill", plan.split, report.table.overall))
     with run.store.transaction(durable=True):
@@ -182,6 +190,7 @@ def _report(run: Arena, plan: EvalPlan, skill: str, results: Sequence[EpisodeRes
         pass_k_intervals=tuple(pass_hat_k_interval(wins, plan.trials, k) for k in ks),
         usage=run.store.usage_by_purpose(),
         tau_bench=tau_findings(run.config, plan.split, plan.trials, results),
+        turns=TurnEnds.of(results),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 
 from skillwright.core import ConfigError, RunError, did_you_mean
 from skillwright.core.jsonio import dumps
+from skillwright.core.secrets import REDACTED, environment_secrets, secrets_in
 from skillwright.core.sqlite_log import log_of, log_size
 from skillwright.jobs.adapter_load import find_adapter
 from skillwright.jobs.bank_source import keep_bank
@@ -41,7 +42,6 @@ from skillwright.models import (
 )
 from skillwright.runs import Redactor, RunFolder, RunStore, list_runs, provenance, unused_name
 from skillwright.runs.folder import LOCK_NAME, STORE_NAME
-from skillwright.runs.secrets import REDACTED, secrets_in
 
 _KEPT_FAILURES = 20
 
@@ -321,7 +321,7 @@ def has_scripted_minds(config: RunConfig, store: RunStore, plan: EvalPlan | None
 
 
 def known_secrets(config: RunConfig) -> list[str]:
-    """Return the keys that a run's models and its environment use; nothing it writes holds one."""
+    """Return the secrets of a run and of its process; nothing that it writes holds one."""
     minds = config.models
     return secrets_of(config.env, (minds.target, minds.optimizer, minds.teacher))
 
@@ -332,8 +332,8 @@ def secrets_of(env: EnvSection, minds: Sequence[ModelConfig | None]) -> list[str
 
 
 def model_secrets(minds: Sequence[ModelConfig | None]) -> list[str]:
-    """Return the keys of minds."""
-    keys: list[str] = []
+    """Return the keys of minds, and the other secrets of the process's environment."""
+    keys = environment_secrets()
     for mind in minds:
         if isinstance(mind, EndpointConfig | ExecConfig):
             given = mind.api_key.get_secret_value() if mind.api_key else ""

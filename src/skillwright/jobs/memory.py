@@ -16,6 +16,7 @@ from skillwright.core import (
     Purpose,
     RequestRefused,
     Sampling,
+    StopReason,
     Usage,
 )
 from skillwright.core.chat import question
@@ -23,6 +24,7 @@ from skillwright.core.jsonio import digest
 from skillwright.evaluation import RELEASE_PHASE
 from skillwright.jobs.consumed import consumed
 from skillwright.jobs.progress import CallFinished, EpisodeFinished, Watcher
+from skillwright.jobs.turn_ends import NotMeasured
 from skillwright.rollout import EpisodeFinished as Played
 from skillwright.rollout import TurnFinished
 from skillwright.rollout.engine import Permit
@@ -208,7 +210,12 @@ class EngineEvents:
         watcher: Is told of every episode.
         on_usage: Is told what each turn consumed, before the episode is stored.
         in_flight: Tells how many calls are at endpoints.
+
+    Attributes:
+        refuses_unfit: A first prompt that does not fit the model's window stops the run.
     """
+
+    refuses_unfit = False
 
     def __init__(
         self,
@@ -225,5 +232,17 @@ class EngineEvents:
         self._on_usage(event.turn.act.usage)
 
     def on_episode(self, event: Played) -> None:
-        """Tell of a finished episode."""
-        self.watcher.see(EpisodeFinished(event.result, event.reused, self._in_flight()))
+        """Tell of a finished episode.
+
+        Raises:
+            NotMeasured: Its first prompt did not fit, and that is refused.
+        """
+        result = event.result
+        self.watcher.see(EpisodeFinished(result, event.reused, self._in_flight()))
+        if self.refuses_unfit and result.failure and result.stop_reason is StopReason.CONTEXT:
+            raise NotMeasured(
+                f"the first prompt of task {result.task_id!r} does not fit the model's window: "
+                f"{result.failure.message.rstrip('.')}. Without such tasks others would be "
+                "measured than were asked for: shorten the skill, choose a model with a larger "
+                "window, or lower max_tokens, and start a new evaluation"
+            )

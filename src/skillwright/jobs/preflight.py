@@ -2,7 +2,15 @@
 
 from pathlib import Path
 
-from skillwright.core import ConfigError, Message, Purpose, Sampling, SkillwrightError, Task
+from skillwright.core import (
+    ChatModel,
+    ConfigError,
+    Message,
+    Purpose,
+    Sampling,
+    SkillwrightError,
+    Task,
+)
 from skillwright.core.together import together
 from skillwright.envs import TextEnv
 from skillwright.jobs.adapter_bench import check_adapter
@@ -15,8 +23,9 @@ from skillwright.jobs.expected import refuse_hopeless_gate
 from skillwright.jobs.money import refuse_unpriced
 from skillwright.jobs.tasks import make_splits
 from skillwright.jobs.tau_user import user_mind
-from skillwright.jobs.wiring import make_env
+from skillwright.jobs.wiring import MakeModel, make_env
 from skillwright.models import (
+    EndpointFault,
     HttpClient,
     ModelConfig,
     PythonConfig,
@@ -29,6 +38,7 @@ from skillwright.runs import RunFolder
 _QUESTION: Message = {"role": "user", "content": "Answer with the single word: ready"}
 _ANSWER_TOKENS = 256  # a reasoning model needs room before it says one word
 _ATTEMPTS = 2
+_TOO_MANY = 429
 
 
 async def preflight(config: RunConfig, plan: EvalPlan | None = None) -> None:
@@ -112,8 +122,15 @@ def build_first(env: EnvSection, task: Task) -> TextEnv:
         ) from error
 
 
-async def ask_if_ready(mind: ModelConfig, client: HttpClient) -> str:
+async def ask_if_ready(mind: ModelConfig, client: HttpClient, make: MakeModel = make_model) -> str:
     """Ask an endpoint whether it answers; a scripted mind always does.
+
+    A rate limit is waited for as in a run, as it says that the endpoint is there.
+
+    Args:
+        mind: Who is asked.
+        client: Asks.
+        make: Makes the model.
 
     Returns:
         The model's name, as the endpoint reports it.
@@ -122,13 +139,20 @@ async def ask_if_ready(mind: ModelConfig, client: HttpClient) -> str:
         ModelError: It does not, after a few attempts.
     """
     if isinstance(mind, ScriptedConfig | PythonConfig):
-        model = make_model(mind, client)
-        if is_stand_in(mind):
-            return mind.model
-    else:
-        impatient = mind.model_copy(update={"max_attempts": min(_ATTEMPTS, mind.max_attempts)})
-        model = make_model(impatient, client)
+        model = make(mind, client)
+        return mind.model if is_stand_in(mind) else await _ask(mind, model)
+    impatient = mind.model_copy(update={"max_attempts": min(_ATTEMPTS, mind.max_attempts)})
+    try:
+        return await _ask(mind, make(impatient, client))
+    except EndpointFault as fault:
+        if fault.status != _TOO_MANY or mind.max_attempts <= _ATTEMPTS:
+            raise
+    return await _ask(mind, make(mind, client))
+
+
+async def _ask(mind: ModelConfig, model: ChatModel) -> str:
+    bound = min(_ANSWER_TOKENS, getattr(mind, "max_tokens", None) or _ANSWER_TOKENS)
     answer = await model.complete(
-        [_QUESTION], sampling=Sampling(max_tokens=_ANSWER_TOKENS), purpose=Purpose.CHECK
+        [_QUESTION], sampling=Sampling(max_tokens=bound), purpose=Purpose.CHECK
     )
     return answer.model or mind.model

@@ -6,10 +6,10 @@ from typing import Any
 
 from skillwright.core import ConfigError
 from skillwright.core.jsonio import digest, dumps
+from skillwright.core.secrets import REDACTED
 from skillwright.jobs.config_yaml import merge_layers, read_layers
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME
-from skillwright.runs.secrets import REDACTED
 
 _BUDGET = "budget"
 # Left out of what is stored, so nothing can be compared with it.

@@ -93,7 +93,8 @@ def _compatible_settings(role: str, environ: Mapping[str, str]) -> Values:
     for name in names:
         base_url = environ.get(f"{name}_BASE_URL")
         if base_url:
-            return {"base_url": base_url, "api_key_env": f"{name}_API_KEY"}
+            key = f"{name}_API_KEY"
+            return {"base_url": base_url, **({"api_key_env": key} if environ.get(key) else {})}
     raise ConfigError(
         f"model.{role}_backend is 'openai_compatible' and its base URL is unknown; set the "
         f"environment variable {names[1]}_BASE_URL"

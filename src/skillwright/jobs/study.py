@@ -29,7 +29,7 @@ from skillwright.jobs.config_yaml import dump_yaml
 from skillwright.jobs.launch import STUDY_NAME, open_run, run_training, start_run
 from skillwright.jobs.progress import Watcher
 from skillwright.jobs.same_settings import refuse_all_but_budget
-from skillwright.jobs.summary import RunSummary, is_finished, read_folder
+from skillwright.jobs.summary import RunSummary, is_finished, read_folder, with_turns
 from skillwright.jobs.wiring import MakeModel
 from skillwright.models import make_model
 from skillwright.runs import RunFolder, list_runs, unused_name
@@ -369,7 +369,8 @@ def _read_or_say_why(path: Path) -> StudySummary:
 def _read(path: Path) -> StudySummary:
     seeds = _read_seeds(path)
     results = tuple(
-        SeedResult.of(seed, read_folder(RunFolder.look(path / run_name(seed)))) for seed in seeds
+        SeedResult.of(seed, with_turns(read_folder(RunFolder.look(path / run_name(seed)))))
+        for seed in seeds
     )
     return StudySummary(path.name, path, results)
 

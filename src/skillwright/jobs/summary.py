@@ -18,6 +18,7 @@ from skillwright.jobs.rl.launch import has_stand_ins
 from skillwright.jobs.rl.state import RlState
 from skillwright.jobs.rl.state import restore as restore_rl
 from skillwright.jobs.state import Kind, TrainState, restore
+from skillwright.jobs.turn_ends import TurnEnds
 from skillwright.runs import Event, RunFolder, RunStore, list_runs
 
 
@@ -40,6 +41,7 @@ class RunSummary:
         mode: Lines that say how training differs from SkillOpt's; none for an evaluation.
         mode_facts: The same as a JSON object, with what no mode does as SkillOpt.
         waits: How fast training could have been; ``None`` for an evaluation, and in lists.
+        turns: How the agent's answers ended; ``None`` in lists.
         problem: Why the run cannot be read, or "".
     """
 
@@ -57,6 +59,7 @@ class RunSummary:
     mode: tuple[str, ...] = ()
     mode_facts: Mapping[str, Any] = field(default_factory=dict)
     waits: CriticalPath | None = None
+    turns: TurnEnds | None = None
     problem: str = ""
 
     @property
@@ -131,6 +134,7 @@ class RunSummary:
             "confirmation": state.confirmation.to_dict() if state and state.confirmation else None,
             "mode": dict(self.mode_facts),
             "critical_path": self.waits.to_dict() if self.waits else None,
+            "turns": self.turns.to_dict() if self.turns else None,
             "evaluation": self.evaluation.to_dict() if self.evaluation else None,
             "rl": self.rl.to_dict() if self.rl else None,
         }
@@ -143,12 +147,18 @@ def read_run(run: str | Path, root: str | Path = "runs") -> RunSummary:
         RunError: There is no such run, or its store cannot be read.
     """
     folder = RunFolder.look(find_run(run, root))
-    summary = read_folder(folder)
+    summary = with_turns(read_folder(folder))
     if summary.state is None:
         return summary
     slots = load_config(folder.path / "config.yaml").rollout.max_concurrent
     with RunStore.open(folder.store_path, read_only=True) as store:
         return replace(summary, waits=critical_path(store, slots))
+
+
+def with_turns(summary: RunSummary) -> RunSummary:
+    """Add how the agent's answers ended, which takes a look at every turn."""
+    with RunStore.open(RunFolder.look(summary.path).store_path, read_only=True) as store:
+        return replace(summary, turns=TurnEnds.read(store.turn_ends()))
 
 
 def is_finished(run: Run) -> bool:

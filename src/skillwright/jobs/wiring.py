@@ -113,6 +113,7 @@ async def assemble_arena(
     async with HttpClient() as client, AsyncExitStack() as held:
         budget = Budget(config.budget, store)
         seen = _seen(watcher, budget, client)
+        seen.refuses_unfit = True
         target = held.enter_context(opened_mind(config.models.target, client, make))
 
         def mind_of(role: Role) -> ChatModel:

@@ -32,6 +32,7 @@ from skillwright.core import (
 )
 from skillwright.core.chat import question
 from skillwright.core.jsonio import digest
+from skillwright.core.secrets import Redactor, environment_secrets
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ class ReplyCache:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._has_complained = False
+        self._redactor = Redactor(environment_secrets())
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None)
@@ -92,7 +94,8 @@ class ReplyCache:
     def keep(self, key: str, reply: Completion) -> None:
         """Keep a reply; the first one to a question stays. A full disk loses no answer."""
         try:
-            body = zlib.compress(orjson.dumps(_written(reply)))
+            written = orjson.dumps(_written(reply)).decode()
+            body = zlib.compress(self._redactor.exact(written).encode())
             with closing(self._connection.cursor()) as cursor:
                 cursor.execute(
                     "INSERT OR IGNORE INTO replies VALUES (?, ?)", (bytes.fromhex(key), body)

@@ -52,7 +52,7 @@ class ChatAgent:
             purpose=Purpose.ROLLOUT,
         )
         _refuse_blocked(completion)
-        return Act(completion.text, completion.usage, finish_reason=completion.finish_reason)
+        return Act.of(completion)
 
 
 def _refuse_blocked(completion: Completion) -> None:

@@ -8,23 +8,40 @@ from skillwright.core import Completion, TokenLogprob, ToolCall, Usage
 from skillwright.core.jsonio import dumps
 from skillwright.models.endpoint_config import EndpointConfig
 from skillwright.models.faults import EndpointFault, GarbledReply
-from skillwright.models.http import without_secrets
-from skillwright.models.wire import charged, cost_usd, count, mapping, number, sequence, text
+from skillwright.models.http import is_stream, without_secrets
+from skillwright.models.wire import (
+    charged,
+    cost_usd,
+    count,
+    is_text,
+    mapping,
+    number,
+    refuse_empty,
+    sequence,
+    text,
+)
 
 _FINISH_REASONS = frozenset({"stop", "length", "tool_calls", "content_filter"})
 # What servers say of an answer that they gave up half way.
 _BROKEN = frozenset({"error", "abort"})
+_SPOKEN = frozenset({"content", "refusal", "reasoning", "reasoning_content"})
 _REASONING = ("reasoning", "reasoning_content", "reasoning_details")
 
 
-def to_completion(payload: Any, config: EndpointConfig) -> Completion:
+def to_completion(payload: Any, config: EndpointConfig, *, withheld: bool = False) -> Completion:
     """Read an answer out of the dialect's JSON. Unknown keys and values are ignored.
 
     A structured refusal becomes the text, with finish reason ``content_filter``.
 
+    Args:
+        payload: The reply.
+        config: Names the endpoint and the model.
+        withheld: The endpoint says beside the answer that its content policy took it away.
+
     Raises:
-        GarbledReply: There is no choice or no message in it, or the choice is an error; with what
-            was charged for it all the same.
+        GarbledReply: There is no choice or no message in it, the choice is an error, its content
+            is no text, or it is empty for no known reason; with what was charged for it all the
+            same.
     """
     payload = mapping(payload)
     usage = read_usage(payload.get("usage"), config)
@@ -32,11 +49,13 @@ def to_completion(payload: Any, config: EndpointConfig) -> Completion:
     message = mapping(choice.get("message"))
     finish = str(choice.get("finish_reason"))
     said, reasoning = split_reasoning(message, cut_off=finish == "length")
-    refusal = message.get("refusal")
-    if refusal and not said:
-        said, finish = str(refusal), "content_filter"
+    reason, refusal = finish, message.get("refusal")
+    if withheld and not said:
+        finish = "content_filter"
+    if refusal and isinstance(refusal, str) and not said:
+        said, finish = refusal, "content_filter"
     calls = read_tool_calls(message.get("tool_calls"))
-    return Completion(
+    answer = Completion(
         text=said,
         finish_reason=finish if finish in _FINISH_REASONS else "other",
         model=str(payload.get("model") or config.model),
@@ -46,6 +65,7 @@ def to_completion(payload: Any, config: EndpointConfig) -> Completion:
         logprobs=tuple(read_logprobs(mapping(choice.get("logprobs")).get("content"))),
         native=_native(message, config.backend) if calls else None,
     )
+    return refuse_empty(answer, reason, without_secrets(config.base_url))
 
 
 def split_reasoning(message: Mapping[str, Any], *, cut_off: bool) -> tuple[str, str]:
@@ -110,9 +130,10 @@ def read_usage(counts: Any, config: EndpointConfig) -> Usage:
 
 def usage_of(payload: Any, config: EndpointConfig) -> Usage:
     """Read the token counts of a reply that holds no answer, whole or as a stream of events."""
-    events = [mapping(event) for event in (payload if isinstance(payload, list) else [payload])]
-    told = [event["usage"] for event in events if event.get("usage")]
-    return read_usage(told[-1] if told else None, config)
+    told = None
+    for event in payload if is_stream(payload) else [payload]:
+        told = mapping(event).get("usage") or told
+    return read_usage(told, config)
 
 
 def read_logprobs(tokens: Any) -> Iterable[TokenLogprob]:
@@ -131,13 +152,14 @@ def read_logprobs(tokens: Any) -> Iterable[TokenLogprob]:
             )
 
 
-def join_events(events: Sequence[Any], config: EndpointConfig) -> dict[str, Any]:
+def join_events(events: Iterable[Any], config: EndpointConfig) -> dict[str, Any]:
     """Put the pieces of a stream together into the reply that it would have been at once.
 
     Raises:
         EndpointFault: The stream ended before the answer did.
     """
     message: dict[str, Any] = {"role": "assistant", "content": ""}
+    spoken: dict[str, list[Any]] = {}
     calls: dict[int, dict[str, Any]] = {}
     payload: dict[str, Any] = {}
     finish = error = None
@@ -150,9 +172,8 @@ def join_events(events: Sequence[Any], config: EndpointConfig) -> dict[str, Any]
             finish = choice.get("finish_reason") or finish
             error = choice.get("error") or error
             delta = mapping(choice.get("delta"))
-            for name in ("content", "refusal", "reasoning", "reasoning_content"):
-                if isinstance(delta.get(name), str):
-                    message[name] = (message.get(name) or "") + delta[name]
+            for name in _SPOKEN & delta.keys():
+                spoken.setdefault(name, []).append(delta[name])
             for call in map(mapping, sequence(delta.get("tool_calls"))):
                 _add_to_call(calls, call)
     if finish is None:
@@ -160,10 +181,17 @@ def join_events(events: Sequence[Any], config: EndpointConfig) -> dict[str, Any]
             f"{without_secrets(config.base_url)} ended its stream before the answer of model "
             f"{config.model!r} did. Look at the server's log."
         )
+    message |= {name: _joined(pieces) for name, pieces in spoken.items()}
     if calls:
         message["tool_calls"] = [calls[index] for index in sorted(calls)]
     choice = {"index": 0, "finish_reason": finish, "message": message, "error": error}
     return payload | {"choices": [choice]}
+
+
+def _joined(pieces: Sequence[Any]) -> Any:
+    """Put pieces together; one that is no text is all there is, for whoever reads it to refuse."""
+    strange = next((piece for piece in pieces if not is_text(piece)), None)
+    return "".join(map(text, pieces)) if strange is None else strange
 
 
 def _add_to_call(calls: dict[int, dict[str, Any]], piece: Mapping[str, Any]) -> None:
@@ -204,16 +232,23 @@ def _first_choice(
 
 
 def _is_whole(choice: Mapping[str, Any]) -> bool:
-    broke_off = choice.get("error") or choice.get("finish_reason") in _BROKEN
-    return not broke_off and bool(mapping(choice.get("message")))
+    message = mapping(choice.get("message"))
+    return not _broke_off(choice) and bool(message) and is_text(message.get("content"))
+
+
+def _broke_off(choice: Mapping[str, Any]) -> bool:
+    return bool(choice.get("error")) or str(choice.get("finish_reason")) in _BROKEN
 
 
 def _why(payload: Mapping[str, Any], choices: Sequence[Mapping[str, Any]]) -> str:
     for choice in choices:
         if error := choice.get("error"):
             return f": {str(mapping(error).get('message') or error)[:200]}"
-        if choice.get("finish_reason") in _BROKEN:
+        if _broke_off(choice):
             return f": it broke off (finish_reason {choice['finish_reason']!r})"
+        content = mapping(choice.get("message")).get("content")
+        if not is_text(content):
+            return f": its content is no text ({type(content).__name__})"
     return f" (keys: {', '.join(payload) or 'none'})"
 
 

@@ -13,7 +13,7 @@ from skillwright.models.claude_config import ClaudeChatConfig
 from skillwright.models.claude_errors import fault_of_reply
 from skillwright.models.claude_reply import DIALECT, join_events, to_completion
 from skillwright.models.endpoint import bearer, chosen
-from skillwright.models.http import HttpReply
+from skillwright.models.http import HttpReply, is_stream
 from skillwright.models.wire import mapping
 
 _Block = dict[str, Any]
@@ -84,7 +84,7 @@ class ClaudeChat:
     def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
         """Read an answer; see `skillwright.models.claude_reply.to_completion`."""
         del request
-        if isinstance(payload, list):
+        if is_stream(payload):
             payload = join_events(payload, self.config)
         return to_completion(payload, self.config)
 

@@ -47,7 +47,7 @@ def fault_of_reply(reply: HttpReply, config: ClaudeChatConfig, key: str = "") ->
     """
     if not holds_error(reply):
         return None
-    complaint = Complaint.read(reply, config, key)
+    complaint = Complaint.read(reply, config)
     # Inside a stream, whose own status was 200, the type is all that there is.
     if reply.status < 300:
         known = _STATUS.get(complaint.kind, complaint.status)

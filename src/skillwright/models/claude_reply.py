@@ -1,15 +1,15 @@
 """Reads the replies of Anthropic's messages, whole or as a stream of events."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from skillwright.core import Completion, ToolCall, Usage
 from skillwright.core.jsonio import dumps
 from skillwright.models.claude_config import ClaudeChatConfig
-from skillwright.models.faults import EndpointFault
-from skillwright.models.wire import charged, cost_usd, count, mapping, number
+from skillwright.models.faults import EndpointFault, GarbledReply
+from skillwright.models.wire import charged, cost_usd, count, mapping, number, refuse_empty
 
 DIALECT = "claude_chat"
 
@@ -31,25 +31,26 @@ def to_completion(payload: Any, config: ClaudeChatConfig) -> Completion:
     called a tool, because it wants them back unchanged.
 
     Raises:
-        EndpointFault: It is no message; with what was charged for it all the same.
+        GarbledReply: It is no message, or is empty for no known reason; with what was charged for
+            it all the same.
     """
     payload = mapping(payload)
-    stop = payload.get("stop_reason")
-    if not isinstance(payload.get("content"), list) or (not payload["content"] and stop is None):
-        fault = EndpointFault(
+    stop, content = payload.get("stop_reason"), payload.get("content")
+    if not isinstance(content, list) or not all(map(_is_block, content)):
+        fault = GarbledReply(
             f"{config.base_url} answered without a message for model {config.model!r} "
-            f"(keys: {', '.join(payload) or 'none'}). Look at the server's log, and check that "
-            "base_url speaks Anthropic's messages."
+            f"(keys: {', '.join(payload)[:200] or 'none'}). Look at the server's log, and check "
+            "that base_url speaks Anthropic's messages."
         )
         raise charged(fault, _usage(payload.get("usage"), config))
-    blocks = [mapping(block) for block in payload["content"]]
+    blocks = [mapping(block) for block in content]
     calls = tuple(
         ToolCall(str(block.get("id")), str(block.get("name")), dumps(block.get("input") or {}))
         for block in blocks
         if block.get("type") == "tool_use"
     )
     only_words = all(block.get("type") == "text" for block in blocks)
-    return Completion(
+    answer = Completion(
         text=_joined(blocks, "text", "text"),
         finish_reason=_FINISH_REASONS.get(str(stop), "other"),
         model=str(payload.get("model") or config.model),
@@ -58,9 +59,10 @@ def to_completion(payload: Any, config: ClaudeChatConfig) -> Completion:
         reasoning=_joined(blocks, "thinking", "thinking"),
         native=None if only_words else {"dialect": DIALECT, "content": blocks},
     )
+    return refuse_empty(answer, stop, config.base_url)
 
 
-def join_events(events: Sequence[Any], config: ClaudeChatConfig) -> dict[str, Any]:
+def join_events(events: Iterable[Any], config: ClaudeChatConfig) -> dict[str, Any]:
     """Put the events of a stream together into the message that it would have been at once.
 
     Raises:
@@ -81,7 +83,9 @@ def join_events(events: Sequence[Any], config: ClaudeChatConfig) -> dict[str, An
                 inputs[index] = inputs.get(index, "") + str(delta.get("partial_json") or "")
                 block = blocks.setdefault(index, {})
                 for name in _GROWING & delta.keys():
-                    block[name] = str(block.get(name) or "") + str(delta[name])
+                    grown, piece = block.get(name) or "", delta[name]
+                    whole = isinstance(grown, str) and isinstance(piece, str)
+                    block[name] = grown + piece if whole else piece
             case "message_delta":
                 message |= mapping(event.get("delta"))
                 began = mapping(message.get("usage"))
@@ -98,6 +102,11 @@ def join_events(events: Sequence[Any], config: ClaudeChatConfig) -> dict[str, An
         f"{config.base_url} ended its stream before the answer of model {config.model!r} did. "
         "Look at the server's log."
     )
+
+
+def _is_block(block: Any) -> bool:
+    kind = mapping(block).get("type")
+    return isinstance(kind, str) and (kind != "text" or isinstance(block.get("text"), str))
 
 
 def _input(written: str) -> Any:

@@ -7,10 +7,11 @@ from typing import Any
 from skillwright.core import ModelError, ModelRefused, RequestRefused
 from skillwright.models.endpoint_config import EndpointConfig
 from skillwright.models.faults import EndpointFault
-from skillwright.models.http import HttpReply, without_secrets
+from skillwright.models.http import HttpReply, is_stream, without_secrets
 from skillwright.models.retry import retry_after_s
 
 _LONGEST = 500
+_LONGEST_ID = 100
 _OVERLOADED_WAIT_S = 5.0  # everybody's load: one's own first retry would add to it
 _REQUEST_IDS = ("x-request-id", "request-id")
 
@@ -21,7 +22,7 @@ class Complaint:
 
     Attributes:
         status: The HTTP status; for an error inside a 200 the number that it carries, else 502.
-        message: One line, without the key.
+        message: One line.
         kind: Its ``type``.
         code: Its ``code``, or the ``error_code`` of its details.
         param: The field of the request that it blames.
@@ -36,10 +37,10 @@ class Complaint:
     head: str
 
     @classmethod
-    def read(cls, reply: HttpReply, config: EndpointConfig, key: str) -> "Complaint":
-        """Read the error of a reply; ``key`` is taken out of what the server says."""
+    def read(cls, reply: HttpReply, config: EndpointConfig) -> "Complaint":
+        """Read the error of a reply."""
         payload = reply.payload
-        if isinstance(payload, list):  # a stream: the error is one of its events
+        if is_stream(payload):  # the error is one of its events
             payload = next((each for each in payload if holds_error_object(each)), {})
         payload = payload if isinstance(payload, dict) else {}
         # FastAPI servers say "detail"; old vLLM puts the fields at the top level.
@@ -48,18 +49,17 @@ class Complaint:
         details = fields.get("details")
         detail = details.get("error_code") if isinstance(details, dict) else None
         message = " ".join(str(fields.get("message") or reply.text).split())
-        if key:  # before the cut, which could leave a part of it
-            message = message.replace(key, "***")
         code = str(detail or fields.get("code") or "")
         status = _status(reply.status, code)
         message = message[:_LONGEST]
         request_id = next((reply.headers[n] for n in _REQUEST_IDS if n in reply.headers), "")
+        request_id = request_id[:_LONGEST_ID]
         return cls(
             status=status,
             message=message,
             kind=str(fields.get("type") or ""),
             code=code,
-            param=str(fields.get("param") or ""),
+            param=str(fields.get("param") or "")[:_LONGEST_ID],
             head=(
                 f"{reply.url} answered {status} to model {config.model!r}"
                 f"{f' (request {request_id})' if request_id else ''}: "
@@ -85,7 +85,7 @@ def holds_error(reply: HttpReply) -> bool:
     """Tell whether a reply is an error: by its status, or, behind some gateways, inside a 200."""
     if not 200 <= reply.status < 300:
         return True
-    if isinstance(reply.payload, list):
+    if is_stream(reply.payload):
         return any(map(holds_error_object, reply.payload))
     return holds_error_object(reply.payload)
 

@@ -9,8 +9,10 @@ from typing import Any, Protocol
 
 from skillwright.core import Completion, Message, ModelError, Purpose, Sampling
 from skillwright.core.jsonio import digest
+from skillwright.models.echo import hidden, hide_key
 from skillwright.models.endpoint_config import EndpointConfig, find_key
 from skillwright.models.http import HttpClient, HttpReply, encode
+from skillwright.models.plausible import Doubt
 from skillwright.models.retry import Retry
 from skillwright.models.retry_hedge import hedged
 from skillwright.models.traffic import expected_tokens
@@ -91,9 +93,10 @@ class EndpointModel:
         self._key = find_key(config)
         self._headers = {**dialect.headers(self._key), **config.headers}
         self._traffic = client.limits.traffic(config, self._key, sleep=sleep, clock=clock)
-        self._circuit = self._traffic.circuit(config.model)
+        self._circuit = self._traffic.circuit(config.model, config.deadline_s)
         self._sleep = sleep
         self._latest_answer = 0  # tokens
+        self._doubt = Doubt(f"{config.base_url} (model {config.model!r})")
         self._retry = Retry(
             max_attempts=config.max_attempts,
             timeout_s=config.timeout_s,
@@ -137,14 +140,21 @@ class EndpointModel:
 
         async def once(timeout_s: float) -> Completion:
             with traffic.trial(purpose, self._circuit) as trial:
-                reply = await self._client.post_json(
-                    self._dialect.url, body, headers=self._headers, timeout_s=timeout_s
-                )
-                trial.status = reply.status
-                fault = self._dialect.fault(reply, self._key)
-                if fault is not None:
-                    raise fault
-                return self._dialect.completion(reply.payload, request)
+                try:
+                    reply = await self._client.post_json(
+                        self._dialect.url, body, headers=self._headers, timeout_s=timeout_s
+                    )
+                    trial.status = reply.status
+                    fault = self._dialect.fault(reply, self._key)
+                    if fault is not None:
+                        raise fault
+                    answer = self._dialect.completion(reply.payload, request)
+                except ModelError as error:
+                    hide_key(error, self._key)
+                    error.usage = self._doubt.believed_of_call(error.usage, body)
+                    raise
+                usage = self._doubt.believed_of_call(answer.usage, body)
+                return replace(answer, model=hidden(answer.model, self._key), usage=usage)
 
         async def attempt(timeout_s: float) -> Completion:
             self._circuit.check()  # before it takes a place in the line

@@ -92,14 +92,15 @@ class EndpointConfig(Frozen):
     base_url: BaseUrl
     """Where the endpoint is, up to and without its route."""
     api_key_env: str
-    """The environment variable that holds the key."""
+    """The environment variable that holds the key; one that is named here must be set."""
     api_key: Annotated[SecretStr | None, Field(exclude=True, repr=False)] = None
     """The key itself, before ``api_key_env``; never written anywhere."""
     timeout_s: PositiveFloat = 120.0
     """Seconds that one attempt may take."""
     deadline_s: PositiveFloat = 600.0
-    """Seconds that a call may take with its retries, and for which calls wait for an endpoint that
-    is down; waiting for a free slot does not count."""
+    """Seconds that a call may take with its retries, waiting for a free slot not counted; after as
+    many without a single answer to anybody the endpoint is taken to be down for good, and the run
+    stops."""
     max_concurrent: PositiveInt = 128
     """Most calls in flight; models on one endpoint and key share the smallest of their bounds."""
     start_concurrent: PositiveInt = 16
@@ -203,6 +204,11 @@ class EndpointConfig(Frozen):
         """Whether the endpoint refuses whoever has no key."""
         raise NotImplementedError
 
+    @property
+    def usual_key_env(self) -> str:
+        """The variable that is looked at where the settings name none."""
+        return str(type(self).model_fields["api_key_env"].default)
+
     def what_matters(self) -> dict[str, Any]:
         """Return the settings that can change an answer, and nothing secret."""
         matters = self.model_dump(mode="json", exclude=set(_NO_ANSWER_DEPENDS_ON))
@@ -217,11 +223,17 @@ def find_key(config: EndpointConfig) -> str:
         ``""`` where there is none and the endpoint may do without.
 
     Raises:
-        ConfigError: The endpoint needs a key and none is there, or the key holds characters that
-            no HTTP header can carry.
+        ConfigError: The endpoint needs a key and none is there, the settings name a variable of
+            their own that is not set, or the key holds characters that no HTTP header can carry.
     """
     given = config.api_key.get_secret_value() if config.api_key else ""
     key = (given or os.environ.get(config.api_key_env, "")).strip()
+    if not key and config.api_key_env != config.usual_key_env:
+        raise ConfigError(
+            f"model {config.model!r} at {config.base_url} has its key in the environment variable "
+            f"{config.api_key_env} (api_key_env), which is not set: set it, or leave api_key_env "
+            "out for a server that needs no key"
+        )
     if not key and config.needs_key:
         raise ConfigError(
             f"model {config.model!r} is at {config.base_url} and needs a key: set the environment "

@@ -27,7 +27,7 @@ class ExecAgent(ExecModel):
     async def _act(self, context: TurnContext) -> Act:
         request = Request(context.messages, skill=context.skill, acts=True)
         completion = await self.ask(request)
-        return Act(completion.text, completion.usage, finish_reason=completion.finish_reason)
+        return Act.of(completion)
 
 
 def agent_of(model: ChatModel) -> Agent:

@@ -9,7 +9,7 @@ from typing import Any
 
 from skillwright.core import Usage
 from skillwright.core.jsonio import dumps
-from skillwright.models.exec_report import ExecReport, json_events, one_line
+from skillwright.models.exec_report import ExecReport, json_events, no_text, one_line
 from skillwright.models.wire import amount, count, mapping, sequence
 
 _FINISH = {"max_tokens": "length", "refusal": "content_filter"}
@@ -46,10 +46,12 @@ def read_claude_events(stdout: str, *, trusts_cost: bool = True) -> ExecReport:
             case "result":
                 result = event
     ended_well = result.get("subtype") == "success" and not result.get("is_error")
+    failure = _problem(result) if ended_well else _failure(result, said_error)
+    ended_well = ended_well and not failure
     return ExecReport(
         answer=_answer(result) if ended_well else "",
         ended_well=ended_well,
-        failure="" if ended_well else _failure(result, said_error),
+        failure=failure,
         usage=_usage(result, trusts_cost=trusts_cost),
         model=model,
         finish_reason=_FINISH.get(str(result.get("stop_reason")), "stop"),
@@ -62,6 +64,11 @@ def read_claude_events(stdout: str, *, trusts_cost: bool = True) -> ExecReport:
 def _answer(result: Mapping[str, Any]) -> str:
     structured = result.get("structured_output")
     return str(result.get("result") or "") if structured is None else dumps(structured)
+
+
+def _problem(result: Mapping[str, Any]) -> str:
+    is_structured = result.get("structured_output") is not None
+    return "" if is_structured else no_text(result.get("result"))
 
 
 def _failure(result: Mapping[str, Any], said_error: str) -> str:

@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from skillwright.core import Usage
-from skillwright.models.exec_report import ExecReport, json_events, one_line
+from skillwright.models.exec_report import ExecReport, json_events, no_text, one_line
 from skillwright.models.wire import count, mapping, sequence
 
 
 def read_codex_events(stdout: str) -> ExecReport:
     """Read a run: the last message is the answer, the last event on the turn tells how it ended."""
-    answer, failure, ended_well = "", "", False
+    answer: Any = ""
+    failure, ended_well = "", False
     usage = Usage(calls=1, cost_usd=None)
     reasoning: list[str] = []
     trace: list[str] = []
@@ -30,13 +31,15 @@ def read_codex_events(stdout: str) -> ExecReport:
             case "item.completed":
                 item = mapping(event.get("item"))
                 if item.get("type") == "agent_message":
-                    answer = str(item.get("text") or "")
+                    answer = item.get("text")
                 elif item.get("type") == "reasoning":
                     reasoning.append(str(item.get("text") or ""))
                 else:
                     trace.append(_told(item))
+    if ended_well and (problem := no_text(answer)):
+        ended_well, failure = False, problem
     return ExecReport(
-        answer=answer,
+        answer=answer if isinstance(answer, str) else "",
         ended_well=ended_well,
         failure="" if ended_well else failure,
         usage=usage,

@@ -50,12 +50,18 @@ def find_login(config: ExecConfig, variable: str, others: Sequence[str], file: P
         file: Where it keeps a login.
 
     Raises:
-        ConfigError: There is neither.
+        ConfigError: There is neither, or the settings name a variable of their own that is not set.
     """
     given = config.api_key.get_secret_value() if config.api_key else ""
     if key := given.strip() or os.environ.get(config.api_key_env, "").strip():
         known = (variable, *others)
         return Login({config.api_key_env if config.api_key_env in known else variable: key})
+    if config.api_key_env not in (variable, *others):
+        raise ConfigError(
+            f"backend {config.backend!r} has its key in the environment variable "
+            f"{config.api_key_env} (api_key_env), which is not set: set it, or leave api_key_env "
+            f"out for the login of {config.path!r} itself"
+        )
     for name in others:
         if token := os.environ.get(name, "").strip():
             return Login({name: token})

@@ -20,6 +20,7 @@ from skillwright.core import (
     Usage,
 )
 from skillwright.core.jsonio import digest
+from skillwright.core.secrets import Redactor, environment_secrets
 from skillwright.models.exec_config import ExecConfig
 from skillwright.models.exec_environment import Login, find_program, version_of
 from skillwright.models.exec_folder import return_login, run_folder, sweep
@@ -30,11 +31,13 @@ from skillwright.models.exec_report import ExecReport, fault_of_report
 from skillwright.models.exec_sandbox import Fence, say_unfenced, why_no_fence
 from skillwright.models.exec_workspace import SKILL_NAME, copy_files, mount_skill, write_file
 from skillwright.models.limits import Limiter
+from skillwright.models.plausible import Doubt
 from skillwright.models.retry import Retry
 from skillwright.models.wire import charged
 
 logger = logging.getLogger(__name__)
 
+_MOST_TOKENS = 1_000_000_000  # of all calls of one run
 _WAITS_S = 60.0  # room for the waits between attempts
 
 
@@ -172,6 +175,7 @@ class ExecModel:
             clock=clock,
         )
         self._version = version_of(self._program)
+        self._doubt = Doubt(self._name)
         sweep()
         asked = (Request(()), Request((), acts=True))
         unfenced = [request for request in asked if not self._is_fenced(request)]
@@ -273,8 +277,10 @@ class ExecModel:
             place = self._furnished(root, request)
             argv = [str(self._program), *self._line.argv(request, place)]
             prompt = self._line.prompt(request)
+            secrets = (*self._login.secrets, *environment_secrets())
             if keep is not None:
-                write_file(keep.with_name(f"{keep.name}_prompt.txt"), prompt)
+                shown = Redactor(secrets).exact(prompt)
+                write_file(keep.with_name(f"{keep.name}_prompt.txt"), shown)
             program = Program(
                 argv=self._fenced(argv, request, place),
                 stdin=prompt,
@@ -283,7 +289,7 @@ class ExecModel:
                 timeout_s=timeout_s,
                 max_output_bytes=int(config.max_output_mb * 1e6),
                 name=self._name,
-                secrets=self._login.secrets,
+                secrets=secrets,
                 keep=keep,
                 spent=self._spent,
                 mark=root.name,
@@ -366,7 +372,9 @@ class ExecModel:
         config = self._line.config
         says_cost = report.usage.cost_usd is not None
         listed = None if says_cost or not self._login.env else config.known_prices
-        return report.priced(config.prices or listed)
+        priced = report.priced(config.prices or listed)
+        believed = self._doubt.believed(priced.usage, _MOST_TOKENS, _MOST_TOKENS)
+        return replace(priced, usage=believed)
 
     def _refuse_what_it_has_not(self, tools: Sequence[dict[str, Any]], sampling: Sampling) -> None:
         given = {

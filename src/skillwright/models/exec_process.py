@@ -1,28 +1,32 @@
 """Runs a program once: prompt on stdin, bounded time and output, and nothing left behind."""
 
 import asyncio
+import logging
+import os
 import secrets
 import time
+from asyncio.subprocess import SubprocessStreamProtocol
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from skillwright.core import ModelError, ModelRefused, ModelTimeout, Usage
 from skillwright.core.jsonio import write_text
+from skillwright.core.secrets import Redactor
 from skillwright.core.together import together
 from skillwright.models.exec_faults import OutputFlood
 from skillwright.models.exec_tree import MARK, Tree, dying_with_us, ticks
 from skillwright.models.wire import charged
 
-REDACTED = "<redacted>"
+T = TypeVar("T")
 
 _CHUNK = 64 * 1024
 _POLL_S = 0.1
-_DRAIN_S = 5.0
 _SHOWN = 300
 
-_Started = tuple[asyncio.subprocess.Process, Tree]
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,7 @@ class Program:
         folder: Where it is started, which nothing else works in.
         env: Its whole environment.
         timeout_s: Seconds until it is killed.
+        drain_s: Seconds for which its output is read on after it has exited.
         max_output_bytes: Bytes of stdout and stderr together until it is killed.
         name: What a person calls it.
         secrets: Taken out of all that it prints.
@@ -49,6 +54,7 @@ class Program:
     folder: Path
     env: Mapping[str, str]
     timeout_s: float = 600.0
+    drain_s: float = 2.0
     max_output_bytes: int = 16_000_000
     name: str = "the program"
     secrets: Sequence[str] = ()
@@ -74,11 +80,46 @@ class Output:
         return (self.stderr.strip() or beside.strip())[-_SHOWN:]
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A program that was started."""
+
+    process: asyncio.subprocess.Process
+    transport: asyncio.SubprocessTransport
+    tree: Tree
+
+    @property
+    def stdin(self) -> asyncio.StreamWriter:
+        return _open(self.process.stdin)
+
+    @property
+    def stdout(self) -> asyncio.StreamReader:
+        return _open(self.process.stdout)
+
+    @property
+    def stderr(self) -> asyncio.StreamReader:
+        return _open(self.process.stderr)
+
+    @property
+    def pipes(self) -> frozenset[int]:
+        """The inodes of its output, by which whoever holds it open is known."""
+        ends = (self.transport.get_pipe_transport(number) for number in (1, 2))
+        files = (end.get_extra_info("pipe") for end in ends if end is not None)
+        return frozenset(os.fstat(file.fileno()).st_ino for file in files if not file.closed)
+
+
+def _open(stream: T | None) -> T:
+    if stream is None:
+        raise RuntimeError("all three streams were asked for")
+    return stream
+
+
 class _Bound:
     """Collects both streams up to one bound."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self._redactor = Redactor(program.secrets)
         self._left = program.max_output_bytes
         self.stdout, self.stderr = bytearray(), bytearray()
 
@@ -94,10 +135,7 @@ class _Bound:
             into += chunk
 
     def text(self, collected: bytearray) -> str:
-        printed = collected.decode("utf-8", "replace")
-        for secret in self.program.secrets:
-            printed = printed.replace(secret, REDACTED)
-        return printed
+        return self._redactor.exact(collected.decode("utf-8", "replace"))
 
     def killed(self, fault: ModelError) -> ModelError:
         """Say on a fault what the program had used up by then."""
@@ -114,7 +152,8 @@ async def run_program(program: Program) -> Output:
     """Run a program to its end, whatever its exit code.
 
     It leads a session of its own. When it ends, runs out of time, floods its output, or the caller
-    is cancelled, it and every process that it started are killed before this returns.
+    is cancelled, it and every process that it started are killed before this returns. One that
+    escaped and holds a pipe open is waited for no longer than ``drain_s`` after the program's end.
 
     Raises:
         ModelRefused: There is no such program, or it may not be run.
@@ -122,30 +161,29 @@ async def run_program(program: Program) -> Output:
         OutputFlood: It printed more than the bound.
     """
     started = time.monotonic()
-    process, tree = await _start(program)
+    run = await _start(program)
     bound = _Bound(program)
-    stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
-    if stdin is None or stdout is None or stderr is None:
-        raise RuntimeError("all three streams were asked for")
     try:
-        async with asyncio.timeout(program.timeout_s):
+        async with asyncio.timeout(program.timeout_s) as clock:
             await together(
                 (
-                    bound.collect(stdout, bound.stdout),
-                    bound.collect(stderr, bound.stderr),
-                    _feed(stdin, program.stdin),
-                    _until_exit(process, tree),
+                    bound.collect(run.stdout, bound.stdout),
+                    bound.collect(run.stderr, bound.stderr),
+                    _feed(run.stdin, program.stdin),
+                    _until_exit(run, clock, program.drain_s),
                 )
             )
     except TimeoutError as late:
-        raise bound.killed(ModelTimeout(_too_late(bound))) from late
+        if run.process.returncode is None:
+            raise bound.killed(ModelTimeout(_too_late(bound))) from late
+        _say_who_escaped(program, run.tree.kill_holders(run.pipes))
     except OutputFlood as flood:
         raise bound.killed(flood) from None
     finally:
-        await _finish(process, tree)
+        await _finish(run, program.drain_s)
         bound.keep()
     return Output(
-        exit_code=process.returncode or 0,
+        exit_code=run.process.returncode or 0,
         stdout=bound.text(bound.stdout),
         stderr=bound.text(bound.stderr),
         seconds=time.monotonic() - started,
@@ -162,7 +200,17 @@ def _too_late(bound: _Bound) -> str:
     )
 
 
-async def _start(program: Program) -> _Started:
+def _say_who_escaped(program: Program, orphans: Sequence[str]) -> None:
+    found = f"{', '.join(orphans)}, killed now" if orphans else "a process that could not be found"
+    logger.warning(
+        "%s ended, and something that it had started held its output open: %s. What it had "
+        "printed by its end is taken.",
+        program.name,
+        found,
+    )
+
+
+async def _start(program: Program) -> _Run:
     # In a task of its own: asyncio, cancelled between the fork and the open pipes, waits for ever.
     starting = asyncio.ensure_future(_launch(program))
     try:
@@ -172,14 +220,17 @@ async def _start(program: Program) -> _Started:
             with suppress(asyncio.CancelledError):  # a second one would leave the program behind
                 await asyncio.wait({starting})
         with suppress(ModelRefused):
-            await _finish(*starting.result())
+            await _finish(starting.result(), program.drain_s)
         raise
 
 
-async def _launch(program: Program) -> _Started:
+async def _launch(program: Program) -> _Run:
     mark, began = program.mark, ticks()
+    loop = asyncio.get_running_loop()
     try:
-        process = await asyncio.create_subprocess_exec(
+        # What `asyncio.create_subprocess_exec` does, which keeps the transport to itself.
+        transport, protocol = await loop.subprocess_exec(
+            lambda: SubprocessStreamProtocol(limit=_CHUNK, loop=loop),
             *program.argv,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -194,28 +245,33 @@ async def _launch(program: Program) -> _Started:
             f"{program.name} cannot be started: {error.strerror or error} "
             f"({str(program.argv[0])!r}). Install it again, or correct its path."
         ) from error
-    return process, Tree(process.pid, mark, program.folder.resolve(), began)
+    process = asyncio.subprocess.Process(transport, protocol, loop)
+    return _Run(process, transport, Tree(process.pid, mark, program.folder.resolve(), began))
 
 
-async def _finish(process: asyncio.subprocess.Process, tree: Tree) -> None:
-    tree.kill()
-    await _drain(*(stream for stream in (process.stdout, process.stderr) if stream))
-    await process.wait()
+async def _finish(run: _Run, drain_s: float) -> None:
+    run.tree.kill()
+    await _drain(drain_s, run.stdout, run.stderr)
+    # Whoever still holds a pipe is waited for no more; in some versions of Python the wait below
+    # would last until the pipes are closed.
+    run.transport.close()
+    await run.process.wait()
 
 
-async def _until_exit(process: asyncio.subprocess.Process, tree: Tree) -> None:
+async def _until_exit(run: _Run, clock: asyncio.Timeout, drain_s: float) -> None:
     # Asked again and again, because in some versions of Python the wait itself lasts until the
     # pipes are closed, and what the program left running holds them open.
-    waiting = asyncio.ensure_future(process.wait())
+    waiting = asyncio.ensure_future(run.process.wait())
     try:
-        while process.returncode is None:
+        while run.process.returncode is None:
             await asyncio.wait({waiting}, timeout=_POLL_S)
     finally:
         waiting.cancel()
-    tree.kill()
+    run.tree.kill()
+    clock.reschedule(asyncio.get_running_loop().time() + drain_s)
 
 
-async def _drain(*streams: asyncio.StreamReader) -> None:
+async def _drain(drain_s: float, *streams: asyncio.StreamReader) -> None:
     """Read what the dead left in their pipes, so that the pipes close."""
 
     async def drop(stream: asyncio.StreamReader) -> None:
@@ -223,7 +279,7 @@ async def _drain(*streams: asyncio.StreamReader) -> None:
             pass
 
     with suppress(TimeoutError):
-        async with asyncio.timeout(_DRAIN_S):
+        async with asyncio.timeout(drain_s):
             await together(map(drop, streams))
 
 

@@ -1,6 +1,5 @@
 """What a run of a command-line agent came to, in the same words for every program."""
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from skillwright.core import ModelError, Usage
 from skillwright.models.exec_faults import ExecFault, fault_of_words
 from skillwright.models.exec_process import Output
+from skillwright.models.http import decode
 from skillwright.models.prices import Prices
 from skillwright.models.wire import cost_usd
 
@@ -55,12 +55,19 @@ def json_events(stdout: str) -> Iterator[Mapping[str, Any]]:
     # Not splitlines: JSON may hold other line breaks, such as U+2028, as they are.
     for line in stdout.split("\n"):
         try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
+            value = decode(line.encode("utf-8", "replace"))
+        except ValueError:
             continue
         for event in value if isinstance(value, list) else [value]:
             if isinstance(event, dict):
                 yield event
+
+
+def no_text(answer: Any) -> str:
+    """Say what is wrong with an answer that is neither text nor null; ``""`` where it is one."""
+    if answer is None or isinstance(answer, str):
+        return ""
+    return f"its answer is no text ({type(answer).__name__})"
 
 
 def one_line(text: Any) -> str:

@@ -10,9 +10,10 @@ The last two need ``/proc``; elsewhere the group alone is killed.
 import ctypes
 import os
 import signal
+import stat
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ _PROC = Path("/proc")
 _ROUNDS = 20
 _INIT = 1
 _PR_SET_PDEATHSIG = 1
+_SHOWN = 200
 
 
 class _Process(NamedTuple):
@@ -66,6 +68,25 @@ class Tree:
             for pid in living:
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
+
+    def kill_holders(self, pipes: Set[int]) -> list[str]:
+        """Kill whoever else can still write into pipes that were made for the program.
+
+        Only its descendants were given them, whatever else of it they have let go of.
+
+        Args:
+            pipes: Their inodes.
+
+        Returns:
+            Who they were, for people: ``process 17 (sleep 600)``.
+        """
+        found = []
+        for process in _processes():
+            if pipes & _written_by(process.pid):
+                found.append(f"process {process.pid} ({_command(process.pid)})")
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(process.pid, signal.SIGKILL)
+        return found
 
     def _living(self, known: set[int]) -> set[int]:
         """Return the processes of the tree that run, zombies left out."""
@@ -124,6 +145,28 @@ def dying_with_us() -> Callable[[], None] | None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
     return ask
+
+
+def _written_by(pid: int) -> set[int]:
+    """Return the inodes of the pipes that a process can write into."""
+    found = set()
+    with suppress(OSError):
+        for place in (_PROC / str(pid) / "fd").iterdir():
+            with suppress(OSError):
+                told = place.stat(follow_symlinks=True)
+                # The link itself tells how the file was opened.
+                writes = place.lstat().st_mode & stat.S_IWUSR
+                if stat.S_ISFIFO(told.st_mode) and writes:
+                    found.add(told.st_ino)
+    return found
+
+
+def _command(pid: int) -> str:
+    try:
+        words = (_PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ")
+    except OSError:
+        return "gone"
+    return " ".join(words.decode("utf-8", "replace").split())[:_SHOWN]
 
 
 def _bears_mark(process: _Process, mark: str) -> bool:

@@ -8,8 +8,9 @@ one to three.
 import asyncio
 import io
 import json
+import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import SplitResult, urlsplit
@@ -24,6 +25,10 @@ from skillwright.models.traffic import EndpointLimits
 
 MAX_REPLY_BYTES = 10_000_000
 
+_SMALL_BYTES = 500_000  # of JSON, which no value in it can make large
+_MOST_MEMORY = 32_000_000
+_LONGEST_EVENT = 1_000_000
+_EVENT = re.compile(rb"(?:[^\r\n]++(?:\r\n|\n|\r|\Z))++")  # lines, up to an empty one
 _CONNECT_S = 15.0
 _COPIED_BYTES = 2**20
 _EXCERPT = 2_000
@@ -38,8 +43,8 @@ class HttpReply:
         url: Where it came from, without secrets.
         status: The HTTP status.
         headers: By name, in any case.
-        payload: The JSON value of the body, or the list of a stream's events; ``None`` where an
-            error page is not JSON.
+        payload: The JSON value of the body, or the `Events` of a stream; ``None`` where an error
+            page is not JSON.
         text: The start of the body of an error, for messages; empty for a success.
     """
 
@@ -48,6 +53,37 @@ class HttpReply:
     headers: Mapping[str, str]
     payload: Any
     text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """The events of a stream, read out of its bytes whenever they are asked for.
+
+    All of them at once would take many times as much memory as the stream.
+
+    Attributes:
+        body: The stream.
+    """
+
+    body: bytes
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the JSON value of each event.
+
+        Raises:
+            ValueError: One of them is none, or is too long.
+        """
+        for event in _EVENT.finditer(self.body):
+            if event.end() - event.start() > _LONGEST_EVENT:
+                raise ReplyTooLarge("an event of its stream is too long")
+            lines = event[0].splitlines()
+            data = b"\n".join(line[5:].strip() for line in lines if line.startswith(b"data:"))
+            if data and data != b"[DONE]":
+                yield decode(data)
+
+
+class ReplyTooLarge(ValueError):
+    """JSON of a few megabytes, but of so many values that it would fill the memory."""
 
 
 class HttpClient:
@@ -99,7 +135,7 @@ class HttpClient:
             EndpointFault: The connection failed, broke, or carried half a reply.
             ModelRefused: The host is unknown, TLS fails, the environment names a proxy that is
                 none, or a web page answered.
-            ReplyInvalid: The reply is longer than the bound.
+            ReplyInvalid: The reply is longer than the bound, or takes too much memory.
         """
         shown = without_secrets(url)
         # aiohttp warns about large bytes, which it copies into the transport at once.
@@ -203,26 +239,29 @@ def decode(body: bytes) -> Any:
 
     Raises:
         ValueError: They are not JSON.
+        ReplyTooLarge: What they hold would take too much memory.
     """
+    if len(body) > _SMALL_BYTES and _memory_of(body) > _MOST_MEMORY:
+        raise ReplyTooLarge("it holds more values, or a longer text, than an answer does")
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
+        if len(body) > _SMALL_BYTES:
+            raise
         return _decode_leniently(body, error)
 
 
-def decode_events(body: bytes) -> list[Any]:
-    """Read a stream of server-sent events, each of which is JSON.
+def is_stream(payload: Any) -> bool:
+    """Tell whether a reply came in pieces: a list in JSON is read as if it had."""
+    return isinstance(payload, Events | list)
 
-    Raises:
-        ValueError: One of them is not.
-    """
-    found = []
-    for event in body.replace(b"\r\n", b"\n").split(b"\n\n"):
-        lines = [line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:")]
-        data = b"\n".join(lines)
-        if data and data != b"[DONE]":
-            found.append(decode(data))
-    return found
+
+def _memory_of(body: bytes) -> int:
+    """Guess, from above, how many bytes the value of some JSON takes in Python."""
+    is_wide = not body.isascii() or b"\\u" in body
+    # A text with one wide character takes four bytes for each, and is copied in parts.
+    texts = len(body) * (6 if is_wide else 1)
+    return texts + 240 * body.count(b"{") + 90 * body.count(b"[") + 48 * body.count(b",")
 
 
 def _decode_leniently(body: bytes, error: ValueError) -> Any:
@@ -308,17 +347,33 @@ def _not_connected(url: str, error: aiohttp.ClientConnectorError) -> ModelError:
 
 def _reply(url: str, response: aiohttp.ClientResponse, body: bytes) -> HttpReply:
     succeeded = 200 <= response.status < 300
-    is_stream = response.content_type == "text/event-stream"
+    kind = response.content_type
+    payload = None
     try:
-        payload = decode_events(body) if is_stream else decode(body)
-        if is_stream and not payload:  # some servers call their errors a stream as well
-            payload = decode(body)
-    except ValueError as error:
-        if succeeded:
-            raise _not_json(url, response.content_type, body) from error
-        payload = None
+        payload = _read_body(body, kind)
+    except ReplyTooLarge as error:
+        fault: ModelError | None = ReplyInvalid(
+            f"{url} sent {len(body):,} bytes for one call, and {error}. Lower max_tokens, or check "
+            "that base_url is a chat endpoint."
+        )
+    except ValueError:
+        fault = _not_json(url, kind, body)
+    else:
+        fault = None
     text = "" if succeeded else body[:_EXCERPT].decode("utf-8", "replace")
+    # An error that is tried again holds on to this frame, and to the decoder's with all it read.
+    del body
+    if fault is not None and succeeded:
+        raise fault
     return HttpReply(url, response.status, response.headers, payload, text)
+
+
+def _read_body(body: bytes, kind: str) -> Any:
+    if kind == "text/event-stream":
+        events = Events(body)
+        if sum(1 for _ in events):  # read once, so that what is wrong with one is found here
+            return events
+    return decode(body)  # some servers call their errors a stream as well
 
 
 def _not_json(url: str, content_type: str, body: bytes) -> ModelError:

@@ -63,7 +63,6 @@ class MiniMaxChat(BearerDialect[MiniMaxChatConfig]):
         if not isinstance(code, int) or code == 0:
             return fault_of_reply(reply, self.config, key)
         told = " ".join(str(base.get("status_msg") or "it gives no reason").split())[:500]
-        told = told.replace(key, "***") if key else told
         head = f"{reply.url} answered code {code} to model {self.config.model!r}: {told}."
         return _fault_of_code(code, head, reply, self.config, key)
 
@@ -74,9 +73,8 @@ class MiniMaxChat(BearerDialect[MiniMaxChatConfig]):
             EndpointFault: There is none in it.
         """
         del request
-        answer = to_completion(payload, self.config)
-        if mapping(payload).get("output_sensitive") and not answer.text:
-            answer = replace(answer, finish_reason="content_filter")
+        withheld = bool(mapping(payload).get("output_sensitive"))
+        answer = to_completion(payload, self.config, withheld=withheld)
         choices = mapping(payload).get("choices") or [{}]
         details = mapping(mapping(choices[0]).get("message")).get("reasoning_details")
         if not details:

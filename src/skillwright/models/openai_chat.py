@@ -13,7 +13,7 @@ from skillwright.core import Completion, Message, ModelError, Sampling
 from skillwright.models.bearer_dialect import BearerDialect
 from skillwright.models.chat_reply import join_events, to_completion
 from skillwright.models.endpoint import bearer, chosen
-from skillwright.models.http import HttpReply
+from skillwright.models.http import HttpReply, is_stream
 from skillwright.models.openai_config import OpenAIChatConfig
 from skillwright.models.openai_errors import fault_of_reply
 from skillwright.models.openai_models import refuse_what_the_model_refuses
@@ -70,7 +70,7 @@ class OpenAIChat(OpenAIDialect):
 
     def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
         """Read an answer; see `skillwright.models.chat_reply.to_completion`."""
-        if isinstance(payload, list):
+        if is_stream(payload):
             payload = join_events(payload, self.config)
         answer = to_completion(payload, self.config)
         if self.config.served_by.name == "ollama":

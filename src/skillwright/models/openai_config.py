@@ -76,6 +76,11 @@ class OpenAIChatConfig(EndpointConfig):
         return self.served_by.needs_key
 
     @property
+    def usual_key_env(self) -> str:
+        """The variable that is looked at where the settings name none."""
+        return self.served_by.api_key_env
+
+    @property
     def url(self) -> str:
         """Where a conversation is posted."""
         route = "/responses" if self.transport == "responses" else "/chat/completions"

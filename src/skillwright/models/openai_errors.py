@@ -52,7 +52,7 @@ def fault_of_reply(reply: HttpReply, config: EndpointConfig, key: str = "") -> M
     Args:
         reply: Any reply.
         config: Names the model, the endpoint and the variable of the key in the message.
-        key: Taken out of what the server says, should it repeat it.
+        key: What was sent; the message says where it came from.
 
     Returns:
         `EndpointFault` where another attempt may succeed; `RequestRefused` or its
@@ -61,7 +61,7 @@ def fault_of_reply(reply: HttpReply, config: EndpointConfig, key: str = "") -> M
     """
     if not holds_error(reply):
         return None
-    complaint = Complaint.read(reply, config, key)
+    complaint = Complaint.read(reply, config)
     fault = _refusal_of_request(complaint) or fault_of_status(
         complaint, reply, config, key, _next_move(complaint, config)
     )

@@ -18,13 +18,24 @@ from skillwright.core import (
 )
 from skillwright.models.chat_reply import read_logprobs
 from skillwright.models.endpoint import chosen
-from skillwright.models.faults import EndpointFault
+from skillwright.models.faults import EndpointFault, GarbledReply
 from skillwright.models.http import HttpReply
 from skillwright.models.openai_chat import OpenAIDialect, is_strict
 from skillwright.models.openai_errors import fault_of_reply
-from skillwright.models.wire import charged, cost_usd, count, mapping, number, sequence, text
+from skillwright.models.wire import (
+    charged,
+    cost_usd,
+    count,
+    is_text,
+    mapping,
+    number,
+    refuse_empty,
+    sequence,
+    text,
+)
 
 _NAME = "openai_responses"
+_UNFINISHED = frozenset({"failed", "cancelled", "queued", "in_progress"})
 _PASSING = frozenset({"server_error", "rate_limit_exceeded", "vector_store_timeout"})
 _FINISH_REASONS = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
@@ -86,37 +97,38 @@ class OpenAIResponses(OpenAIDialect):
         """Read an answer out of the route's JSON; a refusal becomes the text.
 
         Raises:
-            EndpointFault: There is no output in it, or half of one, and no reason why; with what
-                was charged for it all the same.
+            EndpointFault: There is no output in it, half of one, or an empty one, and no reason
+                why; with what was charged for it all the same.
         """
         del request
         payload = mapping(payload)
         output = [mapping(item) for item in sequence(payload.get("output"))]
         incomplete = mapping(payload.get("incomplete_details")).get("reason")
         status, usage = payload.get("status"), self._usage(payload.get("usage"))
-        if status in ("failed", "cancelled"):
+        if str(status) in _UNFINISHED:
             fault = EndpointFault(
                 f"{self.config.base_url} gave up its answer of model {self.config.model!r} half "
                 f"way (status {status!r}), and does not say why."
             )
             raise charged(fault, usage)
-        if not output and not incomplete:
-            fault = EndpointFault(
+        if not all(map(_is_item, output)) or (not output and not incomplete):
+            fault = GarbledReply(
                 f"{self.config.base_url} answered without output for model {self.config.model!r} "
-                f"(keys: {', '.join(payload) or 'none'}). Check that base_url speaks OpenAI's "
-                "responses; most other servers want transport: chat_completions."
+                f"(keys: {', '.join(payload)[:200] or 'none'}). Check that base_url speaks "
+                "OpenAI's responses; most other servers want transport: chat_completions."
             )
             raise charged(fault, usage)
         parts = [part for item in output if item.get("type") == "message" for part in _parts(item)]
         said = "".join(text([part]) for part in parts if part.get("type") == "output_text")
-        refusal = "".join(str(part["refusal"]) for part in parts if part.get("refusal"))
+        refusal = "".join(part["refusal"] for part in parts if _is_refusal(part))
         calls = tuple(_calls(output))
         finish = _FINISH_REASONS.get(str(incomplete), "tool_calls" if calls else "stop")
-        if incomplete not in _FINISH_REASONS and (incomplete or status == "incomplete"):
+        whole = status == "completed" or (status is None and bool(said or calls))
+        if str(incomplete) not in _FINISH_REASONS and (incomplete or not whole):
             finish = "other"
         if refusal and not said:
             said, finish = refusal, "content_filter"
-        return Completion(
+        answer = Completion(
             text=said,
             finish_reason=finish,
             model=str(payload.get("model") or self.config.model),
@@ -126,6 +138,7 @@ class OpenAIResponses(OpenAIDialect):
             logprobs=tuple(each for part in parts for each in read_logprobs(part.get("logprobs"))),
             native={"dialect": _NAME, "content": output} if calls else None,
         )
+        return refuse_empty(answer, incomplete or status, self.config.base_url)
 
     def _usage(self, counts: Any) -> Usage:
         counts = mapping(counts)
@@ -133,14 +146,17 @@ class OpenAIResponses(OpenAIDialect):
         answer = mapping(counts.get("output_tokens_details"))
         known_input = number(counts.get("input_tokens"))
         known_output = number(counts.get("output_tokens"))
+        input_tokens, output_tokens = known_input or 0, known_output or 0
+        cached = min(input_tokens, count(prompt.get("cached_tokens")))
+        written = min(input_tokens - cached, count(prompt.get("cache_write_tokens")))
         usage = Usage(
             calls=1,
-            input_tokens=known_input or 0,
-            output_tokens=known_output or 0,
-            cached_tokens=count(prompt.get("cached_tokens")),
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            cached_tokens=cached,
             cost_usd=None,
-            cache_write_tokens=count(prompt.get("cache_write_tokens")),
-            reasoning_tokens=count(answer.get("reasoning_tokens")),
+            cache_write_tokens=written,
+            reasoning_tokens=min(output_tokens, count(answer.get("reasoning_tokens"))),
         )
         if known_input is None or known_output is None:
             return usage
@@ -182,6 +198,15 @@ def _form(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
         return None
     form = {"type": "json_schema", "name": "reply", "schema": schema, "strict": is_strict(schema)}
     return {"format": form}
+
+
+def _is_item(item: Mapping[str, Any]) -> bool:
+    kind = item.get("type")
+    return isinstance(kind, str) and (kind != "message" or is_text(item.get("content")))
+
+
+def _is_refusal(part: Mapping[str, Any]) -> bool:
+    return isinstance(part.get("refusal"), str)
 
 
 def _parts(item: Mapping[str, Any]) -> list[Mapping[str, Any]]:

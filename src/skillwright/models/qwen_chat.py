@@ -11,7 +11,7 @@ from skillwright.core import Completion, Message, ModelError, ModelRefused, Requ
 from skillwright.models.bearer_dialect import BearerDialect
 from skillwright.models.chat_reply import join_events, to_completion
 from skillwright.models.endpoint import chosen
-from skillwright.models.http import HttpReply
+from skillwright.models.http import HttpReply, is_stream
 from skillwright.models.openai_chat import chat_request, stream_fields
 from skillwright.models.openai_errors import fault_of_reply
 from skillwright.models.qwen_config import QwenChatConfig
@@ -74,7 +74,7 @@ class QwenChat(BearerDialect[QwenChatConfig]):
             RequestRefused: A tool call was left in the text: it is malformed, or the server lacks
                 the parser for it.
         """
-        if isinstance(payload, list):
+        if is_stream(payload):
             payload = join_events(payload, self.config)
         answer = to_completion(payload, self.config)
         if request.get("tools") and not answer.tool_calls and "<tool_call>" in answer.text:

@@ -65,6 +65,11 @@ class QwenChatConfig(EndpointConfig):
         return self.host.endswith(_HOSTED)
 
     @property
+    def usual_key_env(self) -> str:
+        """The variable that is looked at where the settings name none."""
+        return "DASHSCOPE_API_KEY" if self.hosted else "QWEN_CHAT_API_KEY"
+
+    @property
     def needs_key(self) -> bool:
         """Whether the endpoint refuses whoever has no key."""
         return self.hosted

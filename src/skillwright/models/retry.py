@@ -16,6 +16,7 @@ at most ``deadline_s`` after that the last call that was under way then.
 import asyncio
 import random
 import time
+import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -86,6 +87,7 @@ class Retry:
         except ModelError as error:
             if not _passes(error):
                 raise
+            _let_go(error)
             return await _Tries(self, attempt, error, started).go_on()
 
 
@@ -138,6 +140,7 @@ class _Tries:
             failed = self._lost.failed_calls + error.failed_calls
             self._lost = replace(self._lost + error.usage, failed_calls=failed)
             self._garbled += isinstance(error, GarbledReply)
+            _let_go(error)
             raise
 
     async def _sleep(self, seconds: float) -> None:
@@ -186,10 +189,13 @@ class _Tries:
         spent_s = self._retry.clock() - self._started
         match last:
             case EndpointDown():
+                circuit, deadline_s = self._retry.circuit, self._retry.deadline_s
+                down_s = circuit.open_s if circuit is not None else 0.0
                 return EndpointDown(
                     f"{last} This one waited {spent_s:.0f} s: once it has been down for "
-                    f"deadline_s = {self._retry.deadline_s:g} nobody waits any more.",
+                    f"deadline_s = {deadline_s:g} nobody waits any more.",
                     last.retry_after_s,
+                    for_good=down_s + last.retry_after_s >= deadline_s,
                 )
             case EndpointFault():
                 why = self._why(last.retry_after_s, spent_s)
@@ -232,6 +238,11 @@ def _passes(error: BaseException) -> bool:
     """Tell whether an error may be gone at the next attempt."""
     passing = EndpointFault | ModelTimeout | EndpointDown
     return isinstance(error, passing) and not isinstance(error, TurnTooLate)
+
+
+def _let_go(error: BaseException) -> None:
+    """Forget what a failed attempt had in hand: a long reply would be kept through the next one."""
+    traceback.clear_frames(error.__traceback__)
 
 
 def _is_busy(state: RetryCallState) -> bool:

@@ -13,6 +13,7 @@ nothing: it would only make a run slow.
 """
 
 import asyncio
+import math
 import time
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable
@@ -75,11 +76,13 @@ class Traffic:
         """Return how long answers to a purpose take."""
         return self._latencies[purpose]
 
-    def circuit(self, model: str) -> Circuit:
-        """Return what knows whether somebody answers for a model."""
+    def circuit(self, model: str, patience_s: float = math.inf) -> Circuit:
+        """Return what knows whether somebody answers for a model; the least patience holds."""
         if model not in self._circuits:
             self._circuits[model] = Circuit(f"{self._where} (model {model!r})", self.clock)
-        return self._circuits[model]
+        found = self._circuits[model]
+        found.patience_s = min(found.patience_s, patience_s)
+        return found
 
     def trial(self, purpose: Purpose, circuit: Circuit) -> "Trial":
         """Watch over one attempt: ``with traffic.trial(purpose, circuit) as trial``."""
@@ -154,7 +157,7 @@ class Trial:
             traffic.limiter.cut(BUSY_FACTOR, self._round, FAULT_FLOOR)
             traffic.in_trouble.clear()  # what failed at the old bound says nothing of the new one
         if status == _TOO_MANY or isinstance(error, GarbledReply):
-            self._circuit.answered()  # somebody is there
+            self._circuit.busy(error, is_probe=self._is_probe)
         else:
             self._circuit.failed(error, is_probe=self._is_probe)
         if is_busy and asked_s is not None and asked_s <= LONGEST_HOLD_S:

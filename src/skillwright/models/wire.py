@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from skillwright.core import ModelError, Usage
+from skillwright.core import Completion, ModelError, Usage
+from skillwright.models.faults import GarbledReply
 from skillwright.models.prices import Prices
 
 Fault = TypeVar("Fault", bound=ModelError)
@@ -53,6 +54,41 @@ def text(content: Any) -> str:
         return content
     parts = (mapping(part).get("text") for part in sequence(content))
     return "".join(part for part in parts if isinstance(part, str))
+
+
+def is_text(content: Any) -> bool:
+    """Tell whether content is what an answer may be: a string, null, or a list of parts."""
+    if content is None or isinstance(content, str):
+        return True
+    return isinstance(content, list) and all(
+        isinstance(part, dict) and isinstance(part.get("text"), str | None) for part in content
+    )
+
+
+def refuse_empty(answer: Completion, reason: Any, where: str) -> Completion:
+    """Return an answer, unless it is empty and the endpoint does not say why.
+
+    A model may stop at once or think up to its limit. Where neither is said, the endpoint gave up,
+    and an empty answer would be scored as if the model had given it.
+
+    Args:
+        answer: What was read out of a reply.
+        reason: Why it ended, as the endpoint wrote it.
+        where: The endpoint, without secrets.
+
+    Raises:
+        GarbledReply: It has neither text nor a tool call, and no known reason; with what was
+            charged for it all the same.
+    """
+    calls = any(call.name for call in answer.tool_calls)
+    known = answer.finish_reason in ("stop", "length", "content_filter")
+    if known or calls or answer.text.strip():
+        return answer
+    fault = GarbledReply(
+        f"{where} answered without text for model {answer.model[:80]!r}, and ended for no reason "
+        f"that is known ({str(reason)[:80]!r}). Look at the server's log."
+    )
+    raise charged(fault, answer.usage)
 
 
 def cost_usd(usage: Usage, prices: Prices | None, hour_writes: int = 0) -> float | None:

@@ -30,6 +30,7 @@ from skillwright.core import (
 from skillwright.core.seeds import derive_seed
 from skillwright.envs import TextEnv
 from skillwright.envs.drive import Reply, metrics_of, open_env, step_env, usage_of
+from skillwright.models import EndpointDown
 from skillwright.rollout.limits import Limits
 from skillwright.rollout.prompt import PromptStyle, render
 
@@ -173,12 +174,14 @@ class Attempt:
     def cut(self, overflow: RequestRefused) -> None:
         """End the attempt where its prompt outgrew the agent's context; its reward stands.
 
-        Before the first turn a reward would say nothing about the agent, so that is a failure.
+        Before the first turn a reward would say nothing about the agent, so that is a failure; by
+        its stop reason it is told from others.
         """
         if self._turns:
             self._end(StopReason.CONTEXT)
         else:
             self.fail(overflow)
+            self._stop = StopReason.CONTEXT
 
     def fail(self, fault: Exception) -> None:
         """End the attempt with a fault."""
@@ -305,8 +308,12 @@ class Attempt:
 
 
 def stops_the_run(fault: Exception) -> bool:
-    """Tell whether an endpoint refuses every request alike: a wrong key does not mend itself."""
-    return isinstance(fault, ModelRefused) and not isinstance(fault, RequestRefused)
+    """Tell whether an endpoint refuses every request alike, or is down for good.
+
+    A wrong key does not mend itself, and for an endpoint that is down everybody has waited.
+    """
+    refused = isinstance(fault, ModelRefused) and not isinstance(fault, RequestRefused)
+    return refused or (isinstance(fault, EndpointDown) and fault.for_good)
 
 
 def _bounded(spec: EpisodeSpec, limits: Limits) -> Task:

@@ -1,5 +1,6 @@
 """The memory of what happened: one folder and one SQLite file per run."""
 
+from skillwright.core.secrets import Redactor, redact
 from skillwright.runs.calls import CallRecord, CallSummary
 from skillwright.runs.episodes import EpisodeSummary
 from skillwright.runs.folder import RunFolder, list_runs, unused_name
@@ -11,7 +12,6 @@ from skillwright.runs.learning import (
     VerdictRecord,
 )
 from skillwright.runs.provenance import provenance
-from skillwright.runs.secrets import Redactor, redact
 from skillwright.runs.store import Event, RunStore
 
 __all__ = [

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 
 from skillwright.core import Message, RunError
 from skillwright.core.jsonio import digest
+from skillwright.core.secrets import Redactor
 from skillwright.runs.columns import to_json
 from skillwright.runs.database import Database
 from skillwright.runs.messages import contents, read_message, referred_texts, write_message
-from skillwright.runs.secrets import Redactor
 
 _LEVEL = 4
 """A twentieth larger than at zlib's usual 6, in half of the time."""

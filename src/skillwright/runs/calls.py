@@ -151,7 +151,7 @@ class CallTable:
             "reasoning": texts[completion.reasoning],
             "tool_calls": self._archive.redactor.exact(to_json(calls)),
             "finish_reason": completion.finish_reason,
-            "model": completion.model,
+            "model": self._archive.redactor.exact(completion.model),
         }
 
 

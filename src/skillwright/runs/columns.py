@@ -5,7 +5,7 @@ import sqlite3
 from typing import Any
 
 from skillwright.core import Failure, FailureCause
-from skillwright.runs.secrets import Redactor
+from skillwright.core.secrets import Redactor
 
 _COMPACT = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 

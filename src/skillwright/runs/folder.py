@@ -20,8 +20,8 @@ import yaml
 
 from skillwright.core import RunError, did_you_mean
 from skillwright.core.jsonio import read_text, write_text
+from skillwright.core.secrets import Redactor
 from skillwright.runs.lock import RunLock
-from skillwright.runs.secrets import Redactor
 
 CONFIG_NAME = "config.yaml"
 STORE_NAME = "run.sqlite"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import skillwright
-from skillwright.runs.secrets import REDACTED, is_secret_name, redact
+from skillwright.core.secrets import REDACTED, is_secret_name, redact
 
 _GIT_TIMEOUT_S = 5
 _VERSION = re.compile(r"^Version: *(\S+)", re.MULTILINE)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from skillwright.core import Completion, EpisodeResult, Message, Task, Usage
+from skillwright.core.secrets import Redactor
 from skillwright.runs.archive import Archive
 from skillwright.runs.calls import CallRecord, CallSummary, CallTable
 from skillwright.runs.columns import to_json
@@ -28,7 +29,6 @@ from skillwright.runs.learning import (
     VerdictRecord,
 )
 from skillwright.runs.ledger import Bill, bill, spend, usage_by_purpose, usage_since
-from skillwright.runs.secrets import Redactor
 
 _COUNTED = ("turns", "calls", "skills", "patches", "edits", "verdicts", "events")
 
@@ -312,6 +312,15 @@ class RunStore:
         return self._learning.verdicts()
 
     # Everything
+
+    def turn_ends(self) -> dict[str, int]:
+        """Count the turns of scored episodes by how the agent's answer ended."""
+        rows = self._database.rows(
+            """SELECT t.finish_reason AS ending, count(*) AS turns FROM turns t
+                JOIN episodes e ON e.id = t.episode WHERE e.reward IS NOT NULL
+                GROUP BY t.finish_reason"""
+        )
+        return {row["ending"]: row["turns"] for row in rows}
 
     def counts(self) -> dict[str, int]:
         """Count what is recorded: scored episodes, failures, and the rows of every other kind."""

@@ -10,16 +10,18 @@ from typing import Any, Final
 import numpy as np
 
 from skillwright.bank.embedding.embedder import Vectors, unit_rows
-from skillwright.core import ConfigError, Usage
+from skillwright.core import ConfigError, ModelError, Usage
 from skillwright.core.jsonio import digest
 from skillwright.core.together import together
 from skillwright.models import HttpClient, OpenAIChatConfig
 from skillwright.models.chat_reply import usage_of
+from skillwright.models.echo import hide_key
 from skillwright.models.endpoint import bearer, identity_of
 from skillwright.models.endpoint_config import find_key
 from skillwright.models.faults import GarbledReply
 from skillwright.models.http import HttpReply, encode
 from skillwright.models.openai_errors import fault_of_reply
+from skillwright.models.plausible import Doubt
 from skillwright.models.retry import Retry
 from skillwright.rollout.blocking import LoopThread
 
@@ -69,6 +71,7 @@ class EndpointEmbedder:
         self._key = find_key(self._config)
         self._prompts = (query_prompt, skill_prompt)
         self._batch = batch
+        self._doubt = Doubt(f"{base_url} (model {model!r})")
         self._loop = LoopThread()
         self._client = HttpClient()
         prompts = digest([query_prompt, skill_prompt])[:6]
@@ -119,17 +122,22 @@ class EndpointEmbedder:
         return rows
 
     async def _post(self, body: bytes, count: int, timeout_s: float) -> Vectors:
-        reply = await self._client.post_json(
-            f"{self._config.base_url}/embeddings",
-            body,
-            headers={**bearer(self._key), **self._config.headers},
-            timeout_s=timeout_s,
-        )
-        fault = fault_of_reply(reply, self._config, self._key)
-        if fault is not None:
-            raise fault
-        rows = _vectors(reply, count)
-        self.usage += usage_of(reply.payload, self._config)
+        try:
+            reply = await self._client.post_json(
+                f"{self._config.base_url}/embeddings",
+                body,
+                headers={**bearer(self._key), **self._config.headers},
+                timeout_s=timeout_s,
+            )
+            fault = fault_of_reply(reply, self._config, self._key)
+            if fault is not None:
+                raise fault
+            rows = _vectors(reply, count)
+        except ModelError as error:
+            hide_key(error, self._key)
+            raise
+        used = usage_of(reply.payload, self._config)
+        self.usage += self._doubt.believed_of_call(used, body)
         return rows
 
 

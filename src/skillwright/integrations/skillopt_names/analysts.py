@@ -17,7 +17,7 @@ from skillwright.core import ConfigError, ReflectRequest
 from skillwright.core.fence import json_block
 from skillwright.integrations.skillopt_names.documents import MODULES as _DOCUMENTS
 from skillwright.integrations.skillopt_names.documents import get_payload_items, payload_key
-from skillwright.integrations.skillopt_names.minds import chat_optimizer
+from skillwright.integrations.skillopt_names.minds import DEFAULT_TOKENS, chat_optimizer
 from skillwright.integrations.skillopt_session import present_session
 from skillwright.models.structured import extract_json
 from skillwright.textopt import parse_update_mode
@@ -25,8 +25,6 @@ from skillwright.textopt.items import item_form
 from skillwright.textopt.prompts import budget_section, load_prompt, skill_section, user_message
 
 Patch = dict[str, Any]
-
-_MAX_TOKENS = 16_384
 
 _log = logging.getLogger(__name__)
 
@@ -159,7 +157,7 @@ def _merge_batch(
     merged: Any = None
     try:
         system = load_prompt(f"{prompt}{suffix}")
-        merged = extract_json(chat_optimizer(system, user, _MAX_TOKENS, stage="merge")[0])
+        merged = extract_json(chat_optimizer(system, user, DEFAULT_TOKENS, stage="merge")[0])
     except Exception:  # noqa: BLE001 - whatever failed, the patches are not lost
         merged = None
     items = None if merged is None else merged.get(mode.payload_key)
@@ -207,7 +205,7 @@ def rank_and_select(
     reply: dict[str, Any] = {}
     try:
         system = load_prompt(f"ranking{form.suffix}")
-        said = chat_optimizer(system, user, _MAX_TOKENS, stage="ranking")[0]
+        said = chat_optimizer(system, user, DEFAULT_TOKENS, stage="ranking")[0]
         reply = extract_json(said) or {}
         chosen = _valid(reply.get("selected_indices"), len(items))[:max_edits]
     except Exception:  # noqa: BLE001 - as documented: the first items are taken

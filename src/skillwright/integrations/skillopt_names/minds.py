@@ -1,7 +1,8 @@
 """`skillopt.model`: blocking functions that ask the models of the run.
 
 Source: SkillOpt (microsoft/SkillOpt). Their signatures are kept. Ours decides about retries, limits
-and deadlines, so ``retries`` says nothing here; ``reasoning_effort`` is a setting of the role.
+and deadlines, so ``retries`` says nothing here; ``reasoning_effort`` is a setting of the role, and
+so is ``max_completion_tokens`` where a call leaves it at its default.
 """
 
 import logging
@@ -20,6 +21,8 @@ from skillwright.integrations.skillopt_session import (
     session_if_any,
 )
 
+DEFAULT_TOKENS: Final = 16_384
+"""The bound on an answer in every signature; who passes it is taken to have passed none."""
 EXEC_BACKENDS: Final = ("codex_exec", "claude_code_exec")
 
 _PURPOSES: Final[Mapping[str, Purpose]] = MappingProxyType(
@@ -83,7 +86,7 @@ class ChatMessage:
 def chat_target(
     system: str,
     user: str,
-    max_completion_tokens: int = 16_384,
+    max_completion_tokens: int = DEFAULT_TOKENS,
     retries: int = 5,
     stage: str = "target",
     reasoning_effort: str | None = None,
@@ -106,7 +109,7 @@ def chat_target(
 def chat_optimizer(
     system: str,
     user: str,
-    max_completion_tokens: int = 16_384,
+    max_completion_tokens: int = DEFAULT_TOKENS,
     retries: int = 3,
     stage: str = "optimizer",
     reasoning_effort: str | None = None,
@@ -122,7 +125,7 @@ def chat_optimizer(
 def _messages_of(role: Role) -> Callable[..., tuple[Any, _USAGE]]:
     def ask(  # noqa: PLR0913 - the documented signature
         messages: Sequence[Mapping[str, Any]],
-        max_completion_tokens: int = 16_384,
+        max_completion_tokens: int = DEFAULT_TOKENS,
         retries: int = 5,
         stage: str = role,
         reasoning_effort: str | None = None,
@@ -152,7 +155,7 @@ def chat_with_deployment(
     deployment: str,
     system: str,
     user: str,
-    max_completion_tokens: int = 16_384,
+    max_completion_tokens: int = DEFAULT_TOKENS,
     retries: int = 5,
     stage: str = "target",
     **kwargs: Any,
@@ -262,6 +265,8 @@ def _ask(
     **sampling: Any,
 ) -> Completion:
     usual = Purpose.ROLLOUT if role == "target" else Purpose.REFLECT
+    if max_tokens == DEFAULT_TOKENS:
+        max_tokens = present_session().minds[role].max_tokens or DEFAULT_TOKENS
     asked = Ask(
         role=role,
         messages=[_plain(message) for message in messages],

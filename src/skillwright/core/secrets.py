@@ -3,13 +3,15 @@
 By pattern, where we cannot know the value: names that mean a secret (``api_key``,
 ``HF_TOKEN``, ``password``, ``Authorization``) and values that look like one (``sk-...``,
 ``Bearer ...``, credentials in an URL). By value, where we do: a `Redactor` replaces the very keys
-that the run was given, also inside texts that a model or an environment wrote.
+that the run was given, and those of the process's environment (`environment_secrets`), also inside
+texts that a model or an environment wrote.
 
 Names that only sound like secrets keep their values: ``max_tokens``, ``token_count``,
 ``api_key_env``, ``episode_key``, ``eos_token``.
 """
 
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -17,6 +19,8 @@ from urllib.parse import quote
 
 REDACTED = "<redacted>"
 
+# In the environment a name alone says less: many hold a word, a number or a path.
+_SHORTEST_IN_ENVIRONMENT = 8
 # A value this short is more likely a word than a key, and replacing it would shred texts.
 _SHORTEST_SECRET = 6
 
@@ -156,6 +160,31 @@ def secrets_in(value: Any, name: str = "") -> list[str]:
             return [found for item in value for found in secrets_in(item, name)]
         case _:
             return []
+
+
+def environment_secrets(environ: Mapping[str, str] | None = None) -> list[str]:
+    """Return the values of environment variables that are secrets by name, or that look like one.
+
+    Left out is what texts are full of, whatever its variable is called: single words, numbers and
+    paths that exist (``PWD``, ``GOOGLE_APPLICATION_CREDENTIALS``).
+
+    Args:
+        environ: The variables; by default those of this process.
+    """
+    found = (os.environ if environ is None else environ).items()
+    values = ((name, value.strip()) for name, value in found)
+    return [
+        value
+        for name, value in values
+        if redact(value) == REDACTED or (is_secret_name(name) and _may_be_secret(value))
+    ]
+
+
+def _may_be_secret(value: str) -> bool:
+    if len(value) < _SHORTEST_IN_ENVIRONMENT or value.isdecimal() or len(value.split()) > 1:
+        return False
+    is_word = value.isalpha() and (value.islower() or value.isupper() or value.istitle())
+    return not is_word and not (value.startswith(("/", "~")) and os.path.lexists(value))
 
 
 class Redactor:

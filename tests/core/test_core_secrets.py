@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillwright.core.secrets import REDACTED, environment_secrets, is_secret_name
 from skillwright.runs import Redactor, redact
-from skillwright.runs.secrets import REDACTED, is_secret_name
 
 SECRET_NAMES = [
     "api_key",
@@ -159,6 +159,33 @@ def test_known_secrets_are_replaced_wherever_they_stand():
         "said": [REDACTED, {"n": 1}],
         "api_key": REDACTED,
     }
+
+
+def test_the_environment_holds_secrets_by_name_and_by_look(tmp_path):
+    held = {
+        "HF_TOKEN": "canary-0123456789",
+        "AWS_SECRET_ACCESS_KEY": "/abcDEF123+xyz/0123456789",
+        "DB_PASSWORD": " tr0ub4dor&3 ",
+        "MY_SETTING": "sk-proj-0123456789",
+        "OTHER": "ghp_0123456789abcdefghijABCDEFGHIJ",
+    }
+    others = {
+        "PWD": str(tmp_path),
+        "GOOGLE_APPLICATION_CREDENTIALS": str(tmp_path),
+        "HOME": "/root",
+        "POSTGRES_PASSWORD": "postgres",
+        "MY_TOKEN": "1234567890",
+        "AN_API_KEY": "EMPTY",
+        "SOME_SECRET": "two words of it",
+        "MAX_TOKENS": "4096-and-more",
+    }
+    found = environment_secrets({**held, **others})
+    assert found == [value.strip() for value in held.values()]
+
+
+def test_the_environment_of_the_process_is_the_one_that_is_looked_at(monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "canary-0123456789")
+    assert "canary-0123456789" in environment_secrets()
 
 
 def test_a_redactor_without_secrets_or_with_tiny_ones_changes_no_text():
