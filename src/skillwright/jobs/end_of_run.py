@@ -144,5 +144,7 @@ def _confirm(run: Assembly, state: TrainState, results: Results) -> TrainState:
 
 
 def _tell(run: Assembly, report: SplitReport) -> None:
+    shown = {"best": "released", "final": "current"}
     for name, table in report.tables.items():
-        run.watcher.see(Scored(f"{name} skill", report.split, table.overall))
+        label = f"{shown.get(name, name)} skill"
+        run.watcher.see(Scored(label, report.split, table.overall))
