@@ -21,6 +21,8 @@ from skillwright.core.jsonio import read_text
 from skillwright.envs import spec
 from skillwright.envs.alfworld import generated_tasks
 from skillwright.jobs import load_config
+from skillwright.jobs.bench import Sizes
+from skillwright.jobs.expected import expected_episodes
 from skillwright.jobs.tasks import make_splits
 from skillwright.models.scripted import ScriptedHousehold
 
@@ -271,13 +273,19 @@ def test_the_readme_counts_the_episodes_of_its_run(tmp_path):
     file = tmp_path / "my.yaml"
     file.write_text(blocks(ROOT / "README.md", "yaml")[0].body, encoding="utf-8")
     config = load_config(file)
-    data, train = config.env.data, config.train
-    steps = train.epochs * train.steps_per_epoch(data.train)
-    gate = 2 * data.val * config.evaluation.gate.draws
-    looks = (train.epochs - 1) * (2 * config.optimizer.slow_update_samples + gate)
-    episodes = data.val + steps * (train.batch_size + gate) + looks + 2 * data.test
-    assert (steps, gate, looks, 2 * data.test, episodes) == (4, 80, 360, 120, 1000)
-    assert f"at most {episodes} episodes" in read_text(ROOT / "README.md", "readme")
+    data, train, gate = config.env.data, config.train, config.evaluation.gate
+    sizes = Sizes(data.train, data.val, data.test)
+    compared = (train.epochs - 1) * 2 * config.optimizer.slow_update_samples
+    tested = 3 * data.test
+    counts = (data.val, train.epochs * data.train, compared, tested)
+    assert (*counts, config.decisions(data.train)) == (40, 160, 120, 180, 7)
+    judged = 1380 - sum(counts) - gate.release.expected_rollouts(data.val)
+    assert (judged, gate.release.expected_rollouts(data.val)) == (560, 320)
+    readme = read_text(ROOT / "README.md", "readme")
+    for said in ("about 1,400 episodes", "160 on training games, 560 at the gate", "in up to 7"):
+        assert said in readme
+    assert "320 in the release test and 180 on test games" in readme
+    assert expected_episodes(config, sizes, starts_blank=True) >= 1380
 
 
 # Links

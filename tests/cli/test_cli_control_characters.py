@@ -168,6 +168,7 @@ QUOTES = {
     "resume": [("resume evil", True)],
     "runs show": [("runs show evil", True), ("runs show evil --json", True)],
     "runs list": [("runs list", False)],
+    "compare": [(f"compare {EVIL} evil", True)],
     "estimate": [("estimate evil.yaml", True)],
     "config show": [(f"config show evil.yaml --set skill.init={EVIL}", True)],
     "regrade": [("regrade evil", False), (f"regrade {EVIL}", True)],
