@@ -8,9 +8,10 @@ import sys
 
 import pytest
 
-from doors import doors_config, evaluated
+from doors import doors_config, evaluated, look
 from skillwright.core import ModelRefused, Purpose, Sampling
 from skillwright.jobs import EvalPlan
+from skillwright.jobs.turn_ends import NotMeasured
 from skillwright.models import HttpClient, OpenAIChatConfig, make_model
 
 NEEDED = {"train": ("torch", "transformers", "tokenizers"), "dev": ("fastapi", "uvicorn", "openai")}
@@ -135,5 +136,10 @@ async def test_an_episode_is_played_against_it(third_party, tmp_path):
     config = doors_config(tmp_path, models={"target": tiny}, evaluation={"test_tasks": 1})
     async with HttpClient() as client:
         target = make_model(config.models.target, client)
-        _, report = await evaluated(config, EvalPlan("test", 1), target)
-    assert (report.table.overall.episodes, report.table.overall.failures) == (1, 0)
+        # The model's weights are random: it fills its eight tokens, and cut answers are no score.
+        with pytest.raises(NotMeasured, match=r"100\.0% cut at max_tokens"):
+            await evaluated(config, EvalPlan("test", 1), target)
+    (path,) = (file.parent for file in tmp_path.rglob("run.sqlite"))
+    with look(path) as store:
+        (episode,) = store.episodes(split="test")
+    assert (episode.reward is not None, episode.failure) == (True, None)
