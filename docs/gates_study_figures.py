@@ -3,10 +3,10 @@
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
-from xml.sax.saxutils import escape
+
+from figure_svg import rule, svg, text  # beside this file
 
 COLORS = ("#3b6ea8", "#c8742c", "#4c9a5b", "#a84b5b", "#7b62a3", "#8a7a3c", "#4a9aa0")
-WIDTH, INK = 760, "#808080"
 LEFT, ACROSS, WIDE, HIGH, GAP = 60, 2, 285, 170, 75
 KEY, TICKS = 22, 4
 
@@ -33,8 +33,8 @@ def panels(title: str, line_name: str, shown: Sequence[Panel]) -> str:
     for place, name in enumerate([line_name, *names]):
         x, y = LEFT + place % 3 * 230, floor + place // 3 * KEY
         parts.append(_dot(x, y - 4, COLORS[place]))
-        parts.append(_text(x + 12, y, name, "start"))
-    return _svg(title, floor + (len(names) // 3 + 1) * KEY, parts)
+        parts.append(text(x + 12, y, name, "start"))
+    return svg(title, floor + (len(names) // 3 + 1) * KEY, parts)
 
 
 def _panel(panel: Panel, left: float, top: float, colors: Mapping[str, str]) -> list[str]:
@@ -46,13 +46,13 @@ def _panel(panel: Panel, left: float, top: float, colors: Mapping[str, str]) -> 
             1 - point[1] / (TICKS * step_y)
         )
 
-    parts = [_text(left, top - 10, panel.title, "start")]
+    parts = [text(left, top - 10, panel.title, "start")]
     for tick in range(TICKS + 1):
         x, y = at((tick * step_x, tick * step_y))
-        parts.append(_rule(left, y, left + WIDE, y))
-        parts.append(_text(left - 6, y + 4, f"{tick * step_y:.2f}", "end"))
-        parts.append(_text(x, top + HIGH + 17, f"{tick * step_x:,.0f}", "middle"))
-    parts.append(_text(left + WIDE / 2, top + HIGH + 34, "rollouts", "middle"))
+        parts.append(rule(left, y, left + WIDE, y))
+        parts.append(text(left - 6, y + 4, f"{tick * step_y:.2f}", "end"))
+        parts.append(text(x, top + HIGH + 17, f"{tick * step_x:,.0f}", "middle"))
+    parts.append(text(left + WIDE / 2, top + HIGH + 34, "rollouts", "middle"))
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in map(at, panel.line))
     parts.append(f'<polyline points="{path}" fill="none" stroke="{COLORS[0]}" stroke-width="1.5"/>')
     parts += [_dot(*at(point), COLORS[0], 3) for point in panel.line]
@@ -75,40 +75,18 @@ def strips(title: str, rows: Mapping[str, Sequence[float]], limit: float) -> str
     parts = []
     for tenths in range(0, 11, 2):
         x = left + tenths / 10 * width
-        parts.append(_rule(x, top, x, floor))
-        parts.append(_text(x, floor + 18, f"{tenths * 10}%", "middle"))
+        parts.append(rule(x, top, x, floor))
+        parts.append(text(x, floor + 18, f"{tenths * 10}%", "middle"))
     for number, (name, shares) in enumerate(rows.items()):
         y = top + (number + 0.5) * row
-        parts.append(_text(left - 12, y + 4, name, "end"))
+        parts.append(text(left - 12, y + 4, name, "end"))
         parts += [
             _dot(left + share * width, y, COLORS[number % len(COLORS)], 4, 0.35) for share in shares
         ]
     x = left + limit * width
-    parts.append(_rule(x, top - 6, x, floor, 1.5))
-    parts.append(_text(x, top - 10, f"{limit:.0%}", "middle"))
-    return _svg(title, floor + 30, parts)
-
-
-def _svg(title: str, height: float, parts: Sequence[str]) -> str:
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" '
-        f'font-family="sans-serif" font-size="12" role="img">\n<title>{escape(title)}</title>\n'
-    )
-    heading = f'<text x="10" y="20" font-size="14" fill="{INK}">{escape(title)}</text>'
-    return head + "\n".join([heading, *parts]) + "\n</svg>\n"
-
-
-def _text(x: float, y: float, words: str, anchor: str) -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{INK}">{escape(words)}</text>'
-    )
-
-
-def _rule(x: float, y: float, to_x: float, to_y: float, thick: float = 0.4) -> str:
-    return (
-        f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}" stroke="{INK}" '
-        f'stroke-width="{thick}"/>'
-    )
+    parts.append(rule(x, top - 6, x, floor, 1.5))
+    parts.append(text(x, top - 10, f"{limit:.0%}", "middle"))
+    return svg(title, floor + 30, parts)
 
 
 def _dot(x: float, y: float, color: str, radius: float = 5, opacity: float = 1) -> str:

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
-from xml.sax.saxutils import escape
+
+from figure_svg import rule, svg, text  # beside this file
 
 COLOURS = ("#3b6ea8", "#c8742c", "#4c9a5b", "#a84b5b", "#7b62a3", "#8a7a3c", "#4a9aa0", "#888888")
-WIDTH, TOP, ROW = 760, 40, 26
-INK = "#808080"
+TOP, ROW = 40, 26
 
 
 class Line(NamedTuple):
@@ -34,11 +34,11 @@ def curves(title: str, lines: Sequence[Line]) -> str:
     parts = []
     for tenths in range(0, 11, 2):
         y = TOP + (1 - tenths / 10) * height
-        parts.append(_rule(left, y, left + width, y))
-        parts.append(_text(left - 6, y + 4, f"{tenths * 10}%", "end"))
+        parts.append(rule(left, y, left + width, y))
+        parts.append(text(left - 6, y + 4, f"{tenths * 10}%", "end"))
     for quarter in range(5):
         x = left + quarter / 4 * width
-        parts.append(_text(x, TOP + height + 18, f"{last * quarter / 4:.0f}", "middle"))
+        parts.append(text(x, TOP + height + 18, f"{last * quarter / 4:.0f}", "middle"))
     for number, (name, points) in enumerate(lines):
         colour = COLOURS[number % len(COLOURS)]
         upper = [at(x, high) for x, _, _, high in points]
@@ -48,7 +48,7 @@ def curves(title: str, lines: Sequence[Line]) -> str:
         parts.append(f'<polygon points="{band}" fill="{colour}" opacity="0.13"/>')
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
         parts += _key(left + width + 20, TOP + 8 + 22 * number, colour, name)
-    return _svg(title, TOP + height + 30, parts)
+    return svg(title, TOP + height + 30, parts)
 
 
 def bars(title: str, rows: Sequence[Bar]) -> str:
@@ -57,16 +57,16 @@ def bars(title: str, rows: Sequence[Bar]) -> str:
     parts = []
     for number, (name, score) in enumerate(rows):
         y, mean = TOP + number * ROW, score["mean"]
-        parts.append(_text(left - 8, y + 15, name, "end"))
+        parts.append(text(left - 8, y + 15, name, "end"))
         parts.append(
             f'<rect x="{left}" y="{y + 3}" width="{mean * width:.1f}" height="{ROW - 9}" '
             f'fill="{COLOURS[0]}"/>'
         )
         low, high = (min(1.0, max(0.0, bound)) for bound in score["interval"])
         middle = y + 3 + (ROW - 9) / 2
-        parts.append(_rule(left + low * width, middle, left + high * width, middle, 2))
-        parts.append(_text(left + max(mean, high) * width + 8, y + 15, f"{mean:.0%}", "start"))
-    return _svg(title, TOP + len(rows) * ROW + 12, parts)
+        parts.append(rule(left + low * width, middle, left + high * width, middle, 2))
+        parts.append(text(left + max(mean, high) * width + 8, y + 15, f"{mean:.0%}", "start"))
+    return svg(title, TOP + len(rows) * ROW + 12, parts)
 
 
 def stacks(title: str, columns: Sequence[tuple[str, Mapping[str, float]]]) -> str:
@@ -87,36 +87,14 @@ def stacks(title: str, columns: Sequence[tuple[str, Mapping[str, float]]]) -> st
                 f'height="{tall:.1f}" fill="{colour}"/>'
             )
         middle = x + step * 0.35
-        parts.append(_text(middle, floor - 5, f"{sum(counts.values()):.0f}", "middle"))
-        parts.append(_text(middle, TOP + height + 18, label, "middle"))
+        parts.append(text(middle, floor - 5, f"{sum(counts.values()):.0f}", "middle"))
+        parts.append(text(middle, TOP + height + 18, label, "middle"))
     for number, name in enumerate(names):
         colour = COLOURS[number % len(COLOURS)]
         parts += _key(left + width + 20, TOP + 8 + 22 * number, colour, name)
-    return _svg(title, TOP + height + 30, parts)
-
-
-def _svg(title: str, height: float, parts: Sequence[str]) -> str:
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" '
-        f'font-family="sans-serif" font-size="12" role="img">\n<title>{escape(title)}</title>\n'
-    )
-    heading = f'<text x="10" y="20" font-size="14" fill="{INK}">{escape(title)}</text>'
-    return head + "\n".join([heading, *parts]) + "\n</svg>\n"
-
-
-def _text(x: float, y: float, words: str, anchor: str) -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{INK}">{escape(words)}</text>'
-    )
-
-
-def _rule(x: float, y: float, to_x: float, to_y: float, thick: float = 0.4) -> str:
-    return (
-        f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}" stroke="{INK}" '
-        f'stroke-width="{thick}"/>'
-    )
+    return svg(title, TOP + height + 30, parts)
 
 
 def _key(x: float, y: float, colour: str, name: str) -> list[str]:
     square = f'<rect x="{x}" y="{y}" width="12" height="12" fill="{colour}"/>'
-    return [square, _text(x + 18, y + 10, name, "start")]
+    return [square, text(x + 18, y + 10, name, "start")]

@@ -25,6 +25,7 @@ from skillwright.jobs import (
 )
 from skillwright.jobs.critical_path import brief
 from skillwright.jobs.money import money_text
+from skillwright.jobs.progress import SHOWN_AS
 from skillwright.textopt import TriedEdit, was_applied
 
 _TITLES = {
@@ -32,8 +33,7 @@ _TITLES = {
     "confirm": "Val tasks won that no gate has drawn",
 }
 _ENDPOINTS = {Purpose.ROLLOUT.value: "the agent", Purpose.USER.value: "the simulated user"}
-_LABELS = {"best": "released", "final": "current"}
-_NAMES = {label: name for name, label in _LABELS.items()}
+_NAMES = {label: name for name, label in SHOWN_AS.items()}
 _MOST_ABREAST = 4  # artefacts whose rates stand in one line with their intervals
 
 
@@ -334,9 +334,9 @@ def _columns(tables: Mapping[str, ScoreTable]) -> dict[str, ScoreTable]:
     for name, table in others:
         twins = next((found for other, found in names if other == table), None)
         if twins is None:
-            names.append((table, [_LABELS.get(name, name)]))
+            names.append((table, [SHOWN_AS.get(name, name)]))
         else:
-            twins.append(_LABELS.get(name, name))
+            twins.append(SHOWN_AS.get(name, name))
     return {baseline: first, **{" = ".join(found): table for table, found in names}}
 
 

@@ -1,7 +1,7 @@
 """What numbers mean: scores, intervals, and the gates that let an improvement through."""
 
 from skillwright.evaluation.difference import PairedDifference, paired_difference
-from skillwright.evaluation.duel import Draws, SkillDuel
+from skillwright.evaluation.duel import DrawCount, Draws, SkillDuel
 from skillwright.evaluation.gates import (
     RELEASE_DRAWS_FROM,
     RELEASE_PHASE,
@@ -49,6 +49,7 @@ __all__ = [
     "AlphaLedger",
     "AnyGate",
     "Decision",
+    "DrawCount",
     "Draws",
     "ExploreGate",
     "Gate",

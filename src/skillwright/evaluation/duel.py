@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from skillwright.core import EpisodeSpec, Pair, SkillSource, Task, did_you_mean
@@ -31,6 +31,30 @@ class Draws:
         """Return a task's draw of a number; both sides of a pair have the same."""
         seed = evaluation_seed(self.seed, task.id, number)
         return EpisodeSpec(task, seed, number, self.phase, self.step)
+
+
+class DrawCount:
+    """Numbers the draws of a duel's tasks, so that no draw of a task counts twice.
+
+    Args:
+        first: The number of each task's first draw, by id.
+    """
+
+    def __init__(self, first: Mapping[str, int]) -> None:
+        self._next = dict(first)
+
+    def take(self, task_id: str, n: int) -> range:
+        """Return the numbers of the next ``n`` draws of a task.
+
+        Raises:
+            ValueError: The task is not part of the duel.
+        """
+        if task_id not in self._next:
+            near = did_you_mean(task_id, self._next)
+            raise ValueError(f"task {task_id!r} is not part of this duel. {near}")
+        first = self._next[task_id]
+        self._next[task_id] += n
+        return range(first, first + n)
 
 
 class SkillDuel:
@@ -69,7 +93,7 @@ class SkillDuel:
             raise ValueError(f"task ids must be unique; {twice[0]!r} is not")
         self._sides = (incumbent, candidate)
         self._draws = draws
-        self._next: dict[str, int] = {}
+        self._count: DrawCount | None = None
 
     @property
     def task_ids(self) -> Sequence[str]:
@@ -83,9 +107,13 @@ class SkillDuel:
             ValueError: A task is not part of the duel.
             SkillwrightError: What stopped the engine (`Engine.run`); a Failure does not.
         """
-        if not self._next:
-            self._next = await self._first_draws()
-        specs = [spec for task_id in task_ids for spec in self._next_specs(task_id, n)]
+        if self._count is None:
+            self._count = DrawCount(await self._first_draws())
+        specs = [
+            self._draws.spec(self._tasks[task_id], number)
+            for task_id in task_ids
+            for number in self._count.take(task_id, n)
+        ]
         incumbents, candidates = await together(
             self._engine.run(specs, skill) for skill in self._sides
         )
@@ -104,12 +132,3 @@ class SkillDuel:
             task.id: 0 if old.text == new.text else self._draws.first
             for task, old, new in zip(tasks, *told, strict=True)
         }
-
-    def _next_specs(self, task_id: str, n: int) -> list[EpisodeSpec]:
-        if task_id not in self._tasks:
-            raise ValueError(
-                f"task {task_id!r} is not part of this duel. {did_you_mean(task_id, self._tasks)}"
-            )
-        task, first = self._tasks[task_id], self._next[task_id]
-        self._next[task_id] += n
-        return [self._draws.spec(task, number) for number in range(first, first + n)]

@@ -5,6 +5,7 @@ An estimator that has nothing to estimate a spread from returns ``None`` instead
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from statistics import NormalDist, fmean, stdev
 from typing import NamedTuple
 
@@ -46,6 +47,7 @@ def student_t_upper_tail(t: float, df: float) -> float:
     return tail if t >= 0 else 1 - tail
 
 
+@lru_cache(maxsize=1024)
 def student_t_quantile(p: float, df: float) -> float:
     """Return t with P(T <= t) = ``p`` for Student's t with ``df`` > 0 degrees of freedom.
 

@@ -86,8 +86,8 @@ def measure_effect(pairs: Sequence[Pair], *, tests: bool = True) -> PairedEffect
         gain=round(fmean(gains), _DIGITS),
         interval=_gain_interval(rewards, gains),
         p_value=paired_p_value(gains) if tests else None,
-        incumbent=fmean(fmean(old for old, _ in draws) for draws in rewards.values()),
-        candidate=fmean(fmean(new for _, new in draws) for draws in rewards.values()),
+        incumbent=fmean(fmean([old for old, _ in draws]) for draws in rewards.values()),
+        candidate=fmean(fmean([new for _, new in draws]) for draws in rewards.values()),
         tasks=len(rewards),
         better=sum(gain > 0 for gain in gains),
         worse=sum(gain < 0 for gain in gains),
@@ -166,7 +166,7 @@ def _rewards_by_task(pairs: Sequence[Pair]) -> dict[str, list[tuple[float, float
 def _gains(rewards: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, float]:
     # Rounded, so that what differs only by how floats round is a tie.
     return {
-        task: round(fmean(new - old for old, new in draws), _DIGITS)
+        task: round(fmean([new - old for old, new in draws]), _DIGITS)
         for task, draws in rewards.items()
     }
 

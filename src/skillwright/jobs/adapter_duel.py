@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from skillwright.core import EpisodeResult, Pair, did_you_mean
+from skillwright.core import EpisodeResult, Pair
 from skillwright.core.together import together
-from skillwright.evaluation import Draws
+from skillwright.evaluation import DrawCount, Draws
 from skillwright.jobs.adapter_rollouts import Rollouts, Round, refuse_no_score
 
 
@@ -24,13 +24,14 @@ class AdapterDuel:
         self._rollouts = rollouts
         self._sides = sides
         self._draws = draws
-        self._next = dict.fromkeys(ids, draws.first)
+        self._ids = tuple(ids)
+        self._count = DrawCount(dict.fromkeys(ids, draws.first))
         self._has_score = False
 
     @property
     def task_ids(self) -> Sequence[str]:
         """The held-out tasks, in the split's order."""
-        return tuple(self._next)
+        return self._ids
 
     async def draw(self, task_ids: Sequence[str], n: int) -> list[Pair]:
         """Draw the next ``n`` pairs of each task, in order of ``task_ids``.
@@ -43,12 +44,7 @@ class AdapterDuel:
         """
         numbers: dict[int, list[str]] = {}
         for task_id in task_ids:
-            if task_id not in self._next:
-                near = did_you_mean(task_id, self._next)
-                raise ValueError(f"task {task_id!r} is not part of this duel. {near}")
-            first = self._next[task_id]
-            self._next[task_id] += n
-            for number in range(first, first + n):
+            for number in self._count.take(task_id, n):
                 numbers.setdefault(number, []).append(task_id)
         drawn = dict(
             zip(numbers, await together(self._pairs(*one) for one in numbers.items()), strict=True)

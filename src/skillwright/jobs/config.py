@@ -39,13 +39,14 @@ from skillwright.jobs.config_learning import (
     SkillAwareSection,
     TrainSection,
 )
-from skillwright.jobs.config_section import Section, Share, validated_section
+from skillwright.jobs.config_section import Section, validated_section
 from skillwright.jobs.parity import fill_in
 from skillwright.models import (
     ModelConfig,
     Prices,
     ScriptedConfig,
 )
+from skillwright.models.frozen import Share
 
 __all__ = [
     "AdapterData",

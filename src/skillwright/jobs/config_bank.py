@@ -11,7 +11,8 @@ from skillwright.bank import (
     RenderBudget,
     RetrievalSettings,
 )
-from skillwright.jobs.config_section import Section, Share
+from skillwright.jobs.config_section import Section
+from skillwright.models.frozen import Share
 
 
 class BankSection(Section):

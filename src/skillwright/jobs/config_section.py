@@ -1,29 +1,21 @@
 """What all sections of a configuration share."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, ConfigDict, ValidationError
 
 from skillwright.core import ConfigError
 from skillwright.models import explain_validation_error
+from skillwright.models.frozen import Frozen
 
 S = TypeVar("S", bound="Section")
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class Section(BaseModel):
+class Section(Frozen):
     """A mapping of a configuration: frozen, and closed to unknown keys."""
 
-    # Inputs are hidden because pydantic would print them, and one of them may be a key.
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        strict=True,
-        allow_inf_nan=False,
-        hide_input_in_errors=True,
-        use_attribute_docstrings=True,
-    )
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
 
 def validated_section(kind: type[S], values: Mapping[str, Any], where: str) -> S:

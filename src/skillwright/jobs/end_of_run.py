@@ -16,7 +16,7 @@ from skillwright.evaluation import (
 from skillwright.jobs.bench import Place
 from skillwright.jobs.judging import duel, standing, store_verdict
 from skillwright.jobs.placebo import placebo_text
-from skillwright.jobs.progress import ReleaseTested, Scored, StageStarted
+from skillwright.jobs.progress import SHOWN_AS, ReleaseTested, Scored, StageStarted
 from skillwright.jobs.state import Confirmation, Kind, TrainState, write_down
 from skillwright.jobs.wiring import Assembly
 
@@ -144,7 +144,6 @@ def _confirm(run: Assembly, state: TrainState, results: Results) -> TrainState:
 
 
 def _tell(run: Assembly, report: SplitReport) -> None:
-    shown = {"best": "released", "final": "current"}
     for name, table in report.tables.items():
-        label = f"{shown.get(name, name)} skill"
+        label = f"{SHOWN_AS.get(name, name)} skill"
         run.watcher.see(Scored(label, report.split, table.overall))

@@ -121,6 +121,10 @@ class EpochEnded:
     verdict: Verdict | None
 
 
+SHOWN_AS = {"best": "released", "final": "current"}
+"""What people are shown for the names of artifacts in stored reports of a training."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReleaseTested:
     """What training came to was tested against what is released."""

@@ -1,6 +1,11 @@
 """The base of all settings of models."""
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Share = Annotated[float, Field(ge=0, le=1)]
+"""A number in [0, 1]."""
 
 
 class Frozen(BaseModel):

@@ -1,9 +1,9 @@
 """What every gate is: settings that a configuration can name, and a decision about a candidate."""
 
 import math
-from typing import Annotated, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict
 
 from skillwright.core import Duel
 from skillwright.evaluation.gates.judging import Metric, Terms, tasks_needed
@@ -12,9 +12,7 @@ from skillwright.evaluation.gates.strict_rule import GateMetric
 from skillwright.evaluation.ledger import AlphaLedger
 from skillwright.evaluation.power import POWER, detectable_gain
 from skillwright.evaluation.verdict import Verdict
-from skillwright.models.frozen import Frozen
-
-Share = Annotated[float, Field(ge=0, le=1)]
+from skillwright.models.frozen import Frozen, Share
 
 
 class Gate(Protocol):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from skillwright.core import Duel, Pair
-from skillwright.evaluation.gates.base import GateSettings, Share
+from skillwright.evaluation.gates.base import GateSettings
 from skillwright.evaluation.gates.judging import (
     USUAL,
     Terms,
@@ -21,6 +21,7 @@ from skillwright.evaluation.gates.varying import doubling, varying_tasks, z_scor
 from skillwright.evaluation.ledger import AlphaLedger
 from skillwright.evaluation.paired import measure_effect, task_gains
 from skillwright.evaluation.verdict import Decision, Verdict
+from skillwright.models.frozen import Share
 
 
 class ExploreGate(GateSettings):

@@ -40,7 +40,11 @@ class Metric:
 
     def of(self, pairs: Iterable[Pair]) -> list[Pair]:
         """Return pairs whose rewards are the metric's scores; failures stay failures."""
-        return [Pair(self._scored(pair.incumbent), self._scored(pair.candidate)) for pair in pairs]
+        return [self._scored_pair(pair) for pair in pairs]
+
+    def _scored_pair(self, pair: Pair) -> Pair:
+        old, new = self._scored(pair.incumbent), self._scored(pair.candidate)
+        return pair if old is pair.incumbent and new is pair.candidate else Pair(old, new)
 
     def _scored(self, result: EpisodeResult) -> EpisodeResult:
         if result.reward is None:

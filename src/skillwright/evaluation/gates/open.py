@@ -3,32 +3,20 @@
 from typing import ClassVar, Literal
 
 from skillwright.core import Duel
-from skillwright.evaluation.gates.base import GateSettings
 from skillwright.evaluation.gates.judging import USUAL, Terms
-from skillwright.evaluation.gates.strict import StrictGate
+from skillwright.evaluation.gates.strict import MeasuredGate, StrictGate
 from skillwright.evaluation.ledger import AlphaLedger
 from skillwright.evaluation.verdict import Verdict
 
 
-class OpenGate(GateSettings):
+class OpenGate(MeasuredGate):
     """Lets every candidate become the current skill; the best one still has to be beaten."""
 
     kind: Literal["open"] = "open"
     fresh_draws: bool = True
     """After the best skill was beaten both sides draw anew; else first scores stand."""
 
-    draws: ClassVar[int] = 1
-    knows_noise: ClassVar[bool] = False
     admits_all: ClassVar[bool] = True
-
-    @property
-    def redraws(self) -> bool:
-        """Whether both sides are drawn anew once something was accepted."""
-        return self.fresh_draws
-
-    def expected_rollouts(self, tasks: int) -> int:
-        """Return how many rollouts of both sides a decision on so many tasks takes on average."""
-        return 2 * tasks
 
     async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
         """Judge a candidate against the best skill by any gain, as the strict gate does."""

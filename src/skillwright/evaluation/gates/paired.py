@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import NonNegativeInt, PositiveInt
 
 from skillwright.core import Duel, Pair
-from skillwright.evaluation.gates.base import GateSettings, Share
+from skillwright.evaluation.gates.base import GateSettings
 from skillwright.evaluation.gates.judging import (
     USUAL,
     Terms,
@@ -24,6 +24,7 @@ from skillwright.evaluation.gates.judging import (
 from skillwright.evaluation.ledger import AlphaLedger
 from skillwright.evaluation.paired import PairedEffect, measure_effect
 from skillwright.evaluation.verdict import Decision, Verdict
+from skillwright.models.frozen import Share
 
 
 class PairedGate(GateSettings):

@@ -132,7 +132,7 @@ class ReleaseTest:
         test = SignTest(len(task_ids), derive_seed("signs", terms.seed))
         pairs: list[Pair] = []
         asked: Sequence[str] = task_ids
-        verdict, looked, spent = undecided("nothing was drawn"), False, alpha
+        looked, spent = False, alpha
         for look, (size, done) in enumerate(zip(sizes, accumulate(sizes), strict=True)):
             pairs += metric.of(await duel.draw(asked, n=size))
             asked = varying_tasks(task_ids, pairs)
@@ -151,20 +151,21 @@ class ReleaseTest:
             p_value = test.look([gains.get(task_id, 0.0) for task_id in task_ids], limit)
             looked = True
             verdict = replace(verdict, p_value=p_value, alpha=alpha)
-            verdict = self._decide(verdict, effect, pairs, limit)
-            if verdict.accepted or is_last or z_score(gains) < _FUTILE_Z * look:
-                return verdict
-        return verdict
+            is_over = is_last or z_score(gains) < _FUTILE_Z * look
+            decided = self._decide(verdict, effect, pairs, limit)
+            if decided is not None and (decided.accepted or is_over):
+                return decided
+            if is_over:
+                return _not_proven(verdict, effect, pairs, limit)
+        raise AssertionError("the last look decides")  # pragma: no cover
 
     def _decide(
         self, verdict: Verdict, effect: PairedEffect, pairs: Sequence[Pair], limit: float
-    ) -> Verdict:
+    ) -> Verdict | None:
+        """Decide where the test is significant; ``None`` where it is not."""
         facts, p_value, gain = went(effect), verdict.p_value or 0.0, verdict.effect or 0.0
         if p_value > limit or gain <= 0:
-            hint = what_would_prove(pairs, verdict.alpha or limit)
-            asked = f"p = {p_value:.2g}, and at most {limit:.2g} would be a proof"
-            reason = f"Not proven better: {facts}; {asked}{f'; {hint}' if hint else ''}."
-            return replace(verdict, decision=Decision.REJECT, reason=reason)
+            return None
         harmed = harmed_family(pairs, self.family_veto) or too_many_worse(
             pairs, self.max_worse_tasks
         )
@@ -173,6 +174,15 @@ class ReleaseTest:
             return replace(verdict, decision=Decision.REJECT, reason=reason)
         reason = f"Proven better: {facts}; p = {p_value:.2g} is within {limit:.2g}."
         return replace(verdict, decision=Decision.ACCEPT, reason=reason)
+
+
+def _not_proven(
+    verdict: Verdict, effect: PairedEffect, pairs: Sequence[Pair], limit: float
+) -> Verdict:
+    hint = what_would_prove(pairs, verdict.alpha or limit)
+    asked = f"p = {verdict.p_value or 0.0:.2g}, and at most {limit:.2g} would be a proof"
+    reason = f"Not proven better: {went(effect)}; {asked}{f'; {hint}' if hint else ''}."
+    return replace(verdict, decision=Decision.REJECT, reason=reason)
 
 
 class SignTest:

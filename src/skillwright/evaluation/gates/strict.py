@@ -20,7 +20,25 @@ from skillwright.evaluation.paired import measure_effect
 from skillwright.evaluation.verdict import Decision, Verdict
 
 
-class StrictGate(GateSettings):
+class MeasuredGate(GateSettings):
+    """What gates share that compare one draw per task and know nothing of noise."""
+
+    draws: ClassVar[int] = 1
+    knows_noise: ClassVar[bool] = False
+
+    fresh_draws: bool = True
+
+    @property
+    def redraws(self) -> bool:
+        """Whether both sides are drawn anew once something was accepted."""
+        return self.fresh_draws
+
+    def expected_rollouts(self, tasks: int) -> int:
+        """Return how many rollouts of both sides a decision on so many tasks takes on average."""
+        return 2 * tasks
+
+
+class StrictGate(MeasuredGate):
     """Accepts any mean gain above a margin, on one draw per task. A tie is a reject.
 
     It ignores the ledger, because it knows nothing of noise: with one draw per task and margin 0
@@ -38,24 +56,12 @@ class StrictGate(GateSettings):
     """After an accept both sides draw anew; else the first scores stand for the whole run, also
     that of a skill that nothing but an empty region was put into since."""
 
-    draws: ClassVar[int] = 1
-    knows_noise: ClassVar[bool] = False
-
-    @property
-    def redraws(self) -> bool:
-        """Whether both sides are drawn anew once something was accepted."""
-        return self.fresh_draws
-
-    def expected_rollouts(self, tasks: int) -> int:
-        """Return how many rollouts of both sides a decision on so many tasks takes on average."""
-        return 2 * tasks
-
     async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
         """Compare mean scores once."""
         del ledger
         pairs = self.scores(terms).of(await duel.draw(duel.task_ids, n=1))
-        effect = measure_effect(pairs)
-        verdict = replace(measured(effect), p_value=None)
+        effect = measure_effect(pairs, tests=False)
+        verdict = measured(effect)
         nothing = "" if effect.tasks else "there was no task to draw. Add validation tasks."
         problem = too_many_lost(effect) or nothing
         if problem or effect.gain is None:

@@ -27,7 +27,7 @@ from skillwright.evaluation import (
 )
 from skillwright.jobs.config import BudgetSection, EnvSection, FolderName
 from skillwright.jobs.config_bank import BankSection, DistilSection, EvolveSection
-from skillwright.jobs.config_section import Section, Share, kind_unless_given, validated_section
+from skillwright.jobs.config_section import Section, kind_unless_given, validated_section
 from skillwright.jobs.rl.config_policy import (
     ColdStartSection,
     GrpoSection,
@@ -35,6 +35,7 @@ from skillwright.jobs.rl.config_policy import (
     ScorerPolicyConfig,
 )
 from skillwright.models import ModelConfig, Prices, ScriptedConfig
+from skillwright.models.frozen import Share
 
 _ACTORS = ("searcher", "buyer", "household", "retail", "reader", "shopper")
 _PARTS = {

@@ -4,7 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
-from skillwright.jobs.config_section import Section, Share, kind_unless_given
+from skillwright.jobs.config_section import Section, kind_unless_given
+from skillwright.models.frozen import Share
 
 
 class ScorerPolicyConfig(Section):

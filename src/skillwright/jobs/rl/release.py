@@ -8,8 +8,8 @@ together, so they are tested together; where that proves nothing, the cold start
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from skillwright.core import EpisodeResult, Pair, SkillSource
-from skillwright.evaluation import RELEASE_PHASE, Draws, release_draws
+from skillwright.core import EpisodeResult, Pair, SkillSource, Task
+from skillwright.evaluation import RELEASE_PHASE, DrawCount, Draws, release_draws
 from skillwright.jobs.progress import StageStarted
 from skillwright.jobs.rl.checkpoints import Checkpoints
 from skillwright.jobs.rl.report import selected
@@ -49,24 +49,25 @@ class WeightsDuel:
     checkpoints: Checkpoints
     sides: tuple[Version, Version]
     draws: Draws
-    _next: dict[str, int] = field(init=False)
+    _tasks: dict[str, Task] = field(init=False)
+    _count: DrawCount = field(init=False)
 
     def __post_init__(self) -> None:
-        self._next = {task.id: self.draws.first for task in self.run.tasks.val}
+        self._tasks = {task.id: task for task in self.run.tasks.val}
+        self._count = DrawCount(dict.fromkeys(self._tasks, self.draws.first))
 
     @property
     def task_ids(self) -> Sequence[str]:
         """The val tasks, in order."""
-        return tuple(self._next)
+        return tuple(self._tasks)
 
     async def draw(self, task_ids: Sequence[str], n: int) -> list[Pair]:
         """Draw the next ``n`` pairs of each task, in order of ``task_ids``."""
-        tasks = {task.id: task for task in self.run.tasks.val}
-        specs = []
-        for task_id in task_ids:
-            first = self._next[task_id]
-            self._next[task_id] += n
-            specs += [self.draws.spec(tasks[task_id], number) for number in range(first, first + n)]
+        specs = [
+            self.draws.spec(self._tasks[task_id], number)
+            for task_id in task_ids
+            for number in self._count.take(task_id, n)
+        ]
         played: list[list[EpisodeResult]] = []
         for side in self.sides:
             self.checkpoints.load(self.policy, side.iteration)
