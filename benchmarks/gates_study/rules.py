@@ -17,6 +17,7 @@ from skillwright.evaluation import (
     StrictGate,
     Terms,
     Verdict,
+    differing,
 )
 
 ALPHA = 0.05
@@ -74,6 +75,7 @@ class _GateRun:
 
     def play(self) -> Outcome:
         run, gate, tasks = self._run, self._gate, self._run.cell.tasks
+        verdicts: list[Verdict] = []
         current, incumbent = run.rates, self._side(run.rates, gate.draws)
         incumbent.paid = [1] * tasks  # the baseline is the initial skill's first draw
         rollouts, accepts, waves = tasks, 0, 0
@@ -83,6 +85,7 @@ class _GateRun:
             duel = FakeDuel(incumbent, candidate)
             verdict = result_of(gate.judge(duel, self._ledger, TERMS))
             self._ledger = self._ledger.spend(verdict)
+            verdicts.append(verdict)
             rollouts, waves = rollouts + duel.rollouts, waves + duel.waves
             if verdict.accepted:
                 current, accepts = rates, accepts + 1
@@ -93,7 +96,7 @@ class _GateRun:
             return Outcome(gain, gain, float(accepts > 0), rollouts, accepts, waves)
         if not accepts:
             return Outcome(gain, 0.0, 0.0, rollouts, 0, waves)
-        duel, verdict = self._release(current)
+        duel, verdict = self._release(current, differing(verdicts))
         out = verdict.accepted
         return Outcome(
             gain,
@@ -107,11 +110,11 @@ class _GateRun:
             *_estimate(verdict, gain, run.gain_on_val(current)),
         )
 
-    def _release(self, current: Rates) -> tuple[FakeDuel, Verdict]:
+    def _release(self, current: Rates, judged: tuple[int, ...]) -> tuple[FakeDuel, Verdict]:
         test = self._gate.release
         sides = [self._side(rates, test.draws) for rates in (self._run.rates, current)]
         duel = FakeDuel(*sides)
-        terms = replace(TERMS, judged=len(self._run.edits))
+        terms = replace(TERMS, judged=judged)
         return duel, result_of(test.judge(duel, self._ledger, terms))
 
     def _side(self, rates: Rates, draws: int) -> Side:

@@ -166,6 +166,7 @@ def test_plain_lines_say_an_iteration_in_one_line():
         assert words in line
     assert "384 tokens/s" in line
     assert "7.5 skills of v2" in line
+    assert line.endswith("about 0:06 of learning left")  # six iterations of a second
 
 
 def test_the_live_table_shows_the_latest_iterations_and_the_skills_that_were_told():
@@ -175,15 +176,23 @@ def test_the_live_table_shows_the_latest_iterations_and_the_skills_that_were_tol
     shown.see(StageStarted("practice", step=3, episodes=24))
     for number in range(1, 14):
         record = IterationRecord.from_dict({**RECORD.to_dict(), "iteration": number})
-        shown.see(IterationEnded(record, rollout_s=0.5, learning_s=0.5))
-    drawn = shown.draw()
+        # Time is estimated from the ten that are shown: the first ones were slower.
+        shown.see(IterationEnded(record, rollout_s=0.5, learning_s=59.5 if number > 3 else 600))
+        if number == 7:
+            early = _drawn(shown)
+    said = _drawn(shown)
     shown.close()
-    fresh = terminal()
-    fresh.print(drawn)
-    said = fresh.export_text()
+    assert "about 9:43 of learning left" in early  # (3 * 600.5 + 4 * 60) / 7 s each, two to go
+    assert "left" not in said
     assert "13" in said
     assert "g001 24x, t004 8x" in said
     assert "iteration 3/9" in said
+
+
+def _drawn(shown):
+    fresh = terminal()
+    fresh.print(shown.draw())
+    return fresh.export_text()
 
 
 def test_a_terminal_gets_the_table_and_a_pipe_gets_lines():

@@ -105,11 +105,21 @@ async def test_more_than_a_tenth_of_lost_pairs_is_undecided(drawn_duel):
     assert (verdict.lost, verdict.rollouts, verdict.alpha) == (2, 38, None)
 
 
-async def test_a_task_that_was_lost_is_drawn_again(drawn_duel):
-    duel = drawn_duel(tasks([LOST, WIN], ties=19))
+async def test_tasks_that_always_fail_are_not_drawn_again_and_hold_up_no_verdict(drawn_duel):
+    # Drawn with the two tasks that vary, the three of forty would soon be a seventh of all pairs.
+    duel = drawn_duel(tasks(*[LOST] * 3, [WIN] * 6, [LOSS] * 4 + [WIN] * 2, ties=35))
     verdict = await judged(duel)
-    assert duel.asked[1] == (["t0"], 1)
-    assert (verdict.decision, verdict.lost) == (Decision.ACCEPT, 1)
+    assert duel.asked[1:] == [(["t3", "t4"], 1), (["t3", "t4"], 2), (["t3", "t4"], 2)]
+    assert (verdict.decision, verdict.pairs, verdict.lost) == (Decision.ACCEPT, 47, 3)
+
+
+async def test_more_than_a_tenth_of_tasks_without_a_score_is_undecided(drawn_duel):
+    # Of 45 pairs only four were lost, and they are four of the 25 tasks.
+    varying = [[WIN] * 6, [LOSS] * 4 + [WIN] * 2] * 2
+    verdict = await judged(drawn_duel(tasks(*varying, *[LOST] * 4, ties=17)))
+    assert (verdict.decision, verdict.pairs, verdict.lost) == (Decision.UNDECIDED, 41, 4)
+    assert "4 of 25 held-out tasks have no score on both sides" in verdict.reason
+    assert "more than 10%" in verdict.reason
 
 
 async def test_where_everything_is_lost_nothing_is_decided(drawn_duel):

@@ -3,12 +3,13 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillwright.core import Pair
-from skillwright.evaluation import AlphaLedger, Decision, ReleaseTest, Terms
+from skillwright.evaluation import AlphaLedger, Decision, ReleaseTest, Terms, chosen_p_value
 
 LEDGER, TERMS = AlphaLedger(0.05, 2, shares=(0.6, 0.4)), Terms()
 WIN, LOSS, TIE, MISS, LOST = (0.0, 1.0), (1.0, 0.0), (1.0, 1.0), (0.0, 0.0), (None, 1.0)
@@ -86,16 +87,43 @@ async def test_the_looks_share_the_draws_that_are_allowed(drawn_duel, draws, siz
     assert set(drawn(duel).values()) == {draws, sizes[0]}
 
 
-async def test_where_draws_repeat_the_choice_among_the_judged_candidates_is_paid_for(drawn_duel):
-    # Six wins and no loss: p = 1/64 proves one candidate, and not the best of eight.
+async def test_where_draws_repeat_what_the_run_chose_from_is_paid_for(drawn_duel):
+    # Six wins and no loss: p = 1/64 proves one candidate, and not what is left of eight.
     results = tasks(*[WIN] * 6, ties=18)
-    assert (await judged(drawn_duel(results), terms=Terms(judged=1))).accepted
-    chosen = await judged(drawn_duel(results), terms=Terms(judged=8))
+    for terms in (Terms(), Terms(judged=(6,))):
+        alone = await judged(drawn_duel(results), terms=terms)
+        assert alone.accepted
+        assert alone.p_value == pytest.approx(1 / 64, abs=0.005)
+    duel = drawn_duel(results)
+    chosen = await judged(duel, terms=Terms(judged=(6, 2, 4, 3, 2, 4, 5, 2)))
     assert not chosen.accepted
-    assert "at most 0.0037 would be a proof" in chosen.reason
+    assert chosen.p_value > 0.3
+    assert "and at most 0.03 would be a proof" in chosen.reason
+    assert duel.asked == [(duel.task_ids, 2)]  # a further look would say the same
+    selected = await judged(drawn_duel(results), terms=Terms(weights=8))
+    assert "p = 0.016, and at most 0.0037 would be a proof" in selected.reason
     # Where results vary within a side, fresh draws are evidence of their own.
     noisy = tasks(*[WIN] * 6, *[[TIE, MISS]] * 6, ties=12)
-    assert (await judged(drawn_duel(noisy), terms=Terms(judged=8))).accepted
+    assert (await judged(drawn_duel(noisy), terms=Terms(judged=(6,) * 8))).accepted
+
+
+def _null_run(rng, tasks=40, steps=8):
+    """Play steps whose edits draw a tenth of the fixed results anew; return gains and judged."""
+    first = now = rng.random(tasks) < 0.5
+    judged = []
+    for _ in range(steps):
+        new = np.where(rng.random(tasks) < 0.1, rng.random(tasks) < 0.5, now)
+        judged.append(int((new != now).sum()))
+        now = new if new.sum() > now.sum() else now
+    return (now.astype(float) - first).tolist(), judged
+
+
+def test_what_was_chosen_out_of_nothing_is_rarely_significant_and_alone_it_often_is():
+    runs = [_null_run(np.random.default_rng(seed)) for seed in range(400)]
+    paid = sum(chosen_p_value(gains, judged, seed=1) <= 0.05 for gains, judged in runs)
+    unpaid = sum(chosen_p_value(gains, (), seed=1) <= 0.05 for gains, _ in runs)
+    assert paid <= 0.05 * len(runs)
+    assert unpaid >= 0.1 * len(runs)
 
 
 async def test_a_task_whose_sides_are_one_episode_is_not_drawn_again(drawn_duel, make_result):
@@ -136,20 +164,22 @@ async def test_the_second_test_of_a_run_has_the_share_that_is_left(drawn_duel):
 
 
 async def test_where_no_look_could_be_taken_nothing_is_spent(drawn_duel):
-    verdict = await judged(drawn_duel(tasks(*[WIN] * 14, *[LOST] * 6)))
+    duel = drawn_duel(tasks(*[WIN] * 14, *[LOST] * 6))
+    verdict = await judged(duel)
     assert verdict.decision is Decision.UNDECIDED
-    assert "pairs were lost to failures" in verdict.reason
+    assert "6 of 20 held-out tasks have no score on both sides" in verdict.reason
+    assert duel.asked == [(duel.task_ids, 2)]
     assert (verdict.alpha, verdict.p_value) == (None, None)
     assert LEDGER.spend(verdict) == LEDGER
 
 
 async def test_a_look_that_lost_too_much_is_not_taken_and_a_later_one_may_be(drawn_duel):
-    # Three of twenty tasks are lost at first: 6 of 40 pairs, and then none of the others.
-    duel = drawn_duel(tasks(*[WIN] * 12, *[[LOST, LOST, TIE]] * 3, ties=5))
+    # Five of twenty tasks lose a pair each at first: 5 of 40 pairs, and then none of the others.
+    duel = drawn_duel(tasks(*[WIN] * 10, *[[WIN, LOST, WIN]] * 5, ties=5))
     verdict = await judged(duel)
     assert verdict.accepted
     assert [n for _, n in duel.asked] == [2, 2]
-    assert (verdict.lost, verdict.alpha) == (6, 0.03)
+    assert (verdict.lost, verdict.alpha) == (5, 0.03)
     assert verdict.reason.endswith("is within 0.015.")
 
 

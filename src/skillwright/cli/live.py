@@ -241,8 +241,8 @@ def _decisions(tally: Tally, now_s: float) -> str:
     parts = [
         f"accepted {tally.accepted}, rejected {tally.rejected}" if tally.stage.epoch else "",
         f"current [bold]{tally.current:.2f}[/] at the gate" if tally.current is not None else "",
-        f"{_clock(now_s - tally.started_s)} elapsed",
-        f"about {_clock(left_s)} left" if left_s is not None else "",
+        f"{clock_text(now_s - tally.started_s)} elapsed",
+        f"about {clock_text(left_s)} left" if left_s is not None else "",
     ]
     return "  ".join(part for part in parts if part)
 
@@ -285,7 +285,7 @@ def _trouble(tally: Tally) -> str:
 
 def _summary(tally: Tally) -> list[str]:
     now_s = time.monotonic()
-    return [*_pace(tally, now_s), f"{_clock(now_s - tally.started_s)} elapsed"]
+    return [*_pace(tally, now_s), f"{clock_text(now_s - tally.started_s)} elapsed"]
 
 
 def _filled(parts: Sequence[str], width: int) -> list[str]:
@@ -300,6 +300,7 @@ def _filled(parts: Sequence[str], width: int) -> list[str]:
     return lines
 
 
-def _clock(seconds: float) -> str:
+def clock_text(seconds: float) -> str:
+    """Say a time as minutes and seconds."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes}:{rest:02d}"

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from statistics import fmean
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -14,7 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from skillwright.cli.live import REFRESH_PER_S, narrate, score_text
+from skillwright.cli.live import REFRESH_PER_S, clock_text, narrate, score_text
 from skillwright.cli.rl_tables import (
     ITERATION_COLUMNS,
     evolution_text,
@@ -66,6 +67,15 @@ class Tally:
                 self.best = event
             case _:
                 pass
+
+    @property
+    def left(self) -> str:
+        """Say how long the iterations to come will take, judged by the latest ones; "" if none."""
+        if self.run is None or not self.latest:
+            return ""
+        to_come = self.run.steps - self.latest[-1].record.iteration
+        each_s = fmean(one.rollout_s + one.learning_s for one in self.latest)
+        return f"about {clock_text(to_come * each_s)} of learning left" if to_come > 0 else ""
 
 
 class PlainRlDisplay:
@@ -130,6 +140,8 @@ class LiveRlDisplay:
         parts: list[RenderableType] = [head]
         if tally.latest:
             parts += [_table(tally), Text(_skills(tally.latest[-1]), style="dim")]
+        if tally.left:
+            parts.append(Text(tally.left))
         if tally.best is not None:
             text = f"best on val: iteration {tally.best.iteration}, {score_text(tally.best.score)}"
             parts.append(Text.from_markup(text))
@@ -160,7 +172,8 @@ def narrate_rl(event: RlEvent, tally: Tally) -> list[str]:
                 f"cross-entropy {event.surprise:.3f} nats"
             ]
         case IterationEnded():
-            return [iteration_line(event, tally.run.steps if tally.run else 0)]
+            line = iteration_line(event, tally.run.steps if tally.run else 0)
+            return [f"{line}  {tally.left}".rstrip()]
         case BankEvolved(record=record):
             colour = {"accept": "green", "reject": "red"}.get(record.action, "yellow")
             return [f"[{colour}]{escape(evolution_text(record))}[/]"]

@@ -330,13 +330,15 @@ def _rows(table: ScoreTable) -> Iterator[tuple[str, Score]]:
 def _columns(tables: Mapping[str, ScoreTable]) -> dict[str, ScoreTable]:
     """Join artefacts with equal results under one heading ("released = current"), but the first."""
     (baseline, first), *others = tables.items()
+    # Where no best one stands beside it, "final" is not a training's current skill.
+    shown_as = SHOWN_AS if "best" in tables else {}
     names: list[tuple[ScoreTable, list[str]]] = []
     for name, table in others:
         twins = next((found for other, found in names if other == table), None)
         if twins is None:
-            names.append((table, [SHOWN_AS.get(name, name)]))
+            names.append((table, [shown_as.get(name, name)]))
         else:
-            twins.append(SHOWN_AS.get(name, name))
+            twins.append(shown_as.get(name, name))
     return {baseline: first, **{" = ".join(found): table for table, found in names}}
 
 

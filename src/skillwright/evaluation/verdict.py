@@ -34,6 +34,8 @@ class Verdict:
         rollouts: Episodes that both sides ran for this decision, lost ones included.
         incumbent_score: The incumbent's mean over tasks, or ``None`` if none was measured.
         candidate_score: The candidate's, on the same tasks and draws.
+        better: Tasks on which the candidate did better.
+        worse: Tasks on which it did worse.
     """
 
     decision: Decision
@@ -47,6 +49,8 @@ class Verdict:
     rollouts: int = 0
     incumbent_score: float | None = None
     candidate_score: float | None = None
+    better: int = 0
+    worse: int = 0
 
     @property
     def accepted(self) -> bool:

@@ -30,6 +30,7 @@ from skillwright.evaluation import (
     Gate,
     ReleaseTest,
     Verdict,
+    differing,
     release_draws,
     why_hopeless,
 )
@@ -267,7 +268,7 @@ class _Rounds:
         if self._bank is not self._start:
             draws = release_draws(arena.config.run.seed, self._first, explored[-1].number)
             sides = (self._start, self._bank)
-            judged = sum(one.verdict is not None for one in explored)
+            judged = differing(one.verdict for one in explored if one.verdict is not None)
             self.release = await judge_banks(
                 arena, sides, self._bank_store, test, draws, self._ledger, judged
             )
@@ -365,7 +366,7 @@ async def judge_banks(
     judge: Gate | ReleaseTest,
     draws: Draws,
     ledger: AlphaLedger,
-    judged: int = 0,
+    judged: tuple[int, ...] = (),
 ) -> Verdict:
     """Have a bank, the second of two, judged against the first on val tasks."""
     config, val = arena.config, arena.bench.splits.val

@@ -10,6 +10,7 @@ from skillwright.evaluation import (
     ReleaseTest,
     SplitReport,
     Verdict,
+    differing,
     release_draws,
     selection_bias,
 )
@@ -52,7 +53,7 @@ async def run_release_test(run: Assembly, state: TrainState, test: ReleaseTest) 
     val = run.bench.sizes.val or 0
     run.watcher.see(StageStarted("release test", episodes=test.expected_rollouts(val)))
     draws = release_draws(run.config.run.seed, state.ledger.made, place.step)
-    terms = replace(run.terms, judged=state.judgements)
+    terms = replace(run.terms, judged=differing(state.verdicts))
     verdict = await test.judge(run.bench.duel(*sides, draws), state.ledger, terms)
     run.watcher.see(ReleaseTested(verdict))
     with run.store.transaction(durable=True):

@@ -126,9 +126,9 @@ class TrainState:
         return bool(self.ledger.shares)
 
     @property
-    def judgements(self) -> int:
-        """How many candidates the gate has judged."""
-        return sum(len(one.verdicts) for one in (*self.steps, *self.epochs))
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """What the gate said of steps, then of epochs."""
+        return tuple(said for one in (*self.steps, *self.epochs) for said in one.verdicts)
 
     @property
     def release_text(self) -> str:

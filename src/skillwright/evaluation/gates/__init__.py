@@ -15,6 +15,8 @@ from skillwright.evaluation.gates.release import (
     RELEASE_SHARES,
     ReleaseTest,
     SignTest,
+    chosen_p_value,
+    differing,
     release_draws,
 )
 from skillwright.evaluation.gates.sequential import SequentialGate, stagewise_p_value
@@ -37,6 +39,8 @@ __all__ = [
     "SignTest",
     "StrictGate",
     "Terms",
+    "chosen_p_value",
+    "differing",
     "power_text",
     "release_draws",
     "stagewise_p_value",

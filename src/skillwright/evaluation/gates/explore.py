@@ -14,6 +14,7 @@ from skillwright.evaluation.gates.judging import (
     change,
     measured,
     too_many_lost,
+    too_many_unscored,
     undecided,
 )
 from skillwright.evaluation.gates.release import RELEASE_SHARES, RELEASE_STRIDE, ReleaseTest
@@ -88,7 +89,7 @@ class ExploreGate(GateSettings):
             asked = varying_tasks(duel.task_ids, pairs)
             decision = self._decide(z_score(task_gains(pairs)), left if asked else 0)
             if decision is not None:
-                return _verdict(decision, pairs)
+                return _verdict(decision, pairs, len(duel.task_ids))
         raise AssertionError("the last look decides")  # pragma: no cover
 
     @staticmethod
@@ -102,10 +103,10 @@ class ExploreGate(GateSettings):
         return Decision.REJECT if z <= -0.2 - 0.2 * looks_left else None
 
 
-def _verdict(decision: Decision, pairs: Sequence[Pair]) -> Verdict:
+def _verdict(decision: Decision, pairs: Sequence[Pair], tasks: int) -> Verdict:
     effect = measure_effect(pairs, tests=False)
     verdict = measured(effect)
-    problem = too_many_lost(effect)
+    problem = too_many_lost(effect) or too_many_unscored(effect, tasks)
     if problem or effect.gain is None:
         return replace(verdict, reason=f"Undecided: {problem or 'no pair was scored.'}")
     facts = (

@@ -61,12 +61,15 @@ class Terms:
     Attributes:
         success_threshold: The reward from which an episode passes, for the metric ``hard``.
         seed: The run's seed, for gates that choose tasks or sign assignments at random.
-        judged: Candidates that the run has judged on the same tasks before.
+        judged: Of each candidate that the run has judged on the same tasks, on how many of them it
+            went differently: for a release test whose draws repeat those that decided.
+        weights: Out of how many weights the tested ones were selected on the same tasks, from 1.
     """
 
     success_threshold: float = 1.0
     seed: int = 0
-    judged: int = 0
+    judged: tuple[int, ...] = ()
+    weights: int = 1
 
 
 USUAL = Terms()
@@ -99,6 +102,18 @@ def too_few(tasks: int, alpha: float) -> str:
     return (
         f"{tasks} held-out tasks cannot prove a gain at alpha = {alpha:.2g}; at least {needed} "
         "are needed. Add validation tasks, or use the strict gate."
+    )
+
+
+def too_many_unscored(effect: PairedEffect, tasks: int) -> str:
+    """Say that more of the duel's ``tasks`` have no scored pair than a verdict can bear, or ""."""
+    unscored = tasks - effect.tasks
+    if unscored <= MAX_LOST_SHARE * tasks:
+        return ""
+    return (
+        f"{unscored} of {tasks} held-out tasks have no score on both sides, for failures of a "
+        f"model or an environment: more than {MAX_LOST_SHARE:.0%}. The run's store has them; mend "
+        "their cause before the next run."
     )
 
 
@@ -166,6 +181,8 @@ def measured(effect: PairedEffect) -> Verdict:
         rollouts=2 * (effect.pairs + effect.lost),
         incumbent_score=effect.incumbent,
         candidate_score=effect.candidate,
+        better=effect.better,
+        worse=effect.worse,
     )
 
 

@@ -5,7 +5,7 @@ looks; B. Phipson and G. K. Smyth, Statistical Applications in Genetics and Mole
 (2010) 39, for exact tests by random sign assignments.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
@@ -23,6 +23,7 @@ from skillwright.evaluation.gates.judging import (
     nothing_left,
     too_few,
     too_many_lost,
+    too_many_unscored,
     too_many_worse,
     undecided,
     went,
@@ -35,7 +36,7 @@ from skillwright.evaluation.gates.varying import (
     z_score,
 )
 from skillwright.evaluation.ledger import AlphaLedger
-from skillwright.evaluation.paired import PairedEffect, measure_effect, task_gains
+from skillwright.evaluation.paired import PairedEffect, measure_effect, paired_p_value, task_gains
 from skillwright.evaluation.power import what_would_prove
 from skillwright.evaluation.verdict import Decision, Verdict
 
@@ -74,6 +75,38 @@ def release_draws(seed: int, test: int, step: int | None) -> Draws:
     return Draws(seed, first=first, phase=RELEASE_PHASE, step=step)
 
 
+def differing(verdicts: Iterable[Verdict]) -> tuple[int, ...]:
+    """Return on how many tasks each judged candidate went differently, for `Terms.judged`."""
+    return tuple(verdict.better + verdict.worse for verdict in verdicts)
+
+
+def chosen_p_value(gains: Sequence[float], judged: Sequence[int], seed: int) -> float:
+    """Test gains that a run chose on the very draws that it is tested on.
+
+    If no candidate changes anything, each task on which one went differently is as likely to have
+    gone worse, and a run keeps the candidates whose sum is above zero. The p-value is the share of
+    such runs, by random signs, whose kept sums come to at least the observed one. It is not exact,
+    and errs on the safe side: a task that was lucky once tends to fall back under later candidates,
+    which is left out. Nor is it ever below `paired_p_value`.
+
+    Args:
+        gains: Mean gain per task of what the run came to, shape ``[tasks]``.
+        judged: On how many tasks each candidate went differently, kept or not.
+        seed: Chooses the signs.
+    """
+    import numpy as np
+
+    p_value, size = paired_p_value(gains), max(map(abs, gains), default=0.0)
+    if not judged or not size:
+        return p_value
+    rng = np.random.default_rng(seed)
+    kept = np.zeros(ASSIGNMENTS)
+    for tasks in judged:
+        kept += np.maximum(2 * rng.binomial(tasks, 0.5, ASSIGNMENTS) - tasks, 0)
+    as_large = int((kept >= sum(gains) / size - 1e-9).sum())
+    return max(p_value, (as_large + 1) / (ASSIGNMENTS + 1))
+
+
 @dataclass(frozen=True, slots=True)
 class ReleaseTest:
     """Releases the current skill if it is proven better, on draws that decided nothing before.
@@ -88,10 +121,8 @@ class ReleaseTest:
     nominal 5% in 11 to 14% of cases.
 
     Where an agent answers alike each time, fresh draws repeat the ones that the steps decided on.
-    So if fewer than a tenth of the tasks vary within a side, alpha is divided by the number of
-    candidates that were judged. That makes false releases rarer and does not hold alpha: what is
-    released is a sum of selected edits. Null edits were released in 2% (40 tasks, 8 steps) to 19%
-    (100 tasks, 20 steps) of simulated runs at a nominal 5%.
+    So if fewer than a tenth of the tasks vary within a side, there is one look, at what a run
+    that chose from as many useless candidates would come to (`chosen_p_value`).
 
     Attributes:
         draws: Draws per task and side, at most; from 1.
@@ -132,23 +163,28 @@ class ReleaseTest:
         test = SignTest(len(task_ids), derive_seed("signs", terms.seed))
         pairs: list[Pair] = []
         asked: Sequence[str] = task_ids
-        looked, spent = False, alpha
+        looked, was_chosen = False, bool(terms.judged) or terms.weights > 1
         for look, (size, done) in enumerate(zip(sizes, accumulate(sizes), strict=True)):
             pairs += metric.of(await duel.draw(asked, n=size))
             asked = varying_tasks(task_ids, pairs)
-            if look == 0 and share_varying_within(pairs) < _REPEATING:
-                spent /= max(1, terms.judged)
-            is_last = done == self.draws or not asked
+            repeats = was_chosen and not look and share_varying_within(pairs) < _REPEATING
+            is_last = done == self.draws or not asked or repeats
             effect = measure_effect(pairs, tests=False)
             verdict = replace(measured(effect), alpha=alpha if looked else None)
-            problem = too_many_lost(effect) or too_few(effect.tasks, alpha)
-            if problem and not is_last:
+            hopeless = too_many_unscored(effect, len(task_ids))
+            problem = hopeless or too_many_lost(effect) or too_few(effect.tasks, alpha)
+            if problem and not (hopeless or is_last):
                 continue  # what was lost may matter less after the next draws
             if problem:
                 return replace(verdict, reason=f"Undecided: {problem}")
             gains = task_gains(pairs)
-            limit = spent if is_last else spent * (look + 1) / len(sizes)
-            p_value = test.look([gains.get(task_id, 0.0) for task_id in task_ids], limit)
+            if repeats:
+                seed = derive_seed("chosen", terms.seed)
+                p_value = chosen_p_value(list(gains.values()), terms.judged, seed)
+                limit = alpha / terms.weights
+            else:
+                limit = alpha if is_last else alpha * (look + 1) / len(sizes)
+                p_value = test.look([gains.get(task_id, 0.0) for task_id in task_ids], limit)
             looked = True
             verdict = replace(verdict, p_value=p_value, alpha=alpha)
             is_over = is_last or z_score(gains) < _FUTILE_Z * look
@@ -179,7 +215,7 @@ class ReleaseTest:
 def _not_proven(
     verdict: Verdict, effect: PairedEffect, pairs: Sequence[Pair], limit: float
 ) -> Verdict:
-    hint = what_would_prove(pairs, verdict.alpha or limit)
+    hint = what_would_prove(pairs, limit)
     asked = f"p = {verdict.p_value or 0.0:.2g}, and at most {limit:.2g} would be a proof"
     reason = f"Not proven better: {went(effect)}; {asked}{f'; {hint}' if hint else ''}."
     return replace(verdict, decision=Decision.REJECT, reason=reason)

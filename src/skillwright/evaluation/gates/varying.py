@@ -28,10 +28,12 @@ def doubling(first: int, most: int) -> Iterator[int]:
 
 
 def varying_tasks(task_ids: Sequence[str], pairs: Sequence[Pair]) -> list[str]:
-    """Return the tasks whose scored results are not all equal, or that have none; in order.
+    """Return the tasks whose scored results are not all equal; in order.
 
     A task of which both sides are one and the same episode, because their prompts are equal, is
-    left out however it varies: its gain is 0 in every draw.
+    left out however it varies: its gain is 0 in every draw. So is a task without a scored pair:
+    its episodes were tried again before they were given up, and a few tasks that always fail
+    would be ever more of what is drawn, until too much was lost for any verdict.
     """
     seen: defaultdict[str, set[float]] = defaultdict(set)
     for pair in pairs:
@@ -40,7 +42,7 @@ def varying_tasks(task_ids: Sequence[str], pairs: Sequence[Pair]) -> list[str]:
             seen[pair.task_id] = {0.0}
         elif old is not None and new is not None:
             seen[pair.task_id] |= {old, new}
-    return [task_id for task_id in task_ids if len(seen[task_id]) != 1]
+    return [task_id for task_id in task_ids if len(seen[task_id]) > 1]
 
 
 def share_varying_within(pairs: Sequence[Pair]) -> float:

@@ -28,8 +28,9 @@ class ScorerPolicyConfig(Section):
     """The gradient is scaled down to this norm."""
     weight_decay: NonNegativeFloat = 0.01
     """AdamW's, for matrices."""
-    threads: PositiveInt | None = None
-    """Processor threads; unset, what torch takes. Another number may round otherwise."""
+    threads: PositiveInt = 1
+    """Processor threads. With one, a run's numbers hang on neither cores nor load, and so small a
+    network is no slower."""
 
     @property
     def label(self) -> str:

@@ -113,8 +113,8 @@ class PolicyMaker:
 
 
 def _scorer(policy: ScorerPolicyConfig, recipe: Recipe, seed: int) -> PolicyBackend:
-    if policy.threads is not None:
-        torch.set_num_threads(policy.threads)
+    # Sums that threads share are rounded in another order, as many threads as there are.
+    torch.set_num_threads(policy.threads)
     settings = ScorerSettings(
         architecture=Architecture(
             width=policy.width,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from skillwright.core import EpisodeResult, Pair, SkillSource, Task
-from skillwright.evaluation import RELEASE_PHASE, DrawCount, Draws, release_draws
+from skillwright.evaluation import RELEASE_PHASE, DrawCount, Draws, differing, release_draws
 from skillwright.jobs.progress import StageStarted
 from skillwright.jobs.rl.checkpoints import Checkpoints
 from skillwright.jobs.rl.report import selected
@@ -96,8 +96,10 @@ async def release(
     draws = release_draws(run.config.run.seed, 0, None)
     duel = WeightsDuel(run, policy, checkpoints, sides, draws)
     # The weights were selected, and the bank's changes judged, on the same tasks.
-    judged = len(state.validations) + sum(1 for one in state.evolutions.values() if one.verdict)
-    verdict = await test.judge(duel, state.ledger, replace(run.terms, judged=judged))
+    weights = len(state.validations) if run.config.evaluation.select == "best" else 1
+    of_bank = differing(one.verdict for one in state.evolutions.values() if one.verdict)
+    terms = replace(run.terms, judged=of_bank, weights=weights)
+    verdict = await test.judge(duel, state.ledger, terms)
     with run.store.transaction(durable=True):
         run.store.record_verdict(VerdictRecord(chosen, verdict.to_dict(), "", RELEASE_PHASE))
         return write_down(run.store, state, RlKind.RELEASE, verdict.to_dict())
