@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import skillwright
 from skillwright.cli.app import app
+from skillwright.cli.lazy import LazyCommand
 from skillwright.core.jsonio import read_text
 from skillwright.envs import spec
 from skillwright.envs.alfworld import generated_tasks
@@ -176,11 +177,15 @@ def is_synopsis(line):
     return "[--" in line
 
 
+def loaded(command):
+    return command.load() if isinstance(command, LazyCommand) else command
+
+
 def resolve(words):
     """Walk down from the program to a command; returns it and the words that are left."""
     command = typer.main.get_command(app)
     while words and words[0] in getattr(command, "commands", ()):
-        command, words = command.commands[words[0]], words[1:]
+        command, words = loaded(command.commands[words[0]]), words[1:]
     return command, words
 
 
@@ -191,7 +196,7 @@ def options(command):
 
 def all_commands(command, path=()):
     for name, inner in getattr(command, "commands", {}).items():
-        yield from all_commands(inner, (*path, name))
+        yield from all_commands(loaded(inner), (*path, name))
     if not hasattr(command, "commands"):
         yield path, command
 

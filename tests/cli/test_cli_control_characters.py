@@ -18,6 +18,7 @@ from rl_world import lanes_settings
 from served import served
 from skillwright.bank import Add, BankStore, Refine, Retire
 from skillwright.cli.app import app
+from skillwright.cli.lazy import LazyCommand
 from skillwright.cli.words import PlainConsole, PlainFormatter, make_console
 from skillwright.core import BankSkill, SkillKind, SkillStatus
 from skillwright.core.jsonio import dumps
@@ -56,7 +57,8 @@ def commands():
 
     def below(command, words):
         for name, inner in getattr(command, "commands", {}).items():
-            yield from below(inner, (*words, name))
+            found = inner.load() if isinstance(inner, LazyCommand) else inner
+            yield from below(found, (*words, name))
         if not hasattr(command, "commands"):
             yield " ".join(words)
 

@@ -4,40 +4,100 @@ import gc
 import io
 import logging
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from skillwright import __version__
-from skillwright.cli import bank, data, doctor, env, models, runs, training
-from skillwright.cli.compare import compare
-from skillwright.cli.demo import demo
-from skillwright.cli.estimate import estimate_command
-from skillwright.cli.regrade import regrade
-from skillwright.cli.rl import rl
+from skillwright.cli.lazy import LazyCommand
 from skillwright.cli.streams import keep_output_to_ourselves
-from skillwright.cli.words import PlainFormatter
+
+_TRAIN, _INSPECT, _SKILLS = "Train", "Inspect", "Skills"
+_DATA = "Data and environments"
+_HERE = "skillwright.cli"
+COMMANDS = (
+    (
+        "demo",
+        "demo:demo",
+        "Train a skill document, then a bank and a tiny policy: offline, no key, no GPU.",
+        _TRAIN,
+    ),
+    (
+        "train",
+        "training:train",
+        "Train a skill document; ends with the best skill and its score on held-out tasks.",
+        _TRAIN,
+    ),
+    (
+        "rl",
+        "rl:rl",
+        "Train a small policy with a bank of skills: cold start, GRPO, evolution, sealed test.",
+        _TRAIN,
+    ),
+    (
+        "resume",
+        "training:resume",
+        "Go on with a run or study that was stopped; its decisions are those it would have taken.",
+        _TRAIN,
+    ),
+    (
+        "doctor",
+        "doctor:doctor",
+        "Look for whatever would stop a run: Python, disk, extras, environments, keys, endpoints.",
+        _TRAIN,
+    ),
+    (
+        "estimate",
+        "estimate:estimate_command",
+        "Expected calls, tokens and money of a training per stage, and of an evaluation.",
+        _TRAIN,
+    ),
+    (
+        "eval",
+        "training:evaluate",
+        "Measure a skill: success by family with intervals, and pass^k over several trials.",
+        _INSPECT,
+    ),
+    (
+        "compare",
+        "compare:compare",
+        "Compare two runs, paired by task: the effect with its interval, and which tasks flipped.",
+        _INSPECT,
+    ),
+    ("runs", "runs:app", "Look at runs.", _INSPECT),
+    ("config", "training:config_app", "Look at configurations.", _INSPECT),
+    (
+        "regrade",
+        "regrade:regrade",
+        "Score a run's stored episodes again; exit with 1 where a score does not stand.",
+        _INSPECT,
+    ),
+    ("bank", "bank:app", "Skill banks: distil, look into, evolve, move.", _SKILLS),
+    ("env", "env:app", "Look at environments, and begin one.", _DATA),
+    ("models", "models:app", "Look at model backends.", _DATA),
+    ("data", "data:app", "Fetch official data, and see what is there.", _DATA),
+)
+"""Name, place in this package, first line and heading of every command."""
+
+
+class Program(TyperGroup):
+    """All commands, none of them imported yet."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for name, place, summary, panel in COMMANDS:
+            self.add_command(LazyCommand(name, f"{_HERE}.{place}", summary, panel))
+
 
 app = typer.Typer(
     name="skillwright",
+    cls=Program,
     help="Train the skills of LLM agents, behind a gate that lets proven improvements through.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-training.add_to(app)
-app.command("demo")(demo)
-app.command("rl")(rl)
-app.command("doctor")(doctor.doctor)
-app.command("estimate")(estimate_command)
-app.command("compare")(compare)
-app.command("regrade")(regrade)
-app.add_typer(runs.app, name="runs")
-app.add_typer(bank.app, name="bank")
-app.add_typer(env.app, name="env")
-app.add_typer(models.app, name="models")
-app.add_typer(data.app, name="data")
-app.add_typer(training.config_app, name="config")
 
 
 def _version(asked: bool) -> None:
@@ -53,6 +113,9 @@ def _options(
     ] = False,
 ) -> None:
     del version
+    # Here, because it takes as long as the rest of the program, and help needs none of it.
+    from skillwright.cli.words import PlainFormatter
+
     if logging.lastResort is not None:  # what shows warnings where nobody chose something else
         logging.lastResort.setFormatter(PlainFormatter())
 
