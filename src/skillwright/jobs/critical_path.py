@@ -13,21 +13,14 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 from skillwright.core import Purpose
 from skillwright.core.fence import attribute
 from skillwright.jobs.adapter_memory import BATCH
+from skillwright.jobs.sessions import sessions_of, worked
 from skillwright.jobs.state import Kind
 from skillwright.runs import CallSummary, EpisodeSummary, Event, PatchRecord, RunStore
-
-SESSION = "session"
-"""The event with which a process begins to work on a run, or goes on with it."""
-SESSION_ENDED = "session_ended"
-"""The event with which it ends; a killed process leaves none."""
-REGRADED = "regraded"
-"""The event that holds what a regrading found; it comes at any time later and is no work."""
 
 _ONE_BY_ONE = {
     Purpose.BUDGET: "budget",
@@ -150,12 +143,9 @@ def critical_path(store: RunStore, slots: int) -> CriticalPath:
     batches = [event.payload["episodes"] for event in events if event.kind == BATCH]
     free = None if batches else slots
     past = _Past.of(episodes, calls, store.patches(), events, free)
-    happened = [event.time for event in events if event.kind != REGRADED]
-    happened += [*(e.ended_at for e in episodes), *(c.ended_at for c in calls)]
-    over = [event.time for event in events if event.kind == SESSION_ENDED]
     return CriticalPath(
         links=past.chain(),
-        took_s=_worked(past.sessions, over, happened),
+        took_s=worked(events, episodes, calls),
         busy_s=_busy(episodes, batches),
         slots=free,
         failed_calls=sum(used.failed_calls for used in store.usage_by_purpose().values()),
@@ -208,9 +198,7 @@ class _Past:
             by_step[call.step or 0].append(call)
         for patch in patches:
             said[patch.step].append(patch)
-        started = [event.time for event in events if event.kind == SESSION]
-        sessions = started or [event.time for event in events[:1]]
-        return cls(slots, _decisions(events), sessions, played, baseline, by_step, said)
+        return cls(slots, _decisions(events), sessions_of(events), played, baseline, by_step, said)
 
     def chain(self) -> Chain:
         links: list[Link] = []
@@ -380,16 +368,3 @@ def _longest(chains: Iterable[Chain]) -> Chain:
 def _total(threads: Mapping[str, _Thread], purpose: Purpose) -> tuple[float, int]:
     mine = [thread for thread in threads.values() if thread.purpose is purpose]
     return sum(one.seconds for one in mine), sum(one.requests for one in mine)
-
-
-def _worked(sessions: Sequence[float], over: Sequence[float], times: Sequence[float]) -> float:
-    """Sum the sessions, each from its beginning to its end.
-
-    One that was killed ended with the last thing that happened in it.
-    """
-    total = 0.0
-    for began, next_began in pairwise([*sessions, float("inf")]):
-        ended = [time for time in over if began <= time < next_began]
-        inside = [time for time in times if began <= time < next_began]
-        total += min(ended, default=max(inside, default=began)) - began
-    return total

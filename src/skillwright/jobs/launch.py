@@ -18,7 +18,6 @@ from skillwright.jobs.adapter_load import find_adapter
 from skillwright.jobs.bank_source import keep_bank
 from skillwright.jobs.config import EnvSection, RunConfig
 from skillwright.jobs.config_load import dump_config, load_config
-from skillwright.jobs.critical_path import SESSION, SESSION_ENDED
 from skillwright.jobs.evaluate import EvalPlan, EvalReport, evaluate
 from skillwright.jobs.parity_report import mode_facts
 from skillwright.jobs.progress import Watcher
@@ -27,6 +26,7 @@ from skillwright.jobs.same_settings import (
     refuse_other_settings,
     settings_facts,
 )
+from skillwright.jobs.sessions import SESSION, SESSION_ENDED
 from skillwright.jobs.state import restore
 from skillwright.jobs.tau_report import refuse_small_store
 from skillwright.jobs.tau_user import user_mind

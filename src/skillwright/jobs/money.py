@@ -25,7 +25,7 @@ from skillwright.core import ConfigError, SkillwrightError, Usage
 from skillwright.jobs.adapter_load import find_adapter
 from skillwright.jobs.config import RunConfig
 from skillwright.jobs.config_budget import BudgetSection
-from skillwright.jobs.critical_path import critical_path
+from skillwright.jobs.sessions import seconds_worked
 from skillwright.models import EndpointConfig, ModelConfig, PythonConfig, is_stand_in
 from skillwright.models.exec_config import ClaudeCodeExecConfig, CodexExecConfig
 from skillwright.models.prices import Prices, list_prices
@@ -91,7 +91,7 @@ class Budget:
         self._clock = clock
         self._started = clock()
         # Only looked up where it matters: a long run has many episodes to look through.
-        self._before_s = critical_path(store, 1).took_s if bounds.minutes else 0.0
+        self._before_s = seconds_worked(store) if bounds.minutes else 0.0
         self._bill = Bill(latest=after)
         self._is_read = False
         self._in_flight: list[_Work] = []

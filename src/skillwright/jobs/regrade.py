@@ -13,8 +13,8 @@ from skillwright.core import EpisodeResult, RunError, Trajectory
 from skillwright.evaluation import Score
 from skillwright.jobs.config import RunConfig
 from skillwright.jobs.config_load import load_config
-from skillwright.jobs.critical_path import REGRADED
 from skillwright.jobs.launch import find_run
+from skillwright.jobs.sessions import REGRADED
 from skillwright.jobs.tau_replay import replay
 from skillwright.jobs.tau_report import TAU_BENCH, env_facts
 from skillwright.runs import RunFolder, RunStore
