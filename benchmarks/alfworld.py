@@ -20,14 +20,14 @@ from collections.abc import Callable
 from itertools import cycle, islice
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import process_time
 
-from measuring import Kind, at_most, compared, report
+from measuring import Kind, at_most, compared, cpu_s, report
 from skillwright.envs.alfworld import Problem, World, load_game
 
 ROOMS = ((12, 7), (22, 23), (38, 30))
 STEPS = 60
-REPEATS = 30
+REPEATS, PLAYS = 30, 5
 TARGETS = {"step": 0.0165, "reset": 0.45, "load": 6.8}
 """In pieces of plain work."""
 
@@ -95,13 +95,6 @@ def reference_games() -> list[Path]:
     return sorted((root / "alfworld" / "games").glob("*.tw-pddl"))
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """Time one call."""
-    start = perf_counter()
-    work()
-    return perf_counter() - start
-
-
 def reset(problem: Problem) -> list[str]:
     """Open a game: a world, its first text, and what can be done."""
     world = World(problem)
@@ -114,11 +107,11 @@ def seconds_per_step(problem: Problem, seed: int) -> float:
     world, luck, spent = World(problem), random.Random(seed), 0.0
     for _ in range(STEPS):
         command = luck.choice(world.admissible())
-        start = perf_counter()
+        start = process_time()
         world.act(command)
         world.admissible()
         _ = world.won
-        spent += perf_counter() - start
+        spent += process_time() - start
     return spent / STEPS
 
 
@@ -137,11 +130,11 @@ class Clock:
 
 def measure(path: Path) -> dict[str, tuple[list[float], float]]:
     """Return, for every figure of one game, the readings in plain work and the median seconds."""
-    problem, seeds = load_game(path), iter(range(REPEATS))
+    problem, seeds = load_game(path), iter(range(REPEATS * PLAYS))
     works = {
-        "step": Clock(lambda: seconds_per_step(problem, next(seeds))),
-        "reset": Clock(lambda: seconds(lambda: reset(problem))),
-        "load": Clock(lambda: seconds(lambda: load_game(path))),
+        "step": Clock(lambda: median(seconds_per_step(problem, next(seeds)) for _ in range(PLAYS))),
+        "reset": Clock(lambda: cpu_s(lambda: reset(problem))),
+        "load": Clock(lambda: cpu_s(lambda: load_game(path))),
     }
     found = {}
     for name, work in works.items():
