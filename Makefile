@@ -39,8 +39,8 @@ lint: $(READY)
 check: lint test ## all that CI holds: format, lint, types, layers, file sizes, tests
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir $(VENV)/site
 
-bench: $(READY) ## measure, and print one JSON line per benchmark (rl_study.py, gates.py and noisy_household.py, an hour each, by themselves)
-	@for file in $(filter-out benchmarks/rl_study.py benchmarks/gates.py benchmarks/noisy_household.py,$(wildcard benchmarks/*.py)); do echo "$$file"; $(BIN)/python $$file || exit 1; done
+bench: $(READY) ## measure everything, and end with one table (rl_study.py and noisy_household.py, an hour each, by themselves)
+	@$(BIN)/python benchmarks/measuring/everything.py
 
 oracle: $(ORACLE)/.ready ## replay our houses in the official ALFWorld engine (needs a C++ compiler)
 	$(ORACLE)/bin/python -m pytest -rs -m oracle tests/oracle

@@ -1,11 +1,14 @@
-"""How long the demo takes after installation, and what it ends with.
+"""How much work the demo is after installation, and what it ends with.
 
 Each repeat is `skillwright demo` in a process and a folder of its own, with a run seed of its own.
-The target is the README's promise: under 3 minutes on 2 cores, at least 85% of the held-out games
-won with the best skill, and under 30% with the empty skill and with the placebo.
+The targets: its CPU time in pieces of plain work, which is timed before and after; at least 85% of
+the held-out games won with the best skill, and under 30% with the empty skill and with the placebo.
+Its seconds are printed beside the README's promise of under three minutes, which decides nothing
+here: on a busy machine they say how busy it is.
 """
 
 import json
+import resource
 import statistics
 import subprocess
 import sys
@@ -13,17 +16,20 @@ import tempfile
 import time
 from pathlib import Path
 
+from measuring import Kind, at_least, at_most, compared, long_plain_s, report
+
 REPEATS = 3
-MAX_WALL_S = 180.0
+MOST_WORK = 70_000.0
+"""The CPU time of one run, in pieces of plain work."""
 MIN_BEST = 0.85
 MAX_OTHERS = 0.30
 
 
-def play(seed: int) -> tuple[float, dict[str, float]]:
-    """Run the demo once and return its seconds and the share of test games won per artefact."""
+def play(seed: int) -> tuple[float, float, dict[str, float]]:
+    """Run the demo once; return its wall and CPU seconds, and the share won per artifact."""
     command = Path(sys.executable).parent / "skillwright"
     with tempfile.TemporaryDirectory() as folder:
-        started = time.perf_counter()
+        started, cpu = time.perf_counter(), children_cpu_s()
         done = subprocess.run(
             [str(command), "demo", "--half", "text", "--json", "--set", f"run.seed={seed}"],
             cwd=folder,
@@ -31,27 +37,40 @@ def play(seed: int) -> tuple[float, dict[str, float]]:
             text=True,
             check=True,
         )
-        wall_s = time.perf_counter() - started
+        wall_s, cpu_s = time.perf_counter() - started, children_cpu_s() - cpu
     tables = json.loads(done.stdout)["test"]["tables"]
-    return wall_s, {name: table["overall"]["success_rate"] for name, table in tables.items()}
+    return wall_s, cpu_s, {name: row["overall"]["success_rate"] for name, row in tables.items()}
 
 
-def main() -> None:
-    """Measure, and print one JSON object as the last line."""
-    walls, shares = zip(*(play(seed) for seed in range(42, 42 + REPEATS)), strict=True)
-    best = [share["best"] for share in shares]
-    others = [share[name] for share in shares for name in ("initial", "placebo")]
-    figures = {
-        "wall_s": round(statistics.median(walls), 1),
-        "best": min(best),
-        "initial_or_placebo": max(others),
-        "targets": {"wall_s": MAX_WALL_S, "best": MIN_BEST, "initial_or_placebo": MAX_OTHERS},
-        "spread": {"wall_s": [round(min(walls), 1), round(max(walls), 1)]},
-        "repeats": REPEATS,
-        "ok": max(walls) < MAX_WALL_S and min(best) >= MIN_BEST and max(others) < MAX_OTHERS,
-    }
-    print(json.dumps(figures))
+def children_cpu_s() -> float:
+    """Return the CPU seconds of the processes that ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def main() -> int:
+    """Measure, and print the checks."""
+    seeds, played = iter(range(42, 42 + REPEATS)), []
+
+    def once() -> float:
+        played.append(play(next(seeds)))
+        return played[-1][1]
+
+    work = compared(once, REPEATS, long_plain_s)
+    walls, cpus, shares = zip(*played, strict=True)
+    best = min(share["best"] for share in shares)
+    others = max(share[name] for share in shares for name in ("initial", "placebo"))
+    checks = [
+        at_most("CPU time", Kind.PLAIN, work, MOST_WORK),
+        at_least("won with the best skill, worst seed", Kind.SHARE, [best], MIN_BEST),
+        at_most("won with the empty skill or the placebo", Kind.SHARE, [others], MAX_OTHERS),
+    ]
+    return report(
+        checks,
+        wall_s=[round(wall, 1) for wall in walls],
+        cpu_s=round(statistics.median(cpus), 1),
+    )
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

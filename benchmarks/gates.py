@@ -37,6 +37,7 @@ from gates_study.summary import (  # noqa: E402
     targets,
 )
 from gates_study.worlds import MAIN, WORLDS, make_run  # noqa: E402
+from measuring import Kind, at_least, report  # noqa: E402
 
 Tables = dict[str, Table]
 RESULTS = Path(__file__).with_name("gates_results.json")
@@ -61,16 +62,19 @@ def main() -> int:
     checks = short_bounds(rows) if arguments.short else targets(rows)
     if arguments.results:
         write(arguments.results, rows, power, checks)
-    figures = {
-        "targets": TARGETS,
-        "met": checks,
-        "power": power,
-        "cells": len(rows),
-        "short": arguments.short,
-        "ok": all(one["ok"] for one in checks.values()),
-    }
-    print(json.dumps(figures))
-    return 0 if figures["ok"] else 1
+    return report(
+        [
+            at_least(name, Kind.SHARE, [one["value"]], one["least"])
+            if arguments.short
+            else at_least(f"{name}: every cell holds", Kind.COUNT, [float(one["ok"])], 1)
+            for name, one in checks.items()
+        ],
+        targets=TARGETS,
+        met=checks,
+        power=power,
+        cells=len(rows),
+        short=arguments.short,
+    )
 
 
 def simulate(works: list[Work], each: Callable[..., Iterable[Tables]] = map) -> Iterator[Row]:

@@ -11,13 +11,14 @@ turns of episodes that were not finished, and the optimiser's calls in flight.
 """
 
 import argparse
-import json
 import random
 import sys
 import tempfile
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from measuring import Check, Kind, at_least, at_most, report
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
@@ -29,8 +30,8 @@ LONG = {"train": {"epochs": 2, "batch_size": 6}, "rollout": {"max_concurrent": 4
 KILLS_PER_RUN = 20
 
 
-def measure(kills: int, root: Path) -> dict[str, Any]:
-    """Kill runs until there were so many kills, and return what came of it."""
+def measure(kills: int, root: Path) -> tuple[list[Check], dict[str, Any]]:
+    """Kill runs until there were so many kills; return the checks and what else was counted."""
     luck = random.Random(1)
     with executioner(PLAN) as (server, killer):
         whole = KilledRun(root / "whole", server, killer, **LONG)
@@ -50,34 +51,30 @@ def measure(kills: int, root: Path) -> dict[str, Any]:
             print(
                 f"run {len(runs)}: {run.kills} kills, {repeats[-1]} calls asked again", flush=True
             )
-    figures = {
-        "kills": sum(run.kills for run in runs),
+    done = sum(run.kills for run in runs)
+    lost, repeated = (sum(len(getattr(run, name)) for run in runs) for name in ("lost", "repeated"))
+    checks = [
+        at_least("kills", Kind.COUNT, [done], kills),
+        at_most("runs that ended differently", Kind.COUNT, [different], 0),
+        at_most("finished episodes lost", Kind.COUNT, [lost], 0),
+        at_most("stored answers asked for again", Kind.COUNT, [repeated], 0),
+    ]
+    return checks, {
         "runs": len(runs),
-        "runs_that_ended_differently": different,
-        "finished_episodes_lost": sum(len(run.lost) for run in runs),
-        "stored_answers_asked_again": sum(len(run.repeated) for run in runs),
-    }
-    return {
-        **figures,
         "requests_of_a_run": requests,
-        "calls_asked_again_per_kill": round(sum(repeats) / figures["kills"], 2),
-        "targets": {
-            "runs_that_ended_differently": 0,
-            "finished_episodes_lost": 0,
-            "stored_answers_asked_again": 0,
-        },
-        "spread": {"calls_asked_again_per_run": [min(repeats), median(repeats), max(repeats)]},
-        "ok": figures["kills"] >= kills and not sum(list(figures.values())[2:]),
+        "calls_asked_again_per_kill": round(sum(repeats) / done, 2),
+        "calls_asked_again_per_run": [min(repeats), median(repeats), max(repeats)],
     }
 
 
-def main() -> None:
-    """Measure, and print one JSON object as the last line."""
+def main() -> int:
+    """Measure, and print the checks."""
     parser = argparse.ArgumentParser(description="Kill runs and resume them.")
     parser.add_argument("--kills", type=int, default=100)
     with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(measure(parser.parse_args().kills, Path(folder))))
+        checks, figures = measure(parser.parse_args().kills, Path(folder))
+    return report(checks, **figures)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -18,12 +18,13 @@ helpful ones are refused, how often a run without any gain is released.
 
 import argparse
 import asyncio
-import json
 import random
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
+from measuring import Kind, at_least, at_most, report
 from skillwright.bank import Bank, BankSource, LexicalEmbedder, RetrievalSettings
 from skillwright.core import BankSkill, EpisodeResult, EpisodeSpec, SkillKind, SkillSource, Task
 from skillwright.core.jsonio import text_digest
@@ -197,25 +198,21 @@ def no_worse(one: dict[str, float], other: dict[str, float], seeds: int) -> Iter
         yield one[name] - other[name] <= 2 * (2 * p * (1 - p) / count) ** 0.5
 
 
-def main() -> None:
-    """Measure, and print one JSON object as the last line."""
+def main() -> int:
+    """Measure, and print the checks."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=SEEDS)
     seeds = parser.parse_args().seeds
     found = {name: rates(seeds, name) for name in DUELS}
     share = found["reuse"]["new_rollouts"] / found["no_reuse"]["new_rollouts"]
-    is_no_worse = all(no_worse(found["reuse"], found["no_reuse"], seeds))
-    figures = {
-        "seeds": seeds,
-        **found,
-        "share_of_rollouts": share,
-        "share_of_by_key": found["reuse"]["new_rollouts"] / found["by_key"]["new_rollouts"],
-        "error_rates_no_worse": is_no_worse,
-        "targets": {"share_of_rollouts": MOST_OF_ROLLOUTS},
-        "ok": share <= MOST_OF_ROLLOUTS and is_no_worse,
-    }
-    print(json.dumps(figures))
+    kept = list(no_worse(found["reuse"], found["no_reuse"], seeds))
+    checks = [
+        at_most("new rollouts, of those without reuse", Kind.SHARE, [share], MOST_OF_ROLLOUTS),
+        at_least("error rates that are no worse", Kind.SHARE, [fmean(kept)], 1.0),
+    ]
+    by_key = found["reuse"]["new_rollouts"] / found["by_key"]["new_rollouts"]
+    return report(checks, seeds=seeds, share_of_by_key=by_key, **found)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

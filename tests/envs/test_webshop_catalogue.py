@@ -129,6 +129,12 @@ def test_products_are_ranked_by_the_formula_and_ties_by_asin(texts, query):
     )
 
 
+def test_the_originals_special_searches_are_words_like_others():
+    shop = catalogue_of([Product("B1", "A rug", query="rug"), Product("B2", "Letter Q", query="x")])
+    assert set(shop.search("<q> rug")) == {"B1", "B2"}
+    assert shop.search("<r> ") == ()
+
+
 def test_at_most_fifty_products_are_found_and_of_equal_ones_the_first():
     catalogue = catalogue_of([Product(f"B{number:03}", "wool rug") for number in range(80)])
     assert catalogue.search("rugs") == tuple(f"B{number:03}" for number in range(50))
@@ -193,6 +199,35 @@ def test_official_files_become_a_catalogue(tmp_path):
     assert catalogue.search("quiet room") == ("B000000001",)
     (goal,) = catalogue.goals_of("B000000002", "human")
     assert goal.instruction_text.startswith("i need a dimmable lamp, and price lower than 1")
+
+
+def test_texts_are_cleaned_as_the_page_of_differences_says(tmp_path):
+    item = {
+        **ITEMS[0],
+        "name": " Ivia \n Wool  Rug ",
+        "small_description": ["Wool.", " ", "Wool."],
+        "customization_options": {"Color": [{"value": "off  white"}, {"value": " "}]},
+        "pricing": "$1.2.3",
+    }
+    made = import_webshop(official(tmp_path / "data", items=[item]), tmp_path / "shop.sqlite")
+    rug = open_catalogue(CatalogueSource(made.path)).product("B000000001")
+    assert rug.title == "Ivia Wool Rug"
+    assert rug.bullets == ("Wool.", "Wool.")
+    assert rug.options == {"color": ("off white",)}
+    assert rug.price_text == "$100.0"
+
+
+def test_a_product_of_which_nothing_is_known_has_no_attribute(tmp_path):
+    made = import_webshop(official(tmp_path / "data"), tmp_path / "shop.sqlite")
+    assert open_catalogue(CatalogueSource(made.path)).product("B000000003").attributes == ()
+
+
+def test_options_that_people_named_are_taken_by_their_values(tmp_path):
+    wish = {**HUMAN["B000000002"][0], "instruction_options": {"size": "5x8"}}
+    folder = official(tmp_path / "data", human={"B000000002": [wish]})
+    made = import_webshop(folder, tmp_path / "shop.sqlite")
+    goal = open_catalogue(CatalogueSource(made.path)).goal("B000000002/human/0")
+    assert goal.goal_options == (("", "5x8"),)
 
 
 def test_half_a_character_does_not_stop_an_import(tmp_path):

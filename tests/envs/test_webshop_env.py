@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -14,13 +15,16 @@ from webshop_recorded import GOLDEN, recordings
 from skillwright.core import DataError, EnvError
 from skillwright.envs import check_env
 from skillwright.envs.webshop import (
+    Catalogue,
     CatalogueSource,
+    Product,
     Session,
     WebShopEnv,
+    Wish,
     open_catalogue,
     webshop_tasks,
 )
-from skillwright.envs.webshop.pages import Part, as_rich_text, as_text
+from skillwright.envs.webshop.pages import Part, as_rich_text, as_text, done_page
 from skillwright.envs.webshop.queries import search_commands
 
 RULE = {"tagger": "rule"}
@@ -73,7 +77,11 @@ def test_the_contract_holds():
 
 
 def test_every_gold_solution_is_worth_exactly_one(tasks):
-    for task in [*tasks, *webshop_tasks("val", 60, goals="synthetic", env_config=RULE)]:
+    synthetic = webshop_tasks("val", 60, goals="synthetic", env_config=RULE)
+    # A named option with a colour inside a word cannot be met; the reward's tests hold why.
+    possible = [task for task in synthetic if "blueberry" not in task.description]
+    assert len(possible) > 40
+    for task in [*tasks, *possible]:
         env, _ = opened(task)
         rewards = [env.step(action)["reward"] for action in WebShopEnv.gold_actions(task.extras)]
         assert rewards[-1] == 1.0, task
@@ -128,7 +136,7 @@ def test_another_value_of_an_option_replaces_the_first(tasks):
         assert session.act(action)
     assert [part.text for part in session.page if part.clicked] == [values[1]]
     assert session.act("click[buy now]")
-    assert session.page[7].text == f'{{"{name}": "{values[1]}"}}'
+    assert Part(f'{{"{name}": "{values[1]}"}}') in session.page
     assert not session.act("click[buy now]")
 
 
@@ -264,9 +272,89 @@ def test_threads_that_come_at_once_open_one_catalogue():
 
 
 def test_a_text_that_is_blank_is_not_visible():
-    page = (Part("a"), Part(""), Part("b", "button"))
+    page = (Part("a"), Part(""), Part(" "), Part("b", "button"))
     assert as_text(page) == "a [SEP] b"
-    assert as_rich_text(page) == "a\n[button] b [button_]"
+    assert as_rich_text(page) == "a\n[button] b [button_]\n"
+
+
+RUG = Product(
+    "B000000001",
+    "Rug",
+    description="Soft.",
+    bullets=("Wool.", "Woven."),
+    prices=(20.0,),
+    options={"color": ("red", "caf\u00e9"), "trim": ("red", "blue")},
+    category="home",
+    query="rug",
+    crumbs="Home \u203a Rugs",
+    attributes=("soft",),
+    wishes=(Wish("a rug", ("soft",)),),
+)
+
+
+@pytest.fixture
+def visit():
+    catalogue = Catalogue.of_products([RUG], CatalogueSource())
+    return Session(catalogue, catalogue.goal("B000000001/human/0"), "rule", show_attributes=True)
+
+
+def rich(session, *actions):
+    for action in actions:
+        assert session.act(action), action
+    return as_rich_text(session.page)
+
+
+def test_white_space_of_rich_pages_is_that_of_the_originals_templates(visit):
+    told = visit.goal.instruction_text
+    assert rich(visit) == f"WebShop\nInstruction: \n{told}\n[button] Search [button_]\n"
+    bar = "[button] Back to Search [button_]\n"
+    listed = "\n[button] B000000001 [button_]\nRug\n$20.0\n"
+    assert rich(visit, "search[rug]") == (
+        f"Instruction:\n{told}\n{bar}Page 1 (Total results: 1)\n[button] Next > [button_]\n{listed}"
+    )
+    below = f"Instruction:\n{told}\n{bar}[button] < Prev [button_]\n"
+    assert rich(visit, "click[b000000001]", "click[features]") == f"{below} Wool.\n Woven.\n"
+    assert rich(visit, "click[< prev]", "click[description]") == f"{below}Soft.\n"
+    assert rich(visit, "click[< prev]", "click[reviews]") == below
+    assert rich(visit, "click[< prev]", "click[attributes]") == (
+        f"{below} soft\nhome\nrug\nHome \u203a Rugs\n"
+    )
+    assert as_text(visit.page).endswith("soft [SEP] home [SEP] rug [SEP] Home \u203a Rugs")
+
+
+def test_what_was_visited_is_marked_until_the_way_back_to_the_search_page(visit):
+    assert "[button] B000000001" in rich(visit, "search[rug]")
+    seen = "[clicked button] B000000001 [clicked button_]"
+    assert seen in rich(visit, "click[b000000001]", "click[< prev]")
+    assert seen in rich(visit, "search[rug]")
+    assert "[button] B000000001" in rich(visit, "click[back to search]", "search[rug]")
+
+
+def test_the_chosen_value_alone_is_marked_also_outside_ascii(visit):
+    # The original looks for the value, in quotation marks, in the page's address: there one of
+    # the second kind is never marked, and one of the first kind with both options.
+    page = rich(visit, "search[rug]", "click[b000000001]", "click[caf\u00e9]", "click[red]")
+    assert page.startswith("You have clicked red.\nYou have clicked caf\u00e9.\n")
+    assert "color\n  [button] red [button_]\n  [clicked button] caf\u00e9 [clicked button_]" in page
+    assert "trim\n  [clicked button] red [clicked button_]\n  [button] blue [button_]" in page
+
+
+def test_the_page_of_a_purchase_has_every_field_of_the_original():
+    chosen = {"size": "men's <9>", "color": "caf\u00e9"}
+    page = done_page(RUG, chosen, Fraction(4, 5))
+    options = r'{"color": "caf\u00e9", "size": "men\u0027s \u003c9\u003e"}'
+    assert as_text(page) == (
+        "Thank you for shopping with us! [SEP] Your code: [SEP] None [SEP] (Paste it in your MTurk "
+        "interface.) [SEP] Purchased [SEP] asin [SEP] B000000001 [SEP] options [SEP] "
+        f"{options} [SEP] attrs [SEP] None [SEP] category [SEP] None [SEP] query [SEP] None "
+        "[SEP] product category [SEP] None [SEP] Target [SEP] asin [SEP] options [SEP] attrs [SEP] "
+        "price upper [SEP] instuction text [SEP] category [SEP] product category [SEP] query [SEP] "
+        "Goal [SEP] None [SEP] Reward [SEP] Your score (min 0.0, max 1.0) [SEP] 0.8 [SEP] "
+        "Reward Details [SEP] None"
+    )
+    assert as_rich_text(page).startswith(
+        "Thank you for shopping with us!\nYour code: \nNone\n (Paste it in your MTurk interface.)\n"
+    )
 
 
 def test_the_built_in_shop_has_no_other_engine(tasks):

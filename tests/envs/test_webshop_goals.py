@@ -39,7 +39,7 @@ print([(task.id, task.description, dict(task.extras)) for task in reversed(tasks
     ("text", "prices"),
     [
         ("$9.99", (9.99,)),
-        ("$19.99$9.99", (9.99, 19.99)),
+        ("$19.99$9.99", (19.99, 9.99)),
         ("$1,299.00$2,000.00", (1299.0, 2000.0)),
         ("", ()),
         ("free", ()),
@@ -66,6 +66,7 @@ def test_a_price_of_a_range_lies_in_it_and_depends_on_seed_and_asin_alone(seed, 
     price = drawn_price(asin, (10.0, 20.0), seed)
     assert 10 <= price <= 20
     assert price == drawn_price(asin, (10.0, 20.0), seed)
+    assert 10 <= drawn_price(asin, (20.0, 10.0), seed) <= 20
     assert drawn_price(asin, (), seed) == 100
     assert drawn_price(asin, (7.5,), seed) == 7.5
 

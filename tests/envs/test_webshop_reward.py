@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from fractions import Fraction
 
 import pytest
@@ -152,6 +153,49 @@ def test_token_sets_are_as_alike_as_rapidfuzz_says(one, other):
 def test_case_and_punctuation_do_not_matter_to_the_reward():
     assert are_alike("Non-Slip", "non slip")
     assert not are_alike("non slip", "slip resistant")
+
+
+def test_alikeness_is_rounded_before_it_is_compared():
+    # 85.14 and 85.71 are 85 and 86; only the second is more than 85.
+    one, other = "a" * 63 + "b" * 11, "a" * 63 + "c" * 11
+    assert token_set_similarity(one, other) == Fraction(12600, 148)
+    assert not are_alike(one, other)
+    assert are_alike("a" * 6 + "b", "a" * 6 + "c")
+
+
+def test_accented_latin_letters_are_dropped_before_texts_are_compared():
+    assert are_alike("caf\u00e9", "caf")
+    assert not are_alike("\u00e9\u00e9", "\u00e9\u00e9")  # nothing is left to compare
+    assert are_alike("\u0142\u00f3d\u017a", "\u0142d\u017a")  # characters from 256 on stay
+    assert not are_alike("\u0142d\u017a", "dz")
+
+
+def as_thefuzz_prepares(text):
+    kept = "".join(character for character in text if not 128 <= ord(character) < 256)
+    return re.sub(r"\W", " ", kept).lower().strip()
+
+
+@given(*[st.text(alphabet="abcd AB-'_\u00e9\u0142", max_size=24)] * 2)
+def test_texts_are_alike_for_the_reward_where_the_originals_score_says_so(one, other):
+    prepared = map(as_thefuzz_prepares, (one, other))
+    assert are_alike(one, other) == (round(fuzz.token_set_ratio(*prepared)) > 85)
+
+
+def test_an_option_with_a_name_is_compared_with_its_name():
+    def hits(name, value, chosen):
+        goal = wanting(goal_options=((name, value),))
+        return graded(goal, {"any": chosen}).options_hit
+
+    # People name no option, so that both sides are reduced to a colour ...
+    assert hits("", "dark green", "light green") == 0
+    assert hits("", "blueberry", "blueberry") == 1
+    # ... and a name beside the value keeps one side from it, as in the original.
+    assert hits("color", "dark green", "light green") == 1
+    assert hits("flavor", "blueberry", "blueberry") == 0
+    assert hits("color", "navy blue", "navy blue") == 1
+    assert hits("blue", "4x6", "navy blue") == 1
+    assert hits("size", "large", "x large") == 0
+    assert hits("", "large", "x large") == 1
 
 
 def test_options_of_one_colour_are_one():

@@ -42,6 +42,7 @@ from skillwright.envs.webshop.nouns import resolve_tagger
 from skillwright.envs.webshop.pages import HITS_PER_PAGE, SEPARATOR, as_rich_text, as_text
 from skillwright.envs.webshop.product import Goal, Product
 from skillwright.envs.webshop.queries import search_commands
+from skillwright.envs.webshop.reward import compared_text
 from skillwright.envs.webshop.search import query_words
 from skillwright.envs.webshop.session import Session
 from skillwright.envs.webshop.similarity import are_alike
@@ -98,7 +99,7 @@ class WebShopEnv(TextEnv):
     Other searches are as good, on any page.
     """
 
-    version = f"1.{GENERATOR_VERSION}"
+    version = f"2.{GENERATOR_VERSION}"
 
     def __init__(
         self, env_config: object | None = None, extras: dict[str, Any] | None = None
@@ -120,7 +121,10 @@ class WebShopEnv(TextEnv):
 
     @classmethod
     def gold_actions(cls, extras: Mapping[str, Any], env_config: object | None = None) -> list[str]:
-        """Return actions that buy the goal's own product, rightly chosen: their reward is 1.0.
+        """Return actions that buy the goal's own product, rightly chosen.
+
+        Their reward is 1.0, except for a synthetic goal whose option has a colour inside a word
+        ("blueberry"): the original's rule, and so ours, does not count that option as met.
 
         Args:
             extras: Those of the episode.
@@ -306,7 +310,8 @@ def _values_to_click(product: Product, goal: Goal) -> list[str]:
     """Return the value to click for each option of a goal, as the product spells it."""
     values = [value for values in product.options.values() for value in values]
     chosen = []
-    for _, wanted in goal.goal_options:
-        alike = (one for one in values if are_alike(plain_colour(one), plain_colour(wanted)))
+    for name, wanted in goal.goal_options:
+        compared = compared_text(name, wanted)
+        alike = (one for one in values if are_alike(plain_colour(one), compared))
         chosen.append(wanted if wanted in values else next(alike, ""))
     return [value for value in chosen if value]

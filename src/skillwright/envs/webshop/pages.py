@@ -1,19 +1,20 @@
 """What the pages of the shop say: visible texts in order, and what can be clicked.
 
 Source: the page texts of WebShop (arXiv:2207.01206), as its text environment renders them. In
-``text`` the parts of a page are joined by `SEPARATOR`. In ``text_rich`` each stands on a line of
-its own, with marks around what can be clicked; chosen options and visited products are marked as
-clicked, and a line above the page names each chosen option. A blank text is not visible, and the
-done page leaves out the fields that are empty or hidden in the original.
+``text`` the parts of a page are joined by `SEPARATOR`, without the white space around them. In
+``text_rich`` each stands on a line of its own with the white space that the original's templates
+have there, with marks around what can be clicked; chosen options and visited products are marked
+as clicked, and a line above the page names each chosen option. A blank text is not visible.
 """
 
+import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal
 
-from skillwright.core.jsonio import dumps
 from skillwright.envs.webshop.product import Product
 
 SEPARATOR: Final = " [SEP] "
@@ -35,7 +36,7 @@ class Part:
     """A visible text, and what it is.
 
     Attributes:
-        text: As it is shown.
+        text: As ``text_rich`` shows it, with its white space.
         kind: Plain text, a button, a product's link, or an option's value.
         clicked: An option that is chosen, or a product that was visited.
     """
@@ -50,7 +51,7 @@ Page = tuple[Part, ...]
 
 def search_page(instruction: str) -> Page:
     """The page with the search bar, where an episode begins."""
-    return (Part("WebShop"), *_told(instruction), _button(SEARCH))
+    return (Part("WebShop"), Part("Instruction: "), Part(instruction), _button(SEARCH))
 
 
 def results_page(
@@ -107,30 +108,39 @@ def item_page(
 
 def sub_page(instruction: str, product: Product, name: str) -> Page:
     """What is said about a product: its description, features, reviews or attributes."""
-    said = {
-        "Description": [product.description] if product.description else [],
-        "Features": product.bullets,
-        ATTRIBUTES: product.attributes,
-    }
-    parts = [Part(text) for text in said.get(name, ())]
+    listed = {"Features": product.bullets, ATTRIBUTES: product.attributes}.get(name, ())
+    below = {
+        "Description": (product.description,),
+        ATTRIBUTES: (product.category, product.query, product.crumbs),
+    }.get(name, ())
+    parts = [Part(text) for text in (*(f" {text}" for text in listed), *below)]
     return (*_told(instruction), _button(BACK), _button(PREVIOUS), *parts)
 
 
 def done_page(product: Product, chosen: Mapping[str, str], reward: Fraction) -> Page:
-    """What was bought, and what it was worth."""
+    """What was bought, and what it was worth.
+
+    The original's template has fields for what was wanted too, which its text environment does not
+    fill in: they read ``None`` or nothing.
+    """
+    bought = ("asin", product.asin, "options", _escaped_json(chosen))
+    unknown = ("attrs", "category", "query", "product category")
+    wanted = ("asin", "options", "attrs", "price upper", "instuction text", "category")
     texts = (
         "Thank you for shopping with us!",
-        "Your code:",
-        "None",
-        "Purchased",
-        "asin",
-        product.asin,
-        "options",
-        dumps(dict(chosen)),
-        "Your score (min 0.0, max 1.0)",
-        str(float(reward)),
+        *("Your code: ", "None", " (Paste it in your MTurk interface.)"),
+        *("Purchased", *bought, *(text for name in unknown for text in (name, "None"))),
+        *("Target", *wanted, "product category", "query", "Goal ", "None"),
+        *("Reward", "Your score (min 0.0, max 1.0)", str(float(reward))),
+        *("Reward Details ", "None"),
     )
     return tuple(Part(text) for text in texts)
+
+
+def _escaped_json(chosen: Mapping[str, str]) -> str:
+    """Write choices as Flask's templates do: sorted, in ASCII, safe within HTML."""
+    text = json.dumps(dict(chosen), sort_keys=True)
+    return re.sub(r"[<>&']", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def clickables(page: Page) -> list[str]:
@@ -143,7 +153,7 @@ def clickables(page: Page) -> list[str]:
 
 def as_text(page: Page) -> str:
     """Render a page in the mode ``text``."""
-    return SEPARATOR.join(part.text for part in page if part.text)
+    return SEPARATOR.join(part.text.strip() for part in page if part.text.strip())
 
 
 def as_rich_text(page: Page) -> str:
@@ -151,7 +161,8 @@ def as_rich_text(page: Page) -> str:
     chosen = [part.text for part in page if part.kind == "option" and part.clicked]
     # The original puts each such line before all that it has so far, so that the last is on top.
     told = [f"You have clicked {text}." for text in reversed(chosen)]
-    return "\n".join([*told, *(_rich(part) for part in page if part.text)])
+    lines = [*told, *(_rich(part) for part in page if part.text.strip())]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _rich(part: Part) -> str:

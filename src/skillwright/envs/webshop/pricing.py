@@ -20,13 +20,13 @@ def parse_pricing(text: object) -> tuple[float, ...]:
     """Read a price such as ``$9.99`` or ``$9.99$19.99``; what is none gives ``()``.
 
     Returns:
-        No price, one, or the two ends of a range, the lower first.
+        No price, one, or the two ends of a range, in the order in which they are written.
     """
     if not isinstance(text, str):
         return ()
     numbers = [re.sub(r"[^\d.]", "", part) for part in text.split("$")[1:]]
     prices = [float(number) for number in numbers if re.fullmatch(r"\d+(\.\d*)?|\.\d+", number)]
-    return tuple(sorted(list(filter(math.isfinite, prices))[:2]))
+    return tuple(filter(math.isfinite, prices))[:2]
 
 
 def drawn_price(asin: str, prices: Sequence[float], seed: int) -> float:
@@ -42,9 +42,9 @@ def drawn_price(asin: str, prices: Sequence[float], seed: int) -> float:
     """
     if len(prices) < 2:
         return prices[0] if prices else UNKNOWN_PRICE
-    low, high = prices[0], prices[1]
+    one, other = prices[0], prices[1]
     share = derive_seed("webshop-price", seed, asin) / float(2**SEED_BITS)
-    return round(low + (high - low) * share, 2)
+    return round(one + (other - one) * share, 2)
 
 
 def price_limit(asin: str, price: float, seed: int) -> float:

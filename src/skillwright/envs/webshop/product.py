@@ -106,7 +106,7 @@ class Goal:
 
     Attributes:
         key: Where it stands in its catalogue: ``asin/kind/number``.
-        asin: The product that it was written for; buying it rightly scores 1.0.
+        asin: The product that it was written for.
         category: That product's department.
         query: That product's search.
         name: That product's title.

@@ -6,12 +6,12 @@ Source: WebShop (arXiv:2207.01206), ``get_reward`` of its engine. Fractions are 
 so that success means r == 1 and not almost 1.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from skillwright.envs.webshop.colours import plain_colour
+from skillwright.envs.webshop.colours import COLOURS, plain_colour
 from skillwright.envs.webshop.nouns import nouns
 from skillwright.envs.webshop.product import CRUMB, Goal, Product
 from skillwright.envs.webshop.similarity import are_alike
@@ -101,12 +101,11 @@ def grade(
         chosen: The options that were chosen, value by name.
         tagger: How nouns are found: ``rule`` or ``spacy``.
     """
-    values = [value for _, value in goal.goal_options]
     return Grade(
         attributes_hit=_attributes_hit(product, goal.attributes),
         attributes=len(goal.attributes),
-        options_hit=_options_hit(values, list(chosen.values())),
-        options=len(values),
+        options_hit=_options_hit(goal.goal_options, chosen.values()),
+        options=len(goal.goal_options),
         price_ok=price <= goal.price_upper,
         title_score=title_score(product.title, goal.name, tagger),
         query_match=product.query == goal.query,
@@ -140,8 +139,17 @@ def _attributes_hit(product: Product, wanted: Iterable[str]) -> int:
     )
 
 
-def _options_hit(wanted: Iterable[str], chosen: Sequence[str]) -> int:
-    have = [plain_colour(value.lower()) for value in chosen]
-    return sum(
-        any(are_alike(value, plain_colour(option.lower())) for value in have) for option in wanted
-    )
+def _options_hit(wanted: Iterable[tuple[str, str]], chosen: Iterable[str]) -> int:
+    have = [plain_colour(value) for value in chosen]
+    return sum(any(are_alike(value, compared_text(*option)) for value in have) for option in wanted)
+
+
+def compared_text(name: str, value: str) -> str:
+    """Return what the choices are compared with for one option of a goal.
+
+    A synthetic goal's options have names, and the original compares with name and value together:
+    they are a colour only if one of them is the colour's whole name.
+    """
+    if not name:
+        return plain_colour(value)
+    return next((colour for colour in COLOURS if colour in (name, value)), str((name, value)))

@@ -5,7 +5,8 @@ The rules are those of WebShop (arXiv:2207.01206):
 - ``search[...]`` works on every page, also where no search bar is shown; it clears product and
   options. ``click[x]`` needs x among what can be clicked. Anything else changes nothing.
 - ``< Prev`` on a results page goes one page back, on a sub page to the item, and on an item to the
-  results, which clears the options. ``Back to Search`` clears the search too.
+  results, which clears the options. ``Back to Search`` clears the search too, and what was
+  visited.
 - An option is set by a click on its value; another value of the same name replaces it. Where two
   options share a value, a click sets the later one.
 - Only ``Buy Now`` ends the visit.
@@ -140,6 +141,7 @@ class Session:
     def _back_to_search(self) -> None:
         self._leave_product()
         self._hits = ()
+        self._visited.clear()
         self.page = pages.search_page(self._told)
 
     def _search(self, query: str) -> None:
