@@ -7,7 +7,7 @@ and not for a result that is twice as slow.
 """
 
 from measuring.checks import Check, Kind, at_least, at_most, report
-from measuring.plain import arrays_s, compared, cpu_s, long_plain_s, plain_s, ratios_of
+from measuring.plain import arrays_s, compared, cpu_s, long_plain_s, plain_s, plain_work, ratios_of
 
 __all__ = [
     "Check",
@@ -19,6 +19,7 @@ __all__ = [
     "cpu_s",
     "long_plain_s",
     "plain_s",
+    "plain_work",
     "ratios_of",
     "report",
 ]
