@@ -54,6 +54,25 @@ def tagged(text: str, calls: Sequence[ToolCall]) -> str:
     return "\n".join(part for part in (text, *written) if part)
 
 
+def untagged(action: str) -> tuple[str, tuple[ToolCall, ...]]:
+    """Read what `tagged` wrote: what was said, and the calls; a block that is none has no name."""
+    said, *blocks = action.split("<tool_call>")
+    calls = []
+    for number, block in enumerate(blocks):
+        written, _, behind = block.partition("</tool_call>")
+        said += behind
+        calls.append(_read(f"call_{number}", written))
+    return said.strip(), tuple(calls)
+
+
+def _read(call_id: str, written: str) -> ToolCall:
+    read = _object(written) or {}
+    name, arguments = read.get("name"), read.get("arguments", {})
+    if not isinstance(name, str):
+        return ToolCall(call_id, "", written)
+    return ToolCall(call_id, name, arguments if isinstance(arguments, str) else dumps(arguments))
+
+
 def too_deep(value: Any) -> bool:
     """Tell whether a JSON value is nested deeper than `MAX_DEPTH`."""
     level = [value]

@@ -194,9 +194,7 @@ class Attempt:
         if not self._tools:
             return await step_env(self._opened(), act.text)
         sent = sendable(act.tool_calls, context.messages)
-        return await step_env_native(
-            self._opened(), act.text, with_ids_of(act.tool_calls, sent)
-        )
+        return await step_env_native(self._opened(), act.text, with_ids_of(act.tool_calls, sent))
 
     def cut(self, overflow: RequestRefused) -> None:
         """End the attempt where its prompt outgrew the agent's context; its reward stands.
