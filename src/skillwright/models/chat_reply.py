@@ -209,6 +209,7 @@ def _add_to_call(calls: dict[int, dict[str, Any]], piece: Mapping[str, Any]) -> 
     call = calls.setdefault(place, {"function": {"name": "", "arguments": ""}})
     if call_id:
         call["id"] = call_id
+    call |= {key: value for key, value in piece.items() if key not in _CALL}
     function = mapping(piece.get("function"))
     name, arguments = function.get("name"), function.get("arguments")
     if name and str(name) != call["function"]["name"]:  # which some repeat in every piece
