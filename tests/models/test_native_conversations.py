@@ -1,8 +1,11 @@
 """Native calls in every dialect: each request of an episode is one that a strict server takes."""
 
+import importlib
+import importlib.util
 import json
 
 import pytest
+from pydantic import TypeAdapter
 
 from skillwright.core import EpisodeSpec, PlainSkill, Sampling, Task
 from skillwright.envs.tau_bench import TauBenchEnv
@@ -21,13 +24,46 @@ def shop(tmp_path):
     return write_store(tmp_path / "shop", tasks_test=[task(CANCEL), *TASKS])
 
 
+FORMS = {
+    "openai_chat": "openai.types.chat.completion_create_params.CompletionCreateParams",
+    "responses": "openai.types.responses.response_create_params.ResponseCreateParams",
+    "claude_chat": "anthropic.types.message_create_params.MessageCreateParams",
+}
+"""Dialect -> what the vendor's own client takes for a request."""
+
+
 @pytest.fixture(params=STRICT)
 def strict(request):
     return STRICT[request.param]
 
 
 @pytest.fixture
-def play(strict, shop, client, clock):
+def refuse_other_forms(request):
+    """Refuse requests that the vendor's own client would not know, where it is installed."""
+    form = FORMS.get(request.node.callspec.params["strict"])
+    if form is None or importlib.util.find_spec(form.partition(".")[0]) is None:
+        return lambda bodies: None
+    module, _, name = form.rpartition(".")
+    adapter = TypeAdapter(getattr(importlib.import_module(module), f"{name}NonStreaming"))
+
+    def refuse(bodies):
+        for body in bodies:
+            _walk(adapter.validate_python(body))
+
+    return refuse
+
+
+def _walk(value):
+    """Walk through what was validated: a list is checked only then."""
+    if isinstance(value, dict):
+        value = value.values()
+    if not isinstance(value, str | bytes | int | float | None):
+        for part in value:
+            _walk(part)
+
+
+@pytest.fixture
+def play(strict, shop, client, clock, refuse_other_forms):
     """Play task 0 with an agent whose server follows a script; return server and result."""
     kind, settings = strict
 
@@ -62,6 +98,7 @@ def play(strict, shop, client, clock):
                 Task("t", "tau_bench", {"task_index": 0, "task_split": "test"}), seed=1
             )
             (result,) = await engine.run([spec], PlainSkill(skill))
+        refuse_other_forms(server.bodies)
         return server, result
 
     return play
