@@ -22,6 +22,31 @@ class {camel}(Tool):
     def get_info() -> Dict[str, Any]:
         return {info}
 """
+# Shaped as tau-bench's own, in words of ours.
+USER_PY = '''\
+import abc
+from litellm import completion
+
+
+class LLMUserSimulationEnv(abc.ABC):
+    def build_system_prompt(self, instruction):
+        instruction_display = (
+            ("\\n\\nWhat you want: " + instruction + "\\n")
+            if instruction is not None
+            else ""
+        )
+        return f"""You ring up a shop.{instruction_display}
+Rules:
+- Say '###STOP###' at the end."""
+
+
+class ReactUserSimulationEnv(LLMUserSimulationEnv):
+    def build_system_prompt(self, instruction):
+        return "Think aloud."
+'''
+USER_WORDS = (
+    "You ring up a shop.\n\nWhat you want: {instruction}\n\nRules:\n- Say '###STOP###' at the end."
+)
 INFO = {
     "type": "function",
     "function": {
@@ -69,6 +94,7 @@ def write_checkout(folder: Path, *, tables=None, tasks=None, rules=("Be kind.",)
     for number, info in enumerate(reversed(tools)):
         text = TOOL.format(camel=f"Tool{number}", info=repr(info))
         (retail / "tools" / f"tool_{number:02}.py").write_text(text)
+    (folder / "tau_bench" / "envs" / "user.py").write_text(USER_PY)
     (folder / "LICENSE").write_text("A licence.\n")
     return folder
 

@@ -72,7 +72,7 @@ def test_the_official_data_comes_out_as_it_is_known(reference_data, tmp_path):
     made = fetch_tau_bench(tmp_path / "made", str(checkout))
     assert made.is_pinned
     assert made.tasks == {"dev": 20, "test": 115, "train": 500}
-    assert left_in(tmp_path / "made") == sorted([*UPSTREAM, "LICENSE"])
+    assert left_in(tmp_path / "made") == sorted([*UPSTREAM, "LICENSE", "user_prompt.txt"])
     for name in UPSTREAM:
         assert (tmp_path / "made" / name).read_bytes() == (official / name).read_bytes()
 

@@ -152,6 +152,16 @@ async def test_a_simulated_user_is_not_asked_but_counted(tmp_path, monkeypatch):
     assert "simulated user" not in stages(await estimate(tau_config(tmp_path, data), ""))
 
 
+async def test_native_tools_are_a_part_of_every_prompt(tmp_path):
+    data = shop(tmp_path / "shop")
+    tags, native = [
+        (await estimate(tau_config(tmp_path, data, tools=tools), "")).opening_tokens
+        for tools in ("tags", "native")
+    ]
+    # The same schemas, in the prompt or beside it; the first has line breaks and how to write tags.
+    assert 0.5 * tags < native < tags
+
+
 async def test_an_adapters_calls_cannot_be_known(tmp_path):
     with pytest.raises(ConfigError, match="asks its models by itself"):
         await estimate(adapter_config(tmp_path, Documented), "")

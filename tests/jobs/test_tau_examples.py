@@ -1,5 +1,6 @@
 """What stands in examples/tau_bench is read, and what needs no GPU runs."""
 
+import hashlib
 import json
 import re
 import runpy
@@ -11,7 +12,7 @@ import yaml
 from typer.testing import CliRunner
 
 from skillwright.cli.app import app
-from skillwright.envs.tau_bench import data_dir
+from skillwright.envs.tau_bench import data_dir, departures, upstream_words
 from skillwright.jobs import (
     EvalPlan,
     Health,
@@ -24,6 +25,7 @@ from skillwright.jobs import (
     start_run,
 )
 from skillwright.jobs.tau_user import user_mind
+from tau_checkout import USER_WORDS, write_checkout
 from tau_minds import shop
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "tau_bench"
@@ -193,3 +195,18 @@ def test_the_cluster_job_runs_the_recipe_on_one_node_with_eight_gpus():
     assert all(isinstance(value, str) for value in job["env_vars"].values())
     assert "skyrl[fsdp]==0.3.0" in job["entrypoint"]
     assert "skyrl[fsdp]==0.3.0" in script
+
+
+def test_the_recipe_for_published_figures_departs_from_them_in_its_data_alone(
+    tmp_path, monkeypatch
+):
+    words = write_checkout(tmp_path / "checkout")
+    digest = hashlib.sha256(USER_WORDS.encode()).hexdigest()
+    monkeypatch.setattr(upstream_words, "PUBLISHED", digest)
+    config = load_config(
+        EXAMPLES / "published.yaml",
+        [f"env.config.tau_bench_dir={words}", f"env.config.data_dir={shop(tmp_path / 'shop')}"],
+    )
+    assert departures(config.env.config) == ["the data is not tau-bench's"]
+    assert user_mind(config.env).temperature is None
+    assert config.env.max_turns == 30

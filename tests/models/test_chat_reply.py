@@ -1,9 +1,12 @@
+import json
+
 import pytest
 
 from mock_openai import completion
-from skillwright.core import Usage
+from skillwright.core import Sampling, Usage
 from skillwright.models import EndpointFault, OpenAIChatConfig, Prices
-from skillwright.models.chat_reply import to_completion
+from skillwright.models.chat_reply import join_events, to_completion
+from skillwright.models.openai_chat import OpenAIChat
 
 CONFIG = OpenAIChatConfig(model="m", base_url="http://localhost:8000/v1")
 
@@ -110,3 +113,49 @@ BROKEN = {"error": {"message": "late"}, "message": {"content": "ha"}}
 def test_a_reply_without_a_choice_is_a_fault_of_the_endpoint(payload):
     with pytest.raises(EndpointFault, match=r"localhost:8000.*without a choice for model 'm'"):
         to_completion(payload, CONFIG)
+
+
+SIGNED = {
+    "id": "call_a",
+    "type": "function",
+    "function": {"name": "look", "arguments": "{}"},
+    "extra_content": {"google": {"thought_signature": "s1"}},
+}
+
+
+def sent_back(answer, answered):
+    """Return the calls of the next request, where only the first ones were answered."""
+    said = answer.message()
+    said["tool_calls"] = said["tool_calls"][:answered]
+    results = [
+        {"role": "tool", "tool_call_id": one["id"], "content": ""} for one in said["tool_calls"]
+    ]
+    body = OpenAIChat(CONFIG).request([said, *results], [{"type": "function"}], Sampling())
+    return body["messages"][0]["tool_calls"]
+
+
+def test_what_a_server_signs_inside_a_call_comes_back_inside_it():
+    plain = {name: value for name, value in SIGNED.items() if name != "extra_content"}
+    second = {**plain, "id": "call_b"}
+    answer = read(tool_calls=[SIGNED, second], finish_reason="tool_calls")
+    assert sent_back(answer, 2) == [SIGNED, second]
+    assert sent_back(answer, 1) == [SIGNED]
+    assert read(tool_calls=[plain], finish_reason="tool_calls").native is None
+
+
+def test_what_is_signed_in_a_stream_is_kept_too():
+    pieces = [
+        {"index": 0, "id": "call_a", "type": "function", "function": {"name": "look"}},
+        {"index": 0, "function": {"arguments": "{}"}, "extra_content": SIGNED["extra_content"]},
+    ]
+    events = [{"choices": [{"index": 0, "delta": {"tool_calls": [one]}}]} for one in pieces]
+    events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
+    answer = to_completion(join_events(events, CONFIG), CONFIG)
+    assert sent_back(answer, 1) == [SIGNED]
+
+
+@pytest.mark.parametrize("given", [0, False, [], 7, "7"])
+def test_arguments_that_are_no_object_stay_what_they_are(given):
+    call = {"id": "a", "function": {"name": "look", "arguments": given}}
+    (read_call,) = read(tool_calls=[call], finish_reason="tool_calls").tool_calls
+    assert json.loads(read_call.arguments) == (int(given) if given == "7" else given)

@@ -3,6 +3,7 @@
 import sqlite3
 from dataclasses import replace
 
+from older_stores import make_older
 from skillwright.core.sqlite_file import schema_version
 from skillwright.runs import RunStore
 from skillwright.runs.schema import SCHEMA
@@ -26,14 +27,10 @@ def test_a_store_from_before_opens_with_all_its_episodes(tmp_path, make_episode)
     path, episode = tmp_path / "run.sqlite", make_episode()
     with RunStore.open(path) as store:
         store.record_episode(episode)
-    connection = sqlite3.connect(path, isolation_level=None)
-    for column in ("skill_ids", "skill_scores"):
-        connection.execute(f"ALTER TABLE episodes DROP COLUMN {column}")
     before = next(
         n for n, m in enumerate(SCHEMA.migrations) if any("skill_ids" in line for line in m)
     )
-    connection.execute(f"PRAGMA user_version = {before}")
-    connection.close()
+    make_older(path, before)
     with RunStore.open(path, read_only=True) as store:
         assert store.find_episode(episode.key) == episode
     later = told(make_episode("t2"))

@@ -106,13 +106,13 @@ def raw_text(trajectory: Trajectory) -> str:
     """Write everything that an agent said and saw in an episode."""
     parts = [trajectory.opening]
     for turn in trajectory.turns:
-        parts += [turn.act.text, turn.observation]
+        parts += [turn.act.written, turn.observation]
     return "\n".join(parts)
 
 
 def acts_of(trajectory: Trajectory) -> str:
     """Summarise an episode without a model: how it opened, and what the agent did."""
-    return "\n".join([trajectory.opening, *(turn.act.text for turn in trajectory.turns)])
+    return "\n".join([trajectory.opening, *(turn.act.written for turn in trajectory.turns)])
 
 
 def compression(

@@ -49,9 +49,26 @@ def _lines(findings: TauFindings) -> Iterator[str]:
         if told:
             yield f"of {whose} episodes: {', '.join(told)}"
     yield f"data: {_ORIGINS.get(findings.data_origin, f'of {escape(findings.data_origin)}')}"
+    yield from _published(findings)
     yield "comparable with scores under the same settings:"
     for name, value in _flat(findings.settings):
         yield f"  [dim]{escape(name)}[/] {escape(json.dumps(value))}"
+
+
+def _published(findings: TauFindings) -> Iterator[str]:
+    """Say whether the score may stand beside tau-bench's own figures, and if not, why."""
+    if findings.departures is None:
+        return
+    if not findings.departures:
+        user = escape(str(findings.settings["user"]["model"]))
+        yield (
+            "comparable with published figures of tau-bench's tool-calling agent whose user was "
+            f"played by {user}"
+        )
+        return
+    yield "not comparable with tau-bench's published figures:"
+    for why in findings.departures:
+        yield f"  {escape(why)}"
 
 
 def _score(score: Score) -> str:

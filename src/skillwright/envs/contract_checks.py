@@ -17,10 +17,18 @@ from itertools import cycle
 from statistics import median
 from typing import Any
 
-from skillwright.core import ContractError, Task
+from skillwright.core import ContractError, Task, ToolCall
 from skillwright.core.jsonio import canonical
 from skillwright.core.seeds import derive_seed
-from skillwright.envs.drive import Reply, metrics_of, open_env, step_env
+from skillwright.core.tool_calls import untagged
+from skillwright.envs.drive import (
+    Reply,
+    metrics_of,
+    native_tools,
+    open_env,
+    step_env,
+    step_env_native,
+)
 from skillwright.envs.fuzz import fuzz_action
 from skillwright.envs.registry import EnvSpec
 from skillwright.envs.text_env import DEFAULT_MAX_TURNS, TextEnv
@@ -130,7 +138,7 @@ async def repeats(subject: Subject) -> str:
         with closing(subject.build(extras)) as one, closing(subject.build(extras)) as two:
             replies = [(await open_env(one), await open_env(two))]
             for action in actions.chosen:
-                replies.append((await step_env(one, action), await step_env(two, action)))
+                replies.append((await _step(one, action), await _step(two, action)))
         for turn, (expected, twins) in enumerate(zip(first, replies, strict=True)):
             if {_json_of(twin) for twin in twins} != {_json_of(expected)}:
                 raise ContractError(
@@ -165,7 +173,7 @@ async def survives(subject: Subject) -> str:
                 action = fuzz_action(rng, _admissible(reply))
                 actions += 1
                 try:
-                    reply = await step_env(env, action)
+                    reply = await _survive(env, action, rng)
                     _json_of(reply)
                 except Exception as error:
                     raise ContractError(f"step({action!r:.120}) raised {error!r:.200}") from error
@@ -233,8 +241,24 @@ async def _play(env: TextEnv, choose: Chooser, most_turns: int) -> list[Reply]:
     """Play until the episode is over or its turns are used up; the first reply is the opening."""
     replies = [await open_env(env)]
     while not replies[-1].done and len(replies) <= most_turns:
-        replies.append(await step_env(env, choose(replies[-1])))
+        replies.append(await _step(env, choose(replies[-1])))
     return replies
+
+
+async def _step(env: TextEnv, action: str) -> Reply:
+    """Take an action; where tools are called natively, the calls that are tagged in it."""
+    if not native_tools(env):
+        return await step_env(env, action)
+    return await step_env_native(env, *untagged(action))
+
+
+async def _survive(env: TextEnv, action: str, rng: random.Random) -> Reply:
+    """Take a strange action; where tools are called natively, as a text, or as a tool's input."""
+    tools = native_tools(env)
+    if not tools or rng.random() < 0.5:
+        return await _step(env, action)
+    name = rng.choice([*(tool["function"]["name"] for tool in tools), action])
+    return await step_env_native(env, "", [ToolCall("call_0", name, action)])
 
 
 class _Recorded:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from skillwright.core import ContractError, Message, Usage
+from skillwright.core import ContractError, Message, ToolCall, Usage
 from skillwright.envs.text_env import TextEnv
 
 SHOWN_CHARS = 80
@@ -67,7 +67,57 @@ async def step_env(env: TextEnv, action: str) -> Reply:
             or the reward is not finite.
         Exception: Whatever the environment raises.
     """
-    value = await env.astep(action) if hasattr(env, "astep") else env.step(action)
+    return _read(await env.astep(action) if hasattr(env, "astep") else env.step(action))
+
+
+async def step_env_native(env: TextEnv, said: str, calls: Sequence[ToolCall]) -> Reply:
+    """Take a turn of an agent that is offered tools natively.
+
+    Raises:
+        ContractError: As in `step_env`; or the episode goes on, and what was answered is not the
+            first of the calls, in their order.
+        Exception: Whatever the environment raises.
+    """
+    reply = _read(await env.astep_native(said, calls))
+    if not reply.done:
+        _refuse_strange_answers(reply.messages, [call.id for call in calls])
+    return reply
+
+
+def native_tools(env: TextEnv) -> tuple[dict[str, Any], ...]:
+    """Return the tools that an environment offers natively; one written for SkyRL-Gym has none.
+
+    Raises:
+        ContractError: They are no list of functions with names, in OpenAI's form.
+        Exception: Whatever the environment raises.
+    """
+    tools = env.native_tools() if hasattr(env, "native_tools") else ()
+    listed = isinstance(tools, Sequence) and not isinstance(tools, str)
+    if not listed or not all(map(_is_tool, tools)):
+        raise ContractError(
+            f"native_tools() is {_shown(tools)}, not a list of "
+            '{"type": "function", "function": {"name": ..., "parameters": ...}}'
+        )
+    return tuple(tools)
+
+
+def _is_tool(value: object) -> bool:
+    function = value.get("function") if isinstance(value, Mapping) else None
+    return isinstance(function, Mapping) and isinstance(function.get("name"), str)
+
+
+def _refuse_strange_answers(messages: Sequence[Message], asked: Sequence[str]) -> None:
+    """Refuse results that would make the next request one that strict endpoints refuse."""
+    answered = [message.get("tool_call_id") for message in messages if message["role"] == "tool"]
+    leading = [message["role"] == "tool" for message in messages[: len(answered)]]
+    if answered != list(asked[: len(answered)]) or not all(leading):
+        raise ContractError(
+            f"step_native answered the calls {_shown(answered)} of {_shown(list(asked))}; results "
+            "come first, one for each call from the first on, in order, under its id"
+        )
+
+
+def _read(value: object) -> Reply:
     output = _mapping("the step output", value)
     missing = [key for key in ("observations", "reward", "done", "metadata") if key not in output]
     if missing:

@@ -7,7 +7,7 @@ there, because trainers index it.
 from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
-from skillwright.core import DataError, Message, Task, Usage
+from skillwright.core import DataError, Message, Task, ToolCall, Usage
 
 DEFAULT_MAX_TURNS = 50
 
@@ -118,6 +118,31 @@ class TextEnv:
         """
         raise NotImplementedError(f"{type(self).__name__} has no step()")
 
+    def native_tools(self) -> Sequence[dict[str, Any]]:
+        """Return the tools that an agent is offered natively, in OpenAI's form.
+
+        Where there are any, the agent's endpoint is told them, and turns are taken by
+        `astep_native`. The default is none: an action is a text, and calls are written into it.
+        """
+        return ()
+
+    def step_native(self, said: str, calls: Sequence[ToolCall]) -> StepOutput:
+        """Take a turn of an agent that is offered `native_tools`.
+
+        Args:
+            said: Its text; without a call, this is its action.
+            calls: What it called, in order, as the model wrote it: unknown names and arguments
+                that are no JSON come too, and are answered with an observation.
+
+        Returns:
+            As `step`. The first observations have role ``tool`` and the ``tool_call_id`` of the
+            calls that were answered, from the first on; others are not shown to the agent again.
+
+        Raises:
+            EnvError: The environment broke.
+        """
+        raise NotImplementedError(f"{type(self).__name__} offers no native tools")
+
     async def ainit(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
         """Start the episode; overridden by an environment that waits on the network."""
         return self.init(prompt)
@@ -125,6 +150,10 @@ class TextEnv:
     async def astep(self, action: str) -> StepOutput:
         """Take one action; overridden by an environment that waits on the network."""
         return self.step(action)
+
+    async def astep_native(self, said: str, calls: Sequence[ToolCall]) -> StepOutput:
+        """Do what `step_native` does; overridden by an environment that waits on the network."""
+        return self.step_native(said, calls)
 
     def close(self) -> None:
         """Release what the episode holds. Closing twice is allowed."""

@@ -4,10 +4,11 @@ import importlib.util
 import os
 import platform
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from skillwright import __version__
 from skillwright.core import SkillwrightError
@@ -15,7 +16,7 @@ from skillwright.core.together import together
 from skillwright.envs import specs
 from skillwright.jobs.config import RunConfig
 from skillwright.jobs.parity_report import say_mode
-from skillwright.jobs.preflight import ask_if_ready, look_at_tasks
+from skillwright.jobs.preflight import ask_if_ready, look_at_tasks, tools_of
 from skillwright.jobs.tau_report import refuse_small_store
 from skillwright.jobs.tau_user import user_mind
 from skillwright.jobs.wiring import read_initial_skill
@@ -65,7 +66,10 @@ async def examine(root: Path, config: RunConfig | None = None) -> list[Finding]:
         minds = {"target": config.models.target, "optimizer": config.models.optimizer}
         async with HttpClient() as client:
             asked = {**minds, **_users(config)}
-            findings += await together(_mind(role, mind, client) for role, mind in asked.items())
+            tools = {"target": _tools(config)}
+            findings += await together(
+                _mind(role, mind, client, tools.get(role, ())) for role, mind in asked.items()
+            )
         findings += _seeds(minds)
     return findings
 
@@ -159,9 +163,18 @@ def _users(config: RunConfig) -> dict[str, ModelConfig]:
     return {} if mind is None else {"simulated user": mind}
 
 
-async def _mind(role: str, mind: ModelConfig, client: HttpClient) -> Finding:
+def _tools(config: RunConfig) -> tuple[dict[str, Any], ...]:
     try:
-        name = await ask_if_ready(mind, client)
+        return tools_of(config)
+    except SkillwrightError:  # wrong settings, of which `_files` tells
+        return ()
+
+
+async def _mind(
+    role: str, mind: ModelConfig, client: HttpClient, tools: Sequence[dict[str, Any]]
+) -> Finding:
+    try:
+        name = await ask_if_ready(mind, client, tools=tools)
     except SkillwrightError as error:
         return Finding(role, Health.BAD, str(error))
     return Finding(role, Health.OK, f"{mind.backend}: {name} answers")

@@ -13,8 +13,9 @@ from typing import Any
 
 from skillwright.bank import LexicalEmbedder
 from skillwright.core import ConfigError, Task, Usage
+from skillwright.core.jsonio import dumps
 from skillwright.datasets import Splits
-from skillwright.envs.drive import open_env
+from skillwright.envs.drive import native_tools, open_env
 from skillwright.jobs.adapter_load import find_adapter
 from skillwright.jobs.assumptions import ACCEPTED_SHARE, Assumptions, expected_turns
 from skillwright.jobs.bank_source import DocumentAndBank, bank_source, read_told_bank
@@ -207,14 +208,17 @@ def _told(config: RunConfig, skill: str, tasks: Sequence[Task]) -> list[str]:
 
 
 async def _opening(config: RunConfig, task: Task, skill: str) -> int:
-    """Return the characters of the first prompt of a task."""
+    """Return the characters of the first prompt of a task, with the tools that stand beside it."""
     seeded = replace(task, extras={"seed": config.run.seed, **task.extras})
     env = build_first(_asks_nobody(config.env), seeded)
     try:
         reply = await open_env(env)
+        tools = sum(len(dumps(tool)) for tool in native_tools(env))
     finally:
         env.close()
-    return sum(len(said["content"]) for said in render(PromptStyle(), reply.messages, [], skill))
+    return tools + sum(
+        len(said["content"]) for said in render(PromptStyle(), reply.messages, [], skill)
+    )
 
 
 def _asks_nobody(env: EnvSection) -> EnvSection:

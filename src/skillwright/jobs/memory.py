@@ -87,7 +87,7 @@ class StoredEpisodes:
         self._also()
         self._remember(result)
         trajectory = result.trajectory
-        said = (part for turn in trajectory.turns for part in (turn.act.text, turn.observation))
+        said = (part for turn in trajectory.turns for part in (turn.act.written, turn.observation))
         if result.reward is None or not self._store.hides(trajectory.opening, *said):
             return result
         return self._store.find_episode(result.key) or result

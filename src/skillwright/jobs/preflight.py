@@ -1,6 +1,9 @@
 """What can be known to be wrong before a run begins, found before anything is written."""
 
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from skillwright.core import (
     ChatModel,
@@ -12,7 +15,8 @@ from skillwright.core import (
     Task,
 )
 from skillwright.core.together import together
-from skillwright.envs import TextEnv
+from skillwright.envs import TextEnv, spec
+from skillwright.envs.drive import native_tools
 from skillwright.jobs.adapter_bench import check_adapter
 from skillwright.jobs.adapter_load import find_adapter
 from skillwright.jobs.bank_source import check_bank, refuse_bank
@@ -25,6 +29,7 @@ from skillwright.jobs.tasks import make_splits
 from skillwright.jobs.tau_user import user_mind
 from skillwright.jobs.wiring import MakeModel, make_env
 from skillwright.models import (
+    EndpointConfig,
     EndpointFault,
     HttpClient,
     ModelConfig,
@@ -33,6 +38,7 @@ from skillwright.models import (
     is_stand_in,
     make_model,
 )
+from skillwright.rollout.episode import why_no_tools
 from skillwright.runs import RunFolder
 
 _QUESTION: Message = {"role": "user", "content": "Answer with the single word: ready"}
@@ -55,15 +61,17 @@ async def preflight(config: RunConfig, plan: EvalPlan | None = None) -> None:
     """
     refuse_unpriced(config, trains=plan is None)
     await look_at_tasks(config, trains=plan is None)
-    minds: list[ModelConfig] = [config.models.target]
+    minds: list[ModelConfig] = []
     if plan is None:
         minds.append(config.models.optimizer)
     if (user := user_mind(config.env)) is not None:
         minds.append(user)
-    # Two roles of one mind are one question.
-    asked = {mind.model_dump_json(): mind for mind in minds}
+    # Two roles of one mind are one question; the target's has its tools beside it.
+    target, tools = config.models.target, tools_of(config)
+    others = {mind.model_dump_json(): mind for mind in minds if mind != target}
     async with HttpClient() as client:
-        await together(ask_if_ready(mind, client) for mind in asked.values())
+        asked = [ask_if_ready(target, client, tools=tools)]
+        await together([*asked, *(ask_if_ready(mind, client) for mind in others.values())])
 
 
 async def look_at_tasks(config: RunConfig, *, trains: bool = True) -> Sizes:
@@ -87,6 +95,8 @@ async def look_at_tasks(config: RunConfig, *, trains: bool = True) -> Sizes:
     if find_adapter(config.env) is None:
         splits = make_splits(config)
         build_first(config.env, splits.val.tasks[0]).close()
+        if tools_of(config):
+            refuse_without_tools(config.models.target, config.env.name)
         check_bank(config)
         sizes = Sizes(len(splits.train.tasks), len(splits.val.tasks), len(splits.test))
     else:
@@ -95,6 +105,33 @@ async def look_at_tasks(config: RunConfig, *, trains: bool = True) -> Sizes:
     if trains and sizes.val is not None:
         refuse_hopeless_gate(config, sizes.train, sizes.val)
     return sizes
+
+
+def tools_of(config: RunConfig) -> tuple[dict[str, Any], ...]:
+    """Return the tools that the agent is offered natively; none in most environments.
+
+    Raises:
+        UsageError: Tasks or environment are missing or wrong.
+    """
+    if find_adapter(config.env) is not None:
+        return ()
+    offered = getattr(spec(config.env.name).load(), "native_tools", TextEnv.native_tools)
+    if offered is TextEnv.native_tools:
+        return ()
+    with closing(build_first(config.env, make_splits(config).val.tasks[0])) as env:
+        return native_tools(env)
+
+
+def refuse_without_tools(target: ModelConfig, env: str) -> None:
+    """Refuse a program at a command line where tools are called natively.
+
+    Raises:
+        ConfigError: The target is one.
+    """
+    if not isinstance(target, EndpointConfig | ScriptedConfig | PythonConfig) or (
+        getattr(target, "transport", "") == "cli"
+    ):
+        raise ConfigError(f"models.target is {target.backend!r}: {why_no_tools(env)}")
 
 
 def build_first(env: EnvSection, task: Task) -> TextEnv:
@@ -122,7 +159,13 @@ def build_first(env: EnvSection, task: Task) -> TextEnv:
         ) from error
 
 
-async def ask_if_ready(mind: ModelConfig, client: HttpClient, make: MakeModel = make_model) -> str:
+async def ask_if_ready(
+    mind: ModelConfig,
+    client: HttpClient,
+    make: MakeModel = make_model,
+    *,
+    tools: Sequence[dict[str, Any]] = (),
+) -> str:
     """Ask an endpoint whether it answers; a scripted mind always does.
 
     A rate limit is waited for as in a run, as it says that the endpoint is there.
@@ -131,6 +174,7 @@ async def ask_if_ready(mind: ModelConfig, client: HttpClient, make: MakeModel = 
         mind: Who is asked.
         client: Asks.
         make: Makes the model.
+        tools: What it will be offered; a server that takes none refuses the question.
 
     Returns:
         The model's name, as the endpoint reports it.
@@ -140,19 +184,19 @@ async def ask_if_ready(mind: ModelConfig, client: HttpClient, make: MakeModel = 
     """
     if isinstance(mind, ScriptedConfig | PythonConfig):
         model = make(mind, client)
-        return mind.model if is_stand_in(mind) else await _ask(mind, model)
+        return mind.model if is_stand_in(mind) else await _ask(mind, model, tools)
     impatient = mind.model_copy(update={"max_attempts": min(_ATTEMPTS, mind.max_attempts)})
     try:
-        return await _ask(mind, make(impatient, client))
+        return await _ask(mind, make(impatient, client), tools)
     except EndpointFault as fault:
         if fault.status != _TOO_MANY or mind.max_attempts <= _ATTEMPTS:
             raise
-    return await _ask(mind, make(mind, client))
+    return await _ask(mind, make(mind, client), tools)
 
 
-async def _ask(mind: ModelConfig, model: ChatModel) -> str:
+async def _ask(mind: ModelConfig, model: ChatModel, tools: Sequence[dict[str, Any]]) -> str:
     bound = min(_ANSWER_TOKENS, getattr(mind, "max_tokens", None) or _ANSWER_TOKENS)
     answer = await model.complete(
-        [_QUESTION], sampling=Sampling(max_tokens=bound), purpose=Purpose.CHECK
+        [_QUESTION], tools=tools, sampling=Sampling(max_tokens=bound), purpose=Purpose.CHECK
     )
     return answer.model or mind.model

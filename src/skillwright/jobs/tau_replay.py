@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-from skillwright.core import EpisodeResult, SkillwrightError, StopReason
+from skillwright.core import EpisodeResult, SkillwrightError, StopReason, Turn
+from skillwright.core.tool_calls import sendable, with_ids_of
+from skillwright.envs import StepOutput
 from skillwright.envs.tau_bench import TauBenchEnv
 from skillwright.jobs.config import EnvSection
 
@@ -66,7 +68,7 @@ def replay(env_section: EnvSection, episode: EpisodeResult) -> Replay:
     for turn in turns:
         said = turn.metadata.get("source") == "user"
         user.next_reply = turn.observation if said else None
-        output = env.step(turn.act.text)
+        output = _taken(env, turn)
         metadata = output["metadata"]
         if metadata.get("infra_error"):
             return Replay(None, f"turn {turn.index}: {metadata['error']}")
@@ -79,6 +81,13 @@ def replay(env_section: EnvSection, episode: EpisodeResult) -> Replay:
         return Replay(None, "the episode would have gone on")
     then = episode.reward or 0.0
     return Replay(reward, "" if reward == then else _difference(turns[-1].metadata, metadata))
+
+
+def _taken(env: TauBenchEnv, turn: Turn) -> StepOutput:
+    if not env.native_tools():
+        return env.step(turn.act.text)
+    calls = turn.act.tool_calls
+    return env.step_native(turn.act.text, with_ids_of(calls, sendable(calls, turn.prompt)))
 
 
 def _difference(then: object, now: object) -> str:

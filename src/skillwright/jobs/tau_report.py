@@ -1,14 +1,16 @@
 """What a report on tau-bench says beside the success rate: what a number may be compared with."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from skillwright.core import EpisodeResult, FailureCause, StopReason
 from skillwright.envs.tau_bench import (
+    ORIGINAL_TURNS,
     Store,
     comparability,
     configured_store,
+    departures,
     is_free,
     is_no_op,
     refuse_unasked_store,
@@ -17,6 +19,8 @@ from skillwright.evaluation import Score
 from skillwright.jobs.config import EnvSection, RunConfig
 
 TAU_BENCH: Final = "tau_bench"
+
+_FORMERLY: Final[Mapping[str, str]] = {"tools": "tags", "prompt": "skillwright"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,8 @@ class TauFindings:
             (``tool_error``); and the shares of all episodes that failed because of the user
             (``user_failure``) or for any fault of the infrastructure (``failure``).
         failures_as_losses: The success rate if every failure were a loss; ``None`` for no episode.
+        departures: In what it was played otherwise than tau-bench's published figures were; none:
+            it is comparable with those that had the same user model. ``None``: not known.
     """
 
     settings: Mapping[str, Any]
@@ -44,6 +50,7 @@ class TauFindings:
     free_tasks: tuple[str, ...]
     rates: Mapping[str, float | None]
     failures_as_losses: float | None
+    departures: tuple[str, ...] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
@@ -55,11 +62,13 @@ class TauFindings:
             "free_tasks": list(self.free_tasks),
             "rates": dict(self.rates),
             "failures_as_losses": self.failures_as_losses,
+            "departures": None if self.departures is None else list(self.departures),
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
+        """Read what `to_dict` wrote; an earlier version knew no departures."""
+        departed = data.get("departures")
         return cls(
             settings=data["settings"],
             data_origin=data["data_origin"],
@@ -68,6 +77,7 @@ class TauFindings:
             free_tasks=tuple(data["free_tasks"]),
             rates=data["rates"],
             failures_as_losses=data["failures_as_losses"],
+            departures=None if departed is None else tuple(departed),
         )
 
 
@@ -79,7 +89,12 @@ def env_facts(env: EnvSection) -> dict[str, Any]:
     """
     if env.name != TAU_BENCH:
         return {}
-    return {"comparability": _without_origin(comparability(env.config))}
+    settings = _without_origin(comparability(env.config))
+    # Episodes of before there was a choice are those of its defaults, under the names they have.
+    protocol = {
+        name: value for name, value in settings["protocol"].items() if _FORMERLY.get(name) != value
+    }
+    return {"comparability": {**settings, "protocol": protocol}}
 
 
 def refuse_small_store(env: EnvSection) -> None:
@@ -124,7 +139,23 @@ def tau_findings(
         free_tasks=tuple(sorted(free)),
         rates=_rates(results),
         failures_as_losses=_share(results, lambda one: one.is_success(threshold)),
+        departures=tuple(_departures(config, splits, results, store)),
     )
+
+
+def _departures(
+    config: RunConfig, splits: Sequence[str], results: Sequence[EpisodeResult], store: Store
+) -> Iterator[str]:
+    yield from departures(config.env.config)
+    if config.env.max_turns != ORIGINAL_TURNS:
+        yield f"max_turns is {config.env.max_turns}, and there {ORIGINAL_TURNS}"
+    if config.rollout.history_turns is not None:
+        yield f"history_turns is {config.rollout.history_turns}, and its agent remembers all"
+    played = {result.task_id for result in results}
+    if splits != ["test"]:
+        yield f"the tasks are of {', '.join(splits) or 'no split'}, and there of test"
+    elif len(played) != (every := len(store.tasks("test"))):
+        yield f"{len(played)} of the {every} test tasks were played"
 
 
 def _without_origin(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ class NotMeasured(ConfigError):
 _SAID: Final[Mapping[Lapse, str]] = {
     Lapse.CUT: "cut at max_tokens",
     Lapse.NATIVE_CALLS: "native tool calls",
+    Lapse.WRITTEN_CALLS: "tool calls in the text",
     Lapse.REASONING: "reasoning without text",
     Lapse.EMPTY: "empty",
 }
@@ -32,7 +33,12 @@ _MOVES: Final[Mapping[Lapse, str]] = {
     ),
     Lapse.NATIVE_CALLS: (
         "Native tool calls: the environment reads text, so start the server without a parser for "
-        "tool calls, or let the skill ask for the written form."
+        "tool calls, or let the skill ask for the written form; tau_bench takes native ones with "
+        "env.config.tools: native."
+    ),
+    Lapse.WRITTEN_CALLS: (
+        "Tool calls in the text: tools are called natively here, so start the server with the "
+        "parser for the tool calls of this model, or set env.config.tools: tags."
     ),
     Lapse.REASONING: (
         "Reasoning without text: start the server with the reasoning parser of this model, or "
@@ -80,7 +86,11 @@ class TurnEnds:
         """Say the shares, and what to change; nothing for no turn."""
         if not self.turns:
             return
-        told = (f"{count / self.turns:.1%} {_SAID[one]}" for one, count in self.lapses.items())
+        told = (
+            f"{count / self.turns:.1%} {_SAID[one]}"
+            for one, count in self.lapses.items()
+            if count or one is not Lapse.WRITTEN_CALLS  # which few environments know
+        )
         yield f"answers in {self.turns:,} turns: {', '.join(told)}"
         yield from self._moves()
 
@@ -108,4 +118,4 @@ class TurnEnds:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read what `to_dict` wrote."""
-        return cls(data["turns"], {one: data[one.name.lower()] for one in Lapse})
+        return cls(data["turns"], {one: data.get(one.name.lower(), 0) for one in Lapse})

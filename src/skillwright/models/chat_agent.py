@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from typing import ClassVar
 
 from skillwright.core import (
     Act,
@@ -17,12 +18,14 @@ from skillwright.core.together import together
 
 
 class ChatAgent:
-    """Acts through a `ChatModel`: what the model says is the action.
+    """Acts through a `ChatModel`: what the model says is the action, with what it calls natively.
 
     Args:
         model: Who answers.
         sampling: How to decode; its seed is replaced by the seed of each turn.
     """
+
+    takes_tools: ClassVar[bool] = True
 
     def __init__(self, model: ChatModel, sampling: Sampling = Sampling()) -> None:
         self._model = model
@@ -48,16 +51,18 @@ class ChatAgent:
     async def _act(self, context: TurnContext) -> Act:
         completion = await self._model.complete(
             context.messages,
+            tools=context.tools,
             sampling=replace(self._sampling, seed=context.seed),
             purpose=Purpose.ROLLOUT,
         )
         _refuse_blocked(completion)
-        return Act.of(completion)
+        return Act.of(completion, offered_tools=bool(context.tools))
 
 
 def _refuse_blocked(completion: Completion) -> None:
     """A withheld answer is the endpoint's doing, so it may not count as a clumsy move."""
-    if completion.finish_reason == "content_filter" and not completion.text:
+    said = completion.text or completion.tool_calls
+    if completion.finish_reason == "content_filter" and not said:
         raise RequestRefused(
             f"the content filter of model {completion.model!r} withheld its answer; the episode "
             "has no score. Use another model, or change the filter's settings"

@@ -25,6 +25,7 @@ _FINISH_REASONS = frozenset({"stop", "length", "tool_calls", "content_filter"})
 # What servers say of an answer that they gave up half way.
 _BROKEN = frozenset({"error", "abort"})
 _SPOKEN = frozenset({"content", "refusal", "reasoning", "reasoning_content"})
+_CALL = frozenset({"id", "type", "index", "function", "custom"})
 _REASONING = ("reasoning", "reasoning_content", "reasoning_details")
 
 
@@ -91,7 +92,8 @@ def read_tool_calls(calls: Any) -> tuple[ToolCall, ...]:
     read = []
     for index, call in enumerate(map(mapping, sequence(calls))):
         function = mapping(call.get("function")) or mapping(call.get("custom"))
-        arguments = function.get("arguments") or function.get("input") or ""
+        given = (function.get("arguments"), function.get("input"))
+        arguments = next((one for one in given if one is not None), "")
         read.append(
             ToolCall(
                 id=str(call.get("id") or f"call_{index}"),
@@ -207,6 +209,7 @@ def _add_to_call(calls: dict[int, dict[str, Any]], piece: Mapping[str, Any]) -> 
     call = calls.setdefault(place, {"function": {"name": "", "arguments": ""}})
     if call_id:
         call["id"] = call_id
+    call |= {key: value for key, value in piece.items() if key not in _CALL}
     function = mapping(piece.get("function"))
     name, arguments = function.get("name"), function.get("arguments")
     if name and str(name) != call["function"]["name"]:  # which some repeat in every piece
@@ -253,6 +256,14 @@ def _why(payload: Mapping[str, Any], choices: Sequence[Mapping[str, Any]]) -> st
 
 
 def _native(message: Mapping[str, Any], dialect: str) -> dict[str, Any] | None:
-    """Keep what a thinking model wants back beside its tool calls, under the same names."""
+    """Keep what a thinking model wants back beside its tool calls, under the same names.
+
+    Some want it inside the calls: Gemini signs its thoughts in ``extra_content``.
+    """
     kept = {name: message[name] for name in _REASONING if message.get(name)}
-    return {"dialect": dialect, "content": kept} if kept else None
+    calls = [
+        {name: value for name, value in mapping(call).items() if name not in _CALL}
+        for call in sequence(message.get("tool_calls"))
+    ]
+    native = {"dialect": dialect, "content": kept, **({"calls": calls} if any(calls) else {})}
+    return native if kept or any(calls) else None

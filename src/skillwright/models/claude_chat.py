@@ -21,6 +21,7 @@ _Turn = dict[str, Any]  # {"role", "content": [blocks]}
 
 _BEGINNING = "(The conversation begins.)"
 _ROOM = 1024  # tokens beside the thinking
+_THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 _NOTHING = "(nothing)"  # an empty block is an error
 
 
@@ -162,14 +163,35 @@ def _conversation(messages: Sequence[Message]) -> tuple[str, list[_Turn]]:
 def _blocks(message: Message) -> Iterable[_Block]:
     native = message.get("native") or {}
     if native.get("dialect") == DIALECT:
-        # Copies, as marks for the cache may be written on them; thinking takes none.
-        return [dict(block) for block in native["content"]]
+        return _as_sent(native["content"], message.get("tool_calls") or ())
     if message["role"] == "tool":
         call_id = message.get("tool_call_id", "")
         result = message["content"] or _NOTHING
         return [{"type": "tool_result", "tool_use_id": call_id, "content": result}]
     said = [_text(message["content"])] if message["content"].strip() else []
     return said + [_tool_use(call) for call in message.get("tool_calls") or ()]
+
+
+def _as_sent(content: Sequence[_Block], calls: Sequence[Mapping[str, Any]]) -> list[_Block]:
+    """Return an answer's blocks with its calls as the conversation has them.
+
+    From the first call on that nobody answered all is left out. So are blank texts and a thought
+    at the end, which the API writes and does not take back.
+    """
+    # Copies, as marks for the cache may be written on them; thinking takes none.
+    blocks: list[_Block] = []
+    left = list(calls)
+    for block in content:
+        kind = block.get("type")
+        if kind == "tool_use" and not left:
+            break
+        if kind == "tool_use":
+            blocks.append({**block, **_tool_use(left.pop(0))})
+        elif kind != "text" or block["text"].strip():
+            blocks.append(dict(block))
+    while blocks and blocks[-1].get("type") in _THOUGHTS:
+        blocks.pop()
+    return blocks
 
 
 def _text(words: str) -> _Block:

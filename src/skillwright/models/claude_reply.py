@@ -45,7 +45,7 @@ def to_completion(payload: Any, config: ClaudeChatConfig) -> Completion:
         raise charged(fault, _usage(payload.get("usage"), config))
     blocks = [mapping(block) for block in content]
     calls = tuple(
-        ToolCall(str(block.get("id")), str(block.get("name")), dumps(block.get("input") or {}))
+        ToolCall(str(block.get("id") or ""), str(block.get("name") or ""), _arguments(block))
         for block in blocks
         if block.get("type") == "tool_use"
     )
@@ -107,6 +107,11 @@ def join_events(events: Iterable[Any], config: ClaudeChatConfig) -> dict[str, An
 def _is_block(block: Any) -> bool:
     kind = mapping(block).get("type")
     return isinstance(kind, str) and (kind != "text" or isinstance(block.get("text"), str))
+
+
+def _arguments(block: Mapping[str, Any]) -> str:
+    given = block.get("input")
+    return dumps({} if given is None else given)
 
 
 def _input(written: str) -> Any:

@@ -79,8 +79,8 @@ class MiniMaxChat(BearerDialect[MiniMaxChatConfig]):
         details = mapping(mapping(choices[0]).get("message")).get("reasoning_details")
         if not details:
             return answer
-        native = {"dialect": self.config.backend, "content": {"reasoning_details": details}}
-        return replace(answer, native=native)
+        kept = {"dialect": self.config.backend, "content": {"reasoning_details": details}}
+        return replace(answer, native={**(answer.native or {}), **kept})
 
 
 def _refuse_what_is_missing(sampling: Sampling) -> None:

@@ -134,8 +134,14 @@ def _written(message: Message, dialect: str) -> Mapping[str, Any]:
     if "native" not in message:
         return message
     native = message["native"]
-    plain = {name: value for name, value in message.items() if name != "native"}
-    return plain | native["content"] if native.get("dialect") == dialect else plain
+    plain: dict[str, Any] = {name: value for name, value in message.items() if name != "native"}
+    if native.get("dialect") != dialect:
+        return plain
+    calls = message.get("tool_calls") or ()
+    signed = zip(calls, native.get("calls") or (), strict=False)  # those not answered are gone
+    if extended := [{**call, **extra} for call, extra in signed]:
+        plain["tool_calls"] = extended
+    return {**plain, **native["content"]}
 
 
 def _set(**settings: float | None) -> dict[str, float]:

@@ -16,6 +16,7 @@ from skillwright.core import (
     ToolCall,
     Usage,
 )
+from skillwright.core.jsonio import dumps
 from skillwright.models.chat_reply import read_logprobs
 from skillwright.models.endpoint import chosen
 from skillwright.models.faults import EndpointFault, GarbledReply
@@ -166,7 +167,7 @@ class OpenAIResponses(OpenAIDialect):
 def _items(message: Message) -> Iterable[Mapping[str, Any]]:
     native = message.get("native") or {}
     if native.get("dialect") == _NAME:
-        yield from native["content"]
+        yield from _as_sent(native["content"], message.get("tool_calls") or ())
         return
     if message["role"] == "tool":
         yield {
@@ -179,13 +180,34 @@ def _items(message: Message) -> Iterable[Mapping[str, Any]]:
     if message["content"] or not calls:
         yield {"role": message["role"], "content": message["content"]}
     for call in calls:
-        function = call["function"]
-        yield {
-            "type": "function_call",
-            "call_id": call["id"],
-            "name": function["name"],
-            "arguments": function["arguments"],
-        }
+        yield {"type": "function_call", **_call(call)}
+
+
+def _as_sent(
+    output: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """Return an answer's items with its calls as the conversation has them.
+
+    From the first call on that nobody answered all is left out, and so is reasoning whose call or
+    text is: the route refuses one without the other.
+    """
+    items: list[Mapping[str, Any]] = []
+    left = list(calls)
+    for item in output:
+        if item.get("type") == "function_call":
+            if not left:
+                break
+            items.append({**item, **_call(left.pop(0))})
+        else:
+            items.append(item)
+    while items and items[-1].get("type") == "reasoning":
+        items.pop()
+    return items
+
+
+def _call(call: Mapping[str, Any]) -> dict[str, Any]:
+    function = call["function"]
+    return {"call_id": call["id"], "name": function["name"], "arguments": function["arguments"]}
 
 
 def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,7 +239,9 @@ def _calls(output: Iterable[Mapping[str, Any]]) -> Iterable[ToolCall]:
     for item in output:
         if item.get("type") == "function_call":
             call_id = item.get("call_id") or item.get("id") or ""
-            yield ToolCall(str(call_id), str(item.get("name")), str(item.get("arguments") or ""))
+            given = item.get("arguments")
+            arguments = given if isinstance(given, str) else dumps(given) if given else ""
+            yield ToolCall(str(call_id), str(item.get("name") or ""), arguments)
 
 
 def _reasoning(output: Iterable[Mapping[str, Any]]) -> str:

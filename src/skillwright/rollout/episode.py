@@ -9,12 +9,14 @@ from typing import Any
 
 from skillwright.core import (
     Act,
+    ConfigError,
     ContractError,
     EnvError,
     EpisodeResult,
     EpisodeSpec,
     Failure,
     FailureCause,
+    Message,
     ModelError,
     ModelRefused,
     RequestRefused,
@@ -28,8 +30,17 @@ from skillwright.core import (
     UsageError,
 )
 from skillwright.core.seeds import derive_seed
+from skillwright.core.tool_calls import sendable, with_ids_of
 from skillwright.envs import TextEnv
-from skillwright.envs.drive import Reply, metrics_of, open_env, step_env, usage_of
+from skillwright.envs.drive import (
+    Reply,
+    metrics_of,
+    native_tools,
+    open_env,
+    step_env,
+    step_env_native,
+    usage_of,
+)
 from skillwright.models import EndpointDown
 from skillwright.rollout.limits import Limits
 from skillwright.rollout.prompt import PromptStyle, render
@@ -82,6 +93,7 @@ class Attempt:
         limits: Where to cut.
         prompt: How to show the conversation.
         on_turn: Called after every turn.
+        takes_tools: Whether the agent can be offered tools natively.
     """
 
     def __init__(
@@ -91,6 +103,8 @@ class Attempt:
         limits: Limits,
         prompt: PromptStyle,
         on_turn: Callable[[Turn], None],
+        *,
+        takes_tools: bool = False,
     ) -> None:
         self.assignment = assignment
         self._task = _bounded(assignment.spec, limits)
@@ -98,8 +112,10 @@ class Attempt:
         self._limits = limits
         self._style = prompt
         self._on_turn = on_turn
+        self._takes_tools = takes_tools
         self._env: TextEnv | None = None
         self._opening = Reply((), {})
+        self._tools: tuple[dict[str, Any], ...] = ()
         self._turns: list[Turn] = []
         self._context: TurnContext | None = None
         self._reward = 0.0
@@ -130,11 +146,14 @@ class Attempt:
             ContractError: It opened with something else than messages and metadata.
             ModelRefused: An endpoint refuses its simulated user altogether.
             UsageError: It cannot be opened as asked (unknown name, missing package, malformed
-                game file).
+                game file), or offers tools that the agent does not take.
         """
         with self._charged_to_env("being built", usage_errors_escape=True):
             self._env = self._make_env(self._task)
         with self._charged_to_env("init", usage_errors_escape=True):
+            self._tools = native_tools(self._env)
+            if self._tools and not self._takes_tools:
+                raise ConfigError(why_no_tools(self._task.env))
             self._opening = await open_env(self._env)
         self._show_next(self._opening.metadata)
 
@@ -148,7 +167,7 @@ class Attempt:
         """
         context, index = self.context, len(self._turns)
         with self._charged_to_env(f"step {index}"):
-            reply = await step_env(self._opened(), act.text)
+            reply = await self._step(act, context)
         turn = Turn(
             index=index,
             prompt=tuple(context.messages),
@@ -170,6 +189,12 @@ class Attempt:
             self._show_next(reply.metadata)
             # An agent and an environment that never wait would keep the loop to themselves.
             await asyncio.sleep(0)
+
+    async def _step(self, act: Act, context: TurnContext) -> Reply:
+        if not self._tools:
+            return await step_env(self._opened(), act.text)
+        sent = sendable(act.tool_calls, context.messages)
+        return await step_env_native(self._opened(), act.text, with_ids_of(act.tool_calls, sent))
 
     def cut(self, overflow: RequestRefused) -> None:
         """End the attempt where its prompt outgrew the agent's context; its reward stands.
@@ -254,10 +279,10 @@ class Attempt:
         spec, skill = self.assignment.spec, self.assignment.skill
         prompt = render(self._style, self._opening.messages, self._turns, skill.text)
         most = self._limits.max_prompt_chars
-        size = sum(len(message["content"]) for message in prompt) if most is not None else 0
+        size = sum(map(_size, prompt)) if most is not None else 0
         if most is None or size <= most:
             seed = derive_seed("turn", spec.seed, len(self._turns))
-            self._context = TurnContext(prompt, seed, metadata, skill.text)
+            self._context = TurnContext(prompt, seed, metadata, skill.text, self._tools)
             return
         self.cut(
             RequestRefused(
@@ -314,6 +339,20 @@ def stops_the_run(fault: Exception) -> bool:
     """
     refused = isinstance(fault, ModelRefused) and not isinstance(fault, RequestRefused)
     return refused or (isinstance(fault, EndpointDown) and fault.for_good)
+
+
+def why_no_tools(env: str) -> str:
+    """Say why an agent cannot play an environment that offers its tools natively."""
+    return (
+        f"environment {env!r} offers its tools natively, and this agent takes none: native calls "
+        "need a chat model behind an endpoint. For programs at a command line and for policies "
+        "that are trained, let calls be written as text (tau_bench: env.config.tools: tags)"
+    )
+
+
+def _size(message: Message) -> int:
+    calls = (call["function"] for call in message.get("tool_calls") or ())
+    return len(message["content"]) + sum(len(one["name"] + one["arguments"]) for one in calls)
 
 
 def _bounded(spec: EpisodeSpec, limits: Limits) -> Task:

@@ -295,7 +295,11 @@ class LocalEngine:
             if self.observer is not None:
                 self.observer.on_turn(TurnFinished(assignment.spec, number, turn))
 
-        return Attempt(assignment, self.make_env, self.limits, self.prompt, on_turn)
+        takes_tools = bool(getattr(self.agent, "takes_tools", False))
+        return Attempt(
+            *(assignment, self.make_env, self.limits, self.prompt, on_turn),
+            takes_tools=takes_tools,
+        )
 
     def _settle(self, result: EpisodeResult) -> None:
         if self.recorder is not None:

@@ -36,7 +36,7 @@ def conversation(trajectory: Trajectory) -> list[dict[str, Any]]:
     steps = (
         {
             "step": turn.index,
-            "action": turn.act.text,
+            "action": turn.act.written,
             "env_feedback": turn.observation,
             "reasoning": "",
         }

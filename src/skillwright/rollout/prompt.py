@@ -3,7 +3,7 @@
 system       the environment's instructions, then the skill under its heading
 user         the opening: the first observation
 assistant    what the agent answered, verbatim
-user         what came of it
+user         what came of it; role tool, where it answers a native call
 ...
 """
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skillwright.core import ConfigError, Message, Turn
+from skillwright.core.tool_calls import sendable
 
 SKILL_HEADING = "## Skill"
 
@@ -63,13 +64,25 @@ def render(
     if not turns_so_far:
         return _with_skill(opening_messages, skill_text)
     last = turns_so_far[-1]
-    conversation = (*last.prompt, Message(role="assistant", content=last.act.text), *last.messages)
+    conversation = (*last.prompt, _said(last), *last.messages)
     if style.history_turns is None or len(turns_so_far) <= style.history_turns:
         return conversation
     # The last prompt held one exchange more than may stay: the oldest one, right after the opening.
     start = len(turns_so_far[0].prompt)
     oldest = turns_so_far[-style.history_turns - 1]
     return conversation[:start] + conversation[start + 1 + len(oldest.messages) :]
+
+
+def _said(turn: Turn) -> Message:
+    """Return what the agent did as later prompts carry it: of native calls, those answered."""
+    said, act = Message(role="assistant", content=turn.act.text), turn.act
+    results = sum(message["role"] == "tool" for message in turn.messages)
+    answered = sendable(act.tool_calls, turn.prompt)[:results] if act.tool_calls else ()
+    if answered:
+        said["tool_calls"] = [call.to_dict() for call in answered]
+    if act.native is not None and (answered or act.text.strip()):
+        said["native"] = act.native
+    return said
 
 
 def _with_skill(opening: Sequence[Message], skill_text: str) -> tuple[Message, ...]:

@@ -38,8 +38,8 @@ class Line(NamedTuple):
     Attributes:
         turn: When, from 0; evidence cites it.
         kind: ``action``, ``result``, ``reasoning``, ``verification``, or the role that spoke;
-            where the agent has tools and a user, ``tool call``, ``tool result``, ``agent to user``
-            and ``user``.
+            where the agent has tools and a user, ``tool call``, ``tool result``, ``agent to user``,
+            ``user``, and ``text beside the call``, which nobody but the agent reads.
         text: Untrusted.
     """
 
@@ -191,7 +191,7 @@ def _free_name(task_id: str, draw: int, taken: set[str]) -> str:
 
 def _spoken(turns: Sequence[Turn]) -> Iterator[Line]:
     for turn in turns:
-        thought, action = split_act(turn.act.text)
+        thought, action = split_act(turn.act.written)
         call, source = turn.metadata.get("tool_call"), turn.metadata.get("source")
         if call is not None or source is not None:
             # An environment with a simulated user tells its words from the answers of tools.
@@ -208,10 +208,12 @@ def _spoken(turns: Sequence[Turn]) -> Iterator[Line]:
 
 def _conversed(turn: Turn, call: Any, source: Any) -> Iterator[Line]:
     """Tell a turn between an agent, its tools and its user, whoever had a part in it."""
-    thought, visible = split_thought(turn.act.text)
+    thought, visible = split_thought(turn.act.written)
     if thought:
         yield Line(turn.index, "reasoning", thought)
     if call is not None:
+        if turn.act.tool_calls and (beside := split_thought(turn.act.text)[1]):
+            yield Line(turn.index, "text beside the call", beside)
         name, arguments = (call.get(key, "") for key in ("name", "arguments"))
         yield Line(turn.index, "tool call", f"{_text(name)} {_text(arguments)}")
         yield Line(turn.index, "tool result", turn.observation)

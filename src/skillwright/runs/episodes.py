@@ -17,6 +17,7 @@ from skillwright.core import (
     RunError,
     StopReason,
     Task,
+    ToolCall,
     Trajectory,
     Turn,
     Usage,
@@ -251,7 +252,8 @@ class EpisodeTable:
     ) -> None:
         self._database.write_many(
             """INSERT INTO turns (episode, position, seed, prompt_digest, finish_reason, usage,
-                token_ids, logprobs, user, reward) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+                token_ids, logprobs, user, called, reward)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
             [
                 (
                     episode,
@@ -263,6 +265,7 @@ class EpisodeTable:
                     _optional_json(turn.act.token_ids),
                     _optional_json(turn.act.logprobs),
                     self._user_turn(turn),
+                    self._called(turn.act),
                     turn.reward,
                 )
                 for turn, prompt_digest in zip(turns, prompt_digests, strict=True)
@@ -276,6 +279,13 @@ class EpisodeTable:
         said = turn.metadata.get(USER_TURN)
         return None if said is None else self._archive.redactor.exact(to_json(said))
 
+    def _called(self, act: Act) -> bytes | None:
+        if not act.tool_calls and act.native is None:
+            return None
+        calls = [[call.id, call.name, call.arguments] for call in act.tool_calls]
+        native = None if act.native is None else dict(act.native)
+        return self._archive.pack(to_json({"calls": calls, "native": native}))
+
     def _turns(self, episode: int, said: Sequence[Said]) -> tuple[Turn, ...]:
         rows = self._database.rows(
             "SELECT * FROM turns WHERE episode = ? ORDER BY position", (episode,)
@@ -284,13 +294,7 @@ class EpisodeTable:
             Turn(
                 index=row["position"],
                 prompt=words.prompt,
-                act=Act(
-                    text=words.output,
-                    usage=Usage(**json.loads(row["usage"])),
-                    token_ids=_optional_tuple(row["token_ids"]),
-                    logprobs=_optional_tuple(row["logprobs"]),
-                    finish_reason=row["finish_reason"],
-                ),
+                act=_act(words.output, row),
                 observation=words.observation,
                 reward=row["reward"],
                 metadata=words.metadata,
@@ -299,6 +303,19 @@ class EpisodeTable:
             )
             for row, words in zip(rows, said, strict=True)
         )
+
+
+def _act(text: str, row: sqlite3.Row) -> Act:
+    called = json.loads(unpack(row["called"])) if row["called"] is not None else {}
+    return Act(
+        text=text,
+        usage=Usage(**json.loads(row["usage"])),
+        token_ids=_optional_tuple(row["token_ids"]),
+        logprobs=_optional_tuple(row["logprobs"]),
+        finish_reason=row["finish_reason"],
+        tool_calls=tuple(ToolCall(*call) for call in called.get("calls", ())),
+        native=called.get("native"),
+    )
 
 
 @contextmanager

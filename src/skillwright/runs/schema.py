@@ -194,12 +194,18 @@ _RETRIEVED: Migration = (
     "ALTER TABLE episodes ADD COLUMN skill_scores TEXT",  # JSON: [score, ...]; NULL: none
 )
 
+# What an agent called natively, and what its dialect wants back beside it; older agents wrote text.
+_NATIVE_CALLS: Migration = (
+    # zlib: JSON {"calls": [[id, name, arguments], ...], "native": object or null}; NULL: neither
+    "ALTER TABLE turns ADD COLUMN called BLOB",
+)
+
 
 SCHEMA = Schema(
     kind="run",
     holder="store",
     application_id=APPLICATION_ID,
-    migrations=(_FIRST, _ADAPTERS, _LATENCY, _SPENDING, _RETRIEVED),
+    migrations=(_FIRST, _ADAPTERS, _LATENCY, _SPENDING, _RETRIEVED, _NATIVE_CALLS),
     error=RunError,
     if_empty=(
         "is empty: the run was killed before it began, or its file was cut. Restore the file from "

@@ -3,7 +3,7 @@
 import pytest
 
 from mock_openai import MockOpenAI
-from rl_world import lanes_config
+from rl_world import Lanes, lanes_config
 from skillwright.core import ConfigError
 from skillwright.jobs.doctor import Finding, Health
 from skillwright.jobs.rl.preflight import examine_rl, preflight_rl
@@ -59,3 +59,17 @@ async def test_money_that_an_embedder_would_spend_unseen_is_refused(tmp_path):
 async def test_where_no_skill_is_told_nothing_is_embedded_and_nothing_spent(tmp_path, told):
     bank = {"embedder": EMBEDDER, "told": told}
     await preflight_rl(lanes_config(tmp_path, bank=bank, budget={"usd": 2}, evolve=None))
+
+
+class NativeLanes(Lanes):
+    """Offers a tool natively."""
+
+    def native_tools(self):
+        return [{"type": "function", "function": {"name": "take"}}]
+
+
+async def test_a_policy_is_not_trained_on_native_calls(tmp_path):
+    config = lanes_config(tmp_path, env={"name": f"{__file__}:NativeLanes"})
+    with pytest.raises(ConfigError, match=r"policy\.kind 'scorer': .* takes none.*tools: tags"):
+        await preflight_rl(config)
+    assert named(await examine_rl(config))["tasks"].health is Health.BAD

@@ -7,7 +7,7 @@ not part of the project; `data_dir` finds it.
 
 from skillwright.envs.tau_bench.config import TauBenchEnvConfig, read_config
 from skillwright.envs.tau_bench.env import TauBenchEnv
-from skillwright.envs.tau_bench.facts import comparability
+from skillwright.envs.tau_bench.facts import ORIGINAL_TURNS, comparability, departures
 from skillwright.envs.tau_bench.tasks_source import (
     configured_store,
     is_free,
@@ -40,6 +40,7 @@ from skillwright.envs.tau_bench.users import (
 
 __all__ = [
     "GRADER_VERSION",
+    "ORIGINAL_TURNS",
     "STOP",
     "TOOL_NAMES",
     "DataSource",
@@ -56,6 +57,7 @@ __all__ = [
     "comparability",
     "configured_store",
     "data_dir",
+    "departures",
     "is_free",
     "is_no_op",
     "make_user",

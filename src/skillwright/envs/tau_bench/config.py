@@ -24,8 +24,13 @@ class TauBenchEnvConfig:
         user_strategy: How the user is played; `user_strategies` lists the names.
         user_replies: What a ``scripted`` user says, first of all the opening.
         user_prompt: Which role prompt the user is given: ``parity`` states the original
-            obligations, ``completion_boundary`` adds that it must not end the call while the agent
-            still asks or has not confirmed. It changes scores.
+            obligations in our words, ``completion_boundary`` adds that it must not end the call
+            while the agent still asks or has not confirmed; ``tau-bench`` is the original's own
+            text, which is read from a copy of tau-bench and needs the strategy ``llm``. It changes
+            scores.
+        tau_bench_dir: A checkout of tau-bench, or the folder of its installed package, whose words
+            ``user_prompt: tau-bench`` takes; empty looks beside the data, where `skillwright data
+            tau-bench` puts them, then for an installed package.
         user_backend: The dialect of the user's server: ``openai_chat``, ``claude_chat``,
             ``qwen_chat`` or ``minimax_chat``, as in a run's ``models`` section.
         user_api_key_env: The environment variable with the key of that server; empty for the
@@ -37,6 +42,12 @@ class TauBenchEnvConfig:
             for every episode is waited for: ``user_deadline_s`` does.
         user_deadline_s: Seconds for one turn of the user: its requests, retries and waits.
         user_max_concurrent: Most requests to the user's server at once, of one process.
+        tools: How the agent calls its tools: ``tags`` in its text, as the system prompt says, which
+            any agent can; ``native`` by its endpoint's function calling, as tau-bench's own agent
+            does. It changes scores.
+        prompt: What the agent is told: ``skillwright`` is the policy, the rules and how to answer,
+            in our words; ``tau-bench`` is the policy alone, as tau-bench's own agent is told. The
+            second needs ``tools: native``.
         parsing: ``default``; ``strict`` refuses text beside a tool call, several calls in a turn
             and calls without tags; ``lenient`` takes ``parameters``, ``args`` and ``function`` too.
         score_on_truncation: Whether an episode that runs out of turns is paid for its database.
@@ -56,12 +67,15 @@ class TauBenchEnvConfig:
     user_strategy: str = "llm"
     user_replies: tuple[str, ...] = ()
     user_prompt: str = "parity"
+    tau_bench_dir: str = ""
     user_backend: str = "openai_chat"
     user_api_key_env: str = ""
     user_settings: dict[str, Any] = field(default_factory=dict)
     user_retries: int = 3
     user_deadline_s: float = 180.0
     user_max_concurrent: int = 256
+    tools: str = "tags"
+    prompt: str = "skillwright"
     parsing: str = "default"
     score_on_truncation: bool = False
     wrap_tool_results: bool = False
@@ -76,10 +90,15 @@ _FIELDS: Final[Mapping[str, Any]] = {
 }
 
 CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "tools": ("tags", "native"),
+    "prompt": ("skillwright", "tau-bench"),
     "parsing": ("default", "strict", "lenient"),
-    "user_prompt": ("parity", "completion_boundary"),
+    "user_prompt": ("parity", "completion_boundary", "tau-bench"),
     "user_backend": ("openai_chat", "claude_chat", "qwen_chat", "minimax_chat"),
 }
+
+# Strategies whose users are told more than the role, in words of ours.
+_OTHER_ROLES: Final = frozenset({"react", "verify", "reflection"})
 
 # Setting -> what it must be, and the test.
 _BOUNDS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
@@ -102,7 +121,8 @@ def read_config(env_config: object | None) -> TauBenchEnvConfig:
     A setting that is missing or null has its default, whichever of these it comes from.
 
     Raises:
-        DataError: A setting is unknown, of the wrong type, or out of bounds.
+        DataError: A setting is unknown, of the wrong type, or out of bounds, or two of them do not
+            go together.
         UnknownDomain: The domain is not ``retail``.
     """
     if isinstance(env_config, TauBenchEnvConfig):
@@ -115,7 +135,27 @@ def read_config(env_config: object | None) -> TauBenchEnvConfig:
         raise UnknownDomain(
             f"tau_bench env_config: domain is {config.domain!r}, which is not there. Use 'retail'."
         )
+    _check_together(config)
     return config
+
+
+def _check_together(config: TauBenchEnvConfig) -> None:
+    if config.prompt == "tau-bench" and config.tools != "native":
+        raise DataError(
+            "tau_bench env_config: prompt is 'tau-bench' and tools is 'tags'; tau-bench's own "
+            "prompt says nothing of tags, so the agent could call no tool. Set tools: native"
+        )
+    if config.user_prompt == "tau-bench" and config.user_strategy in _OTHER_ROLES:
+        raise DataError(
+            f"tau_bench env_config: user_prompt is 'tau-bench' and user_strategy is "
+            f"{config.user_strategy!r}; its words are read for the strategy of its figures only. "
+            "Set user_strategy: llm"
+        )
+    if config.wrap_tool_results and config.tools == "native":
+        raise DataError(
+            "tau_bench env_config: wrap_tool_results is for tools: tags; native results are "
+            "messages of their own. Leave one of the two out"
+        )
 
 
 def _given(env_config: object | None) -> Mapping[str, Any]:
@@ -162,7 +202,7 @@ def _value(name: str, value: Any) -> Any:
         value = _plain(value)
     elif wanted is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
-    elif name == "data_dir":
+    elif name in ("data_dir", "tau_bench_dir"):
         value = str(value)
     if type(value) is not wanted:
         raise DataError(

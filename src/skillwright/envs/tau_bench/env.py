@@ -14,18 +14,29 @@ from skillwright.core import (
     Message,
     ModelError,
     Purpose,
+    ToolCall,
     Usage,
     UsageError,
 )
 from skillwright.envs.tau_bench.config import read_config, read_replies
 from skillwright.envs.tau_bench.line import UserLine, reason, refuses_everything, told
-from skillwright.envs.tau_bench.parsing import CLOSE, OPEN, Call, Misfit, Speech, parse, utf8_safe
+from skillwright.envs.tau_bench.parsing import (
+    CLOSE,
+    OPEN,
+    Call,
+    Misfit,
+    Speech,
+    parse,
+    parse_native,
+    utf8_safe,
+)
 from skillwright.envs.tau_bench.prompts import system_prompt
 from skillwright.envs.tau_bench.tau_core.location import data_dir
 from skillwright.envs.tau_bench.tau_core.reward import GRADER_VERSION
 from skillwright.envs.tau_bench.tau_core.session import RESPOND, TauEnv
 from skillwright.envs.tau_bench.tau_core.store import Store, open_store
 from skillwright.envs.tau_bench.tau_core.tools import TRANSFER
+from skillwright.envs.tau_bench.upstream_words import user_words
 from skillwright.envs.tau_bench.users import STOP, UserSetting, check_strategy, make_user
 from skillwright.envs.text_env import StepOutput, TextEnv
 
@@ -56,11 +67,13 @@ class _Counts:
 class TauBenchEnv(TextEnv):
     """One customer of the retail store of tau-bench.
 
-    In a turn the agent calls one tool, ``{"name": ..., "arguments": {...}}`` in ``<tool_call>``
-    tags, or writes to the simulated user. The episode ends when the user says `STOP`, when the
-    agent calls ``transfer_to_human_agents``, or after ``max_turns``. It is paid once, at its end:
-    1.0 where the database is as the task's gold actions leave it and every required text was said
-    to the user, else 0.0; nothing where the turns ran out, unless ``score_on_truncation``.
+    In a turn the agent calls one tool, or writes to the simulated user. It calls by writing
+    ``{"name": ..., "arguments": {...}}`` in ``<tool_call>`` tags, or where ``tools`` is ``native``
+    by its endpoint's function calling; turns are then taken by `step_native`. The episode ends when
+    the user says `STOP`, when the agent calls ``transfer_to_human_agents``, or after ``max_turns``.
+    It is paid once, at its end: 1.0 where the database is as the task's gold actions leave it and
+    every required text was said to the user, else 0.0; nothing where the turns ran out, unless
+    ``score_on_truncation``.
 
     Args:
         env_config: Settings, as `TauBenchEnvConfig` describes them.
@@ -94,6 +107,8 @@ class TauBenchEnv(TextEnv):
             raise DataError(f"max_turns is {turns}; an episode needs at least 1, a whole number")
         self._strategy = str(self.extras.get("user_strategy") or self.config.user_strategy)
         check_strategy(self._strategy)
+        if self.config.user_prompt == "tau-bench" and self._strategy == "llm":
+            user_words(self.config)
         self.data = data_dir(self.config.data_dir)
         store = open_store(self.data.path)
         _ = store.checksum  # damaged data shows before the first episode, once per process
@@ -179,13 +194,28 @@ class TauBenchEnv(TextEnv):
         about = {"observation": messages[-1]["content"], USER_TURN: self._line.turn()}
         return messages, metadata | about
 
+    def native_tools(self) -> Sequence[dict[str, Any]]:
+        """Return the data's tools where they are called natively."""
+        if self.config.tools != "native":
+            return ()
+        return [dict(tool) for tool in self.tau_env.store.tool_schemas]
+
     def step(self, action: str) -> StepOutput:
         """Take one turn. After the end it changes nothing, is paid nothing, and says so.
 
         Raises:
-            EnvError: `init` was not called.
+            EnvError: `init` was not called, or ``tools`` is ``native``.
         """
-        taken = self._take(action)
+        return self._step(self._take(self._understood(action)))
+
+    def step_native(self, said: str, calls: Sequence[ToolCall]) -> StepOutput:
+        """Take one turn of an agent that is offered the tools natively, as `step` does.
+
+        Of several calls the first is run; what is wrong with it is its result.
+        """
+        return self._step(self._take(self._understood_natively(said, calls)))
+
+    def _step(self, taken: StepOutput | str) -> StepOutput:
         if not isinstance(taken, str):
             return taken
         try:
@@ -201,9 +231,19 @@ class TauBenchEnv(TextEnv):
         """Do what `step` does, awaiting the user.
 
         Raises:
+            EnvError: As `step`, or the user could not be reached.
+        """
+        return await self._astep(self._take(self._understood(action)))
+
+    async def astep_native(self, said: str, calls: Sequence[ToolCall]) -> StepOutput:
+        """Do what `step_native` does, awaiting the user.
+
+        Raises:
             EnvError: `init` was not called, or the user could not be reached.
         """
-        taken = self._take(action)
+        return await self._astep(self._take(self._understood_natively(said, calls)))
+
+    async def _astep(self, taken: StepOutput | str) -> StepOutput:
         if not isinstance(taken, str):
             return taken
         try:
@@ -249,6 +289,7 @@ class TauBenchEnv(TextEnv):
         self._reward = 0.0
         self._begun = self._over = self._truncated = False
         self._fault = None
+        self._answers: str | None = None  # the id of the native call that is being answered
         self._line = UserLine(self.tau_env)
 
     def _begin(self) -> None:
@@ -257,7 +298,8 @@ class TauBenchEnv(TextEnv):
         self._begun = True
 
     def _conversation(self, opening: str) -> tuple[list[Message], dict[str, Any]]:
-        system = _system_prompt(self.tau_env.store, self.config.show_rules)
+        config = self.config
+        system = _system_prompt(self.tau_env.store, config.show_rules, config.tools, config.prompt)
         messages: list[Message] = [
             {"role": "system", "content": system},
             {"role": "user", "content": utf8_safe(opening)},
@@ -281,7 +323,20 @@ class TauBenchEnv(TextEnv):
 
     # A turn of the agent
 
-    def _take(self, action: str) -> StepOutput | str:
+    def _understood(self, action: str) -> Call | Speech | Misfit:
+        if self.config.tools == "native":
+            raise EnvError(
+                "tools is 'native', and this turn is a text: whoever plays here knows text actions "
+                "only (a trainer, a policy). Set tools: tags"
+            )
+        self._answers = None
+        return parse(action, self.config.parsing)
+
+    def _understood_natively(self, said: str, calls: Sequence[ToolCall]) -> Call | Speech | Misfit:
+        self._answers = calls[0].id if calls else None
+        return parse_native(said, calls, self.config.parsing)
+
+    def _take(self, meant: Call | Speech | Misfit) -> StepOutput | str:
         """Carry out a turn; return what came of it, or what is to be said to the user."""
         if not self._begun:
             raise EnvError("step() came before init(); open the episode first")
@@ -291,7 +346,6 @@ class TauBenchEnv(TextEnv):
         self.turns += 1
         if self._fault:
             return self._no_answer(self._fault)
-        meant = parse(action, self.config.parsing)
         if isinstance(meant, Speech):
             self._counts.suspect_tool_text += meant.suspect
             return self._say(meant.text)
@@ -325,7 +379,7 @@ class TauBenchEnv(TextEnv):
         self._counts.tool_errors += result.is_error
         observation = utf8_safe(result.observation)
         shown = observation or self.config.empty_observation
-        if call.extra_calls:
+        if call.extra_calls and self._answers is None:  # natively it does not see them again
             shown += f"\n\nOnly the first tool call of a turn is run; {call.extra_calls} more not."
         if self.config.wrap_tool_results:
             shown = f"<tool_response>\n{shown}\n</tool_response>"
@@ -363,6 +417,8 @@ class TauBenchEnv(TextEnv):
         metadata |= {"observation": observation, "truncated": truncated}
         if not (ends or truncated):
             message: Message = {"role": "user", "content": shown}
+            if self._answers is not None:
+                message = {"role": "tool", "tool_call_id": self._answers, "content": shown}
             return StepOutput(observations=[message], reward=0.0, done=False, metadata=metadata)
         grade = self.tau_env.grade()
         self._over, self._truncated = True, truncated
@@ -373,8 +429,8 @@ class TauBenchEnv(TextEnv):
 
 
 @lru_cache(maxsize=16)
-def _system_prompt(store: Store, show_rules: bool) -> str:
-    return system_prompt(store, show_rules=show_rules)
+def _system_prompt(store: Store, show_rules: bool, tools: str, preset: str) -> str:
+    return system_prompt(store, show_rules=show_rules, tools=tools, preset=preset)
 
 
 def _model_fault(fault: Exception) -> ModelError:

@@ -1,5 +1,6 @@
-"""What has to be equal for two scores to be comparable."""
+"""What has to be equal for two scores to be comparable, also with the published ones."""
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from skillwright.core.jsonio import digest
@@ -8,8 +9,10 @@ from skillwright.envs.tau_bench.tau_core.checksums import UPSTREAM, manifest_of
 from skillwright.envs.tau_bench.tau_core.location import data_dir
 from skillwright.envs.tau_bench.tau_core.reward import GRADER_VERSION
 from skillwright.envs.tau_bench.tau_core.store import Store, open_store
+from skillwright.envs.tau_bench.upstream_words import user_words
 
 ORIGINAL: Final = "tau-bench retail, original 115"
+ORIGINAL_TURNS: Final = 30
 OTHER: Final = "tools and rules of tau-bench retail, over other data"
 
 # A strategy that somebody registered may use both a model and a script.
@@ -32,6 +35,8 @@ def comparability(env_config: object | None = None) -> dict[str, Any]:
         "data": {"checksum": store.checksum, "origin": source.origin},
         "user": _user(config),
         "protocol": {
+            "tools": config.tools,
+            "prompt": config.prompt,
             "parsing": config.parsing,
             "score_on_truncation": config.score_on_truncation,
             "wrap_tool_results": config.wrap_tool_results,
@@ -39,6 +44,53 @@ def comparability(env_config: object | None = None) -> dict[str, Any]:
             "show_rules": config.show_rules,
         },
     }
+
+
+def departures(env_config: object | None = None) -> list[str]:
+    """Say in what the settings depart from those of tau-bench's published figures.
+
+    Those are of its tool-calling agent, with a user of the strategy ``llm``; which model played
+    the user is for the reader to compare, as they are published for several.
+
+    Returns:
+        Nothing where agent, user and data are asked and graded as there.
+
+    Raises:
+        DataError: A setting is wrong, or the data is missing or damaged.
+    """
+    config = read_config(env_config)
+    store = open_store(data_dir(config.data_dir).path)
+    if not _is_original(store):
+        return ["the data is not tau-bench's", *_of_agent(config), *_of_user(config)]
+    return [*_of_agent(config), *_of_user(config)]
+
+
+def _of_agent(config: TauBenchEnvConfig) -> Iterator[str]:
+    if config.tools != "native":
+        yield f"tools is {config.tools!r}, and its agent's is 'native'"
+    if config.prompt != "tau-bench":
+        yield "prompt is ours; 'tau-bench' is its agent's"
+    usual = TauBenchEnvConfig()
+    for name in ("parsing", "score_on_truncation", "empty_observation"):
+        if (value := getattr(config, name)) != (original := getattr(usual, name)):
+            yield f"{name} is {value!r}, and there {original!r}"
+
+
+def _of_user(config: TauBenchEnvConfig) -> Iterator[str]:
+    if config.user_strategy != "llm":
+        yield f"user_strategy is {config.user_strategy!r}, and there 'llm'"
+        return
+    if config.user_prompt != "tau-bench":
+        yield "user_prompt is ours; 'tau-bench' is its user's"
+    elif not (words := user_words(config)).is_published:
+        yield f"the words for the user in {words.origin} are not those of its figures"
+    settings = config.user_settings
+    temperature = settings.get("temperature", config.user_sim_temperature)
+    if temperature is not None:
+        yield (
+            f"the user's temperature is {temperature:g}, and its user is sent none "
+            "(user_settings: {temperature: null})"
+        )
 
 
 def _user(config: TauBenchEnvConfig) -> dict[str, Any]:
@@ -53,6 +105,8 @@ def _user(config: TauBenchEnvConfig) -> dict[str, Any]:
         "max_tokens": config.user_sim_max_tokens,
         "prompt": config.user_prompt,
     }
+    if has_model and config.user_prompt == "tau-bench":
+        played["words"] = user_words(config).digest
     return {
         "strategy": config.user_strategy,
         **(played if has_model else dict.fromkeys(played)),

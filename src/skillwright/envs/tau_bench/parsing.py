@@ -5,18 +5,19 @@ the length of the text.
 """
 
 import json
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from skillwright.core import ToolCall
+from skillwright.core.tool_calls import MAX_CALL_CHARS, MAX_DEPTH, STRICT_DECODER, too_deep
 
 OPEN: Final = "<tool_call>"
 CLOSE: Final = "</tool_call>"
 THINK: Final = "<think>"
 END_THINK: Final = "</think>"
 
-MAX_CALL_CHARS: Final = 65_536
-MAX_DEPTH: Final = 32
+EMPTY: Final = "Error: the message is empty. Call a tool, or write to the user."
 _SHOWN_CHARS: Final = 80
 
 
@@ -76,15 +77,53 @@ def parse(action: str, mode: str = "default") -> Call | Speech | Misfit:
     """
     visible = visible_text(action)
     if not visible:
-        return Misfit(
-            "Error: the message is empty. Call a tool, or write to the user.", is_call=False
-        )
+        return Misfit(EMPTY, is_call=False)
     start = visible.find(OPEN)
     if start >= 0:
         return _parse_call(visible[:start], visible[start + len(OPEN) :], mode)
     suspect = CLOSE in visible or _looks_like_call(visible)
     if suspect and mode == "strict":
         return _refusal(f"a call stands between {OPEN} and {CLOSE}")
+    return Speech(visible, suspect)
+
+
+def parse_native(said: str, calls: Sequence[ToolCall], mode: str) -> Call | Speech | Misfit:
+    """Understand a turn of an agent that was offered the tools natively.
+
+    Without a call the text is a message to the user; beside one it is nobody's. Of several calls
+    the first is meant, as in tau-bench's own agent.
+
+    Args:
+        said: The raw text, with reasoning.
+        calls: What was called, in order.
+        mode: ``default``, ``strict`` or ``lenient``; the last changes nothing here.
+    """
+    visible = visible_text(said)
+    if not calls:
+        return _native_speech(visible, mode)
+    first, mixed, extra_calls = calls[0], bool(visible), len(calls) - 1
+    if mode == "strict" and extra_calls:
+        return _refusal("one call per turn", mixed=mixed, extra_calls=extra_calls)
+    if mode == "strict" and mixed:
+        return _refusal("no text beside a call", mixed=mixed)
+    named: tuple[str, Mapping[str, Any]] | str = "it has no name"
+    written = first.arguments.strip()
+    if len(first.name) + len(first.arguments) > MAX_CALL_CHARS:
+        named = f"it is longer than {MAX_CALL_CHARS} characters"
+    elif first.name:
+        named = _with_arguments(first.name, None if written == "null" else written or None)
+    if isinstance(named, str):
+        return _refusal(named, mixed=mixed, extra_calls=extra_calls)
+    name, arguments = named
+    return Call(name, arguments, mixed, extra_calls)
+
+
+def _native_speech(visible: str, mode: str) -> Speech | Misfit:
+    if not visible:
+        return Misfit(EMPTY, is_call=False)
+    suspect = OPEN in visible or CLOSE in visible or _looks_like_call(visible)
+    if suspect and mode == "strict":
+        return _refusal("tools are called natively, and not in the text")
     return Speech(visible, suspect)
 
 
@@ -142,14 +181,14 @@ def _first_object(after: str) -> tuple[int, Any]:
         if not 0 <= close <= MAX_CALL_CHARS:
             return 0, _refusal(f"it is longer than {MAX_CALL_CHARS} characters")
     try:
-        value, size = _DECODER.raw_decode(text[:MAX_CALL_CHARS])
+        value, size = STRICT_DECODER.raw_decode(text[:MAX_CALL_CHARS])
     except (ValueError, RecursionError) as error:
         reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
         return 0, _refusal(reason)
     rest = text[size:].lstrip()
     if rest and not rest.startswith(CLOSE):
         return 0, _refusal(f"there is more before {CLOSE}")
-    if _too_deep(value):
+    if too_deep(value):
         return 0, _refusal(f"it is nested deeper than {MAX_DEPTH} levels")
     behind = len(text) - len(rest) + (len(CLOSE) if rest else 0)
     return offset + behind, value
@@ -183,12 +222,12 @@ def _with_arguments(name: str, arguments: Any) -> tuple[str, Mapping[str, Any]] 
         arguments = {}
     if isinstance(arguments, str):
         try:
-            arguments = _DECODER.decode(arguments)
+            arguments = STRICT_DECODER.decode(arguments)
         except (ValueError, RecursionError) as error:
             return f"its arguments are a string that is no JSON: {error}"
     if not isinstance(arguments, dict):
         return "its arguments are not a JSON object"
-    if _too_deep(arguments):
+    if too_deep(arguments):
         return f"its arguments are nested deeper than {MAX_DEPTH} levels"
     return name, arguments
 
@@ -206,39 +245,7 @@ def _looks_like_call(text: str) -> bool:
     if not (body.startswith("{") and body.endswith("}") and len(body) <= MAX_CALL_CHARS):
         return False
     try:
-        value = _DECODER.decode(body)
+        value = STRICT_DECODER.decode(body)
     except (ValueError, RecursionError):
         return False
     return isinstance(value, dict) and "name" in value and "arguments" in value
-
-
-def _too_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        level = [inner for outer in level for inner in _members(outer)]
-        if not level:
-            return False
-    return True
-
-
-def _members(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return [one for one in value.values() if isinstance(one, dict | list)]
-    if isinstance(value, list):
-        return [one for one in value if isinstance(one, dict | list)]
-    return []
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text[:_SHOWN_CHARS]} is too large a number")
-    return number
-
-
-def _no_constant(text: str) -> float:
-    raise ValueError(f"{text} is not JSON")
-
-
-# Built once: making a decoder takes longer than decoding a call.
-_DECODER: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_no_constant)

@@ -1,4 +1,7 @@
-"""What the agent is told before the user speaks: policy, rules, tools, and how to answer."""
+"""What the agent is told before the user speaks: policy, rules, tools, and how to answer.
+
+The preset ``tau-bench`` is what tau-bench's own tool-calling agent is told: the policy alone.
+"""
 
 import json
 from typing import Final
@@ -29,20 +32,40 @@ To speak to the user, write plain text without any tag, and the next message is 
 """
 
 
-def system_prompt(store: Store, *, show_rules: bool) -> str:
+_NATIVE: Final = """\
+{policy}
+{rules}
+# How to answer
+
+In every turn do exactly one of two things: call one tool, or write to the user. What you write
+beside a call is not shown to anyone, and of several calls only the first is run.
+"""
+
+
+def system_prompt(
+    store: Store, *, show_rules: bool, tools: str = "tags", preset: str = "skillwright"
+) -> str:
     """Return the system prompt of a data set.
 
     Args:
         store: The data set.
         show_rules: Whether its short rules follow the policy.
+        tools: ``tags`` describes the tools and how they are called; ``native`` leaves that to the
+            endpoint.
+        preset: ``skillwright`` or ``tau-bench``, as `TauBenchEnvConfig.prompt` says.
 
     Raises:
         DataError: A file of the data is missing or damaged.
     """
+    if preset == "tau-bench":
+        return store.wiki
     rules = "\n# Rules\n\n" + "".join(f"- {rule}\n" for rule in store.rules)
+    policy, rules = store.wiki.strip() + "\n", rules if show_rules and store.rules else ""
+    if tools == "native":
+        return _NATIVE.format(policy=policy, rules=rules)
     return _PROMPT.format(
-        policy=store.wiki.strip() + "\n",
-        rules=rules if show_rules and store.rules else "",
+        policy=policy,
+        rules=rules,
         tools=json.dumps(store.tool_schemas, indent=1),
         open=OPEN,
         close=CLOSE,

@@ -1,4 +1,6 @@
-"""The retail data of tau-bench: fetched from its repository, or converted from a copy of it.
+"""The retail data of tau-bench, and its words for the user: fetched, or converted from a copy.
+
+The copy may be its repository's archive or a checkout.
 
 Its Python files are parsed, never executed. What comes out is compared with the known checksums
 to the byte, so it does not matter where it came from.
@@ -23,6 +25,7 @@ from skillwright.datasets import FetchSettings, fetch_file
 from skillwright.envs.tau_bench.literals import Call, assigned, literal, parse
 from skillwright.envs.tau_bench.tau_core.checksums import MANIFEST, UPSTREAM, manifest_of
 from skillwright.envs.tau_bench.tau_core.store import Store
+from skillwright.envs.tau_bench.upstream_words import SOURCE, WORDS_FILE, template_of
 
 REPOSITORY: Final = "https://github.com/sierra-research/tau-bench"
 COMMIT: Final = "59a200c"
@@ -33,7 +36,7 @@ _RETAIL: Final = "tau_bench/envs/retail"
 _TABLES: Final = ("users", "products", "orders")
 _LARGEST: Final = 64 << 20
 _WANTED: Final = re.compile(
-    rf"[^/]+/(LICENSE|{_RETAIL}/(?:wiki\.md|rules\.py|tasks_(?:test|train|dev)\.py"
+    rf"[^/]+/(LICENSE|tau_bench/{SOURCE.as_posix()}|{_RETAIL}/(?:wiki\.md|rules\.py|tasks_(?:test|train|dev)\.py"
     r"|data/(?:users|products|orders)\.json|tools/\w+\.py))"
 )
 _BY_HAND: Final = (
@@ -160,6 +163,9 @@ def _convert(checkout: Path, into: Path) -> None:
         raise DataError(f"{str(retail)!r} has no tasks_test.py, tasks_train.py or tasks_dev.py")
     for split in splits:
         made[f"tasks_{split}.json"] = _json(_tasks(retail / f"tasks_{split}.py", split))
+    words = checkout / "tau_bench" / SOURCE
+    if words.exists():
+        made[WORDS_FILE] = template_of(_read_utf8(words), repr(str(words))).encode()
     if (checkout / "LICENSE").exists():
         made["LICENSE"] = _read(checkout / "LICENSE")
     for name, content in made.items():
@@ -169,7 +175,12 @@ def _convert(checkout: Path, into: Path) -> None:
 def _refuse_leaving(checkout: Path) -> None:
     """Refuse links to what is not in the checkout: it would be copied as if it were."""
     retail, root = checkout / _RETAIL, checkout.resolve()
-    files = [checkout / "LICENSE", retail / "wiki.md", retail / "rules.py"]
+    files = [
+        checkout / "LICENSE",
+        checkout / "tau_bench" / SOURCE,
+        retail / "wiki.md",
+        retail / "rules.py",
+    ]
     files += [retail / "data" / f"{table}.json" for table in _TABLES]
     files += [retail / f"tasks_{split}.py" for split in SPLITS]
     for path in [*files, *sorted((retail / "tools").glob("*.py"))]:
@@ -244,11 +255,14 @@ def _info(function: ast.FunctionDef, where: str) -> Any:
 
 
 def _parsed(path: Path) -> ast.Module:
+    return parse(_read_utf8(path), str(path))
+
+
+def _read_utf8(path: Path) -> str:
     try:
-        text = _read(path).decode("utf-8")
+        return _read(path).decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(f"{str(path)!r} is not UTF-8") from error
-    return parse(text, str(path))
 
 
 def _read(path: Path) -> bytes:
@@ -282,7 +296,7 @@ def _check(made: Path, source: str, any_version: bool) -> bool:
     sums = {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(made.iterdir())
-        if path.name != "LICENSE"
+        if path.name not in ("LICENSE", WORDS_FILE)
     }
     others = sorted(name for name in UPSTREAM if sums.get(name) != UPSTREAM[name])
     if not others:
@@ -300,7 +314,7 @@ def _check(made: Path, source: str, any_version: bool) -> bool:
 
 def _whole(folder: Path) -> Fetched | None:
     """Describe the pinned data if all of it is there already."""
-    has_all = all((folder / name).is_file() for name in UPSTREAM)
+    has_all = all((folder / name).is_file() for name in (WORDS_FILE, *UPSTREAM))
     if not has_all or (folder / MANIFEST).exists():
         return None
     store = Store(folder)
@@ -320,7 +334,7 @@ def _refuse_foreign(into: Path) -> None:
         return
     entries, manifest = sorted(into.iterdir()), into / MANIFEST
     is_plain = manifest.is_file() and not manifest.is_symlink()
-    known = {MANIFEST, *UPSTREAM, *(manifest_of(into) if is_plain else ())}
+    known = {MANIFEST, WORDS_FILE, *UPSTREAM, *(manifest_of(into) if is_plain else ())}
     strays = [
         one.name
         for one in entries

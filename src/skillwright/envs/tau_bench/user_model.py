@@ -16,6 +16,7 @@ from skillwright.core import (
 )
 from skillwright.core.seeds import derive_seed
 from skillwright.envs.tau_bench.parsing import utf8_safe, visible_text
+from skillwright.envs.tau_bench.upstream_words import user_words
 from skillwright.envs.tau_bench.user_endpoint import shared_model, user_endpoint
 from skillwright.envs.tau_bench.user_prompts import role_prompt
 from skillwright.envs.tau_bench.users import GREETING, UserSetting, UserSimulator
@@ -50,10 +51,19 @@ class ModelUser(UserSimulator):
         self._conversation: list[Message] = []
 
     async def areset(self, instruction: str) -> str:
-        """Begin a conversation and say the opening message."""
-        role = role_prompt(instruction, self._config.user_prompt, thinks_aloud=self.thinks_aloud)
-        self._conversation = [{"role": "system", "content": role}]
+        """Begin a conversation and say the opening message.
+
+        Raises:
+            DataError: The words that the user is told are not there.
+        """
+        self._conversation = [{"role": "system", "content": self._role(instruction)}]
         return await self.astep(GREETING)
+
+    def _role(self, instruction: str) -> str:
+        variant = self._config.user_prompt
+        if variant == "tau-bench":
+            return user_words(self._config).role(instruction)
+        return role_prompt(instruction, variant, thinks_aloud=self.thinks_aloud)
 
     async def astep(self, content: str) -> str:
         """Hear what the agent says and answer.

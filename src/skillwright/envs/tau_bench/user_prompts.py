@@ -85,7 +85,8 @@ def role_prompt(instruction: str, variant: str, *, thinks_aloud: bool = False) -
 
     Args:
         instruction: Who the customer is and wants.
-        variant: ``parity`` or ``completion_boundary``, as `TauBenchEnvConfig.user_prompt` says.
+        variant: ``parity`` or ``completion_boundary``, as `TauBenchEnvConfig.user_prompt` says;
+            the words of the third are tau-bench's (`upstream_words`).
         thinks_aloud: Whether it writes down a thought before what it says.
     """
     # Not by str.format: an instruction may hold braces.

@@ -5,7 +5,7 @@ from functools import partial
 
 from skillwright.core import ConfigError, SkillwrightError
 from skillwright.core.together import together
-from skillwright.envs.drive import open_env
+from skillwright.envs.drive import native_tools, open_env
 from skillwright.jobs.bank_source import opened_embedder
 from skillwright.jobs.doctor import Finding, Health
 from skillwright.jobs.money import priced_mind, refuse_unheld
@@ -17,6 +17,7 @@ from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks
 from skillwright.jobs.tau_report import refuse_small_store
 from skillwright.jobs.tau_user import user_mind
 from skillwright.models import HttpClient, ModelConfig
+from skillwright.rollout.episode import why_no_tools
 
 
 async def preflight_rl(config: RlConfig) -> PolicyMaker:
@@ -126,6 +127,10 @@ async def _look_at_tasks(config: RlConfig) -> RlTasks:
     tasks = find_rl_tasks(config)
     env = build_first(config.env, tasks.val[0])
     try:
+        if native_tools(env):
+            raise ConfigError(
+                f"policy.kind {config.policy.kind!r}: {why_no_tools(config.env.name)}"
+            )
         opening = await open_env(env) if config.policy.kind == "scorer" else None
     finally:
         env.close()

@@ -163,7 +163,7 @@ def _raw(result: EpisodeResult, is_won: bool) -> str:
     lines = [f"Task: {task.description or task.id}. It was {'won' if is_won else 'lost'}."]
     for turn in result.trajectory.turns:
         seen = " ".join(turn.observation.split())[:_LONGEST_OBSERVATION]
-        lines.append(f"> {' '.join(turn.act.text.split())}\n{seen}")
+        lines.append(f"> {' '.join(turn.act.written.split())}\n{seen}")
     return "\n".join(lines)
 
 

@@ -1,9 +1,11 @@
 """A weak but obedient retail agent, as a chat model."""
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from skillwright.core import Completion, Message, Purpose, Sampling
+from skillwright.core import Completion, Message, Purpose, Sampling, ToolCall
 from skillwright.models.scripted.answering import answered
 from skillwright.models.scripted.household.agent import skill_in
 from skillwright.models.scripted.retail.desk import serve
@@ -31,13 +33,19 @@ class ScriptedRetail:
         sampling: Sampling = Sampling(),
         purpose: Purpose,
     ) -> Completion:
-        """Answer with one tool call, or with a message to the customer."""
-        del tools, sampling, purpose
+        """Answer with one tool call, natively where tools are offered, or with a message."""
+        del sampling, purpose
         opening, *replies = heard(messages) or [""]
         service = serve(opening, read_rules(skill_in(messages)))
         try:
-            text = next_move(service, replies).written()
+            move = next_move(service, replies)
+            written = move.written()
         except (KeyError, TypeError, ValueError, AttributeError):
             # Other data than the built-in store's: it has no idea, and says so.
-            text = Say("I am sorry, I cannot help you with that. Goodbye.").written()
-        return answered(text, messages, self.identity)
+            move = Say("I am sorry, I cannot help you with that. Goodbye.")
+            written = move.written()
+        answer = answered(written, messages, self.identity)
+        if not tools or isinstance(move, Say):
+            return answer
+        call = ToolCall(f"call_{len(replies)}", move.name, json.dumps(move.arguments))
+        return replace(answer, text="", finish_reason="tool_calls", tool_calls=(call,))
