@@ -15,6 +15,7 @@ Source: SkillOpt (microsoft/SkillOpt), the module paths of its API reference of 
 later release.
 """
 
+import logging
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +35,7 @@ from skillwright.integrations.skillopt_names import (
     minds,
     scripts,
 )
+from skillwright.integrations.skillopt_session import note_if_any
 
 PACKAGE: Final = "skillopt"
 _TOPS: Final = (PACKAGE, "scripts")
@@ -41,6 +43,7 @@ _ENVS: Final = f"{PACKAGE}.envs"
 
 Names = Mapping[str, Any]
 
+_log = logging.getLogger(__name__)
 _guard = threading.RLock()
 _inside = 0
 _modules: dict[str, ModuleType] = {}
@@ -170,15 +173,36 @@ class _Finder(MetaPathFinder):
         if fullname.partition(".")[0] not in _TOPS or not parent:
             return None
         found = PathFinder.find_spec(fullname, path, target) if path else None
+        if found is None and parent == _ENVS:
+            found = PathFinder.find_spec(fullname, installed_envs(), target)
         known = _made().get(parent)
         if found is not None or known is None:
             return found
-        near = did_you_mean(name, _names_in(known))
-        raise ImportError(
-            f"{parent!r} has no {name!r} in Skillwright's alias of skillopt. {near} What is not "
-            "there is listed under 'Your adapter' on the page about coming from SkillOpt",
-            name=fullname,
-        )
+        raise _missing(parent, name, known)
+
+
+def installed_envs() -> list[str]:
+    """Return the folder of the benchmarks that an installed `skillopt` brings, if there is one."""
+    package = PathFinder.find_spec(PACKAGE)
+    folders = (package.submodule_search_locations if package else None) or ()
+    return [str(Path(folder) / "envs") for folder in folders]
+
+
+def _missing(parent: str, name: str, known: ModuleType) -> ImportError:
+    """Return the error for a name that is not there.
+
+    The run that asked remembers it: who catches it scores a zero that nobody earned.
+    """
+    said = (
+        f"{parent!r} has no {name!r} in Skillwright's alias of skillopt. "
+        f"{did_you_mean(name, _names_in(known))} What is not there is listed under 'Your adapter' "
+        "on the page about coming from SkillOpt"
+    )
+    if parent == _ENVS:
+        said += "; the original's own benchmarks are found where its package is installed"
+    note_if_any(ConfigError(said))
+    _log.info("%s", said)
+    return ImportError(said, name=f"{parent}.{name}")
 
 
 _FINDER = _Finder()
