@@ -9,7 +9,9 @@ from doors import Walker
 from skillwright.core import ConfigError
 from skillwright.integrations import skillopt_alias
 from skillwright.integrations.skillopt_session import Mind, ModelSession
+from skillwright.jobs import dump_config, load_config
 from skillwright.jobs.adapter_bench import check_adapter
+from skillwright.jobs.adapter_settings import flat_settings
 
 
 async def test_which_model_it_will_be_is_known_when_an_adapter_is_built(tmp_path):
@@ -28,6 +30,17 @@ async def test_it_belongs_to_its_own_run_while_another_goes_on(tmp_path):
         await evaluated(config, Walker())
     finally:
         other.close()
+
+
+def test_how_many_turns_an_adapter_takes_is_its_own_to_say(tmp_path):
+    config = rereading(tmp_path, "Informed")
+    file = tmp_path / "config.yaml"
+    file.write_text(dump_config(config), encoding="utf-8")
+    assert load_config(file) == config
+    for one in (config, load_config(file)):
+        assert not {"max_turns", "max_steps"} & flat_settings(one, tmp_path).keys()
+    given = load_config(file, ["env.max_turns=3"])
+    assert flat_settings(given, tmp_path).items() >= {"max_turns": 3, "max_steps": 3}.items()
 
 
 class Analysts:
