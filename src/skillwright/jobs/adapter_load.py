@@ -10,6 +10,7 @@ from skillwright.core import ConfigError, DataError
 from skillwright.envs import EnvAdapter
 from skillwright.integrations.skillopt_alias import module_of, skillopt_alias
 from skillwright.jobs.config import EnvSection
+from skillwright.jobs.skillopt_keys import how_to_play
 from skillwright.rollout.foreign import Around, ForeignAdapter
 from skillwright.rollout.foreign_build import build_adapter, load_adapter
 
@@ -20,12 +21,14 @@ def find_adapter(env: EnvSection) -> type[EnvAdapter] | None:
     Raises:
         DataError: Nothing is found under the name, or it cannot be imported.
         ConfigError: The class leaves methods of the contract unwritten; or ``env.compat`` names a
-            package that is imported already.
+            package that is imported already, or stands beside an environment of ours.
     """
     try:
         with around(env)():
-            return load_adapter(_import_name(env))
+            found = load_adapter(_import_name(env))
     except DataError as error:
+        if how_to_play(env.name):
+            raise DataError(f"{error}{how_to_play(env.name)}") from error
         missing = getattr(error.__cause__, "name", None) or ""
         if env.compat is None and missing.partition(".")[0] == "skillopt":
             raise DataError(
@@ -33,6 +36,12 @@ def find_adapter(env: EnvSection) -> type[EnvAdapter] | None:
                 "skillopt, or say --compat skillopt"
             ) from error
         raise
+    if found is None and env.compat is not None:
+        raise ConfigError(
+            f"{env.name!r} is an environment of ours, and env.compat lends modules to an adapter: "
+            f"leave it out, or name an adapter.{how_to_play(env.name)}"
+        )
+    return found
 
 
 def around(env: EnvSection) -> Around:

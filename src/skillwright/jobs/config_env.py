@@ -17,6 +17,7 @@ from skillwright.core import DataError
 from skillwright.datasets import parse_ratio
 from skillwright.envs import spec
 from skillwright.jobs.config_section import Section, kind_unless_given
+from skillwright.jobs.skillopt_keys import how_to_play
 
 
 def _check_ratio(text: str) -> str:
@@ -193,7 +194,7 @@ def _refuse_unknown(name: str) -> None:
     try:
         spec(name)
     except DataError as error:
-        raise ValueError(str(error)) from error
+        raise ValueError(f"{error}{how_to_play(name)}") from error
 
 
 # Environment -> the turns of its own (30 are those of tau-bench's runs, 15 those of WebShop's, and
