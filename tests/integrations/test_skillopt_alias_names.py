@@ -172,6 +172,30 @@ def test_a_checkout_of_a_benchmark_is_found_below_skillopt_envs(tmp_path):
     assert left_over() == []
 
 
+def test_benchmarks_and_scripts_of_an_installed_package_are_found_by_name(tmp_path, monkeypatch):
+    for name in (
+        "skillopt",
+        "skillopt/envs",
+        "skillopt/envs/cellars",
+        "skillopt/engine",
+        "scripts",
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+    adapter = tmp_path / "skillopt" / "envs" / "cellars" / "adapter.py"
+    adapter.write_text("from skillopt.envs.base import EnvAdapter as Base\n")
+    (tmp_path / "scripts" / "dig.py").write_text("DEPTH = 3\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with skillopt_alias():
+        assert importlib.import_module("skillopt.envs.cellars.adapter").Base is EnvAdapter
+        assert importlib.import_module("scripts.dig").DEPTH == 3
+        with pytest.raises(ImportError, match="has no 'engine'"):
+            importlib.import_module("skillopt.engine")
+    assert left_over() == []
+    with skillopt_alias():
+        assert "skillopt.envs.cellars" in sys.modules
+
+
 def test_what_is_put_into_the_registry_has_a_name_here():
     from skillwright.envs.registry import deregister
 

@@ -40,6 +40,8 @@ from skillwright.integrations.skillopt_session import note_if_any
 PACKAGE: Final = "skillopt"
 _TOPS: Final = (PACKAGE, "scripts")
 _ENVS: Final = f"{PACKAGE}.envs"
+# What of an installed package is theirs alone, and where it lies in the package's folder.
+_INSTALLED: Final = {_ENVS: "envs", "scripts": "../scripts"}
 
 Names = Mapping[str, Any]
 
@@ -90,7 +92,8 @@ def _enter(file: Path | None) -> None:
                 for name, module in made.items()
                 if name.partition(".")[0] == PACKAGE or "scripts" not in sys.modules
             }
-            sys.modules.update({**ours, **_kept})
+            kept = {name: one for name, one in _kept.items() if name.partition(".")[0] in ours}
+            sys.modules.update({**ours, **kept})
             sys.meta_path.insert(0, _FINDER)
         _inside += 1
         if file is not None and module_of(file):
@@ -108,12 +111,11 @@ def _leave() -> None:
             return
         sys.meta_path.remove(_FINDER)
         made = _made()
-        for name in [one for one in list(sys.modules) if one.partition(".")[0] in _TOPS]:
-            module = sys.modules[name]
-            if made.get(name) is module:
-                del sys.modules[name]
-            elif name.startswith(f"{PACKAGE}."):  # their own, below ours
-                _kept[name] = sys.modules.pop(name)
+        tops = [top for top in _TOPS if sys.modules.get(top) is made[top]]
+        for name in [one for one in list(sys.modules) if one.partition(".")[0] in tops]:
+            module = sys.modules.pop(name)
+            if made.get(name) is not module:  # their own, below ours
+                _kept[name] = module
 
 
 def _refuse_real() -> None:
@@ -173,19 +175,19 @@ class _Finder(MetaPathFinder):
         if fullname.partition(".")[0] not in _TOPS or not parent:
             return None
         found = PathFinder.find_spec(fullname, path, target) if path else None
-        if found is None and parent == _ENVS:
-            found = PathFinder.find_spec(fullname, installed_envs(), target)
+        if found is None and parent in _INSTALLED:
+            found = PathFinder.find_spec(fullname, _installed(parent), target)
         known = _made().get(parent)
         if found is not None or known is None:
             return found
         raise _missing(parent, name, known)
 
 
-def installed_envs() -> list[str]:
-    """Return the folder of the benchmarks that an installed `skillopt` brings, if there is one."""
+def _installed(parent: str) -> list[str]:
+    """Return the folder of an installed `skillopt` that has benchmarks, or scripts beside it."""
     package = PathFinder.find_spec(PACKAGE)
     folders = (package.submodule_search_locations if package else None) or ()
-    return [str(Path(folder) / "envs") for folder in folders]
+    return [str(Path(folder) / _INSTALLED[parent]) for folder in folders]
 
 
 def _missing(parent: str, name: str, known: ModuleType) -> ImportError:
