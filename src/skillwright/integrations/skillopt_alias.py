@@ -15,11 +15,11 @@ Source: SkillOpt (microsoft/SkillOpt), the module paths of its API reference of 
 later release.
 """
 
-import logging
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -45,7 +45,7 @@ _INSTALLED: Final = {_ENVS: "envs", "scripts": "../scripts"}
 
 Names = Mapping[str, Any]
 
-_log = logging.getLogger(__name__)
+_missed: ContextVar[list[str] | None] = ContextVar("missed", default=None)
 _guard = threading.RLock()
 _inside = 0
 _modules: dict[str, ModuleType] = {}
@@ -73,6 +73,17 @@ def skillopt_alias(file: str | Path | None = None) -> Iterator[None]:
         yield
     finally:
         _leave()
+
+
+@contextmanager
+def missing_names() -> Iterator[list[str]]:
+    """Collect what is looked for meanwhile in this thread and is not there, a sentence each."""
+    said: list[str] = []
+    token = _missed.set(said)
+    try:
+        yield said
+    finally:
+        _missed.reset(token)
 
 
 def module_of(file: Path) -> str:
@@ -203,7 +214,9 @@ def _missing(parent: str, name: str, known: ModuleType) -> ImportError:
     if parent == _ENVS:
         said += "; the original's own benchmarks are found where its package is installed"
     note_if_any(ConfigError(said))
-    _log.info("%s", said)
+    collected = _missed.get()
+    if collected is not None:
+        collected.append(said)
     return ImportError(said, name=f"{parent}.{name}")
 
 

@@ -1,5 +1,6 @@
 """The adapter that a configuration names, and what its code needs around it while it runs."""
 
+import logging
 from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial
@@ -8,11 +9,13 @@ from typing import Any
 
 from skillwright.core import ConfigError, DataError
 from skillwright.envs import EnvAdapter
-from skillwright.integrations.skillopt_alias import module_of, skillopt_alias
+from skillwright.integrations.skillopt_alias import missing_names, module_of, skillopt_alias
 from skillwright.jobs.config import EnvSection
 from skillwright.jobs.skillopt_keys import how_to_play
 from skillwright.rollout.foreign import Around, ForeignAdapter
 from skillwright.rollout.foreign_build import build_adapter, load_adapter
+
+_log = logging.getLogger(__name__)
 
 
 def find_adapter(env: EnvSection) -> type[EnvAdapter] | None:
@@ -24,7 +27,7 @@ def find_adapter(env: EnvSection) -> type[EnvAdapter] | None:
             package that is imported already, or stands beside an environment of ours.
     """
     try:
-        with around(env)():
+        with missing_names() as missed, around(env)():
             found = load_adapter(_import_name(env))
     except DataError as error:
         if how_to_play(env.name):
@@ -41,6 +44,8 @@ def find_adapter(env: EnvSection) -> type[EnvAdapter] | None:
             f"{env.name!r} is an environment of ours, and env.compat lends modules to an adapter: "
             f"leave it out, or name an adapter.{how_to_play(env.name)}"
         )
+    for said in missed:  # a fallback for an older release, or the beginning of a silent zero
+        _log.warning("%s was loaded without something that it looked for: %s", env.name, said)
     return found
 
 

@@ -51,6 +51,14 @@ class MissingName(EnvAdapter):
         return []
 
 
+class Wrapping(MissingName):
+    """Says in words of its own that nothing came of it."""
+
+    def rollout(self, env_manager, skill_content, out_dir, **kwargs):
+        rows = super().rollout(env_manager, skill_content, out_dir)
+        raise RuntimeError(f"none of {len(rows)} items was answered")
+
+
 class MissingModule(MissingName):
     def _ask(self):
         import skillopt.engine.trainer  # noqa: F401

@@ -88,12 +88,12 @@ def get_payload_items(payload: Mapping[str, Any], mode: str = "patch") -> list[A
 
 def is_rewrite_mode(mode: str | None) -> bool:
     """Tell whether one call rewrites the skill by suggestions."""
-    return parse_update_mode(mode or "patch") is UpdateMode.REWRITE
+    return normalize_update_mode(mode or "patch") == UpdateMode.REWRITE
 
 
 def is_full_rewrite_minibatch_mode(mode: str | None) -> bool:
     """Tell whether every analyst rewrites the skill."""
-    return parse_update_mode(mode or "patch") is UpdateMode.FULL_REWRITE
+    return normalize_update_mode(mode or "patch") == UpdateMode.FULL_REWRITE
 
 
 def payload_label(mode: str | None, *, singular: bool = False, title: bool = False) -> str:
