@@ -42,8 +42,8 @@ check: lint test ## all that CI holds: format, lint, types, layers, file sizes, 
 bench: $(READY) ## measure everything, and end with one table (rl_study.py and noisy_household.py, an hour each, by themselves)
 	@$(BIN)/python benchmarks/measuring/everything.py
 
-oracle: $(ORACLE)/.ready ## replay our houses in the official ALFWorld engine (needs a C++ compiler)
-	$(ORACLE)/bin/python -m pytest -rs -m oracle tests/oracle
+oracle: $(ORACLE)/.ready ## compare with the official ALFWorld engine, and train SkillOpt's own benchmarks (needs a C++ compiler)
+	$(ORACLE)/bin/python -m pytest -rs -m oracle tests/oracle tests/integrations/test_skillopt_six_adapters.py
 
 # A place of its own: the original's many packages must not decide what ours run with. Its folder is
 # on the path because the planner's build calls `python`, which not every system has.

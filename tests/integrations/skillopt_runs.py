@@ -75,8 +75,8 @@ def usage(path):
         return store.usage_by_purpose()
 
 
-def rereading(folder, adapter, retries=0):
-    """Return the configuration of an adapter that goes on from files of its own."""
+def rereading(folder, adapter, retries=0, file="rereading.py"):
+    """Return the configuration of an adapter, by default one that goes on from its own files."""
     write_tasks(folder / "tasks")
     settings = {
         "run": {"root": str(folder / "runs"), "name": "x"},
@@ -85,7 +85,7 @@ def rereading(folder, adapter, retries=0):
             "optimizer": {"backend": "scripted", "model": "analyst"},
         },
         "env": {
-            "name": f"{ADAPTERS / 'rereading.py'}:{adapter}",
+            "name": f"{ADAPTERS / file}:{adapter}",
             "compat": "skillopt",
             "config": {"split_dir": str(folder / "tasks")},
         },

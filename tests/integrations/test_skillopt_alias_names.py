@@ -22,7 +22,7 @@ TYPES = (
 DOCUMENTED = {
     "skillopt": f"{TYPES} __version__",
     "skillopt.envs.base": "EnvAdapter",
-    "skillopt.datasets.base": "BaseDataLoader SplitDataLoader BatchSpec",
+    "skillopt.datasets.base": "BaseDataLoader SplitDataLoader BatchSpec SPLIT_NAMES",
     "skillopt.types": TYPES,
     "skillopt.evaluation.gate": (
         "GateAction GateMetric GateResult evaluate_gate select_gate_score compute_semantic_density"
@@ -30,20 +30,30 @@ DOCUMENTED = {
     "skillopt.model": (
         "chat_target chat_target_messages chat_optimizer chat_optimizer_messages "
         "chat_with_deployment get_target_backend is_target_exec_backend get_token_summary "
-        "reset_token_tracker configure_azure_openai configure_qwen_chat configure_codex_exec"
+        "reset_token_tracker configure_azure_openai configure_qwen_chat configure_codex_exec "
+        "is_target_chat_backend get_codex_exec_config chat_messages_with_deployment "
+        "set_target_backend set_target_deployment"
     ),
     "skillopt.model.codex_harness": "prepare_workspace render_skill_md run_target_exec",
     "skillopt.model.azure_openai": (
-        "TARGET_DEPLOYMENT get_target_client get_reasoning_effort tracker"
+        "TARGET_DEPLOYMENT get_target_client get_reasoning_effort tracker _needs_responses_api"
     ),
     "skillopt.prompts": "load_prompt",
     "skillopt.config": "load_config flatten_config is_structured apply_overrides",
     "skillopt.utils": "extract_json extract_json_array compute_score skill_hash",
-    "skillopt.gradient.reflect": "run_minibatch_reflect",
+    "skillopt.utils.json_utils": "extract_json extract_json_array _top_level_brace_objects",
+    "skillopt.gradient.reflect": (
+        "run_minibatch_reflect run_error_analyst_minibatch run_success_analyst_minibatch "
+        "fmt_trajectory"
+    ),
     "skillopt.gradient.aggregate": "merge_patches _merge_batch _hierarchical_merge",
     "skillopt.optimizer": (
         "skill scheduler appendix slow_update update_modes skill_aware rank_and_select"
     ),
+    "skillopt.optimizer.appendix": "has_appendix_field append_to_appendix_field",
+    "skillopt.optimizer.scheduler": "build_scheduler NO_LIMIT",
+    "skillopt.optimizer.slow_update": "has_slow_update_field",
+    "skillopt.optimizer.update_modes": "is_rewrite_mode is_full_rewrite_minibatch_mode",
     "scripts.train": "_ENV_REGISTRY _register_builtins",
     "scripts.eval_only": "_ENV_REGISTRY _register_builtins",
 }
@@ -160,6 +170,30 @@ def test_a_checkout_of_a_benchmark_is_found_below_skillopt_envs(tmp_path):
         assert load_prompt("analyst_error", "rooms") == "Look at the doors."
         assert load_prompt("analyst_success", "rooms").startswith("# ")
     assert left_over() == []
+
+
+def test_benchmarks_and_scripts_of_an_installed_package_are_found_by_name(tmp_path, monkeypatch):
+    for name in (
+        "skillopt",
+        "skillopt/envs",
+        "skillopt/envs/cellars",
+        "skillopt/engine",
+        "scripts",
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+    adapter = tmp_path / "skillopt" / "envs" / "cellars" / "adapter.py"
+    adapter.write_text("from skillopt.envs.base import EnvAdapter as Base\n")
+    (tmp_path / "scripts" / "dig.py").write_text("DEPTH = 3\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with skillopt_alias():
+        assert importlib.import_module("skillopt.envs.cellars.adapter").Base is EnvAdapter
+        assert importlib.import_module("scripts.dig").DEPTH == 3
+        with pytest.raises(ImportError, match="has no 'engine'"):
+            importlib.import_module("skillopt.engine")
+    assert left_over() == []
+    with skillopt_alias():
+        assert "skillopt.envs.cellars" in sys.modules
 
 
 def test_what_is_put_into_the_registry_has_a_name_here():

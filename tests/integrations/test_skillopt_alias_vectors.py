@@ -17,11 +17,20 @@ with skillopt_alias():
         select_gate_score,
     )
     from skillopt.gradient.aggregate import _merge_batch, merge_patches
+    from skillopt.gradient.reflect import fmt_trajectory
     from skillopt.optimizer import appendix, rank_and_select, skill, skill_aware, slow_update
-    from skillopt.optimizer.scheduler import build_scheduler
-    from skillopt.optimizer.update_modes import normalize_update_mode, payload_key
+    from skillopt.optimizer.scheduler import AutonomousScheduler, build_scheduler
+    from skillopt.optimizer.update_modes import (
+        is_full_rewrite_minibatch_mode,
+        is_rewrite_mode,
+        normalize_update_mode,
+        payload_key,
+        payload_label,
+        truncate_payload,
+    )
     from skillopt.types import Edit, Patch, RawPatch, RolloutResult, SlowUpdateResult
     from skillopt.utils import compute_score, extract_json, extract_json_array, skill_hash
+    from skillopt.utils.json_utils import _top_level_brace_objects
 
 
 S = "# T\n\n- a\n- b"
@@ -61,6 +70,8 @@ def test_gate(score, action, best, best_step):
 
 def test_gate_scores_and_density():
     assert select_gate_score(0.5, 0.8, "mixed", 0.25) == 0.575
+    for metric in ("hard", "soft", "mixed"):
+        assert isinstance(select_gate_score(1, 1, metric), float)
     assert compute_semantic_density("You MUST always verify the answer.") == 0.5
     with pytest.raises(ValueError, match="unknown gate metric"):
         select_gate_score(0.5, 0.8, "mean")
@@ -82,6 +93,10 @@ def test_schedulers(mode, most, steps, budgets):
     scheduler = build_scheduler(mode, most, 2, steps)
     assert [scheduler.step() for _ in range(steps)] == budgets
     assert scheduler.state_dict() == {"current_step": steps}
+
+
+def test_a_scheduler_without_a_bound_names_it():
+    assert build_scheduler("autonomous").get_lr(1) == AutonomousScheduler.NO_LIMIT == 999
 
 
 def test_an_unknown_scheduler_is_a_value_error():
@@ -107,8 +122,17 @@ def test_json_is_found_in_what_a_model_wrote():
 def test_a_lone_broken_object_is_warned_of_where_nobody_mends_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "json_repair", None)
     with pytest.warns(RuntimeWarning, match="json_repair"):
-        assert extract_json("{'a': 1,}") is None
-    assert extract_json("{'a': 1,} and {'b': 2}") is None
+        assert extract_json('{"a": 1,}') is None
+    assert extract_json('{"a": 1,} and {"b": 2,}') is None
+    assert extract_json("say {op: delete} and be done") is None  # words, which nobody should mend
+
+
+def test_outer_braces_are_found_and_those_in_quotes_are_none():
+    assert _top_level_brace_objects('x {"a": {"b": "}"}} y {} z {"open": 1') == [
+        '{"a": {"b": "}"}}',
+        "{}",
+    ]
+    assert _top_level_brace_objects('write "set it to {x}" there') == []
 
 
 @pytest.mark.parametrize(
@@ -134,15 +158,27 @@ def test_protected_regions():
         "g", "NEW"
     )
     assert slow_update.extract_slow_update_field(P) == "g"
-    assert appendix.inject_empty_appendix_field(S).endswith("<!-- APPENDIX_END -->\n")
+    assert slow_update.has_slow_update_field(P)
+    assert not slow_update.has_slow_update_field(S)
+    empty = appendix.inject_empty_appendix_field(S)
+    assert empty.endswith("<!-- APPENDIX_END -->\n")
+    assert (appendix.has_appendix_field(S), appendix.has_appendix_field(empty)) == (False, True)
+    assert appendix.append_to_appendix_field(S, []) == empty
     noted = appendix.append_notes(S, ["Look twice.", "look twice"])
     assert appendix.extract_appendix_notes(noted) == ["Look twice."]
     assert skill_aware.read_appendix_notes([{"note": "a"}, "b", {"content": "A."}]) == ["a", "b"]
+    assert skill_aware.extract_appendix_notes({"appendix_notes": "x"}) == ["x"]
+    assert skill_aware.extract_appendix_notes(None) == []
+    assert "EXECUTION_LAPSE" in skill_aware.augment_error_prompt("Look.")
 
 
 def test_update_modes():
     assert normalize_update_mode("suggestions") == "rewrite_from_suggestions"
     assert payload_key("full_rewrite") == "skill_candidates"
+    assert (is_rewrite_mode("rewrite"), is_rewrite_mode(None)) == (True, False)
+    assert is_full_rewrite_minibatch_mode("full_rewrite")
+    assert payload_label("rewrite", title=True) == "Suggestions"
+    assert truncate_payload({"edits": [1, 2, 3]}, 2, "patch") == {"edits": [1, 2]}
     with pytest.raises(ValueError, match="there is no skill update mode"):
         normalize_update_mode("pach")
 
@@ -168,6 +204,26 @@ def test_a_ranking_that_fails_takes_the_first_edits():
     assert [edit["content"] for edit in kept["edits"]] == ["0", "1"]
     assert kept["ranking_details"]["fallback"]
     assert rank_and_select("skill", patch, 5) is patch
+
+
+def test_a_conversation_is_written_line_by_line():
+    turns = [
+        {"type": "tool_call", "cmd": "ls", "obs": "a.txt"},
+        {"step": 2, "action": "look", "env_feedback": "a room", "reasoning": "why not"},
+        {"role": "system", "content": "checked"},
+        {"content": "done"},
+        "so",
+    ]
+    assert fmt_trajectory(turns).splitlines() == [
+        "[action] ls",
+        "[obs]    a.txt",
+        "[step 2 think] why not",
+        "[step 2 action] look",
+        "[step 2 obs]    a room",
+        "[verification] checked",
+        "[agent] done",
+        "[agent] so",
+    ]
 
 
 def test_seeds_batches_and_minibatches():

@@ -4,7 +4,17 @@ import json
 
 import pytest
 
-from doors import ALL_RULES, ALL_WRONG, Coach, Walker, doors_config, evaluated, trained
+from doors import (
+    ALL_RULES,
+    ALL_WRONG,
+    Coach,
+    Veteran,
+    Walker,
+    doors_config,
+    evaluated,
+    rule,
+    trained,
+)
 from skillwright.core import RunError
 from skillwright.jobs import EvalPlan, export_skillopt
 
@@ -57,6 +67,23 @@ async def test_a_training_run_is_written_in_their_names(tmp_path):
     assert (state["last_completed_step"], state["best_step"]) == (2, 1)
     with pytest.raises(RunError, match="new folder"):
         export_skillopt(path, out)
+
+
+async def test_the_last_skills_score_on_val_is_told(tmp_path):
+    gate = {"kind": "strict", "fresh_draws": False}
+    config = doors_config(
+        tmp_path,
+        optimizer={"gate_slow_update": False},
+        train={"epochs": 2},
+        evaluation={"gate": gate},
+    )
+    path, report = await trained(config, Walker(), Veteran([[], [], [], []], rule("attic")))
+    export_skillopt(path, tmp_path / "theirs")
+    summary = json.loads((tmp_path / "theirs" / "summary.json").read_text())
+    told = report.state.final.candidate_score
+    assert told > report.state.baseline.overall.success_rate
+    assert summary["final_selection_hard"] == pytest.approx(told)
+    assert summary["final_selection_soft"] == pytest.approx(told)
 
 
 async def test_an_evaluation_has_no_such_files(tmp_path):

@@ -139,11 +139,11 @@ def test_a_file_of_skillopts_takes_what_it_does_not_say_from_parity(tmp_path):
 
 def test_the_mode_is_said_with_what_differs():
     line, *listed = say_mode(config(False))
-    assert line.startswith("default mode: 10 settings differ from SkillOpt's")
+    assert line.startswith("default mode: 12 settings differ from SkillOpt's")
     assert "evaluation.gate.kind explore (there strict)" in listed[0]
     assert max(map(len, listed)) <= 76
     (line,) = say_mode(config())
-    assert line.startswith("parity mode: SkillOpt's defaults (11 settings)")
+    assert line.startswith("parity mode: SkillOpt's defaults (13 settings)")
     assert line.endswith(" 0 overridden")
     line, listed = say_mode(config(optimizer={"repair_anchors": True}))
     assert line.endswith(" 1 overridden")

@@ -140,6 +140,49 @@ async def test_a_score_that_stands_stands_for_the_text_with_an_empty_region_too(
     assert first == pytest.approx(report.state.baseline.overall.success_rate)
 
 
+def on_val(path, text):
+    with look(path) as store:
+        return sum(one.skill_version == skill_hash(text) for one in store.episodes(split="val"))
+
+
+@pytest.mark.parametrize(("inherits", "rollouts"), [(True, 0), (False, 24)])
+async def test_guidance_that_entered_unmeasured_is_played_unless_the_score_before_stands(
+    tmp_path, inherits, rollouts
+):
+    evaluation = {"gate": {"kind": "strict", "fresh_draws": False}, "inherit_scores": inherits}
+    mind = Veteran([*IDLE, ["Be quick."], [ALL_RULES]], rule("attic"))
+    path, report = await trained(forced(tmp_path, 3, evaluation), Walker(), mind, skill=SKILL)
+    with look(path) as store:
+        guided = store.skill(2)
+    assert slow_update_field(guided).strip() == rule("attic")
+    assert on_val(path, guided) == rollouts
+    known = report.state.baseline.overall.success_rate
+    was = report.state.steps[4].verdict.incumbent_score
+    assert was == pytest.approx(known) if inherits else was > known
+    assert report.state.steps[5].action == "accept_new_best"
+
+
+async def test_what_inherits_its_score_is_played_at_the_end(tmp_path):
+    evaluation = {"gate": {"kind": "strict", "fresh_draws": False}, "inherit_scores": True}
+    config = forced(tmp_path, 2, evaluation)
+    path, report = await trained(config, Walker(), Veteran(IDLE, ALL_RULES), skill=SKILL)
+    assert judged(path) == [(4, "final", "accept")]
+    assert on_val(path, report.final_skill) == 24
+    assert report.best_skill == report.final_skill
+
+
+async def test_reminders_that_entered_unmeasured_inherit_too(tmp_path):
+    evaluation = {"gate": {"kind": "strict", "fresh_draws": False}, "inherit_scores": True}
+    optimizer = {"skill_aware": {"gated": False}, "use_slow_update": False}
+    config = doors_config(tmp_path, optimizer=optimizer, evaluation=evaluation)
+    mind = Reminder([["Be quick."], [ALL_RULES]], "Knock first.")
+    path, report = await trained(config, Walker(), mind, skill=SKILL)
+    with look(path) as store:
+        [noted] = [store.skill(step.noted_version) for step in report.state.steps[:1]]
+    assert on_val(path, noted) == 0
+    assert [step.action for step in report.state.steps] == ["reject", "accept_new_best"]
+
+
 async def test_an_open_gate_lets_every_candidate_in_and_keeps_the_best(tmp_path):
     config = doors_config(tmp_path, evaluation={"gate": {"kind": "open"}})
     path, report = await trained(config, Walker(), Veteran([[ALL_RULES], [ALL_WRONG]]))

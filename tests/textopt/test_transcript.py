@@ -158,7 +158,13 @@ def test_a_fact_that_is_not_json_is_told_in_words_and_the_conversation_stays(tmp
     assert (transcript.reward, transcript.turns, transcript.opening) == (1.0, 2, "/a")
 
 
-@pytest.mark.parametrize("row_id", ["../secret", "/etc", ""])
+def test_a_folder_is_found_by_an_id_that_we_would_write_in_another_way(tmp_path):
+    saved(tmp_path, "202602:12", [{"role": "user", "content": "Which holds?"}])
+    (transcript,) = read_rows([row("202602:12")], tmp_path).rows
+    assert [line.text for line in transcript.lines] == ["Which holds?"]
+
+
+@pytest.mark.parametrize("row_id", ["../secret", "/etc", "", ".", "..", "x\0y", "long" * 99])
 def test_an_id_cannot_choose_files_outside_the_predictions(tmp_path, row_id):
     saved(tmp_path, "secret", [{"role": "user", "content": "password"}])
     predictions = tmp_path / "predictions"

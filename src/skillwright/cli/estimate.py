@@ -9,10 +9,17 @@ import typer
 from rich.table import Table
 
 from skillwright.cli.faults import exit_codes
-from skillwright.cli.training import NO_OVERRIDES, AsJson, ConfigPath, Overrides
+from skillwright.cli.training import (
+    NO_OVERRIDES,
+    AsJson,
+    ConfigPath,
+    Overrides,
+    Split,
+    by_our_name,
+)
 from skillwright.cli.words import make_console
 from skillwright.core import ConfigError
-from skillwright.jobs import EvalPlan, EvalSplit, load_config, read_initial_skill
+from skillwright.jobs import EvalPlan, load_config, read_initial_skill
 from skillwright.jobs.estimate import Estimate, Stage, estimate, estimate_evaluation
 from skillwright.jobs.estimate_rl import RlEstimate, estimate_rl
 from skillwright.jobs.rl import is_rl_config, load_rl_config
@@ -27,7 +34,7 @@ def estimate_command(
         int | None, typer.Option(min=1, help="Turns of an episode, where you know better.")
     ] = None,
     split: Annotated[
-        EvalSplit | None, typer.Option(help="Of an evaluation only: which tasks; else test.")
+        Split | None, typer.Option(help="Of an evaluation only: which tasks; else test.")
     ] = None,
     trials: Annotated[
         int | None, typer.Option(min=1, help="Of an evaluation only: attempts per task; else 1.")
@@ -39,7 +46,7 @@ def estimate_command(
     Nothing is asked and nothing is played. Of the recipe of `skillwright rl`, episodes and calls.
     """
     with exit_codes():
-        plan = EvalPlan(split or "test", trials or 1)
+        plan = EvalPlan(by_our_name(split or "test"), trials or 1)
         trains = split is None and trials is None
         recipe = is_rl_config(config)
         if recipe:

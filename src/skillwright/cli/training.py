@@ -3,9 +3,10 @@
 import asyncio
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import typer
+from typer.core import TyperCommand
 
 from skillwright.cli import studies, tables
 from skillwright.cli.faults import NO, err, exit_codes, say
@@ -13,6 +14,7 @@ from skillwright.cli.live import display
 from skillwright.cli.rl import resume_rl
 from skillwright.cli.words import make_console
 from skillwright.core import ConfigError
+from skillwright.datasets import canonical_split
 from skillwright.jobs import (
     MOST_FAILURES,
     EvalPlan,
@@ -62,6 +64,14 @@ Adapter = Annotated[
         "--adapter", metavar="FILE.py:CLASS", help="An EnvAdapter, in place of the file's env.name."
     ),
 ]
+Theirs = Annotated[
+    list[str],
+    typer.Option(
+        "--cfg-options", metavar="KEY=VALUE ...", help="Change settings by SkillOpt's names."
+    ),
+]
+Split = Literal["train", "val", "test", "valid_seen", "valid_unseen"]
+"""A split by our name or SkillOpt's."""
 Compat = Annotated[
     Compatible | None,
     typer.Option("--compat", help="The adapter imports from this package, and finds ours there."),
@@ -73,6 +83,7 @@ Reuse = Annotated[
     ),
 ]
 NO_OVERRIDES: list[str] = []
+_THEIR_OPTION = "--cfg-options"
 
 config_app = typer.Typer(help="Look at configurations.", no_args_is_help=True)
 out = make_console()
@@ -82,7 +93,23 @@ def add_to(app: typer.Typer) -> None:
     """Put the commands on an application."""
     for command in (train, evaluate, resume):
         name = "eval" if command is evaluate else command.__name__
-        app.command(name)(command)
+        app.command(name, cls=GreedyCommand)(command)
+
+
+class GreedyCommand(TyperCommand):
+    """A command whose ``--cfg-options`` takes all settings that follow it, as SkillOpt's does."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the option before each of its settings."""
+        spread: list[str] = []
+        is_taking = False
+        for word in args:
+            if word == _THEIR_OPTION:
+                is_taking = True
+                continue
+            is_taking = is_taking and not word.startswith("-") and "=" in word
+            spread += [_THEIR_OPTION, word] if is_taking else [word]
+        return super().parse_args(ctx, spread)
 
 
 def train(  # noqa: PLR0913 - each is an option
@@ -92,6 +119,7 @@ def train(  # noqa: PLR0913 - each is an option
     adapter: Adapter = None,
     compat: Compat = None,
     reuse: Reuse = NO_OVERRIDES,
+    theirs: Theirs = NO_OVERRIDES,
     parity: Annotated[
         bool, typer.Option("--parity", help="SkillOpt's defaults instead of ours, to compare.")
     ] = False,
@@ -105,7 +133,7 @@ def train(  # noqa: PLR0913 - each is an option
     with exit_codes():
         # First, so that a setting by name still has the last word.
         chosen = [*(["run.parity=true"] if parity else []), *played(env, adapter, compat)]
-        settings = reusing(load_config(config, [*chosen, *overrides]), reuse)
+        settings = reusing(load_config(config, [*chosen, *overrides], theirs), reuse)
         if seeds is not None:
             skill = _checked(settings)
             study = start_study(settings, skill, seeds)
@@ -126,7 +154,7 @@ def evaluate(  # noqa: PLR0913 - each is an option
     skill: Annotated[
         Path | None, typer.Option(help="The skill to evaluate; else the config's skill.init.")
     ] = None,
-    split: Annotated[EvalSplit, typer.Option(help="Which tasks.")] = "test",
+    split: Annotated[Split, typer.Option(help="Which tasks; SkillOpt's names work.")] = "test",
     trials: Annotated[int, typer.Option(min=1, help="Attempts per task.")] = 1,
     min_pass: Annotated[
         float, typer.Option(min=0, max=1, help="Exit with 1 below this success rate.")
@@ -136,16 +164,17 @@ def evaluate(  # noqa: PLR0913 - each is an option
         typer.Option(min=0, max=1, help="Exit with 1 above this share of failed episodes."),
     ] = MOST_FAILURES,
     reuse: Reuse = NO_OVERRIDES,
+    theirs: Theirs = NO_OVERRIDES,
     as_json: AsJson = False,
 ) -> None:
     """Measure a skill: success by family with intervals, and pass^k over several trials."""
     with exit_codes():
-        settings = load_config(config, [*played(env, adapter, compat), *overrides])
+        settings = load_config(config, [*played(env, adapter, compat), *overrides], theirs)
         settings = reusing(settings, reuse)
         if skill is not None:
             named = settings.skill.model_copy(update={"init": str(skill)})
             settings = settings.model_copy(update={"skill": named})
-        plan = EvalPlan(split, trials, min_pass, max_failures)
+        plan = EvalPlan(by_our_name(split), trials, min_pass, max_failures)
         run = begin(settings, plan)
     _evaluate(run, plan, as_json)
 
@@ -221,6 +250,11 @@ def played(env: str | None, adapter: str | None, compat: str | None) -> list[str
     name = adapter if env is None else env
     named = [] if name is None else [f"env.name={json.dumps(name)}"]
     return [*named, *([] if compat is None else [f"env.compat={compat}"])]
+
+
+def by_our_name(split: Split) -> EvalSplit:
+    """Return our name of a split."""
+    return cast(EvalSplit, canonical_split(split))
 
 
 def reusing(settings: RunConfig, runs: list[str]) -> RunConfig:

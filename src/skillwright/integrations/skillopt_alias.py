@@ -19,6 +19,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -34,13 +35,17 @@ from skillwright.integrations.skillopt_names import (
     minds,
     scripts,
 )
+from skillwright.integrations.skillopt_session import note_if_any
 
 PACKAGE: Final = "skillopt"
 _TOPS: Final = (PACKAGE, "scripts")
 _ENVS: Final = f"{PACKAGE}.envs"
+# What of an installed package is theirs alone, and where it lies in the package's folder.
+_INSTALLED: Final = {_ENVS: "envs", "scripts": "../scripts"}
 
 Names = Mapping[str, Any]
 
+_missed: ContextVar[list[str] | None] = ContextVar("missed", default=None)
 _guard = threading.RLock()
 _inside = 0
 _modules: dict[str, ModuleType] = {}
@@ -70,6 +75,17 @@ def skillopt_alias(file: str | Path | None = None) -> Iterator[None]:
         _leave()
 
 
+@contextmanager
+def missing_names() -> Iterator[list[str]]:
+    """Collect what is looked for meanwhile in this thread and is not there, a sentence each."""
+    said: list[str] = []
+    token = _missed.set(said)
+    try:
+        yield said
+    finally:
+        _missed.reset(token)
+
+
 def module_of(file: Path) -> str:
     """Return ``skillopt.envs.<name>.<module>`` for a file that lies so, or else ``""``."""
     parts = file.resolve().with_suffix("").parts
@@ -87,7 +103,8 @@ def _enter(file: Path | None) -> None:
                 for name, module in made.items()
                 if name.partition(".")[0] == PACKAGE or "scripts" not in sys.modules
             }
-            sys.modules.update({**ours, **_kept})
+            kept = {name: one for name, one in _kept.items() if name.partition(".")[0] in ours}
+            sys.modules.update({**ours, **kept})
             sys.meta_path.insert(0, _FINDER)
         _inside += 1
         if file is not None and module_of(file):
@@ -105,12 +122,11 @@ def _leave() -> None:
             return
         sys.meta_path.remove(_FINDER)
         made = _made()
-        for name in [one for one in list(sys.modules) if one.partition(".")[0] in _TOPS]:
-            module = sys.modules[name]
-            if made.get(name) is module:
-                del sys.modules[name]
-            elif name.startswith(f"{PACKAGE}."):  # their own, below ours
-                _kept[name] = sys.modules.pop(name)
+        tops = [top for top in _TOPS if sys.modules.get(top) is made[top]]
+        for name in [one for one in list(sys.modules) if one.partition(".")[0] in tops]:
+            module = sys.modules.pop(name)
+            if made.get(name) is not module:  # their own, below ours
+                _kept[name] = module
 
 
 def _refuse_real() -> None:
@@ -170,15 +186,38 @@ class _Finder(MetaPathFinder):
         if fullname.partition(".")[0] not in _TOPS or not parent:
             return None
         found = PathFinder.find_spec(fullname, path, target) if path else None
+        if found is None and parent in _INSTALLED:
+            found = PathFinder.find_spec(fullname, _installed(parent), target)
         known = _made().get(parent)
         if found is not None or known is None:
             return found
-        near = did_you_mean(name, _names_in(known))
-        raise ImportError(
-            f"{parent!r} has no {name!r} in Skillwright's alias of skillopt. {near} What is not "
-            "there is listed under 'Your adapter' on the page about coming from SkillOpt",
-            name=fullname,
-        )
+        raise _missing(parent, name, known)
+
+
+def _installed(parent: str) -> list[str]:
+    """Return the folder of an installed `skillopt` that has benchmarks, or scripts beside it."""
+    package = PathFinder.find_spec(PACKAGE)
+    folders = (package.submodule_search_locations if package else None) or ()
+    return [str(Path(folder) / _INSTALLED[parent]) for folder in folders]
+
+
+def _missing(parent: str, name: str, known: ModuleType) -> ImportError:
+    """Return the error for a name that is not there.
+
+    The run that asked remembers it: who catches it scores a zero that nobody earned.
+    """
+    said = (
+        f"{parent!r} has no {name!r} in Skillwright's alias of skillopt. "
+        f"{did_you_mean(name, _names_in(known))} What is not there is listed under 'Your adapter' "
+        "on the page about coming from SkillOpt"
+    )
+    if parent == _ENVS:
+        said += "; the original's own benchmarks are found where its package is installed"
+    note_if_any(ConfigError(said))
+    collected = _missed.get()
+    if collected is not None:
+        collected.append(said)
+    return ImportError(said, name=f"{parent}.{name}")
 
 
 _FINDER = _Finder()

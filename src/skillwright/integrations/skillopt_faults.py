@@ -18,6 +18,7 @@ from threading import get_ident
 from typing import Any
 
 from skillwright.core import (
+    ConfigError,
     ContractError,
     EpisodeResult,
     Failure,
@@ -94,6 +95,16 @@ class Hearing:
         if self.folder is not None:
             _doubt(self.folder).unlink(missing_ok=True)
 
+    def refuse_missing(self) -> None:
+        """Stop where a name or prompt of `skillopt` was missing, whoever caught that.
+
+        Raises:
+            ConfigError: It was.
+        """
+        for fault in self.faults.values():
+            if isinstance(fault, ConfigError):
+                raise fault
+
     def sift(self, rows: Any) -> Any:
         """Return what a rollout returned, without the rows that a fault scored.
 
@@ -105,8 +116,8 @@ class Hearing:
             refused = isinstance(fault, ModelRefused) and not isinstance(fault, RequestRefused)
             if refused or not isinstance(fault, ModelError):
                 raise fault
-        if self.folder is not None and _said(_doubt(self.folder)):
-            raise ContractError(IN_A_FORK)
+        if self.folder is not None and (said := _said(_doubt(self.folder))):
+            raise ContractError(IN_A_FORK if IN_A_FORK in said else said)
         kept, told = self._without_lost(rows)
         for mark, fault in self.faults.items():
             if mark not in told:

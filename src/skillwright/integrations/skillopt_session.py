@@ -183,7 +183,14 @@ class ModelSession:
         return answer
 
     def note(self, fault: SkillwrightError) -> None:
-        """Remember a fault that no later answer mends."""
+        """Remember a fault that no later answer mends.
+
+        A forked process cannot tell this one, so it says it in a file.
+        """
+        if os.getpid() != self._process:
+            for hearing in self._hearings:  # no lock; see _refuse_fork
+                hearing.doubt(str(fault))
+            return
         for hearing in self._heard():
             hearing.note("", str(fault), fault)
 
@@ -337,6 +344,13 @@ def session_if_any() -> ModelSession | None:
         return mine[0]
     with _guard:
         return _sessions[0] if len(_sessions) == 1 else None
+
+
+def note_if_any(fault: SkillwrightError) -> None:
+    """Remember a fault in the run that the caller belongs to, if it belongs to one."""
+    session = session_if_any()
+    if session is not None:
+        session.note(fault)
 
 
 async def _told(make: Callable[[], Any], outcome: "Future[Any]") -> None:

@@ -1,5 +1,6 @@
 """The adapter that a configuration names, and what its code needs around it while it runs."""
 
+import logging
 from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial
@@ -8,10 +9,13 @@ from typing import Any
 
 from skillwright.core import ConfigError, DataError
 from skillwright.envs import EnvAdapter
-from skillwright.integrations.skillopt_alias import module_of, skillopt_alias
+from skillwright.integrations.skillopt_alias import missing_names, module_of, skillopt_alias
 from skillwright.jobs.config import EnvSection
+from skillwright.jobs.skillopt_keys import how_to_play
 from skillwright.rollout.foreign import Around, ForeignAdapter
 from skillwright.rollout.foreign_build import build_adapter, load_adapter
+
+_log = logging.getLogger(__name__)
 
 
 def find_adapter(env: EnvSection) -> type[EnvAdapter] | None:
@@ -20,12 +24,14 @@ def find_adapter(env: EnvSection) -> type[EnvAdapter] | None:
     Raises:
         DataError: Nothing is found under the name, or it cannot be imported.
         ConfigError: The class leaves methods of the contract unwritten; or ``env.compat`` names a
-            package that is imported already.
+            package that is imported already, or stands beside an environment of ours.
     """
     try:
-        with around(env)():
-            return load_adapter(_import_name(env))
+        with missing_names() as missed, around(env)():
+            found = load_adapter(_import_name(env))
     except DataError as error:
+        if how_to_play(env.name):
+            raise DataError(f"{error}{how_to_play(env.name)}") from error
         missing = getattr(error.__cause__, "name", None) or ""
         if env.compat is None and missing.partition(".")[0] == "skillopt":
             raise DataError(
@@ -33,6 +39,14 @@ def find_adapter(env: EnvSection) -> type[EnvAdapter] | None:
                 "skillopt, or say --compat skillopt"
             ) from error
         raise
+    if found is None and env.compat is not None:
+        raise ConfigError(
+            f"{env.name!r} is an environment of ours, and env.compat lends modules to an adapter: "
+            f"leave it out, or name an adapter.{how_to_play(env.name)}"
+        )
+    for said in missed:  # a fallback for an older release, or the beginning of a silent zero
+        _log.warning("%s was loaded without something that it looked for: %s", env.name, said)
+    return found
 
 
 def around(env: EnvSection) -> Around:

@@ -267,6 +267,7 @@ class Player:
             try:
                 returned = await self._call_rollout(env, ask, folder)
             except Exception as error:
+                hearing.refuse_missing()
                 if NO_ANSWER in str(error):  # it lets faults out, so it scores none
                     hearing.trust()
                 raise

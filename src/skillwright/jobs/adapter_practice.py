@@ -149,8 +149,8 @@ class _OwnAnalysts:
         patches = root / "patches"
         patches.mkdir(parents=True, exist_ok=True)
         session = self.player.session
-        with nullcontext() if session is None else session.hear():
-            return await foreign.call(
+        with nullcontext() if session is None else session.hear() as hearing:
+            answer = await foreign.call(
                 foreign.adapter.reflect,
                 list(self.rows),
                 context.skill,
@@ -161,6 +161,9 @@ class _OwnAnalysts:
                 step_buffer_context=context.earlier_steps,
                 meta_skill_context=context.meta_skill,
             )
+        if hearing is not None:
+            hearing.refuse_missing()
+        return answer
 
 
 def _listed(answer: Any) -> tuple[list[Any], str]:

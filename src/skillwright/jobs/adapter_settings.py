@@ -33,13 +33,17 @@ def flat_settings(config: RunConfig, out_root: Path) -> dict[str, Any]:
         ),
         "use_skill_aware_reflection": config.optimizer.skill_aware is not None,
         "use_gate": config.evaluation.gate.kind != "open",
-        "max_turns": config.env.max_turns,
-        "max_steps": config.env.max_turns,
+        **_turns(config.env.given_turns),
         "workers": config.rollout.max_concurrent,
         "env": _short_name(config.env.name),
         **config.env.config,
         "out_root": str(out_root),
     }
+
+
+def _turns(given: int | None) -> dict[str, int]:
+    """Return the bound under both of its names, or neither: then the adapter's default holds."""
+    return {} if given is None else {"max_turns": given, "max_steps": given}
 
 
 def _short_name(name: str) -> str:

@@ -3,12 +3,21 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from skillwright.core import DataError
 from skillwright.datasets import parse_ratio
 from skillwright.envs import spec
 from skillwright.jobs.config_section import Section, kind_unless_given
+from skillwright.jobs.skillopt_keys import how_to_play
 
 
 def _check_ratio(text: str) -> str:
@@ -185,7 +194,7 @@ def _refuse_unknown(name: str) -> None:
     try:
         spec(name)
     except DataError as error:
-        raise ValueError(str(error)) from error
+        raise ValueError(f"{error}{how_to_play(name)}") from error
 
 
 # Environment -> the turns of its own (30 are those of tau-bench's runs, 15 those of WebShop's, and
@@ -203,7 +212,8 @@ class EnvSection(Section):
     config: dict[str, Any] = Field(default_factory=dict)
     """Settings of the environment, which checks them itself."""
     max_turns: PositiveInt = 50
-    """Most actions in an episode; unset, 30 for ``tau_bench``, 15 for ``webshop``, 1 for ``qa``."""
+    """Most actions in an episode; unset, 30 for ``tau_bench``, 15 for ``webshop``, 1 for ``qa``,
+    and what an adapter says itself."""
     success_threshold: Annotated[float, Field(gt=0, le=1)] = 1.0
     """The reward from which an episode is a success."""
     data: DataConfig = GeneratedData()
@@ -227,6 +237,20 @@ class EnvSection(Section):
         if not isinstance(values, Mapping) or not values.get("compat") or "data" in values:
             return values
         return {**values, "data": {"kind": "adapter"}}
+
+    @property
+    def given_turns(self) -> int | None:
+        """`max_turns`, or ``None`` where an adapter's own default holds."""
+        brings_its_own = self.compat is not None or self.data.kind == "adapter"
+        unset = brings_its_own and "max_turns" not in self.model_fields_set
+        return None if unset else self.max_turns
+
+    @model_serializer(mode="wrap")
+    def _leave_turns_to_the_adapter(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        found: dict[str, Any] = write(self)
+        if self.given_turns is None:  # read back, it would be a number that somebody gave
+            found.pop("max_turns", None)
+        return found
 
     @model_validator(mode="after")
     def _data_fits(self) -> "EnvSection":

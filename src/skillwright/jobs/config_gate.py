@@ -25,6 +25,9 @@ class EvaluationSection(Section):
     """Report on the first so many test tasks only; unset, on all."""
     empty_baseline: bool = True
     """Also test the empty skill, where the initial one is not blank: two baselines."""
+    inherit_scores: bool = False
+    """What enters the current skill unmeasured has the score of the text before, as in SkillOpt,
+    until the end; else it is played. For gates without fresh draws."""
     placebo: bool = False
     """Also test a text of the same length that says nothing about the job."""
     confirm_tasks: NonNegativeInt = 0

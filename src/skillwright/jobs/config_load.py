@@ -17,13 +17,21 @@ from skillwright.jobs.config_yaml import (
     parse_overrides,
     read_layers,
 )
-from skillwright.jobs.skillopt_config import is_skillopt, resolve_layers, translate
+from skillwright.jobs.skillopt_config import (
+    is_skillopt,
+    only_in_base,
+    resolve_layers,
+    translate,
+)
+from skillwright.jobs.skillopt_options import in_our_names, sort_options
 from skillwright.models.environment import settings_from_environment
 
 _log = logging.getLogger(__name__)
 
 
-def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
+def load_config(
+    path: str | Path, overrides: Sequence[str] = (), their_options: Sequence[str] = ()
+) -> RunConfig:
     """Read a configuration file.
 
     A file of SkillOpt's is translated, and what it sets without effect here is logged as a
@@ -31,7 +39,9 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
 
     Args:
         path: A YAML file, ours or SkillOpt's (structured or flat).
-        overrides: ``section.key=value`` settings in our names, laid over the file in order.
+        overrides: ``section.key=value`` settings, laid over the file in order; in our names, or
+            in SkillOpt's where ours has no such name.
+        their_options: The same in SkillOpt's names, as its ``--cfg-options`` takes them.
 
     Raises:
         ConfigError: A file is missing or malformed, inherits from itself, or sets something that
@@ -40,21 +50,27 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     path = Path(path)
     layers = read_layers(path)
     values = merge_layers(layers)
-    if is_skillopt(values):
-        values, warnings = translate(resolve_layers([*layers, *_compatible(path, overrides)]))
-        for warning in warnings:
-            _log.warning("%s: %s", path, warning)
     places = key_paths(RunConfig)
     known = [place.path for place in places]
     open_ = [place.path for place in places if place.is_open]
-    values = merge(values, parse_overrides(overrides, known, open_))
+    is_theirs = is_skillopt(values)
+    options = sort_options(overrides, their_options, known, is_theirs=is_theirs)
+    ours = options.ours
+    if is_theirs:
+        read = [*layers, *_compatible(path, ours), *options.layer]
+        values, warnings = translate(resolve_layers(read), quiet=only_in_base(read))
+        for warning in warnings:
+            _log.warning("%s: %s", path, warning)
+    else:
+        ours = [*in_our_names(options.theirs), *ours]
+    values = merge(values, parse_overrides(ours, known, open_))
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-._") or "run"
     values = merge({"run": {"name": name}}, values)
     return validated(_with_environment(values), str(path))
 
 
 def _compatible(path: Path, overrides: Sequence[str]) -> list[Layer]:
-    """Return what says that the adapter brings its data: a file of SkillOpt's is read by it."""
+    """Return what says that an adapter reads the file, and may bring its data."""
     said = [one.partition("=")[2] for one in overrides if one.startswith("env.compat=")]
     return [Layer(path, {"env": {"compat": said[-1]}})] if said else []
 

@@ -43,7 +43,7 @@ async def judge(run: Assembly, state: TrainState, text: str, place: Place) -> Ca
     and is beaten, the best one is met next, on fresh draws. An open gate lets everything become
     current and only asks the latter.
     """
-    current, best = standing(run, state)
+    current, best = standing(run, state, inherits=run.config.evaluation.inherit_scores)
     if run.gate.admits_all:
         against_best = await duel(run, state, (best, text), place)
         return Candidate(text, "force_accept", best_verdict=against_best)
@@ -59,14 +59,30 @@ async def judge(run: Assembly, state: TrainState, text: str, place: Place) -> Ca
     return Candidate(text, action, verdict, against_best)
 
 
-def standing(run: Assembly, state: TrainState) -> tuple[str, str]:
+def standing(run: Assembly, state: TrainState, *, inherits: bool = False) -> tuple[str, str]:
     """Return the texts of the current and the best skill that the gate measures.
 
     Where first scores stand for the whole run, an empty region does not make another text: what was
     measured without it stands for it.
+
+    Args:
+        run: The run.
+        state: Where it stands.
+        inherits: What entered the current skill unmeasured has the score of what was there before.
     """
-    current = state.skill_version if run.gate.redraws else state.measured(state.skill_version)
+    current = state.skill_version
+    if not run.gate.redraws:
+        current = _judged(run, state) if inherits else state.measured(current)
     return run.store.skill(current), run.store.skill(state.best_version)
+
+
+def _judged(run: Assembly, state: TrainState) -> int:
+    """Return the version that the current skill was before anything entered it unmeasured."""
+    parents = {one.version: one.parent for one in run.store.skills()}
+    version = state.skill_version
+    while version in state.unmeasured and (parent := parents[version]) is not None:
+        version = parent
+    return version
 
 
 async def duel(run: Assembly, state: TrainState, sides: tuple[str, str], place: Place) -> Verdict:

@@ -8,7 +8,7 @@ Source: SkillOpt (microsoft/SkillOpt), its config loader and the set-up of its t
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,7 +29,8 @@ from skillwright.jobs.skillopt_keys import (
 )
 from skillwright.jobs.skillopt_models import model_values, model_warnings
 
-SECTIONS = ("model", "train", "gradient", "optimizer", "evaluation", "env")
+SECTIONS = ("model", "train", "gradient", "optimizer", "evaluation", "env", "human_feedback")
+_THEIR_BASE = ("_base_", "default.yaml")
 _ONLY_OURS = RunConfig.model_fields.keys() - set(SECTIONS)
 _OUR_PATHS = frozenset(place.path for place in key_paths(RunConfig))
 
@@ -37,6 +38,8 @@ _BY_DOTTED = {key.dotted: key for key in KEYS}
 _BY_FLAT = {key.flat: key for key in KEYS}
 _ALIASES = {alias: key for key in KEYS for alias in key.aliases}
 _ROLES = ("optimizer", "target")
+_BOUNDED_BY_OTHERS = ("max_api_workers",)  # ``workers`` bounds what is in flight
+_UNSET_BY_ZERO = ("limit",)
 _BLANK = (None, "")
 
 
@@ -73,8 +76,9 @@ def resolve_layers(layers: Sequence[Layer]) -> dict[str, Any]:
     """Resolve the layers of a SkillOpt file, the base first; see `resolve_skillopt`."""
     said: Values = {}
     layer_of: dict[str, int] = {}
+    may_own = _names_an_adapter(layers)
     for depth, layer in enumerate(layers):
-        flat = flatten_layer(layer)
+        flat = flatten_layer(layer, may_own)
         said = merge(said, flat)
         layer_of |= dict.fromkeys((name for name in flat if flat[name] not in _BLANK), depth)
     defaults = {key.flat: key.default for key in KEYS if key.default is not UNSET}
@@ -83,6 +87,15 @@ def resolve_layers(layers: Sequence[Layer]) -> dict[str, Any]:
     for name, choices in CHOICES.items():
         full[name] = _canonical(full[name], choices, _BY_FLAT[name].dotted)
     return full
+
+
+def only_in_base(layers: Sequence[Layer]) -> frozenset[str]:
+    """Return the flat names that SkillOpt's own base file sets, and no file of the user's does."""
+    may_own = _names_an_adapter(layers)
+    said: dict[bool, set[str]] = {True: set(), False: set()}
+    for layer in layers:
+        said[_is_their_base(layer)] |= flatten_layer(layer, may_own).keys()
+    return frozenset(said[True] - said[False])
 
 
 def to_run_config(
@@ -105,8 +118,17 @@ def to_run_config(
     return validated(values, "SkillOpt configuration"), warnings
 
 
-def translate(flat: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> Translation:
+def translate(
+    flat: Mapping[str, Any],
+    environ: Mapping[str, str] = os.environ,
+    quiet: Container[str] = (),
+) -> Translation:
     """Lay a resolved SkillOpt configuration out in our sections, not yet validated.
+
+    Args:
+        flat: What `resolve_skillopt` returned.
+        environ: Where an OpenAI-compatible backend finds its base URL.
+        quiet: Names of which nothing is said where they have no effect: nobody chose them.
 
     Raises:
         ConfigError: See `to_run_config`.
@@ -121,7 +143,12 @@ def translate(flat: Mapping[str, Any], environ: Mapping[str, str] = os.environ) 
     values = merge(values, {"optimizer": _optimizer_values(flat)})
     if "workers" in flat:
         values = merge(values, nested("rollout.max_concurrent", flat["workers"]))
-    said = (_ignored_keys(flat), _risky_choices(flat), model_warnings(flat), _ignored_env(flat))
+    said = (
+        _ignored_keys(flat, quiet),
+        _risky_choices(flat),
+        model_warnings(flat),
+        _ignored_env(flat),
+    )
     return Translation(values, [line for lines in said for line in lines])
 
 
@@ -132,8 +159,26 @@ def _is_theirs_alone(name: str, value: Any) -> bool:
     return bool(paths & _BY_DOTTED.keys() - _OUR_PATHS)
 
 
-def flatten_layer(layer: Layer) -> Values:
+def _is_their_base(layer: Layer) -> bool:
+    return layer.path.parts[-2:] == _THEIR_BASE
+
+
+def _names_an_adapter(layers: Sequence[Layer]) -> bool:
+    """Tell whether what is played is somebody's adapter, which has keys of its own."""
+    name = compat = ""
+    for layer in layers:
+        env = layer.values.get("env")
+        said = env if isinstance(env, Mapping) else {"name": env, **layer.values}
+        name, compat = said.get("name") or name, said.get("compat") or compat
+    return bool(compat) or name not in ("", "alfworld")
+
+
+def flatten_layer(layer: Layer, may_own: bool = False) -> Values:
     """Bring one file's keys to their flat names; structured ones win over flat ones.
+
+    Args:
+        layer: The file.
+        may_own: An adapter reads it, so that keys that nobody lists may be its own.
 
     Raises:
         ConfigError: A key is misspelt.
@@ -146,8 +191,8 @@ def flatten_layer(layer: Layer) -> Values:
                 (leaf, _flat_of_dotted(name, leaf, layer.path), inner)
                 for leaf, inner in value.items()
             ]
-        else:
-            plain.append((name, _flat_of_plain(name, value, layer.path), value))
+        elif not (_is_their_base(layer) and isinstance(value, Mapping)):  # a section of later
+            plain.append((name, _flat_of_plain(name, value, layer.path, may_own), value))
     return {**_aliases_first(plain), **_aliases_first(structured)}
 
 
@@ -172,7 +217,7 @@ def _flat_of_dotted(section: str, leaf: str, path: Path) -> str:
     raise ConfigError(f"{path}: unknown key {dotted!r}. {hint}")
 
 
-def _flat_of_plain(name: str, value: Any, path: Path) -> str:
+def _flat_of_plain(name: str, value: Any, path: Path, may_own: bool) -> str:
     if name in _BY_FLAT:
         return name
     if name in _ALIASES:
@@ -180,8 +225,10 @@ def _flat_of_plain(name: str, value: Any, path: Path) -> str:
     if name in ENV_SETTINGS:
         return name
     known = SECTIONS if isinstance(value, Mapping) else (*_BY_FLAT, *_ALIASES, *ENV_SETTINGS)
-    # A flat file may hold an adapter's own settings, so only what looks misspelt is refused.
-    if isinstance(value, Mapping) or name in SECTIONS or get_close_matches(name, known, 1, 0.8):
+    looks_misspelt = get_close_matches(name, known, 1, 0.8)
+    if may_own and name not in SECTIONS and not (isinstance(value, Mapping) and looks_misspelt):
+        return name  # what looks misspelt is said when it is passed on
+    if isinstance(value, Mapping) or name in SECTIONS or looks_misspelt:
         raise ConfigError(f"{path}: unknown key {name!r}. {did_you_mean(name, known)}")
     return name
 
@@ -281,7 +328,10 @@ def _data_values(flat: Mapping[str, Any]) -> Values:
         given = {split: flat[size] for split, size in sizes.items() if flat[size]}
         return {"kind": "adapter", **given}
     if not path:
-        raise ConfigError(f"env.{name} is blank; with env.split_mode {mode!r} it names the items")
+        other = " or write env.split_mode: split_dir" if flat["split_dir"] else ""
+        raise ConfigError(
+            f"env.{name} is blank; with env.split_mode {mode!r} it names the items. Set it{other}"
+        )
     if mode == "split_dir":
         return {"kind": mode, "path": path}
     seed = flat["split_seed"] or flat["seed"]
@@ -294,10 +344,10 @@ def _own_settings(flat: Mapping[str, Any]) -> list[str]:
     return [name for name in flat if name not in _BY_FLAT and name not in taken]
 
 
-def _ignored_keys(flat: Mapping[str, Any]) -> Iterable[str]:
+def _ignored_keys(flat: Mapping[str, Any], quiet: Container[str]) -> Iterable[str]:
     for key in KEYS:
         value = flat.get(key.flat)
-        if key.reason and value not in (*_BLANK, key.default, *key.quiet):
+        if key.reason and key.flat not in quiet and value not in (*_BLANK, key.default, *key.quiet):
             yield f"{key.dotted} has no effect here: {key.reason}."
     if flat["train_size"] and flat["env"] != "alfworld" and not flat.get("compat"):
         yield "train.train_size has no effect here: tasks are counted where they are read."
@@ -320,7 +370,11 @@ def _risky_choices(flat: Mapping[str, Any]) -> Iterable[str]:
 
 def _ignored_env(flat: Mapping[str, Any]) -> Iterable[str]:
     for name in _own_settings(flat):
+        if name in _BOUNDED_BY_OTHERS or (name in _UNSET_BY_ZERO and not flat[name]):
+            continue
         near = get_close_matches(f"env.{name}", _BY_DOTTED, n=1, cutoff=0.85)
+        near = near or get_close_matches(name, [*_BY_FLAT, *_ALIASES, *ENV_SETTINGS], 1, 0.8)
+        near = [] if name in ENV_SETTINGS else near
         hint = f" Did you mean {near[0]!r}?" if near else ""
         if flat["env"] != "alfworld":
             if near:

@@ -9,9 +9,10 @@ Source: SkillOpt (microsoft/SkillOpt), the run directory and ``summary.json`` of
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from skillwright.core import RunError, Usage
+from skillwright.core import RunError, Usage, skill_hash
 from skillwright.core.jsonio import dumps, write_text
 from skillwright.evaluation import Score
 from skillwright.jobs.adapter_settings import flat_settings
@@ -152,19 +153,33 @@ class _Told:
             "best_origin": self._origin(state.best_version),
         }
 
+    def _final_selection(self) -> list[tuple[float, float]] | None:
+        """Return what val episodes with the last skill scored; ``None`` where none was played."""
+        text = self.store.skill(self.state.measured(self.state.skill_version))
+        least = self.config.env.success_threshold
+        played = [
+            (float(one.reward >= least) if one.hard is None else one.hard, one.reward)
+            for one in self.store.episodes(split="val")
+            if one.reward is not None
+            and one.skill_version == skill_hash(text)
+            and one.phase != "confirm"
+        ]
+        return played or None
+
     def _summary(self, stand: _Stand) -> dict[str, Any]:
         state = self.state
         tables = state.report.tables if state.report else {}
         scores = {name: tables[name].overall if name in tables else None for name in tables}
         first, best, final = (scores.get(name) for name in ("initial", "best", "final"))
         actions = [record.action for record in state.steps]
+        selected = self._final_selection()
         return {
             "version": VERSION,
             "config": self._config(),
             "baseline_selection_hard": _hard(state.baseline.overall if state.baseline else None),
             "best_selection_hard": stand.best_score,
-            "final_selection_hard": None,
-            "final_selection_soft": None,
+            "final_selection_hard": selected and fmean(hard for hard, _ in selected),
+            "final_selection_soft": selected and fmean(soft for _, soft in selected),
             "best_step": stand.best_step,
             "current_origin": self._origin(state.skill_version),
             "best_origin": self._origin(state.best_version),

@@ -188,6 +188,7 @@ _LEARNING = [
     Key("optimizer.slow_update_gate_with_selection", False, "optimizer.gate_slow_update"),
     Key("optimizer.longitudinal_pair_policy", "mixed", "optimizer.longitudinal_pair_policy"),
     Key("optimizer.use_meta_skill", True, "optimizer.use_meta_skill"),
+    Key("optimizer.use_meta_reflect", reason="it is never read there", quiet=(False,)),
     Key("optimizer.use_skill_aware_reflection", False, "optimizer.skill_aware", copied=False),
     Key("optimizer.skill_aware_appendix_source", "both",
         "optimizer.skill_aware.appendix_source", copied=False),
@@ -217,10 +218,31 @@ _ENV = [
     Key("env.exec_timeout", 120, "models.target.timeout_s", copied=False),
 ]
 
-KEYS: Final = (*_MODEL, *_LEARNING, *_ENV)
+_HUMAN = "nobody is asked at a gate here"
+_FEEDBACK = [
+    Key("human_feedback.enabled", reason=_HUMAN, flat="human_feedback_enabled", quiet=(False,)),
+    *(
+        Key(f"human_feedback.{name}", reason=_HUMAN, flat=f"human_feedback_{name}", quiet=(usual,))
+        for name, usual in {
+            "timeout_seconds": 0,
+            "on_timeout": "fallback_to_gate",
+            "max_retries_per_step": 3,
+        }.items()
+    ),
+]
+
+KEYS: Final = (*_MODEL, *_LEARNING, *_ENV, *_FEEDBACK)
 
 ENV_SETTINGS: Final = frozenset(
-    {"workers", "max_turns", "max_steps", "limit", "max_completion_tokens", "data_root"}
+    {
+        "workers",
+        "max_api_workers",
+        "max_turns",
+        "max_steps",
+        "limit",
+        "max_completion_tokens",
+        "data_root",
+    }
     | {"data_dirs", "mode", "image_detail", "shuffle_choices", "use_theorem", "use_sketch"}
     | {"max_tool_turns", "search_mode"}
 )
@@ -256,6 +278,28 @@ DEFAULT_MODELS: Final = {
     "openai_compatible": "gpt-4o-mini",
 }
 """Backend -> the model that stands in for a placeholder which nobody chose for it."""
+
+
+BENCHMARKS: Final = {
+    "alfworld": "ALFWorldAdapter",
+    "docvqa": "DocVQAAdapter",
+    "livemathematicianbench": "LiveMathematicianBenchAdapter",
+    "officeqa": "OfficeQAAdapter",
+    "searchqa": "SearchQAAdapter",
+    "spreadsheetbench": "SpreadsheetBenchAdapter",
+}
+"""SkillOpt's name of a benchmark -> its adapter. By the first of them there is one of ours, too."""
+
+
+def how_to_play(name: str) -> str:
+    """Say how a benchmark of SkillOpt's is played by its own adapter; ``""`` for other names."""
+    if name not in BENCHMARKS:
+        return ""
+    adapter = f"skillopt.envs.{name}.adapter:{BENCHMARKS[name]}"
+    return (
+        f" It is a benchmark of SkillOpt's: where its package is installed, say --adapter {adapter}"
+        " --compat skillopt."
+    )
 
 
 def _by_value(aliases: Mapping[str, StrEnum]) -> dict[str, tuple[str, ...]]:

@@ -78,7 +78,7 @@ def apply_overrides(config: Mapping[str, Any], options: Sequence[str] = ()) -> V
         key, equals, text = option.partition("=")
         if not equals:
             raise ValueError(f"{option!r} has no '='; write key=value")
-        merged = merge(merged, _placed(key.strip(), _cast(text), is_structured(config)))
+        merged = merge(merged, _placed(key.strip(), cast(text), is_structured(config)))
     return merged
 
 
@@ -92,7 +92,8 @@ def _placed(key: str, value: Any, in_sections: bool) -> Values:
     return {by_dotted.get(key, key.removeprefix("env.")): value}
 
 
-def _cast(text: str) -> Any:
+def cast(text: str) -> Any:
+    """Read a value of the command line: a word for true or false, a number, or else text."""
     word = text.strip()
     if word.lower() in _WORDS:
         return _WORDS[word.lower()]

@@ -181,6 +181,13 @@ class TrainState:
                 return record.steps_ended_with
         return version
 
+    @property
+    def unmeasured(self) -> frozenset[int]:
+        """The versions that became current without having been judged: guidance and reminders."""
+        forced = {one.skill_version for one in self.epochs if one.enters and not one.verdicts}
+        noted = {one.noted_version for one in self.steps}
+        return frozenset(version for version in forced | noted if version is not None)
+
     def memory_in(self, epoch: int) -> StepMemory:
         """Return what the next step remembers, in this epoch or as the first of a new one."""
         is_new = bool(self.steps) and self.steps[-1].epoch < epoch

@@ -246,8 +246,13 @@ def split_act(text: str) -> tuple[str, str]:
 def _folder(prediction_dir: Path, row_id: str) -> Path:
     if not row_id:
         raise ValueError("the row has no id")
-    # An id is data; "../../x" must not choose which files an analyst is shown.
-    return prediction_dir / folder_name(row_id)
+    # An id is data; "../../x" must not choose which files an analyst is shown. Adapters name the
+    # folder by the id as it is, "202602:12" too, which is no name that we would write.
+    ours, theirs = prediction_dir / folder_name(row_id), prediction_dir / row_id
+    is_one_name = theirs.parent == prediction_dir and theirs.name == row_id != ".."
+    if is_one_name and not ours.exists() and theirs.is_dir() and not theirs.is_symlink():
+        return theirs
+    return ours
 
 
 def _conversation(folder: Path) -> list[Any]:

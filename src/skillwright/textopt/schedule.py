@@ -90,12 +90,18 @@ class CosineScheduler(_Decaying):
 
 
 class AutonomousScheduler(LRScheduler):
-    """Sets no cap of its own: the optimiser model names the budget."""
+    """Sets no cap of its own: the optimiser model names the budget.
+
+    Attributes:
+        NO_LIMIT: What `get_lr` answers.
+    """
+
+    NO_LIMIT = AUTONOMOUS_CEILING
 
     def get_lr(self, step: int) -> int:
         """Return a number that no list of edits reaches."""
         del step
-        return AUTONOMOUS_CEILING
+        return self.NO_LIMIT
 
 
 _SCHEDULERS: dict[str, type[LRScheduler]] = {

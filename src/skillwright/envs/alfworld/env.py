@@ -13,6 +13,7 @@ from skillwright.core.jsonio import canonical
 from skillwright.envs.alfworld.categories import category_of, scope_of
 from skillwright.envs.alfworld.game_file import load_game
 from skillwright.envs.alfworld.generate import GENERATOR_VERSION, generate_problem
+from skillwright.envs.alfworld.official import game_item
 from skillwright.envs.alfworld.state import World
 from skillwright.envs.alfworld.texts import REJECTED
 from skillwright.envs.text_env import StepOutput, TextEnv
@@ -76,6 +77,18 @@ class AlfworldEnv(TextEnv):
     def examples(cls) -> list[dict[str, Any]]:
         """Return one generated game of each task family."""
         return [{"generated": {"split": "train", "index": index}} for index in range(6)]
+
+    @classmethod
+    def tidied_items(cls, items: Sequence[Any]) -> list[Any]:
+        """Read rows with a ``gamefile``, as SkillOpt's split files have; others stay as they are.
+
+        Raises:
+            DataError: There is no such game.
+        """
+        return [
+            game_item(item) if isinstance(item, Mapping) and "gamefile" in item else item
+            for item in items
+        ]
 
     @classmethod
     def category(cls, task: Task) -> str:

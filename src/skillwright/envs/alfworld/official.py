@@ -7,7 +7,7 @@ The games are not part of this package; ALFWorld's own ``alfworld-download`` fet
 import os
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Any, Final
 
 from skillwright.core import DataError, Task, did_you_mean
 from skillwright.envs.alfworld.game_file import read_game_file, read_json
@@ -51,6 +51,33 @@ def official_tasks(split: str, root: str | Path | None = None) -> list[Task]:
         raise DataError(f"{str(release / split)!r} holds no games. {_HOW_TO_GET}")
     tasks = (_task(game, release) for game in games if not _is_left_out(_id(game, release)))
     return [task for task in tasks if task is not None]
+
+
+def game_item(row: Mapping[str, Any], root: str | Path | None = None) -> dict[str, Any]:
+    """Bring a row of SkillOpt's split files to the shape of a task.
+
+    Args:
+        row: ``gamefile`` is the game's path; a relative one begins in ``root``, which holds
+            ``json_2.1.1``. Its ``id`` stays where there is one.
+        root: By default ``$ALFWORLD_DATA``, or else the current folder.
+
+    Raises:
+        DataError: It names no game, or there is no such file.
+    """
+    named = row["gamefile"]
+    if not isinstance(named, str) or not named:
+        raise DataError(f"row {row.get('id')!r}: 'gamefile' is {named!r}; it is a game's path")
+    folder = Path(root or os.environ.get(DATA_VARIABLE, "")).expanduser()
+    path = folder / Path(named).expanduser()
+    if not path.is_file():
+        raise DataError(f"row {row.get('id')!r}: there is no game {str(path)!r}. {_HOW_TO_GET}")
+    place = path.parent.as_posix().rpartition(f"{_RELEASE}/")[2]
+    return {
+        "id": str(row.get("id") or place),
+        "task_type": str(row.get("task_type") or _task_type(path)),
+        "description": read_game_file(path).goal_text,
+        "game_file": str(path),
+    }
 
 
 _HOW_TO_GET: Final = (

@@ -103,9 +103,9 @@ def select_gate_score(  # noqa: PLR0913 -- the documented signature
     """
     match metric:
         case "hard":
-            score = hard
+            score = float(hard)
         case "soft":
-            score = soft
+            score = float(soft)
         case "mixed":
             weight = min(1.0, max(0.0, mixed_weight))
             score = (1 - weight) * hard + weight * soft

@@ -7,7 +7,7 @@ Source: SkillOpt (microsoft/SkillOpt), minibatch reflection, hierarchical merge 
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from pathlib import Path
@@ -44,13 +44,19 @@ def run_minibatch_reflect(  # noqa: PLR0913 - what adapters pass by name
     success_system: str | None = None,
     step_buffer_context: str = "",
     meta_skill_context: str = "",
+    update_mode: str = "patch",
+    skill_aware_reflection: bool | None = None,
+    skill_aware_appendix_source: str | None = None,
     **kwargs: Any,
 ) -> list[dict[str, Any] | None]:
     """Have our analysts read rollouts in minibatches; see `EnvAdapter.reflect`.
 
+    Update mode and skill-aware reflection are those of the run, whatever is passed.
+
     Raises:
         ConfigError: The run has no analysts: it is an evaluation.
     """
+    del update_mode, skill_aware_reflection, skill_aware_appendix_source
     given = {"analyst_error": error_system, "analyst_success": success_system}
     reflector = present_session().reflector
     if reflector is None:
@@ -70,6 +76,99 @@ def run_minibatch_reflect(  # noqa: PLR0913 - what adapters pass by name
         prompts=tuple((name, text) for name, text in given.items() if text),
     )
     return reflector.reflect(request)
+
+
+def run_error_analyst_minibatch(
+    skill_content: str,
+    items: Sequence[dict[str, Any]],
+    prediction_dir: str | Path,
+    edit_budget: int = 4,
+    *,
+    skill_aware_reflection: bool = False,
+    **kwargs: Any,
+) -> Patch | None:
+    """Have one analyst read failures.
+
+    Returns:
+        Its raw patch, or ``None`` where it had nothing usable to say. Update mode and skill-aware
+        reflection are those of the run, whatever is passed.
+
+    Raises:
+        ConfigError: The run has no analysts: it is an evaluation.
+    """
+    del skill_aware_reflection
+    lost = [{**row, "hard": 0} for row in items]
+    return _one_analyst(skill_content, lost, prediction_dir, edit_budget, "error_system", kwargs)
+
+
+def run_success_analyst_minibatch(
+    skill_content: str,
+    items: Sequence[dict[str, Any]],
+    prediction_dir: str | Path,
+    edit_budget: int = 4,
+    *,
+    skill_aware_reflection: bool = False,
+    **kwargs: Any,
+) -> Patch | None:
+    """Have one analyst read successes; see `run_error_analyst_minibatch`."""
+    del skill_aware_reflection
+    won = [{**row, "hard": row.get("hard") or 1} for row in items]
+    return _one_analyst(skill_content, won, prediction_dir, edit_budget, "success_system", kwargs)
+
+
+def _one_analyst(
+    skill: str,
+    rows: Sequence[dict[str, Any]],
+    prediction_dir: str | Path,
+    edit_budget: int,
+    prompt: str,
+    given: Mapping[str, Any],
+) -> Patch | None:
+    earlier = str(given.get("step_buffer_context") or given.get("rejection_context") or "")
+    memory = str(given.get("trajectory_memory_context") or "")
+    prompts: dict[str, Any] = {prompt: given.get("system_prompt")}
+    patches = run_minibatch_reflect(
+        rows,
+        skill,
+        prediction_dir,
+        minibatch_size=max(1, len(rows)),
+        edit_budget=edit_budget,
+        step_buffer_context="\n".join(part for part in (earlier, memory) if part),
+        meta_skill_context=str(given.get("meta_skill_context") or ""),
+        **prompts,
+    )
+    return next((patch for patch in patches if patch is not None), None)
+
+
+def fmt_trajectory(conversation: Sequence[Any], max_chars: int | None = None) -> str:
+    """Return a conversation as lines of text, each behind a label of who or what it is.
+
+    Turns are whole, as there: ``max_chars`` says nothing.
+    """
+    del max_chars
+    return "\n".join(line for turn in conversation for line in _lines(turn))
+
+
+def _lines(turn: Any) -> Iterator[str]:
+    if not isinstance(turn, Mapping):
+        yield f"[agent] {_said(turn)}"
+    elif turn.get("type") == "tool_call":
+        yield f"[action] {_said(turn.get('cmd'))}"
+        yield f"[obs]    {_said(turn.get('obs'))}"
+    elif "action" in turn and "env_feedback" in turn:
+        step = turn.get("step", "?")
+        if turn.get("reasoning"):
+            yield f"[step {step} think] {_said(turn['reasoning'])}"
+        yield f"[step {step} action] {_said(turn['action'])}"
+        yield f"[step {step} obs]    {_said(turn['env_feedback'])}"
+    else:
+        role = turn.get("role", "agent")
+        label = "verification" if role == "system" else role
+        yield f"[{label}] {_said(turn.get('content'))}"
+
+
+def _said(value: Any) -> str:
+    return "" if value is None else str(value)
 
 
 def merge_patches(
@@ -232,7 +331,12 @@ _AGGREGATE: Final = {
     "_merge_batch": _merge_batch,
     "_hierarchical_merge": _hierarchical_merge,
 }
-_REFLECT: Final = {"run_minibatch_reflect": run_minibatch_reflect}
+_REFLECT: Final = {
+    "run_minibatch_reflect": run_minibatch_reflect,
+    "run_error_analyst_minibatch": run_error_analyst_minibatch,
+    "run_success_analyst_minibatch": run_success_analyst_minibatch,
+    "fmt_trajectory": fmt_trajectory,
+}
 
 MODULES: Final[Mapping[str, Mapping[str, Any]]] = {
     "skillopt.gradient": {**_REFLECT, "merge_patches": merge_patches},
@@ -243,4 +347,5 @@ MODULES: Final[Mapping[str, Mapping[str, Any]]] = {
         "rank_and_select": rank_and_select,
     },
     "skillopt.optimizer.clip": {"rank_and_select": rank_and_select},
+    "skillopt.optimizer.select": {"rank_and_select": rank_and_select},
 }

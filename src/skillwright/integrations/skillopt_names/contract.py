@@ -5,13 +5,15 @@ Source: SkillOpt (microsoft/SkillOpt).
 
 import importlib
 import re
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from importlib import resources
+from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
 from skillwright.core import (
+    ConfigError,
     Edit,
     EditOp,
     FailureSummaryEntry,
@@ -23,6 +25,7 @@ from skillwright.core import (
 )
 from skillwright.core.found_code import find_code
 from skillwright.datasets import BaseDataLoader, BatchSpec, SplitDataLoader
+from skillwright.datasets.split import SPLIT_NAMES
 from skillwright.envs import EnvAdapter
 from skillwright.evaluation import (
     GateAction,
@@ -33,6 +36,7 @@ from skillwright.evaluation import (
     select_gate_score,
 )
 from skillwright.evaluation.gates.strict_rule import LEADING_WORDS
+from skillwright.integrations.skillopt_session import note_if_any
 from skillwright.models.structured import extract_json, extract_json_array
 from skillwright.textopt.prompts import PROMPT_NAMES
 from skillwright.textopt.prompts import load_prompt as _generic_prompt
@@ -50,25 +54,43 @@ def compute_score(results: Sequence[Any]) -> tuple[float, float]:
     return hard, soft
 
 
+class PromptMissing(ConfigError, FileNotFoundError):
+    """There is no such prompt; there it is a `FileNotFoundError`, which callers catch."""
+
+
 def load_prompt(name: str, env: str | None = None) -> str:
     """Return a prompt: that of an environment ``skillopt.envs.<env>``, else the generic one.
 
     Raises:
-        ConfigError: There is no such prompt.
+        PromptMissing: There is no such prompt. A rollout that goes on without it is refused.
     """
-    own: Mapping[str, str] = {}
-    if env:
-        own = {name: _own_prompt(name, env)}
-    return _generic_prompt(name, own)
-
-
-def _own_prompt(name: str, env: str) -> str:
+    folders = _prompt_folders(env) if env else []
+    files = [file for folder in folders if (file := folder / f"{name}.md").is_file()]
+    if files:
+        return files[0].read_text(encoding="utf-8")
     try:
-        package = importlib.import_module(f"skillopt.envs.{env}")
-        file = resources.files(package) / "prompts" / f"{name}.md"
-    except (ImportError, TypeError):
-        return ""
-    return file.read_text(encoding="utf-8") if file.is_file() else ""
+        return _generic_prompt(name)
+    except ConfigError as error:
+        missing = PromptMissing(_without_prompt(name, env, folders) if env else str(error))
+        note_if_any(missing)
+        raise missing from error
+
+
+def _without_prompt(name: str, env: str, folders: Sequence[Path]) -> str:
+    files = " or ".join(repr(str(folder / f"{name}.md")) for folder in folders)
+    return (
+        f"the environment {env!r} has no prompt {name!r}: there is no "
+        f"{files or f'package skillopt.envs.{env}'}. A package that pip installed may lack its "
+        "prompt files; take them from its repository"
+    )
+
+
+def _prompt_folders(env: str) -> list[Path]:
+    """Return where an environment's prompts may lie: beside its package, imported or not."""
+    name = f"skillopt.envs.{env}"
+    loaded = getattr(sys.modules.get(name), "__path__", None)
+    beside = getattr(sys.modules.get("skillopt.envs"), "__path__", ())
+    return [Path(one) / "prompts" for one in (loaded or [str(Path(one) / env) for one in beside])]
 
 
 def _of(row: Any, name: str) -> Any:
@@ -82,8 +104,8 @@ def repaired_json(text: str) -> dict[str, Any] | None:
     it, if it is installed.
     """
     found = extract_json(text)
-    lone = None if found is not None else _lone_object(text)
-    if lone is None:
+    spans = [] if found is not None else brace_objects(text)
+    if len(spans) != 1 or not _looks_like_json(spans[0]):
         return found
     try:
         mend = importlib.import_module("json_repair").loads
@@ -94,24 +116,31 @@ def repaired_json(text: str) -> dict[str, Any] | None:
             stacklevel=2,
         )
         return None
-    mended = mend(lone)
-    return mended if isinstance(mended, dict) else None
+    mended = mend(spans[0])
+    return mended if isinstance(mended, dict) and mended else None
 
 
-def _lone_object(text: str) -> str | None:
-    """Return what stands in outer braces, where there is exactly one such place; in one pass."""
+def brace_objects(text: str) -> list[str]:
+    """Return what stands in outer braces, in one pass; braces in double quotes are none."""
     depth = start = 0
     found: list[str] = []
-    for brace in re.finditer(r"[{}]", text):
-        if brace.group() == "{":
-            start = brace.start() if depth == 0 else start
+    for token in _STRING_OR_BRACE.finditer(text):
+        if token.group() == "{":
+            start = token.start() if depth == 0 else start
             depth += 1
-        elif depth:
+        elif token.group() == "}" and depth:
             depth -= 1
             if depth == 0:
-                found.append(text[start : brace.end()])
-    return found[0] if len(found) == 1 and depth == 0 else None
+                found.append(text[start : token.end()])
+    return found
 
+
+def _looks_like_json(span: str) -> bool:
+    """Tell an object with a quoted first key, or without keys, from words in braces."""
+    return span[1:].lstrip()[:1] in ('"', "}")
+
+
+_STRING_OR_BRACE: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}]', re.DOTALL)
 
 _READING: Final = "skillwright.jobs.skillopt_reading:NAMES"
 
@@ -166,14 +195,16 @@ MODULES: Final[Mapping[str, Mapping[str, Any]]] = {
     "skillopt.envs": {"EnvAdapter": EnvAdapter},
     "skillopt.envs.base": {"EnvAdapter": EnvAdapter},
     "skillopt.datasets": _LOADERS,
-    "skillopt.datasets.base": _LOADERS,
+    "skillopt.datasets.base": {**_LOADERS, "SPLIT_NAMES": SPLIT_NAMES},
     "skillopt.types": {**TYPES, "GateMetric": GateMetric},
     "skillopt.evaluation": _GATE,
     "skillopt.evaluation.gate": _GATE,
     "skillopt.config": {"__all__": [*CONFIGURATION], "__getattr__": _configuration},
     "skillopt.utils": _UTILS,
     "skillopt.utils.json_utils": {
-        name: _UTILS[name] for name in ("extract_json", "extract_json_array")
+        **{name: _UTILS[name] for name in ("extract_json", "extract_json_array")},
+        "_top_level_brace_objects": brace_objects,
+        "_looks_json_like": _looks_like_json,
     },
     "skillopt.utils.scoring": {name: _UTILS[name] for name in ("compute_score", "skill_hash")},
     "skillopt.prompts": {"load_prompt": load_prompt, "PROMPT_NAMES": PROMPT_NAMES},

@@ -35,11 +35,22 @@ from skillwright.textopt import (
     with_notes,
 )
 from skillwright.textopt.comparison import parse_pair_policy
+from skillwright.textopt.prompts import load_prompt
+from skillwright.textopt.schedule import AUTONOMOUS_CEILING
+from skillwright.textopt.update_modes import UpdateMode
 
 
 def apply_edit(skill: str, edit: Edit | Mapping[str, Any]) -> str:
     """Apply one edit, an `Edit` or its dict; see `skillwright.core.apply_edit`."""
     return _edit.apply_edit(skill, _as_edit(edit))
+
+
+def _apply_edit_with_report(
+    skill: str, edit: Edit | Mapping[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    """Apply one edit, and say what became of it."""
+    changed, report = _edit.apply_patch_with_report(skill, Patch([_as_edit(edit)]))
+    return changed, report[0]
 
 
 def apply_patch(skill: str, patch: Patch | Mapping[str, Any]) -> str:
@@ -75,6 +86,37 @@ def get_payload_items(payload: Mapping[str, Any], mode: str = "patch") -> list[A
     return list(items) if isinstance(items, list | tuple) else []
 
 
+def is_rewrite_mode(mode: str | None) -> bool:
+    """Tell whether one call rewrites the skill by suggestions."""
+    return normalize_update_mode(mode or "patch") == UpdateMode.REWRITE
+
+
+def is_full_rewrite_minibatch_mode(mode: str | None) -> bool:
+    """Tell whether every analyst rewrites the skill."""
+    return normalize_update_mode(mode or "patch") == UpdateMode.FULL_REWRITE
+
+
+def payload_label(mode: str | None, *, singular: bool = False, title: bool = False) -> str:
+    """Return what the items of this mode are called."""
+    word = _LABELS[parse_update_mode(mode or "patch")]
+    word = word if singular else f"{word}s"
+    return word.title() if title else word
+
+
+def set_payload_items(
+    payload: dict[str, Any], items: list[Any], mode: str | None
+) -> dict[str, Any]:
+    """Put items into a patch of this mode, and return it."""
+    payload[payload_key(mode or "patch")] = items
+    return payload
+
+
+def truncate_payload(payload: dict[str, Any], max_items: int, mode: str | None) -> dict[str, Any]:
+    """Cut a patch of this mode to its first items, and return it; below 0 is no bound."""
+    items = get_payload_items(payload, mode or "patch")
+    return payload if max_items < 0 else set_payload_items(payload, items[:max_items], mode)
+
+
 def normalize_lr_control_mode(mode: str) -> str:
     """Return the canonical name of an LR control mode.
 
@@ -93,6 +135,31 @@ def normalize_longitudinal_pair_policy(policy: str) -> str:
     return _canonical(parse_pair_policy, policy)
 
 
+def has_appendix_field(skill: str) -> bool:
+    """Tell whether a skill has an appendix, empty or not."""
+    return inject_empty_appendix(skill) == skill
+
+
+def has_slow_update_field(skill: str) -> bool:
+    """Tell whether a skill has a region for slow updates, empty or not."""
+    return inject_empty_slow_update(skill) == skill
+
+
+def extract_appendix_notes(result: Mapping[str, Any] | None) -> list[str]:
+    """Return the notes in an analyst's answer; none where it has no such key."""
+    return read_notes(result.get("appendix_notes")) if isinstance(result, Mapping) else []
+
+
+def augment_error_prompt(system_prompt: str) -> str:
+    """Add to a failure analyst's prompt how a gap in the skill differs from a slip."""
+    return f"{system_prompt.rstrip()}\n\n{load_prompt('skill_aware_error')}"
+
+
+def augment_success_prompt(system_prompt: str) -> str:
+    """Add to a success analyst's prompt what a reminder is."""
+    return f"{system_prompt.rstrip()}\n\n{load_prompt('skill_aware_success')}"
+
+
 def append_notes(skill: str, notes: Iterable[str]) -> str:
     """Add notes to a skill's appendix, each once."""
     return with_notes(skill, unique_notes([*appendix_notes(skill), *notes]))
@@ -109,6 +176,11 @@ def _as_edit(edit: Edit | Mapping[str, Any]) -> Edit:
     return edit if isinstance(edit, Edit) else Edit.from_dict(dict(edit))
 
 
+_LABELS: Final[Mapping[UpdateMode, str]] = {
+    UpdateMode.PATCH: "edit",
+    UpdateMode.REWRITE: "suggestion",
+    UpdateMode.FULL_REWRITE: "skill candidate",
+}
 _SKILL: Final = {
     "apply_edit": apply_edit,
     "apply_patch": apply_patch,
@@ -121,10 +193,12 @@ _SCHEDULER: Final = {
     "CosineScheduler": CosineScheduler,
     "AutonomousScheduler": AutonomousScheduler,
     "build_scheduler": build_scheduler,
+    "NO_LIMIT": AUTONOMOUS_CEILING,
 }
 _SLOW: Final = {
     "SLOW_UPDATE_START": SLOW_UPDATE_START,
     "SLOW_UPDATE_END": SLOW_UPDATE_END,
+    "has_slow_update_field": has_slow_update_field,
     "inject_empty_slow_update_field": inject_empty_slow_update,
     "extract_slow_update_field": slow_update_field,
     "replace_slow_update_field": replace_slow_update_field,
@@ -134,24 +208,48 @@ _APPENDIX: Final = {
     "APPENDIX_START": APPENDIX_START,
     "APPENDIX_END": APPENDIX_END,
     "APPENDIX_HEADING": APPENDIX_HEADING,
+    "has_appendix_field": has_appendix_field,
     "inject_empty_appendix_field": inject_empty_appendix,
     "extract_appendix_notes": appendix_notes,
     "replace_appendix_notes": with_notes,
     "append_notes": append_notes,
+    "append_to_appendix_field": append_notes,
 }
 _MODES: Final = {
     "normalize_update_mode": normalize_update_mode,
     "normalize_lr_control_mode": normalize_lr_control_mode,
     "payload_key": payload_key,
     "get_payload_items": get_payload_items,
+    "set_payload_items": set_payload_items,
+    "truncate_payload": truncate_payload,
+    "payload_label": payload_label,
+    "is_rewrite_mode": is_rewrite_mode,
+    "is_full_rewrite_minibatch_mode": is_full_rewrite_minibatch_mode,
+    "PATCH_MODE": UpdateMode.PATCH.value,
+    "REWRITE_MODE": UpdateMode.REWRITE.value,
+    "FULL_REWRITE_MINIBATCH_MODE": UpdateMode.FULL_REWRITE.value,
 }
-_AWARE: Final = {"read_appendix_notes": read_notes, "deduplicate_notes": unique_notes}
+_AWARE: Final = {
+    "read_appendix_notes": read_notes,
+    "deduplicate_notes": unique_notes,
+    "augment_error_prompt": augment_error_prompt,
+    "augment_success_prompt": augment_success_prompt,
+}
 
 MODULES: Final[Mapping[str, Mapping[str, Any]]] = {
-    "skillopt.optimizer.skill": _SKILL,
+    # Not the function of that name in the appendix: this one reads an analyst's answer.
+    "skillopt.optimizer.skill_aware": {
+        **_AWARE,
+        "extract_appendix_notes": extract_appendix_notes,
+    },
+    "skillopt.optimizer.skill": {
+        **_SKILL,
+        "_apply_edit_with_report": _apply_edit_with_report,
+        **{name: _SLOW[name] for name in ("SLOW_UPDATE_START", "SLOW_UPDATE_END")},
+        **{name: _APPENDIX[name] for name in ("APPENDIX_START", "APPENDIX_END")},
+    },
     "skillopt.optimizer.scheduler": _SCHEDULER,
     "skillopt.optimizer.slow_update": _SLOW,
     "skillopt.optimizer.appendix": _APPENDIX,
     "skillopt.optimizer.update_modes": _MODES,
-    "skillopt.optimizer.skill_aware": _AWARE,
 }

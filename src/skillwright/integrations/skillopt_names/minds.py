@@ -151,6 +151,17 @@ def _messages_of(role: Role) -> Callable[..., tuple[Any, _USAGE]]:
     return ask
 
 
+def chat_messages_with_deployment(
+    deployment: str, messages: Sequence[Mapping[str, Any]], *args: Any, **kwargs: Any
+) -> tuple[Any, _USAGE]:
+    """Ask the role whose model has this name, with a whole conversation.
+
+    Raises:
+        ConfigError: Neither role's has.
+    """
+    return _messages_of(_role_of(deployment))(messages, *args, **kwargs)
+
+
 def chat_with_deployment(
     deployment: str,
     system: str,
@@ -165,13 +176,18 @@ def chat_with_deployment(
     Raises:
         ConfigError: Neither role's has.
     """
-    minds = present_session().minds
-    roles = [role for role, mind in minds.items() if mind.name == deployment]
-    if not roles:
-        known = " and ".join(f"{mind.name!r} ({role})" for role, mind in minds.items())
-        raise ConfigError(f"no model of this run is called {deployment!r}; it has {known}")
-    asked = chat_target if roles[0] == "target" else chat_optimizer
+    asked = chat_target if _role_of(deployment) == "target" else chat_optimizer
     return asked(system, user, max_completion_tokens, retries, stage, **kwargs)
+
+
+def _role_of(deployment: str) -> Role:
+    minds = present_session().minds
+    roles: tuple[Role, ...] = ("target", "optimizer")
+    for role in roles:
+        if minds[role].name == deployment:
+            return role
+    known = " and ".join(f"{minds[role].name!r} ({role})" for role in roles)
+    raise ConfigError(f"no model of this run is called {deployment!r}; it has {known}")
 
 
 def get_target_backend() -> str:
@@ -187,6 +203,42 @@ def get_optimizer_backend() -> str:
 def is_target_exec_backend() -> bool:
     """Tell whether the target is a command-line agent, which works in a folder."""
     return get_target_backend() in EXEC_BACKENDS
+
+
+def is_target_chat_backend() -> bool:
+    """Tell whether the target is asked over chat, and works in no folder."""
+    return not is_target_exec_backend()
+
+
+def is_optimizer_chat_backend() -> bool:
+    """Tell whether the optimiser is asked over chat."""
+    return get_optimizer_backend() not in EXEC_BACKENDS
+
+
+def needs_responses_api(model: str) -> bool:
+    """Return that no caller does: each model is asked by the dialect that its settings name."""
+    del model
+    return False
+
+
+def get_codex_exec_config() -> dict[str, Any]:
+    """Return what an exec backend runs with there; here `models.target` says it, and this nothing.
+
+    The keys are theirs, for code that hands them on to `run_target_exec`.
+    """
+    mind = present_session().minds["target"]
+    return {
+        "path": "",
+        "sandbox": "",
+        "profile": "",
+        "full_auto": True,
+        "reasoning_effort": mind.effort,
+        "use_sdk": "",
+        "network_access": False,
+        "web_search": False,
+        "approval_policy": "never",
+        "empty_response_retries": 0,
+    }
 
 
 def get_token_summary() -> dict[str, dict[str, int]]:
@@ -331,8 +383,8 @@ def _configured_elsewhere(name: str) -> Callable[..., None]:
 
 
 def _some_name(name: str) -> Any:
-    """Return ``configure_*`` functions, which nobody could list."""
-    if name.startswith("configure_"):
+    """Return ``configure_*`` and ``set_*`` functions, which nobody could list."""
+    if name.startswith(("configure_", "set_")):
         return _configured_elsewhere(name)
     raise AttributeError(f"skillopt.model has no {name!r}")
 
@@ -352,9 +404,13 @@ _FUNCTIONS: Final[Mapping[str, Any]] = {
     "chat_optimizer": chat_optimizer,
     "chat_optimizer_messages": _messages_of("optimizer"),
     "chat_with_deployment": chat_with_deployment,
+    "chat_messages_with_deployment": chat_messages_with_deployment,
     "get_target_backend": get_target_backend,
     "get_optimizer_backend": get_optimizer_backend,
     "is_target_exec_backend": is_target_exec_backend,
+    "is_target_chat_backend": is_target_chat_backend,
+    "is_optimizer_chat_backend": is_optimizer_chat_backend,
+    "get_codex_exec_config": get_codex_exec_config,
     "get_token_summary": get_token_summary,
     "reset_token_tracker": reset_token_tracker,
     "get_reasoning_effort": get_reasoning_effort,
@@ -364,11 +420,19 @@ MODULES: Final[Mapping[str, Mapping[str, Any]]] = {
     "skillopt.model": {**_FUNCTIONS, "__getattr__": _some_name},
     "skillopt.model.backend_config": {
         name: _FUNCTIONS[name]
-        for name in ("get_target_backend", "get_optimizer_backend", "is_target_exec_backend")
+        for name in (
+            "get_target_backend",
+            "get_optimizer_backend",
+            "is_target_exec_backend",
+            "is_target_chat_backend",
+            "is_optimizer_chat_backend",
+            "get_codex_exec_config",
+        )
     },
     "skillopt.model.azure_openai": {
         **_FUNCTIONS,
         "get_target_client": get_target_client,
+        "_needs_responses_api": needs_responses_api,
         "tracker": Tracker(),
         "__getattr__": _deployment,
     },
