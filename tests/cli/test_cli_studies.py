@@ -29,7 +29,7 @@ def test_seeds_are_trained_listed_shown_and_gone_on_with(cli, write_config):
     seed = cli("runs", "show", "doors/seed_42").stdout
     assert "Critical path" in seed
     assert "How it differs from SkillOpt" in seed
-    assert "default mode: 10 settings differ" in seed
+    assert "default mode: 12 settings differ" in seed
     assert "evaluation.gate.kind explore (there strict)" in seed
 
 
@@ -46,12 +46,12 @@ def test_a_count_of_seeds_that_is_no_study_is_refused(cli, write_config):
 def test_parity_is_said_and_a_setting_by_name_has_the_last_word(cli, write_config):
     path = write_config()
     said = cli("train", path, "--parity", "--set", "optimizer.repair_anchors=true").stdout
-    mode = "parity mode: SkillOpt's defaults (11 settings); 12 deliberate differences remain, "
+    mode = "parity mode: SkillOpt's defaults (13 settings); 13 deliberate differences remain, "
     assert f"{mode}1 overridden" in said
     assert "optimizer.repair_anchors" not in said  # one line at the start; the list is below
     assert "critical path" in said.splitlines()[-1]
     again = cli("train", path, "--parity", "--set", "run.parity=false").stdout
-    assert "default mode: 10 settings differ from SkillOpt's; `skillwright doctor" in again
+    assert "default mode: 12 settings differ from SkillOpt's; `skillwright doctor" in again
     shown = " ".join(cli("runs", "show", "doors").stdout.split())
     assert f"{mode}1 overridden optimizer.repair_anchors true (there false)" in shown
     assert "not done in any mode: prompts are never cut" in shown
@@ -66,7 +66,7 @@ def test_doctor_prints_where_a_configuration_stands(cli, write_config):
     path = write_config(gradient={"analyst_budget": "initial"})
     said = " ".join(cli("doctor", path).stdout.split())
     for words in (
-        "default mode: 9 settings differ",
+        "default mode: 11 settings differ",
         "Kept out on purpose",
         "prompts are never cut",
     ):
