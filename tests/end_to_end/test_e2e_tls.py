@@ -16,8 +16,6 @@ from skillwright.datasets import fetch_file
 pytestmark = pytest.mark.heavy
 
 TRUST = "name a PEM file with the certificate of who signed it, or with its own: SSL_CERT_FILE="
-    "name a PEM file with the certificate of who signed it, or with its own: SSL_CERT_FILE=ca.pem"
-)
 CASES = {
     "self-signed": ({"names": "IP:127.0.0.1"}, "signed by nobody whom this machine trusts", TRUST),
     "expired": (

@@ -52,6 +52,9 @@ def read_text(path: Path, what: str) -> str:
             (the message gives the byte offset).
     """
     try:
+        # Asked before it is opened: a pipe is waited for without end, and a device has no end.
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise DataError(f"{what} {str(path)!r} is a pipe or a device; name a regular file.")
         return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
