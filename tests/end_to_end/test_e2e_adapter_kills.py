@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from doors import look, story, write_tasks
+from dying import command
 from somebodys import Documented, adapter_settings
 
 pytestmark = [
@@ -20,6 +22,7 @@ COMMAND = Path(sys.executable).with_name("skillwright")
 
 MORTAL = '''
 import os, signal, time
+from dying import moment
 from somebodys import Documented
 
 class Mortal(Documented):
@@ -33,6 +36,23 @@ class Mortal(Documented):
         if len(open(log).read().splitlines()) == int(os.environ["DIES_AT"]):
             os.kill(os.getpid(), signal.SIGKILL)
         return rows
+
+class Noting(Documented):
+    """Writes down every rollout; each of its items and questions is a moment to die at."""
+
+    def rollout(self, env_manager, skill_content, out_dir, **kwargs):
+        with open(os.environ["ROLLOUTS"], "a") as file:
+            file.write(out_dir.partition("/adapter/")[2] + "\\n")
+        rows = []
+        for item in env_manager:
+            moment("item")
+            rows += super().rollout([item], skill_content, out_dir, **kwargs)
+        moment("rolled-out")
+        return rows
+
+    def reflect(self, results, skill_content, out_dir, **kwargs):
+        moment("reflecting")
+        return super().reflect(results, skill_content, out_dir, **kwargs)
 
 class Stuck(Documented):
     """Says that it has begun, and never comes back."""
@@ -91,6 +111,39 @@ def test_a_killed_process_loses_no_batch_and_tells_the_same_story(tmp_path):
     # Four deaths within a rollout: those four were begun again, and no other.
     assert len(played) == len(batches) + 4
     assert len(set(batches)) == len(batches)
+
+
+def batches_of(path):
+    """Return the batches that a run has the results of, in order."""
+    if not (path / "run.sqlite").is_file():
+        return []
+    with look(path) as store:
+        return [event.payload["folder"] for event in store.events("adapter_batch")]
+
+
+def test_twenty_kills_lose_no_batch_and_play_none_again(tmp_path):
+    env = prepared(tmp_path / "whole", "Noting")
+    _, moments = command(["train", "own.yaml"], tmp_path / "whole", env=env)
+    whole = tmp_path / "whole" / "runs" / "doors"
+    folder = tmp_path / "killed"
+    env = prepared(folder, "Noting")
+    path, log = folder / "runs" / "doors", Path(env["ROLLOUTS"])
+    # A batch is kept as a whole, so a life must be long enough for the largest, of 24 items.
+    luck, kills, code, kept = random.Random(4), 0, -signal.SIGKILL, []
+    while code:
+        begun = (path / "config.yaml").is_file()
+        played = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
+        dies_at = luck.randint(1, len(moments) // 8) if kills < 20 else 0
+        words = ["resume", "runs/doors"] if begun else ["train", "own.yaml"]
+        code, _ = command(words, folder, dies_at=dies_at, env=env)
+        again = log.read_text(encoding="utf-8").splitlines()[len(played) :] if log.is_file() else []
+        assert not set(again) & set(kept)  # what was complete is not played again
+        now = batches_of(path)
+        assert now[: len(kept)] == kept  # and not lost
+        kills, kept = kills + (code != 0), now
+    assert kills == 20
+    assert story(path) == story(whole)
+    assert kept == batches_of(whole)
 
 
 def test_ctrl_c_ends_a_process_whose_adapter_never_comes_back(tmp_path):

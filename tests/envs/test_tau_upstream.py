@@ -1,14 +1,16 @@
 """The repository of tau-bench becomes data: read, never run, and compared to the byte."""
 
+import io
 import json
 import shutil
+import tarfile
 from pathlib import Path
 
 import pytest
 
 from skillwright.core import DataError
 from skillwright.datasets import FetchError, FetchSettings
-from skillwright.envs.tau_bench import TauBenchEnv, open_store
+from skillwright.envs.tau_bench import TauBenchEnv, open_store, upstream
 from skillwright.envs.tau_bench.tau_core.checksums import UPSTREAM
 from skillwright.envs.tau_bench.upstream import fetch_tau_bench
 from tau_checkout import INFO, RETAIL, python_tasks, write_archive, write_checkout
@@ -103,6 +105,65 @@ def test_a_damaged_archive_is_told_and_nothing_is_left(checkout, take, tmp_path,
     with pytest.raises(DataError, match=r"not a whole \.tar\.gz archive.*--from FILE"):
         take(archive)
     assert left_in(tmp_path) == ["archive.tar.gz", "checkout"]
+
+
+def packed(path, *members):
+    """Write an archive of made-up members, each a name, a kind and what is in it or how much."""
+    with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as tar:
+        for name, kind, body in members:
+            member = tarfile.TarInfo(f"tau-bench-abc/{name}")
+            member.type = kind
+            if kind in (tarfile.SYMTYPE, tarfile.LNKTYPE):
+                member.linkname = body
+            elif isinstance(body, bytes):
+                member.size = len(body)
+            elif body is not None:
+                member.pax_headers = {"comment": "x" * body}
+            tar.addfile(member, io.BytesIO(body) if isinstance(body, bytes) else None)
+    return path
+
+
+WIKI = str(RETAIL / "wiki.md")
+HOSTILE_MEMBERS = {
+    "a hard link out": (WIKI, tarfile.LNKTYPE, "/etc/passwd"),
+    "a link to itself": (WIKI, tarfile.LNKTYPE, f"tau-bench-abc/{WIKI}"),
+    "a symbolic link out": (WIKI, tarfile.SYMTYPE, "/etc/passwd"),
+    "a pipe": (WIKI, tarfile.FIFOTYPE, None),
+    "a device": (WIKI, tarfile.CHRTYPE, None),
+    "a folder": (WIKI, tarfile.DIRTYPE, None),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE_MEMBERS)
+def test_what_is_no_file_is_not_unpacked(tmp_path, take, kind):
+    archive = packed(tmp_path / "archive.tar.gz", HOSTILE_MEMBERS[kind])
+    with pytest.raises(DataError, match="no checkout of tau-bench"):
+        take(archive)
+    assert left_in(tmp_path) == ["archive.tar.gz"]
+
+
+BOMBS = {
+    "one large member": ([("other", tarfile.REGTYPE, bytes(3_000_000))], "unpacks to more than"),
+    "many wanted ones": (
+        [(f"{RETAIL}/tools/t{n}.py", tarfile.REGTYPE, bytes(90_000)) for n in range(30)],
+        "unpacks to more than 2,000,000 bytes",
+    ),
+    "a long header": ([("other", tarfile.REGTYPE, 200_000)], "a part of more than 100,000 bytes"),
+    "many members": (
+        [(f"other/{n}", tarfile.REGTYPE, b"") for n in range(300)],
+        "more than 200 members",
+    ),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_an_archive_unpacks_to_no_more_than_a_checkout_has(tmp_path, take, monkeypatch, bomb):
+    members, why = BOMBS[bomb]
+    for name, bound in (("_LARGEST", 100_000), ("_MOST_BYTES", 2_000_000), ("_MOST_MEMBERS", 200)):
+        monkeypatch.setattr(upstream, name, bound)
+    with pytest.raises(DataError, match=f"is no archive of tau-bench: it .*{why}.*--from FILE"):
+        take(packed(tmp_path / "archive.tar.gz", *members))
+    assert left_in(tmp_path) == ["archive.tar.gz"]
 
 
 def test_a_link_in_an_archive_is_not_followed(checkout, take, tmp_path):

@@ -42,6 +42,7 @@ from skillwright.jobs.bank_moves import (
     import_into,
     let_in,
     quarantined,
+    roll_back,
 )
 from skillwright.jobs.bank_settings import load_with_teacher, study_settings
 from skillwright.jobs.bank_source import read_bank
@@ -229,8 +230,8 @@ def rollback(
     as_json: AsJson = False,
 ) -> None:
     """Make a new version that equals an old one; nothing is lost, and no id comes again."""
-    with exit_codes(), BankStore.open(existing_file(bank)) as store:
-        now = store.rollback(version, reason)
+    with exit_codes():
+        now = roll_back(existing_file(bank), version, reason)
     if as_json:
         typer.echo(json.dumps({"version": now.version, "equals": version}))
     else:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,9 @@ def read_text(path: Path, what: str) -> str:
             (the message gives the byte offset).
     """
     try:
+        # Asked before it is opened: a pipe is waited for without end, and a device has no end.
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise DataError(f"{what} {str(path)!r} is a pipe or a device; name a regular file.")
         return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
@@ -80,8 +84,11 @@ def write_text(path: Path, body: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError):
+            error.filename = str(path)  # the name that a person knows
         raise
 
 

@@ -9,7 +9,9 @@ outlives a killed process (WAL).
 """
 
 import os
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -106,6 +108,8 @@ class Trouble(StrEnum):
     """Another process writes to it."""
     DAMAGED = "damaged"
     """It cannot be read, or is something else."""
+    SEALED = "sealed"
+    """It is there, in a folder that nothing can be written to."""
 
 
 class SqliteFile:
@@ -133,6 +137,7 @@ class SqliteFile:
     ) -> None:
         self.path = path
         self._schema = schema
+        self._read_only = read_only
         self._connection: sqlite3.Connection | None = None
         connect = _connect_read_only if read_only else _connect
         try:
@@ -221,11 +226,25 @@ class SqliteFile:
         if "readonly" in text:
             return fault(f"{where} cannot be written ({text}). Check its permissions.")
         if "unable to open" in text:
-            return fault(f"{where} cannot be opened. Check that it exists and may be read.")
+            return fault(self._not_opened(where))
         return fault(
             f"{where} is damaged or no {self._schema.kind} ({text}). Restore it from a copy, or "
             f"{self.advice(Trouble.DAMAGED)}"
         )
+
+    def _not_opened(self, where: str) -> str:
+        if self._read_only or not is_sealed(self.path.parent):
+            return f"{where} cannot be opened. Check that it exists and may be read."
+        if self.path.exists():
+            return (
+                f"{where} cannot be written: its folder is read-only. {self.advice(Trouble.SEALED)}"
+            )
+        return f"{where} cannot be made: its folder is read-only. Name another folder."
+
+
+def is_sealed(folder: Path) -> bool:
+    """Tell whether a folder is there and nothing can be written to it."""
+    return folder.is_dir() and not os.access(folder, os.W_OK)
 
 
 def schema_version(connection: sqlite3.Connection) -> int:
@@ -255,9 +274,28 @@ def _connect_read_only(path: Path, schema: Schema, busy_timeout_s: float) -> sql
     except sqlite3.OperationalError:
         # A folder that cannot be written has no room for the index of the write-ahead log. Where
         # there is no log either, nobody is writing, and the file can be read as it is.
-        if not os.access(path, os.R_OK) or path.with_name(f"{path.name}-wal").exists():
+        if not os.access(path, os.R_OK):
             raise
-        return _look(path, "immutable=1", schema, busy_timeout_s)
+        if not log_of(path).exists():
+            return _look(path, "immutable=1", schema, busy_timeout_s)
+        if not is_sealed(path.parent):
+            raise
+        return _look_elsewhere(path, schema)
+
+
+def _look_elsewhere(path: Path, schema: Schema) -> sqlite3.Connection:
+    """Read a copy of a file and its log: a process was killed, and its folder is read-only now."""
+    with tempfile.TemporaryDirectory(prefix="skillwright-") as folder:
+        beside = Path(folder) / path.name
+        shutil.copyfile(path, beside)
+        shutil.copyfile(log_of(path), log_of(beside))
+        connection = sqlite3.connect(beside, isolation_level=None)
+        try:
+            _prepare(connection)
+            schema.is_newest(connection, str(path))  # refuses other people's files
+            return _newest_copy(connection, schema, str(path))
+        finally:
+            connection.close()
 
 
 def _look(path: Path, mode: str, schema: Schema, busy_timeout_s: float) -> sqlite3.Connection:

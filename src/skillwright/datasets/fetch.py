@@ -9,6 +9,7 @@ import hashlib
 import http.client
 import os
 import shutil
+import ssl
 import time
 import urllib.error
 import urllib.request
@@ -18,6 +19,7 @@ from typing import IO, Final
 
 from skillwright import __version__
 from skillwright.core import DataError
+from skillwright.core.certificates import certificate_problem
 
 CHUNK: Final = 1 << 18
 _WORTH_ANOTHER_TRY: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -210,6 +212,8 @@ class _Fetching:
             error.close()
             self._refused(error)
         except urllib.error.URLError as error:
+            if isinstance(error.reason, ssl.SSLCertVerificationError):
+                raise self._fault(certificate_problem(error.reason)) from error
             raise _Broken(_reason(error.reason)) from error
         except (http.client.HTTPException, TimeoutError, ConnectionError) as error:
             raise _Broken(_reason(error)) from error

@@ -244,7 +244,7 @@ class _Rounds:
             settings,
             category_of,
             scope_of,
-            self._earlier(),
+            self._earlier(number),
         )
         refuse_dead_teacher(found.faults, len(found.calls))
         candidate, report = found.candidate(bank, settings.caps, nearness(arena.embedder))
@@ -256,7 +256,8 @@ class _Rounds:
             return
         if verdict is not None:
             self._ledger = self._ledger.spend(verdict)
-        self._write(outcome)
+        with self._bank_store.together():
+            self._write(outcome)
         self._bank = self._bank_store.load()
 
     async def end(self) -> None:
@@ -278,12 +279,12 @@ class _Rounds:
             for outcome in explored:
                 self._write(outcome)
 
-    def _earlier(self) -> list[str]:
+    def _earlier(self, number: int) -> list[str]:
+        """Return what rounds before this one proposed, and what became of it."""
+        # A command that was killed while it wrote a round down repeats it as it was.
+        end = self._first if self._arena.config.evaluation.gate.release else number
         events = self._arena.store.events(EVOLVED)
-        if self._arena.config.evaluation.gate.release is None:
-            return [line for event in events for line in event.payload["changes"]]
-        # A command that was killed while it wrote its rounds down repeats them as they were.
-        before = [event for event in events if event.payload["number"] < self._first]
+        before = [event for event in events if event.payload["number"] < end]
         written = [line for event in before for line in event.payload["changes"]]
         return [*written, *(line for outcome in self._explored for line in outcome.lines())]
 
@@ -320,7 +321,11 @@ class _Rounds:
         )
 
     def _write(self, outcome: _Outcome) -> None:
-        """Log a round in the bank and in the store of what was played."""
+        """Log a round in the bank and in the store of what was played.
+
+        The caller holds a transaction of the bank, which ends after the store's: a round that the
+        store has and the bank has not is repeated, and one that only the bank had would be lost.
+        """
         arena, store, number = self._arena, self._bank_store, outcome.number
         count_use(arena.store, store, arena.config.env.success_threshold)
         is_in, test = outcome.action == "accept", self.release

@@ -26,7 +26,7 @@ from skillwright.evaluation import Draws, Verdict, release_draws
 from skillwright.jobs.bank_arena import bank_arena
 from skillwright.jobs.bank_evolve import judge_banks, refuse_hopeless
 from skillwright.jobs.bank_source import SEED
-from skillwright.jobs.bank_work import bank_work
+from skillwright.jobs.bank_work import bank_work, changed_at_once
 from skillwright.jobs.config import RunConfig
 from skillwright.jobs.launch import known_secrets
 from skillwright.jobs.progress import Watcher
@@ -87,7 +87,7 @@ def import_into(bank: Path, source: str) -> MoveReport:
             f"Agent Skills, a Markdown file, or {SEED}alfworld"
         )
     import_skills(Bank(), path)  # what cannot be read must not leave an empty bank behind
-    with BankStore.open(bank) as store:
+    with changed_at_once(bank) as store:
         after, report = import_skills(store.load(), path)
         reason = f"imported from {path.name}"
         return MoveReport(_adopted(store, after, report, reason), report)
@@ -95,7 +95,7 @@ def import_into(bank: Path, source: str) -> MoveReport:
 
 def _import_seed(bank: Path, name: str) -> MoveReport:
     seed = seed_bank(name)
-    with BankStore.open(bank) as store:
+    with changed_at_once(bank) as store:
         if store.newest:
             raise ConfigError(
                 f"{str(bank)!r} holds skills already, and a seed bank is one to begin with. Name a "
@@ -136,7 +136,7 @@ def admit_unjudged(bank: Path, ids: Sequence[str], reason: str) -> MoveReport:
     Raises:
         UsageError: There is no such skill, or the file cannot be written.
     """
-    with BankStore.open(bank) as store:
+    with changed_at_once(bank) as store:
         before = store.load()
         changes = [Admit(one, reason) for one in quarantined(before, ids)]
         after, report = apply(before, changes)
@@ -191,6 +191,16 @@ async def admit_judged(
             after, report, reason="admitted by the gate", verdict=said, step=number
         )
         return MoveReport(kept, report, verdict)
+
+
+def roll_back(bank: Path, version: int, reason: str) -> Bank:
+    """Make a new version of a bank that equals an old one, and return it.
+
+    Raises:
+        UsageError: There is no such version, or the file cannot be written.
+    """
+    with changed_at_once(bank) as store:
+        return store.rollback(version, reason)
 
 
 def let_in(report: ChangeReport) -> list[str]:

@@ -29,6 +29,7 @@ from skillwright.core import (
     Usage,
     skill_hash,
 )
+from skillwright.core.sqlite_file import is_sealed
 from skillwright.jobs.bank_use import MADE, count_use
 from skillwright.jobs.config import RunConfig
 from skillwright.jobs.config_bank import BankSection
@@ -198,7 +199,8 @@ class ToldBank:
 def told_bank(config: RunConfig, store: RunStore) -> Iterator[ToldBank | None]:
     """Open the bank that a run began with; ``None`` where it has none.
 
-    At the end, episodes that may be studied are counted in the bank's own file, each once.
+    At the end, episodes that may be studied are counted in the bank's own file, each once, if it
+    can be written.
 
     Raises:
         UsageError: The bank or its embedder is missing or wrong.
@@ -221,10 +223,13 @@ def told_bank(config: RunConfig, store: RunStore) -> Iterator[ToldBank | None]:
 
 
 def _own_file(where: str) -> Path | None:
-    """Return the file that counts the use of a bank; an export and a seed bank count nothing."""
+    """Return the file that counts the use of a bank.
+
+    An export, a seed bank and a file in a folder that cannot be written count nothing.
+    """
     path = Path(where)
     is_file = not where.startswith(SEED) and path.suffix.lower() != ".json" and path.is_file()
-    return path if is_file else None
+    return path if is_file and not is_sealed(path.parent) else None
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from skillwright.core import (
     ChatModel,
     Completion,
     ConfigError,
+    DataError,
     Message,
     Purpose,
     Sampling,
@@ -31,6 +32,7 @@ from skillwright.core import (
     Usage,
 )
 from skillwright.core.chat import question
+from skillwright.core.inflate import inflate
 from skillwright.core.jsonio import digest
 from skillwright.core.secrets import Redactor, environment_secrets
 
@@ -86,8 +88,8 @@ class ReplyCache:
                 found = cursor.execute(
                     "SELECT body FROM replies WHERE key = ?", (bytes.fromhex(key),)
                 ).fetchone()
-            return None if found is None else _read(orjson.loads(zlib.decompress(found[0])))
-        except (sqlite3.Error, zlib.error, ValueError, KeyError, TypeError) as error:
+            return None if found is None else _read(orjson.loads(inflate(found[0], "a kept reply")))
+        except (sqlite3.Error, DataError, ValueError, KeyError, TypeError) as error:
             self._complain(error)
             return None
 

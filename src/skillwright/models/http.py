@@ -10,6 +10,7 @@ import io
 import json
 import re
 import socket
+import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -20,6 +21,7 @@ import aiohttp
 import orjson
 
 from skillwright.core import ModelError, ModelRefused, ModelTimeout, ReplyInvalid
+from skillwright.core.certificates import certificate_problem
 from skillwright.models.faults import EndpointFault, GarbledReply
 from skillwright.models.traffic import EndpointLimits
 
@@ -297,6 +299,10 @@ def fault_of(url: str, error: aiohttp.ClientError) -> ModelError:
                 f"{url} accepted no connection within {_CONNECT_S:g} s. "
                 "Check base_url, and that the server runs and can be reached from here."
             )
+        case aiohttp.ClientConnectorCertificateError(
+            certificate_error=ssl.SSLCertVerificationError() as refused
+        ):
+            return ModelRefused(f"{url}: {certificate_problem(refused)}.")
         case aiohttp.ClientSSLError():
             return ModelRefused(
                 f"{url}: TLS failed: {error}. Use http:// if the server has no TLS; otherwise "

@@ -21,6 +21,7 @@ from skillwright.policy.errors import BankVersionGone, CheckpointDamaged
 
 _FORMAT = b"skillwright checkpoint 1 "
 _LONGEST_FIRST_LINE = 200
+_LONGEST_HEAD = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ def _read(file: BinaryIO, name: str) -> Checkpoint:
             f"{name} is no checkpoint of this version of Skillwright; start again from the one "
             "before it"
         )
-    line, begin = file.readline(), file.tell()
+    line, begin = file.readline(_LONGEST_HEAD), file.tell()
     # A read of unknown length holds all of it twice.
     length = file.seek(0, os.SEEK_END) - begin
     file.seek(begin)
@@ -139,18 +140,32 @@ def _read(file: BinaryIO, name: str) -> Checkpoint:
         )
     try:
         told = json.loads(line.partition(b" ")[2])
-        return Checkpoint(
-            policy=policy,
-            iteration=told["iteration"],
-            bank_version=told["bank_version"],
-            bank_digest=told["bank_digest"],
+        return _checked(
+            Checkpoint(
+                policy=policy,
+                iteration=told["iteration"],
+                bank_version=told["bank_version"],
+                bank_digest=told["bank_digest"],
+            )
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         # Its digest is right, so this is what was written.
         raise CheckpointDamaged(
             f"{name} was not written by this version of Skillwright (its head: {error}); go on "
             "with the version that wrote it, or start again from the one before it"
         ) from error
+
+
+def _checked(read: Checkpoint) -> Checkpoint:
+    """Refuse numbers that are none: what was written by hand has a right digest too."""
+    version = 0 if read.bank_version is None else read.bank_version
+    if not (_is_count(read.iteration) and _is_count(version) and isinstance(read.bank_digest, str)):
+        raise ValueError("its iteration, bank version or bank digest cannot be")
+    return read
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _digest(line: bytes, policy: bytes) -> str:

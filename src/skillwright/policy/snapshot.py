@@ -6,6 +6,7 @@ is there and of the right shape; numbers are not judged.
 """
 
 import io
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
@@ -33,6 +34,7 @@ def unpacked(state: bytes) -> Mapping[str, Any]:
         CheckpointDamaged: The bytes are cut, changed, or something else.
     """
     try:
+        _refuse_packed(state)
         # Tensors and plain values alone: a checkpoint runs no code.
         kept = torch.load(io.BytesIO(state), map_location="cpu", weights_only=True)
     except MemoryError:
@@ -48,6 +50,18 @@ def unpacked(state: bytes) -> Mapping[str, Any]:
             f"{type(kept).__name__}); start again from the checkpoint before it"
         )
     return kept
+
+
+def _refuse_packed(state: bytes) -> None:
+    """Refuse what would take more memory than it has bytes: torch writes all parts uncompressed.
+
+    Raises:
+        ValueError: A part is compressed, or it is no archive of torch's.
+    """
+    with zipfile.ZipFile(io.BytesIO(state)) as archive:
+        parts = archive.infolist()
+    if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
+        raise ValueError("a part of it is compressed")
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 
 from skillwright.core import Message, RunError
+from skillwright.core.inflate import inflate
 from skillwright.core.jsonio import digest
 from skillwright.core.secrets import Redactor
 from skillwright.runs.columns import to_json
@@ -95,7 +96,7 @@ class Archive:
 
 def unpack(body: bytes) -> str:
     """Read what `Archive.pack` wrote."""
-    return zlib.decompress(body).decode("utf-8", "surrogatepass")
+    return inflate(body, "a text of this run").decode("utf-8", "surrogatepass")
 
 
 def _sha256(text: str) -> bytes:

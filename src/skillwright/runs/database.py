@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, assert_never
 
 from skillwright.core.sqlite_file import BUSY_TIMEOUT_S, SqliteFile, Trouble
+from skillwright.runs.lock import copy_to_resume
 from skillwright.runs.schema import SCHEMA
 
 # Below the number of variables that any SQLite build allows in a statement (999).
@@ -119,6 +120,8 @@ class Database(SqliteFile):
                 return f"; then continue with {resume}."
             case Trouble.DAMAGED:
                 return "start a new run."
+            case Trouble.SEALED:
+                return copy_to_resume(self.path.parent)
             case never:
                 assert_never(never)
 

@@ -71,7 +71,10 @@ class RunFolder:
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise RunError(f"run folder {str(path)!r} cannot be made: {error.strerror}") from error
+            raise RunError(
+                f"run folder {str(path)!r} cannot be made: {error.strerror}. Name a folder that "
+                "can be written: --set run.root=FOLDER"
+            ) from error
         folder = cls(path, RunLock(path / LOCK_NAME, _now()))
         try:
             _refuse_used(path)  # again: another process may have been here before the lock

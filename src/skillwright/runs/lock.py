@@ -4,6 +4,7 @@ The operating system holds the lock and lets go of it when the process ends, how
 stands in the file only tells people who holds it.
 """
 
+import errno
 import json
 import os
 import socket
@@ -31,6 +32,10 @@ else:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+class RunBusy(RunError):
+    """Another process, or another part of this one, has the lock."""
+
+
 class RunLock:
     """An exclusive lock on a run folder, held until `release` or the end of the process.
 
@@ -39,8 +44,8 @@ class RunLock:
         started_at: When the holder started, as text, for the message to others.
 
     Raises:
-        RunError: Another holder has it, in this process or in another one, or the file cannot be
-            written.
+        RunBusy: Another holder has it, in this process or in another one.
+        RunError: The file cannot be written.
     """
 
     def __init__(self, path: Path, started_at: str) -> None:
@@ -52,7 +57,7 @@ class RunLock:
             _seize(handle)
         except OSError:
             os.close(handle)
-            raise RunError(_busy(path)) from None
+            raise RunBusy(_busy(path)) from None
         holder = {"pid": os.getpid(), "host": socket.gethostname(), "started_at": started_at}
         try:
             os.ftruncate(handle, 0)
@@ -70,20 +75,32 @@ class RunLock:
             self._handle = None
 
 
-def _unwritable(path: Path, error: OSError) -> RunError:
-    return RunError(
-        f"{str(path)!r} cannot be written: {error.strerror}. Make room or check its permissions."
+def copy_to_resume(run: Path) -> str:
+    """Say what to do with a run in a folder that cannot be written."""
+    return (
+        f"`skillwright runs show {run}` looks at it there; to go on with it, copy {str(run)!r} to "
+        "a folder of your own and `skillwright resume` the copy."
     )
+
+
+def _unwritable(path: Path, error: OSError) -> RunError:
+    sealed = error.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
+    move = copy_to_resume(path.parent) if sealed else "Make room or check its permissions."
+    return RunError(f"{str(path)!r} cannot be written: {error.strerror}. {move}")
+
+
+def holder_of(path: Path) -> str:
+    """Say who holds a lock, as far as its file tells."""
+    try:
+        holder = json.loads(path.read_text(encoding="utf-8"))
+        return f"process {holder['pid']} on {holder['host']} since {holder['started_at']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process"
 
 
 def _busy(path: Path) -> str:
     run = path.parent
-    try:
-        holder = json.loads(path.read_text(encoding="utf-8"))
-        who = f"process {holder['pid']} on {holder['host']} since {holder['started_at']}"
-    except (OSError, ValueError, KeyError, TypeError):
-        who = "another process"
     return (
-        f"run {run.name!r} is in use by {who}. Wait for it or end it, then "
+        f"run {run.name!r} is in use by {holder_of(path)}. Wait for it or end it, then "
         f"`skillwright resume {run}`; to look meanwhile, `skillwright runs show {run}`."
     )

@@ -211,18 +211,34 @@ def _skill_files(folder: Path) -> Iterator[Path]:
 
 
 def _read(path: Path) -> list[BankSkill]:
+    """Read a SKILL.md and what we wrote beside it, all of it in its own folder.
+
+    Raises:
+        DataError: A link leads out of the folder: what is there would come in as a skill.
+    """
+    _refuse_leaving(path)
     fields, body = read_frontmatter(read_text(path, "skill file"), str(path))
     description = fields.get("description")
     if not isinstance(description, str) or not description.strip():
         raise DataError(f"{path}: its frontmatter has no description")
     bodies = [(body, path)]
     for more in sorted((path.parent / "references").glob("more-*.md"), key=_number):
+        _refuse_leaving(more, path.parent)
         bodies.append((read_text(more, "reference"), more))
     if _is_ours(fields):
         bodies = [(_PRICE.sub("$", text), where) for text, where in bodies]
     skills = [one for text, where in bodies for one in from_markdown(text, str(where))]
     when = " ".join(description.split())
     return [one if _is_ours(fields) else replace(one, applicability=when) for one in skills]
+
+
+def _refuse_leaving(file: Path, folder: Path | None = None) -> None:
+    try:
+        inside = file.resolve().is_relative_to((folder or file.parent).resolve())
+    except (OSError, RuntimeError):  # a link in a circle
+        inside = False
+    if not inside:
+        raise DataError(f"{str(file)!r} is a link that leaves the skill's folder; put a copy there")
 
 
 def _is_ours(fields: Mapping[str, object]) -> bool:

@@ -16,6 +16,7 @@ from skillwright.core import DataError
 NAME_LIMIT = 64
 DESCRIPTION_LIMIT = 1024
 
+_LONGEST = 50_000  # reading YAML takes a second per 100 KB
 _BLOCK = re.compile(r"^---[ \t]*\n(?P<yaml>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _PLAIN_VALUE = re.compile(r"^(?P<key>[\w-]+):[ \t]+(?P<value>[^\s'\"|>\[{].*)$", re.MULTILINE)
 
@@ -34,12 +35,15 @@ def read_frontmatter(text: str, where: str) -> tuple[dict[str, Any], str]:
     """Split a SKILL.md into its fields and its body.
 
     Raises:
-        DataError: It has no frontmatter, or one that is no map in YAML even with its values quoted.
+        DataError: It has no frontmatter, one that is too long, or one that is no map in YAML even
+            with its values quoted.
     """
     plain = text.lstrip("\ufeff").replace("\r\n", "\n")
     block = _BLOCK.match(plain)
     if block is None:
         raise DataError(f"{where}: it does not begin with frontmatter between two lines of ---")
+    if len(block["yaml"]) > _LONGEST:
+        raise DataError(f"{where}: its frontmatter is longer than {_LONGEST:,} characters")
     fields = _parsed(block["yaml"])
     if fields is None:  # a colon in a value is the usual reason
         fields = _parsed(_PLAIN_VALUE.sub(_requoted, block["yaml"]))

@@ -72,5 +72,10 @@ class BankFile(SqliteFile):
                 return ", and try again."
             case Trouble.DAMAGED:
                 return "import its last export into a new file."
+            case Trouble.SEALED:
+                return (
+                    "It can be looked at there; to change it, copy it to a folder of your own and "
+                    "name the copy."
+                )
             case never:
                 assert_never(never)

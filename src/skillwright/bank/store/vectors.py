@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skillwright.bank.errors import BankError
 from skillwright.bank.store.file import BankFile
+from skillwright.core.sqlite_file import Trouble
 
 Vector = NDArray[np.float32]
 """A vector, shape ``[d]``."""
@@ -35,4 +37,14 @@ class VectorTable:
         rows = self._file.rows(
             "SELECT content, vector FROM vectors WHERE embedder = ? ORDER BY rowid", (embedder,)
         )
-        return {row[0]: np.frombuffer(row[1], dtype=_STORED).astype(np.float32) for row in rows}
+        return {row[0]: self._read(row[1]) for row in rows}
+
+    def _read(self, body: Any) -> Vector:
+        if isinstance(body, bytes) and len(body) % _STORED.itemsize == 0:
+            vector: Vector = np.frombuffer(body, dtype=_STORED).astype(np.float32)
+            if np.isfinite(vector).all():
+                return vector
+        raise BankError(
+            f"{self._file.path} is damaged (a vector of its skills is none). Restore it from a "
+            f"copy, or {self._file.advice(Trouble.DAMAGED)}"
+        )

@@ -7,7 +7,9 @@ to the byte, so it does not matter where it came from.
 """
 
 import ast
+import gzip
 import hashlib
+import io
 import json
 import os
 import re
@@ -15,7 +17,7 @@ import shutil
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -35,6 +37,8 @@ SPLITS: Final = ("test", "train", "dev")
 _RETAIL: Final = "tau_bench/envs/retail"
 _TABLES: Final = ("users", "products", "orders")
 _LARGEST: Final = 64 << 20
+_MOST_BYTES: Final = 1 << 30
+_MOST_MEMBERS: Final = 20_000
 _WANTED: Final = re.compile(
     rf"[^/]+/(LICENSE|tau_bench/{SOURCE.as_posix()}|{_RETAIL}/(?:wiki\.md|rules\.py|tasks_(?:test|train|dev)\.py"
     r"|data/(?:users|products|orders)\.json|tools/\w+\.py))"
@@ -131,17 +135,48 @@ def _checkout(source: str, work: Path, settings: FetchSettings) -> Path:
 def _unpacked(archive: Path, into: Path, source: str) -> Path:
     """Write the files that are wanted, by names that were looked at; others stay where they are."""
     try:
-        with tarfile.open(archive, "r:gz") as tar:
-            for member in tar:
+        with _Bounded(archive) as packed, tarfile.open(fileobj=packed, mode="r:") as tar:
+            for member in _members(tar):
                 name = _WANTED.fullmatch(member.name)
                 content = tar.extractfile(member) if name and member.isreg() else None
                 if name and content:
                     target = into / name[1]
                     target.parent.mkdir(parents=True, exist_ok=True)
                     target.write_bytes(content.read(_LARGEST))
+    except _TooLarge as error:
+        raise DataError(f"{source} is no archive of tau-bench: {error}. {_BY_HAND}") from error
     except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
         raise DataError(f"{source} is not a whole .tar.gz archive: {error}. {_BY_HAND}") from error
     return into
+
+
+class _TooLarge(Exception):
+    """An archive unpacks to more than a checkout has."""
+
+
+def _members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    for count, member in enumerate(tar):
+        if count == _MOST_MEMBERS:
+            raise _TooLarge(f"it has more than {_MOST_MEMBERS:,} members")
+        yield member
+
+
+class _Bounded(gzip.GzipFile):
+    """An archive's unpacked bytes, up to a bound: a megabyte can stand for a thousand."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is None or not 0 <= size <= _LARGEST:  # such as the text of a header
+            raise _TooLarge(f"it has a part of more than {_LARGEST:,} bytes")
+        self._refuse(self.tell() + size)
+        return super().read(size)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._refuse(offset)
+        return super().seek(offset, whence)
+
+    def _refuse(self, end: int) -> None:
+        if end > _MOST_BYTES:
+            raise _TooLarge(f"it unpacks to more than {_MOST_BYTES:,} bytes")
 
 
 # What is made of it

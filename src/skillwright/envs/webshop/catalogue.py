@@ -9,7 +9,6 @@ import os
 import re
 import sqlite3
 import threading
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Final
 from urllib.parse import quote
 
 from skillwright.core import DataError
+from skillwright.core.inflate import PackedDamaged
 from skillwright.datasets import cache_dir
 from skillwright.envs.webshop.builtin import built_in_products
 from skillwright.envs.webshop.catalogue_file import (
@@ -205,7 +205,7 @@ class Catalogue:
         with self._lock:
             try:
                 yield self._connection
-            except (sqlite3.DatabaseError, zlib.error) as error:
+            except (sqlite3.DatabaseError, PackedDamaged) as error:
                 raise DataError(
                     f"webshop: the catalogue {self.source.name!r} is damaged ({error}); make it "
                     f"again with `{IMPORT_COMMAND}`"

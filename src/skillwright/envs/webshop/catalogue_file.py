@@ -17,6 +17,7 @@ from typing import Final
 
 import numpy as np
 
+from skillwright.core.inflate import inflate
 from skillwright.core.jsonio import canonical
 from skillwright.envs.webshop.product import Product
 from skillwright.envs.webshop.search import TOKENS, searched_words
@@ -142,4 +143,4 @@ def pack_product(product: Product) -> bytes:
 
 def unpack_product(body: bytes) -> Product:
     """Read a stored product."""
-    return Product.from_json(json.loads(zlib.decompress(body)))
+    return Product.from_json(json.loads(inflate(body, "a product of this shop")))

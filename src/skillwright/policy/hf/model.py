@@ -103,10 +103,10 @@ def load_pretrained(name: str, *, download: bool = False) -> tuple[nn.Module, An
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=not download)
-        model = AutoModelForCausalLM.from_pretrained(
-            name, local_files_only=not download, dtype=torch.float32
-        )
+        # Not left unset: the library would ask at the terminal whether to run a model's own code.
+        where = {"local_files_only": not download, "trust_remote_code": False}
+        tokenizer = AutoTokenizer.from_pretrained(name, **where)
+        model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32, **where)
     except (OSError, ValueError) as error:
         told = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         move = (

@@ -1,0 +1,91 @@
+"""Checkpoints and models that somebody made to do harm: no code runs, no memory is filled."""
+
+import io
+import json
+import os
+import pickle
+import sys
+import zipfile
+
+import pytest
+import torch
+
+from skillwright.policy.checkpoint import Checkpoint, pack, unpack
+from skillwright.policy.errors import CheckpointDamaged, ModelMissing
+from skillwright.policy.hf.model import load_pretrained
+from skillwright.policy.snapshot import packed, unpacked
+
+HEADS = {
+    "deep": "[" * 9_000,
+    "a list": [1],
+    "a text": {"iteration": "7", "bank_version": None, "bank_digest": ""},
+    "negative": {"iteration": -1, "bank_version": None, "bank_digest": ""},
+    "not finite": '{"iteration": 1e400, "bank_version": null, "bank_digest": ""}',
+    "no number": '{"iteration": NaN, "bank_version": null, "bank_digest": ""}',
+    "a truth": {"iteration": True, "bank_version": None, "bank_digest": ""},
+    "half a version": {"iteration": 1, "bank_version": 1.5, "bank_digest": ""},
+    "no digest": {"iteration": 1, "bank_version": 1, "bank_digest": None},
+    "very long": {"iteration": 1, "bank_version": 1, "bank_digest": "x" * 20_000},
+}
+
+
+class Touch:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path):
+        self._path = str(path)
+
+    def __reduce__(self):
+        return os.mkdir, (self._path,)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_a_forged_head_with_a_right_digest_is_refused(monkeypatch, head):
+    text = HEADS[head] if isinstance(HEADS[head], str) else json.dumps(HEADS[head])
+    monkeypatch.setattr("skillwright.policy.checkpoint.dumps", lambda told: text)
+    with pytest.raises(CheckpointDamaged):
+        unpack(pack(Checkpoint(b"policy")))
+
+
+@pytest.mark.parametrize("form", ["pickle", "torch", "torch of old"])
+def test_a_snapshot_runs_no_code(tmp_path, form):
+    evil, file = {"weights": Touch(tmp_path / "ran")}, io.BytesIO()
+    if form == "pickle":
+        pickle.dump(evil, file)
+    else:
+        torch.save(evil, file, _use_new_zipfile_serialization=form == "torch")
+    with pytest.raises(CheckpointDamaged, match="no snapshot of this policy"):
+        unpacked(file.getvalue())
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_snapshot_that_unpacks_to_much_more_is_refused_before_it_does(monkeypatch):
+    file = io.BytesIO()
+    kept = packed({"a": torch.zeros(1_000_000)})
+    with (
+        zipfile.ZipFile(io.BytesIO(kept)) as whole,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as small,
+    ):
+        for name in whole.namelist():
+            small.writestr(name, whole.read(name))
+    assert len(file.getvalue()) < 20_000
+    monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("it was unpacked"))
+    with pytest.raises(CheckpointDamaged, match="no snapshot of this policy"):
+        unpacked(file.getvalue())
+
+
+def test_a_model_with_code_of_its_own_is_refused_and_nobody_is_asked(tmp_path, monkeypatch):
+    named = {
+        "AutoConfig": "own.C",
+        "AutoModelForCausalLM": "own.M",
+        "AutoTokenizer": ["own.T", None],
+    }
+    settings = {"model_type": "own_kind", "auto_map": named}
+    for name in ("config.json", "tokenizer_config.json"):
+        (tmp_path / name).write_text(json.dumps(settings), encoding="utf-8")
+    (tmp_path / "own.py").write_text(f"import os; os.mkdir({str(tmp_path / 'ran')!r})\n")
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("somebody was asked"))
+    with pytest.raises(ModelMissing):
+        load_pretrained(str(tmp_path))
+    assert not (tmp_path / "ran").exists()
+    assert "own" not in sys.modules
