@@ -234,8 +234,8 @@ async def bare_s(url: str, lengths: Sequence[int], concurrent: int, cpu_s: float
 
 def evaluate(policy: str, user: str, concurrent: int, trials: int) -> dict[str, Any]:
     """Run the evaluation in a new folder, and return what it took."""
+    from skillwright.config.run import validated
     from skillwright.jobs import EvalPlan, Unwatched, run_evaluation, start_run
-    from skillwright.jobs.config import validated
 
     endpoint = {
         "backend": "openai_chat",

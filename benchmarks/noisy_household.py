@@ -25,9 +25,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from skillwright.config.run import validated
 from skillwright.jobs import Unwatched, run_training, start_run
-from skillwright.jobs.config import validated
-from skillwright.models.scripted.skilltext import read_conduct, read_stances
+from skillwright.scripted.skilltext import read_conduct, read_stances
 
 KEPT = Path(__file__).with_suffix(".json")
 GATES = ("explore", "strict", "paired")

@@ -63,9 +63,9 @@ from skillwright.evaluation import (
     wilson_interval,
 )
 from skillwright.models import ChatAgent
-from skillwright.models.scripted import ScriptedHousehold
-from skillwright.models.scripted.teacher import HouseholdTeacher
 from skillwright.rollout import Limits, LocalEngine, MemoryRecorder
+from skillwright.scripted import ScriptedHousehold
+from skillwright.scripted.teacher import HouseholdTeacher
 
 ROUNDS = 2
 BASE_GAMES = 36

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from skillwright.jobs.config import RunConfig
-from skillwright.jobs.rl import RlConfig
+from skillwright.config import RlConfig
+from skillwright.config.run import RunConfig
 
 PAGE = Path(__file__).with_name("configuration.md")
 RL_PAGE = Path(__file__).with_name("rl.md")

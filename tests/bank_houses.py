@@ -14,8 +14,8 @@ from skillwright.core import (
 from skillwright.core.seeds import evaluation_seed
 from skillwright.envs.alfworld import AlfworldEnv, generated_tasks
 from skillwright.models import ChatAgent
-from skillwright.models.scripted import ScriptedHousehold
 from skillwright.rollout import Limits, LocalEngine
+from skillwright.scripted import ScriptedHousehold
 
 categorise, scope = AlfworldEnv.category, AlfworldEnv.scope
 

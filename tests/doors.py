@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from skillwright.config import RunConfig
+from skillwright.config.run import validated
 from skillwright.core import Completion, Message, Purpose, Sampling, Usage
 from skillwright.core.seeds import derive_seed
 from skillwright.envs import TextEnv
@@ -23,7 +25,6 @@ from skillwright.jobs import (
     EvalPlan,
     EvalReport,
     MakeModel,
-    RunConfig,
     TrainReport,
     Unwatched,
     Watcher,
@@ -32,8 +33,7 @@ from skillwright.jobs import (
     run_training,
     start_run,
 )
-from skillwright.jobs.config import validated
-from skillwright.jobs.state import Kind
+from skillwright.jobs.train.state import Kind
 from skillwright.runs import RunStore
 
 ROOMS = {"attic": 4, "cellar": 2, "hall": 6}

@@ -22,9 +22,9 @@ from typing import Any
 from doors import Coach, Walker, doors_config, look
 from mock_openai import Answer, MockOpenAI, answer_with
 from served import served
+from skillwright.config import RunConfig, dump_config
+from skillwright.config.run import validated
 from skillwright.core.jsonio import digest
-from skillwright.jobs import RunConfig, dump_config
-from skillwright.jobs.config import validated
 
 COMMAND = Path(sys.executable).with_name("skillwright")
 Question = tuple[str, str, int | None]

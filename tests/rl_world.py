@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from skillwright.bank import BankStore
+from skillwright.config import RlConfig, validated_rl
 from skillwright.core import Act, Completion, Message, Purpose, Sampling, Usage
 from skillwright.core.seeds import derive_seed
 from skillwright.envs import TextEnv
-from skillwright.jobs.launch import MADE
-from skillwright.jobs.rl import RlConfig, RlReport, open_rl, run_rl, start_rl, validated_rl
+from skillwright.jobs.launch.runs import MADE
+from skillwright.jobs.parts.sessions import SESSION, SESSION_ENDED
+from skillwright.jobs.rl import RlReport, open_rl, run_rl, start_rl
 from skillwright.jobs.rl.policies import PolicyMaker
 from skillwright.jobs.rl.state import TIMING
-from skillwright.jobs.sessions import SESSION, SESSION_ENDED
 from skillwright.policy import LossReport, Row, Sampled, StepReport
 from skillwright.runs import RunStore
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from doors import ROOMS, doors_settings, rule, write_tasks
+from skillwright.config import RunConfig
+from skillwright.config.run import validated
 from skillwright.datasets import SplitDataLoader
 from skillwright.envs import EnvAdapter
-from skillwright.jobs import RunConfig
-from skillwright.jobs.config import validated
 
 CALLS: list[tuple[str, dict[str, Any]]] = []
 """What adapters were asked, as (method, facts), since the latest `adapter_config`."""

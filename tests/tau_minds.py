@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from doors import minds
+from skillwright.config import RunConfig
+from skillwright.config.run import validated
 from skillwright.core import Completion, Sampling, Usage
-from skillwright.jobs import EvalPlan, EvalReport, RunConfig, Unwatched, run_evaluation, start_run
-from skillwright.jobs.config import validated
+from skillwright.jobs import EvalPlan, EvalReport, Unwatched, run_evaluation, start_run
 from tau_store import CANCEL, OPENING, task, tool_call, write_store
 
 RULE = "Cancel the order #W1 at once."

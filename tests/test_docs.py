@@ -18,14 +18,14 @@ from typer.testing import CliRunner
 import skillwright
 from skillwright.cli.app import app
 from skillwright.cli.lazy import LazyCommand
+from skillwright.config import load_config
 from skillwright.core.jsonio import read_text
 from skillwright.envs import spec
 from skillwright.envs.alfworld import generated_tasks
-from skillwright.jobs import load_config
-from skillwright.jobs.bench import Sizes
-from skillwright.jobs.expected import expected_episodes
-from skillwright.jobs.tasks import make_splits
-from skillwright.models.scripted import ScriptedHousehold
+from skillwright.jobs.parts.bench import Sizes
+from skillwright.jobs.parts.tasks import make_splits
+from skillwright.jobs.train.expected import expected_episodes
+from skillwright.scripted import ScriptedHousehold
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -43,7 +43,7 @@ INNER_PACKAGES = (
     "skillwright.envs.qa",
     "skillwright.envs.webshop",
     "skillwright.jobs.rl",
-    "skillwright.models.scripted",
+    "skillwright.scripted",
     "skillwright.policy.hf",
     "skillwright.policy.scorer",
 )

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 import test_docs as pages
 from doors import Coach, Walker, trained
 from skillwright.cli.app import app
+from skillwright.config import RunConfig, load_config
 from skillwright.core.jsonio import read_text
-from skillwright.jobs import RunConfig, load_config
 
 ROOT, DOCS = pages.ROOT, pages.DOCS
 GUIDE = DOCS / "add_a_benchmark.md"

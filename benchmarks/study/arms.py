@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillwright.jobs.rl import RlConfig, load_rl_config
+from skillwright.config import RlConfig, load_rl_config
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "rl" / "alfworld.yaml"
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import job
 
+from skillwright.config.run import validated
 from skillwright.core import Message
 from skillwright.envs import TextEnv
 from skillwright.jobs import Unwatched, run_training, start_run
-from skillwright.jobs.config import validated
-from skillwright.jobs.critical_path import critical_path
+from skillwright.jobs.inspect.critical_path import critical_path
 from skillwright.models import HttpClient, dialect_of
 
 

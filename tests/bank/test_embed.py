@@ -17,7 +17,7 @@ from skillwright.bank.embedding.endpoint import EndpointEmbedder
 from skillwright.bank.embedding.lexical import words_of
 from skillwright.bank.embedding.sentence import SentenceTransformerEmbedder
 from skillwright.core import ConfigError, ModelRefused
-from skillwright.models.faults import EndpointFault
+from skillwright.models.http.faults import EndpointFault
 from skillwright.rollout.blocking import LoopThread
 
 TEXTS = st.lists(st.text(max_size=40), max_size=5)

@@ -9,7 +9,8 @@ from doors import Walker, rule
 from mock_openai import answer_with, completion
 from served import served
 from skillwright import __version__
-from skillwright.jobs import demo_file, load_config
+from skillwright.config import load_config
+from skillwright.jobs import demo_file
 
 TINY = (
     "--half", "text",

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from skillwright.config.run import EnvSection, GeneratedData, RunConfig, WebShopData
 from skillwright.envs.webshop import imported_path
-from skillwright.jobs.config import EnvSection, GeneratedData, RunConfig, WebShopData
-from skillwright.jobs.tasks import make_splits
+from skillwright.jobs.parts.tasks import make_splits
 
 ITEMS = [
     {"asin": f"B{number:09}", "name": "Ivia Lamp", "pricing": "$20", "query": "lamp"}

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from skillwright.config import load_rl_config
 from skillwright.jobs import demo_file
-from skillwright.jobs.rl import load_rl_config
 
 TINY_WEIGHTS = (
     "--set", "env.data={kind: households, train: 48, val: 12, test: 6, homes: 2}",

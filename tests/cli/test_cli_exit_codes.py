@@ -10,7 +10,7 @@ from shown import WIDTH, episodes, pipe
 from skillwright.cli import tables
 from skillwright.evaluation import ScoreTable
 from skillwright.jobs import EvalPlan, EvalReport
-from skillwright.jobs.launch import read_plan
+from skillwright.jobs.launch.runs import read_plan
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 BREAKING = """

@@ -30,7 +30,7 @@ from skillwright.jobs import (
     TrainReport,
     TrainState,
 )
-from skillwright.jobs.critical_path import Link
+from skillwright.jobs.inspect.critical_path import Link
 from skillwright.models import Prices
 from skillwright.textopt import StepEntry, StepMemory, TriedEdit
 

@@ -12,7 +12,7 @@ from skillwright.cli.app import app
 from skillwright.cli.rl_live import LiveRlDisplay, PlainRlDisplay, rl_display
 from skillwright.cli.rl_tables import evolution_text
 from skillwright.evaluation import Decision, Verdict
-from skillwright.jobs.progress import EpisodeFinished, RunStarted, StageStarted
+from skillwright.jobs.parts.progress import EpisodeFinished, RunStarted, StageStarted
 from skillwright.jobs.rl import EvolutionRecord, IterationEnded, IterationRecord
 
 SCRIPTED = "{backend: scripted, model: %s}"

@@ -11,10 +11,10 @@ from mock_openai import answer_with
 from rl_world import Tutor, lanes_settings
 from served import served
 from skillwright.bank import Add, BankStore, Retire
+from skillwright.config import validated_rl
 from skillwright.core import SkillStatus
 from skillwright.core.jsonio import dumps
-from skillwright.jobs.bank_memories import study_memories
-from skillwright.jobs.rl import validated_rl
+from skillwright.jobs.bank.memories import study_memories
 from skillwright.jobs.rl.first_bank import starting_bank
 
 THEIRS = {

@@ -13,11 +13,11 @@ from killing import question_of
 from mock_openai import answer_with
 from served import served
 from skillwright.bank import BankStore
+from skillwright.config import dump_config
+from skillwright.config.run import validated
 from skillwright.core import Completion
 from skillwright.core.jsonio import digest
-from skillwright.jobs import dump_config
-from skillwright.jobs.bank_work import has_work, look_at_work
-from skillwright.jobs.config import validated
+from skillwright.jobs.parts.bank_work import has_work, look_at_work
 
 pytestmark = [
     pytest.mark.heavy,

@@ -8,9 +8,10 @@ import asyncio
 import pytest
 
 from doors import look
+from skillwright.config import load_config
 from skillwright.evaluation import RELEASE_DRAWS_FROM
-from skillwright.jobs import Unwatched, demo_file, load_config, run_training, start_run
-from skillwright.models.scripted.skilltext import read_conduct, read_stances
+from skillwright.jobs import Unwatched, demo_file, run_training, start_run
+from skillwright.scripted.skilltext import read_conduct, read_stances
 
 pytestmark = pytest.mark.heavy
 

@@ -7,10 +7,11 @@ import pytest
 
 from doors import ALL_RULES, ALL_WRONG, Coach, Walker, doors_config, story, trained
 from mock_openai import FaultyOpenAI, MockOpenAI, answer_with, line_faults
-from skillwright.jobs import RunConfig, Unwatched, run_training, start_run
-from skillwright.jobs.config import validated
+from skillwright.config import RunConfig
+from skillwright.config.run import validated
+from skillwright.jobs import Unwatched, run_training, start_run
 from skillwright.models import make_model
-from skillwright.models.scripted import ScriptedAnalyst, ScriptedHousehold
+from skillwright.scripted import ScriptedAnalyst, ScriptedHousehold
 
 PLAN = [[ALL_RULES], [ALL_WRONG]]
 

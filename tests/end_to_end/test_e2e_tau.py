@@ -10,9 +10,9 @@ from doors import Coach, minds
 from mock_openai import MockOpenAI, answer_with, status
 from served import served
 from skillwright.cli.app import app
+from skillwright.config.run import validated
 from skillwright.core import Completion, Usage
 from skillwright.jobs import Unwatched, run_training, start_run
-from skillwright.jobs.config import validated
 from tau_minds import RULE, Clerk, shop, tau_settings
 from tau_store import OPENING
 

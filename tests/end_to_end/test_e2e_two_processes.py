@@ -18,8 +18,8 @@ from mock_openai import answer_with
 from served import served
 from skillwright.bank import BankStore
 from skillwright.cli.app import app
-from skillwright.jobs import dump_config
-from skillwright.jobs.config import validated
+from skillwright.config import dump_config
+from skillwright.config.run import validated
 
 pytestmark = pytest.mark.heavy
 KEY = "DOORS_KEY"

@@ -3,8 +3,9 @@
 import pytest
 
 from doors import Coach, trained
-from skillwright.jobs import RunConfig, Unwatched, load_config, run_training, start_run
-from skillwright.models.scripted.shopper import (
+from skillwright.config import RunConfig, load_config
+from skillwright.jobs import Unwatched, run_training, start_run
+from skillwright.scripted.shopper import (
     BAD_RULES,
     LESSONS,
     SUPERSTITIONS,

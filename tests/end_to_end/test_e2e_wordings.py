@@ -12,10 +12,10 @@ from skillwright.envs import make
 from skillwright.envs.alfworld import generated_tasks
 from skillwright.evaluation import Score
 from skillwright.models import ChatAgent
-from skillwright.models.scripted import ScriptedHousehold
-from skillwright.models.scripted.analyst.lessons import LESSONS
-from skillwright.models.scripted.analyst.superstitions import FROM_FAILURES, FROM_SUCCESSES
 from skillwright.rollout import Limits, LocalEngine
+from skillwright.scripted import ScriptedHousehold
+from skillwright.scripted.analyst.lessons import LESSONS
+from skillwright.scripted.analyst.superstitions import FROM_FAILURES, FROM_SUCCESSES
 
 PLAIN = """\
 # Household skill

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from skillwright.envs.alfworld import AlfworldEnv, generated_tasks, habits_text, household
-from skillwright.envs.alfworld.searcher import Searcher
+from skillwright.scripted.household.expert import Searcher
 
 
 def _play(task, skill=""):

@@ -2,12 +2,12 @@
 
 import pytest
 
+from skillwright.config.run import validated
 from skillwright.core import ConfigError, DataError
 from skillwright.envs import check_env, make
 from skillwright.envs.qa import QaEnv, generated_questions
 from skillwright.envs.qa.generate import SPLITS
-from skillwright.jobs.config import validated
-from skillwright.jobs.tasks import make_splits
+from skillwright.jobs.parts.tasks import make_splits
 
 EXTRAS = {
     "question": "Where was she born?",

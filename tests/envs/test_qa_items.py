@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from skillwright.config.run import validated
 from skillwright.core import DataError
 from skillwright.envs.qa import Passage, read_question
 from skillwright.envs.qa.items import fitting, with_ids
-from skillwright.jobs.config import validated
-from skillwright.jobs.tasks import make_splits, tasks_in_file
+from skillwright.jobs.parts.tasks import make_splits, tasks_in_file
 
 WHOLE = {"question": "Where?", "passages": ["In Rome."], "answers": ["Rome"]}
 

@@ -10,9 +10,9 @@ import yaml
 from doors import ALL_RULES, Coach, Walker, look, minds, rule, write_tasks
 from mock_openai import answer_with
 from served import served
+from skillwright.config.run import validated
 from skillwright.core import Completion, Usage
 from skillwright.jobs import EvalPlan, Unwatched, run_evaluation, start_run
-from skillwright.jobs.config import validated
 
 ADAPTERS = Path(__file__).parent / "skillopt_adapters"
 DOCUMENTED = f"{ADAPTERS / 'documented.py'}:RoomsAdapter"

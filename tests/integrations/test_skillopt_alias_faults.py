@@ -9,6 +9,7 @@ import pytest
 from skillopt_runs import SWALLOWING
 
 from doors import Walker, look, minds, write_tasks
+from skillwright.config.run import validated
 from skillwright.core import (
     Completion,
     ConfigError,
@@ -23,7 +24,6 @@ from skillwright.integrations import skillopt_alias
 from skillwright.integrations.skillopt_faults import NO_ANSWER, forget_unanswered
 from skillwright.integrations.skillopt_session import Mind, ModelSession
 from skillwright.jobs import EvalPlan, Unwatched, run_evaluation, start_run
-from skillwright.jobs.config import validated
 
 with skillopt_alias():
     from skillopt.model import (

@@ -4,9 +4,9 @@ import pytest
 from skillopt_runs import evaluated, rereading
 
 from doors import Coach, Walker, trained
+from skillwright.config.run import EnvSection
 from skillwright.core import ConfigError
-from skillwright.jobs.adapter_load import find_adapter
-from skillwright.jobs.config import EnvSection
+from skillwright.jobs.parts.adapter_load import find_adapter
 
 
 def asking(folder, adapter):

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from skillwright.config.run import EnvSection
 from skillwright.core import ConfigError
 from skillwright.envs import EnvAdapter
 from skillwright.envs.registry import spec
 from skillwright.integrations import alias_names, skillopt_alias
-from skillwright.jobs.adapter_load import find_adapter
-from skillwright.jobs.config import EnvSection
+from skillwright.jobs.parts.adapter_load import find_adapter
 
 TYPES = (
     "BatchSpec Edit EditOp FailureSummaryEntry GateAction GateResult Patch RawPatch RolloutResult "

@@ -6,12 +6,12 @@ import pytest
 from skillopt_runs import evaluated, rereading
 
 from doors import Walker
+from skillwright.config import dump_config, load_config
 from skillwright.core import ConfigError
 from skillwright.integrations import skillopt_alias
 from skillwright.integrations.skillopt_session import Mind, ModelSession
-from skillwright.jobs import dump_config, load_config
-from skillwright.jobs.adapter_bench import check_adapter
-from skillwright.jobs.adapter_settings import flat_settings
+from skillwright.jobs.adapters.bench import check_adapter
+from skillwright.jobs.adapters.settings import flat_settings
 
 
 async def test_which_model_it_will_be_is_known_when_an_adapter_is_built(tmp_path):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from skillwright.jobs.skillopt_config import resolve_skillopt
+from skillwright.config.skillopt.files import resolve_skillopt
 
 
 @pytest.fixture

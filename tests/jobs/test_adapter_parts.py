@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from skillwright.jobs.adapter_memory import AdapterMemory
-from skillwright.jobs.adapter_settings import flat_settings
-from skillwright.jobs.adapter_splits import AdapterPlanner
-from skillwright.jobs.adapter_trajectory import trajectory_of
+from skillwright.jobs.adapters.memory import AdapterMemory
+from skillwright.jobs.adapters.settings import flat_settings
+from skillwright.jobs.adapters.splits import AdapterPlanner
+from skillwright.jobs.adapters.trajectory import trajectory_of
 from skillwright.rollout.foreign import ForeignAdapter
 from skillwright.runs import RunStore
 from skillwright.textopt import read_episodes, read_rows

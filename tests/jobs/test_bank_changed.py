@@ -14,14 +14,14 @@ from bank_doors import (
 )
 from doors import Notebook, Walker, evaluated
 from skillwright.bank import Add, Bank, BankError, BankStore, TeacherDown, apply, save_bank
+from skillwright.config.bank_settings import StudySettings, read_teacher, study_settings
 from skillwright.core import ConfigError, DataError, ModelError, SkillStatus
 from skillwright.jobs import EvalPlan, StageStarted, Unwatched
-from skillwright.jobs.bank_distil import distil_config, distil_runs
-from skillwright.jobs.bank_evidence import study_run
-from skillwright.jobs.bank_evolve import evolve_bank
-from skillwright.jobs.bank_moves import admit_judged, admit_unjudged, import_into
-from skillwright.jobs.bank_settings import StudySettings, read_teacher, study_settings
-from skillwright.jobs.bank_work import bank_work, look_at_work
+from skillwright.jobs.bank.distil import distil_config, distil_runs
+from skillwright.jobs.bank.evidence import study_run
+from skillwright.jobs.bank.evolve import evolve_bank
+from skillwright.jobs.bank.moves import admit_judged, admit_unjudged, import_into
+from skillwright.jobs.parts.bank_work import bank_work, look_at_work
 
 STRICT = {"gate": {"kind": "strict"}}
 STUDY = StudySettings.model_validate({"models": {"teacher": TEACHER}})

@@ -18,7 +18,7 @@ from skillwright.jobs import (
     run_evaluation,
     start_run,
 )
-from skillwright.jobs.bank_source import DocumentAndBank, EmbedderLedger, read_bank
+from skillwright.jobs.parts.bank_source import DocumentAndBank, EmbedderLedger, read_bank
 
 TRAIN = EvalPlan("train", 1)
 TEST = EvalPlan("test", 1)

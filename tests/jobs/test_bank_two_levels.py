@@ -10,9 +10,9 @@ from doors import Notebook, write_tasks
 from skillwright.bank import Add, Bank, BankStore, apply, save_bank
 from skillwright.evaluation import RELEASE_DRAWS_FROM, Decision
 from skillwright.jobs import EpisodeFinished, StageStarted, Unwatched
-from skillwright.jobs.bank_evolve import evolve_bank
-from skillwright.jobs.bank_moves import admit_judged, import_into
-from skillwright.jobs.bank_work import look_at_work
+from skillwright.jobs.bank.evolve import evolve_bank
+from skillwright.jobs.bank.moves import admit_judged, import_into
+from skillwright.jobs.parts.bank_work import look_at_work
 
 EVOLVE = {"nth": 2, "trigger_accuracy": 1.0}
 BOTH = (adding(room_skill("hall")), adding(room_skill("cellar")))

@@ -7,14 +7,14 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skillwright.config import is_rl_config
+from skillwright.config.load import dump_config, load_config
+from skillwright.config.paths import key_paths
+from skillwright.config.run import RunConfig
+from skillwright.config.skillopt.keys import KEYS
+from skillwright.config.yaml_files import dump_yaml, merge, nested, read_layers
 from skillwright.core import ConfigError
 from skillwright.evaluation import ExploreGate, PairedGate, StrictGate
-from skillwright.jobs.config import RunConfig
-from skillwright.jobs.config_load import dump_config, load_config
-from skillwright.jobs.config_paths import key_paths
-from skillwright.jobs.config_yaml import dump_yaml, merge, nested, read_layers
-from skillwright.jobs.rl import is_rl_config
-from skillwright.jobs.skillopt_keys import KEYS
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = """

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import pytest
 
 import skillwright
-from skillwright.jobs.config import RunConfig
-from skillwright.jobs.config_paths import key_paths
+from skillwright.config.paths import key_paths
+from skillwright.config.run import RunConfig
 
 SOURCE = Path(skillwright.__file__).parent
 # What declares, checks, translates or shows a key does not act on it.
@@ -17,7 +17,7 @@ NO_READERS = ("jobs/config", "jobs/skillopt", "jobs/parity", "models/config.py",
 # The schema itself acts on these: which member of a union it is, and which defaults hold.
 OF_THE_SCHEMA = {"env.data.kind", "evaluation.gate.kind", "run.parity"}
 # Makes settings of the sections that it declares.
-ALSO_READS = {"jobs/config_bank.py"}
+ALSO_READS = {"config/bank.py"}
 # What a section is called where it is handed on under another name.
 ALSO_CALLED = {
     "bank": {"self"},

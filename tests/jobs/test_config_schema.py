@@ -3,9 +3,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillwright.core import ConfigError
-from skillwright.evaluation import ExploreGate, StrictGate
-from skillwright.jobs.config import (
+from skillwright.config.load import dump_config
+from skillwright.config.paths import key_paths
+from skillwright.config.run import (
     AlfworldData,
     GeneratedData,
     RatioData,
@@ -13,8 +13,8 @@ from skillwright.jobs.config import (
     TrainSection,
     validated,
 )
-from skillwright.jobs.config_load import dump_config
-from skillwright.jobs.config_paths import key_paths
+from skillwright.core import ConfigError
+from skillwright.evaluation import ExploreGate, StrictGate
 
 SCRIPTED = {
     "target": {"backend": "scripted", "model": "household"},

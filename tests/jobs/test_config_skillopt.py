@@ -1,10 +1,10 @@
 import pytest
 
+from skillwright.config.paths import key_paths
+from skillwright.config.run import RunConfig
+from skillwright.config.skillopt.files import is_skillopt, resolve_skillopt
+from skillwright.config.skillopt.keys import KEYS
 from skillwright.core import ConfigError
-from skillwright.jobs.config import RunConfig
-from skillwright.jobs.config_paths import key_paths
-from skillwright.jobs.skillopt_config import is_skillopt, resolve_skillopt
-from skillwright.jobs.skillopt_keys import KEYS
 
 SCOPE = "https://cognitiveservices.azure.com/.default"
 # The documented defaults of the shipped base file, by flat name.

@@ -5,13 +5,13 @@ import json
 import pytest
 import yaml
 
+from skillwright.config.load import load_config
+from skillwright.config.run import EnvSection, SplitDirData
+from skillwright.config.skillopt.keys import BENCHMARKS
 from skillwright.core import ConfigError, DataError
 from skillwright.envs.alfworld import generate_problem, to_game_json
-from skillwright.jobs.adapter_load import find_adapter
-from skillwright.jobs.config import EnvSection, SplitDirData
-from skillwright.jobs.config_load import load_config
-from skillwright.jobs.skillopt_keys import BENCHMARKS
-from skillwright.jobs.tasks import make_splits
+from skillwright.jobs.parts.adapter_load import find_adapter
+from skillwright.jobs.parts.tasks import make_splits
 
 GRAMMAR = 'task: "Your task is to: UNKNOWN GOAL." move: "move {o} to {r}"'
 SHIPPED_BASE = {

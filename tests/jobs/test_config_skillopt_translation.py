@@ -1,13 +1,13 @@
 import pytest
 
-from skillwright.core import ConfigError
-from skillwright.evaluation import OpenGate, StrictGate
-from skillwright.jobs.config import (
+from skillwright.config.run import (
     AlfworldData,
     RatioData,
     SplitDirData,
 )
-from skillwright.jobs.skillopt_config import to_run_config
+from skillwright.config.skillopt.files import to_run_config
+from skillwright.core import ConfigError
+from skillwright.evaluation import OpenGate, StrictGate
 
 
 def translated(resolved, *layers, environ=None):

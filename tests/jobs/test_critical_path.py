@@ -10,7 +10,7 @@ from skillwright.core.agent import Act
 from skillwright.core.jsonio import digest
 from skillwright.core.trajectory import Trajectory, Turn
 from skillwright.jobs import CriticalPath, critical_path
-from skillwright.jobs.critical_path import Link
+from skillwright.jobs.inspect.critical_path import Link
 from skillwright.runs import CallRecord, PatchRecord, RunStore
 from somebodys import Documented, adapter_config
 

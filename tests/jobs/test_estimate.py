@@ -11,11 +11,11 @@ from skillwright.cli.app import app
 from skillwright.core import ConfigError
 from skillwright.core.jsonio import dumps
 from skillwright.jobs import EvalPlan
-from skillwright.jobs.assumptions import ACCEPTED_SHARE, Assumptions, expected_turns
-from skillwright.jobs.bench import Sizes
-from skillwright.jobs.estimate import estimate, estimate_evaluation
-from skillwright.jobs.expected import expected_episodes
-from skillwright.jobs.tasks import make_splits
+from skillwright.jobs.launch.assumptions import ACCEPTED_SHARE, Assumptions, expected_turns
+from skillwright.jobs.launch.estimate import estimate, estimate_evaluation
+from skillwright.jobs.parts.bench import Sizes
+from skillwright.jobs.parts.tasks import make_splits
+from skillwright.jobs.train.expected import expected_episodes
 from skillwright.models import HttpClient
 from somebodys import Documented, adapter_config
 from tau_minds import shop, tau_config

@@ -9,12 +9,14 @@ import typer
 
 from doors import ALL_RULES, Coach, Walker, doors_config, look, minds, story, trained
 from skillwright.cli.faults import exit_codes
+from skillwright.config import load_config
+from skillwright.config.budget import BudgetSection
 from skillwright.core import ConfigError, Usage
 from skillwright.core.together import together
-from skillwright.jobs import EvalPlan, Unwatched, load_config, open_run, run_training, start_run
-from skillwright.jobs.config_budget import BudgetSection
-from skillwright.jobs.launch import run_evaluation
-from skillwright.jobs.money import (
+from skillwright.jobs import EvalPlan, Unwatched, open_run, run_training, start_run
+from skillwright.jobs.launch.preflight import preflight
+from skillwright.jobs.launch.runs import run_evaluation
+from skillwright.jobs.parts.money import (
     Budget,
     BudgetSpent,
     _larger,
@@ -22,7 +24,6 @@ from skillwright.jobs.money import (
     refuse_unheld,
     refuse_unpriced,
 )
-from skillwright.jobs.preflight import preflight
 from skillwright.models import EndpointFault
 
 PRICE = 0.01

@@ -17,12 +17,12 @@ from doors import (
     trained,
     write_tasks,
 )
+from skillwright.config.budget import BudgetSection
 from skillwright.core import Completion, ConfigError, ModelRefused, Usage
 from skillwright.core.together import together
 from skillwright.jobs import Unwatched, open_run, run_training, start_run
-from skillwright.jobs.config_budget import BudgetSection
-from skillwright.jobs.critical_path import critical_path
-from skillwright.jobs.money import (
+from skillwright.jobs.inspect.critical_path import critical_path
+from skillwright.jobs.parts.money import (
     PIONEERS,
     Budget,
     BudgetSpent,
@@ -30,7 +30,7 @@ from skillwright.jobs.money import (
     priced_minds,
     refuse_unpriced,
 )
-from skillwright.jobs.progress import RunStarted
+from skillwright.jobs.parts.progress import RunStarted
 from skillwright.models import EndpointFault
 from somebodys import Seeded, adapter_config
 

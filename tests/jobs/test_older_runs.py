@@ -14,7 +14,7 @@ from skillwright.core import ModelRefused, RunError
 from skillwright.core.sqlite_file import schema_version
 from skillwright.core.sqlite_log import log_of
 from skillwright.jobs import find_run, open_run, read_run, summarise_runs
-from skillwright.jobs.bank_evidence import study_run
+from skillwright.jobs.bank.evidence import study_run
 from skillwright.jobs.rl import is_rl_run, open_rl, start_rl
 from skillwright.runs.schema import SCHEMA
 

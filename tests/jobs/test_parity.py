@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from doors import ALL_RULES, Coach, Walker, doors_config, look, trained
-from skillwright.core import ConfigError
-from skillwright.evaluation import OpenGate, PairedGate, StrictGate
-from skillwright.jobs import DIFFERENCES, KEPT_OUT, load_config, say_mode, standings
-from skillwright.jobs.config import (
+from skillwright.config import DIFFERENCES, KEPT_OUT, load_config, say_mode, standings
+from skillwright.config.load import dump_config
+from skillwright.config.paths import key_paths
+from skillwright.config.run import (
     EvaluationSection,
     OptimizerSection,
     RunConfig,
@@ -20,9 +20,9 @@ from skillwright.jobs.config import (
     SkillAwareSection,
     validated,
 )
-from skillwright.jobs.config_load import dump_config
-from skillwright.jobs.config_paths import key_paths
-from skillwright.jobs.wiring import step_settings
+from skillwright.core import ConfigError
+from skillwright.evaluation import OpenGate, PairedGate, StrictGate
+from skillwright.jobs.train.wiring import step_settings
 from skillwright.textopt import BudgetControl, RankFallback
 
 MIGRATING = Path(__file__).resolve().parents[2] / "docs" / "migrating_from_skillopt.md"

@@ -12,19 +12,19 @@ import yaml
 from typer.testing import CliRunner
 
 from skillwright.cli.app import app
+from skillwright.config import load_config
 from skillwright.envs.tau_bench import data_dir, departures, upstream_words
 from skillwright.jobs import (
     EvalPlan,
     Health,
     Unwatched,
     examine,
-    load_config,
     open_run,
     run_evaluation,
     run_training,
     start_run,
 )
-from skillwright.jobs.tau_user import user_mind
+from skillwright.jobs.parts.tau_user import user_mind
 from tau_checkout import USER_WORDS, write_checkout
 from tau_minds import shop
 

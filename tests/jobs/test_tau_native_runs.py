@@ -10,6 +10,7 @@ from doors import look, minds
 from mock_openai import MockOpenAI, completion, error
 from skillwright.cli.app import app
 from skillwright.cli.tau_tables import _published
+from skillwright.config.run import validated
 from skillwright.core import (
     Completion,
     ConfigError,
@@ -33,12 +34,11 @@ from skillwright.jobs import (
     run_evaluation,
     start_run,
 )
-from skillwright.jobs.config import validated
-from skillwright.jobs.preflight import look_at_tasks, preflight
-from skillwright.jobs.tau_report import env_facts, tau_findings
-from skillwright.models.scripted.retail import ScriptedRetail
-from skillwright.models.scripted.retail.lessons import LESSONS
+from skillwright.jobs.launch.preflight import look_at_tasks, preflight
+from skillwright.jobs.parts.tau_report import env_facts, tau_findings
 from skillwright.rollout.transcript import read_episodes
+from skillwright.scripted.retail import ScriptedRetail
+from skillwright.scripted.retail.lessons import LESSONS
 from strict_tools import StrictOpenAI, Turn, call, say
 from tau_checkout import USER_WORDS, write_checkout
 from tau_minds import shop, tau_config, tau_evaluated, tau_settings

@@ -8,7 +8,7 @@ from skillwright.datasets import Splits
 from skillwright.datasets.splits import tasks_digest
 from skillwright.evaluation import Draws
 from skillwright.jobs import Place, Sizes, StageStarted
-from skillwright.jobs.text_bench import Longitudinal, TextBench
+from skillwright.jobs.parts.text_bench import Longitudinal, TextBench
 from skillwright.textopt import PairPolicy
 
 

@@ -17,9 +17,9 @@ from doors import (
     story,
     trained,
 )
+from skillwright.config.load import load_config
 from skillwright.core import skill_hash
 from skillwright.jobs import StepDecided, Unwatched, open_run, read_run, run_training
-from skillwright.jobs.config_load import load_config
 
 LEARNT = f"\n\n{ALL_RULES}\n"
 

@@ -6,9 +6,9 @@ import json
 import pytest
 
 from doors import ALL_RULES, ALL_WRONG, Coach, Walker, doors_config, look, resumed, story, trained
+from skillwright.config.run import validated
 from skillwright.core import ModelError
 from skillwright.jobs import EpisodeFinished, Unwatched, run_training, start_run
-from skillwright.jobs.config import validated
 
 SUGGESTIONS, SKILLS = "rewrite_from_suggestions", "full_rewrite_minibatch"
 PLAN = [[ALL_RULES], [ALL_WRONG]]

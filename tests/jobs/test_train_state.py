@@ -17,7 +17,7 @@ from skillwright.evaluation import (
 )
 from skillwright.evaluation.intervals import Interval
 from skillwright.jobs import Confirmation, EpochRecord, StepRecord, TrainState
-from skillwright.jobs.state import Kind, fold
+from skillwright.jobs.train.state import Kind, fold
 from skillwright.runs import Redactor, RunStore
 from skillwright.textopt import FailurePattern, StepEntry, StepMemory, TriedEdit
 

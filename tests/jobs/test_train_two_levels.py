@@ -35,8 +35,8 @@ from skillwright.jobs import (
     open_run,
     read_run,
 )
-from skillwright.jobs.launch import run_proof
-from skillwright.jobs.state import restore
+from skillwright.jobs.launch.runs import run_proof
+from skillwright.jobs.train.state import restore
 
 ROOM_BY_ROOM = [[rule("attic")], [rule("cellar")], [rule("hall")], []]
 LOFT, SHED, BARN = rule("loft", 3), rule("shed", 5), rule("barn", 1)

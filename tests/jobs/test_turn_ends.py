@@ -6,6 +6,7 @@ import pytest
 
 from doors import Coach, Walker, doors_config, doors_settings, evaluated, look
 from mock_openai import MockOpenAI, completion
+from skillwright.config.run import validated
 from skillwright.core import ConfigError, Lapse
 from skillwright.jobs import (
     EvalPlan,
@@ -18,7 +19,6 @@ from skillwright.jobs import (
     run_training,
     start_run,
 )
-from skillwright.jobs.config import validated
 from skillwright.models import make_model
 from tau_minds import shop, tau_settings
 

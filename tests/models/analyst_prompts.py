@@ -7,8 +7,8 @@ from skillwright.core import EpisodeSpec, PlainSkill, Purpose, Sampling
 from skillwright.core.seeds import training_seed
 from skillwright.envs.alfworld import AlfworldEnv, generated_tasks
 from skillwright.models import ChatAgent
-from skillwright.models.scripted import ScriptedAnalyst, ScriptedHousehold
 from skillwright.rollout import Limits, LocalEngine
+from skillwright.scripted import ScriptedAnalyst, ScriptedHousehold
 from skillwright.textopt import load_prompt, read_episodes, render_trajectories
 from skillwright.textopt.prompts import (
     budget_section,

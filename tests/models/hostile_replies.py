@@ -135,7 +135,7 @@ def big_kinds() -> Kinds:
     yield "big: events", _repeated(b"", event, b"", "text/event-stream", size=4 * _MB)
     yield "big: small events", _repeated(b"", small, b"", "text/event-stream", size=2 * _MB)
     yield "big: an event", _repeated(b"data: [", b"{},", b"{}]\n\n", "text/event-stream")
-    # As much as is read at all, by `skillwright.models.http`'s own guess.
+    # As much as is read at all, by `skillwright.models.http.client`'s own guess.
     yield "most: small objects", _repeated(b"[", b'{"a":1},', b"{}]", size=800_000)
     yield "most: empty lists", _repeated(b"[", b"[],", b"[]]", size=600_000)
     yield "most: one wide text", _repeated('"😀'.encode(), b"x", b'"', size=5_200_000)

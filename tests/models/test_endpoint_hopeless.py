@@ -5,8 +5,8 @@ import pytest
 from mock_openai import raw, reset, status
 from skillwright.core import Purpose
 from skillwright.models import EndpointFault
-from skillwright.models.circuit import LEAST_FAILURES, Circuit, EndpointDown
-from skillwright.models.retry import Retry
+from skillwright.models.http.circuit import LEAST_FAILURES, Circuit, EndpointDown
+from skillwright.models.http.retry import Retry
 
 HELLO = [{"role": "user", "content": "hello"}]
 

@@ -8,9 +8,9 @@ import pytest
 from mock_openai import status
 from skillwright.core import ModelTimeout, Purpose
 from skillwright.models import EndpointFault, OpenAIChatConfig
-from skillwright.models.faults import TurnTooLate
-from skillwright.models.limits_pace import Pacer
-from skillwright.models.traffic import EndpointLimits
+from skillwright.models.http.faults import TurnTooLate
+from skillwright.models.http.limits_pace import Pacer
+from skillwright.models.http.traffic import EndpointLimits
 
 
 def traffic(clock):

@@ -1,7 +1,7 @@
 import pytest
 
+from skillwright.config import dump_config, load_config
 from skillwright.core import ConfigError
-from skillwright.jobs import dump_config, load_config
 from skillwright.models import OpenAIChatConfig, parse_model_config
 from skillwright.models.environment import settings_from_environment
 

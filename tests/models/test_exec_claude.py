@@ -15,9 +15,9 @@ from skillwright.core import (
     Usage,
 )
 from skillwright.models import ChatAgent, ContextOverflow
-from skillwright.models.exec_agent import ExecAgent, agent_of
-from skillwright.models.exec_faults import ExecFault
-from skillwright.models.exec_sandbox import why_no_fence
+from skillwright.models.executors.agent import ExecAgent, agent_of
+from skillwright.models.executors.faults import ExecFault
+from skillwright.models.executors.sandbox import why_no_fence
 
 __all__ = ["fakes"]
 

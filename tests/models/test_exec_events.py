@@ -5,12 +5,12 @@ import json
 import pytest
 
 from skillwright.core import ModelRefused, ReplyInvalid, Usage
-from skillwright.models.exec_claude_events import read_claude_events
-from skillwright.models.exec_codex_events import read_codex_events
-from skillwright.models.exec_faults import ExecFault, fault_of_words
-from skillwright.models.exec_process import Output
-from skillwright.models.exec_report import ExecReport, fault_of_report
-from skillwright.models.faults import ContextOverflow
+from skillwright.models.executors.claude_events import read_claude_events
+from skillwright.models.executors.codex_events import read_codex_events
+from skillwright.models.executors.faults import ExecFault, fault_of_words
+from skillwright.models.executors.process import Output
+from skillwright.models.executors.report import ExecReport, fault_of_report
+from skillwright.models.http.faults import ContextOverflow
 from skillwright.models.prices import Prices
 
 

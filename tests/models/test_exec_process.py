@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from skillwright.core import ModelRefused, ModelTimeout
-from skillwright.models.exec_faults import OutputFlood
-from skillwright.models.exec_process import Program, run_program
+from skillwright.models.executors.faults import OutputFlood
+from skillwright.models.executors.process import Program, run_program
 
 # Forks twice, so that the grandchild has a session, a group and a parent of its own.
 DAEMON = """
@@ -132,7 +132,7 @@ async def test_an_orphan_that_cannot_be_found_takes_no_answer_away_either(
     tmp_path, caplog, monkeypatch
 ):
     (tmp_path / "nothing").mkdir()
-    monkeypatch.setattr("skillwright.models.exec_tree._PROC", tmp_path / "nothing")
+    monkeypatch.setattr("skillwright.models.executors.tree._PROC", tmp_path / "nothing")
     try:
         output = await run_program(escaping(tmp_path, drain_s=0.1))
     finally:
@@ -210,7 +210,7 @@ async def test_a_key_that_is_printed_is_neither_returned_nor_kept(tmp_path):
 STARTS = """
 import asyncio, sys
 from pathlib import Path
-from skillwright.models.exec_process import Program, run_program
+from skillwright.models.executors.process import Program, run_program
 code = "echo $$ > pid.new; mv pid.new pid; exec sleep 600"
 asyncio.run(run_program(Program(("/bin/sh", "-c", code), "", Path(sys.argv[1]), {})))
 """

@@ -4,8 +4,8 @@ import pytest
 import yaml
 
 from skillwright.core import DataError
-from skillwright.models.exec_prompt import render_prompt, without_mentions
-from skillwright.models.exec_workspace import (
+from skillwright.models.executors.prompt import render_prompt, without_mentions
+from skillwright.models.executors.workspace import (
     is_live,
     mount_skill,
     prepare_workspace,

@@ -11,7 +11,7 @@ from mock_endpoint import trickle
 from mock_openai import MockOpenAI, hold, raw, reset, status, truncated
 from skillwright.core import ModelError, ModelRefused, ModelTimeout, ReplyInvalid
 from skillwright.models import EndpointFault, HttpClient
-from skillwright.models.http import decode, encode, fault_of, without_secrets
+from skillwright.models.http.client import decode, encode, fault_of, without_secrets
 
 HEADERS = {"Authorization": "Bearer sk-mock"}
 BODY = encode({"model": "m", "messages": [{"role": "user", "content": "hi"}]})

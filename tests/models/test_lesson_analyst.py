@@ -3,7 +3,7 @@
 import json
 
 from skillwright.core import Purpose, Sampling
-from skillwright.models.scripted import Lesson, LessonAnalyst
+from skillwright.scripted import Lesson, LessonAnalyst
 
 SHELF = Lesson(
     failure="chose a wrong shelf",

@@ -20,8 +20,8 @@ from skillwright.models import (
     OpenAIChatConfig,
     make_model,
 )
-from skillwright.models.endpoint import identity_of
-from skillwright.models.openai_chat import OpenAIChat
+from skillwright.models.dialects.openai_chat import OpenAIChat
+from skillwright.models.http.endpoint import identity_of
 
 HELLO = [{"role": "user", "content": "hello"}]
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}

@@ -4,7 +4,7 @@ from mock_openai import raw, status
 from mock_responses import MockResponses, response, say
 from skillwright.core import ModelRefused, Purpose, RequestRefused, Sampling, ToolCall, Usage
 from skillwright.models import EndpointFault, OpenAIChatConfig, make_model
-from skillwright.models.openai_responses import OpenAIResponses
+from skillwright.models.dialects.openai_responses import OpenAIResponses
 
 HELLO = [{"role": "user", "content": "hello"}]
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}

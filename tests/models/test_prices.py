@@ -7,8 +7,8 @@ import pytest
 
 from skillwright.core import Usage
 from skillwright.models import ClaudeChatConfig, OpenAIChatConfig, Prices
+from skillwright.models.http.wire import cost_usd
 from skillwright.models.prices import LongPromptPrices, _file, list_prices
-from skillwright.models.wire import cost_usd
 
 
 def test_a_model_at_its_vendors_address_has_a_list_price_with_its_age():

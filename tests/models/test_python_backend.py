@@ -5,10 +5,10 @@ import json
 import pytest
 
 from doors import doors_settings
+from skillwright.config.run import validated
 from skillwright.core import ConfigError, DataError, Purpose, Usage
-from skillwright.jobs.config import validated
-from skillwright.jobs.money import priced_mind
-from skillwright.jobs.preflight import ask_if_ready
+from skillwright.jobs.launch.preflight import ask_if_ready
+from skillwright.jobs.parts.money import priced_mind
 from skillwright.models import (
     HttpClient,
     PythonConfig,
@@ -67,7 +67,7 @@ async def test_a_class_in_a_file_answers_with_its_settings(file):
 
 
 async def test_a_class_of_an_installed_package_answers_too():
-    model = made("skillwright.models.scripted.reader.agent:ScriptedReader", scripted=True)
+    model = made("skillwright.scripted.reader.agent:ScriptedReader", scripted=True)
     assert (await model.complete(SAID, purpose=Purpose.CHECK)).text.startswith("<answer>")
 
 

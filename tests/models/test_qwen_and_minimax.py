@@ -18,10 +18,10 @@ from skillwright.models import (
     make_model,
     parse_model_config,
 )
-from skillwright.models.http import HttpReply
-from skillwright.models.minimax_chat import MiniMaxChat
-from skillwright.models.openai_errors import fault_of_reply
-from skillwright.models.qwen_chat import QwenChat
+from skillwright.models.dialects.minimax_chat import MiniMaxChat
+from skillwright.models.dialects.openai_errors import fault_of_reply
+from skillwright.models.dialects.qwen_chat import QwenChat
+from skillwright.models.http.client import HttpReply
 
 HELLO = [{"role": "user", "content": "hello"}]
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}

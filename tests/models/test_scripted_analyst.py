@@ -19,8 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillwright.core import Edit, Purpose, apply_edit
-from skillwright.models.scripted import ScriptedAnalyst
-from skillwright.models.scripted.skilltext import BAD_RULES, Rule, read_conduct, read_stances
+from skillwright.scripted import ScriptedAnalyst
+from skillwright.scripted.skilltext import BAD_RULES, Rule, read_conduct, read_stances
 from skillwright.textopt import TriedEdit, load_prompt
 from skillwright.textopt.history import StepEntry, StepMemory
 

@@ -7,8 +7,8 @@ from fakes import in_one_batch
 from skillwright.core import EpisodeSpec, PlainSkill
 from skillwright.core.seeds import evaluation_seed, training_seed
 from skillwright.envs.alfworld import generated_tasks
-from skillwright.models.scripted import ScriptedAnalyst
-from skillwright.models.scripted.skilltext import Rule, read_conduct
+from skillwright.scripted import ScriptedAnalyst
+from skillwright.scripted.skilltext import Rule, read_conduct
 from skillwright.textopt import (
     Optimizer,
     StepContext,

@@ -12,8 +12,8 @@ from skillwright.core import Edit, Purpose
 from skillwright.core.fence import json_block
 from skillwright.core.skill import slow_update_field
 from skillwright.envs.alfworld import generated_tasks
-from skillwright.models.scripted import ScriptedAnalyst
-from skillwright.models.scripted.skilltext import Rule, read_conduct, read_stances
+from skillwright.scripted import ScriptedAnalyst
+from skillwright.scripted.skilltext import Rule, read_conduct, read_stances
 from skillwright.textopt import (
     PROMPT_NAMES,
     BudgetControl,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from skillwright.models.scripted.analyst.lessons import LESSONS
-from skillwright.models.scripted.analyst.superstitions import FROM_FAILURES, FROM_SUCCESSES
-from skillwright.models.scripted.skilltext import BAD_RULES, Rule, read_habits, read_stances
+from skillwright.scripted.analyst.lessons import LESSONS
+from skillwright.scripted.analyst.superstitions import FROM_FAILURES, FROM_SUCCESSES
+from skillwright.scripted.skilltext import BAD_RULES, Rule, read_habits, read_stances
 
 SHAPES = ("- {}", "{}", "## Searching\n- {}", "1. {}\n2. Be kind.")
 

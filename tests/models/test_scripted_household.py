@@ -7,7 +7,7 @@ import pytest
 from skillwright.core import Message, Purpose, Sampling
 from skillwright.core.seeds import derive_seed
 from skillwright.envs.alfworld import AlfworldEnv, generated_tasks, habits_text, household
-from skillwright.models.scripted import ScriptedHousehold
+from skillwright.scripted import ScriptedHousehold
 
 ROOM = (
     "-= Welcome to TextWorld, ALFRED! =-\n\nYou are in the middle of a room. Looking quickly "

@@ -7,8 +7,8 @@ import pytest
 from skillwright.core import Message, Purpose, Sampling
 from skillwright.core.seeds import derive_seed
 from skillwright.envs.alfworld import AlfworldEnv, World, generate_problem, generated_tasks
-from skillwright.models.scripted import ScriptedHousehold
-from skillwright.models.scripted.household import read_conversation
+from skillwright.scripted import ScriptedHousehold
+from skillwright.scripted.household import read_conversation
 
 OPENING = (
     "You are in the middle of a room. Looking quickly around you, you see a cabinet 1, "

@@ -7,14 +7,14 @@ import pytest
 from skillwright.core import Purpose, Sampling
 from skillwright.envs.tau_bench import TauBenchEnv
 from skillwright.envs.tau_bench.built_in.generate import HERE, PLAN
-from skillwright.models.scripted.retail import (
+from skillwright.scripted.retail import (
     RetailRule,
     ScriptedRetail,
     ScriptedRetailAnalyst,
     read_rules,
 )
-from skillwright.models.scripted.retail.lessons import LESSONS, SUPERSTITION
-from skillwright.models.scripted.retail.rules import BAD_RULES
+from skillwright.scripted.retail.lessons import LESSONS, SUPERSTITION
+from skillwright.scripted.retail.rules import BAD_RULES
 
 TAUGHT = {rule: f"- {lesson.wordings[0]}\n" for rule, lesson in LESSONS.items()}
 

@@ -2,8 +2,8 @@
 
 import json
 
-from skillwright.models.scripted.retail.desk import SORRY, Desk
-from skillwright.models.scripted.retail.rules import RetailRule
+from skillwright.scripted.retail.desk import SORRY, Desk
+from skillwright.scripted.retail.rules import RetailRule
 
 CAREFUL = frozenset({RetailRule.NO_SUBSTITUTE})
 LAMP = {"item_id": "11", "name": "Lamp", "product_id": "lamp", "options": {}, "price": 1.0}

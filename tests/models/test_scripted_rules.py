@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillwright.envs.alfworld import habits_text, household
-from skillwright.models.scripted.skilltext import (
+from skillwright.scripted.skilltext import (
     BAD_RULES,
     GOOD_RULES,
     Rule,

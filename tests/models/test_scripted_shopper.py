@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from skillwright.core import Purpose
 from skillwright.envs.webshop import WebShopEnv, webshop_tasks
-from skillwright.models.scripted.analyst.meaning import are_alike
-from skillwright.models.scripted.shopper import (
+from skillwright.scripted.analyst.meaning import are_alike
+from skillwright.scripted.shopper import (
     BAD_RULES,
     GOOD_RULES,
     LESSONS,
@@ -17,9 +17,9 @@ from skillwright.models.scripted.shopper import (
     ShopRule,
     read_rules,
 )
-from skillwright.models.scripted.shopper.hindsight import read_purchase
-from skillwright.models.scripted.shopper.page import read_page
-from skillwright.models.scripted.shopper.wish import read_wish
+from skillwright.scripted.shopper.hindsight import read_purchase
+from skillwright.scripted.shopper.page import read_page
+from skillwright.scripted.shopper.wish import read_wish
 
 TAUGHT = {rule: f"- {lesson.wordings[0]}\n" for rule, lesson in LESSONS.items()}
 WORDINGS = [text for lesson in LESSONS.values() for text in lesson.wordings]

@@ -28,9 +28,9 @@ from skillwright.core import (
 )
 from skillwright.datasets import EvolutionTasks, StudyTasks
 from skillwright.envs.alfworld import generated_tasks, household
-from skillwright.models.scripted.skilltext import BAD_RULES, Rule, read_conduct, read_habits
-from skillwright.models.scripted.teacher import HouseholdTeacher
-from skillwright.models.scripted.teacher.wordings import (
+from skillwright.scripted.skilltext import BAD_RULES, Rule, read_conduct, read_habits
+from skillwright.scripted.teacher import HouseholdTeacher
+from skillwright.scripted.teacher.wordings import (
     CHECK_APPLIANCE,
     READ_THE_GOAL,
     TEACHINGS,

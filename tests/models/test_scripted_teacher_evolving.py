@@ -2,11 +2,11 @@
 
 import pytest
 
-from skillwright.models.scripted.analyst.prompt import Step, Trajectory
-from skillwright.models.scripted.skilltext import OBJECT_CLASSES
-from skillwright.models.scripted.teacher.evolving import HouseholdUpdate
-from skillwright.models.scripted.teacher.prompt import Assignment, KnownSkill, Limits
-from skillwright.models.scripted.teacher.storage import Storage
+from skillwright.scripted.analyst.prompt import Step, Trajectory
+from skillwright.scripted.skilltext import OBJECT_CLASSES
+from skillwright.scripted.teacher.evolving import HouseholdUpdate
+from skillwright.scripted.teacher.prompt import Assignment, KnownSkill, Limits
+from skillwright.scripted.teacher.storage import Storage
 
 HOME = "household 3"
 OPENING = (

@@ -2,15 +2,15 @@
 
 import pytest
 
-from skillwright.models.scripted.analyst.episode import Episode, Visit
-from skillwright.models.scripted.analyst.prompt import Step, Trajectory
-from skillwright.models.scripted.household import Errand, Kind
-from skillwright.models.scripted.skilltext import OBJECT_CLASSES, Habit, read_habits
-from skillwright.models.scripted.teacher.findings import found_in
-from skillwright.models.scripted.teacher.prompt import read_assignment
-from skillwright.models.scripted.teacher.slots import Slots
-from skillwright.models.scripted.teacher.storage import Storage, learn_storage
-from skillwright.models.scripted.teacher.wordings import INSIDE
+from skillwright.scripted.analyst.episode import Episode, Visit
+from skillwright.scripted.analyst.prompt import Step, Trajectory
+from skillwright.scripted.household import Errand, Kind
+from skillwright.scripted.skilltext import OBJECT_CLASSES, Habit, read_habits
+from skillwright.scripted.teacher.findings import found_in
+from skillwright.scripted.teacher.prompt import read_assignment
+from skillwright.scripted.teacher.slots import Slots
+from skillwright.scripted.teacher.storage import Storage, learn_storage
+from skillwright.scripted.teacher.wordings import INSIDE
 
 OPENING = (
     "-= Welcome to TextWorld, ALFRED! =-\n\nYou are in the middle of a room. Looking quickly "

@@ -22,16 +22,16 @@ from skillwright.envs.tau_bench.built_in.generate import HERE
 from skillwright.envs.webshop.env import WebShopEnv
 from skillwright.envs.webshop.goals import webshop_tasks
 from skillwright.models import ChatAgent
-from skillwright.models.scripted.retail import RetailRule, ScriptedRetail, read_rules
-from skillwright.models.scripted.retail.rules import BAD_RULES
-from skillwright.models.scripted.shopper import BAD_RULES as SHOP_HARM
-from skillwright.models.scripted.shopper import ScriptedShopper, ShopRule
-from skillwright.models.scripted.shopper import read_rules as read_shop_rules
-from skillwright.models.scripted.shopper.hindsight import read_purchase
-from skillwright.models.scripted.teacher import RetailTeacher, WebShopTeacher
-from skillwright.models.scripted.teacher.retail import INSIGHTS as RETAIL
-from skillwright.models.scripted.teacher.webshop import INSIGHTS
 from skillwright.rollout import LocalEngine
+from skillwright.scripted.retail import RetailRule, ScriptedRetail, read_rules
+from skillwright.scripted.retail.rules import BAD_RULES
+from skillwright.scripted.shopper import BAD_RULES as SHOP_HARM
+from skillwright.scripted.shopper import ScriptedShopper, ShopRule
+from skillwright.scripted.shopper import read_rules as read_shop_rules
+from skillwright.scripted.shopper.hindsight import read_purchase
+from skillwright.scripted.teacher import RetailTeacher, WebShopTeacher
+from skillwright.scripted.teacher.retail import INSIGHTS as RETAIL
+from skillwright.scripted.teacher.webshop import INSIGHTS
 
 RETAIL_CONFIG = {"user_strategy": "rule_based", "data_dir": str(HERE)}
 NAMED = (TauBenchEnv.category, TauBenchEnv.scope)

@@ -6,10 +6,10 @@ import pytest
 
 from skillwright.core import ConfigError, ModelError, Purpose
 from skillwright.models import ClaudeChatConfig, OpenAIChatConfig, make_model, parse_model_config
-from skillwright.models.claude_errors import fault_of_reply as claude_fault
-from skillwright.models.endpoint import identity_of
-from skillwright.models.http import HttpClient, HttpReply, without_secrets
-from skillwright.models.openai_errors import fault_of_reply
+from skillwright.models.dialects.claude_errors import fault_of_reply as claude_fault
+from skillwright.models.dialects.openai_errors import fault_of_reply
+from skillwright.models.http.client import HttpClient, HttpReply, without_secrets
+from skillwright.models.http.endpoint import identity_of
 
 HELLO = [{"role": "user", "content": "hello"}]
 SECRET = "canary-5f3e"

@@ -8,12 +8,12 @@ import pytest
 from spec_worlds import Elder, change_item, world
 
 from doors import ALL_RULES, ALL_WRONG, ROOMS, Coach, Walker, doors_config, look, minds, trained
+from skillwright.config.run import validated
 from skillwright.core import ContractError, RolloutResult
 from skillwright.core.together import together
 from skillwright.datasets import SplitDataLoader
 from skillwright.envs import EnvAdapter
 from skillwright.jobs import Unwatched, run_training, start_run
-from skillwright.jobs.config import validated
 from skillwright.textopt import load_prompt
 
 

@@ -17,9 +17,10 @@ from skillwright.cli.bank_options import (
 )
 from skillwright.cli.faults import NO, exit_codes
 from skillwright.cli.words import make_console
+from skillwright.config import load_config
+from skillwright.config.bank_settings import search_settings
 from skillwright.envs import spec
-from skillwright.jobs import load_config
-from skillwright.jobs.bank_look import (
+from skillwright.jobs.bank.look import (
     bank_statistics,
     find_task,
     history_of,
@@ -27,8 +28,7 @@ from skillwright.jobs.bank_look import (
     search_bank,
     task_of_text,
 )
-from skillwright.jobs.bank_settings import search_settings
-from skillwright.jobs.bank_source import opened_embedder, read_bank
+from skillwright.jobs.parts.bank_source import opened_embedder, read_bank
 
 app = typer.Typer(help="Skill banks: distil, look into, evolve, move.", no_args_is_help=True)
 bank_change.add_to(app)

@@ -27,14 +27,15 @@ from skillwright.cli.bank_options import (
 from skillwright.cli.faults import NO, err, exit_codes
 from skillwright.cli.live import display
 from skillwright.cli.words import make_console
+from skillwright.config.bank_settings import load_with_teacher, study_settings
 from skillwright.core import ConfigError
 from skillwright.jobs import Watcher, find_run
-from skillwright.jobs.bank_arena import check_bank_job
-from skillwright.jobs.bank_distil import DistilOutcome, distil_config, distil_runs
-from skillwright.jobs.bank_evidence import study_run
-from skillwright.jobs.bank_evolve import evolve_bank
-from skillwright.jobs.bank_memories import study_memories
-from skillwright.jobs.bank_moves import (
+from skillwright.jobs.bank.arena import check_bank_job
+from skillwright.jobs.bank.distil import DistilOutcome, distil_config, distil_runs
+from skillwright.jobs.bank.evidence import study_run
+from skillwright.jobs.bank.evolve import evolve_bank
+from skillwright.jobs.bank.memories import study_memories
+from skillwright.jobs.bank.moves import (
     Format,
     admit_judged,
     admit_unjudged,
@@ -44,8 +45,7 @@ from skillwright.jobs.bank_moves import (
     quarantined,
     roll_back,
 )
-from skillwright.jobs.bank_settings import load_with_teacher, study_settings
-from skillwright.jobs.bank_source import read_bank
+from skillwright.jobs.parts.bank_source import read_bank
 
 DEFAULT = "bank.sqlite"
 FILE = Path(DEFAULT)

@@ -13,9 +13,9 @@ from skillwright.bank import AtDelta, Bank, Calibration, Decision, count_skills
 from skillwright.cli.bank_tables import bank_table, sparkline, words
 from skillwright.cli.tables import own_up, print_indented
 from skillwright.cli.words import counted, print_words
-from skillwright.jobs.bank_distil import DistilOutcome
-from skillwright.jobs.bank_evolve import EvolutionRound, EvolveReport
-from skillwright.jobs.bank_moves import MoveReport, let_in
+from skillwright.jobs.bank.distil import DistilOutcome
+from skillwright.jobs.bank.evolve import EvolutionRound, EvolveReport
+from skillwright.jobs.bank.moves import MoveReport, let_in
 
 _ACTIONS = {
     "accept": "accepted by the gate",

@@ -24,7 +24,7 @@ from skillwright.bank import (
 from skillwright.cli.tables import print_indented
 from skillwright.cli.words import counted, print_words
 from skillwright.core import BankSkill
-from skillwright.jobs.bank_look import Answer, BankStatistics, SkillHistory
+from skillwright.jobs.bank.look import Answer, BankStatistics, SkillHistory
 
 _BARS = "▁▂▃▄▅▆▇█"
 _EVERY = "every category"

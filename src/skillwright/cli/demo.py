@@ -10,9 +10,10 @@ from skillwright.cli.faults import err, exit_codes
 from skillwright.cli.rl import begin_rl, play
 from skillwright.cli.training import NO_OVERRIDES, AsJson, Overrides, begin, play_training
 from skillwright.cli.words import make_console
+from skillwright.config import load_config, load_rl_config
 from skillwright.core import ConfigError
-from skillwright.jobs import demo_file, load_config
-from skillwright.jobs.rl import load_rl_config, refuse_without_torch
+from skillwright.jobs import demo_file
+from skillwright.jobs.rl import refuse_without_torch
 
 _OF_BOTH = "run."
 

@@ -15,10 +15,19 @@ from rich.text import Text
 from skillwright.cli.faults import DONE, NO, exit_codes
 from skillwright.cli.training import NO_OVERRIDES, Overrides
 from skillwright.cli.words import counted, make_console, print_words
+from skillwright.config import (
+    KEPT_OUT,
+    RlConfig,
+    RunConfig,
+    is_rl_config,
+    load_config,
+    load_rl_config,
+    standings,
+)
+from skillwright.config.parity_report import shown
 from skillwright.core import ConfigError
-from skillwright.jobs import KEPT_OUT, Finding, Health, RunConfig, examine, load_config, standings
-from skillwright.jobs.parity_report import shown
-from skillwright.jobs.rl import RlConfig, is_rl_config, load_rl_config, refuse_without_torch
+from skillwright.jobs import Finding, Health, examine
+from skillwright.jobs.rl import refuse_without_torch
 
 out = make_console()
 _MARKS = {Health.OK: "[green]ok  [/]", Health.NOTE: "[yellow]note[/]", Health.BAD: "[red]BAD [/]"}

@@ -18,11 +18,11 @@ from skillwright.cli.training import (
     by_our_name,
 )
 from skillwright.cli.words import make_console
+from skillwright.config import is_rl_config, load_config, load_rl_config
 from skillwright.core import ConfigError
-from skillwright.jobs import EvalPlan, load_config, read_initial_skill
-from skillwright.jobs.estimate import Estimate, Stage, estimate, estimate_evaluation
-from skillwright.jobs.estimate_rl import RlEstimate, estimate_rl
-from skillwright.jobs.rl import is_rl_config, load_rl_config
+from skillwright.jobs import EvalPlan, read_initial_skill
+from skillwright.jobs.launch.estimate import Estimate, Stage, estimate, estimate_evaluation
+from skillwright.jobs.rl.estimate import RlEstimate, estimate_rl
 
 out = make_console()
 

@@ -30,7 +30,7 @@ from skillwright.jobs import (
     StepDecided,
     Watcher,
 )
-from skillwright.jobs.money import money_text
+from skillwright.jobs.parts.money import money_text
 
 REFRESH_PER_S = 4
 # Stages that have another beside them, with the phase of the episodes that are their own.

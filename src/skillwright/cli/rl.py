@@ -13,12 +13,11 @@ from skillwright.cli.rl_live import rl_display
 from skillwright.cli.rl_tables import show_rl
 from skillwright.cli.tables import show_turns
 from skillwright.cli.words import make_console
+from skillwright.config import RlConfig, load_rl_config
 from skillwright.jobs import TurnEnds
 from skillwright.jobs.rl import (
-    RlConfig,
     RlRun,
     has_stand_ins,
-    load_rl_config,
     open_rl,
     refuse_without_torch,
     run_rl,

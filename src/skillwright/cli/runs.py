@@ -15,18 +15,18 @@ from skillwright.cli import studies, tables
 from skillwright.cli.faults import exit_codes
 from skillwright.cli.rl_tables import show_rl
 from skillwright.cli.words import make_console
+from skillwright.config import load_config
 from skillwright.core import SkillwrightError
 from skillwright.jobs import (
     RunSummary,
     StudySummary,
     find_study,
-    load_config,
     read_run,
     read_study,
     summarise_runs,
     summarise_studies,
 )
-from skillwright.jobs.money import priced_minds
+from skillwright.jobs.parts.money import priced_minds
 
 app = typer.Typer(help="Look at runs.", no_args_is_help=True)
 out = make_console()

@@ -6,7 +6,7 @@ from rich.table import Table
 
 from skillwright.cli.tables import own_up, show_turns
 from skillwright.jobs import StudySummary, TurnEnds
-from skillwright.jobs.study import points
+from skillwright.jobs.inspect.study import points
 
 
 def show_study(console: Console, study: StudySummary) -> None:

@@ -23,9 +23,9 @@ from skillwright.jobs import (
     TrainState,
     TurnEnds,
 )
-from skillwright.jobs.critical_path import brief
-from skillwright.jobs.money import money_text
-from skillwright.jobs.progress import SHOWN_AS
+from skillwright.jobs.inspect.critical_path import brief
+from skillwright.jobs.parts.money import money_text
+from skillwright.jobs.parts.progress import SHOWN_AS
 from skillwright.textopt import TriedEdit, was_applied
 
 _TITLES = {

@@ -13,6 +13,14 @@ from skillwright.cli.faults import NO, err, exit_codes, say
 from skillwright.cli.live import display
 from skillwright.cli.rl import resume_rl
 from skillwright.cli.words import make_console
+from skillwright.config import (
+    RunConfig,
+    dump_config,
+    dump_rl_config,
+    is_rl_config,
+    load_config,
+    load_rl_config,
+)
 from skillwright.core import ConfigError
 from skillwright.datasets import canonical_split
 from skillwright.jobs import (
@@ -20,16 +28,13 @@ from skillwright.jobs import (
     EvalPlan,
     EvalSplit,
     Run,
-    RunConfig,
     Study,
     TurnEnds,
     critical_path,
-    dump_config,
     find_run,
     find_study,
     has_scripted_minds,
     is_finished,
-    load_config,
     open_run,
     open_study,
     preflight,
@@ -42,8 +47,8 @@ from skillwright.jobs import (
     start_run,
     start_study,
 )
-from skillwright.jobs.rl import dump_rl_config, is_rl_config, is_rl_run, load_rl_config
-from skillwright.jobs.tau_report import refuse_small_store
+from skillwright.jobs.parts.tau_report import refuse_small_store
+from skillwright.jobs.rl import is_rl_run
 
 Compatible = Literal["skillopt"]
 ConfigPath = Annotated[

@@ -1,24 +1,32 @@
 """The acts: train, evaluate, look. They are the only writers of runs."""
 
-from skillwright.jobs.bank_distil import DistilOutcome, distil_config, distil_runs
-from skillwright.jobs.bank_evidence import StudiedRun, study_run
-from skillwright.jobs.bank_evolve import EvolutionRound, EvolveReport, evolve_bank
-from skillwright.jobs.bank_look import Answer, BankStatistics, bank_statistics, search_bank
-from skillwright.jobs.bank_moves import MoveReport, admit_judged, admit_unjudged, import_into
-from skillwright.jobs.bank_settings import StudySettings, study_settings
-from skillwright.jobs.bank_source import read_bank
-from skillwright.jobs.bench import Bench, Place, Sizes
-from skillwright.jobs.compare import compare_runs
-from skillwright.jobs.compare_sides import CompareMetric
-from skillwright.jobs.comparison import ComparedSide, ComparedTask, RunComparison
-from skillwright.jobs.config import RunConfig
-from skillwright.jobs.config_load import dump_config, load_config
-from skillwright.jobs.critical_path import CriticalPath, critical_path
-from skillwright.jobs.decisions import EpochRecord, StepRecord
-from skillwright.jobs.doctor import Finding, Health, examine
-from skillwright.jobs.estimate import Estimate, estimate
-from skillwright.jobs.evaluate import MOST_FAILURES, EvalPlan, EvalReport, EvalSplit, evaluate
-from skillwright.jobs.launch import (
+from skillwright.jobs.bank.distil import DistilOutcome, distil_config, distil_runs
+from skillwright.jobs.bank.evidence import StudiedRun, study_run
+from skillwright.jobs.bank.evolve import EvolutionRound, EvolveReport, evolve_bank
+from skillwright.jobs.bank.look import Answer, BankStatistics, bank_statistics, search_bank
+from skillwright.jobs.bank.moves import MoveReport, admit_judged, admit_unjudged, import_into
+from skillwright.jobs.inspect.compare import compare_runs
+from skillwright.jobs.inspect.compare_sides import CompareMetric
+from skillwright.jobs.inspect.comparison import ComparedSide, ComparedTask, RunComparison
+from skillwright.jobs.inspect.critical_path import CriticalPath, critical_path
+from skillwright.jobs.inspect.regrade import Regraded, RegradeReport, regrade
+from skillwright.jobs.inspect.skillopt_export import export_skillopt
+from skillwright.jobs.inspect.study import (
+    SeedResult,
+    Study,
+    StudySummary,
+    find_study,
+    open_study,
+    read_study,
+    run_study,
+    start_study,
+    summarise_studies,
+)
+from skillwright.jobs.inspect.summary import RunSummary, is_finished, read_run, summarise_runs
+from skillwright.jobs.launch.doctor import Finding, Health, examine
+from skillwright.jobs.launch.estimate import Estimate, estimate
+from skillwright.jobs.launch.preflight import preflight
+from skillwright.jobs.launch.runs import (
     Run,
     demo_file,
     find_run,
@@ -29,11 +37,10 @@ from skillwright.jobs.launch import (
     run_training,
     start_run,
 )
-from skillwright.jobs.money import BudgetSpent, PricedMind, priced_minds
-from skillwright.jobs.parity import DIFFERENCES, KEPT_OUT, Difference
-from skillwright.jobs.parity_report import Standing, mode_line, say_mode, standings
-from skillwright.jobs.preflight import preflight
-from skillwright.jobs.progress import (
+from skillwright.jobs.parts.bank_source import read_bank
+from skillwright.jobs.parts.bench import Bench, Place, Sizes
+from skillwright.jobs.parts.money import BudgetSpent, PricedMind, priced_minds
+from skillwright.jobs.parts.progress import (
     CallFinished,
     EpisodeFinished,
     EpochEnded,
@@ -46,25 +53,13 @@ from skillwright.jobs.progress import (
     Unwatched,
     Watcher,
 )
-from skillwright.jobs.regrade import Regraded, RegradeReport, regrade
-from skillwright.jobs.skillopt_export import export_skillopt
-from skillwright.jobs.state import Confirmation, TrainState
-from skillwright.jobs.study import (
-    SeedResult,
-    Study,
-    StudySummary,
-    find_study,
-    open_study,
-    read_study,
-    run_study,
-    start_study,
-    summarise_studies,
-)
-from skillwright.jobs.summary import RunSummary, is_finished, read_run, summarise_runs
-from skillwright.jobs.tau_report import TauFindings
-from skillwright.jobs.train import TrainReport, train
-from skillwright.jobs.turn_ends import TurnEnds
-from skillwright.jobs.wiring import (
+from skillwright.jobs.parts.tau_report import TauFindings
+from skillwright.jobs.parts.turn_ends import TurnEnds
+from skillwright.jobs.train.decisions import EpochRecord, StepRecord
+from skillwright.jobs.train.evaluate import MOST_FAILURES, EvalPlan, EvalReport, EvalSplit, evaluate
+from skillwright.jobs.train.state import Confirmation, TrainState
+from skillwright.jobs.train.train import TrainReport, train
+from skillwright.jobs.train.wiring import (
     Arena,
     Assembly,
     MakeModel,
@@ -74,8 +69,6 @@ from skillwright.jobs.wiring import (
 )
 
 __all__ = [
-    "DIFFERENCES",
-    "KEPT_OUT",
     "MOST_FAILURES",
     "Answer",
     "Arena",
@@ -89,7 +82,6 @@ __all__ = [
     "ComparedTask",
     "Confirmation",
     "CriticalPath",
-    "Difference",
     "DistilOutcome",
     "EpisodeFinished",
     "EpochEnded",
@@ -112,19 +104,16 @@ __all__ = [
     "ReleaseTested",
     "Run",
     "RunComparison",
-    "RunConfig",
     "RunStarted",
     "RunSummary",
     "Scored",
     "SeedResult",
     "Sizes",
     "StageStarted",
-    "Standing",
     "StepDecided",
     "StepRecord",
     "StudiedRun",
     "Study",
-    "StudySettings",
     "StudySummary",
     "TauFindings",
     "TrainReport",
@@ -142,7 +131,6 @@ __all__ = [
     "demo_file",
     "distil_config",
     "distil_runs",
-    "dump_config",
     "estimate",
     "evaluate",
     "evolve_bank",
@@ -153,8 +141,6 @@ __all__ = [
     "has_scripted_minds",
     "import_into",
     "is_finished",
-    "load_config",
-    "mode_line",
     "open_run",
     "open_study",
     "preflight",
@@ -168,13 +154,10 @@ __all__ = [
     "run_proof",
     "run_study",
     "run_training",
-    "say_mode",
     "search_bank",
-    "standings",
     "start_run",
     "start_study",
     "study_run",
-    "study_settings",
     "summarise_runs",
     "summarise_studies",
     "train",

@@ -21,7 +21,7 @@ from skillwright.models.config import (
     is_stand_in,
     parse_model_config,
 )
-from skillwright.models.faults import ContextOverflow, EndpointFault
+from skillwright.models.http.faults import ContextOverflow, EndpointFault
 from skillwright.models.structured import (
     ask_json,
     extract_json,
@@ -31,13 +31,13 @@ from skillwright.models.structured import (
 from skillwright.models.validation import explain_validation_error
 
 if TYPE_CHECKING:
-    from skillwright.models.circuit import EndpointDown
-    from skillwright.models.endpoint import Dialect, EndpointModel
-    from skillwright.models.exec_agent import ExecAgent, agent_of
-    from skillwright.models.exec_faults import ExecFault, OutputFlood
-    from skillwright.models.exec_model import ExecModel
-    from skillwright.models.exec_workspace import prepare_workspace, render_skill_md
-    from skillwright.models.http import HttpClient
+    from skillwright.models.executors.agent import ExecAgent, agent_of
+    from skillwright.models.executors.faults import ExecFault, OutputFlood
+    from skillwright.models.executors.model import ExecModel
+    from skillwright.models.executors.workspace import prepare_workspace, render_skill_md
+    from skillwright.models.http.circuit import EndpointDown
+    from skillwright.models.http.client import HttpClient
+    from skillwright.models.http.endpoint import Dialect, EndpointModel
     from skillwright.models.python_model import PythonModel
     from skillwright.models.registry import dialect_of, make_model
 

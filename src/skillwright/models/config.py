@@ -7,13 +7,13 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model
 
 from skillwright.core import ConfigError
 from skillwright.models.backends import true_name, why_unusable
-from skillwright.models.claude_config import ClaudeChatConfig
-from skillwright.models.endpoint_config import EndpointConfig, Frozen, Prices
-from skillwright.models.exec_config import ClaudeCodeExecConfig, CodexExecConfig, ExecConfig
-from skillwright.models.minimax_config import MiniMaxChatConfig
-from skillwright.models.openai_config import OPENAI_BASE_URL, OpenAIChatConfig
+from skillwright.models.dialects.claude_config import ClaudeChatConfig
+from skillwright.models.dialects.minimax_config import MiniMaxChatConfig
+from skillwright.models.dialects.openai_config import OPENAI_BASE_URL, OpenAIChatConfig
+from skillwright.models.dialects.qwen_config import QwenChatConfig
+from skillwright.models.executors.config import ClaudeCodeExecConfig, CodexExecConfig, ExecConfig
+from skillwright.models.http.endpoint_config import EndpointConfig, Frozen, Prices
 from skillwright.models.python_config import PythonConfig
-from skillwright.models.qwen_config import QwenChatConfig
 from skillwright.models.validation import explain_validation_error
 
 __all__ = [

@@ -10,8 +10,8 @@ from typing import Any
 from skillwright.core import ChatModel, Completion, ConfigError, Message, Purpose, Sampling
 from skillwright.core.found_code import find_code
 from skillwright.core.jsonio import digest, read_text, text_digest
+from skillwright.models.http.wire import cost_usd
 from skillwright.models.python_config import PythonConfig
-from skillwright.models.wire import cost_usd
 
 _SHOWN_DIGITS = 12
 

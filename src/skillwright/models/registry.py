@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from typing import Literal, assert_never
 
 from skillwright.core import ChatModel
-from skillwright.models.claude_chat import ClaudeChat
 from skillwright.models.config import (
     ClaudeChatConfig,
     ClaudeCodeExecConfig,
@@ -19,12 +18,13 @@ from skillwright.models.config import (
     QwenChatConfig,
     ScriptedConfig,
 )
-from skillwright.models.endpoint import Dialect, EndpointModel
-from skillwright.models.http import HttpClient
-from skillwright.models.minimax_chat import MiniMaxChat
-from skillwright.models.openai_chat import OpenAIChat
-from skillwright.models.openai_responses import OpenAIResponses
-from skillwright.models.qwen_chat import QwenChat
+from skillwright.models.dialects.claude_chat import ClaudeChat
+from skillwright.models.dialects.minimax_chat import MiniMaxChat
+from skillwright.models.dialects.openai_chat import OpenAIChat
+from skillwright.models.dialects.openai_responses import OpenAIResponses
+from skillwright.models.dialects.qwen_chat import QwenChat
+from skillwright.models.http.client import HttpClient
+from skillwright.models.http.endpoint import Dialect, EndpointModel
 
 
 def make_model(
@@ -56,7 +56,7 @@ def make_model(
             return PythonModel(config)
         case ClaudeChatConfig(transport="cli") | CodexExecConfig() | ClaudeCodeExecConfig():
             # Imported here, as a run against endpoints starts no programs.
-            from skillwright.models.exec_make import make_executor
+            from skillwright.models.executors.make import make_executor
 
             return make_executor(config, sleep=sleep, clock=clock)
         case EndpointConfig():
@@ -86,33 +86,33 @@ def _scripted(config: ScriptedConfig) -> ChatModel:
     # Imported here, so that a run against an endpoint does not load minds that it does not use.
     match config.model:
         case "household":
-            from skillwright.models.scripted.household import ScriptedHousehold
+            from skillwright.scripted.household import ScriptedHousehold
 
             return ScriptedHousehold(config.noise)
         case "analyst":
-            from skillwright.models.scripted.analyst import ScriptedAnalyst
+            from skillwright.scripted.analyst import ScriptedAnalyst
 
             return ScriptedAnalyst()
         case "retail":
-            from skillwright.models.scripted.retail import ScriptedRetail
+            from skillwright.scripted.retail import ScriptedRetail
 
             return ScriptedRetail()
         case "retail_analyst":
-            from skillwright.models.scripted.retail import ScriptedRetailAnalyst
+            from skillwright.scripted.retail import ScriptedRetailAnalyst
 
             return ScriptedRetailAnalyst()
         case "reader":
-            from skillwright.models.scripted.reader import ScriptedReader
+            from skillwright.scripted.reader import ScriptedReader
 
             return ScriptedReader()
         case "reader_analyst":
-            from skillwright.models.scripted.reader import reader_analyst
+            from skillwright.scripted.reader import reader_analyst
 
             return reader_analyst()
         case "shopper" | "shopper_analyst" | "buyer":
             return _scripted_shopper(config.model)
         case "searcher":
-            from skillwright.models.scripted.household.searcher import ScriptedSearcher
+            from skillwright.scripted.household.searcher import ScriptedSearcher
 
             return ScriptedSearcher()
         case "household_teacher" | "retail_teacher" | "webshop_teacher":
@@ -122,7 +122,7 @@ def _scripted(config: ScriptedConfig) -> ChatModel:
 
 
 def _scripted_shopper(name: Literal["shopper", "shopper_analyst", "buyer"]) -> ChatModel:
-    from skillwright.models.scripted.shopper import ScriptedBuyer, ScriptedShopper, shopper_analyst
+    from skillwright.scripted.shopper import ScriptedBuyer, ScriptedShopper, shopper_analyst
 
     match name:
         case "shopper":
@@ -136,7 +136,7 @@ def _scripted_shopper(name: Literal["shopper", "shopper_analyst", "buyer"]) -> C
 def _scripted_teacher(
     name: Literal["household_teacher", "retail_teacher", "webshop_teacher"],
 ) -> ChatModel:
-    from skillwright.models.scripted.teacher import HouseholdTeacher, RetailTeacher, WebShopTeacher
+    from skillwright.scripted.teacher import HouseholdTeacher, RetailTeacher, WebShopTeacher
 
     match name:
         case "household_teacher":

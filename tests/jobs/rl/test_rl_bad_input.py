@@ -19,9 +19,10 @@ from rl_world import (
     write_tasks,
 )
 from skillwright.bank.teaching.teacher import TeacherDown
+from skillwright.config import validated_rl
+from skillwright.config.rl_policy import HfPolicyConfig
 from skillwright.core import ConfigError, ModelRefused, ModelTimeout, StopReason
-from skillwright.jobs.rl import IterationEnded, validated_rl
-from skillwright.jobs.rl.config_policy import HfPolicyConfig
+from skillwright.jobs.rl import IterationEnded
 from skillwright.jobs.rl.policies import PolicyMaker
 from skillwright.jobs.rl.preflight import preflight_rl
 from skillwright.policy import ModelMissing, NoChatTemplate, OutOfMemory

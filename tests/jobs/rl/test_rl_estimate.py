@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from rl_world import ROOMS, ObedientMaker, Tutor, lanes_config, recipe
-from skillwright.jobs.estimate_rl import estimate_rl
-from skillwright.jobs.rl import load_rl_config
+from skillwright.config import load_rl_config
+from skillwright.jobs.rl.estimate import estimate_rl
 from skillwright.runs import RunStore
 
 VAL = TEST = 9  # tasks of the tiny world

@@ -7,17 +7,10 @@ import pytest
 from pydantic import BaseModel
 
 from rl_world import Notebook
+from skillwright.config import RlConfig, dump_rl_config, is_rl_config, load_config, load_rl_config
+from skillwright.config.rl_policy import ScorerPolicyConfig
 from skillwright.core import ConfigError
-from skillwright.jobs import load_config
-from skillwright.jobs.rl import (
-    RlConfig,
-    dump_rl_config,
-    is_rl_config,
-    load_rl_config,
-    run_rl,
-    start_rl,
-)
-from skillwright.jobs.rl.config_policy import ScorerPolicyConfig
+from skillwright.jobs.rl import run_rl, start_rl
 from skillwright.jobs.rl.preflight import preflight_rl
 from skillwright.policy.scorer.network import Architecture
 

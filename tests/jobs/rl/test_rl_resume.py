@@ -22,8 +22,9 @@ from rl_world import (
     story,
 )
 from skillwright.bank import BankStore
+from skillwright.config import load_rl_config
 from skillwright.jobs import BudgetSpent
-from skillwright.jobs.rl import IterationEnded, load_rl_config, open_rl, run_rl, start_rl
+from skillwright.jobs.rl import IterationEnded, open_rl, run_rl, start_rl
 from skillwright.jobs.rl.checkpoints import Checkpoints
 from skillwright.policy import BankVersionGone, CheckpointDamaged
 from skillwright.rollout import EngineDown

@@ -7,8 +7,8 @@ import pytest
 from fakes import make_episode
 from skillwright.bank import Add, Bank, Embedder, LexicalEmbedder, RenderBudget, RetrievalSettings
 from skillwright.bank import apply as changed
+from skillwright.config.rl import RlConfig, validated_rl
 from skillwright.core import BankSkill, Counterfactual, PlainSkill, SkillKind, Task
-from skillwright.jobs.rl.config import RlConfig, validated_rl
 from skillwright.jobs.rl.tasks import (
     again_tasks,
     find_rl_tasks,

@@ -14,15 +14,15 @@ from skillwright.core import ConfigError, ModelError, Usage
 from skillwright.core.jsonio import digest
 from skillwright.core.together import together
 from skillwright.models import HttpClient, OpenAIChatConfig
-from skillwright.models.chat_reply import usage_of
+from skillwright.models.dialects.chat_reply import usage_of
+from skillwright.models.dialects.openai_errors import fault_of_reply
 from skillwright.models.echo import hide_key
-from skillwright.models.endpoint import bearer, identity_of
-from skillwright.models.endpoint_config import find_key
-from skillwright.models.faults import GarbledReply
-from skillwright.models.http import HttpReply, encode
-from skillwright.models.openai_errors import fault_of_reply
-from skillwright.models.plausible import Doubt
-from skillwright.models.retry import Retry
+from skillwright.models.http.client import HttpReply, encode
+from skillwright.models.http.endpoint import bearer, identity_of
+from skillwright.models.http.endpoint_config import find_key
+from skillwright.models.http.faults import GarbledReply
+from skillwright.models.http.plausible import Doubt
+from skillwright.models.http.retry import Retry
 from skillwright.rollout.blocking import LoopThread
 
 DEFAULT_BATCH: Final = 128

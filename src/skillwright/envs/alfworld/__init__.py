@@ -15,8 +15,8 @@ from skillwright.envs.alfworld.official import official_tasks
 from skillwright.envs.alfworld.pddl import read_problem
 from skillwright.envs.alfworld.planner import plan
 from skillwright.envs.alfworld.problem import Problem, Receptacle, Thing
-from skillwright.envs.alfworld.searcher import Searcher
 from skillwright.envs.alfworld.state import World
+from skillwright.scripted.household.expert import Searcher
 
 __all__ = [
     "TASK_TYPES",

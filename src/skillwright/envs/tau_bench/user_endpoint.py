@@ -10,8 +10,8 @@ from weakref import WeakKeyDictionary
 from skillwright.core import ChatModel, ConfigError
 from skillwright.envs.tau_bench.config import TauBenchEnvConfig
 from skillwright.models import EndpointConfig, parse_model_config
-from skillwright.models.endpoint import EndpointModel
-from skillwright.models.http import HttpClient
+from skillwright.models.http.client import HttpClient
+from skillwright.models.http.endpoint import EndpointModel
 from skillwright.models.registry import dialect_of
 
 _GARBLED: Final = 2  # a reply that is none is asked for again once

@@ -142,7 +142,7 @@ def _looks_like_json(span: str) -> bool:
 
 _STRING_OR_BRACE: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}]', re.DOTALL)
 
-_READING: Final = "skillwright.jobs.skillopt_reading:NAMES"
+_READING: Final = "skillwright.config.skillopt.reading:NAMES"
 
 
 def _configuration(name: str) -> Any:

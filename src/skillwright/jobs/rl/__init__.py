@@ -3,8 +3,6 @@
 Nothing here imports torch before a run begins.
 """
 
-from skillwright.jobs.rl.config import RlConfig, validated_rl
-from skillwright.jobs.rl.config_load import dump_rl_config, is_rl_config, load_rl_config
 from skillwright.jobs.rl.launch import (
     RlRun,
     has_stand_ins,
@@ -35,7 +33,6 @@ __all__ = [
     "FirstBankMade",
     "IterationEnded",
     "IterationRecord",
-    "RlConfig",
     "RlEvent",
     "RlReport",
     "RlRun",
@@ -43,14 +40,10 @@ __all__ = [
     "RlWatcher",
     "Validated",
     "Validation",
-    "dump_rl_config",
     "has_stand_ins",
-    "is_rl_config",
     "is_rl_run",
-    "load_rl_config",
     "open_rl",
     "refuse_without_torch",
     "run_rl",
     "start_rl",
-    "validated_rl",
 ]

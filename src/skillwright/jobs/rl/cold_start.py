@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from skillwright.config.rl_policy import ColdStartSection
 from skillwright.core import EpisodeResult, EpisodeSpec, SkillSource, TurnContext
 from skillwright.core.action import action_in
 from skillwright.core.seeds import derive_seed
-from skillwright.jobs.progress import StageStarted
+from skillwright.jobs.parts.progress import StageStarted
 from skillwright.jobs.rl.checkpoints import Checkpoints
-from skillwright.jobs.rl.config_policy import ColdStartSection
 from skillwright.jobs.rl.first_bank import base_episodes
 from skillwright.jobs.rl.policies import openings, sft_settings, turns_of
 from skillwright.jobs.rl.progress import ColdStartEnded, ColdStartStep

@@ -16,11 +16,11 @@ from skillwright.bank import (
     seed_bank,
 )
 from skillwright.bank.teaching.distil import Distillation, distil
+from skillwright.config.rl import RlConfig, RlDistilSection
 from skillwright.core import ConfigError, EpisodeResult, EpisodeSpec, PlainSkill, Task
 from skillwright.core.seeds import derive_seed
-from skillwright.jobs.bank_source import read_told_bank
-from skillwright.jobs.progress import StageStarted
-from skillwright.jobs.rl.config import RlConfig, RlDistilSection
+from skillwright.jobs.parts.bank_source import read_told_bank
+from skillwright.jobs.parts.progress import StageStarted
 from skillwright.jobs.rl.policies import openings
 from skillwright.jobs.rl.progress import FirstBankMade
 from skillwright.jobs.rl.state import RlKind, RlState, write_down

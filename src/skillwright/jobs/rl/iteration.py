@@ -11,7 +11,7 @@ from typing import Any
 from skillwright.bank import CountedEpisode
 from skillwright.core import EpisodeResult, EpisodeSpec, SkillContext, Task
 from skillwright.core.seeds import derive_seed
-from skillwright.jobs.progress import StageStarted
+from skillwright.jobs.parts.progress import StageStarted
 from skillwright.jobs.rl.policies import group_settings, grpo_settings
 from skillwright.jobs.rl.progress import IterationEnded
 from skillwright.jobs.rl.state import IterationRecord, RlState

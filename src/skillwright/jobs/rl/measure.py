@@ -7,7 +7,7 @@ from skillwright.bank import scope_of
 from skillwright.core import EpisodeResult, EpisodeSpec, PlainSkill, SkillSource, Task
 from skillwright.core.seeds import evaluation_seed
 from skillwright.evaluation import ScoreTable, SplitReport
-from skillwright.jobs.progress import Scored, StageStarted
+from skillwright.jobs.parts.progress import Scored, StageStarted
 from skillwright.jobs.rl.checkpoints import Checkpoints
 from skillwright.jobs.rl.progress import Validated
 from skillwright.jobs.rl.report import selected

@@ -5,6 +5,13 @@ from typing import Any, assert_never
 
 import torch
 
+from skillwright.config.rl import RlConfig
+from skillwright.config.rl_policy import (
+    ColdStartSection,
+    GrpoSection,
+    HfPolicyConfig,
+    ScorerPolicyConfig,
+)
 from skillwright.core import (
     EpisodeResult,
     PlainSkill,
@@ -14,13 +21,6 @@ from skillwright.core import (
 )
 from skillwright.core.seeds import derive_seed
 from skillwright.envs.drive import open_env
-from skillwright.jobs.rl.config import RlConfig
-from skillwright.jobs.rl.config_policy import (
-    ColdStartSection,
-    GrpoSection,
-    HfPolicyConfig,
-    ScorerPolicyConfig,
-)
 from skillwright.policy import (
     AdvantageSettings,
     GroupSettings,

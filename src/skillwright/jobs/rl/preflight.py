@@ -3,19 +3,19 @@
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
+from skillwright.config.rl import RlConfig
 from skillwright.core import ConfigError, SkillwrightError
 from skillwright.core.together import together
 from skillwright.envs.drive import native_tools, open_env
-from skillwright.jobs.bank_source import opened_embedder
-from skillwright.jobs.doctor import Finding, Health
-from skillwright.jobs.money import priced_mind, refuse_unheld
-from skillwright.jobs.preflight import ask_if_ready, build_first
-from skillwright.jobs.rl.config import RlConfig
+from skillwright.jobs.launch.doctor import Finding, Health
+from skillwright.jobs.launch.preflight import ask_if_ready, build_first
+from skillwright.jobs.parts.bank_source import opened_embedder
+from skillwright.jobs.parts.money import priced_mind, refuse_unheld
+from skillwright.jobs.parts.tau_report import refuse_small_store
+from skillwright.jobs.parts.tau_user import user_mind
 from skillwright.jobs.rl.first_bank import starting_bank
 from skillwright.jobs.rl.policies import PolicyMaker
 from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks
-from skillwright.jobs.tau_report import refuse_small_store
-from skillwright.jobs.tau_user import user_mind
 from skillwright.models import HttpClient, ModelConfig
 from skillwright.rollout.episode import why_no_tools
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from skillwright.evaluation import Score
-from skillwright.jobs.progress import Event
+from skillwright.jobs.parts.progress import Event
 from skillwright.jobs.rl.state import EvolutionRecord, IterationRecord
 
 

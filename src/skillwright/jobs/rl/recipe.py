@@ -17,7 +17,8 @@ Source: SkillRL (arXiv 2602.08234).
 
 from skillwright.bank import count_skills, to_markdown
 from skillwright.core.jsonio import write_text
-from skillwright.jobs.progress import RunStarted
+from skillwright.jobs.parts.progress import RunStarted
+from skillwright.jobs.parts.same_tasks import refuse_other_tasks
 from skillwright.jobs.rl.checkpoints import Checkpoints
 from skillwright.jobs.rl.cold_start import start_cold
 from skillwright.jobs.rl.evolution import evolve_bank
@@ -29,7 +30,6 @@ from skillwright.jobs.rl.release import release
 from skillwright.jobs.rl.report import RlReport, selected
 from skillwright.jobs.rl.state import TIMING, RlKind, RlState, restore, write_down
 from skillwright.jobs.rl.wiring import Workshop
-from skillwright.jobs.same_tasks import refuse_other_tasks
 from skillwright.policy import PolicyBackend
 from skillwright.runs import RunFolder
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from skillwright.core import EpisodeResult, Pair, SkillSource, Task
 from skillwright.evaluation import RELEASE_PHASE, DrawCount, Draws, differing, release_draws
-from skillwright.jobs.progress import StageStarted
+from skillwright.jobs.parts.progress import StageStarted
 from skillwright.jobs.rl.checkpoints import Checkpoints
 from skillwright.jobs.rl.report import selected
 from skillwright.jobs.rl.state import RlKind, RlState, write_down

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from skillwright.config.rl import RlConfig
 from skillwright.evaluation import SplitReport
-from skillwright.jobs.rl.config import RlConfig
 from skillwright.jobs.rl.state import RlState
 
 

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Self
 
+from skillwright.config.rl import RlConfig
 from skillwright.evaluation import AlphaLedger, ScoreTable, SplitReport, Verdict
-from skillwright.jobs.rl.config import RlConfig
 from skillwright.runs import Event, RunStore
 
 TIMING = "timing"

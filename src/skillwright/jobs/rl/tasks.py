@@ -10,14 +10,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from skillwright.config.rl import RlConfig
 from skillwright.core import ConfigError, Task
 from skillwright.core.jsonio import digest
 from skillwright.core.seeds import derive_seed
 from skillwright.datasets import EvolutionTasks, Splits
 from skillwright.datasets.splits import tasks_digest
-from skillwright.jobs.evolution_split import evolution_split
-from skillwright.jobs.rl.config import RlConfig
-from skillwright.jobs.tasks import SURVEY, find_tasks
+from skillwright.jobs.parts.evolution_split import evolution_split
+from skillwright.jobs.parts.tasks import SURVEY, find_tasks
 
 _LEAST_WEIGHT = 0.08
 """Of a family that is always won: it is practised now and then, or it is forgotten."""

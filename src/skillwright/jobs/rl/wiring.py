@@ -8,6 +8,7 @@ from pathlib import Path
 
 from skillwright.bank import BankStore, Embedder
 from skillwright.bank.teaching.teacher import Teacher
+from skillwright.config.rl import RlConfig
 from skillwright.core import (
     Agent,
     ChatModel,
@@ -17,16 +18,15 @@ from skillwright.core import (
     SkillSource,
 )
 from skillwright.evaluation import Terms
-from skillwright.jobs.bank_arena import make_teacher
-from skillwright.jobs.bank_source import EmbedderLedger, opened_embedder
-from skillwright.jobs.memory import EngineEvents, StoredCalls, StoredEpisodes
-from skillwright.jobs.money import Budget
-from skillwright.jobs.rl.config import RlConfig
+from skillwright.jobs.bank.arena import make_teacher
+from skillwright.jobs.parts.bank_source import EmbedderLedger, opened_embedder
+from skillwright.jobs.parts.memory import EngineEvents, StoredCalls, StoredEpisodes
+from skillwright.jobs.parts.money import Budget
 from skillwright.jobs.rl.policies import PolicyMaker
 from skillwright.jobs.rl.progress import RlWatcher
 from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks
 from skillwright.jobs.rl.told import Teller
-from skillwright.jobs.wiring import MakeModel, env_identity, make_env, opened_mind
+from skillwright.jobs.train.wiring import MakeModel, env_identity, make_env, opened_mind
 from skillwright.models import HttpClient, agent_of, make_model
 from skillwright.policy import PolicyAgent, PolicyBackend
 from skillwright.rollout import EpisodeRecorder, Limits, LocalEngine, MakeEnv, PromptStyle

@@ -1,0 +1,173 @@
+"""What a command about a bank is told: the teacher, and how much it reads and writes."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import yaml
+from pydantic import BaseModel, Field, ValidationError
+
+from skillwright.config.bank import BankSection, DistilSection
+from skillwright.config.budget import BudgetSection
+from skillwright.config.load import load_config
+from skillwright.config.paths import key_paths
+from skillwright.config.run import RunConfig
+from skillwright.config.section import Section
+from skillwright.config.yaml_files import Values, merge, parse_overrides
+from skillwright.core import ConfigError
+from skillwright.core.jsonio import dumps, read_text
+from skillwright.models import ModelConfig, explain_validation_error
+from skillwright.models.environment import settings_from_environment
+
+_WHO = (
+    "Say who writes skills: --teacher BACKEND:MODEL, such as openai_chat:NAME, or a YAML file with "
+    "the settings of a model"
+)
+
+
+class StudyMinds(Section):
+    """Who is asked about episodes that were played already."""
+
+    teacher: ModelConfig
+    """Writes the skills."""
+
+
+class StudySettings(Section):
+    """How stored episodes are distilled."""
+
+    models: StudyMinds
+    distil: DistilSection = DistilSection()
+    bank: BankSection = BankSection()
+    budget: BudgetSection = BudgetSection()
+
+
+class SearchSettings(Section):
+    """How a bank is searched."""
+
+    bank: BankSection = Field(default_factory=BankSection)
+
+
+def read_teacher(said: str) -> Values:
+    """Read who the teacher is.
+
+    Args:
+        said: A YAML file (the settings of a model, alone or under ``teacher``), ``backend:model``,
+            or the settings themselves as YAML.
+
+    Raises:
+        ConfigError: It is none of these.
+    """
+    path = Path(said)
+    if path.suffix.lower() in (".yaml", ".yml"):
+        values = _parsed(read_text(path, "teacher"), said) if path.is_file() else None
+        if values is None:
+            raise ConfigError(f"--teacher: there is no file {said!r}. {_WHO}")
+        inner = values.get("models", values)
+        found = inner.get("teacher", inner) if isinstance(inner, Mapping) else None
+    elif said.lstrip().startswith("{"):
+        found = _parsed(said, "--teacher")
+    else:
+        backend, colon, model = said.partition(":")
+        found = {"backend": backend, "model": model} if colon and model else None
+    if not isinstance(found, Mapping) or "backend" not in found:
+        raise ConfigError(f"--teacher {said!r} names no backend. {_WHO}")
+    return dict(found)
+
+
+def _parsed(text: str, where: str) -> Values:
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{where} is no YAML: {error}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{where} holds no settings of a model. {_WHO}")
+    return values
+
+
+def study_settings(
+    teacher: str | None, run_config: Path | None, overrides: Sequence[str]
+) -> StudySettings:
+    """Return how the episodes of runs are distilled.
+
+    Args:
+        teacher: Who is asked (`read_teacher`); else who was in the first of the runs.
+        run_config: The configuration file of that run; ``None`` where no run is studied.
+        overrides: ``models.teacher.max_tokens=4096``, ``distil.lessons=8`` and their like.
+
+    Raises:
+        ConfigError: No teacher is named, or a setting is unknown or wrong.
+    """
+    mind = read_teacher(teacher) if teacher else _teacher_of(run_config)
+    base: Values = {"models": {"teacher": mind}} if mind else {}
+    values = merge(base, _overrides(StudySettings, overrides))
+    mind = values.get("models", {}).get("teacher")
+    if not mind:
+        raise ConfigError(f"no teacher is named. {_WHO}")
+    values["models"]["teacher"] = settings_from_environment(mind, "teacher", os.environ)
+    return _checked(StudySettings, values)
+
+
+def search_settings(overrides: Sequence[str]) -> SearchSettings:
+    """Return how a bank is searched.
+
+    Args:
+        overrides: ``bank.delta=0.4`` and its like.
+
+    Raises:
+        ConfigError: A setting is unknown or wrong.
+    """
+    return _checked(SearchSettings, _overrides(SearchSettings, overrides))
+
+
+def load_with_teacher(path: Path, teacher: str | None, overrides: Sequence[str]) -> RunConfig:
+    """Read a run's configuration, and put the teacher that the command names into it.
+
+    Raises:
+        ConfigError: The file, the teacher or a setting is wrong.
+    """
+    named = [] if teacher is None else [f"models.teacher={dumps(read_teacher(teacher))}"]
+    return load_config(path, [*named, *overrides])
+
+
+def teacher_of(config: RunConfig) -> ModelConfig:
+    """Return who writes skills: the teacher, or else the optimizer's model.
+
+    Raises:
+        ConfigError: The optimizer is a script, which writes no skills.
+    """
+    if config.models.teacher is not None:
+        return config.models.teacher
+    if config.models.optimizer.backend == "scripted":
+        raise ConfigError(
+            f"models.teacher is unset, and the scripted {config.models.optimizer.model!r} writes "
+            f"no skills. {_WHO}"
+        )
+    return config.models.optimizer
+
+
+def _teacher_of(run_config: Path | None) -> Values | None:
+    if run_config is None:
+        return None
+    values = _parsed(read_text(run_config, "configuration"), str(run_config))
+    models = values.get("models") or {}
+    own, other = models.get("teacher"), models.get("optimizer")
+    if own:
+        return dict(own)
+    return dict(other) if other and other.get("backend") != "scripted" else None
+
+
+def _overrides(model: type[BaseModel], overrides: Sequence[str]) -> Values:
+    places = key_paths(model)
+    known = [place.path for place in places]
+    return parse_overrides(overrides, known, [place.path for place in places if place.is_open])
+
+
+SettingsT = TypeVar("SettingsT", bound=BaseModel)
+
+
+def _checked(model: type[SettingsT], values: Values) -> SettingsT:
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(explain_validation_error(error, model)) from None

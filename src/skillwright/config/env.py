@@ -1,0 +1,265 @@
+"""The environment and its tasks, as a configuration names them."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
+
+from skillwright.config.section import Section, kind_unless_given
+from skillwright.config.skillopt.keys import how_to_play
+from skillwright.core import DataError
+from skillwright.datasets import parse_ratio
+from skillwright.envs import spec
+
+
+def _check_ratio(text: str) -> str:
+    parse_ratio(text)
+    return text
+
+
+class GeneratedData(Section):
+    """Houses of our own: seeded, winnable, and never the same in two splits."""
+
+    kind: Literal["generated"] = "generated"
+    train: PositiveInt = 40
+    """Games to practise on."""
+    val: PositiveInt = 40
+    """Games that the gate decides on."""
+    test: PositiveInt = 60
+    """Games that are opened once, at the end."""
+    seed: NonNegativeInt = 0
+    """Another seed gives other games."""
+    household: NonNegativeInt | None = None
+    """The home that all games share, with habits to be learnt; unset, every game has its own."""
+
+
+class HouseholdsData(Section):
+    """Houses of homes whose habits only a skill can tell, with too few turns to search them all."""
+
+    kind: Literal["households"] = "households"
+    train: PositiveInt = 300
+    """Games to practise on."""
+    val: PositiveInt = 60
+    """Games that decide."""
+    test: PositiveInt = 120
+    """Games that are opened once, at the end."""
+    homes: PositiveInt = 20
+    """Homes that the games to practise on are set in, six games in a row in the same."""
+    new_homes: NonNegativeInt = 0
+    """Homes of their own for val and test; 0 sets them in the homes of train, in other games."""
+    survey: NonNegativeInt = 0
+    """Train games in the new homes: a bank may learn from them, and no weights do."""
+    seed: NonNegativeInt = 0
+    """Another seed gives other games and homes."""
+
+    @model_validator(mode="after")
+    def _new_homes_can_be_known(self) -> "HouseholdsData":
+        if bool(self.survey) != bool(self.new_homes):
+            raise ValueError(
+                f"new_homes is {self.new_homes} and survey {self.survey}; a bank knows the new "
+                "homes from the games of the survey: set both, or neither"
+            )
+        return self
+
+
+class AlfworldData(Section):
+    """The official ALFWorld games: ``train``, ``valid_seen`` as val, ``valid_unseen`` as test."""
+
+    kind: Literal["alfworld_data"] = "alfworld_data"
+    root: str | None = None
+    """The folder ``json_2.1.1`` or one that holds it; unset, ``$ALFWORLD_DATA``."""
+    train: PositiveInt | None = None
+    """At most so many games, the first in order of their ids; unset, all."""
+    val: PositiveInt | None = None
+    """At most so many games; unset, all."""
+    test: PositiveInt | None = None
+    """At most so many games; unset, all."""
+
+
+class SplitDirData(Section):
+    """Items that are split already: a folder with ``train``, ``val`` and ``test``."""
+
+    kind: Literal["split_dir"] = "split_dir"
+    path: Annotated[str, Field(min_length=1)]
+    """The folder that holds the three."""
+
+
+class RatioData(Section):
+    """Items in one file, shuffled and cut into three splits."""
+
+    kind: Literal["ratio"] = "ratio"
+    path: Annotated[str, Field(min_length=1)]
+    """A JSON or JSONL file, or a folder that holds exactly one."""
+    ratio: Annotated[str, AfterValidator(_check_ratio)] = "2:1:7"
+    """Shares of train, val and test."""
+    seed: NonNegativeInt = 42
+    """Shuffles the items before they are cut."""
+
+
+class AdapterData(Section):
+    """Tasks that an `EnvAdapter` brings itself."""
+
+    kind: Literal["adapter"] = "adapter"
+    train: PositiveInt | None = None
+    """Episodes in an epoch; unset, what the adapter's data loader says."""
+    val: NonNegativeInt = 0
+    """Episodes that the gate decides on; 0 is the adapter's whole split."""
+    test: NonNegativeInt = 0
+    """Episodes that are played once, at the end; 0 is the adapter's whole split."""
+
+
+class TauBenchData(Section):
+    """Customers of the retail store of tau-bench; ``env.config.data_dir`` says which store."""
+
+    kind: Literal["tau_bench"] = "tau_bench"
+    train_split: Annotated[str, Field(min_length=1)] = "train"
+    """The split of the data to practise on."""
+    val_split: str | None = None
+    """The split that the gate decides on; unset, ``val``, or ``dev`` where there is none."""
+    test_split: Annotated[str, Field(min_length=1)] = "test"
+    """The split that is played once, at the end."""
+    train: PositiveInt | None = None
+    """At most so many tasks, the first in the split's order; unset, all."""
+    val: PositiveInt | None = None
+    """At most so many tasks; unset, all."""
+    test: PositiveInt | None = None
+    """At most so many tasks; unset, all."""
+
+
+class QaData(Section):
+    """Questions of our own over passages: seeded, and about other towns in every split."""
+
+    kind: Literal["qa"] = "qa"
+    train: PositiveInt = 40
+    """Questions to practise on."""
+    val: PositiveInt = 60
+    """Questions that the gate decides on."""
+    test: PositiveInt = 60
+    """Questions that are asked once, at the end."""
+    seed: NonNegativeInt = 0
+    """Another seed gives other questions."""
+
+
+class WebShopData(Section):
+    """Customers of a shop; ``env.config.catalogue`` says which, the built-in one by default."""
+
+    kind: Literal["webshop"] = "webshop"
+    goals: Literal["human", "synthetic"] = "human"
+    """What people asked for, or one goal for every way to choose a product's options."""
+    train: PositiveInt = 60
+    """At most so many goals to practise on."""
+    val: PositiveInt = 60
+    """At most so many goals that the gate decides on."""
+    test: PositiveInt = 100
+    """At most so many goals that are played once, at the end."""
+    seed: NonNegativeInt = 0
+    """Another seed gives other prices and splits, and other products of the built-in shop."""
+
+
+DataConfig = Annotated[
+    GeneratedData
+    | HouseholdsData
+    | AlfworldData
+    | SplitDirData
+    | RatioData
+    | TauBenchData
+    | QaData
+    | WebShopData
+    | AdapterData,
+    Field(discriminator="kind"),
+    kind_unless_given("generated"),
+]
+
+_OWN_DATA = {
+    "generated": ("alfworld", "games"),
+    "households": ("alfworld", "games"),
+    "alfworld_data": ("alfworld", "games"),
+    "tau_bench": ("tau_bench", "customers"),
+    "qa": ("qa", "questions"),
+    "webshop": ("webshop", "customers"),
+}
+"""Kind of data -> the only environment that plays it, and what it gives."""
+
+
+def _refuse_unknown(name: str) -> None:
+    """Speak of a misspelt name before of data that do not fit it."""
+    try:
+        spec(name)
+    except DataError as error:
+        raise ValueError(f"{error}{how_to_play(name)}") from error
+
+
+# Environment -> the turns of its own (30 are those of tau-bench's runs, 15 those of WebShop's, and
+# another number is another score), and its own kind of data.
+_OWN_DEFAULTS = {"tau_bench": (30, "tau_bench"), "qa": (1, "qa"), "webshop": (15, "webshop")}
+
+
+class EnvSection(Section):
+    """The environment and its tasks."""
+
+    name: Annotated[str, Field(min_length=1)] = "alfworld"
+    """A registered name, ``package.module:Class``, or ``path/to/file.py:Class``."""
+    compat: Literal["skillopt"] | None = None
+    """``skillopt`` for an adapter that imports from `skillopt`: it finds our code there."""
+    config: dict[str, Any] = Field(default_factory=dict)
+    """Settings of the environment, which checks them itself."""
+    max_turns: PositiveInt = 50
+    """Most actions in an episode; unset, 30 for ``tau_bench``, 15 for ``webshop``, 1 for ``qa``,
+    and what an adapter says itself."""
+    success_threshold: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """The reward from which an episode is a success."""
+    data: DataConfig = GeneratedData()
+    """Where the tasks come from."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _some_have_defaults_of_their_own(cls, values: Any) -> Any:
+        own = _OWN_DEFAULTS.get(str(values.get("name"))) if isinstance(values, Mapping) else None
+        if own is None:
+            return values
+        most_turns, kind = own
+        data = values.get("data", {})
+        if isinstance(data, Mapping):
+            data = {"kind": kind, **data}
+        return {"max_turns": most_turns, **values, "data": data}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _adapters_bring_their_data(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping) or not values.get("compat") or "data" in values:
+            return values
+        return {**values, "data": {"kind": "adapter"}}
+
+    @property
+    def given_turns(self) -> int | None:
+        """`max_turns`, or ``None`` where an adapter's own default holds."""
+        brings_its_own = self.compat is not None or self.data.kind == "adapter"
+        unset = brings_its_own and "max_turns" not in self.model_fields_set
+        return None if unset else self.max_turns
+
+    @model_serializer(mode="wrap")
+    def _leave_turns_to_the_adapter(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        found: dict[str, Any] = write(self)
+        if self.given_turns is None:  # read back, it would be a number that somebody gave
+            found.pop("max_turns", None)
+        return found
+
+    @model_validator(mode="after")
+    def _data_fits(self) -> "EnvSection":
+        owner, what = _OWN_DATA.get(self.data.kind, (self.name, ""))
+        if owner != self.name:
+            _refuse_unknown(self.name)
+            raise ValueError(
+                f"data.kind {self.data.kind!r} gives {what} of {owner!r}, and the environment is "
+                f"{self.name!r}; use data.kind 'split_dir' or 'ratio', or 'adapter' for an "
+                "EnvAdapter that brings its own tasks"
+            )
+        return self

@@ -1,0 +1,1 @@
+"""Files that were written for SkillOpt, read as ours."""

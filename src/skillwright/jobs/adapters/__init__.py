@@ -1,0 +1,1 @@
+"""Other people's `EnvAdapter` classes behind the bench of our jobs."""

@@ -1,0 +1,352 @@
+"""The bench of somebody else's benchmark: an `EnvAdapter`, of either release of the contract.
+
+Its folders are those that SkillOpt's adapters know (``steps/step_0001/rollout``, ...), below
+``adapter/`` in the run's folder. They are named by what is rolled out, so an adapter that goes on
+from files of its own meets the same files after a resume.
+
+Source: SkillOpt (microsoft/SkillOpt), API reference of June 2026 and the later release.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Self
+
+from skillwright.config.run import AdapterData, RunConfig
+from skillwright.core import ConfigError, EpisodeResult, RunError, SkillwrightError
+from skillwright.core.jsonio import digest
+from skillwright.core.together import together
+from skillwright.datasets import BatchSpec
+from skillwright.evaluation import Draws
+from skillwright.jobs.adapters.compare import compare_skills
+from skillwright.jobs.adapters.duel import AdapterDuel
+from skillwright.jobs.adapters.memory import AdapterMemory
+from skillwright.jobs.adapters.models import named_models, set_up_within
+from skillwright.jobs.adapters.play import Player
+from skillwright.jobs.adapters.practice import PlayedBatch, make_practice
+from skillwright.jobs.adapters.rollouts import Rollouts, Round, refuse_no_score
+from skillwright.jobs.adapters.settings import flat_settings
+from skillwright.jobs.adapters.splits import AdapterPlanner, HeldOut
+from skillwright.jobs.parts.adapter_load import make_adapter
+from skillwright.jobs.parts.bench import Place, Sizes, SplitName
+from skillwright.jobs.parts.progress import Unwatched, Watcher
+from skillwright.jobs.parts.text_bench import Longitudinal
+from skillwright.rollout.foreign import ForeignAdapter
+from skillwright.rollout.foreign_rows import as_json
+from skillwright.runs import RunStore
+from skillwright.textopt import (
+    Comparison,
+    Optimizer,
+    PairPolicy,
+    Practice,
+    StepSettings,
+    TextReflector,
+)
+
+_log = logging.getLogger(__name__)
+
+FOLDER = "adapter"
+"""Where an adapter writes, below the run's folder."""
+
+
+async def check_adapter(config: RunConfig) -> Sizes:
+    """Build an adapter and set it up as a run does, and return how many episodes it has.
+
+    What it writes meanwhile goes to a folder that is removed again.
+
+    Raises:
+        UsageError: It cannot be found, built, set up, or run here; the message says why.
+    """
+    with (
+        TemporaryDirectory(prefix="skillwright-", ignore_cleanup_errors=True) as scratch,
+        RunStore.open(Path(scratch) / "run.sqlite") as store,
+        named_models(config) as session,
+        set_up_within(session),
+    ):
+        bench = await AdapterBench.open(config, store, Unwatched())
+        bench.close()
+    _say_what_has_no_effect(config)
+    return bench.sizes
+
+
+@dataclass(slots=True)
+class AdapterBench:
+    """Plays an adapter's episodes; see `Bench`.
+
+    Attributes:
+        config: The run's.
+        rollouts: Plans and plays its batches, and remembers them.
+        train_size: Episodes in an epoch.
+    """
+
+    config: RunConfig
+    rollouts: Rollouts
+    train_size: int
+    _settings: StepSettings | None = field(default=None, init=False)
+    _is_open: bool = field(default=False, init=False)
+
+    @classmethod
+    async def open(
+        cls,
+        config: RunConfig,
+        store: RunStore,
+        watcher: Watcher,
+        *,
+        forgets_failures: bool = False,
+    ) -> Self:
+        """Build the adapter that a configuration names, and set it up.
+
+        Args:
+            config: The run's; ``env.name`` names an adapter.
+            store: The run's; the adapter writes beside it.
+            watcher: Sees every episode.
+            forgets_failures: What failed in an earlier process is rolled out again.
+
+        Raises:
+            UsageError: The adapter cannot be found, built, set up, or run here; or its data
+                changed since the run began.
+        """
+        name, root = config.env.name, (store.folder / FOLDER).absolute()
+        root.mkdir(parents=True, exist_ok=True)
+        settings = flat_settings(config, root)
+        foreign = await make_adapter(config.env, settings)
+        try:
+            memory = AdapterMemory(store, f"adapter:{name}", forgets_failures)
+            planner = await _set_up(foreign, settings, memory, config)
+            held_out: dict[SplitName, HeldOut] = {
+                "val": await planner.held_out("val", settings["sel_env_num"]),
+                "test": await planner.held_out("test", settings["test_env_num"]),
+            }
+            train_size = await _train_size(planner, config)
+        except SkillwrightError:
+            foreign.close()
+            raise
+        except Exception as error:
+            foreign.close()
+            raise ConfigError(
+                f"adapter {name!r} cannot be set up: {type(error).__name__}: {error}. Its "
+                "settings stand in env.config."
+            ) from error
+        asked = {key: value for key, value in settings.items() if key != "out_root"}
+        version = str(getattr(foreign.adapter, "version", ""))
+        # With the adapter's name and every path as they are written: from files that were moved,
+        # everything is rolled out again, and nobody has to prove that they are the same files.
+        identity = digest([name, version, as_json(asked)])
+        player = Player(foreign, name, identity, memory, root, config.rollout.retries, watcher)
+        player.task_types = await _task_types(foreign, name)
+        player.max_failure_share = config.rollout.max_failure_share
+        bench = cls(config, Rollouts(player, planner, held_out), train_size)
+        bench._refuse_what_cannot_be()
+        return bench
+
+    def bind(self, optimizer: Optimizer, settings: StepSettings) -> None:
+        """Take what proposals are made with; an adapter's `reflect` may ask our analysts too."""
+        self._settings = settings
+        reflector = TextReflector(optimizer, settings, loop=asyncio.get_running_loop())
+        self.player.foreign.adapter.bind_reflector(reflector)
+        if self.player.session is not None:
+            self.player.session.reflector = reflector
+
+    def close(self) -> None:
+        """Let the adapter's thread end."""
+        self.player.foreign.close()
+
+    @property
+    def player(self) -> Player:
+        """Rolls out, and remembers."""
+        return self.rollouts.player
+
+    @property
+    def planner(self) -> AdapterPlanner:
+        """Plans batches."""
+        return self.rollouts.planner
+
+    @property
+    def _kept(self) -> int:
+        return self.config.evaluation.confirm_tasks
+
+    @property
+    def sizes(self) -> Sizes:
+        """How many episodes there are; ``None`` where only a rollout tells."""
+        held_out, known = self.rollouts.held_out, self.rollouts.ids("val", self._kept)
+        val = len(known) if known else held_out["val"].size
+        return Sizes(self.train_size, val, held_out["test"].size)
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What is known of the episodes before anything is rolled out.
+
+        What is in an item is its loader's business: `SplitDataLoader` compares it on a resume.
+        """
+        pool = getattr(self.planner.loader, "train_items", None) or ()
+        train = [str(item.get("id")) for item in pool if isinstance(item, Mapping)]
+        val, test = self.rollouts.held_out["val"], self.rollouts.held_out["test"]
+        return {
+            "train": {"tasks": self.train_size, "sha256": digest(train)},
+            "val": {"tasks": val.size, "sha256": digest(list(val.items or ()))},
+            "test": {"tasks": test.size},
+        }
+
+    async def batches(self, epoch: int, count: int, size: int) -> list[BatchSpec]:
+        """Plan an epoch, as the adapter's loader does, or by seeds alone."""
+        return await self.planner.epoch(epoch, count, size)
+
+    async def practise(self, batch: BatchSpec, skill: str, place: Place, index: int) -> Practice:
+        """Roll out a micro-batch with feedback, for analysts to read."""
+        folder = f"steps/step_{place.step:04d}"
+        if self.config.train.accumulation > 1:
+            folder += f"/batch_{index}"
+        ask = replace(
+            self.rollouts.ask(batch, skill, "train", f"{folder}/rollout"),
+            step=place.step,
+            is_once=True,
+            practises=True,
+        )
+        played = await self.player.play(ask)
+        return await make_practice(
+            self.player, PlayedBatch(played, folder, batch.seed, skill), self._settings
+        )
+
+    async def measure(
+        self, skill: str, split: SplitName, draw: int = 0, *, phase: str
+    ) -> list[EpisodeResult]:
+        """Roll out a whole split once."""
+        ids = self.rollouts.ids("val", self._kept) if split == "val" else None
+        results = await self.rollouts.play(Round(split, skill, phase, draw, ids))
+        refuse_no_score(results, split, self.player.name)
+        return results
+
+    def duel(self, incumbent: str, candidate: str, draws: Draws) -> AdapterDuel:
+        """Set two skills against each other on val; a draw rolls out the same split again."""
+        ids = self.rollouts.ids("val", self._kept) or ()
+        return AdapterDuel(self.rollouts, (incumbent, candidate), draws, ids)
+
+    async def compare(self, previous: str, skill: str, epoch: int) -> Comparison:
+        """Roll out train episodes under both skills, until there are enough pairs."""
+        learning = self.config.optimizer
+        wanted = Longitudinal(
+            wanted=learning.slow_update_samples,
+            policy=PairPolicy(learning.longitudinal_pair_policy),
+            success_threshold=(
+                self.config.gradient.success_threshold or self.config.env.success_threshold
+            ),
+        )
+        return await compare_skills(self.rollouts, wanted, (previous, skill), epoch)
+
+    async def open_test(self, skills: Mapping[str, str]) -> dict[str, list[EpisodeResult]]:
+        """Break the seal of the test split, once, and roll it out with every skill at once."""
+        if self._is_open:
+            raise RunError("the test split was opened already; score every skill in one act")
+        self._is_open = True
+        return await self._play_all("test", skills, None, "test")
+
+    async def confirm(self, skills: Mapping[str, str]) -> dict[str, list[EpisodeResult]]:
+        """Roll out the val episodes that were kept from every gate with every skill at once."""
+        if not self._kept:
+            return {}
+        ids = (self.rollouts.ids("val") or ())[-self._kept :]
+        return await self._play_all("val", skills, ids, "confirm")
+
+    async def _play_all(
+        self,
+        split: SplitName,
+        skills: Mapping[str, str],
+        ids: Sequence[str] | None,
+        phase: str,
+    ) -> dict[str, list[EpisodeResult]]:
+        texts = tuple(dict.fromkeys(skills.values()))
+        asks = [Round(split, text, phase, ids=ids) for text in texts]
+        by_text = dict(zip(texts, await together(map(self.rollouts.play, asks)), strict=True))
+        for results in by_text.values():
+            refuse_no_score(results, split, self.player.name)
+        return {name: by_text[text] for name, text in skills.items()}
+
+    def _refuse_what_cannot_be(self) -> None:
+        kept, val = self._kept, self.rollouts.held_out["val"]
+        if not kept:
+            return
+        if val.items is None:
+            raise ConfigError(
+                "evaluation.confirm_tasks keeps single val tasks from the gate, and adapter "
+                f"{self.player.name!r} cannot be asked for single ones: that takes a data loader "
+                "with items and build_env_from_batch(). Set it to 0."
+            )
+        if kept >= len(val.items):
+            raise ConfigError(
+                f"evaluation.confirm_tasks is {kept}, and val has {len(val.items)} tasks; the "
+                "gate would have none"
+            )
+
+
+def _say_what_has_no_effect(config: RunConfig) -> None:
+    """Warn of settings of our own episodes: how an adapter plays its own is its business."""
+    usual = type(config.rollout)()
+    for key in ("episode_timeout_s", "history_turns", "mode", "give_up_after"):
+        if getattr(config.rollout, key) != getattr(usual, key):
+            _log.warning(
+                "rollout.%s has no effect: adapter %s plays its episodes itself",
+                key,
+                config.env.name,
+            )
+
+
+async def _set_up(
+    foreign: ForeignAdapter, settings: Mapping[str, Any], memory: AdapterMemory, config: RunConfig
+) -> AdapterPlanner:
+    """Set an adapter and its loader up, as the documented trainer does."""
+    adapter = foreign.adapter
+    await foreign.call(adapter.setup, dict(settings))
+    loader = await foreign.call(adapter.get_dataloader)
+    if loader is not None:
+        await foreign.call(loader.set_out_root, settings["out_root"])
+        # Many adapters set their loader up themselves; items that are read twice may be doubled.
+        if not await foreign.call(loader.get_train_size):
+            await foreign.call(loader.setup, dict(settings))
+        latest = memory.state()
+        if latest is not None:
+            await foreign.call(loader.load_state_dict, latest)
+    return AdapterPlanner(
+        foreign=foreign,
+        loader=loader,
+        memory=memory,
+        seed=config.run.seed,
+        out_root=settings["out_root"],
+        accumulation=config.train.accumulation,
+    )
+
+
+async def _task_types(foreign: ForeignAdapter, name: str) -> frozenset[str]:
+    """Return the task types that an adapter says it has; it may say none."""
+    try:
+        return frozenset(map(str, await foreign.call(foreign.adapter.get_task_types) or ()))
+    except Exception as error:  # noqa: BLE001 - foreign code; logged with its traceback
+        foreign.faults.warn(f"{name}: get_task_types failed, so task types are not checked", error)
+        return frozenset()
+
+
+async def _train_size(planner: AdapterPlanner, config: RunConfig) -> int:
+    """Return how many episodes an epoch has.
+
+    Raises:
+        ConfigError: Nobody says, or the loader and the configuration disagree.
+    """
+    data = config.env.data
+    given = data.train if isinstance(data, AdapterData) else None
+    known = None
+    if planner.loader is not None:
+        known = await planner.foreign.call(planner.loader.get_train_size)
+        known = known or len(getattr(planner.loader, "train_items", None) or ()) or None
+    if known and given and known != given:
+        raise ConfigError(
+            f"env.data.train is {given}, and the adapter's data loader has {known} train items; "
+            "leave env.data.train out"
+        )
+    if not (known or given):
+        raise ConfigError(
+            f"nobody says how many episodes an epoch of adapter {config.env.name!r} has: set "
+            "env.data.train, or let its data loader tell by get_train_size()"
+        )
+    return int(known or given or 0)

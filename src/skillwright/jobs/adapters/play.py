@@ -1,0 +1,361 @@
+"""One batch of an adapter: built, rolled out, read, and stored, once.
+
+    environment manager -> rollout -> rows -> a score or a Failure each -> store
+
+Where `rollout` raises, it is tried again in a fresh environment; after that its episodes are
+Failures. A batch that is in the store is never rolled out again.
+"""
+
+import asyncio
+import inspect
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from time import monotonic
+from typing import Any
+
+from skillwright.core import (
+    ContractError,
+    EpisodeResult,
+    ModelRefused,
+    RequestRefused,
+    UsageError,
+    skill_hash,
+)
+from skillwright.core.jsonio import digest, text_digest
+from skillwright.integrations.skillopt_faults import NO_ANSWER, forget_unanswered
+from skillwright.integrations.skillopt_session import ModelSession
+from skillwright.jobs.adapters.memory import AdapterMemory
+from skillwright.jobs.adapters.trajectory import trajectory_of
+from skillwright.jobs.parts.money import BudgetSpent
+from skillwright.jobs.parts.progress import EpisodeFinished, Watcher
+from skillwright.rollout import EngineDown
+from skillwright.rollout.engine import Permit
+from skillwright.rollout.foreign import ForeignAdapter
+from skillwright.rollout.foreign_rows import (
+    Item,
+    ReadBatch,
+    Row,
+    RowsAbout,
+    all_failed,
+    items_by_id,
+    read_batch,
+)
+from skillwright.textopt import read_rows
+
+PREDICTIONS = "predictions"
+MOST_LOST_BATCHES = 3
+"""So many batches in a row without one score, and the run stops: nothing can go on."""
+WINDOW = 6
+"""Over so many of the latest batches, each as heavy as the other, the share of failures is taken: a
+text that breaks the adapter is no reason to stop, and its batch is one between others."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A batch to be rolled out.
+
+    Attributes:
+        build: Builds a fresh environment manager.
+        skill: The text to roll out with.
+        split: ``train``, ``val`` or ``test``.
+        phase: What the episodes are for.
+        seed: The batch's.
+        size: Episodes asked for; 0 is the whole split.
+        folder: Where the adapter writes, below the adapter's folder of the run.
+        ids: The episodes asked for, in order, where they are known.
+        items: The items behind them, where they are known.
+        draw: Which of several attempts this is, from 0.
+        step: The training step, or ``None``.
+        is_whole: It is the whole of its split.
+        is_once: It belongs to its place in the run; else equal batches are one, wherever asked.
+        practises: Analysts will read it, so the adapter may show feedback.
+    """
+
+    build: Callable[[], Awaitable[Any]]
+    skill: str
+    split: str
+    phase: str
+    seed: int
+    size: int
+    folder: str
+    ids: tuple[str, ...] | None = None
+    items: Mapping[str, Item] | None = None
+    draw: int = 0
+    step: int | None = None
+    is_whole: bool = False
+    is_once: bool = False
+    practises: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A batch that was rolled out, now or before.
+
+    Attributes:
+        results: One per episode.
+        rows: The rows by id, only scored ones: as the adapter returned them, or out of the store.
+        items: The items behind them by id, or ``None`` where only the adapter knows them.
+        folder: Where the adapter wrote.
+        key: The batch's content address.
+    """
+
+    results: tuple[EpisodeResult, ...]
+    rows: Mapping[str, Row]
+    items: Mapping[str, Item] | None
+    folder: Path
+    key: str
+
+    @property
+    def stored(self) -> dict[str, Row]:
+        """The scored rows by id, as JSON: the same ones now and after a resume."""
+        return _stored(self.results)
+
+
+@dataclass(slots=True)
+class Player:
+    """Rolls out batches of one adapter.
+
+    Attributes:
+        foreign: The adapter.
+        name: What the configuration calls it.
+        identity: What its results depend on besides the batch and the skill, as a digest.
+        memory: What was rolled out before.
+        root: The adapter's folder of the run.
+        retries: Further attempts at a rollout that raised.
+        watcher: Sees every episode.
+        task_types: Those that the adapter says it has; none where it does not say.
+        permit: Asked before a batch is rolled out.
+        max_failure_share: A larger share of failures in the latest batches stops the run.
+        session: The models that the adapter asks through us; ``None`` where it asks its own.
+        lost_reflections: Faults of the adapter's own analysts in a row, just now.
+    """
+
+    foreign: ForeignAdapter
+    name: str
+    identity: str
+    memory: AdapterMemory
+    root: Path
+    retries: int
+    watcher: Watcher
+    task_types: frozenset[str] = frozenset()
+    permit: Permit = nullcontext
+    max_failure_share: float | None = None
+    session: ModelSession | None = None
+    lost_reflections: int = field(default=0, init=False)
+    _locks: dict[str, asyncio.Lock] = field(
+        default_factory=lambda: defaultdict(asyncio.Lock), init=False
+    )
+    _turn: AbstractAsyncContextManager[Any] = field(init=False)
+    _lost: set[str] = field(default_factory=set, init=False)
+    _failed: dict[str, tuple[int, int]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        # One that blocks plays one batch after the other anyway; so each is in the store before the
+        # next one begins.
+        overlaps = inspect.iscoroutinefunction(self.foreign.adapter.rollout)
+        self._turn = nullcontext() if overlaps else asyncio.Lock()
+
+    async def play(self, ask: Ask) -> Played:
+        """Roll a batch out, unless it was before.
+
+        Raises:
+            EngineDown: Several batches in a row gave nothing but failures.
+            UsageError: The adapter cannot do what is asked.
+            ModelRefused: An endpoint that the adapter uses refuses the key or the model.
+        """
+        key = self._batch_key(ask)
+        async with self._locks[key]:  # asked for twice at once, it is rolled out once
+            known = self.memory.batch(key)
+            if known is None:
+                async with self._turn, self.permit():
+                    return await self._roll_out(ask, key)
+        for result in known:
+            self.watcher.see(EpisodeFinished(result, reused=True))
+        items = ask.items
+        if items is None and ask.is_once:  # the optimiser may be shown what is in them
+            items = items_by_id(await ask.build())
+        return Played(tuple(known), _stored(known), items, self.root / ask.folder, key)
+
+    def recall(self, ask: Ask, row_id: str) -> EpisodeResult | None:
+        """Return a held-out episode that was rolled out before, or ``None``."""
+        known = self.memory.episode(self.episode_key(ask, row_id))
+        if known is not None:
+            self.watcher.see(EpisodeFinished(known, reused=True))
+        return known
+
+    def turn(self, split: str, skill: str, draw: int) -> asyncio.Lock:
+        """Return what lets one at a time look for a skill's draw of a split, and roll it out."""
+        return self._locks[digest([split, text_digest(skill), draw])]
+
+    def order_of(self, split: str) -> asyncio.Lock:
+        """Return what lets others wait while a first rollout finds out the order of a split."""
+        return self._locks[digest(["order", split])]
+
+    def episode_key(self, ask: Ask, row_id: str) -> str:
+        """Return the content address of an episode: equal questions have equal ones."""
+        # What is practised on is never asked for twice; what is held out may be, whole or in parts.
+        return digest([*self._question(ask), self._batch_key(ask) if ask.is_once else "", row_id])
+
+    def _batch_key(self, ask: Ask) -> str:
+        ids = "whole" if ask.is_whole else list(ask.ids or ())
+        return digest([*self._question(ask), ask.size, ids, ask.folder if ask.is_once else ""])
+
+    def _question(self, ask: Ask) -> list[Any]:
+        return [self.identity, ask.split, ask.seed, ask.draw, text_digest(ask.skill)]
+
+    async def _roll_out(self, ask: Ask, key: str) -> Played:
+        folder, began, attempts, told = self.root / ask.folder, monotonic(), 0, 0
+        about, read = self._about(ask, ask.items), None
+        while read is None:
+            attempts += 1
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                env = await ask.build()
+                about = self._about(ask, items_by_id(env) or ask.items)
+                read = await self._read_rollout(env, ask, folder, about)
+            except Exception as error:  # noqa: BLE001 - foreign code; logged, and stored as Failures
+                raise_if_hopeless(error)
+                said = f"{self.name}: attempt {attempts} at {ask.folder} failed"
+                self.foreign.faults.warn(said, error)
+                # What broke the contract would break it again.
+                if attempts > self.retries or isinstance(error, ContractError):
+                    read, told = all_failed(about, error), 1
+        read = replace(read, notes=(*read.notes, *self._doubts(ask, about, read)))
+        for note in read.notes[told:]:
+            _log.warning("%s, %s: %s", self.name, ask.folder, note)
+        results = await self._with_trajectories(read, folder / PREDICTIONS)
+        wall_s = monotonic() - began
+        read = replace(
+            read, results=tuple(replace(r, attempts=attempts, wall_s=wall_s) for r in results)
+        )
+        facts = {"split": ask.split, "draw": ask.draw, "seed": ask.seed, "folder": ask.folder}
+        whole = ask.split if ask.is_whole else ""
+        self.memory.keep_batch(key, read, skill=ask.skill, whole=whole, about=facts)
+        # However many draws a gate takes of one text, it is one text that breaks the adapter.
+        self._refuse_dead_adapter(key if ask.is_once else text_digest(ask.skill), read)
+        # As it was stored: a resumed run is told exactly the same.
+        kept = tuple(self.memory.batch(key) or read.results)
+        for result in kept:
+            self.watcher.see(EpisodeFinished(result))
+        return Played(kept, read.rows, about.items, folder, key)
+
+    def _doubts(self, ask: Ask, about: RowsAbout, read: ReadBatch) -> list[str]:
+        """Return what is odd about a batch as a whole."""
+        doubts = []
+        if about.ids is None and len(read.results) < ask.size:
+            doubts.append(f"{ask.size} episodes were asked for, and {len(read.results)} came back")
+        strange = {r.task_type for r in read.results if r.task_type} - self.task_types
+        if self.task_types and strange:
+            names = ", ".join(sorted(strange))
+            doubts.append(f"task types that get_task_types() does not name: {names}")
+        return doubts
+
+    async def _read_rollout(self, env: Any, ask: Ask, folder: Path, about: RowsAbout) -> ReadBatch:
+        """Roll out, and read what came back; what a model's fault scored is no score."""
+        if self.session is None:
+            return read_batch(await self._call_rollout(env, ask, folder), about)
+        forget_unanswered(folder)
+        with self.session.hear(folder) as hearing:
+            try:
+                returned = await self._call_rollout(env, ask, folder)
+            except Exception as error:
+                hearing.refuse_missing()
+                if NO_ANSWER in str(error):  # it lets faults out, so it scores none
+                    hearing.trust()
+                raise
+            rows = hearing.sift(returned)
+        read = read_batch(rows, about)
+        return replace(read, results=tuple(map(hearing.charge, read.results)))
+
+    async def _call_rollout(self, env: Any, ask: Ask, folder: Path) -> Any:
+        named = {"use_eval_feedback": True} if ask.practises else {}
+        return await self.foreign.call(
+            self.foreign.adapter.rollout, env, ask.skill, str(folder), **named
+        )
+
+    def _about(self, ask: Ask, items: Mapping[str, Item] | None) -> RowsAbout:
+        return RowsAbout(
+            env=self.name,
+            split=ask.split,
+            phase=ask.phase,
+            seed=ask.seed,
+            skill_version=skill_hash(ask.skill),
+            key=partial(self.episode_key, ask),
+            ids=ask.ids or (tuple(items) if items else None),
+            items=items,
+            draw=ask.draw,
+            step=ask.step,
+        )
+
+    async def _with_trajectories(self, read: ReadBatch, predictions: Path) -> list[EpisodeResult]:
+        """Read the conversations that the adapter left, so that the store has them too."""
+        rows = _stored(read.results)
+        # Not in the adapter's thread: what came back is stored before the next rollout is over.
+        found = await asyncio.to_thread(read_rows, list(rows.values()), predictions)
+        told = dict(zip(rows, map(trajectory_of, found.rows), strict=True))
+        return [replace(r, trajectory=told.get(r.task_id, r.trajectory)) for r in read.results]
+
+    def _refuse_dead_adapter(self, case: str, read: ReadBatch) -> None:
+        """Stop where nothing came back several times; batches of one case count as one."""
+        self._lost = set() if read.has_score else {*self._lost, case}
+        if len(self._lost) >= MOST_LOST_BATCHES:
+            raise EngineDown(
+                f"{len(self._lost)} batches of adapter {self.name!r} in a row gave no score; the "
+                f"latest: {(read.notes or ('no rows came back',))[0]}"
+            )
+        failures = [result.failure for result in read.results if result.failure is not None]
+        # All batches of a case: of a text that a gate draws again few tasks may be asked for, and
+        # one of them may be lost for good.
+        before, of = self._failed.get(case, (0, 0))
+        new = (len(failures), len(read.results)) if read.results else (1, 1)
+        others = [(one, known) for one, known in self._failed.items() if one != case]
+        self._failed = dict([*others, (case, (before + new[0], of + new[1]))][-WINDOW:])
+        share = fmean(lost / episodes for lost, episodes in self._failed.values())
+        most = self.max_failure_share
+        if failures and most is not None and len(self._failed) == WINDOW and share > most:
+            raise EngineDown(
+                f"{share:.0%} of the episodes in the last {WINDOW} batches of adapter "
+                f"{self.name!r} failed, and at most {most:.0%} may (rollout.max_failure_share); "
+                f"the latest: {failures[-1].message}"
+            )
+
+
+def _stored(results: Iterable[EpisodeResult]) -> dict[str, Row]:
+    """Return the scored rows by id, as the store knows them.
+
+    An id or a number that JSON cannot carry stands there in words; the result knows better.
+    """
+    found: dict[str, Row] = {}
+    for result in results:
+        if result.reward is None or result.row is None:
+            continue
+        turns = int(result.metrics.get("n_turns", 0))
+        known = {"hard": result.hard, "soft": result.reward, "n_turns": turns}
+        row = dict(result.row)
+        row |= {name: value for name, value in known.items() if isinstance(row.get(name), str)}
+        if str(row.get("id")) != result.task_id:
+            row["id"] = result.task_id
+        found[result.task_id] = row
+    return found
+
+
+def raise_if_hopeless(error: Exception) -> None:
+    """Let out what going on cannot help; any other fault is the adapter's own.
+
+    Raises:
+        ModelRefused: An endpoint refuses the key or the model.
+        UsageError: What was asked for cannot be done.
+        EngineDown: A run cannot go on.
+        BudgetSpent: What it may use up is used up.
+    """
+    refused = isinstance(error, ModelRefused) and not isinstance(error, RequestRefused)
+    if refused or isinstance(error, UsageError | EngineDown | BudgetSpent):
+        raise error

@@ -1,0 +1,1 @@
+"""Jobs on a bank of skills: distill, evolve, import, look."""

@@ -1,0 +1,173 @@
+"""The parts of a job that changes a bank: who plays, who teaches, who decides."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from skillwright.bank import Bank, BankStore, Embedder, Teacher
+from skillwright.bank.near import IsNear, near_in_meaning, near_in_text
+from skillwright.config.bank_settings import teacher_of
+from skillwright.config.run import RunConfig
+from skillwright.core import ConfigError, Sampling, SkillSource
+from skillwright.core.seeds import derive_seed
+from skillwright.core.together import together
+from skillwright.datasets import EvolutionTasks
+from skillwright.jobs.launch.preflight import ask_if_ready, look_at_tasks
+from skillwright.jobs.parts.adapter_load import find_adapter
+from skillwright.jobs.parts.bank_source import (
+    DocumentAndBank,
+    EmbedderLedger,
+    bank_source,
+    opened_embedder,
+)
+from skillwright.jobs.parts.evolution_split import evolution_split
+from skillwright.jobs.parts.memory import EngineEvents, StoredCalls
+from skillwright.jobs.parts.money import Budget, priced_mind
+from skillwright.jobs.parts.progress import RunStarted, Watcher
+from skillwright.jobs.parts.tau_report import refuse_small_store
+from skillwright.jobs.parts.text_bench import TextBench
+from skillwright.jobs.train.wiring import (
+    MakeModel,
+    opened_mind,
+    read_initial_skill,
+    reused,
+    text_bench,
+)
+from skillwright.models import HttpClient, ModelConfig, make_model
+from skillwright.runs import RunStore
+
+TEACHER_TOKENS = 8_192
+"""Room for a teacher's answer where its settings do not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class BankArena:
+    """What it takes to change a bank.
+
+    Attributes:
+        config: What the parts were made from.
+        store: Remembers what was played and asked.
+        bench: Plays.
+        evolution: The tasks whose failures are looked at; the others are practised on.
+        calls: The teacher's model, with a memory.
+        embedder: Says which skills are similar.
+        target: The identity of who acts.
+        document: What agents are told above the bank.
+        ledger: Writes down what embedding consumed.
+        watcher: Sees what happens.
+    """
+
+    config: RunConfig
+    store: RunStore
+    bench: TextBench
+    evolution: EvolutionTasks
+    calls: StoredCalls
+    embedder: Embedder
+    ledger: EmbedderLedger
+    target: str
+    document: str
+    watcher: Watcher
+
+    def teacher(self, stage: str) -> Teacher:
+        """Return the teacher, whose luck is the stage's own."""
+        return make_teacher(self.calls, teacher_of(self.config), self.config.run.seed, stage)
+
+    def started(self, bank: Path, episodes: int) -> RunStarted:
+        """Say who takes part, and how many episodes are expected at most."""
+        sizes, evolution = self.bench.sizes, len(self.evolution.tasks)
+        facts = (
+            f"{sizes.train} train tasks, {evolution} of them to evolve on; {sizes.val} val tasks"
+        )
+        return RunStarted(
+            name=bank.name,
+            folder=str(bank),
+            minds={"target": self.target, "teacher": self.calls.identity},
+            facts=(facts,),
+            episodes=episodes,
+        )
+
+    def source(self, bank: Bank, store: BankStore | None = None) -> SkillSource:
+        """Return what agents are told by a version of the bank."""
+        told = bank_source(bank, self.config.bank, self.embedder, store)
+        return DocumentAndBank(self.document, told)
+
+
+async def check_bank_job(config: RunConfig) -> None:
+    """Look for whatever would stop a job that changes a bank, before anything is written.
+
+    One small question goes to each endpoint.
+
+    Raises:
+        UsageError: Something that the configuration names is missing or wrong.
+        ModelRefused: An endpoint refuses the key or the model.
+        ModelError: An endpoint does not answer.
+    """
+    if find_adapter(config.env) is not None:
+        raise ConfigError(
+            f"an EnvAdapter plays by itself and is told one document, so no bank is made of or for "
+            f"it; {config.env.name!r} must be a text environment"
+        )
+    refuse_small_store(config.env)
+    minds = [config.models.target, teacher_of(config)]
+    unpriced = [mind for mind in minds if not priced_mind("", mind).is_priced]
+    if config.budget.usd is not None and unpriced:
+        raise ConfigError(
+            f"budget.usd = {config.budget.usd:g} cannot be held: no prices are known for "
+            f"{getattr(unpriced[0], 'model', unpriced[0].backend)!r}. Set its prices, or bound "
+            "budget.tokens instead"
+        )
+    read_initial_skill(config)
+    await look_at_tasks(config, trains=False)
+    asked = {mind.model_dump_json(): mind for mind in minds}
+    async with HttpClient() as client:
+        await together(ask_if_ready(mind, client) for mind in asked.values())
+
+
+def make_teacher(calls: StoredCalls, mind: ModelConfig, seed: int, stage: str) -> Teacher:
+    """Return a model in the role of the teacher, whose luck is the stage's own."""
+    most = getattr(mind, "max_tokens", None) or TEACHER_TOKENS
+    return Teacher(
+        calls, sampling=Sampling(max_tokens=most), seed=derive_seed("teacher", seed, stage)
+    )
+
+
+def nearness(embedder: Embedder) -> IsNear:
+    """Return when two skills say the same: by their words, or by meaning where a model can tell."""
+    return near_in_text if embedder.identity.startswith("lexical") else near_in_meaning(embedder)
+
+
+@asynccontextmanager
+async def bank_arena(
+    config: RunConfig, store: RunStore, watcher: Watcher, make: MakeModel = make_model
+) -> AsyncIterator[BankArena]:
+    """Make the parts; what they hold open is closed at the end.
+
+    Raises:
+        UsageError: A file, environment, task or key that the configuration names is missing or
+            wrong. Nothing was run yet.
+    """
+    _, latest = store.usage_since()
+    async with HttpClient() as client, AsyncExitStack() as held:
+        budget = Budget(config.budget, store, after=latest)
+        seen = EngineEvents(watcher, budget.note, lambda: client.limits.in_flight)
+        target = held.enter_context(opened_mind(config.models.target, client, make))
+        mind = held.enter_context(opened_mind(teacher_of(config), client, make))
+        embedder = held.enter_context(opened_embedder(config.bank.embedder))
+        ledger = EmbedderLedger(embedder, store)
+        held.callback(ledger.settle)
+        earlier = held.enter_context(reused(config))
+        bench = text_bench(config, store, seen, target, budget, None, earlier)
+        yield BankArena(
+            config=config,
+            store=store,
+            bench=bench,
+            evolution=evolution_split(bench.splits.train, config.evolve.nth),
+            calls=StoredCalls(mind, store, watcher, permit=partial(budget.permit, "call")),
+            embedder=embedder,
+            ledger=ledger,
+            target=target.identity,
+            document=read_initial_skill(config),
+            watcher=watcher,
+        )

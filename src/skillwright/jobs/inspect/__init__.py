@@ -1,0 +1,1 @@
+"""Look at runs that there are: summaries, comparisons, regrading, exports."""

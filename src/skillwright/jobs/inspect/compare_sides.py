@@ -1,0 +1,259 @@
+"""The two sides of a comparison: which stored episodes a run's result rests on."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from skillwright.config.load import load_config
+from skillwright.config.rl_load import load_rl_config
+from skillwright.config.run import EnvSection
+from skillwright.core import RunError, Task, did_you_mean
+from skillwright.datasets.splits import tasks_digest
+from skillwright.jobs.inspect.study import find_study
+from skillwright.jobs.inspect.summary import RunSummary, read_folder
+from skillwright.jobs.launch.runs import find_run
+from skillwright.jobs.rl.state import TEST_EPISODES, RlKind
+from skillwright.jobs.train.state import Kind
+from skillwright.runs import EpisodeSummary, RunFolder, RunStore
+
+CompareMetric = Literal["hard", "soft"]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What one run brings to a comparison.
+
+    Attributes:
+        label: ``A`` or ``B``.
+        name: The run's name.
+        path: Its folder.
+        job: ``eval``, ``train`` or ``rl``.
+        skill: The name of the tested skill; "" for an evaluation, which has one.
+        what: What was measured, for people.
+        env: The environment's settings.
+        attempts: Every attempt by task id, a fault that was tried again later left out.
+        tasks: The tasks of which an attempt has a score, by id.
+        is_scripted: Whether a scripted model took part.
+    """
+
+    label: str
+    name: str
+    path: Path
+    job: str
+    skill: str
+    what: str
+    env: EnvSection
+    attempts: Mapping[str, Sequence[EpisodeSummary]]
+    tasks: Mapping[str, Task]
+    is_scripted: bool
+
+    def scores(self, task_id: str, metric: CompareMetric) -> list[float]:
+        """Return the scores of a task's attempts; those that failed have none."""
+        return [
+            score(one, metric, self.env.success_threshold)
+            for one in self.attempts[task_id]
+            if one.reward is not None
+        ]
+
+    def failures(self, task_ids: Iterable[str]) -> int:
+        """Count attempts without a score."""
+        return sum(one.reward is None for task in task_ids for one in self.attempts[task])
+
+
+def score(episode: EpisodeSummary, metric: CompareMetric, threshold: float) -> float:
+    """Return an episode's score: ``hard`` as in `EpisodeResult.hard_score`, ``soft`` its reward.
+
+    Raises:
+        ValueError: It failed; a fault is no score.
+    """
+    if episode.reward is None:
+        raise ValueError(f"task {episode.task_id!r}: a failure has no score; leave it out")
+    if metric == "soft":
+        return episode.reward
+    return float(episode.reward >= threshold) if episode.hard is None else episode.hard
+
+
+def read_side(label: str, run: str | Path, root: str | Path, skill: str | None) -> Side:
+    """Read what a run brings to a comparison.
+
+    Args:
+        label: ``A`` or ``B``, for messages.
+        run: Its folder, or its name below ``root``.
+        root: The folder that holds runs.
+        skill: Which tested skill of a training; ``None`` is what the training ended with, or an
+            evaluation's own.
+
+    Raises:
+        RunError: There is no such run or skill, or the run has no scores yet.
+    """
+    study = find_study(run, root)
+    if study is not None:
+        first = next(iter(sorted(study.glob("seed_*"))), study / "seed_42")
+        raise RunError(
+            f"{str(run)!r} is a study of several seeds; name one of its runs, such as "
+            f"{str(first)!r}"
+        )
+    folder = RunFolder.look(find_run(run, root))
+    summary = read_folder(folder)
+    with RunStore.open(folder.store_path, read_only=True) as store:
+        name, what, episodes = _READERS[summary.job](_Source(label, summary, store, skill))
+        attempts = _by_task(episodes)
+        # An adapter says what a task is in its rows, so an attempt that failed may not know it.
+        scored = {one.task_id: one.id for one in episodes if one.reward is not None}
+        tasks = {task_id: store.task(episode) for task_id, episode in scored.items()}
+    return Side(
+        label=label,
+        name=summary.name,
+        path=summary.path,
+        job=summary.job,
+        skill=name,
+        what=what,
+        env=_env(summary),
+        attempts=attempts,
+        tasks=tasks,
+        is_scripted=summary.is_scripted,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What a side is read from.
+
+    Attributes:
+        label: ``A`` or ``B``.
+        summary: The run's.
+        store: Its store, open.
+        skill: The tested skill that was asked for, or ``None``.
+    """
+
+    label: str
+    summary: RunSummary
+    store: RunStore
+    skill: str | None
+
+    @property
+    def option(self) -> str:
+        """The option that names a skill of this side."""
+        return f"--skill-{self.label.lower()}"
+
+    def choose(self, tested: Iterable[str], default: str) -> str:
+        """Return the name of the skill that is compared.
+
+        Raises:
+            RunError: None of that name was tested.
+        """
+        names = list(tested)
+        name = default if self.skill is None else self.skill
+        if name not in names:
+            raise RunError(
+                f"{self.option}: run {self.summary.name!r} tested no {name!r}. "
+                f"{did_you_mean(name, names)}"
+            )
+        return name
+
+    def no_scores(self, why: str) -> RunError:
+        """Return the error of a run that has nothing to compare."""
+        return RunError(f"run {self.summary.name!r} has no scores to compare: {why}")
+
+
+def _read_eval(source: _Source) -> tuple[str, str, list[EpisodeSummary]]:
+    summary, report = source.summary, source.summary.evaluation
+    if source.skill is not None:
+        raise RunError(
+            f"{source.option} names a skill that a training tested; run {summary.name!r} is an "
+            "evaluation of one skill, so leave the option out"
+        )
+    if report is None:
+        # Not what is there so far: which episodes end first depends on how long they take.
+        raise source.no_scores(
+            f"its evaluation did not finish. Go on with: skillwright resume {summary.path}"
+        )
+    what = f"evaluation on {report.split}, skill {report.skill_version}"
+    return "", what, source.store.episodes()
+
+
+def _read_train(source: _Source) -> tuple[str, str, list[EpisodeSummary]]:
+    summary, store = source.summary, source.store
+    if summary.state is None or summary.state.report is None:
+        raise source.no_scores(_untested(summary))
+    tested: dict[str, str] = store.events(Kind.TEST_OPENED)[0].payload["skills"]
+    name = source.choose(tested, "best")
+    episodes = store.episodes(phase="test")
+    found = [one for one in episodes if one.skill_version.partition("+")[0] == tested[name]]
+    if not found:
+        # A blank document is left out where a bank is told: only the bank's version remains.
+        found = [one for one in episodes if "+" not in one.skill_version]
+    return name, f"training, {name} skill {tested[name]} on test", found
+
+
+def _read_rl(source: _Source) -> tuple[str, str, list[EpisodeSummary]]:
+    summary, store = source.summary, source.store
+    if summary.rl is None or summary.rl.test is None:
+        raise source.no_scores(_untested(summary))
+    tested: dict[str, list[str]] = store.events(RlKind.TEST)[-1].payload.get(TEST_EPISODES, {})
+    if not tested:
+        raise source.no_scores(
+            "an earlier version of Skillwright tested it, and did not record which episodes belong "
+            "to which policy. Train it again to compare it."
+        )
+    name = source.choose(tested, "final")
+    keys = set(tested[name])
+    found = [one for one in store.episodes() if one.key in keys]
+    return name, f"RL training, {name} on test", found
+
+
+_READERS: Mapping[str, Callable[[_Source], tuple[str, str, list[EpisodeSummary]]]] = {
+    "eval": _read_eval,
+    "train": _read_train,
+    "rl": _read_rl,
+}
+
+
+def _untested(summary: RunSummary) -> str:
+    if summary.is_finished:
+        move = f"Evaluate its skill: skillwright eval CONFIG --skill {summary.path}/best_skill.md"
+        why = "it did not open its test split (evaluation.test: false)"
+        return f"{why}." if summary.job == "rl" else f"{why}. {move}"
+    return f"its training did not finish. Go on with: skillwright resume {summary.path}"
+
+
+def _env(summary: RunSummary) -> EnvSection:
+    path = summary.path / "config.yaml"
+    return load_rl_config(path).env if summary.job == "rl" else load_config(path).env
+
+
+def _by_task(episodes: Iterable[EpisodeSummary]) -> dict[str, list[EpisodeSummary]]:
+    """Group attempts by task; of one that was tried again after a resume, the last counts."""
+    # In order of task, draw and recording.
+    last = {(one.task_id, one.draw): one for one in episodes}
+    found: defaultdict[str, list[EpisodeSummary]] = defaultdict(list)
+    for one in last.values():
+        found[one.task_id].append(one)
+    return dict(found)
+
+
+def changed_tasks(a: Side, b: Side) -> list[str]:
+    """Return the ids that both sides scored and that name different tasks, sorted."""
+    common = sorted(a.tasks.keys() & b.tasks.keys())
+    return [one for one in common if tasks_digest([a.tasks[one]]) != tasks_digest([b.tasks[one]])]
+
+
+def env_differences(a: EnvSection, b: EnvSection) -> list[str]:
+    """Name the settings of an environment that differ, with their values in A and in B.
+
+    Which tasks are played is no setting here: they are compared one by one.
+    """
+    one, other = _settings(a), _settings(b)
+    return [
+        f"{key} ({one.get(key)!r} in A, {other.get(key)!r} in B)"
+        for key in sorted({*one, *other})
+        if one.get(key) != other.get(key)
+    ]
+
+
+def _settings(env: EnvSection) -> dict[str, Any]:
+    found = env.model_dump(exclude={"name", "data", "config"})
+    own = {f"config.{key}": value for key, value in env.config.items()}
+    return {f"env.{key}": value for key, value in {**found, **own}.items()}

@@ -1,0 +1,400 @@
+"""One configuration under several seeds: how much of a gain is the method's, and how much luck.
+
+    runs/<name>/
+      study.yaml      which seeds
+      seed_42/ ...    ordinary runs, one per seed, worked on one after another
+      summary.json    what came of them, written anew whenever a seed is finished
+      run.lock        who is working on it
+
+The seeds' runs hold everything; a study that was stopped goes on with those that are not finished.
+"""
+
+import shlex
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Self
+
+import yaml
+
+from skillwright.config.run import RunConfig
+from skillwright.config.yaml_files import dump_yaml
+from skillwright.core import RunError, SkillwrightError, did_you_mean
+from skillwright.core.jsonio import dumps, read_text, write_text
+from skillwright.evaluation import Interval, mean_interval
+from skillwright.jobs.inspect.summary import RunSummary, is_finished, read_folder, with_turns
+from skillwright.jobs.launch.runs import STUDY_NAME, open_run, run_training, start_run
+from skillwright.jobs.parts.progress import Watcher
+from skillwright.jobs.parts.same_settings import refuse_all_but_budget
+from skillwright.jobs.train.wiring import MakeModel
+from skillwright.models import make_model
+from skillwright.runs import RunFolder, list_runs, unused_name
+from skillwright.runs.folder import LOCK_NAME
+from skillwright.runs.lock import RunLock
+
+SUMMARY_NAME = "summary.json"
+
+Watch = Callable[[], AbstractContextManager[Watcher]]
+"""Makes a watcher for one seed's run."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeedResult:
+    """What came of one seed.
+
+    Attributes:
+        run: Where its run stands.
+        seed: The seed.
+        initial: Share of test tasks that the initial skill won, or ``None`` before the test.
+        best: That of the best skill.
+        final: That of the skill that training ended with.
+        gain: ``best`` minus ``initial``: what the best skill gains, in tasks won; or ``None``.
+        reward_gain: What it gains in mean reward, paired by task; or ``None``.
+        empty: That of the empty skill, or ``None`` where it was not a baseline of its own.
+    """
+
+    run: RunSummary
+    seed: int
+    initial: float | None = None
+    best: float | None = None
+    final: float | None = None
+    gain: float | None = None
+    empty: float | None = None
+    reward_gain: float | None = None
+
+    @classmethod
+    def of(cls, seed: int, run: RunSummary) -> Self:
+        """Read a seed's result off its run."""
+        report = run.state.report if run.state else None
+        if report is None:
+            return cls(run, seed)
+        won = {name: table.overall.success_rate for name, table in report.tables.items()}
+        initial, best = won["initial"], won["best"]
+        return cls(
+            run,
+            seed,
+            initial=initial,
+            best=best,
+            final=won["final"],
+            gain=None if initial is None or best is None else best - initial,
+            empty=won.get("empty"),
+            reward_gain=report.gains["best"].gain,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a JSON object."""
+        return {
+            "seed": self.seed,
+            "run": str(self.run.path),
+            "finished": self.run.is_finished,
+            "steps": self.run.steps,
+            "accepted": self.run.accepted,
+            "episodes": self.run.episodes,
+            "initial": self.initial,
+            "empty": self.empty,
+            "best": self.best,
+            "final": self.final,
+            "gain": self.gain,
+            "reward_gain": self.reward_gain,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class StudySummary:
+    """Where a study stands, and what its seeds say together.
+
+    Attributes:
+        name: The study's name.
+        path: Its folder.
+        seeds: What came of each seed, in order.
+        problem: Why it cannot be read, or "".
+    """
+
+    name: str
+    path: Path
+    seeds: tuple[SeedResult, ...] = ()
+    problem: str = ""
+
+    @property
+    def gains(self) -> list[float]:
+        """What the seeds gained in tasks won on test, in order, where they were tested."""
+        return [one.gain for one in self.seeds if one.gain is not None]
+
+    @property
+    def mean_gain(self) -> float | None:
+        """Their mean, or ``None`` where there are none."""
+        return fmean(self.gains) if self.gains else None
+
+    @property
+    def interval(self) -> Interval | None:
+        """A 95% interval of the mean gain over seeds, by Student's t; see `mean_interval`."""
+        found = mean_interval(self.gains)
+        # A gain in tasks won is never beyond 1, which few seeds do not know.
+        return None if found is None else Interval(max(-1.0, found.low), min(1.0, found.high))
+
+    @property
+    def highest(self) -> SeedResult | None:
+        """The seed that gained most, the first of equals, or ``None`` where none has a gain."""
+        tested = [one for one in self.seeds if one.gain is not None]
+        return max(tested, key=lambda one: one.gain or 0.0, default=None)
+
+    @property
+    def lowest(self) -> SeedResult | None:
+        """The seed that gained least, the first of equals, or ``None`` where none has a gain."""
+        tested = [one for one in self.seeds if one.gain is not None]
+        return min(tested, key=lambda one: one.gain or 0.0, default=None)
+
+    @property
+    def finished(self) -> int:
+        """How many seeds have nothing left to do."""
+        return sum(one.run.is_finished for one in self.seeds)
+
+    @property
+    def steps(self) -> int:
+        """Steps that are decided, over all seeds."""
+        return sum(one.run.steps for one in self.seeds)
+
+    @property
+    def accepted(self) -> int:
+        """Candidates that passed the gate, over all seeds."""
+        return sum(one.run.accepted for one in self.seeds)
+
+    @property
+    def episodes(self) -> int:
+        """Scored episodes, over all seeds."""
+        return sum(one.run.episodes for one in self.seeds)
+
+    @property
+    def started(self) -> str:
+        """When the first run began, UTC, for people."""
+        return min((one.run.started for one in self.seeds), default="")
+
+    @property
+    def is_scripted(self) -> bool:
+        """Whether a scripted mind took part, which must be said beside any result."""
+        return any(one.run.is_scripted for one in self.seeds)
+
+    @property
+    def result(self) -> str:
+        """The headline, for people."""
+        if self.problem:
+            return f"cannot be read: {self.problem}"
+        if self.mean_gain is None:
+            done = self.finished == len(self.seeds)
+            return "finished, not tested" if done else "not finished"
+        headline = f"mean gain {points(self.mean_gain)} points"
+        if self.interval is None:
+            return headline
+        return f"{headline} (95% {points(self.interval.low)} to {points(self.interval.high)})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the summary as a JSON object."""
+        return {
+            "name": self.name,
+            "path": str(self.path),
+            "job": "study",
+            "started": self.started,
+            "finished": self.finished == len(self.seeds),
+            "result": self.result,
+            "scripted": self.is_scripted,
+            "seeds": [one.to_dict() for one in self.seeds],
+            "mean_gain": self.mean_gain,
+            "interval": list(self.interval) if self.interval else None,
+            "highest": self.highest.seed if self.highest else None,
+            "lowest": self.lowest.seed if self.lowest else None,
+        }
+
+
+def points(gain: float) -> str:
+    """Write a difference between two shares in percentage points, as tables of percentages do."""
+    return f"{100 * gain:+.1f}"
+
+
+class Study:
+    """A study that this process works on, until it is closed.
+
+    Args:
+        path: Its folder.
+        seeds: Its seeds, in order.
+        overrides: What each seed may use up from now on, as in `open_run`.
+
+    Raises:
+        RunError: Another process works on it.
+    """
+
+    def __init__(self, path: Path, seeds: Sequence[int], overrides: Sequence[str] = ()) -> None:
+        self.path = path
+        self.seeds = tuple(seeds)
+        self.overrides = tuple(overrides)
+        self._lock = RunLock(path / LOCK_NAME, datetime.now(UTC).isoformat(timespec="seconds"))
+
+    @property
+    def go_on(self) -> str:
+        """The command that goes on with it."""
+        return f"skillwright resume {shlex.quote(str(self.path))}"
+
+    def run_path(self, seed: int) -> Path:
+        """Return the folder of a seed's run."""
+        return self.path / run_name(seed)
+
+    def close(self) -> None:
+        """Let others work on the study."""
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def run_name(seed: int) -> str:
+    """Name the run of a seed."""
+    return f"seed_{seed}"
+
+
+def start_study(config: RunConfig, skill: str, count: int) -> Study:
+    """Make the folder of a study and the runs of all its seeds. Check the configuration before.
+
+    Args:
+        config: What every seed runs, but for its seed.
+        skill: The text that training begins with.
+        count: How many seeds, from ``run.seed`` on; at least 1.
+
+    Raises:
+        RunError: A folder cannot be made, or the disk is full; nothing is left of it.
+    """
+    root, name = Path(config.run.root), config.run.name
+    path = root / (unused_name(root, name) if (root / name).exists() else name)
+    seeds = range(config.run.seed, config.run.seed + count)
+    with ExitStack() as undo:
+        try:
+            path.mkdir(parents=True)
+        except OSError as error:
+            raise RunError(f"folder {str(path)!r} cannot be made: {error.strerror}") from error
+        undo.callback(shutil.rmtree, path, ignore_errors=True)
+        for seed in seeds:
+            named = {"name": run_name(seed), "root": str(path), "seed": seed}
+            section = config.run.model_copy(update=named)
+            start_run(config.model_copy(update={"run": section}), skill).close()
+        study = Study(path, seeds)
+        undo.callback(study.close)
+        # Last, so that a folder with this file has every run that it names.
+        _write(path / STUDY_NAME, dump_yaml({"seeds": list(seeds)}))
+        undo.pop_all()
+    return study
+
+
+def find_study(study: str | Path, root: str | Path = "runs") -> Path | None:
+    """Return the folder of a study that is named by path or by name; ``None`` for anything else."""
+    paths = (Path(study), Path(root) / study)
+    return next((path for path in paths if (path / STUDY_NAME).is_file()), None)
+
+
+def open_study(
+    study: str | Path, root: str | Path = "runs", overrides: Sequence[str] = ()
+) -> Study:
+    """Open a study to go on with it.
+
+    Args:
+        study: Its folder, or its name below ``root``.
+        root: The folder that holds studies.
+        overrides: ``budget.usd=5`` and its like, for each seed; see `open_run`.
+
+    Raises:
+        ConfigError: Something else than the budget would change.
+        RunError: There is no such study, its list of seeds cannot be read, or another process
+            works on it.
+    """
+    path = find_study(study, root)
+    if path is None:
+        names = [found.parent.name for found in Path(root).glob(f"*/{STUDY_NAME}")]
+        hint = did_you_mean(str(study), names)
+        raise RunError(f"no study {str(study)!r} here or in {str(root)!r}. {hint}")
+    refuse_all_but_budget(overrides)
+    return Study(path, _read_seeds(path), overrides)
+
+
+async def run_study(study: Study, watch: Watch, make: MakeModel = make_model) -> StudySummary:
+    """Train every seed that is not finished, one after another, and sum up.
+
+    Args:
+        study: Which.
+        watch: Makes a watcher for each run.
+        make: Makes the minds.
+
+    Raises:
+        SkillwrightError: As `run_training`; the seeds so far stay, and the study goes on from
+            there.
+    """
+    for seed in study.seeds:
+        with open_run(study.run_path(seed), overrides=study.overrides) as run:
+            if is_finished(run):
+                continue
+            with watch() as watcher:
+                await run_training(run, watcher, make)
+        _write_summary(study.path)
+    return _write_summary(study.path)
+
+
+def read_study(study: str | Path, root: str | Path = "runs") -> StudySummary:
+    """Summarise a study; it may be going on meanwhile.
+
+    Raises:
+        RunError: There is no such study, or one of its runs cannot be read.
+    """
+    path = find_study(study, root)
+    if path is None:
+        raise RunError(f"no study {str(study)!r} here or in {str(root)!r}")
+    return _read(path)
+
+
+def summarise_studies(root: Path) -> list[StudySummary]:
+    """Summarise the studies below a folder, the latest first, those that cannot be read last."""
+    found = [_read_or_say_why(file.parent) for file in sorted(root.glob(f"*/{STUDY_NAME}"))]
+    return sorted(found, key=lambda study: study.started, reverse=True)
+
+
+def _read_or_say_why(path: Path) -> StudySummary:
+    try:
+        return _read(path)
+    except SkillwrightError as error:
+        return StudySummary(path.name, path, problem=str(error))
+
+
+def _read(path: Path) -> StudySummary:
+    seeds = _read_seeds(path)
+    results = tuple(
+        SeedResult.of(seed, with_turns(read_folder(RunFolder.look(path / run_name(seed)))))
+        for seed in seeds
+    )
+    return StudySummary(path.name, path, results)
+
+
+def _read_seeds(path: Path) -> list[int]:
+    try:
+        seeds = yaml.safe_load(read_text(path / STUDY_NAME, "study"))["seeds"]
+    except (yaml.YAMLError, KeyError, TypeError) as error:
+        names = [run.name for run in list_runs(path)]
+        raise RunError(
+            f"{str(path / STUDY_NAME)!r} names no seeds. Write 'seeds: [42, 43]' into it, one for "
+            f"each of its runs: {', '.join(names) or 'there are none'}."
+        ) from error
+    return [int(seed) for seed in seeds]
+
+
+def _write_summary(path: Path) -> StudySummary:
+    summary = _read(path)
+    _write(path / SUMMARY_NAME, dumps(summary.to_dict()) + "\n")
+    return summary
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        write_text(path, text)
+    except OSError as error:
+        raise RunError(f"{str(path)!r} cannot be written: {error.strerror}. Make room.") from error

@@ -1,0 +1,233 @@
+"""What a run's store says about it, without running anything."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from skillwright.config.load import load_config
+from skillwright.config.parity_report import mode_facts, say_mode
+from skillwright.config.rl_load import load_rl_config
+from skillwright.core import SkillwrightError, Usage
+from skillwright.jobs.inspect.critical_path import CriticalPath, critical_path
+from skillwright.jobs.launch.runs import MADE, Run, find_run, has_scripted_minds, read_plan
+from skillwright.jobs.parts.turn_ends import TurnEnds
+from skillwright.jobs.rl.launch import JOB as RL
+from skillwright.jobs.rl.launch import has_stand_ins
+from skillwright.jobs.rl.state import RlState
+from skillwright.jobs.rl.state import restore as restore_rl
+from skillwright.jobs.train.evaluate import EVALUATED, EvalReport
+from skillwright.jobs.train.state import Kind, TrainState, restore
+from skillwright.runs import Event, RunFolder, RunStore, list_runs
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """Where a run stands.
+
+    Attributes:
+        name: The run's name.
+        path: Its folder.
+        job: ``train``, ``eval`` or ``rl``.
+        started: When, UTC, for people.
+        episodes: Scored episodes in the store.
+        failures: Episodes without a score.
+        usage: What was consumed, by purpose.
+        is_scripted: Whether a scripted mind took part, which must be said beside any result.
+        state: Where training stands; ``None`` for an evaluation.
+        rl: Where a run of the recipe stands; ``None`` for other jobs.
+        evaluation: What an evaluation found; ``None`` before its end and for training.
+        mode: Lines that say how training differs from SkillOpt's; none for an evaluation.
+        mode_facts: The same as a JSON object, with what no mode does as SkillOpt.
+        waits: How fast training could have been; ``None`` for an evaluation, and in lists.
+        turns: How the agent's answers ended; ``None`` in lists.
+        problem: Why the run cannot be read, or "".
+    """
+
+    name: str
+    path: Path
+    job: str
+    started: str
+    episodes: int
+    failures: int
+    usage: dict[str, Usage]
+    is_scripted: bool = False
+    state: TrainState | None = None
+    rl: RlState | None = None
+    evaluation: EvalReport | None = None
+    mode: tuple[str, ...] = ()
+    mode_facts: Mapping[str, Any] = field(default_factory=dict)
+    waits: CriticalPath | None = None
+    turns: TurnEnds | None = None
+    problem: str = ""
+
+    @property
+    def accepted(self) -> int:
+        """Candidates that the gate accepted, each once, however many skills it had to beat."""
+        if self.rl is not None:
+            return sum(one.action == "accept" for one in self.rl.evolutions.values())
+        if self.state is None:
+            return 0
+        judged = [*self.state.steps, *self.state.epochs]
+        final = None if self.state.two_levels else self.state.final
+        return sum(one.accepted for one in judged) + (final is not None and final.accepted)
+
+    @property
+    def steps(self) -> int:
+        """Steps that are decided; of the recipe, updates of the bank."""
+        if self.rl is not None:
+            return len(self.rl.evolutions)
+        return self.state.last_step if self.state else 0
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing is left to do."""
+        if self.rl is not None:
+            return self.rl.finished
+        return self.state.finished if self.state else self.evaluation is not None
+
+    @property
+    def result(self) -> str:
+        """The headline, for people."""
+        if self.problem:
+            return f"cannot be read: {self.problem}"
+        if self.evaluation is not None:
+            return f"{_percent(self.evaluation.table.overall.success_rate)} won"
+        if self.rl is not None and self.rl.test is not None:
+            tables = self.rl.test.tables
+            first, best = tables["cold_start"].overall, tables["final"].overall
+            return f"{_percent(first.success_rate)} -> {_percent(best.success_rate)} won"
+        if self.rl is not None and not self.is_finished:
+            return f"not finished: iteration {self.rl.last_iteration}"
+        if not self.is_finished:
+            return "not finished"
+        if self.state is None:
+            return "finished, not tested"
+        if self.state.report is None:
+            return "finished, not tested"
+        tables = self.state.report.tables
+        first, best = tables["initial"].overall, tables["best"].overall
+        return f"{_percent(first.success_rate)} -> {_percent(best.success_rate)} won"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the summary as a JSON object."""
+        state = self.state
+        return {
+            "name": self.name,
+            "path": str(self.path),
+            "job": self.job,
+            "started": self.started,
+            "finished": self.is_finished,
+            "result": self.result,
+            "scripted": self.is_scripted,
+            "episodes": self.episodes,
+            "failures": self.failures,
+            "usage": {purpose: usage.to_dict() for purpose, usage in self.usage.items()},
+            "steps": [step.to_dict() for step in state.steps] if state else [],
+            "epochs": [epoch.to_dict() for epoch in state.epochs] if state else [],
+            "ran_out_of_patience": state.ran_out_of_patience if state else False,
+            "best_version": state.best_version if state else None,
+            "current_version": state.skill_version if state else None,
+            "release": state.release_text if state else "",
+            "test": state.report.to_dict() if state and state.report else None,
+            "confirmation": state.confirmation.to_dict() if state and state.confirmation else None,
+            "mode": dict(self.mode_facts),
+            "critical_path": self.waits.to_dict() if self.waits else None,
+            "turns": self.turns.to_dict() if self.turns else None,
+            "evaluation": self.evaluation.to_dict() if self.evaluation else None,
+            "rl": self.rl.to_dict() if self.rl else None,
+        }
+
+
+def read_run(run: str | Path, root: str | Path = "runs") -> RunSummary:
+    """Summarise a run, with its critical path; it may be going on meanwhile.
+
+    Raises:
+        RunError: There is no such run, or its store cannot be read.
+    """
+    folder = RunFolder.look(find_run(run, root))
+    summary = with_turns(read_folder(folder))
+    if summary.state is None:
+        return summary
+    slots = load_config(folder.path / "config.yaml").rollout.max_concurrent
+    with RunStore.open(folder.store_path, read_only=True) as store:
+        return replace(summary, waits=critical_path(store, slots))
+
+
+def with_turns(summary: RunSummary) -> RunSummary:
+    """Add how the agent's answers ended, which takes a look at every turn."""
+    with RunStore.open(RunFolder.look(summary.path).store_path, read_only=True) as store:
+        return replace(summary, turns=TurnEnds.read(store.turn_ends()))
+
+
+def is_finished(run: Run) -> bool:
+    """Whether nothing is left to do in a run that this process works on."""
+    return bool(run.store.events(Kind.FINISHED if run.plan is None else EVALUATED))
+
+
+def summarise_runs(root: Path) -> list[RunSummary]:
+    """Summarise the runs below a folder, the latest first, those that cannot be read last."""
+    found = [_read_or_say_why(folder) for folder in list_runs(root)]
+    return sorted(found, key=lambda summary: summary.started, reverse=True)
+
+
+def _read_or_say_why(folder: RunFolder) -> RunSummary:
+    try:
+        return read_folder(folder)
+    except SkillwrightError as error:
+        return RunSummary(folder.name, folder.path, "", "", 0, 0, {}, problem=str(error))
+
+
+def read_folder(folder: RunFolder) -> RunSummary:
+    """Summarise a run without its critical path, which takes a look at every episode.
+
+    Raises:
+        SkillwrightError: Its configuration or its store cannot be read.
+    """
+    with RunStore.open(folder.store_path, read_only=True) as store:
+        events = store.events()
+        if any(event.kind == MADE and event.payload.get("job") == RL for event in events[:1]):
+            return _read_rl(folder, store, events)
+        plan = read_plan(store, folder.path)
+        config = load_config(folder.path / "config.yaml")
+        counts = store.counts()
+        evaluated = [event for event in events if event.kind == EVALUATED]
+        trains = plan is None
+        return RunSummary(
+            name=folder.name,
+            path=folder.path,
+            job="train" if trains else "eval",
+            started=_time(events[0].time),
+            episodes=counts["episodes"],
+            failures=counts["failures"],
+            usage=store.usage_by_purpose(),
+            is_scripted=has_scripted_minds(config, store, plan),
+            state=restore(config, store) if trains else None,
+            evaluation=EvalReport.from_dict(evaluated[-1].payload) if evaluated else None,
+            mode=say_mode(config) if trains else (),
+            mode_facts=mode_facts(config) if trains else {},
+        )
+
+
+def _read_rl(folder: RunFolder, store: RunStore, events: Sequence[Event]) -> RunSummary:
+    config, counts = load_rl_config(folder.path / "config.yaml"), store.counts()
+    return RunSummary(
+        name=folder.name,
+        path=folder.path,
+        job=RL,
+        started=_time(events[0].time),
+        episodes=counts["episodes"],
+        failures=counts["failures"],
+        usage=store.usage_by_purpose(),
+        is_scripted=has_stand_ins(config),
+        rl=restore_rl(config, store),
+    )
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _percent(rate: float | None) -> str:
+    return "nothing" if rate is None else f"{rate:.0%}"

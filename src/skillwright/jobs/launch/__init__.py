@@ -1,0 +1,1 @@
+"""Begin a run, or go on with one; what is looked at and estimated before."""

@@ -1,0 +1,343 @@
+"""Begin a run, find one again, and play it: what the command line and notebooks call."""
+
+import os
+import shlex
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, fields
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from skillwright.config.load import dump_config, load_config
+from skillwright.config.parity_report import mode_facts
+from skillwright.config.run import EnvSection, RunConfig
+from skillwright.core import ConfigError, RunError, did_you_mean
+from skillwright.core.jsonio import dumps
+from skillwright.core.secrets import REDACTED, environment_secrets, secrets_in
+from skillwright.core.sqlite_log import log_of, log_size
+from skillwright.jobs.parts.adapter_load import find_adapter
+from skillwright.jobs.parts.bank_source import keep_bank
+from skillwright.jobs.parts.progress import Watcher
+from skillwright.jobs.parts.same_settings import (
+    refuse_all_but_budget,
+    refuse_other_settings,
+    settings_facts,
+)
+from skillwright.jobs.parts.sessions import SESSION, SESSION_ENDED
+from skillwright.jobs.parts.tau_report import refuse_small_store
+from skillwright.jobs.parts.tau_user import user_mind
+from skillwright.jobs.train.evaluate import EvalPlan, EvalReport, evaluate
+from skillwright.jobs.train.state import restore
+from skillwright.jobs.train.train import TrainReport, finished_report, prove, train, why_not_again
+from skillwright.jobs.train.wiring import MakeModel, assemble, assemble_arena
+from skillwright.models import (
+    EndpointConfig,
+    ExecConfig,
+    ModelConfig,
+    PythonConfig,
+    is_stand_in,
+    make_model,
+)
+from skillwright.runs import Redactor, RunFolder, RunStore, list_runs, provenance, unused_name
+from skillwright.runs.folder import LOCK_NAME, STORE_NAME
+
+_KEPT_FAILURES = 20
+
+MADE = "made"
+"""The first event of a run: which job it is, and what it was made by."""
+STUDY_NAME = "study.yaml"
+"""The file that makes a folder of runs a study."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run that this process works on, until it is closed.
+
+    Attributes:
+        config: Its configuration.
+        folder: Its folder, locked.
+        store: Its store.
+        plan: What it evaluates; ``None`` for a training run.
+    """
+
+    config: RunConfig
+    folder: RunFolder
+    store: RunStore
+    plan: EvalPlan | None = None
+
+    @property
+    def go_on(self) -> str:
+        """The command that goes on with it."""
+        return f"skillwright resume {shlex.quote(str(self.folder.path))}"
+
+    def close(self) -> None:
+        """Close the store and let others work on the run."""
+        self.store.close()
+        self.folder.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def start_run(config: RunConfig, skill: str, plan: EvalPlan | None = None) -> Run:
+    """Make a run's folder and write down what it is for. Check the configuration before.
+
+    Args:
+        config: What will be run.
+        skill: The text that training begins with, or that is evaluated.
+        plan: What an evaluation evaluates; ``None`` for training.
+
+    Returns:
+        The run. It has the configuration's name, with a number behind it where that is taken.
+
+    Raises:
+        RunError: The folder cannot be made, or the disk is full; nothing is left of it.
+        DataError: The environment that the configuration names is not found, or its data.
+    """
+    refuse_small_store(config.env)
+    # One that imports from skillopt asks the run's models; any other asks its own.
+    plays_itself = find_adapter(config.env) is not None and config.env.compat is None
+    root, name = Path(config.run.root), config.run.name
+    free = unused_name(root, name) if (root / name).exists() else name
+    redactor = Redactor(known_secrets(config))
+    folder = make_folder(root, free, dump_config(config), redactor)
+    with ExitStack() as undo:
+        undo.callback(shutil.rmtree, folder.path, ignore_errors=True)
+        undo.callback(folder.close)
+        told = keep_bank(config, folder.path)
+        store = RunStore.open(folder.store_path, redactor=redactor)
+        undo.callback(store.close)
+        with store.transaction(durable=True):
+            store.add_skill_version(skill, origin="initial_skill", step=0)
+            made = _facts(plan) | {"provenance": provenance(), **mode_facts(config), **told}
+            made |= settings_facts(folder.path)
+            store.append_event(MADE, made | {"adapter": plays_itself})
+        undo.pop_all()
+    return Run(config, folder, store, plan)
+
+
+def make_folder(root: Path, name: str, config: str, redactor: Redactor) -> RunFolder:
+    """Make the folder of a run, or leave nothing behind.
+
+    Raises:
+        RunError: The folder is somebody else's, or cannot be written.
+    """
+    path = root / name
+    try:
+        return RunFolder.create(root, name, config, redactor)
+    except BaseException as error:
+        # Any other refusal is about a folder that is somebody else's.
+        is_ours = not isinstance(error, RunError) or isinstance(error.__cause__, OSError)
+        if is_ours and _holds_nothing(path):
+            shutil.rmtree(path, ignore_errors=True)
+        raise
+
+
+def _holds_nothing(path: Path) -> bool:
+    return path.is_dir() and {item.name for item in path.iterdir()} <= {LOCK_NAME}
+
+
+def open_run(run: str | Path, root: str | Path = "runs", overrides: Sequence[str] = ()) -> Run:
+    """Open a run to go on with it.
+
+    Args:
+        run: Its folder, or its name below ``root``.
+        root: The folder that holds runs.
+        overrides: ``budget.usd=5`` and its like: what it may use up, in place of what it began
+            with. Nothing else of a run can change.
+
+    Raises:
+        RunError: There is no such run, another process works on it, or its store is missing or
+            damaged.
+        ConfigError: Its configuration cannot be read, was edited, or lacks a secret that it began
+            with.
+    """
+    path = find_run(run, root)
+    refuse_all_but_budget(overrides)
+    config = load_config(path / "config.yaml", overrides)
+    _refuse_redacted(config.env.config, path)
+    folder = RunFolder.open(path)
+    try:
+        # Opened to look at first: a store that is not there must not be made here.
+        with RunStore.open(folder.store_path, read_only=True) as store:
+            plan = read_plan(store, path)
+            refuse_other_settings(path, store, MADE)
+        store = RunStore.open(folder.store_path, redactor=Redactor(known_secrets(config)))
+    except BaseException:
+        folder.close()
+        raise
+    return Run(config, folder, store, plan)
+
+
+def _refuse_redacted(settings: dict[str, Any], path: Path) -> None:
+    """A secret was kept out of the folder; what stands in its place must not be used as one."""
+    hidden = [name for name, value in settings.items() if REDACTED in dumps(value)]
+    if hidden:
+        raise ConfigError(
+            f"{str(path / 'config.yaml')!r} holds {REDACTED!r} in place of env.config.{hidden[0]}: "
+            "secrets are not stored with a run. Put the value back there, then resume."
+        )
+
+
+def find_run(run: str | Path, root: str | Path = "runs") -> Path:
+    """Return the folder of a run that is named by path or by name.
+
+    Raises:
+        RunError: There is none; the message names the nearest.
+    """
+    for path in (Path(run), Path(root) / run):
+        if (path / "config.yaml").is_file():
+            return path
+    names = [folder.name for folder in list_runs(Path(root))]
+    names += [found.parent.name for found in Path(root).glob(f"*/{STUDY_NAME}")]
+    raise RunError(f"no run {str(run)!r} here or in {str(root)!r}. {did_you_mean(str(run), names)}")
+
+
+def read_plan(store: RunStore, path: Path) -> EvalPlan | None:
+    """Return what a run evaluates; ``None`` for a training run.
+
+    Raises:
+        RunError: It was killed before it began, or its log is missing or damaged.
+    """
+    made = store.events(MADE)
+    if not made:
+        raise RunError(_without_beginning(path))
+    facts = made[0].payload
+    if facts["job"] != "eval":
+        return None
+    known = {one.name for one in fields(EvalPlan)}
+    return EvalPlan(**{name: value for name, value in facts.items() if name in known})
+
+
+def _without_beginning(path: Path) -> str:
+    where, log = path / STORE_NAME, log_of(path / STORE_NAME).name
+    if size := log_size(where):
+        return (
+            f"nothing can be read of run {str(path)!r}: {STORE_NAME!r} holds no event, and its log "
+            f"{log!r} ({size:,} bytes) is damaged. Restore both from a copy; nothing was changed."
+        )
+    return (
+        f"{str(where)!r} holds no event: the run was killed before it began, or it was copied "
+        f"without {log!r}, which holds what was written last. Copy that file too; where there is "
+        "none, start a new run."
+    )
+
+
+def _facts(plan: EvalPlan | None) -> dict[str, Any]:
+    if plan is None:
+        return {"job": "train"}
+    return {"job": "eval", **asdict(plan)}
+
+
+async def run_training(run: Run, watcher: Watcher, make: MakeModel = make_model) -> TrainReport:
+    """Train, from the beginning or from where the run was left; `train` says what is raised.
+
+    A finished run returns its report; nobody is asked, and neither tasks nor models are needed.
+    """
+    finished = finished_report(run.config, run.store, run.folder)
+    if finished is not None:
+        return finished
+    with session(run.store):
+        async with assemble(_keeping_output(run), run.store, watcher, make) as parts:
+            return await train(parts, run.folder)
+
+
+async def run_proof(run: Run, watcher: Watcher, make: MakeModel = make_model) -> TrainReport:
+    """Test once more what a finished training could not prove; `prove` says what is raised."""
+    problem = why_not_again(restore(run.config, run.store))
+    if problem:
+        raise ConfigError(f"run {run.folder.name!r} has nothing to prove: {problem}")
+    with session(run.store):
+        async with assemble(_keeping_output(run), run.store, watcher, make) as parts:
+            return await prove(parts, run.folder)
+
+
+async def run_evaluation(
+    run: Run, plan: EvalPlan, watcher: Watcher, make: MakeModel = make_model
+) -> EvalReport:
+    """Evaluate the run's skill; `evaluate` says what is raised."""
+    with session(run.store):
+        async with assemble_arena(_keeping_output(run), run.store, watcher, make) as parts:
+            return await evaluate(parts, run.folder, plan)
+
+
+@contextmanager
+def session(store: RunStore) -> Iterator[None]:
+    """Write down when work on a run begins and ends, also where nothing was finished in it."""
+    store.append_event(SESSION, {})
+    try:
+        yield
+    finally:
+        # Where even this cannot be written, what stopped the session is what is told.
+        with suppress(RunError):
+            store.append_event(SESSION_ENDED, {})
+
+
+def _keeping_output(run: Run) -> RunConfig:
+    """Let programs leave what they printed when they failed in the run's folder, and see no more.
+
+    An agent that could look into the run or its data would find the answers there.
+    """
+    kept = {"keep_output": str(run.folder.path / "exec"), "keep_failures": _KEPT_FAILURES}
+    data = getattr(run.config.env.data, "path", None)
+    own = (str(run.folder.path), *([str(data)] if data else []))
+    minds = {"target": run.config.models.target, "optimizer": run.config.models.optimizer}
+    keeping = {
+        role: mind.model_copy(
+            update={**(kept if mind.keep_output is None else {}), "hidden": (*mind.hidden, *own)}
+        )
+        for role, mind in minds.items()
+        if isinstance(mind, ExecConfig)
+    }
+    models = run.config.models.model_copy(update=keeping)
+    return run.config.model_copy(update={"models": models})
+
+
+@contextmanager
+def demo_file(half: Literal["text", "weights"] = "text") -> Iterator[Path]:
+    """Give the configuration of one half of the demo as a file."""
+    name = {"text": "demo.yaml", "weights": "rl/demo-weights.yaml"}[half]
+    with as_file(files("skillwright.jobs").joinpath(name)) as path:
+        yield path
+
+
+def has_scripted_minds(config: RunConfig, store: RunStore, plan: EvalPlan | None = None) -> bool:
+    """Tell whether a scripted mind takes part; whoever shows the run's results must say so.
+
+    Args:
+        config: The run's configuration.
+        store: Its store, which knows whether an adapter plays: that asks no target of ours.
+        plan: What it evaluates, without an optimiser; ``None`` for training.
+    """
+    minds = [] if plan else [config.models.optimizer]
+    if not any(event.payload.get("adapter", False) for event in store.events(MADE)):
+        minds.append(config.models.target)
+    return any(map(is_stand_in, minds))
+
+
+def known_secrets(config: RunConfig) -> list[str]:
+    """Return the secrets of a run and of its process; nothing that it writes holds one."""
+    minds = config.models
+    return secrets_of(config.env, (minds.target, minds.optimizer, minds.teacher))
+
+
+def secrets_of(env: EnvSection, minds: Sequence[ModelConfig | None]) -> list[str]:
+    """Return the keys of an environment, of its simulated users, and of minds."""
+    return [*filter(None, secrets_in(env.config)), *model_secrets((*minds, user_mind(env)))]
+
+
+def model_secrets(minds: Sequence[ModelConfig | None]) -> list[str]:
+    """Return the keys of minds, and the other secrets of the process's environment."""
+    keys = environment_secrets()
+    for mind in minds:
+        if isinstance(mind, EndpointConfig | ExecConfig):
+            given = mind.api_key.get_secret_value() if mind.api_key else ""
+            keys += [given, os.environ.get(mind.api_key_env, "")]
+        if isinstance(mind, PythonConfig):
+            keys += secrets_in(mind.settings)
+    return [key for key in keys if key]

@@ -1,0 +1,1 @@
+"""What several jobs are made of: benches, tasks, memory, money, progress."""

@@ -1,0 +1,302 @@
+"""A bank in a run: what its agents are told below the document, and what is written down of it."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from skillwright.bank import (
+    SEED_BANKS,
+    Bank,
+    BankSource,
+    BankStore,
+    Embedder,
+    load_any_bank,
+    load_bank,
+    make_embedder,
+    refuse_unsafe,
+    save_bank,
+    seed_bank,
+)
+from skillwright.config.bank import BankSection
+from skillwright.config.run import RunConfig
+from skillwright.core import (
+    ConfigError,
+    Purpose,
+    SkillContext,
+    SkillSource,
+    SkillStatus,
+    Task,
+    Usage,
+    skill_hash,
+)
+from skillwright.core.sqlite_file import is_sealed
+from skillwright.jobs.parts.bank_use import MADE, count_use
+from skillwright.runs import RunStore
+
+KEPT_BANK = "bank.json"
+"""The bank of a run as it was when the run began, in the run's folder."""
+SEED = "seed:"
+_MOST_NAMED = 5
+
+
+def read_bank(where: str, key: str = "skill.bank") -> Bank:
+    """Read a bank that a setting or a command names.
+
+    Args:
+        where: ``seed:NAME``, a JSON file (an export of ours, or SkillRL's), or a bank's file.
+        key: What names it, for messages.
+
+    Raises:
+        UsageError: There is no such bank, or it cannot be read.
+    """
+    if where.startswith(SEED):
+        return seed_bank(where.removeprefix(SEED))
+    path = Path(where)
+    if not path.is_file():
+        seeds = ", ".join(f"{SEED}{name}" for name in SEED_BANKS)
+        raise ConfigError(
+            f"{key}: there is no bank {where!r}. Name a bank's file, an export of one (.json), or "
+            f"one of {seeds}; `skillwright bank import FILE --bank {where}` makes one"
+        )
+    if path.suffix.lower() == ".json":
+        return load_any_bank(path)
+    with BankStore.open(path, read_only=True) as store:
+        return store.load()
+
+
+def read_told_bank(where: str, key: str = "skill.bank") -> Bank:
+    """Read a bank that agents are going to be told.
+
+    Args:
+        where: As in `read_bank`.
+        key: What names it, for messages.
+
+    Raises:
+        UsageError: It cannot be read, or no skill of it would be told.
+    """
+    bank = read_bank(where, key)
+    if not bank.active:
+        raise ConfigError(f"{key}: no skill of the bank {where!r} is active. {_why_none(bank)}")
+    return bank
+
+
+def _why_none(bank: Bank) -> str:
+    kept = [one.id for one in bank.skills if one.status is SkillStatus.QUARANTINED]
+    if kept:
+        some = ", ".join(kept[:_MOST_NAMED])
+        more = f" and {len(kept) - _MOST_NAMED} more" if len(kept) > _MOST_NAMED else ""
+        return (
+            f"In quarantine: {some}{more}. Let them in by `skillwright bank admit --bank FILE "
+            "--config CONFIG`, where games decide, or by --without-gate REASON"
+        )
+    return (
+        "So agents would be told nothing: put skills into it by `skillwright bank distil` or `bank "
+        "import`, or leave the setting out"
+    )
+
+
+def bank_source(
+    bank: Bank, settings: BankSection, embedder: Embedder, store: BankStore | None = None
+) -> BankSource:
+    """Return what tells tasks the skills of a bank.
+
+    Args:
+        bank: The bank.
+        settings: How much is told.
+        embedder: Says what is similar.
+        store: Keeps the vectors of skills; ``None`` keeps them in memory.
+    """
+    return BankSource(bank, embedder, settings.retrieval, settings.budget, store=store)
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentAndBank:
+    """A document for every task, and below it the skills of a bank that are about the task.
+
+    Attributes:
+        document: The text of the document; a blank one is left out.
+        bank: Tells the skills.
+    """
+
+    document: str
+    bank: SkillSource
+
+    @property
+    def waits(self) -> bool:
+        """Whether the bank asks a model or an endpoint."""
+        return self.bank.waits
+
+    def context(self, task: Task) -> SkillContext:
+        """Return what the agent is told for ``task``."""
+        return self.contexts([task])[0]
+
+    def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
+        """Return what the agent is told for each task.
+
+        Raises:
+            ModelError: The embedder asks an endpoint, and that failed.
+        """
+        told = self.bank.contexts(tasks)
+        if not self.document.strip():
+            return told
+        start, name = self.document.rstrip("\n"), skill_hash(self.document)
+        return [
+            replace(one, text=f"{start}\n\n{one.text}", version=f"{name}+{one.version}")
+            for one in told
+        ]
+
+
+@dataclass
+class EmbedderLedger:
+    """Writes down what an embedder consumed: an endpoint counts it, and knows no run.
+
+    Attributes:
+        embedder: Who encodes.
+        store: The run's store; written by one thread, from which `settle` is called.
+    """
+
+    embedder: Embedder
+    store: RunStore
+    _settled: Usage = field(default_factory=Usage)
+
+    def settle(self) -> None:
+        """Write down what was consumed since the last time."""
+        used: Usage | None = getattr(self.embedder, "usage", None)
+        if used is None or used == self._settled:
+            return
+        fresh, self._settled = _since(self._settled, used), used
+        self.store.record_usage({Purpose.EMBED.value: fresh})
+
+
+def _since(before: Usage, now: Usage) -> Usage:
+    spent = {}
+    for name in Usage.__dataclass_fields__:
+        then, later = getattr(before, name), getattr(now, name)
+        spent[name] = later if then is None or later is None else later - then
+    return Usage(**spent)
+
+
+@dataclass(frozen=True, slots=True)
+class ToldBank:
+    """The bank that a run's agents are told, open.
+
+    Attributes:
+        source: Tells it.
+        ledger: Writes down what embedding consumed.
+    """
+
+    source: BankSource
+    ledger: EmbedderLedger
+
+    def tell(self, document: str) -> SkillSource:
+        """Return a document with the bank below it."""
+        return DocumentAndBank(document, self.source)
+
+
+@contextmanager
+def told_bank(config: RunConfig, store: RunStore) -> Iterator[ToldBank | None]:
+    """Open the bank that a run began with; ``None`` where it has none.
+
+    At the end, episodes that may be studied are counted in the bank's own file, each once, if it
+    can be written.
+
+    Raises:
+        UsageError: The bank or its embedder is missing or wrong.
+    """
+    where = config.skill.bank
+    if not where:
+        yield None
+        return
+    kept = store.folder / KEPT_BANK
+    bank = load_bank(kept) if kept.is_file() else read_bank(where)
+    with ExitStack() as held:
+        own = _own_file(where)
+        bank_store = held.enter_context(BankStore.open(own)) if own else None
+        embedder = held.enter_context(opened_embedder(config.bank.embedder))
+        ledger = EmbedderLedger(embedder, store)
+        held.callback(ledger.settle)
+        if bank_store is not None:
+            held.callback(count_use, store, bank_store, config.env.success_threshold)
+        yield ToldBank(bank_source(bank, config.bank, embedder, bank_store), ledger)
+
+
+def _own_file(where: str) -> Path | None:
+    """Return the file that counts the use of a bank.
+
+    An export, a seed bank and a file in a folder that cannot be written count nothing.
+    """
+    path = Path(where)
+    is_file = not where.startswith(SEED) and path.suffix.lower() != ".json" and path.is_file()
+    return path if is_file and not is_sealed(path.parent) else None
+
+
+@contextmanager
+def opened_embedder(name: str) -> Iterator[Embedder]:
+    """Make an embedder, and close what it holds open.
+
+    Raises:
+        ConfigError: There is no such embedder, or its extra is not installed.
+    """
+    embedder = make_embedder(name)
+    try:
+        yield embedder
+    finally:
+        close = getattr(embedder, "close", None)
+        if close is not None:
+            close()
+
+
+def keep_bank(config: RunConfig, folder: Path) -> dict[str, Any]:
+    """Put the bank that a run begins with into its folder, and say which one it is.
+
+    The file that it comes from may change meanwhile; the run goes on with what it began with.
+
+    Raises:
+        UsageError: There is no such bank.
+        OSError: The folder cannot be written.
+    """
+    if not config.skill.bank:
+        return {}
+    bank = read_told_bank(config.skill.bank)
+    save_bank(bank, folder / KEPT_BANK)
+    return {
+        "bank": {"from": config.skill.bank, "version": bank.version, "digest": bank.digest},
+    }
+
+
+def told_lines(store: RunStore) -> tuple[str, ...]:
+    """Say which bank a run began with; no line where it has none."""
+    made = [event.payload for event in store.events(MADE)]
+    known = made[0].get("bank") if made else None
+    if not known:
+        return ()
+    return (f"told version {known['version']} of the bank {known['from']}",)
+
+
+def check_bank(config: RunConfig) -> None:
+    """Look at the bank and the embedder that a run will need, before anything is written.
+
+    Raises:
+        UsageError: One of them is missing or wrong, no skill is active, or one does not pass lint.
+    """
+    if config.skill.bank:
+        # A file's own changes were linted; an export may have been written by anybody.
+        refuse_unsafe(read_told_bank(config.skill.bank).active, config.skill.bank)
+        with opened_embedder(config.bank.embedder):
+            pass
+
+
+def refuse_bank(config: RunConfig) -> None:
+    """Refuse a bank where an adapter plays: it is handed one document for all of its tasks.
+
+    Raises:
+        ConfigError: There is a bank.
+    """
+    if config.skill.bank:
+        raise ConfigError(
+            f"skill.bank tells each task its own skills, and the EnvAdapter {config.env.name!r} is "
+            "handed one document for all; leave skill.bank out, or export the bank "
+            "(`skillwright bank export`) and begin with that as skill.init"
+        )

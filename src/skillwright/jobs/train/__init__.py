@@ -1,0 +1,1 @@
+"""The training of a skill document, and an evaluation of one."""

@@ -1,0 +1,205 @@
+"""Evaluate one skill on one split: how good is the agent, and how sure is that."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from skillwright.core import EpisodeResult, Usage, skill_hash
+from skillwright.core.together import together
+from skillwright.evaluation import (
+    Interval,
+    Score,
+    ScoreTable,
+    pass_hat_k,
+    pass_hat_k_interval,
+)
+from skillwright.jobs.parts.bank_source import told_lines
+from skillwright.jobs.parts.bench import SplitName
+from skillwright.jobs.parts.progress import RunStarted, Scored, StageStarted
+from skillwright.jobs.parts.same_tasks import refuse_other_tasks
+from skillwright.jobs.parts.tau_report import TauFindings, tau_findings
+from skillwright.jobs.parts.turn_ends import TurnEnds
+from skillwright.jobs.train.wiring import Arena
+from skillwright.rollout import refuse_no_score
+from skillwright.runs import RunFolder
+
+EvalSplit = SplitName
+EVALUATED = "evaluated"
+MOST_FAILURES = 0.1
+"""The share of failed episodes above which the answer is no, unless somebody says another."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvalPlan:
+    """What an evaluation run evaluates its skill on.
+
+    Attributes:
+        split: Which tasks.
+        trials: Attempts per task, at least 1.
+        min_pass: The success rate below which the answer is no, in [0, 1].
+        max_failures: The share of failed episodes above which the answer is no, in [0, 1].
+    """
+
+    split: EvalSplit
+    trials: int
+    min_pass: float = 0.0
+    max_failures: float = MOST_FAILURES
+
+    def why_not(self, score: Score) -> list[str]:
+        """Say why the answer is no; nothing where it is yes."""
+        played = score.episodes + score.failures
+        reasons = []
+        if played and score.failures > self.max_failures * played:
+            reasons.append(
+                f"{score.failures} of {played} episodes failed ({score.failures / played:.0%}), "
+                f"and at most {self.max_failures:.0%} may (--max-failures): the scores are those "
+                "of the rest"
+            )
+        if score.success_rate is None:
+            reasons.append("no episode has a score")
+        elif score.success_rate < self.min_pass:
+            reasons.append(f"{score.success_rate:.1%} won, and --min-pass is {self.min_pass:.1%}")
+        return reasons
+
+
+@dataclass(frozen=True, slots=True)
+class EvalReport:
+    """What an evaluation found.
+
+    Attributes:
+        split: Which tasks.
+        trials: Attempts per task that were asked for.
+        skill_version: The skill's hash.
+        table: Success by family, with intervals; failures counted apart.
+        pass_k: pass^1 ... pass^trials over the tasks of which no attempt failed for a fault of
+            the infrastructure; empty where there is none.
+        complete_tasks: How many tasks those are.
+        pass_k_intervals: 95% confidence intervals of pass^1 ... pass^trials; the tasks are the
+            sample.
+        usage: What the run consumed, by purpose: the agent's part, and a simulated user's.
+        tau_bench: How tau-bench was played; ``None`` for another environment.
+        turns: How the agent's answers ended.
+    """
+
+    split: str
+    trials: int
+    skill_version: str
+    table: ScoreTable
+    pass_k: tuple[float, ...]
+    complete_tasks: int
+    pass_k_intervals: tuple[Interval, ...] = ()
+    usage: Mapping[str, Usage] = field(default_factory=dict)
+    tau_bench: TauFindings | None = None
+    turns: TurnEnds = field(default_factory=lambda: TurnEnds(0))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a JSON object."""
+        return {
+            "split": self.split,
+            "trials": self.trials,
+            "skill_version": self.skill_version,
+            "table": self.table.to_dict(),
+            "pass_k": list(self.pass_k),
+            "complete_tasks": self.complete_tasks,
+            "pass_k_intervals": [list(one) for one in self.pass_k_intervals],
+            "usage": {purpose: spent.to_dict() for purpose, spent in self.usage.items()},
+            "tau_bench": self.tau_bench.to_dict() if self.tau_bench else None,
+            "turns": self.turns.to_dict() if self.turns.turns else None,
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Read what `to_dict` wrote; an earlier version wrote less."""
+        told = data.get("tau_bench")
+        return cls(
+            split=data["split"],
+            trials=data["trials"],
+            skill_version=data["skill_version"],
+            table=ScoreTable.from_dict(data["table"]),
+            pass_k=tuple(data["pass_k"]),
+            complete_tasks=data["complete_tasks"],
+            pass_k_intervals=tuple(Interval(*one) for one in data.get("pass_k_intervals", ())),
+            usage={name: Usage(**spent) for name, spent in data.get("usage", {}).items()},
+            tau_bench=TauFindings.from_dict(told) if told else None,
+            turns=TurnEnds.from_dict(turns) if (turns := data.get("turns")) else TurnEnds(0),
+        )
+
+
+async def evaluate(run: Arena, folder: RunFolder, plan: EvalPlan) -> EvalReport:
+    """Play every task of a split as often as planned, with the run's skill, and score it.
+
+    Episodes that the store holds with a reward are used again; those that failed are played again.
+    An evaluation that is finished, without a failure, returns at once.
+
+    Args:
+        run: The parts.
+        folder: Where the episodes are stored.
+        plan: Which tasks, and how often.
+
+    Raises:
+        DataError: The tasks are not those that the run began with.
+        ModelRefused: An endpoint refuses the key or the model.
+        EngineDown: Nothing but failures came back.
+        NotMeasured: Most answers were cut, empty, or called tools natively; or a first prompt did
+            not fit the model's window.
+    """
+    known = run.store.events(EVALUATED)
+    if known and not (finished := EvalReport.from_dict(known[-1].payload)).table.overall.failures:
+        return finished
+    refuse_other_tasks(run.store, run.bench.facts)
+    skill = run.store.skill(0)
+    tasks: int | None = getattr(run.bench.sizes, plan.split)
+    episodes = (tasks or 0) * plan.trials
+    run.watcher.see(
+        RunStarted(
+            name=folder.name,
+            folder=str(folder.path),
+            minds={"target": run.target_identity},
+            facts=(
+                f"{tasks or 'all'} {plan.split} tasks x {plan.trials}, skill {skill_hash(skill)}",
+                *told_lines(run.store),
+            ),
+            episodes=episodes,
+        )
+    )
+    run.watcher.see(StageStarted("evaluate", episodes=episodes))
+    trials = await together(
+        run.bench.measure(skill, plan.split, draw, phase=plan.split) for draw in range(plan.trials)
+    )
+    results = [result for trial in trials for result in trial]
+    refuse_no_score(results)
+    TurnEnds.of(results).refuse_mostly_lapsed()
+    report = _report(run, plan, skill, results)
+    run.watcher.see(Scored("skill", plan.split, report.table.overall))
+    with run.store.transaction(durable=True):
+        run.store.append_event(EVALUATED, report.to_dict())
+    return report
+
+
+def _report(run: Arena, plan: EvalPlan, skill: str, results: Sequence[EpisodeResult]) -> EvalReport:
+    threshold = run.config.env.success_threshold
+    wins = _wins_of_complete_tasks(results, plan.trials, threshold)
+    ks = range(1, plan.trials + 1) if wins else ()
+    return EvalReport(
+        split=plan.split,
+        trials=plan.trials,
+        skill_version=skill_hash(skill),
+        table=ScoreTable.of(results, threshold),
+        pass_k=tuple(pass_hat_k(wins, plan.trials, k) for k in ks),
+        complete_tasks=len(wins),
+        pass_k_intervals=tuple(pass_hat_k_interval(wins, plan.trials, k) for k in ks),
+        usage=run.store.usage_by_purpose(),
+        tau_bench=tau_findings(run.config, plan.split, plan.trials, results),
+        turns=TurnEnds.of(results),
+    )
+
+
+def _wins_of_complete_tasks(
+    results: Sequence[EpisodeResult], trials: int, threshold: float
+) -> list[int]:
+    """Count successes per task; a task that lost an attempt to a fault is left out."""
+    outcomes: dict[str, list[bool]] = {}
+    for result in results:
+        if result.reward is not None:
+            outcomes.setdefault(result.task_id, []).append(result.is_success(threshold))
+    return [sum(attempts) for attempts in outcomes.values() if len(attempts) == trials]

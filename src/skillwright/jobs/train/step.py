@@ -1,0 +1,183 @@
+"""One step of a run: practise, learn, judge, decide.
+
+The first step has the baseline beside it: the initial skill is measured on val while its first
+batch is practised on and read, and only the gate waits for both.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from skillwright.core.together import both
+from skillwright.datasets import BatchSpec
+from skillwright.evaluation import ScoreTable
+from skillwright.jobs.parts.bench import Place
+from skillwright.jobs.parts.progress import Scored, StageStarted, StepDecided
+from skillwright.jobs.train.decisions import StepRecord
+from skillwright.jobs.train.judging import Candidate, judge, stop_if_refused, store_candidate
+from skillwright.jobs.train.records import edit_records, patch_records
+from skillwright.jobs.train.state import Kind, TrainState, write_down
+from skillwright.jobs.train.wiring import Assembly
+from skillwright.rollout import EngineDown, refuse_no_score
+from skillwright.textopt import (
+    AppendixUpdate,
+    Practice,
+    StepContext,
+    StepProposal,
+    StepStatus,
+    add_notes,
+    plain_document,
+    propose,
+)
+
+
+async def take_step(
+    run: Assembly, state: TrainState, batches: Sequence[BatchSpec], place: Place
+) -> TrainState:
+    """Take a step, write it down, all of it or nothing, and return what follows from it.
+
+    Args:
+        run: The parts.
+        state: Where the run stands.
+        batches: The step's micro-batches.
+        place: The step.
+    """
+    started = asyncio.Event()
+    learning = _learn(run, state, batches, place, started)
+    if state.baseline is None:
+        proposal, state = await both(learning, _measure_first(run, state, started))
+    else:
+        proposal = await learning
+    judged = None
+    if proposal.status is StepStatus.CANDIDATE:
+        judged = await judge(run, state, proposal.candidate, place)
+    return await _decide(run, state, place, proposal, judged)
+
+
+async def _measure_first(run: Assembly, state: TrainState, started: asyncio.Event) -> TrainState:
+    """Score the initial skill on val, and write that down as soon as it is known."""
+    # The batch goes first: analysts wait for it, and nobody but the gate for the baseline.
+    await started.wait()
+    run.watcher.see(StageStarted("baseline", episodes=run.bench.sizes.val or 0))
+    results = await run.bench.measure(run.store.skill(0), "val", phase="gate")
+    refuse_no_score(results)
+    table = ScoreTable.of(results, run.config.env.success_threshold)
+    run.watcher.see(Scored("initial skill", "val", table.overall))
+    return write_down(run.store, state, Kind.BASELINE, table.to_dict())
+
+
+async def _learn(
+    run: Assembly,
+    state: TrainState,
+    batches: Sequence[BatchSpec],
+    place: Place,
+    started: asyncio.Event,
+) -> StepProposal:
+    """Practise all micro-batches at once, and have the optimiser read each as it comes in."""
+    step, epoch = place
+    run.calls.step = step
+    skill = run.store.skill(state.skill_version)
+    context = StepContext(
+        name=f"s{step}",
+        # What is played is the text as it is; what a model quotes has plain line breaks.
+        skill=plain_document(skill),
+        budget=run.schedule.get_lr(step),
+        seed=run.config.run.seed + step,
+        earlier_steps=state.memory_in(epoch).render(),
+        meta_skill=state.meta_skill,
+    )
+    is_read = False
+
+    async def practised(batch: BatchSpec, index: int) -> Practice:
+        nonlocal is_read
+        started.set()
+        played = await run.bench.practise(batch, skill, place, index)
+        if not is_read:
+            is_read = True
+            run.watcher.see(StageStarted("reflect", step, epoch))
+        return played
+
+    rollouts = sum(batch.batch_size for batch in batches)
+    run.watcher.see(StageStarted("rollout", step, epoch, episodes=rollouts))
+    works = [practised(batch, index) for index, batch in enumerate(batches)]
+    try:
+        proposal = await propose(run.optimizer, run.settings, context, works)
+    except EngineDown:
+        stop_if_refused(run)
+        raise
+    stop_if_refused(run)
+    return proposal
+
+
+async def _flushed(run: Assembly, proposal: StepProposal, text: str) -> AppendixUpdate | None:
+    """Add a step's reminders to the skill that is current now; ``None`` where they were judged."""
+    aware = run.settings.skill_aware
+    if aware is None or aware.gated:
+        return None
+    context = replace(proposal.context, skill=text)
+    update = await add_notes(run.optimizer, run.settings, context, proposal.execution_notes)
+    stop_if_refused(run)
+    return update
+
+
+async def _decide(
+    run: Assembly, state: TrainState, place: Place, proposal: StepProposal, judged: Candidate | None
+) -> TrainState:
+    """Write down a step, all of it or nothing, and return what follows from it."""
+    now_current = judged.text if judged and judged.enters else proposal.context.skill
+    flushed = await _flushed(run, proposal, now_current)
+    appendix = flushed or proposal.made.appendix
+    with run.store.transaction(durable=True):
+        version = noted = None
+        if judged is not None:
+            version = store_candidate(run, state, place, "step", judged)
+        if flushed is not None and flushed.skill != now_current:
+            noted = run.store.add_skill_version(
+                flushed.skill,
+                parent=version if judged and judged.enters else state.skill_version,
+                origin=f"appendix_step_{place.step:04d}",
+                step=place.step,
+            )
+        run.store.record_patches(patch_records(proposal, place.step, appendix))
+        run.store.record_edits(edit_records(proposal, place.step))
+        record = _record(place, proposal, judged, version, noted)
+        about = _about(proposal, appendix)
+        state = write_down(run.store, state, Kind.STEP, record.to_dict() | about)
+    shown = next(iter(record.verdicts), None)
+    run.watcher.see(StepDecided(place.step, place.epoch, record.action, shown))
+    return state
+
+
+def _about(proposal: StepProposal, appendix: AppendixUpdate | None) -> dict[str, Any]:
+    """Return what the store keeps of a step beside its record: nothing else follows from it."""
+    found = {
+        "appendix": appendix.to_dict() if appendix else None,
+        "skipped": [asdict(skipped) for skipped in proposal.transcripts.skipped],
+        "reflection_notes": list(proposal.reflection.notes),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _record(
+    place: Place,
+    proposal: StepProposal,
+    judged: Candidate | None,
+    version: int | None,
+    noted: int | None,
+) -> StepRecord:
+    action = judged.action if judged else proposal.status.value
+    shown = next(iter(judged.verdicts), None) if judged else None
+    scores = (shown.incumbent_score, shown.candidate_score) if shown else (None, None)
+    told = "accept" if action.startswith("accept") else action
+    p_value = shown.p_value if shown else None
+    return StepRecord(
+        step=place.step,
+        epoch=place.epoch,
+        action=action,
+        entry=proposal.entry(place.step, told, scores=scores, p_value=p_value),
+        verdict=judged.verdict if judged else None,
+        skill_version=version,
+        best_verdict=judged.best_verdict if judged else None,
+        noted_version=noted,
+    )

@@ -1,0 +1,1 @@
+"""What each kind of endpoint is sent, and how its answers are read."""

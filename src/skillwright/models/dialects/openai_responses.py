@@ -1,0 +1,250 @@
+"""The dialect of OpenAI's responses: tools for models that reason. Nothing is kept at OpenAI.
+
+Source: OpenAI API reference, "Responses".
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from skillwright.core import (
+    Completion,
+    Message,
+    ModelError,
+    ModelRefused,
+    Sampling,
+    ToolCall,
+    Usage,
+)
+from skillwright.core.jsonio import dumps
+from skillwright.models.dialects.chat_reply import read_logprobs
+from skillwright.models.dialects.openai_chat import OpenAIDialect, is_strict
+from skillwright.models.dialects.openai_errors import fault_of_reply
+from skillwright.models.http.client import HttpReply
+from skillwright.models.http.endpoint import chosen
+from skillwright.models.http.faults import EndpointFault, GarbledReply
+from skillwright.models.http.wire import (
+    charged,
+    cost_usd,
+    count,
+    is_text,
+    mapping,
+    number,
+    refuse_empty,
+    sequence,
+    text,
+)
+
+_NAME = "openai_responses"
+_UNFINISHED = frozenset({"failed", "cancelled", "queued", "in_progress"})
+_PASSING = frozenset({"server_error", "rate_limit_exceeded", "vector_store_timeout"})
+_FINISH_REASONS = {"max_output_tokens": "length", "content_filter": "content_filter"}
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAIResponses(OpenAIDialect):
+    """OpenAI's responses route."""
+
+    def request(
+        self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
+    ) -> dict[str, Any]:
+        """Put a call into JSON; the route has no seeds, and these are left out.
+
+        Raises:
+            ModelRefused: Stops were asked for, which the route has not.
+        """
+        if sampling.stop:
+            raise ModelRefused(
+                "nothing was sent: OpenAI's responses route has no stop texts. Use transport: "
+                "chat_completions, or end the answer in another way."
+            )
+        config = self.config
+        effort = config.reasoning_effort
+        wanted = ["reasoning.encrypted_content"]
+        if sampling.logprobs is not None:
+            wanted.append("message.output_text.logprobs")
+        optional = {
+            "temperature": chosen("temperature", sampling, config),
+            "top_p": chosen("top_p", sampling, config),
+            "max_output_tokens": chosen("max_tokens", sampling, config),
+            "reasoning": {"effort": effort} if effort else None,
+            "tools": [_tool(tool) for tool in tools] or None,
+            "top_logprobs": sampling.logprobs,
+            "text": _form(sampling.json_schema),
+        }
+        return {
+            "model": config.model,
+            "input": [item for message in messages for item in _items(message)],
+            "store": False,
+            "include": wanted,
+            **{name: value for name, value in optional.items() if value is not None},
+            **config.extra_body,
+        }
+
+    def fault(self, reply: HttpReply, key: str) -> ModelError | None:
+        """Return the error that a reply is; one of a failed response is inside a 200."""
+        if not 200 <= reply.status < 300:
+            return fault_of_reply(reply, self.config, key)
+        error = mapping(mapping(reply.payload).get("error"))
+        if not error:
+            return None
+        code = str(error.get("code") or "")
+        status = 503 if code in _PASSING else 400
+        if not code or code.isdecimal():  # a gateway's error, which carries its own status
+            status = reply.status
+        return fault_of_reply(replace(reply, status=status), self.config, key)
+
+    def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
+        """Read an answer out of the route's JSON; a refusal becomes the text.
+
+        Raises:
+            EndpointFault: There is no output in it, half of one, or an empty one, and no reason
+                why; with what was charged for it all the same.
+        """
+        del request
+        payload = mapping(payload)
+        output = [mapping(item) for item in sequence(payload.get("output"))]
+        incomplete = mapping(payload.get("incomplete_details")).get("reason")
+        status, usage = payload.get("status"), self._usage(payload.get("usage"))
+        if str(status) in _UNFINISHED:
+            fault = EndpointFault(
+                f"{self.config.base_url} gave up its answer of model {self.config.model!r} half "
+                f"way (status {status!r}), and does not say why."
+            )
+            raise charged(fault, usage)
+        if not all(map(_is_item, output)) or (not output and not incomplete):
+            fault = GarbledReply(
+                f"{self.config.base_url} answered without output for model {self.config.model!r} "
+                f"(keys: {', '.join(payload)[:200] or 'none'}). Check that base_url speaks "
+                "OpenAI's responses; most other servers want transport: chat_completions."
+            )
+            raise charged(fault, usage)
+        parts = [part for item in output if item.get("type") == "message" for part in _parts(item)]
+        said = "".join(text([part]) for part in parts if part.get("type") == "output_text")
+        refusal = "".join(part["refusal"] for part in parts if _is_refusal(part))
+        calls = tuple(_calls(output))
+        finish = _FINISH_REASONS.get(str(incomplete), "tool_calls" if calls else "stop")
+        whole = status == "completed" or (status is None and bool(said or calls))
+        if str(incomplete) not in _FINISH_REASONS and (incomplete or not whole):
+            finish = "other"
+        if refusal and not said:
+            said, finish = refusal, "content_filter"
+        answer = Completion(
+            text=said,
+            finish_reason=finish,
+            model=str(payload.get("model") or self.config.model),
+            usage=usage,
+            tool_calls=calls,
+            reasoning=_reasoning(output),
+            logprobs=tuple(each for part in parts for each in read_logprobs(part.get("logprobs"))),
+            native={"dialect": _NAME, "content": output} if calls else None,
+        )
+        return refuse_empty(answer, incomplete or status, self.config.base_url)
+
+    def _usage(self, counts: Any) -> Usage:
+        counts = mapping(counts)
+        prompt = mapping(counts.get("input_tokens_details"))
+        answer = mapping(counts.get("output_tokens_details"))
+        known_input = number(counts.get("input_tokens"))
+        known_output = number(counts.get("output_tokens"))
+        input_tokens, output_tokens = known_input or 0, known_output or 0
+        cached = min(input_tokens, count(prompt.get("cached_tokens")))
+        written = min(input_tokens - cached, count(prompt.get("cache_write_tokens")))
+        usage = Usage(
+            calls=1,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            cached_tokens=cached,
+            cost_usd=None,
+            cache_write_tokens=written,
+            reasoning_tokens=min(output_tokens, count(answer.get("reasoning_tokens"))),
+        )
+        if known_input is None or known_output is None:
+            return usage
+        return replace(usage, cost_usd=cost_usd(usage, self.config.known_prices))
+
+
+def _items(message: Message) -> Iterable[Mapping[str, Any]]:
+    native = message.get("native") or {}
+    if native.get("dialect") == _NAME:
+        yield from _as_sent(native["content"], message.get("tool_calls") or ())
+        return
+    if message["role"] == "tool":
+        yield {
+            "type": "function_call_output",
+            "call_id": message.get("tool_call_id", ""),
+            "output": message["content"],
+        }
+        return
+    calls = message.get("tool_calls") or ()
+    if message["content"] or not calls:
+        yield {"role": message["role"], "content": message["content"]}
+    for call in calls:
+        yield {"type": "function_call", **_call(call)}
+
+
+def _as_sent(
+    output: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """Return an answer's items with its calls as the conversation has them.
+
+    From the first call on that nobody answered all is left out, and so is reasoning whose call or
+    text is: the route refuses one without the other.
+    """
+    items: list[Mapping[str, Any]] = []
+    left = list(calls)
+    for item in output:
+        if item.get("type") == "function_call":
+            if not left:
+                break
+            items.append({**item, **_call(left.pop(0))})
+        else:
+            items.append(item)
+    while items and items[-1].get("type") == "reasoning":
+        items.pop()
+    return items
+
+
+def _call(call: Mapping[str, Any]) -> dict[str, Any]:
+    function = call["function"]
+    return {"call_id": call["id"], "name": function["name"], "arguments": function["arguments"]}
+
+
+def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+    # This route would take a missing ``strict`` for true, chat completions for false.
+    return {"type": "function", "strict": False, **mapping(tool.get("function"))}
+
+
+def _form(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if schema is None:
+        return None
+    form = {"type": "json_schema", "name": "reply", "schema": schema, "strict": is_strict(schema)}
+    return {"format": form}
+
+
+def _is_item(item: Mapping[str, Any]) -> bool:
+    kind = item.get("type")
+    return isinstance(kind, str) and (kind != "message" or is_text(item.get("content")))
+
+
+def _is_refusal(part: Mapping[str, Any]) -> bool:
+    return isinstance(part.get("refusal"), str)
+
+
+def _parts(item: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [mapping(part) for part in sequence(item.get("content"))]
+
+
+def _calls(output: Iterable[Mapping[str, Any]]) -> Iterable[ToolCall]:
+    for item in output:
+        if item.get("type") == "function_call":
+            call_id = item.get("call_id") or item.get("id") or ""
+            given = item.get("arguments")
+            arguments = given if isinstance(given, str) else dumps(given) if given else ""
+            yield ToolCall(str(call_id), str(item.get("name") or ""), arguments)
+
+
+def _reasoning(output: Iterable[Mapping[str, Any]]) -> str:
+    thoughts = (item for item in output if item.get("type") == "reasoning")
+    shown = (text(item.get("content")) or text(item.get("summary")) for item in thoughts)
+    return "\n\n".join(filter(None, shown))

@@ -1,0 +1,1 @@
+"""Programs that act as models: Codex and Claude Code, fenced."""

@@ -1,0 +1,35 @@
+"""An agent that is a program at a command line, in any environment."""
+
+from collections.abc import Sequence
+
+from skillwright.core import Act, Agent, ChatModel, TurnContext
+from skillwright.core.together import together
+from skillwright.models.chat_agent import ChatAgent
+from skillwright.models.executors.model import ExecModel, Request
+
+
+class ExecAgent(ExecModel):
+    """Acts by running its program: each turn is one run in a fresh folder.
+
+    The run is shown the conversation so far, with the skill inside its instructions, and finds the
+    skill installed in its folder too. What it says last is the action. It has no seed, so two runs
+    of one turn may differ.
+    """
+
+    async def act_batch(self, contexts: Sequence[TurnContext]) -> list[Act]:
+        """Answer all contexts, ``max_concurrent`` at a time; the acts are in their order.
+
+        Raises:
+            ModelError: A run failed at every attempt; the runs beside it are killed.
+        """
+        return await together(self._act(context) for context in contexts)
+
+    async def _act(self, context: TurnContext) -> Act:
+        request = Request(context.messages, skill=context.skill, acts=True)
+        completion = await self.ask(request)
+        return Act.of(completion)
+
+
+def agent_of(model: ChatModel) -> Agent:
+    """Return who acts with a model: an executor itself, else a chat agent over it."""
+    return model if isinstance(model, ExecAgent) else ChatAgent(model)

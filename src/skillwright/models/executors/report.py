@@ -1,0 +1,99 @@
+"""What a run of a command-line agent came to, in the same words for every program."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from skillwright.core import ModelError, Usage
+from skillwright.models.executors.faults import ExecFault, fault_of_words
+from skillwright.models.executors.process import Output
+from skillwright.models.http.client import decode
+from skillwright.models.http.wire import cost_usd
+from skillwright.models.prices import Prices
+
+_LONGEST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ExecReport:
+    """One run, as its event stream tells it.
+
+    Attributes:
+        answer: The last message; may be empty.
+        ended_well: Whether the last word on the turn is that it completed. Exit codes do not tell.
+        failure: What a failure event says.
+        usage: Tokens and money; the cost is ``None`` where it is unknown.
+        model: The model that the program says it ran.
+        finish_reason: As in `Completion`.
+        reasoning: Reasoning text where it is shown.
+        trace: One line per thing that the agent did.
+        skills: The skills that the program found; ``None`` where it does not tell.
+    """
+
+    answer: str = ""
+    ended_well: bool = False
+    failure: str = ""
+    usage: Usage = field(default_factory=lambda: Usage(calls=1, cost_usd=None))
+    model: str = ""
+    finish_reason: str = "stop"
+    reasoning: str = ""
+    trace: tuple[str, ...] = ()
+    skills: tuple[str, ...] | None = None
+
+    def priced(self, prices: Prices | None) -> "ExecReport":
+        """Return the report with the cost by a price list, where one is given."""
+        has_tokens = self.usage.input_tokens + self.usage.output_tokens > 0
+        if prices is None or not has_tokens:
+            return self
+        # A run is many calls, and what they add up to says nothing of how long each prompt was.
+        flat = prices.model_copy(update={"long_prompts": None})
+        return replace(self, usage=replace(self.usage, cost_usd=cost_usd(self.usage, flat)))
+
+
+def json_events(stdout: str) -> Iterator[Mapping[str, Any]]:
+    """Read JSON objects, one per line; a line that is none, or half of one, is skipped."""
+    # Not splitlines: JSON may hold other line breaks, such as U+2028, as they are.
+    for line in stdout.split("\n"):
+        try:
+            value = decode(line.encode("utf-8", "replace"))
+        except ValueError:
+            continue
+        for event in value if isinstance(value, list) else [value]:
+            if isinstance(event, dict):
+                yield event
+
+
+def no_text(answer: Any) -> str:
+    """Say what is wrong with an answer that is neither text nor null; ``""`` where it is one."""
+    if answer is None or isinstance(answer, str):
+        return ""
+    return f"its answer is no text ({type(answer).__name__})"
+
+
+def one_line(text: Any) -> str:
+    """Return a text for a trace: one line, cut."""
+    line = " ".join(str(text).split())
+    return f"{line[:_LONGEST]}..." if len(line) > _LONGEST else line
+
+
+def fault_of_report(report: ExecReport, output: Output, name: str) -> ModelError | None:
+    """Return the error that a run is, or ``None`` where it may hold an answer.
+
+    Args:
+        report: What the events say.
+        output: What was printed beside them.
+        name: The program, for the message.
+    """
+    if report.ended_well:
+        if report.answer.strip() or report.usage.output_tokens:
+            return None
+        if report.finish_reason == "content_filter":
+            return None
+        return ExecFault(
+            f"{name} reports a completed turn without a message and without a token, which is how "
+            "a plan that is used up looks. Look at the plan's limits, or use a key."
+        )
+    how = f"exit code {output.exit_code}"
+    if not report.failure and not output.tail and output.stdout.strip():
+        how += ", and its report breaks off"
+    return fault_of_words(report.failure or output.tail, name, how)

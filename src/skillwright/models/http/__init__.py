@@ -1,0 +1,1 @@
+"""How requests to endpoints are sent: pace, retries, limits, faults."""

@@ -1,0 +1,391 @@
+"""The one HTTP client: a pooled aiohttp session that posts JSON and types what goes wrong.
+
+It neither retries nor logs, and an error names a URL without query or user. Source of the choice
+of client: aiohttp costs about a tenth of a millisecond of CPU per request, where vendor SDKs cost
+one to three.
+"""
+
+import asyncio
+import io
+import json
+import re
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+from urllib.parse import SplitResult, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+import orjson
+
+from skillwright.core import ModelError, ModelRefused, ModelTimeout, ReplyInvalid
+from skillwright.core.certificates import certificate_problem
+from skillwright.models.http.faults import EndpointFault, GarbledReply
+from skillwright.models.http.traffic import EndpointLimits
+
+MAX_REPLY_BYTES = 10_000_000
+
+_SMALL_BYTES = 500_000  # of JSON, which no value in it can make large
+_MOST_MEMORY = 32_000_000
+_LONGEST_EVENT = 1_000_000
+_EVENT = re.compile(rb"(?:[^\r\n]++(?:\r\n|\n|\r|\Z))++")  # lines, up to an empty one
+_CONNECT_S = 15.0
+_COPIED_BYTES = 2**20
+_EXCERPT = 2_000
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+@dataclass(frozen=True, slots=True)
+class HttpReply:
+    """What an endpoint sent back, whatever its status.
+
+    Attributes:
+        url: Where it came from, without secrets.
+        status: The HTTP status.
+        headers: By name, in any case.
+        payload: The JSON value of the body, or the `Events` of a stream; ``None`` where an error
+            page is not JSON.
+        text: The start of the body of an error, for messages; empty for a success.
+    """
+
+    url: str
+    status: int
+    headers: Mapping[str, str]
+    payload: Any
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """The events of a stream, read out of its bytes whenever they are asked for.
+
+    All of them at once would take many times as much memory as the stream.
+
+    Attributes:
+        body: The stream.
+    """
+
+    body: bytes
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the JSON value of each event.
+
+        Raises:
+            ValueError: One of them is none, or is too long.
+        """
+        for event in _EVENT.finditer(self.body):
+            if event.end() - event.start() > _LONGEST_EVENT:
+                raise ReplyTooLarge("an event of its stream is too long")
+            lines = event[0].splitlines()
+            data = b"\n".join(line[5:].strip() for line in lines if line.startswith(b"data:"))
+            if data and data != b"[DONE]":
+                yield decode(data)
+
+
+class ReplyTooLarge(ValueError):
+    """JSON of a few megabytes, but of so many values that it would fill the memory."""
+
+
+class HttpClient:
+    """Posts JSON over one connection pool, opened on first use inside the running loop.
+
+    Use it as ``async with HttpClient() as client``, or call `aclose`. The pool has no bound of its
+    own: ``limits`` admits calls, one limiter per endpoint.
+
+    Args:
+        max_reply_bytes: A longer reply is not read.
+    """
+
+    def __init__(self, *, max_reply_bytes: int = MAX_REPLY_BYTES) -> None:
+        self.limits = EndpointLimits()
+        self._max_reply_bytes = max_reply_bytes
+        self._session: aiohttp.ClientSession | None = None
+        self._proxies: dict[str, str | None] = {}
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the pool. Closing twice is allowed; posting afterwards is a bug."""
+        self._closed = True
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def post_json(
+        self, url: str, body: bytes, *, headers: Mapping[str, str], timeout_s: float
+    ) -> HttpReply:
+        """Post a JSON document and read the reply whole.
+
+        Args:
+            url: Where to.
+            body: What `encode` made.
+            headers: Beside the content type; the key is one of them.
+            timeout_s: Seconds for everything from connecting to the last byte.
+
+        Returns:
+            The reply of any status; only a success has to be JSON.
+
+        Raises:
+            ModelTimeout: The time ran out.
+            EndpointFault: The connection failed, broke, or carried half a reply.
+            ModelRefused: The host is unknown, TLS fails, the environment names a proxy that is
+                none, or a web page answered.
+            ReplyInvalid: The reply is longer than the bound, or takes too much memory.
+        """
+        shown = without_secrets(url)
+        # aiohttp warns about large bytes, which it copies into the transport at once.
+        payload = body if len(body) < _COPIED_BYTES else io.BytesIO(body)
+        try:
+            async with (
+                asyncio.timeout(timeout_s),
+                self._open().post(
+                    url,
+                    data=payload,
+                    headers={"Content-Type": "application/json", **headers},
+                    proxy=self._proxy(url),
+                    allow_redirects=False,
+                ) as response,
+            ):
+                return _reply(shown, response, await self._read(shown, response))
+        except aiohttp.ClientError as error:
+            # Without its cause: some aiohttp errors show the proxy's password, or the key.
+            raise fault_of(shown, error) from None
+        except TimeoutError as error:
+            raise ModelTimeout(
+                f"{shown} did not answer within {timeout_s:g} s. Raise timeout_s, ask for fewer "
+                "tokens, or lower max_concurrent if the server is busy."
+            ) from error
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._closed:
+            raise RuntimeError("this HttpClient is closed; make models with an open one")
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"User-Agent": "skillwright", "Accept": "application/json"},
+            )
+        return self._session
+
+    def _proxy(self, url: str) -> str | None:
+        """Find the proxy that the environment names for a host, once per host.
+
+        aiohttp's own ``trust_env`` asks the environment at every request, and would let a netrc
+        file replace the key.
+        """
+        parts = urlsplit(url)
+        origin = f"{parts.scheme}://{parts.hostname}"
+        if origin not in self._proxies:
+            host = parts.hostname or ""
+            direct = host in _LOOPBACK or bool(proxy_bypass(host))
+            self._proxies[origin] = None if direct else _proxy_for(parts.scheme)
+        return self._proxies[origin]
+
+    async def _read(self, url: str, response: aiohttp.ClientResponse) -> bytes:
+        chunks: list[bytes] = []
+        size = 0
+        while chunk := await response.content.readany():
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > self._max_reply_bytes:
+                response.close()  # the rest is not read, so the connection cannot serve again
+                raise ReplyInvalid(
+                    f"{url} sent more than {self._max_reply_bytes:,} bytes for one call. "
+                    "Lower max_tokens, or check that base_url is a chat endpoint."
+                )
+        return b"".join(chunks)
+
+
+def _proxy_for(scheme: str) -> str | None:
+    named = getproxies().get(scheme)
+    if not named:
+        return None
+    proxy = named if "://" in named else f"http://{named}"
+    parts = urlsplit(proxy)
+    if parts.scheme not in ("http", "https") or not parts.hostname or not _has_port(parts):
+        raise ModelRefused(
+            f"{scheme.upper()}_PROXY names no HTTP proxy; write http://host:port, or name this "
+            "endpoint's host in NO_PROXY"
+        )
+    return proxy
+
+
+def _has_port(parts: SplitResult) -> bool:
+    """Tell whether a port, if there is one, is a number."""
+    try:
+        _ = parts.port
+    except ValueError:
+        return False
+    return True
+
+
+def encode(value: Any) -> bytes:
+    """Return a value as JSON bytes; half characters, which no JSON can carry, become ``?``."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        # Lone surrogates come from games and files that were read leniently.
+        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+
+
+def decode(body: bytes) -> Any:
+    """Read JSON bytes.
+
+    Raises:
+        ValueError: They are not JSON.
+        ReplyTooLarge: What they hold would take too much memory.
+    """
+    if len(body) > _SMALL_BYTES and _memory_of(body) > _MOST_MEMORY:
+        raise ReplyTooLarge("it holds more values, or a longer text, than an answer does")
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        if len(body) > _SMALL_BYTES:
+            raise
+        return _decode_leniently(body, error)
+
+
+def is_stream(payload: Any) -> bool:
+    """Tell whether a reply came in pieces: a list in JSON is read as if it had."""
+    return isinstance(payload, Events | list)
+
+
+def _memory_of(body: bytes) -> int:
+    """Guess, from above, how many bytes the value of some JSON takes in Python."""
+    is_wide = not body.isascii() or b"\\u" in body
+    # A text with one wide character takes four bytes for each, and is copied in parts.
+    texts = len(body) * (6 if is_wide else 1)
+    return texts + 240 * body.count(b"{") + 90 * body.count(b"[") + 48 * body.count(b",")
+
+
+def _decode_leniently(body: bytes, error: ValueError) -> Any:
+    """Read what other readers of JSON take: nothing in it changes what is said.
+
+    That is a mark of the byte order; Latin-1 in the place of UTF-8; NaN, which becomes null; and
+    half of an escaped character, where a model stopped in its middle.
+    """
+    try:
+        written = body.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        written = body.decode("latin-1")
+    try:
+        value = json.loads(written, parse_constant=lambda _: None)
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError):
+        raise error from None
+    return orjson.loads(text.encode("utf-8", "replace"))
+
+
+def without_secrets(url: str) -> str:
+    """Return a URL, or the path of one, without user, query and fragment."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}" if host else parts.path
+
+
+def fault_of(url: str, error: aiohttp.ClientError) -> ModelError:
+    """Say what a transport error means and what to do. ``url`` is shown: it holds no secret."""
+    match error:
+        case aiohttp.ConnectionTimeoutError():
+            return ModelTimeout(
+                f"{url} accepted no connection within {_CONNECT_S:g} s. "
+                "Check base_url, and that the server runs and can be reached from here."
+            )
+        case aiohttp.ClientConnectorCertificateError(
+            certificate_error=ssl.SSLCertVerificationError() as refused
+        ):
+            return ModelRefused(f"{url}: {certificate_problem(refused)}.")
+        case aiohttp.ClientSSLError():
+            return ModelRefused(
+                f"{url}: TLS failed: {error}. Use http:// if the server has no TLS; otherwise "
+                "check its certificate, SSL_CERT_FILE and this machine's clock."
+            )
+        case aiohttp.ClientConnectorError():
+            return _not_connected(url, error)
+        case aiohttp.ClientHttpProxyError():
+            return EndpointFault(
+                f"{url}: the proxy that HTTPS_PROXY names answered {error.status} and let nothing "
+                "through. Correct it, or name this endpoint's host in NO_PROXY."
+            )
+        case aiohttp.InvalidURL():
+            return ModelRefused(f"{url} is no URL. Check base_url.")
+        case aiohttp.ClientPayloadError():
+            return EndpointFault(
+                f"{url} broke off in the middle of its reply. Look at the server's log."
+            )
+        case aiohttp.ClientConnectionError():
+            return EndpointFault(
+                f"{url} closed the connection without an answer. Look at the server's log."
+            )
+        case _:
+            # Only its name: some aiohttp errors print the request's headers, and so the key.
+            return EndpointFault(f"{url}: the HTTP exchange failed ({type(error).__name__}).")
+
+
+def _not_connected(url: str, error: aiohttp.ClientConnectorError) -> ModelError:
+    match error:
+        case aiohttp.ClientConnectorDNSError(os_error=OSError(errno=socket.EAI_NONAME)):
+            host = urlsplit(url).hostname
+            return ModelRefused(f"{url}: there is no host {host!r}. Check base_url for a typo.")
+        case aiohttp.ClientConnectorDNSError():
+            return EndpointFault(f"{url}: the name server did not answer. Check the network.")
+        case aiohttp.ClientProxyConnectionError():
+            return EndpointFault(
+                f"{url}: the proxy that HTTP_PROXY or HTTPS_PROXY names cannot be reached. Correct "
+                "it, or name this endpoint's host in NO_PROXY."
+            )
+        case aiohttp.ClientConnectorError(os_error=ConnectionRefusedError()):
+            return EndpointFault(
+                f"{url} refused the connection. Check that the server runs and that base_url "
+                "has its port."
+            )
+        case _:
+            return EndpointFault(f"{url} cannot be reached: {error.os_error}. Check the network.")
+
+
+def _reply(url: str, response: aiohttp.ClientResponse, body: bytes) -> HttpReply:
+    succeeded = 200 <= response.status < 300
+    kind = response.content_type
+    payload = None
+    try:
+        payload = _read_body(body, kind)
+    except ReplyTooLarge as error:
+        fault: ModelError | None = ReplyInvalid(
+            f"{url} sent {len(body):,} bytes for one call, and {error}. Lower max_tokens, or check "
+            "that base_url is a chat endpoint."
+        )
+    except ValueError:
+        fault = _not_json(url, kind, body)
+    else:
+        fault = None
+    text = "" if succeeded else body[:_EXCERPT].decode("utf-8", "replace")
+    # An error that is tried again holds on to this frame, and to the decoder's with all it read.
+    del body
+    if fault is not None and succeeded:
+        raise fault
+    return HttpReply(url, response.status, response.headers, payload, text)
+
+
+def _read_body(body: bytes, kind: str) -> Any:
+    if kind == "text/event-stream":
+        events = Events(body)
+        if sum(1 for _ in events):  # read once, so that what is wrong with one is found here
+            return events
+    return decode(body)  # some servers call their errors a stream as well
+
+
+def _not_json(url: str, content_type: str, body: bytes) -> ModelError:
+    start = body[:80].decode("utf-8", "replace")
+    if content_type == "text/html":
+        return ModelRefused(
+            f"{url} answered with a web page, not JSON. Check base_url: it usually ends with /v1."
+        )
+    return GarbledReply(f"{url} answered with broken JSON, which begins {start!r}.")

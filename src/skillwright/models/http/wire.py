@@ -1,0 +1,126 @@
+"""Reads JSON that somebody else wrote: what is missing or of another kind is empty, never an error.
+
+Every vendor reserves the right to add keys and values, and every other server leaves some out.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from skillwright.core import Completion, ModelError, Usage
+from skillwright.models.http.faults import GarbledReply
+from skillwright.models.prices import Prices
+
+Fault = TypeVar("Fault", bound=ModelError)
+
+_MOST = 10**12  # of anything in one call; a database can still add up millions of these
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return a JSON object, or an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def sequence(value: Any) -> Sequence[Any]:
+    """Return a JSON array, or an empty one."""
+    return value if isinstance(value, list) else ()
+
+
+def count(value: Any) -> int:
+    """Return a number of things, from 0 to what a database holds; ``3.0`` is one too."""
+    whole = number(value)
+    return whole if whole is not None else 0
+
+
+def number(value: Any) -> int | None:
+    """Return a number of things as `count` does, or ``None`` where it is none at all."""
+    found = amount(value)
+    if found is None or found != int(found):
+        return None
+    return min(int(value), _MOST)
+
+
+def amount(value: Any) -> float | None:
+    """Return a number that is neither negative nor endless, or ``None``."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    # Compared before it is converted: a whole number may be too long for a float.
+    return float(min(value, _MOST)) if 0 <= value < float("inf") else None
+
+
+def text(content: Any) -> str:
+    """Return content that is a string, null, or a list of parts with ``text``."""
+    if isinstance(content, str):
+        return content
+    parts = (mapping(part).get("text") for part in sequence(content))
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def is_text(content: Any) -> bool:
+    """Tell whether content is what an answer may be: a string, null, or a list of parts."""
+    if content is None or isinstance(content, str):
+        return True
+    return isinstance(content, list) and all(
+        isinstance(part, dict) and isinstance(part.get("text"), str | None) for part in content
+    )
+
+
+def refuse_empty(answer: Completion, reason: Any, where: str) -> Completion:
+    """Return an answer, unless it is empty and the endpoint does not say why.
+
+    A model may stop at once or think up to its limit. Where neither is said, the endpoint gave up,
+    and an empty answer would be scored as if the model had given it.
+
+    Args:
+        answer: What was read out of a reply.
+        reason: Why it ended, as the endpoint wrote it.
+        where: The endpoint, without secrets.
+
+    Raises:
+        GarbledReply: It has neither text nor a tool call, and no known reason; with what was
+            charged for it all the same.
+    """
+    calls = any(call.name for call in answer.tool_calls)
+    known = answer.finish_reason in ("stop", "length", "content_filter")
+    if known or calls or answer.text.strip():
+        return answer
+    fault = GarbledReply(
+        f"{where} answered without text for model {answer.model[:80]!r}, and ended for no reason "
+        f"that is known ({str(reason)[:80]!r}). Look at the server's log."
+    )
+    raise charged(fault, answer.usage)
+
+
+def cost_usd(usage: Usage, prices: Prices | None, hour_writes: int = 0) -> float | None:
+    """Return what a call cost, in US dollars; ``None`` without prices.
+
+    Args:
+        usage: What it consumed.
+        prices: What tokens cost.
+        hour_writes: The part of the tokens written to a cache that stay there for an hour.
+    """
+    if prices is None:
+        return None
+    tier = prices.of_prompt(usage.input_tokens)
+    fresh_price = tier.input_usd_per_mtok
+    cached_price = tier.cached_input_usd_per_mtok
+    write_price = tier.cache_write_usd_per_mtok
+    write_price = fresh_price if write_price is None else write_price
+    hour_price = tier.cache_write_1h_usd_per_mtok
+    hour_price = write_price if hour_price is None else hour_price
+    hour_writes = min(hour_writes, usage.cache_write_tokens)
+    fresh = max(0, usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens)
+    return (
+        fresh * fresh_price
+        + usage.cached_tokens * (fresh_price if cached_price is None else cached_price)
+        + (usage.cache_write_tokens - hour_writes) * write_price
+        + hour_writes * hour_price
+        + usage.output_tokens * tier.output_usd_per_mtok
+    ) / 1e6
+
+
+def charged(fault: Fault, usage: Usage) -> Fault:
+    """Say on a fault what was charged for it; where no tokens are told, nothing is known of any."""
+    told = usage.input_tokens + usage.output_tokens or usage.cost_usd
+    fault.usage = replace(usage, calls=0, failed_calls=0) if told else Usage()
+    return fault

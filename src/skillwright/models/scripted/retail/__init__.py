@@ -1,7 +1,0 @@
-"""The scripted retail agent and its analyst: for the built-in store of tau_bench, offline."""
-
-from skillwright.models.scripted.retail.agent import ScriptedRetail
-from skillwright.models.scripted.retail.analyst import ScriptedRetailAnalyst
-from skillwright.models.scripted.retail.rules import RetailRule, read_rules
-
-__all__ = ["RetailRule", "ScriptedRetail", "ScriptedRetailAnalyst", "read_rules"]

@@ -1,0 +1,101 @@
+"""What the scripted retail analyst looks for in a failed call, and how it words the lesson."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from skillwright.scripted.retail.rules import RetailRule
+
+_SWAPS: Final = r"(modify_pending_order_items|exchange_delivered_order_items)"
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A rule as the analyst writes it.
+
+    Attributes:
+        failure: Names the mistake that it prevents.
+        shows: Tells from the text of a failed call whether it was made.
+        wordings: Sentences, any of which teaches it.
+    """
+
+    failure: str
+    shows: Callable[[str], bool]
+    wordings: tuple[str, ...]
+
+
+def _has(text: str, but: str = "") -> Callable[[str], bool]:
+    wanted, unwanted = re.compile(text, re.DOTALL), re.compile(but or r"(?!)", re.DOTALL)
+    return lambda told: bool(wanted.search(told)) and not unwanted.search(told)
+
+
+LESSONS: Final[Mapping[RetailRule, Lesson]] = {
+    RetailRule.ASK_METHOD: Lesson(
+        "used a payment method that the customer had not named",
+        _has(r'"payment_method_id"', r"Which payment method"),
+        (
+            "Ask the customer which payment method to use, and use that one.",
+            "Refund to, and charge, only the payment method that the customer names.",
+        ),
+    ),
+    RetailRule.FINISH_ALL: Lesson(
+        "said goodbye while the customer wanted more",
+        _has(r"Goodbye\.", r"anything else"),
+        (
+            "Before you close, ask whether there is anything else, and do that too.",
+            "Settle every request of the customer; never say goodbye after the first.",
+        ),
+    ),
+    RetailRule.ASK_REASON: Lesson(
+        "cancelled without asking why",
+        _has(r"cancel_pending_order", r"What is the reason"),
+        (
+            "Ask for the reason before you cancel, and pass on the one that the customer gives.",
+            "The reason of a cancellation is the customer's: ask for it.",
+        ),
+    ),
+    RetailRule.ALL_AT_ONCE: Lesson(
+        "changed one of several items, after which the order could not be changed again",
+        _has(rf'(change|exchange) the .* and the .*{_SWAPS}[^\n]*"item_ids": \["\d+"\]'),
+        (
+            "Collect all items that are to be changed, and change them in one call.",
+            "An order can be changed once: put every item into the same call.",
+        ),
+    ),
+    RetailRule.LOOK_UP_ORDERS: Lesson(
+        "gave up because the customer did not know the order number",
+        _has(r"tell me the order number|without the order numbers"),
+        (
+            "If the customer does not know the order number, look through the profile's orders.",
+            "Without an order number, look at each order in the customer's profile.",
+        ),
+    ),
+    RetailRule.TELL_FIGURES: Lesson(
+        "left a question without its figure",
+        _has(r"find that in the email"),
+        (
+            "Answer questions with the exact figure: amount, price, tracking number.",
+            "Tell the customer amounts, prices and tracking numbers in full.",
+        ),
+    ),
+    RetailRule.NO_SUBSTITUTE: Lesson(
+        "took a variant that was not wanted, or could not be had",
+        # What is left where an item was swapped, or a price told, and nothing else explains it.
+        _has(
+            rf"\A(?=.*Which payment method)(?=.*anything else).*{_SWAPS}"
+            r"|cheapest [\w ]+ costs.*The cheapest one costs"
+        ),
+        (
+            "Offer only variants that are available, and substitute nothing unasked.",
+            "Where a variant is not available, say so and let the customer choose another.",
+        ),
+    ),
+}
+"""Rule -> how to find that it was missing, and how to teach it; the commonest mistake first."""
+
+SUPERSTITION: Final = (
+    "If a request is refused, transfer the customer to a human agent at once.",
+    "Hand customers over to a human agent immediately when something fails.",
+)
+"""Good-sounding advice that loses customers who would have wanted something else."""
