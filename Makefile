@@ -5,6 +5,8 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 ORACLE := .venv-oracle
 TORCH  := torch==2.13.0
+# Every worker that learns takes a gigabyte of memory.
+CORES  := -n auto --maxprocesses 4
 
 .PHONY: help setup demo test check lint bench oracle docs clean
 
@@ -27,8 +29,8 @@ demo: $(READY) ## train a skill on generated houses, offline, and show what it i
 	@$(BIN)/skillwright demo
 
 test: $(READY) ## run the tests: the fast set, then the heavy one
-	$(BIN)/pytest -rs
-	$(BIN)/pytest -rs -m heavy
+	$(BIN)/pytest -rs $(CORES)
+	$(BIN)/pytest -rs $(CORES) --dist loadfile -m heavy
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

@@ -13,7 +13,7 @@ from skillwright.config.run import RunConfig
 
 SOURCE = Path(skillwright.__file__).parent
 # What declares, checks, translates or shows a key does not act on it.
-NO_READERS = ("jobs/config", "jobs/skillopt", "jobs/parity", "models/config.py", "cli/")
+NO_READERS = ("config/", "models/config.py", "cli/")
 # The schema itself acts on these: which member of a union it is, and which defaults hold.
 OF_THE_SCHEMA = {"env.data.kind", "evaluation.gate.kind", "run.parity"}
 # Makes settings of the sections that it declares.

@@ -7,7 +7,7 @@ import yaml
 
 from skillwright.config.load import load_config
 from skillwright.config.run import EnvSection, SplitDirData
-from skillwright.config.skillopt.keys import BENCHMARKS
+from skillwright.config.skillopt_benchmarks import BENCHMARKS
 from skillwright.core import ConfigError, DataError
 from skillwright.envs.alfworld import generate_problem, to_game_json
 from skillwright.jobs.parts.adapter_load import find_adapter

@@ -85,7 +85,7 @@ def test_a_backend_that_cannot_be_used_is_refused_with_the_next_move(name, said)
 
 def test_a_wrong_scripted_mind_is_refused_with_the_nearest():
     message = refusal(backend="scripted", model="analist")
-    assert message == "'agent.model' is 'analist'. Did you mean 'analyst'?"
+    assert message == "agent.model: no scripted model 'analist'. Did you mean 'analyst'?"
 
 
 @pytest.mark.parametrize(
@@ -238,8 +238,7 @@ def test_noise_is_a_share_below_one(noise):
 @pytest.mark.parametrize("model", ["analyst", "searcher", "retail", "household_teacher"])
 def test_other_scripted_models_refuse_noise(model):
     assert refusal(backend="scripted", model=model, noise=0.1) == (
-        f"agent: the scripted {model!r} takes no noise; only 'household' does. "
-        "Leave 'noise' out here"
+        f"agent: the scripted {model!r} takes no noise. Leave 'noise' out here"
     )
     # A saved configuration lists every default.
     assert parse_model_config({"backend": "scripted", "model": model, "noise": 0.0})

@@ -25,7 +25,7 @@ COMMANDS = (
     ),
     (
         "train",
-        "training:train",
+        "training:app",
         "Train a skill document; ends with the best skill and its score on held-out tasks.",
         _TRAIN,
     ),
@@ -37,7 +37,7 @@ COMMANDS = (
     ),
     (
         "resume",
-        "training:resume",
+        "training:app",
         "Go on with a run or study that was stopped; its decisions are those it would have taken.",
         _TRAIN,
     ),
@@ -55,7 +55,7 @@ COMMANDS = (
     ),
     (
         "eval",
-        "training:evaluate",
+        "training:app",
         "Measure a skill: success by family with intervals, and pass^k over several trials.",
         _INSPECT,
     ),

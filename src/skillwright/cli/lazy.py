@@ -13,7 +13,8 @@ class LazyCommand(TyperCommand):
 
     Args:
         name: What is typed.
-        where: ``module:attribute`` of a function or a `typer.Typer`.
+        where: ``module:attribute`` of a function; or of a `typer.Typer`, whose command of that name
+            is meant, and without one the whole as a group.
         summary: What its docstring, or its help, begins with.
         panel: Under which heading the help lists it.
     """
@@ -27,7 +28,8 @@ class LazyCommand(TyperCommand):
         module, _, attribute = self._where.partition(":")
         found = getattr(import_module(module), attribute)
         if isinstance(found, typer.Typer):
-            command: Any = get_group(found)
+            group = get_group(found)
+            command: Any = group.commands.get(self.name or "", group)
         else:
             alone = typer.Typer(add_completion=False)
             alone.command(self.name)(found)

@@ -90,15 +90,9 @@ Reuse = Annotated[
 NO_OVERRIDES: list[str] = []
 _THEIR_OPTION = "--cfg-options"
 
+app = typer.Typer(add_completion=False)
 config_app = typer.Typer(help="Look at configurations.", no_args_is_help=True)
 out = make_console()
-
-
-def add_to(app: typer.Typer) -> None:
-    """Put the commands on an application."""
-    for command in (train, evaluate, resume):
-        name = "eval" if command is evaluate else command.__name__
-        app.command(name, cls=GreedyCommand)(command)
 
 
 class GreedyCommand(TyperCommand):
@@ -117,6 +111,7 @@ class GreedyCommand(TyperCommand):
         return super().parse_args(ctx, spread)
 
 
+@app.command("train", cls=GreedyCommand)
 def train(  # noqa: PLR0913 - each is an option
     config: ConfigPath,
     overrides: Overrides = NO_OVERRIDES,
@@ -150,6 +145,7 @@ def train(  # noqa: PLR0913 - each is an option
         play_training(run, as_json)
 
 
+@app.command("eval", cls=GreedyCommand)
 def evaluate(  # noqa: PLR0913 - each is an option
     config: ConfigPath,
     overrides: Overrides = NO_OVERRIDES,
@@ -184,6 +180,7 @@ def evaluate(  # noqa: PLR0913 - each is an option
     _evaluate(run, plan, as_json)
 
 
+@app.command("resume", cls=GreedyCommand)
 def resume(
     run: Annotated[
         str, typer.Argument(metavar="RUN", help="A folder of a run or study, or its name.")

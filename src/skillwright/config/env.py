@@ -14,7 +14,7 @@ from pydantic import (
 )
 
 from skillwright.config.section import Section, kind_unless_given
-from skillwright.config.skillopt.keys import how_to_play
+from skillwright.config.skillopt_benchmarks import how_to_play
 from skillwright.core import DataError
 from skillwright.datasets import parse_ratio
 from skillwright.envs import spec

@@ -85,20 +85,20 @@ __all__ = [
 # Loaded when they are asked for: the network stack takes longer to import than all the rest, and
 # who only wants a schedule, a score or a parser needs none.
 _NETWORKED = {
-    "Dialect": "endpoint",
-    "EndpointDown": "circuit",
-    "EndpointModel": "endpoint",
-    "ExecAgent": "exec_agent",
-    "ExecFault": "exec_faults",
-    "ExecModel": "exec_model",
-    "OutputFlood": "exec_faults",
-    "HttpClient": "http",
+    "Dialect": "http.endpoint",
+    "EndpointDown": "http.circuit",
+    "EndpointModel": "http.endpoint",
+    "ExecAgent": "executors.agent",
+    "ExecFault": "executors.faults",
+    "ExecModel": "executors.model",
+    "OutputFlood": "executors.faults",
+    "HttpClient": "http.client",
     "PythonModel": "python_model",
-    "agent_of": "exec_agent",
+    "agent_of": "executors.agent",
     "dialect_of": "registry",
     "make_model": "registry",
-    "prepare_workspace": "exec_workspace",
-    "render_skill_md": "exec_workspace",
+    "prepare_workspace": "executors.workspace",
+    "render_skill_md": "executors.workspace",
 }
 
 

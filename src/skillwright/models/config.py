@@ -3,7 +3,14 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from skillwright.core import ConfigError
 from skillwright.models.backends import true_name, why_unusable
@@ -14,6 +21,7 @@ from skillwright.models.dialects.qwen_config import QwenChatConfig
 from skillwright.models.executors.config import ClaudeCodeExecConfig, CodexExecConfig, ExecConfig
 from skillwright.models.http.endpoint_config import EndpointConfig, Frozen, Prices
 from skillwright.models.python_config import PythonConfig
+from skillwright.models.stand_ins import why_no_stand_in
 from skillwright.models.validation import explain_validation_error
 
 __all__ = [
@@ -40,21 +48,7 @@ class ScriptedConfig(Frozen):
     """A deterministic mind that needs no endpoint: for tests and the demo."""
 
     backend: Literal["scripted"] = "scripted"
-    model: Literal[
-        "household",
-        "analyst",
-        "retail",
-        "retail_analyst",
-        "reader",
-        "reader_analyst",
-        "searcher",
-        "shopper",
-        "shopper_analyst",
-        "buyer",
-        "household_teacher",
-        "retail_teacher",
-        "webshop_teacher",
-    ]
+    model: str
     """``household`` acts in ALFWorld houses and ``analyst`` writes proposals from trajectories
     there; ``retail`` and ``retail_analyst`` do so in the built-in store of tau_bench, ``reader``
     and ``reader_analyst`` with the generated questions of qa, ``shopper`` and ``shopper_analyst``
@@ -66,13 +60,19 @@ class ScriptedConfig(Frozen):
     Above 0, all its random choices follow the prompt as well as the seed: the two sides of a
     gate's comparison draw independently, and a run still repeats exactly."""
 
+    @field_validator("model")
+    @classmethod
+    def _is_there(cls, name: str) -> str:
+        problem = why_no_stand_in(name)
+        if problem:
+            raise ValueError(problem)
+        return name
+
     @model_validator(mode="after")
-    def _only_household_has_noise(self) -> "ScriptedConfig":
-        if self.noise and self.model != "household":
-            raise ValueError(
-                f"the scripted {self.model!r} takes no noise; only 'household' does. Leave "
-                "'noise' out here"
-            )
+    def _takes_noise(self) -> "ScriptedConfig":
+        problem = why_no_stand_in(self.model, self.noise)
+        if problem:
+            raise ValueError(problem)
         return self
 
 

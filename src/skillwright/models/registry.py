@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Literal, assert_never
+from typing import assert_never
 
 from skillwright.core import ChatModel
 from skillwright.models.config import (
@@ -25,6 +25,7 @@ from skillwright.models.dialects.openai_responses import OpenAIResponses
 from skillwright.models.dialects.qwen_chat import QwenChat
 from skillwright.models.http.client import HttpClient
 from skillwright.models.http.endpoint import Dialect, EndpointModel
+from skillwright.models.stand_ins import make_stand_in
 
 
 def make_model(
@@ -45,11 +46,11 @@ def make_model(
     Raises:
         ConfigError: A key that the endpoint needs is missing, or a program, or a class of one's own
             is no model.
-        DataError: A class of one's own is not found.
+        DataError: A class of one's own is not found, or a scripted model.
     """
     match config:
         case ScriptedConfig():
-            return _scripted(config)
+            return make_stand_in(config.model, config.noise)
         case PythonConfig():
             from skillwright.models.python_model import PythonModel
 
@@ -80,68 +81,3 @@ def dialect_of(config: EndpointConfig) -> Dialect:
             return MiniMaxChat(config)
         case _:
             raise TypeError(f"no dialect is known for {type(config).__name__}")
-
-
-def _scripted(config: ScriptedConfig) -> ChatModel:
-    # Imported here, so that a run against an endpoint does not load minds that it does not use.
-    match config.model:
-        case "household":
-            from skillwright.scripted.household import ScriptedHousehold
-
-            return ScriptedHousehold(config.noise)
-        case "analyst":
-            from skillwright.scripted.analyst import ScriptedAnalyst
-
-            return ScriptedAnalyst()
-        case "retail":
-            from skillwright.scripted.retail import ScriptedRetail
-
-            return ScriptedRetail()
-        case "retail_analyst":
-            from skillwright.scripted.retail import ScriptedRetailAnalyst
-
-            return ScriptedRetailAnalyst()
-        case "reader":
-            from skillwright.scripted.reader import ScriptedReader
-
-            return ScriptedReader()
-        case "reader_analyst":
-            from skillwright.scripted.reader import reader_analyst
-
-            return reader_analyst()
-        case "shopper" | "shopper_analyst" | "buyer":
-            return _scripted_shopper(config.model)
-        case "searcher":
-            from skillwright.scripted.household.searcher import ScriptedSearcher
-
-            return ScriptedSearcher()
-        case "household_teacher" | "retail_teacher" | "webshop_teacher":
-            return _scripted_teacher(config.model)
-        case _:
-            assert_never(config.model)
-
-
-def _scripted_shopper(name: Literal["shopper", "shopper_analyst", "buyer"]) -> ChatModel:
-    from skillwright.scripted.shopper import ScriptedBuyer, ScriptedShopper, shopper_analyst
-
-    match name:
-        case "shopper":
-            return ScriptedShopper()
-        case "shopper_analyst":
-            return shopper_analyst()
-        case "buyer":
-            return ScriptedBuyer()
-
-
-def _scripted_teacher(
-    name: Literal["household_teacher", "retail_teacher", "webshop_teacher"],
-) -> ChatModel:
-    from skillwright.scripted.teacher import HouseholdTeacher, RetailTeacher, WebShopTeacher
-
-    match name:
-        case "household_teacher":
-            return HouseholdTeacher()
-        case "retail_teacher":
-            return RetailTeacher()
-        case "webshop_teacher":
-            return WebShopTeacher()

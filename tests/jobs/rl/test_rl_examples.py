@@ -114,8 +114,9 @@ def test_every_key_of_the_recipe_is_read_somewhere():
     shared = ("env.", "models.", "budget.", "evaluation.gate.", "distil.", "evolve.")
     own = {key for key in leaves(RlConfig) if not key.startswith(shared)} - {"policy.kind"}
     own |= {"evolve.every", "distil.max_turns", "distil.temperature", "distil.tasks"}
-    source = ROOT / "src" / "skillwright" / "jobs"
-    files = [*(source / "rl").glob("*.py"), source / "config_bank.py"]
+    source = ROOT / "src" / "skillwright"
+    schema = source / "config"
+    files = [*(source / "jobs" / "rl").glob("*.py"), *schema.glob("rl*.py"), schema / "bank.py"]
     text = "\n".join(file.read_text(encoding="utf-8") for file in files)
     unread = {key for key in own if not re.search(rf"\.{key.rpartition('.')[2]}\b", text)}
     handed_on_whole = ("grpo.step_advantage.", "grpo.schedule.", "cold_start.schedule.")

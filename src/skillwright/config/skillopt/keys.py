@@ -280,28 +280,6 @@ DEFAULT_MODELS: Final = {
 """Backend -> the model that stands in for a placeholder which nobody chose for it."""
 
 
-BENCHMARKS: Final = {
-    "alfworld": "ALFWorldAdapter",
-    "docvqa": "DocVQAAdapter",
-    "livemathematicianbench": "LiveMathematicianBenchAdapter",
-    "officeqa": "OfficeQAAdapter",
-    "searchqa": "SearchQAAdapter",
-    "spreadsheetbench": "SpreadsheetBenchAdapter",
-}
-"""SkillOpt's name of a benchmark -> its adapter. By the first of them there is one of ours, too."""
-
-
-def how_to_play(name: str) -> str:
-    """Say how a benchmark of SkillOpt's is played by its own adapter; ``""`` for other names."""
-    if name not in BENCHMARKS:
-        return ""
-    adapter = f"skillopt.envs.{name}.adapter:{BENCHMARKS[name]}"
-    return (
-        f" It is a benchmark of SkillOpt's: where its package is installed, say --adapter {adapter}"
-        " --compat skillopt."
-    )
-
-
 def _by_value(aliases: Mapping[str, StrEnum]) -> dict[str, tuple[str, ...]]:
     """Turn a learner's table of names around: value -> its aliases."""
     values = dict.fromkeys(aliases.values())

@@ -16,7 +16,6 @@ from skillwright.envs.alfworld.pddl import read_problem
 from skillwright.envs.alfworld.planner import plan
 from skillwright.envs.alfworld.problem import Problem, Receptacle, Thing
 from skillwright.envs.alfworld.state import World
-from skillwright.scripted.household.expert import Searcher
 
 __all__ = [
     "TASK_TYPES",
@@ -24,7 +23,6 @@ __all__ = [
     "Household",
     "Problem",
     "Receptacle",
-    "Searcher",
     "Thing",
     "World",
     "family_goal",

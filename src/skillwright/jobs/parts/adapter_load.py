@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from skillwright.config.run import EnvSection
-from skillwright.config.skillopt.keys import how_to_play
+from skillwright.config.skillopt_benchmarks import how_to_play
 from skillwright.core import ConfigError, DataError
 from skillwright.envs import EnvAdapter
 from skillwright.integrations.skillopt_alias import missing_names, module_of, skillopt_alias

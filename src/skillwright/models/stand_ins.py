@@ -1,0 +1,47 @@
+"""Scripted models by name: programs that installed packages offer in the place of a model.
+
+A package names them in the entry point group ``skillwright.models``: a name, and what makes the
+model when it is called. Ours are in `skillwright.scripted`.
+"""
+
+import inspect
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any
+
+from skillwright.core import ChatModel, DataError, did_you_mean
+from skillwright.core.found_code import find_code
+
+ENTRY_POINT_GROUP = "skillwright.models"
+
+
+def make_stand_in(name: str, noise: float = 0.0) -> ChatModel:
+    """Make the scripted model of a name.
+
+    Raises:
+        DataError: No installed package offers it, or it cannot be imported.
+    """
+    made: ChatModel = _found(name)(**({"noise": noise} if noise else {}))
+    return made
+
+
+def why_no_stand_in(name: str, noise: float = 0.0) -> str:
+    """Say why no scripted model can be made with these settings, or return ""."""
+    known = _installed()
+    if name not in known:
+        return f"no scripted model {name!r}. {did_you_mean(name, known)}"
+    if noise and "noise" not in inspect.signature(_found(name)).parameters:
+        return f"the scripted {name!r} takes no noise. Leave 'noise' out here"
+    return ""
+
+
+def _found(name: str) -> Any:
+    known = _installed()
+    if name not in known:
+        raise DataError(f"no scripted model {name!r}. {did_you_mean(name, known)}")
+    return find_code(known[name], f"scripted model {name!r}")
+
+
+@cache
+def _installed() -> dict[str, str]:
+    return {point.name: point.value for point in entry_points(group=ENTRY_POINT_GROUP)}
