@@ -40,6 +40,7 @@ from skillwright.jobs.launch.runs import (
 from skillwright.jobs.parts.bank_source import read_bank
 from skillwright.jobs.parts.bench import Bench, Place, Sizes
 from skillwright.jobs.parts.money import BudgetSpent, PricedMind, priced_minds
+from skillwright.jobs.parts.opened import MakeModel
 from skillwright.jobs.parts.progress import (
     CallFinished,
     EpisodeFinished,
@@ -62,7 +63,6 @@ from skillwright.jobs.train.train import TrainReport, train
 from skillwright.jobs.train.wiring import (
     Arena,
     Assembly,
-    MakeModel,
     assemble,
     assemble_arena,
     read_initial_skill,

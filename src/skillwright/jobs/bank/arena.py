@@ -25,12 +25,11 @@ from skillwright.jobs.parts.bank_source import (
 from skillwright.jobs.parts.evolution_split import evolution_split
 from skillwright.jobs.parts.memory import EngineEvents, StoredCalls
 from skillwright.jobs.parts.money import Budget, priced_mind
+from skillwright.jobs.parts.opened import MakeModel, opened_mind
 from skillwright.jobs.parts.progress import RunStarted, Watcher
 from skillwright.jobs.parts.tau_report import refuse_small_store
 from skillwright.jobs.parts.text_bench import TextBench
 from skillwright.jobs.train.wiring import (
-    MakeModel,
-    opened_mind,
     read_initial_skill,
     reused,
     text_bench,
@@ -152,8 +151,10 @@ async def bank_arena(
     async with HttpClient() as client, AsyncExitStack() as held:
         budget = Budget(config.budget, store, after=latest)
         seen = EngineEvents(watcher, budget.note, lambda: client.limits.in_flight)
-        target = held.enter_context(opened_mind(config.models.target, client, make))
-        mind = held.enter_context(opened_mind(teacher_of(config), client, make))
+        target = held.enter_context(
+            opened_mind(config.models.target, client, make, store, config.env)
+        )
+        mind = held.enter_context(opened_mind(teacher_of(config), client, make, store, config.env))
         embedder = held.enter_context(opened_embedder(config.bank.embedder))
         ledger = EmbedderLedger(embedder, store)
         held.callback(ledger.settle)

@@ -30,8 +30,8 @@ from skillwright.jobs.parts.bank_source import opened_embedder
 from skillwright.jobs.parts.bank_work import bank_work
 from skillwright.jobs.parts.memory import StoredCalls
 from skillwright.jobs.parts.money import Budget
+from skillwright.jobs.parts.opened import MakeModel, opened_mind
 from skillwright.jobs.parts.progress import StageStarted, Watcher
-from skillwright.jobs.train.wiring import MakeModel, opened_mind
 from skillwright.models import HttpClient, is_stand_in, make_model
 from skillwright.rollout import refuse_no_score
 
@@ -111,7 +111,8 @@ async def distil_runs(
         store = held.enter_context(bank_work(bank, model_secrets([mind])))
         _, latest = store.usage_since()
         budget = Budget(settings.budget, store, after=latest)
-        model = held.enter_context(opened_mind(mind, client, make))
+        seen = [run.path for run in runs]
+        model = held.enter_context(opened_mind(mind, client, make, store, None, *seen))
         calls = StoredCalls(model, store, watcher, permit=partial(budget.permit, "call"))
         is_near = nearness(held.enter_context(opened_embedder(settings.bank.embedder)))
         with store.transaction():

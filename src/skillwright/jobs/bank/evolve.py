@@ -40,8 +40,9 @@ from skillwright.jobs.bank.arena import BankArena, bank_arena, nearness
 from skillwright.jobs.launch.runs import known_secrets
 from skillwright.jobs.parts.bank_use import count_use
 from skillwright.jobs.parts.bank_work import bank_work
+from skillwright.jobs.parts.opened import MakeModel
 from skillwright.jobs.parts.progress import StageStarted, Watcher
-from skillwright.jobs.train.wiring import MakeModel, terms_of
+from skillwright.jobs.train.wiring import terms_of
 from skillwright.models import is_stand_in, make_model
 from skillwright.rollout import refuse_no_score
 

@@ -29,8 +29,8 @@ from skillwright.jobs.bank.evolve import judge_banks, refuse_hopeless
 from skillwright.jobs.launch.runs import known_secrets
 from skillwright.jobs.parts.bank_source import SEED
 from skillwright.jobs.parts.bank_work import bank_work, changed_at_once
+from skillwright.jobs.parts.opened import MakeModel
 from skillwright.jobs.parts.progress import Watcher
-from skillwright.jobs.train.wiring import MakeModel
 from skillwright.models import make_model
 
 Format = Literal["json", "skillrl", "agent-skills", "markdown"]

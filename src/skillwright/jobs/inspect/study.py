@@ -28,9 +28,9 @@ from skillwright.core.jsonio import dumps, read_text, write_text
 from skillwright.evaluation import Interval, mean_interval
 from skillwright.jobs.inspect.summary import RunSummary, is_finished, read_folder, with_turns
 from skillwright.jobs.launch.runs import STUDY_NAME, open_run, run_training, start_run
+from skillwright.jobs.parts.opened import MakeModel
 from skillwright.jobs.parts.progress import Watcher
 from skillwright.jobs.parts.same_settings import refuse_all_but_budget
-from skillwright.jobs.train.wiring import MakeModel
 from skillwright.models import make_model
 from skillwright.runs import RunFolder, list_runs, unused_name
 from skillwright.runs.folder import LOCK_NAME

@@ -19,6 +19,7 @@ from skillwright.core.secrets import REDACTED, environment_secrets, secrets_in
 from skillwright.core.sqlite_log import log_of, log_size
 from skillwright.jobs.parts.adapter_load import find_adapter
 from skillwright.jobs.parts.bank_source import keep_bank
+from skillwright.jobs.parts.opened import MakeModel
 from skillwright.jobs.parts.progress import Watcher
 from skillwright.jobs.parts.same_settings import (
     refuse_all_but_budget,
@@ -31,7 +32,7 @@ from skillwright.jobs.parts.tau_user import user_mind
 from skillwright.jobs.train.evaluate import EvalPlan, EvalReport, evaluate
 from skillwright.jobs.train.state import restore
 from skillwright.jobs.train.train import TrainReport, finished_report, prove, train, why_not_again
-from skillwright.jobs.train.wiring import MakeModel, assemble, assemble_arena
+from skillwright.jobs.train.wiring import assemble, assemble_arena
 from skillwright.models import (
     EndpointConfig,
     ExecConfig,
@@ -42,8 +43,6 @@ from skillwright.models import (
 )
 from skillwright.runs import Redactor, RunFolder, RunStore, list_runs, provenance, unused_name
 from skillwright.runs.folder import LOCK_NAME, STORE_NAME
-
-_KEPT_FAILURES = 20
 
 MADE = "made"
 """The first event of a run: which job it is, and what it was made by."""
@@ -243,7 +242,7 @@ async def run_training(run: Run, watcher: Watcher, make: MakeModel = make_model)
     if finished is not None:
         return finished
     with session(run.store):
-        async with assemble(_keeping_output(run), run.store, watcher, make) as parts:
+        async with assemble(run.config, run.store, watcher, make) as parts:
             return await train(parts, run.folder)
 
 
@@ -253,7 +252,7 @@ async def run_proof(run: Run, watcher: Watcher, make: MakeModel = make_model) ->
     if problem:
         raise ConfigError(f"run {run.folder.name!r} has nothing to prove: {problem}")
     with session(run.store):
-        async with assemble(_keeping_output(run), run.store, watcher, make) as parts:
+        async with assemble(run.config, run.store, watcher, make) as parts:
             return await prove(parts, run.folder)
 
 
@@ -262,7 +261,7 @@ async def run_evaluation(
 ) -> EvalReport:
     """Evaluate the run's skill; `evaluate` says what is raised."""
     with session(run.store):
-        async with assemble_arena(_keeping_output(run), run.store, watcher, make) as parts:
+        async with assemble_arena(run.config, run.store, watcher, make) as parts:
             return await evaluate(parts, run.folder, plan)
 
 
@@ -276,26 +275,6 @@ def session(store: RunStore) -> Iterator[None]:
         # Where even this cannot be written, what stopped the session is what is told.
         with suppress(RunError):
             store.append_event(SESSION_ENDED, {})
-
-
-def _keeping_output(run: Run) -> RunConfig:
-    """Let programs leave what they printed when they failed in the run's folder, and see no more.
-
-    An agent that could look into the run or its data would find the answers there.
-    """
-    kept = {"keep_output": str(run.folder.path / "exec"), "keep_failures": _KEPT_FAILURES}
-    data = getattr(run.config.env.data, "path", None)
-    own = (str(run.folder.path), *([str(data)] if data else []))
-    minds = {"target": run.config.models.target, "optimizer": run.config.models.optimizer}
-    keeping = {
-        role: mind.model_copy(
-            update={**(kept if mind.keep_output is None else {}), "hidden": (*mind.hidden, *own)}
-        )
-        for role, mind in minds.items()
-        if isinstance(mind, ExecConfig)
-    }
-    models = run.config.models.model_copy(update=keeping)
-    return run.config.model_copy(update={"models": models})
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from skillwright.config.rl import RlConfig
 from skillwright.config.rl_load import dump_rl_config, is_rl_config, load_rl_config
 from skillwright.core import ConfigError, RunError
 from skillwright.jobs.launch.runs import MADE, find_run, make_folder, read_plan, secrets_of, session
+from skillwright.jobs.parts.opened import MakeModel
 from skillwright.jobs.parts.same_settings import (
     refuse_all_but_budget,
     refuse_other_settings,
@@ -21,7 +22,6 @@ from skillwright.jobs.parts.same_settings import (
 from skillwright.jobs.rl.progress import RlWatcher
 from skillwright.jobs.rl.report import RlReport, selected
 from skillwright.jobs.rl.state import RlState, restore
-from skillwright.jobs.train.wiring import MakeModel
 from skillwright.models import is_stand_in, make_model
 from skillwright.runs import Redactor, RunFolder, RunStore, provenance, unused_name
 from skillwright.runs.folder import CONFIG_NAME

@@ -22,11 +22,12 @@ from skillwright.jobs.bank.arena import make_teacher
 from skillwright.jobs.parts.bank_source import EmbedderLedger, opened_embedder
 from skillwright.jobs.parts.memory import EngineEvents, StoredCalls, StoredEpisodes
 from skillwright.jobs.parts.money import Budget
+from skillwright.jobs.parts.opened import MakeModel, opened_mind
 from skillwright.jobs.rl.policies import PolicyMaker
 from skillwright.jobs.rl.progress import RlWatcher
 from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks
 from skillwright.jobs.rl.told import Teller
-from skillwright.jobs.train.wiring import MakeModel, env_identity, make_env, opened_mind
+from skillwright.jobs.train.wiring import env_identity, make_env
 from skillwright.models import HttpClient, agent_of, make_model
 from skillwright.policy import PolicyAgent, PolicyBackend
 from skillwright.rollout import EpisodeRecorder, Limits, LocalEngine, MakeEnv, PromptStyle
@@ -203,7 +204,7 @@ async def workshop(
     async with HttpClient() as client, AsyncExitStack() as held:
         budget = Budget(config.budget, store)
         minds = {
-            role: held.enter_context(opened_mind(mind, client, make))
+            role: held.enter_context(opened_mind(mind, client, make, store, config.env))
             for role, mind in config.minds.items()
         }
         embedder = held.enter_context(opened_embedder(config.bank.embedder))

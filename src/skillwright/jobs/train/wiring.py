@@ -1,6 +1,6 @@
 """The one place where a configuration becomes objects."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -24,12 +24,12 @@ from skillwright.jobs.parts.bank_source import ToldBank, refuse_bank, told_bank
 from skillwright.jobs.parts.bench import Bench
 from skillwright.jobs.parts.memory import EngineEvents, StoredCalls, StoredEpisodes
 from skillwright.jobs.parts.money import Budget
+from skillwright.jobs.parts.opened import MakeModel, opened_mind
 from skillwright.jobs.parts.progress import Watcher
 from skillwright.jobs.parts.tasks import make_splits
 from skillwright.jobs.parts.tau_report import env_facts
 from skillwright.jobs.parts.text_bench import Longitudinal, TextBench
-from skillwright.models import EndpointConfig, HttpClient, ModelConfig, agent_of, make_model
-from skillwright.models.cache import cached
+from skillwright.models import HttpClient, agent_of, make_model
 from skillwright.rollout import Limits, LocalEngine, MakeEnv, PromptStyle
 from skillwright.runs import RunFolder, RunStore
 from skillwright.textopt import (
@@ -49,7 +49,6 @@ OPTIMIZER_TOKENS = 16_384
 """Room for an optimiser's answer where the configuration does not say; proposals are long."""
 
 
-MakeModel = Callable[[ModelConfig, HttpClient], ChatModel]
 """Makes a mind of its settings; a notebook or a test may hand in its own."""
 
 
@@ -114,10 +113,12 @@ async def assemble_arena(
         budget = Budget(config.budget, store)
         seen = _seen(watcher, budget, client)
         seen.refuses_unfit = True
-        target = held.enter_context(opened_mind(config.models.target, client, make))
+        target = held.enter_context(
+            opened_mind(config.models.target, client, make, store, config.env)
+        )
 
         def mind_of(role: Role) -> ChatModel:
-            other = partial(opened_mind, config.models.optimizer, client, make)
+            other = partial(opened_mind, config.models.optimizer, client, make, store, config.env)
             return target if role == "target" else held.enter_context(other())
 
         play = _bench(config, store, seen, mind_of, budget, forgets_failures=True)
@@ -137,8 +138,12 @@ async def assemble(
     """
     async with HttpClient() as client, AsyncExitStack() as held:
         budget = Budget(config.budget, store)
-        target = held.enter_context(opened_mind(config.models.target, client, make))
-        mind = held.enter_context(opened_mind(config.models.optimizer, client, make))
+        target = held.enter_context(
+            opened_mind(config.models.target, client, make, store, config.env)
+        )
+        mind = held.enter_context(
+            opened_mind(config.models.optimizer, client, make, store, config.env)
+        )
         seen = _seen(watcher, budget, client)
         minds: Mapping[Role, ChatModel] = {"target": target, "optimizer": mind}
         play = _bench(config, store, seen, minds.__getitem__, budget)
@@ -321,14 +326,6 @@ def reused(config: RunConfig) -> Iterator[list[RunStore]]:
             held.enter_context(RunStore.open(folder.store_path, read_only=True))
             for folder in folders
         ]
-
-
-@contextmanager
-def opened_mind(config: ModelConfig, client: HttpClient, make: MakeModel) -> Iterator[ChatModel]:
-    """Make a mind, with the cache before it that its settings name."""
-    path = config.cache if isinstance(config, EndpointConfig) else None
-    with cached(make(config, client), path) as mind:
-        yield mind
 
 
 def _optimizer_sampling(config: RunConfig) -> Sampling:

@@ -67,13 +67,13 @@ class ExecConfig(Frozen):
     max_output_mb: PositiveFloat = 16.0
     """What one run may print, in millions of bytes; then it is killed."""
     keep_output: str | None = None
-    """A folder that keeps what each run printed, without the key; unset, a training or an
-    evaluation keeps the latest 20 that failed in its own folder, under ``exec``."""
+    """A folder that keeps what each run printed, without the key; unset, a job keeps the latest
+    20 that failed in its own folder, under ``exec``."""
     keep_failures: PositiveInt | None = None
     """Keep only runs that failed, the latest so many; unset, ``keep_output`` keeps all."""
     hidden: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Files and folders that no program inside bubblewrap sees, beside the keys that people keep at
-    home; a training and an evaluation add their own folder and their data."""
+    home; every job adds its own folder and its data."""
     pass_env: tuple[Annotated[str, Field(pattern=_VARIABLE)], ...] = ()
     """Further environment variables that the program is given; by default only what it needs."""
     prices: Prices | None = None

@@ -1,0 +1,91 @@
+"""No program that acts, proposes or teaches sees the run that it works for, nor the run's data."""
+
+import pytest
+
+from bank_doors import bank_config, proposing
+from doors import Walker, doors_config, evaluated
+from rl_world import lanes_config
+from skillwright.config.bank_settings import StudySettings
+from skillwright.jobs import EvalPlan, Unwatched
+from skillwright.jobs.bank.arena import bank_arena
+from skillwright.jobs.bank.distil import distil_runs
+from skillwright.jobs.bank.evidence import study_run
+from skillwright.jobs.parts.bank_work import bank_work, work_folder
+from skillwright.jobs.rl.wiring import workshop
+from skillwright.jobs.train.wiring import assemble, assemble_arena
+from skillwright.runs import RunStore
+
+PROGRAM = {"backend": "codex_exec"}
+
+
+class Recorder:
+    """Makes one model for all roles, and keeps what the configurations of programs say."""
+
+    def __init__(self, model=None):
+        self.made, self._model = {}, model or Walker()
+
+    def __call__(self, config, client):
+        if config.backend == PROGRAM["backend"]:
+            self.made[config.model] = config
+        return self._model
+
+    def expect(self, roles, folder, *others):
+        assert set(self.made) == set(roles)
+        for config in self.made.values():
+            assert config.hidden == (str(folder), *map(str, others))
+            assert (config.keep_output, config.keep_failures) == (str(folder / "exec"), 20)
+
+
+def programs(*roles):
+    """Let a program play each role; its model's name is the role's."""
+    return {"models": {role: {**PROGRAM, "model": role} for role in roles}}
+
+
+@pytest.mark.parametrize(
+    ("opened", "make_config", "roles"),
+    [
+        (assemble, doors_config, ("target", "optimizer")),
+        (assemble_arena, doors_config, ("target",)),
+        (workshop, lanes_config, ("teacher", "expert")),
+    ],
+)
+async def test_the_programs_of_a_run_see_neither_its_folder_nor_its_tasks(
+    tmp_path, opened, make_config, roles
+):
+    config, make = make_config(tmp_path, **programs(*roles)), Recorder()
+    folder = tmp_path / "run"
+    folder.mkdir()
+    with RunStore.open(folder / "run.sqlite") as store:
+        async with opened(config, store, Unwatched(), make):
+            pass
+    make.expect(roles, folder, tmp_path / "tasks")
+
+
+async def test_the_programs_that_play_and_teach_for_a_bank_see_neither(tmp_path):
+    roles = ("target", "optimizer", "teacher")
+    config, make = bank_config(tmp_path, **programs(*roles)), Recorder()
+    bank = tmp_path / "bank.sqlite"
+    with bank_work(bank) as store:
+        async with bank_arena(config, store, Unwatched(), make):
+            pass
+    make.expect(("target", "teacher"), work_folder(bank), tmp_path / "tasks")
+
+
+async def test_a_program_that_distils_runs_sees_none_of_them(tmp_path):
+    run, _ = await evaluated(bank_config(tmp_path), EvalPlan("train", 1), Walker())
+    settings = StudySettings.model_validate(programs("teacher"))
+    make, bank = Recorder(proposing()), tmp_path / "bank.sqlite"
+    await distil_runs([study_run(run)], bank, settings, Unwatched(), make)
+    make.expect(("teacher",), work_folder(bank), run)
+
+
+async def test_a_folder_that_is_named_keeps_what_programs_print(tmp_path):
+    kept = {"model": "target", "keep_output": "kept", "hidden": ("secrets",)}
+    config = doors_config(tmp_path, models={"target": {**PROGRAM, **kept}})
+    make = Recorder()
+    with RunStore.open(tmp_path / "run.sqlite") as store:
+        async with assemble_arena(config, store, Unwatched(), make):
+            pass
+    target = make.made["target"]
+    assert (target.keep_output, target.keep_failures) == ("kept", None)
+    assert target.hidden == ("secrets", str(tmp_path), str(tmp_path / "tasks"))
