@@ -5,7 +5,7 @@ import json
 import pytest
 
 from skillwright.core import DataError, EnvError, ToolCall
-from skillwright.envs.tau_bench import STOP, open_store
+from skillwright.envs.tau_bench import STOP, TauBenchEnv, open_store
 from skillwright.envs.tau_bench.parsing import MAX_CALL_CHARS, Call, Misfit, Speech, parse_native
 from tau_store import CANCEL, OPENING, make_env, write_store
 
@@ -62,6 +62,11 @@ def test_the_preset_is_the_policy_and_nothing_else(shop):
 def test_settings_that_do_not_fit_are_refused(shop, settings, said):
     with pytest.raises(DataError, match=said):
         make_env(shop, **settings)
+
+
+def test_a_task_that_brings_a_strategy_is_held_to_the_same(shop):
+    with pytest.raises(DataError, match="Set user_strategy: llm"):
+        TauBenchEnv({"data_dir": str(shop), "user_prompt": "tau-bench"}, {"user_strategy": "react"})
 
 
 # A turn

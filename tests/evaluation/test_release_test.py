@@ -9,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillwright.core import Pair
-from skillwright.evaluation import AlphaLedger, Decision, ReleaseTest, Terms, chosen_p_value
+from skillwright.evaluation import (
+    AlphaLedger,
+    Decision,
+    ReleaseTest,
+    Terms,
+    Verdict,
+    chosen_p_value,
+    differing,
+)
 
 LEDGER, TERMS = AlphaLedger(0.05, 2, shares=(0.6, 0.4)), Terms()
 WIN, LOSS, TIE, MISS, LOST = (0.0, 1.0), (1.0, 0.0), (1.0, 1.0), (0.0, 0.0), (None, 1.0)
@@ -100,6 +108,7 @@ async def test_where_draws_repeat_what_the_run_chose_from_is_paid_for(drawn_duel
     assert chosen.p_value > 0.3
     assert "and at most 0.03 would be a proof" in chosen.reason
     assert duel.asked == [(duel.task_ids, 2)]  # a further look would say the same
+    assert "what chance would keep of 8 judged candidates; let the agent sample" in chosen.reason
     selected = await judged(drawn_duel(results), terms=Terms(weights=8))
     assert "p = 0.016, and at most 0.0037 would be a proof" in selected.reason
     # Where results vary within a side, fresh draws are evidence of their own.
@@ -124,6 +133,12 @@ def test_what_was_chosen_out_of_nothing_is_rarely_significant_and_alone_it_often
     unpaid = sum(chosen_p_value(gains, (), seed=1) <= 0.05 for gains, _ in runs)
     assert paid <= 0.05 * len(runs)
     assert unpaid >= 0.1 * len(runs)
+
+
+def test_a_verdict_that_does_not_say_how_many_tasks_differed_counts_all_its_pairs():
+    new = Verdict(Decision.REJECT, "no", pairs=24, better=2, worse=3)
+    stored = {key: value for key, value in new.to_dict().items() if key not in ("better", "worse")}
+    assert differing([new, Verdict.from_dict(stored)]) == (5, 24)
 
 
 async def test_a_task_whose_sides_are_one_episode_is_not_drawn_again(drawn_duel, make_result):

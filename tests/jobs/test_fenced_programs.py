@@ -1,21 +1,32 @@
 """No program that acts, proposes or teaches sees the run that it works for, nor the run's data."""
 
+import os
+
 import pytest
 
 from bank_doors import bank_config, proposing
 from doors import Walker, doors_config, evaluated
 from rl_world import lanes_config
 from skillwright.config.bank_settings import StudySettings
+from skillwright.datasets import cache_dir
 from skillwright.jobs import EvalPlan, Unwatched
 from skillwright.jobs.bank.arena import bank_arena
 from skillwright.jobs.bank.distil import distil_runs
 from skillwright.jobs.bank.evidence import study_run
 from skillwright.jobs.parts.bank_work import bank_work, work_folder
+from skillwright.jobs.parts.opened import opened_mind
 from skillwright.jobs.rl.wiring import workshop
 from skillwright.jobs.train.wiring import assemble, assemble_arena
 from skillwright.runs import RunStore
 
 PROGRAM = {"backend": "codex_exec"}
+FETCHED = cache_dir()
+
+
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch):
+    for name in [name for name in os.environ if name.startswith("SKILLWRIGHT_")]:
+        monkeypatch.delenv(name)
 
 
 class Recorder:
@@ -58,7 +69,24 @@ async def test_the_programs_of_a_run_see_neither_its_folder_nor_its_tasks(
     with RunStore.open(folder / "run.sqlite") as store:
         async with opened(config, store, Unwatched(), make):
             pass
-    make.expect(roles, folder, tmp_path / "tasks")
+    make.expect(roles, folder, tmp_path / "tasks", FETCHED)
+
+
+async def test_what_an_environment_is_told_to_read_is_hidden_too(tmp_path, monkeypatch):
+    work, store = tmp_path / "work", tmp_path / "store"
+    for one in (work, store):
+        one.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("SKILLWRIGHT_TAU_DATA", str(store))
+    told = {"list": [str(store), "no such place"], "here": ".", "long": "x" * 5000, "n": 3}
+    config = doors_config(tmp_path, env={"config": told}, **programs("target"))
+    make = Recorder()
+    with (
+        RunStore.open(work / "run.sqlite") as opened,
+        opened_mind(config.models.target, None, make, opened, config.env),
+    ):
+        pass
+    make.expect(("target",), work, tmp_path / "tasks", store, store, FETCHED)
 
 
 async def test_the_programs_that_play_and_teach_for_a_bank_see_neither(tmp_path):
@@ -68,7 +96,7 @@ async def test_the_programs_that_play_and_teach_for_a_bank_see_neither(tmp_path)
     with bank_work(bank) as store:
         async with bank_arena(config, store, Unwatched(), make):
             pass
-    make.expect(("target", "teacher"), work_folder(bank), tmp_path / "tasks")
+    make.expect(("target", "teacher"), work_folder(bank), tmp_path / "tasks", FETCHED)
 
 
 async def test_a_program_that_distils_runs_sees_none_of_them(tmp_path):
@@ -88,4 +116,4 @@ async def test_a_folder_that_is_named_keeps_what_programs_print(tmp_path):
             pass
     target = make.made["target"]
     assert (target.keep_output, target.keep_failures) == ("kept", None)
-    assert target.hidden == ("secrets", str(tmp_path), str(tmp_path / "tasks"))
+    assert target.hidden == ("secrets", str(tmp_path), str(tmp_path / "tasks"), str(FETCHED))

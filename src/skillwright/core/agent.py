@@ -9,7 +9,7 @@ from skillwright.core.chat import Completion, Message, ToolCall, Usage
 from skillwright.core.tool_calls import tagged
 
 # How models that are served without a parser for their calls write them.
-_CALL_TAG: Final = "<tool_call>"
+_CALL_MARKS: Final = ("<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "<function=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Act:
 
 
 def _ending_with_tools(answer: Completion) -> str:
-    if not answer.tool_calls and _CALL_TAG in answer.text:
+    if not answer.tool_calls and any(mark in answer.text for mark in _CALL_MARKS):
         return Lapse.WRITTEN_CALLS.value
     if answer.tool_calls and answer.finish_reason != Lapse.CUT:
         return "stop"

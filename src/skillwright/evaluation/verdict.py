@@ -34,8 +34,8 @@ class Verdict:
         rollouts: Episodes that both sides ran for this decision, lost ones included.
         incumbent_score: The incumbent's mean over tasks, or ``None`` if none was measured.
         candidate_score: The candidate's, on the same tasks and draws.
-        better: Tasks on which the candidate did better.
-        worse: Tasks on which it did worse.
+        better: Tasks on which the candidate did better; ``None`` in a verdict of an older version.
+        worse: Tasks on which it did worse, likewise.
     """
 
     decision: Decision
@@ -49,8 +49,8 @@ class Verdict:
     rollouts: int = 0
     incumbent_score: float | None = None
     candidate_score: float | None = None
-    better: int = 0
-    worse: int = 0
+    better: int | None = None
+    worse: int | None = None
 
     @property
     def accepted(self) -> bool:

@@ -135,11 +135,16 @@ def read_config(env_config: object | None) -> TauBenchEnvConfig:
         raise UnknownDomain(
             f"tau_bench env_config: domain is {config.domain!r}, which is not there. Use 'retail'."
         )
-    _check_together(config)
+    check_together(config)
     return config
 
 
-def _check_together(config: TauBenchEnvConfig) -> None:
+def check_together(config: TauBenchEnvConfig) -> None:
+    """Refuse settings that cannot go together.
+
+    Raises:
+        DataError: Two of them cannot; the message says which to change.
+    """
     if config.prompt == "tau-bench" and config.tools != "native":
         raise DataError(
             "tau_bench env_config: prompt is 'tau-bench' and tools is 'tags'; tau-bench's own "

@@ -4,7 +4,7 @@ import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from skillwright.core import (
     Usage,
     UsageError,
 )
-from skillwright.envs.tau_bench.config import read_config, read_replies
+from skillwright.envs.tau_bench.config import check_together, read_config, read_replies
 from skillwright.envs.tau_bench.line import UserLine, reason, refuses_everything, told
 from skillwright.envs.tau_bench.parsing import (
     CLOSE,
@@ -107,6 +107,7 @@ class TauBenchEnv(TextEnv):
             raise DataError(f"max_turns is {turns}; an episode needs at least 1, a whole number")
         self._strategy = str(self.extras.get("user_strategy") or self.config.user_strategy)
         check_strategy(self._strategy)
+        check_together(replace(self.config, user_strategy=self._strategy))
         if self.config.user_prompt == "tau-bench" and self._strategy == "llm":
             user_words(self.config)
         self.data = data_dir(self.config.data_dir)

@@ -56,6 +56,10 @@ RELEASE_PHASE = "release"
 RELEASE_STRIDE = 1_000
 """Draws that are kept for each release test, so that no two of them meet a draw."""
 
+_CHOSEN = (
+    "the agent answers alike each time, so p counts what chance would keep of {} judged "
+    "candidates; let the agent sample (a temperature above 0), or give it more val tasks"
+)
 _REPEATING = 0.1  # where fewer tasks vary within a side, draws repeat what the steps decided on
 _FIRST_DRAWS = 2
 _FUTILE_Z = 0.2  # a look stops below this z for each look before it
@@ -76,8 +80,14 @@ def release_draws(seed: int, test: int, step: int | None) -> Draws:
 
 
 def differing(verdicts: Iterable[Verdict]) -> tuple[int, ...]:
-    """Return on how many tasks each judged candidate went differently, for `Terms.judged`."""
-    return tuple(verdict.better + verdict.worse for verdict in verdicts)
+    """Return on how many tasks each judged candidate went differently, for `Terms.judged`.
+
+    A verdict of an older version does not say; it was on no more tasks than there are pairs.
+    """
+    return tuple(
+        one.pairs if one.better is None or one.worse is None else one.better + one.worse
+        for one in verdicts
+    )
 
 
 def chosen_p_value(gains: Sequence[float], judged: Sequence[int], seed: int) -> float:
@@ -191,8 +201,10 @@ class ReleaseTest:
             decided = self._decide(verdict, effect, pairs, limit)
             if decided is not None and (decided.accepted or is_over):
                 return decided
+            if is_over and repeats:
+                return _not_proven(verdict, effect, limit, _CHOSEN.format(len(terms.judged)))
             if is_over:
-                return _not_proven(verdict, effect, pairs, limit)
+                return _not_proven(verdict, effect, limit, what_would_prove(pairs, limit))
         raise AssertionError("the last look decides")  # pragma: no cover
 
     def _decide(
@@ -212,10 +224,7 @@ class ReleaseTest:
         return replace(verdict, decision=Decision.ACCEPT, reason=reason)
 
 
-def _not_proven(
-    verdict: Verdict, effect: PairedEffect, pairs: Sequence[Pair], limit: float
-) -> Verdict:
-    hint = what_would_prove(pairs, limit)
+def _not_proven(verdict: Verdict, effect: PairedEffect, limit: float, hint: str) -> Verdict:
     asked = f"p = {verdict.p_value or 0.0:.2g}, and at most {limit:.2g} would be a proof"
     reason = f"Not proven better: {went(effect)}; {asked}{f'; {hint}' if hint else ''}."
     return replace(verdict, decision=Decision.REJECT, reason=reason)

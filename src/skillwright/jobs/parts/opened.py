@@ -1,16 +1,20 @@
 """Models as every job opens them: behind their cache, and programs fenced off from the run."""
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from skillwright.config.env import EnvSection
 from skillwright.core import ChatModel
+from skillwright.datasets import cache_dir
 from skillwright.models import EndpointConfig, ExecConfig, HttpClient, ModelConfig
 from skillwright.models.cache import cached
 from skillwright.runs import RunStore
 
 MakeModel = Callable[[ModelConfig, HttpClient], ChatModel]
+"""Makes a model of its settings; a notebook or a test may hand in its own."""
 
 _KEPT_FAILURES = 20
 
@@ -37,11 +41,41 @@ def opened_mind(
         env: What is played, where the job plays.
         more: Further places that a program may not see, such as other runs.
     """
-    data = getattr(env.data, "path", None) if env is not None else None
     path = config.cache if isinstance(config, EndpointConfig) else None
-    hidden = (store.folder, *([Path(data)] if data else []), *more)
+    hidden = (store.folder, *(_data_places(env) if env is not None else ()), *more)
     with cached(make(_fenced(config, store.folder, hidden), client), path) as model:
         yield model
+
+
+def _data_places(env: EnvSection) -> list[Path]:
+    """List where answers may lie: the data, what was fetched, and every path in the settings.
+
+    Settings of environments and adapters are their own affair, so each text in them that is the
+    name of a file or folder counts; not the working directory, nor what it lies in.
+    """
+    variables = (value for name, value in os.environ.items() if name.startswith("SKILLWRIGHT_"))
+    named = [getattr(env.data, "path", None), *_texts(env.config), *variables]
+    places = [Path(text) for text in named if text]
+    here = Path.cwd()
+    there = [one for one in places if _exists(one) and not here.is_relative_to(one.resolve())]
+    return [*there, cache_dir()]
+
+
+def _texts(settings: Any) -> Iterator[str]:
+    match settings:
+        case str():
+            yield settings
+        case Mapping():
+            yield from (text for value in settings.values() for text in _texts(value))
+        case list() | tuple():
+            yield from (text for value in settings for text in _texts(value))
+
+
+def _exists(place: Path) -> bool:
+    try:
+        return place.exists()
+    except (OSError, ValueError):  # too long for a name, or not one
+        return False
 
 
 def _fenced(config: ModelConfig, folder: Path, hidden: tuple[Path, ...]) -> ModelConfig:

@@ -49,9 +49,6 @@ OPTIMIZER_TOKENS = 16_384
 """Room for an optimiser's answer where the configuration does not say; proposals are long."""
 
 
-"""Makes a mind of its settings; a notebook or a test may hand in its own."""
-
-
 @dataclass(frozen=True, slots=True)
 class Arena:
     """What it takes to play and score episodes.
