@@ -95,9 +95,21 @@ def test_a_run_lists_its_episodes_the_latest_first(kitchen):
     assert lines[0] == "kitchen  5 episodes: 2 solved, 2 lost, 1 failed"
     rows = [line.split() for line in lines if line.startswith(" e")]
     assert [row[0] for row in rows] == ["e5", "e4", "e3", "e2", "e1"]
-    assert rows[2] == ["e3", "attic-1", "look", "around", "-", "0", "0", "timeout"]
-    assert rows[3][1:] == ["cellar-1", "waiting", "0.5", "1", "0", "turn", "limit"]
-    assert rows[4] == ["e1", "train", "3", "kitchen-1", "heat", "then", "place", "1", "2", "1.2k"]
+    assert rows[2] == ["e3", "other", "attic-1", "look", "around", "-", "0", "0", "timeout"]
+    assert rows[3][1:] == ["other", "cellar-1", "waiting", "0.5", "1", "0", "turn", "limit"]
+    assert rows[4] == [
+        "e1",
+        "train",
+        "3",
+        "v1",
+        "kitchen-1",
+        "heat",
+        "then",
+        "place",
+        "1",
+        "2",
+        "1.2k",
+    ]
     assert lines[-1] == "read one with:  skillwright runs view kitchen e5"
 
 
@@ -155,7 +167,7 @@ def test_an_episode_is_shown_turn_by_turn(kitchen):
     shown = kitchen("runs", "view", "kitchen", "e1").stdout
     for said in (
         "e1  kitchen-1  in run kitchen",
-        "  skill    version 1 of the document",
+        "  skill    v1 of this run's document",
         "  outcome  solved: reward 1",
         "  user  A kitchen.",
         SKILL,
@@ -253,7 +265,7 @@ def test_a_list_fits_80_columns_and_cuts_types_between_words(kitchen, tmp_path):
     (row,) = [line for line in lines if "house-train-0042" in line]
     shown = row.partition("\N{HORIZONTAL ELLIPSIS}")[0].partition("0042")[2].split()
     assert shown == long.split("_")[: len(shown)]
-    assert len(shown) >= 3
+    assert len(shown) >= 2
 
 
 class Terminal(io.TextIOWrapper):

@@ -131,9 +131,11 @@ def _count(found: EpisodeList) -> str:
 def _table(shown: tuple[FoundEpisode, ...]) -> Table:
     """Return a line per episode; where a text was looked for, it is shown in place of the rest."""
     texts = any(one.match for one in shown)
+    by_skill = len({one.document for one in shown}) > 1
     columns = {
         "id": [Text(one.name, "bold") for one in shown],
         "phase": [Text(one.where.replace("_", " ")) for one in shown],
+        "skill": [_document(one) for one in shown] if by_skill else [],
         "task": [Text(one.summary.task_id) for one in shown],
         "task type": [] if texts else [Text(_type_of(one)) for one in shown],
         "reward": [_reward(one) for one in shown],
@@ -165,6 +167,10 @@ def _fit(columns: dict[str, list[Text]]) -> None:
     others = sum(widths.values()) - widths["task type"] + len(columns) + 1
     most = max(out.width - others, _LEAST_TYPE)
     columns["task type"] = [Text(_short(cell.plain, most)) for cell in columns["task type"]]
+
+
+def _document(one: FoundEpisode) -> Text:
+    return Text("other" if one.document is None else f"v{one.document}")
 
 
 def _type_of(one: FoundEpisode) -> str:

@@ -54,11 +54,14 @@ class FoundEpisode:
     Attributes:
         summary: Its columns.
         solved: Whether its score counts as solved; ``None`` for a failure.
+        document: The version of the run's skill document that was injected; ``None`` for any other
+            text and for skills of a bank.
         match: The line that holds the text that was looked for, shortened, or ``""``.
     """
 
     summary: EpisodeSummary
     solved: bool | None
+    document: int | None = None
     match: str = ""
 
     @property
@@ -88,6 +91,7 @@ class FoundEpisode:
             "seed": one.seed,
             "agent": one.agent,
             "skill_version": one.skill_version,
+            "skill_document": self.document,
             "skill_ids": list(one.skill_ids),
             "reward": one.reward,
             "hard": one.hard,
@@ -235,9 +239,9 @@ def read_episode(run: str | Path, episode: str, root: str | Path = "runs") -> Ep
         turns = result.trajectory.turns
         return EpisodeView(
             run=path.name,
-            found=_found(summary, _threshold(path)),
+            found=_found(summary, _threshold(path), _documents(store)),
             description=result.spec.task.description,
-            skill=_skill(store, result),
+            skill=_skill(result, _documents(store)),
             skill_text=store.injected_skill(summary.id) or "",
             prompt=_opening(result),
             turns=tuple(_view(turn) for turn in turns),
@@ -258,9 +262,21 @@ def _threshold(path: Path) -> float:
     return threshold_of(path) if (path / CONFIG_NAME).is_file() else 1.0
 
 
-def _found(one: EpisodeSummary, threshold: float, match: str = "") -> FoundEpisode:
+def _documents(store: RunStore) -> dict[str, int]:
+    """Return the versions of a run's skill document by hash; of equal texts the first."""
+    return {one.hash: one.version for one in reversed(store.skills())}
+
+
+def _solved(one: EpisodeSummary, threshold: float) -> bool | None:
     score = one.reward if one.hard is None else one.hard
-    return FoundEpisode(one, None if score is None else score >= threshold, match)
+    return None if score is None else score >= threshold
+
+
+def _found(
+    one: EpisodeSummary, threshold: float, documents: Mapping[str, int], match: str = ""
+) -> FoundEpisode:
+    document = None if one.skill_ids else documents.get(one.skill_version)
+    return FoundEpisode(one, _solved(one, threshold), document, match)
 
 
 def _plain(task_type: str) -> str:
@@ -290,7 +306,7 @@ def _refuse_unknown(run: str, query: EpisodeQuery, every: Sequence[EpisodeSummar
 
 
 def _fits(one: EpisodeSummary, query: EpisodeQuery, threshold: float) -> bool:
-    solved = _found(one, threshold).solved
+    solved = _solved(one, threshold)
     if query.failed or query.lost:
         outcome = (query.failed and solved is None) or (query.lost and solved is False)
     else:
@@ -308,10 +324,11 @@ def _fits(one: EpisodeSummary, query: EpisodeQuery, threshold: float) -> bool:
 def _matching(
     store: RunStore, wanted: Sequence[EpisodeSummary], text: str | None, threshold: float
 ) -> Iterator[FoundEpisode]:
+    documents = _documents(store)
     for one in wanted:
         match = "" if text is None else _match(store.load_episode(one.id), text)
         if text is None or match:
-            yield _found(one, threshold, match)
+            yield _found(one, threshold, documents, match)
 
 
 def _match(result: EpisodeResult, text: str) -> str:
@@ -351,7 +368,7 @@ def _find_episode(store: RunStore, run: str, wanted: str) -> EpisodeSummary:
         if not named:
             raise RunError(_no_episode(run, wanted, every))
     if len(named) > 1:
-        raise RunError(_several(run, wanted, named))
+        raise RunError(_several(run, wanted, named, _documents(store)))
     return named[0]
 
 
@@ -374,9 +391,11 @@ def _no_episode(run: str, wanted: str, every: Sequence[EpisodeSummary]) -> str:
     )
 
 
-def _several(run: str, wanted: str, named: Sequence[EpisodeSummary]) -> str:
+def _several(
+    run: str, wanted: str, named: Sequence[EpisodeSummary], documents: Mapping[str, int]
+) -> str:
     newest = sorted(named, key=lambda one: one.id, reverse=True)
-    listed = [_in_words(_found(one, 1.0)) for one in newest[:_MOST_NAMED]]
+    listed = [_in_words(_found(one, 1.0, documents)) for one in newest[:_MOST_NAMED]]
     more = f", and {len(newest) - _MOST_NAMED} more" if len(newest) > _MOST_NAMED else ""
     return (
         f"{len(named)} episodes of run {run!r} are called {wanted!r}; name one of them, the "
@@ -385,12 +404,13 @@ def _several(run: str, wanted: str, named: Sequence[EpisodeSummary]) -> str:
 
 
 def _in_words(found: FoundEpisode) -> str:
-    reward = found.summary.reward
+    reward, version = found.summary.reward, found.document
     outcome = "failed" if reward is None else f"reward {reward:g}"
-    return f"{found.name} ({', '.join(filter(None, (found.where, outcome)))})"
+    skill = "" if version is None else f"skill v{version}"
+    return f"{found.name} ({', '.join(filter(None, (found.where, skill, outcome)))})"
 
 
-def _skill(store: RunStore, result: EpisodeResult) -> str:
+def _skill(result: EpisodeResult, documents: Mapping[str, int]) -> str:
     """Say which skill was injected."""
     if result.skill_ids:
         scores: Sequence[float | None] = result.skill_scores or [None] * len(result.skill_ids)
@@ -401,12 +421,10 @@ def _skill(store: RunStore, result: EpisodeResult) -> str:
         return ", ".join(parts)
     if not result.skill_version:
         return ""
-    known = {one.hash: one for one in store.skills()}
-    version = known.get(result.skill_version)
+    version = documents.get(result.skill_version)
     if version is None:
         return f"{result.skill_version}, no version of this run's document"
-    text = "" if store.skill(version.version).strip() else ", empty"
-    return f"version {version.version} of the document{text}"
+    return f"v{version} of this run's document"
 
 
 def _opening(result: EpisodeResult) -> tuple[Message, ...]:
