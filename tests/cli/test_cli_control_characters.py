@@ -170,6 +170,17 @@ QUOTES = {
     "resume": [("resume evil", True)],
     "runs show": [("runs show evil", True), ("runs show evil --json", True)],
     "runs list": [("runs list", False)],
+    "runs episodes": [
+        ("runs episodes evil", True),
+        ("runs episodes latest --grep EVIL", True),
+        ("runs episodes latest --json", True),
+        (f"runs episodes latest --type {EVIL} --task {EVIL}", True),
+    ],
+    "runs view": [
+        ("runs view latest e1", True),
+        ("runs view latest e1 --json", True),
+        (f"runs view latest {EVIL}", True),
+    ],
     "compare": [(f"compare {EVIL} evil", True)],
     "estimate": [("estimate evil.yaml", True)],
     "config show": [(f"config show evil.yaml --set skill.init={EVIL}", True)],
@@ -207,7 +218,7 @@ def words_of(command):
 
 @pytest.mark.parametrize("command", QUOTES)
 def test_no_command_writes_what_a_terminal_obeys(world, lanes, hear, command):
-    if command in ("resume", "runs show", "runs list", "regrade", "bank stats"):
+    if command in ("resume", "regrade", "bank stats") or command.startswith("runs "):
         assert "EVIL" in hear("eval", "evil.yaml")
     if command == "bank admit":
         hear("bank", "import", "evil.md", "--bank", "new.sqlite")

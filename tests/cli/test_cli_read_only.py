@@ -28,6 +28,9 @@ LOOKS = [
     ("runs", "list"),
     ("runs", "show", "home"),
     ("runs", "show", "torn"),  # a process was killed, and its log came without the index
+    ("runs", "episodes", "home", "--grep", "go to"),
+    ("runs", "episodes", "latest"),
+    ("runs", "view", "torn", "e1"),
     ("compare", "home", "first"),
     ("bank", "show", "t001"),
     ("bank", "log"),

@@ -1,4 +1,4 @@
-"""Commands that look at runs and studies: ``runs list`` and ``runs show``."""
+"""Commands that look at runs and studies: ``runs list``, ``runs show`` and those of episodes."""
 
 import json
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from skillwright.cli import studies, tables
+from skillwright.cli import episodes, studies, tables
 from skillwright.cli.faults import exit_codes
 from skillwright.cli.rl_tables import show_rl
 from skillwright.cli.words import make_console
@@ -29,6 +29,8 @@ from skillwright.jobs import (
 from skillwright.jobs.parts.money import priced_minds
 
 app = typer.Typer(help="Look at runs.", no_args_is_help=True)
+app.command("episodes")(episodes.episodes)
+app.command("view")(episodes.view)
 out = make_console()
 
 Root = Annotated[Path, typer.Option(help="The folder that holds runs.")]

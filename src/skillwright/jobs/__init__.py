@@ -9,6 +9,15 @@ from skillwright.jobs.inspect.compare import compare_runs
 from skillwright.jobs.inspect.compare_sides import CompareMetric
 from skillwright.jobs.inspect.comparison import ComparedSide, ComparedTask, RunComparison
 from skillwright.jobs.inspect.critical_path import CriticalPath, critical_path
+from skillwright.jobs.inspect.episodes import (
+    EpisodeList,
+    EpisodeQuery,
+    EpisodeView,
+    FoundEpisode,
+    TurnView,
+    list_episodes,
+    read_episode,
+)
 from skillwright.jobs.inspect.regrade import Regraded, RegradeReport, regrade
 from skillwright.jobs.inspect.skillopt_export import export_skillopt
 from skillwright.jobs.inspect.study import (
@@ -84,6 +93,9 @@ __all__ = [
     "CriticalPath",
     "DistilOutcome",
     "EpisodeFinished",
+    "EpisodeList",
+    "EpisodeQuery",
+    "EpisodeView",
     "EpochEnded",
     "EpochRecord",
     "Estimate",
@@ -94,6 +106,7 @@ __all__ = [
     "EvolutionRound",
     "EvolveReport",
     "Finding",
+    "FoundEpisode",
     "Health",
     "MakeModel",
     "MoveReport",
@@ -119,6 +132,7 @@ __all__ = [
     "TrainReport",
     "TrainState",
     "TurnEnds",
+    "TurnView",
     "Unwatched",
     "Watcher",
     "admit_judged",
@@ -141,11 +155,13 @@ __all__ = [
     "has_scripted_minds",
     "import_into",
     "is_finished",
+    "list_episodes",
     "open_run",
     "open_study",
     "preflight",
     "priced_minds",
     "read_bank",
+    "read_episode",
     "read_initial_skill",
     "read_run",
     "read_study",

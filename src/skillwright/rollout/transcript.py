@@ -125,7 +125,7 @@ def read_episodes(results: Sequence[EpisodeResult]) -> Transcripts:
             stop=result.stop_reason.value,
             turns=len(result.trajectory.turns),
             opening=result.trajectory.opening,
-            lines=tuple(_spoken(result.trajectory.turns)),
+            lines=tuple(spoken(result.trajectory.turns)),
             key=result.key,
         )
         rows.append(transcript)
@@ -189,7 +189,8 @@ def _free_name(task_id: str, draw: int, taken: set[str]) -> str:
     return name
 
 
-def _spoken(turns: Sequence[Turn]) -> Iterator[Line]:
+def spoken(turns: Sequence[Turn]) -> Iterator[Line]:
+    """Say what was said and done in turns, in order; of a failed episode too."""
     for turn in turns:
         thought, action = split_act(turn.act.written)
         call, source = turn.metadata.get("tool_call"), turn.metadata.get("source")

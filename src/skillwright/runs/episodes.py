@@ -168,6 +168,11 @@ class EpisodeTable:
         row = self._row(episode)
         return _task(row, self._archive.texts((row["extras"],))[row["extras"]])
 
+    def injected_skill(self, episode: int) -> str | None:
+        """Return the skill text that was stored with an episode, by its number, or ``None``."""
+        number = self._row(episode)["skill"]
+        return None if number is None else self._archive.texts((number,))[number]
+
     def load(self, episode: int) -> EpisodeResult:
         """Rebuild an episode by its number; it equals what was recorded."""
         row = self._row(episode)

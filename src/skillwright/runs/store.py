@@ -148,6 +148,11 @@ class RunStore:
         )
         return [Event(row[0], row[1], json.loads(row[2]), row[3]) for row in rows]
 
+    def first_event_time(self) -> float | None:
+        """Return when the run began, in seconds since 1970; ``None`` before its first event."""
+        row = self._database.row("SELECT time FROM events ORDER BY id LIMIT 1", ())
+        return None if row is None else float(row["time"])
+
     # Episodes
 
     def record_episode(
@@ -206,6 +211,14 @@ class RunStore:
             RunError: There is none.
         """
         return self._episodes.task(episode)
+
+    def injected_skill(self, episode: int) -> str | None:
+        """Return the skill text that was stored with an episode; ``None`` where its prompt has it.
+
+        Raises:
+            RunError: There is no such episode.
+        """
+        return self._episodes.injected_skill(episode)
 
     def episodes(
         self,

@@ -58,10 +58,11 @@ def study_run(run: str, root: Path | str = "runs") -> StudiedRun:
             + "A bank that learns from tasks that decide or are reported proves nothing: play "
             "train tasks (`skillwright eval CONFIG --split train`, or a training)"
         )
-    return StudiedRun(path, episodes, dict(kept_out), _threshold(path))
+    return StudiedRun(path, episodes, dict(kept_out), threshold_of(path))
 
 
-def _threshold(path: Path) -> float:
+def threshold_of(path: Path) -> float:
+    """Return the reward from which a run counts an episode as solved."""
     values = yaml.safe_load(read_text(path / CONFIG_NAME, "configuration")) or {}
     return float((values.get("env") or {}).get("success_threshold", 1.0))
 

@@ -27,7 +27,14 @@ from skillwright.core import RunError, SkillwrightError, did_you_mean
 from skillwright.core.jsonio import dumps, read_text, write_text
 from skillwright.evaluation import Interval, mean_interval
 from skillwright.jobs.inspect.summary import RunSummary, is_finished, read_folder, with_turns
-from skillwright.jobs.launch.runs import STUDY_NAME, open_run, run_training, start_run
+from skillwright.jobs.launch.latest import LATEST, has_runs
+from skillwright.jobs.launch.runs import (
+    STUDY_NAME,
+    find_run,
+    open_run,
+    run_training,
+    start_run,
+)
 from skillwright.jobs.parts.opened import MakeModel
 from skillwright.jobs.parts.progress import Watcher
 from skillwright.jobs.parts.same_settings import refuse_all_but_budget
@@ -290,9 +297,18 @@ def start_study(config: RunConfig, skill: str, count: int) -> Study:
 
 
 def find_study(study: str | Path, root: str | Path = "runs") -> Path | None:
-    """Return the folder of a study that is named by path or by name; ``None`` for anything else."""
+    """Return the folder of a study; ``None`` for anything else.
+
+    Args:
+        study: Its path or its name; ``latest`` is one if the run that began last belongs to it.
+        root: The folder that holds studies.
+    """
     paths = (Path(study), Path(root) / study)
-    return next((path for path in paths if (path / STUDY_NAME).is_file()), None)
+    found = next((path for path in paths if (path / STUDY_NAME).is_file()), None)
+    if found is None and str(study) == LATEST and has_runs(Path(root)):
+        newest = find_run(study, root).parent
+        return newest if (newest / STUDY_NAME).is_file() else None
+    return found
 
 
 def open_study(

@@ -17,6 +17,7 @@ from skillwright.core import ConfigError, RunError, did_you_mean
 from skillwright.core.jsonio import dumps
 from skillwright.core.secrets import REDACTED, environment_secrets, secrets_in
 from skillwright.core.sqlite_log import log_of, log_size
+from skillwright.jobs.launch.latest import LATEST, latest_run
 from skillwright.jobs.parts.adapter_load import find_adapter
 from skillwright.jobs.parts.bank_source import keep_bank
 from skillwright.jobs.parts.opened import MakeModel
@@ -184,7 +185,7 @@ def _refuse_redacted(settings: dict[str, Any], path: Path) -> None:
 
 
 def find_run(run: str | Path, root: str | Path = "runs") -> Path:
-    """Return the folder of a run that is named by path or by name.
+    """Return the folder of a run that is named by path or by name, or is the ``latest``.
 
     Raises:
         RunError: There is none; the message names the nearest.
@@ -192,6 +193,8 @@ def find_run(run: str | Path, root: str | Path = "runs") -> Path:
     for path in (Path(run), Path(root) / run):
         if (path / "config.yaml").is_file():
             return path
+    if str(run) == LATEST:
+        return latest_run(Path(root))
     names = [folder.name for folder in list_runs(Path(root))]
     names += [found.parent.name for found in Path(root).glob(f"*/{STUDY_NAME}")]
     raise RunError(f"no run {str(run)!r} here or in {str(root)!r}. {did_you_mean(str(run), names)}")

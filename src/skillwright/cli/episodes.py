@@ -1,0 +1,340 @@
+"""Commands that look into a run: ``runs episodes`` lists episodes, ``runs view`` shows one."""
+
+import json
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.containers import Lines
+from rich.table import Table
+from rich.text import Text
+
+from skillwright.cli.faults import exit_codes
+from skillwright.cli.paging import show_paged
+from skillwright.cli.words import counted, make_console, print_words
+from skillwright.core import StopReason, Usage
+from skillwright.jobs import (
+    EpisodeList,
+    EpisodeQuery,
+    EpisodeView,
+    FoundEpisode,
+    TurnView,
+    list_episodes,
+    read_episode,
+)
+
+_SHOWN = 40  # episodes of a list that are shown without --limit
+_LEAST_TYPE = 12  # columns of a task type on a narrow terminal
+_LEAST_ROOM = 20  # columns of a text on a narrow terminal
+_NORMAL_END = "stop"
+_STYLES = {"reasoning": "dim italic", "verification": "yellow"}
+_ACTIONS = ("action", "tool call", "agent to user")
+
+out = make_console()
+
+Run = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN", help="A run's folder or name, latest, or a bank's file: what it played."
+    ),
+]
+Root = Annotated[Path, typer.Option(help="The folder that holds runs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+DEFAULT_ROOT = Path("runs")
+
+
+def episodes(  # noqa: PLR0913 - each is an option
+    run: Run,
+    failed: Annotated[
+        bool, typer.Option("--failed", help="Only those that a fault ended: no reward.")
+    ] = False,
+    lost: Annotated[
+        bool, typer.Option("--lost", help="Only those with a reward that is no success.")
+    ] = False,
+    task_type: Annotated[
+        str | None, typer.Option("--type", metavar="TYPE", help="Only of this task type.")
+    ] = None,
+    grep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT", help="Only those with this text in what was observed, said or called."
+        ),
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Only of this split: train, val or test.")
+    ] = None,
+    phase: Annotated[
+        str | None, typer.Option(help="Only of this phase: train, gate, test, ...")
+    ] = None,
+    step: Annotated[int | None, typer.Option(help="Only of this step or iteration.")] = None,
+    task: Annotated[str | None, typer.Option(metavar="ID", help="Only of this task.")] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help=f"Show so many; {_SHOWN} by default, and all with --json."),
+    ] = None,
+    root: Root = DEFAULT_ROOT,
+    as_json: AsJson = False,
+) -> None:
+    """List episodes of a run, the latest first; `runs view` shows one of them."""
+    query = EpisodeQuery(failed, lost, task_type, grep, split, phase, step, task)
+    with exit_codes():
+        found = list_episodes(run, root, query)
+    if as_json:
+        typer.echo(json.dumps([one.to_dict() for one in found.episodes[:limit]]))
+        return
+    _show_list(found, found.episodes[: limit or _SHOWN])
+
+
+def view(
+    run: Run,
+    episode: Annotated[
+        str,
+        typer.Argument(
+            metavar="EPISODE",
+            help="As `runs episodes` names it, a task's id, or the beginning of a key.",
+        ),
+    ],
+    root: Root = DEFAULT_ROOT,
+    as_json: AsJson = False,
+) -> None:
+    """Show an episode turn by turn: prompt with skills, observations, actions, calls, reward."""
+    with exit_codes():
+        found = read_episode(run, episode, root)
+    if as_json:
+        typer.echo(json.dumps(found.to_dict()))
+        return
+    show_paged(out, lambda: _show_episode(found))
+
+
+def _show_list(found: EpisodeList, shown: tuple[FoundEpisode, ...]) -> None:
+    print_words(out, Text.assemble((found.run, "bold"), f"  {_count(found)}"))
+    if not shown:
+        return
+    out.print(_table(shown))
+    if len(shown) < len(found.episodes):
+        more = len(found.episodes) - len(shown)
+        print_words(out, f"{more:,} more; --limit {len(found.episodes)} shows all", "dim")
+    print_words(out, f"read one with:  skillwright runs view {found.run} {shown[0].name}", "dim")
+
+
+def _count(found: EpisodeList) -> str:
+    whole = counted(found.total, "episode")
+    listed = found.episodes
+    if len(listed) < found.total:
+        whole = f"{len(listed):,} of {whole}"
+    solved, failed = (sum(one.solved is outcome for one in listed) for outcome in (True, None))
+    lost = len(listed) - solved - failed
+    return f"{whole}: {solved:,} solved, {lost:,} lost, {failed:,} failed"
+
+
+def _table(shown: tuple[FoundEpisode, ...]) -> Table:
+    """Return a line per episode; where a text was looked for, it is shown in place of the rest."""
+    texts = any(one.match for one in shown)
+    by_skill = len({one.document for one in shown}) > 1
+    columns = {
+        "id": [Text(one.name, "bold") for one in shown],
+        "phase": [Text(one.where.replace("_", " ")) for one in shown],
+        "skill": [_document(one) for one in shown] if by_skill else [],
+        "task": [Text(one.summary.task_id) for one in shown],
+        "task type": [] if texts else [Text(_type_of(one)) for one in shown],
+        "reward": [_reward(one) for one in shown],
+        "turns": [] if texts else [Text(f"{one.summary.turns:,}") for one in shown],
+        "tokens": [] if texts else [Text(_thousands(one.summary.usage)) for one in shown],
+        "remark": [] if texts else [_remark(one) for one in shown],
+        "text": [Text(one.match) for one in shown] if texts else [],
+    }
+    kept = {name: cells for name, cells in columns.items() if any(cell.plain for cell in cells)}
+    _fit(kept)
+    table = Table(box=SIMPLE_HEAD, padding=(0, 0), pad_edge=False)
+    for name in kept:
+        table.add_column(
+            name,
+            justify="right" if name in ("reward", "turns", "tokens") else "left",
+            no_wrap=name not in ("task", "text"),
+            overflow="fold",
+        )
+    for cells in zip(*kept.values(), strict=True):
+        table.add_row(*cells)
+    return table
+
+
+def _fit(columns: dict[str, list[Text]]) -> None:
+    """Cut task types between words, so that every other column stays whole."""
+    if "task type" not in columns:
+        return
+    widths = {name: max(len(name), *map(len, cells)) for name, cells in columns.items()}
+    others = sum(widths.values()) - widths["task type"] + len(columns) + 1
+    most = max(out.width - others, _LEAST_TYPE)
+    columns["task type"] = [Text(_short(cell.plain, most)) for cell in columns["task type"]]
+
+
+def _document(one: FoundEpisode) -> Text:
+    return Text("other" if one.document is None else f"v{one.document}")
+
+
+def _type_of(one: FoundEpisode) -> str:
+    return one.summary.task_type.replace("_", " ")
+
+
+def _short(text: str, most: int) -> str:
+    """Cut a text between words."""
+    if len(text) <= most:
+        return text
+    words = text[: most - 1].rpartition(" ")[0] if " " in text[: most - 1] else text[: most - 1]
+    return f"{words.rstrip()}\N{HORIZONTAL ELLIPSIS}"
+
+
+def _remark(one: FoundEpisode) -> Text:
+    """Say why there is no reward, or why it ended before its end."""
+    summary = one.summary
+    if summary.failure is not None:
+        return Text(summary.failure.cause.value.replace("_", " "), "red")
+    done = summary.stop_reason is StopReason.DONE
+    return Text("" if done else _ending(summary.stop_reason))
+
+
+def _ending(reason: StopReason) -> str:
+    return {
+        StopReason.MAX_TURNS: "turn limit",
+        StopReason.TIMEOUT: "time limit",
+        StopReason.CONTEXT: "context full",
+    }.get(reason, reason.value)
+
+
+def _reward(one: FoundEpisode) -> Text:
+    score = one.summary.reward
+    if score is None:
+        return Text("-", "red")
+    return Text(f"{score:.3g}", "green" if one.solved else "")
+
+
+def _thousands(usage: Usage) -> str:
+    """Write how many tokens there were in at most six columns: ``950``, ``28.9k``, ``1.2M``."""
+    count = usage.input_tokens + usage.output_tokens
+    for unit, size in (("M", 1_000_000), ("k", 1_000)):
+        if count >= size:
+            return f"{count / size:.1f}{unit}"
+    return str(count)
+
+
+def _show_episode(found: EpisodeView) -> None:
+    _show_head(found)
+    if found.skill_text:
+        _heading("skill")
+        _put(Text(found.skill_text), indent=2)
+    if found.prompt:
+        _heading("prompt of the first turn")
+        _put_all([Said(message["role"], str(message["content"])) for message in found.prompt])
+    for turn in found.turns:
+        _show_turn(turn)
+    if found.row:
+        _heading("what the adapter returned")
+        rows = found.row.items()
+        _put_all([Said(k, v if isinstance(v, str) else json.dumps(v)) for k, v in rows])
+    _show_end(found)
+
+
+def _show_head(found: EpisodeView) -> None:
+    one = found.found.summary
+    name = Text.assemble((found.found.name, "bold"), "  ", (one.task_id, "bold"))
+    _put(Text.assemble(name, f"  in run {found.run}"))
+    played = (
+        found.found.where.replace("_", " "),
+        one.split and f"{one.split} split",
+        f"draw {one.draw}, seed {one.seed}, {one.env}",
+    )
+    facts = {
+        "task": ", ".join(filter(None, (_type_of(found.found), found.description))),
+        "played": ", ".join(filter(None, played)),
+        "agent": one.agent,
+        "skill": found.skill,
+        "key": one.key,
+    }
+    for label, value in facts.items():
+        if value:
+            _put(Text(value), Text(f"{label:<9}", "cyan"), indent=2)
+    _put(_outcome(found.found), Text(f"{'outcome':<9}", "cyan"), indent=2)
+
+
+def _outcome(found: FoundEpisode) -> Text:
+    one = found.summary
+    if one.failure is not None:
+        cause = one.failure.cause.value.replace("_", " ")
+        return Text(f"failed ({cause}): {one.failure.message}", "red")
+    hard = "" if one.hard is None else f", hard {one.hard:g}"
+    ending = "" if one.stop_reason is StopReason.DONE else f", {_ending(one.stop_reason)}"
+    said = f"{'solved' if found.solved else 'lost'}: reward {one.reward:.3g}{hard}{ending}"
+    return Text(said, "green" if found.solved else "yellow")
+
+
+def _show_turn(turn: TurnView) -> None:
+    facts = [f"{turn.usage.input_tokens:,} + {turn.usage.output_tokens:,} tokens"]
+    if turn.reward:
+        facts.append(f"reward {turn.reward:.3g}")
+    if turn.finish_reason != _NORMAL_END:
+        facts.append(f"answer ended: {turn.finish_reason.replace('_', ' ')}")
+    _heading(f"turn {turn.index}", ", ".join(facts))
+    _put_all([Said(line.kind, line.text) for line in turn.lines])
+
+
+def _show_end(found: EpisodeView) -> None:
+    one = found.found.summary
+    _heading("end")
+    _put(_outcome(found.found), indent=2)
+    tried = "" if one.attempts == 1 else f", attempt {one.attempts}"
+    spent = (
+        f"{counted(one.turns, 'turn')}, {one.usage.input_tokens:,} + {one.usage.output_tokens:,} "
+        f"tokens in {counted(one.usage.calls, 'call')}, {one.wall_s:.1f} s{tried}"
+    )
+    _put(Text(spent), indent=2)
+    if one.metrics:
+        numbers = ", ".join(f"{name} {value:g}" for name, value in one.metrics.items())
+        _put(Text(numbers), Text("metrics  ", "cyan"), indent=2)
+
+
+def _heading(title: str, facts: str = "") -> None:
+    out.print()
+    line = Text.assemble((title, "bold"), "  " if facts else "", (facts, "dim"))
+    if out.is_terminal:
+        line.append(f" {'-' * (out.width - len(line) - 1)}", "dim")
+    _put(line)
+
+
+class Said(NamedTuple):
+    """Something that is shown with who or what said it."""
+
+    kind: str
+    text: str
+
+
+def _put_all(said: list[Said]) -> None:
+    """Print what was said: short texts beside their kinds, in one column, others below them."""
+    texts = [one._replace(text=one.text.strip("\n")) for one in said]
+    column = max((len(one.kind) for one in texts if "\n" not in one.text), default=0) + 2
+    for kind, text in texts:
+        label = Text(kind, "bold cyan" if kind in _ACTIONS else "cyan")
+        shown = Text(text, _STYLES.get(kind, ""))
+        if "\n" in text:
+            _put(label, indent=2)
+            _put(shown, indent=4)
+        else:
+            label.pad_right(column - len(kind))
+            _put(shown, label, indent=2)
+
+
+def _put(text: Text, label: Text | None = None, indent: int = 0) -> None:
+    """Print a text with all its lines equally far in; a terminal breaks it between words.
+
+    Elsewhere, each of its lines stays one line, and nothing is filled with blanks.
+    """
+    label = label or Text()
+    first, rest = Text.assemble(" " * indent, label), Text(" " * (indent + len(label)))
+    lines = text.split("\n", allow_blank=True)
+    if out.is_terminal:
+        room = max(out.width - len(rest), _LEAST_ROOM)
+        lines = Lines(part for line in lines for part in (line.wrap(out, room) or [line]))
+    for number, line in enumerate(lines):
+        whole = (rest if number else first) + line
+        whole.rstrip()
+        out.print(whole, soft_wrap=True, highlight=False)

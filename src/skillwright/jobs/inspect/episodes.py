@@ -1,0 +1,472 @@
+"""Find episodes of a run, and read one turn by turn: what happened, not what it was worth."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from skillwright.core import EpisodeResult, Message, RunError, Turn, Usage, did_you_mean
+from skillwright.jobs.bank.evidence import threshold_of
+from skillwright.jobs.launch.runs import find_run
+from skillwright.jobs.parts.bank_work import work_folder
+from skillwright.rollout.transcript import Line, split_thought, spoken
+from skillwright.runs import EpisodeSummary, RunStore
+from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
+
+_NUMBER: Final = re.compile(r"e(\d{1,15})")
+_BARE_NUMBER: Final = re.compile(r"\d{1,15}")
+_KEY: Final = re.compile(r"[0-9a-f]{4,64}")
+_MOST_NAMED: Final = 8
+_AROUND: Final = 20  # characters that are quoted on either side of a text that was looked for
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeQuery:
+    """Which episodes of a run are wanted; what is not set is no condition.
+
+    Attributes:
+        failed: Those that a fault ended, which have no reward.
+        lost: Those with a reward that does not count as solved. With ``failed``: both kinds.
+        task_type: Of this task type; blanks may stand for underscores.
+        grep: With this text in the task, or in what was observed, said or called; upper and lower
+            case are alike.
+        split: Of tasks from this split.
+        phase: Of this phase: ``train``, ``gate``, ``test``, ...
+        step: Of this training step or iteration.
+        task: Of this task.
+    """
+
+    failed: bool = False
+    lost: bool = False
+    task_type: str | None = None
+    grep: str | None = None
+    split: str | None = None
+    phase: str | None = None
+    step: int | None = None
+    task: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundEpisode:
+    """An episode in a list.
+
+    Attributes:
+        summary: Its columns.
+        solved: Whether its score counts as solved; ``None`` for a failure.
+        document: The version of the run's skill document that was injected; ``None`` for any other
+            text and for skills of a bank.
+        match: The line that holds the text that was looked for, shortened, or ``""``.
+    """
+
+    summary: EpisodeSummary
+    solved: bool | None
+    document: int | None = None
+    match: str = ""
+
+    @property
+    def name(self) -> str:
+        """What it is called on a command line: ``e12``."""
+        return f"e{self.summary.id}"
+
+    @property
+    def where(self) -> str:
+        """Its phase and step: ``gate 3``."""
+        step = self.summary.step
+        return self.summary.phase + ("" if step is None else f" {step}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the row as a JSON object."""
+        one = self.summary
+        return {
+            "episode": self.name,
+            "key": one.key,
+            "phase": one.phase,
+            "step": one.step,
+            "split": one.split,
+            "env": one.env,
+            "task_id": one.task_id,
+            "task_type": one.task_type,
+            "draw": one.draw,
+            "seed": one.seed,
+            "agent": one.agent,
+            "skill_version": one.skill_version,
+            "skill_document": self.document,
+            "skill_ids": list(one.skill_ids),
+            "reward": one.reward,
+            "hard": one.hard,
+            "solved": self.solved,
+            "failure": one.failure.to_dict() if one.failure else None,
+            "stop_reason": one.stop_reason.value,
+            "attempts": one.attempts,
+            "turns": one.turns,
+            "usage": one.usage.to_dict(),
+            "metrics": dict(one.metrics),
+            "wall_s": one.wall_s,
+            "started_at": one.started_at,
+            "ended_at": one.ended_at,
+            "match": self.match,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeList:
+    """Episodes of a run, the latest first.
+
+    Attributes:
+        run: The run's name.
+        path: Its folder.
+        threshold: The score from which an episode counts as solved.
+        total: How many episodes the run has.
+        episodes: Those that were asked for.
+    """
+
+    run: str
+    path: Path
+    threshold: float
+    total: int
+    episodes: tuple[FoundEpisode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnView:
+    """One turn.
+
+    Attributes:
+        index: From 0, as the evidence of edits counts.
+        lines: What was said and done.
+        reward: The reward of this step.
+        usage: What the agent consumed.
+        finish_reason: How its answer ended.
+    """
+
+    index: int
+    lines: tuple[Line, ...]
+    reward: float
+    usage: Usage
+    finish_reason: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the turn as a JSON object."""
+        return {
+            "turn": self.index,
+            "lines": [{"kind": line.kind, "text": line.text} for line in self.lines],
+            "reward": self.reward,
+            "usage": self.usage.to_dict(),
+            "finish_reason": self.finish_reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeView:
+    """One episode, to be read.
+
+    Attributes:
+        run: The run's name.
+        found: Its columns.
+        description: The task, as the data set describes it.
+        skill: Which skill was injected: a version of the run's document, or ids with scores.
+        skill_text: The text, where it is not part of the prompt.
+        prompt: The messages of the first turn; without them the environment's opening.
+        turns: In order.
+        row: What an adapter returned beside the reward.
+    """
+
+    run: str
+    found: FoundEpisode
+    description: str
+    skill: str
+    skill_text: str
+    prompt: tuple[Message, ...]
+    turns: tuple[TurnView, ...]
+    row: Mapping[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as a JSON object."""
+        return {
+            "run": self.run,
+            **self.found.to_dict(),
+            "description": self.description,
+            "skill": self.skill,
+            "skill_text": self.skill_text,
+            "prompt": [dict(message) for message in self.prompt],
+            "turns": [turn.to_dict() for turn in self.turns],
+            "row": dict(self.row),
+        }
+
+
+def list_episodes(
+    run: str | Path, root: str | Path = "runs", query: EpisodeQuery | None = None
+) -> EpisodeList:
+    """List episodes of a run, the latest first; it may be going on meanwhile.
+
+    Args:
+        run: A run's folder or name, ``latest``, a bank's file, or the work folder beside it.
+        root: The folder that holds runs.
+        query: Which episodes; all by default.
+
+    Raises:
+        RunError: There is no such run, or it has no episode of such a type, phase, split or task.
+    """
+    query = query or EpisodeQuery()
+    path = _find_folder(run, root)
+    threshold = _threshold(path)
+    with RunStore.open(path / STORE_NAME, read_only=True) as store:
+        every = store.episodes()
+        _refuse_unknown(path.name, query, every)
+        wanted = [one for one in every if _fits(one, query, threshold)]
+        wanted.sort(key=lambda one: one.id, reverse=True)
+        found = tuple(_matching(store, wanted, query.grep, threshold))
+    return EpisodeList(path.name, path, threshold, len(every), found)
+
+
+def read_episode(run: str | Path, episode: str, root: str | Path = "runs") -> EpisodeView:
+    """Read one episode of a run.
+
+    Args:
+        run: As for `list_episodes`.
+        episode: Its name in a list (``e12``), the id of a task that was attempted once, or the
+            beginning of its key.
+        root: The folder that holds runs.
+
+    Raises:
+        RunError: There is no such run or episode, or several episodes are called so.
+    """
+    path = _find_folder(run, root)
+    with RunStore.open(path / STORE_NAME, read_only=True) as store:
+        summary = _find_episode(store, path.name, episode)
+        result = store.load_episode(summary.id)
+        turns = result.trajectory.turns
+        return EpisodeView(
+            run=path.name,
+            found=_found(summary, _threshold(path), _documents(store)),
+            description=result.spec.task.description,
+            skill=_skill(result, _documents(store)),
+            skill_text=store.injected_skill(summary.id) or "",
+            prompt=_opening(result),
+            turns=tuple(_view(turn) for turn in turns),
+            row=result.row or {},
+        )
+
+
+def _find_folder(run: str | Path, root: str | Path) -> Path:
+    """Return a folder with a store: a run's, or the one beside a bank."""
+    for path in (Path(run), Path(root) / run):
+        folder = work_folder(path) if path.is_file() else path
+        if (folder / STORE_NAME).is_file():
+            return folder
+    return find_run(run, root)
+
+
+def _threshold(path: Path) -> float:
+    return threshold_of(path) if (path / CONFIG_NAME).is_file() else 1.0
+
+
+def _documents(store: RunStore) -> dict[str, int]:
+    """Return the versions of a run's skill document by hash; of equal texts the first."""
+    return {one.hash: one.version for one in reversed(store.skills())}
+
+
+def _solved(one: EpisodeSummary, threshold: float) -> bool | None:
+    score = one.reward if one.hard is None else one.hard
+    return None if score is None else score >= threshold
+
+
+def _found(
+    one: EpisodeSummary, threshold: float, documents: Mapping[str, int], match: str = ""
+) -> FoundEpisode:
+    document = None if one.skill_ids else documents.get(one.skill_version)
+    return FoundEpisode(one, _solved(one, threshold), document, match)
+
+
+def _plain(task_type: str) -> str:
+    return task_type.replace("_", " ").casefold()
+
+
+def _refuse_unknown(run: str, query: EpisodeQuery, every: Sequence[EpisodeSummary]) -> None:
+    """Refuse what no episode can fit because it is misspelt."""
+    asked: dict[str, tuple[Any, set[Any]]] = {
+        "phase": (query.phase, {one.phase for one in every}),
+        "split": (query.split, {one.split for one in every}),
+        "step": (query.step, {one.step for one in every if one.step is not None}),
+        "task": (query.task, {one.task_id for one in every}),
+    }
+    for what, (wanted, known) in asked.items():
+        if wanted is not None and wanted not in known:
+            raise RunError(
+                f"run {run!r} has no episode of {what} {wanted!r}. "
+                + did_you_mean(str(wanted), map(str, known))
+            )
+    types = {one.task_type for one in every}
+    if query.task_type is not None and _plain(query.task_type) not in map(_plain, types):
+        raise RunError(
+            f"run {run!r} has no episode of task type {query.task_type!r}. "
+            + did_you_mean(query.task_type, types)
+        )
+
+
+def _fits(one: EpisodeSummary, query: EpisodeQuery, threshold: float) -> bool:
+    solved = _solved(one, threshold)
+    if query.failed or query.lost:
+        outcome = (query.failed and solved is None) or (query.lost and solved is False)
+    else:
+        outcome = True
+    return (
+        outcome
+        and query.phase in (None, one.phase)
+        and query.split in (None, one.split)
+        and query.step in (None, one.step)
+        and query.task in (None, one.task_id)
+        and (query.task_type is None or _plain(query.task_type) == _plain(one.task_type))
+    )
+
+
+def _matching(
+    store: RunStore, wanted: Sequence[EpisodeSummary], text: str | None, threshold: float
+) -> Iterator[FoundEpisode]:
+    documents = _documents(store)
+    for one in wanted:
+        match = "" if text is None else _match(store.load_episode(one.id), text)
+        if text is None or match:
+            yield _found(one, threshold, documents, match)
+
+
+def _match(result: EpisodeResult, text: str) -> str:
+    """Return the place where an episode holds a text, or ``""``."""
+    pattern = re.compile(re.escape(text), re.IGNORECASE)
+    for said in _texts(result):
+        if found := pattern.search(said):
+            before = said[max(found.start() - _AROUND, 0) : found.start()]
+            behind = said[found.end() : found.end() + _AROUND]
+            if found.start() > _AROUND and " " in before:
+                before = before.partition(" ")[2]
+            if found.end() + _AROUND < len(said) and " " in behind:
+                behind = behind.rpartition(" ")[0]
+            return " ".join(f"{before}{found[0]}{behind}".split()) or text
+    return ""
+
+
+def _texts(result: EpisodeResult) -> Iterator[str]:
+    yield from (result.task_id, result.spec.task.description, result.trajectory.opening)
+    yield from (line.text for line in spoken(result.trajectory.turns))
+    yield from (_thoughts(turn) for turn in result.trajectory.turns)
+    if result.failure is not None:
+        yield result.failure.message
+
+
+def _find_episode(store: RunStore, run: str, wanted: str) -> EpisodeSummary:
+    """Find an episode by its number, its task or its key, in this order."""
+    if number := _NUMBER.fullmatch(wanted):
+        every = store.episodes()
+        for one in every:
+            if one.id == int(number[1]):
+                return one
+    named = store.episodes(task_id=wanted)
+    if not named:
+        every = store.episodes()
+        named = [one for one in every if _is_called(one, wanted)]
+        if not named:
+            raise RunError(_no_episode(run, wanted, every))
+    if len(named) > 1:
+        raise RunError(_several(run, wanted, named, _documents(store)))
+    return named[0]
+
+
+def _is_called(one: EpisodeSummary, wanted: str) -> bool:
+    if _BARE_NUMBER.fullmatch(wanted) and one.id == int(wanted):
+        return True
+    return _KEY.fullmatch(wanted) is not None and one.key.startswith(wanted)
+
+
+def _no_episode(run: str, wanted: str, every: Sequence[EpisodeSummary]) -> str:
+    if not every:
+        return f"run {run!r} has no episodes yet, so none is called {wanted!r}"
+    if _NUMBER.fullmatch(wanted):
+        last = max(one.id for one in every)
+        return f"run {run!r} has no episode {wanted!r}; the last one is 'e{last}'"
+    known = {one.task_id for one in every}
+    return (
+        f"run {run!r} has no episode {wanted!r}: no task and no key is called so. "
+        f"{did_you_mean(wanted, known)} `skillwright runs episodes {run}` lists them."
+    )
+
+
+def _several(
+    run: str, wanted: str, named: Sequence[EpisodeSummary], documents: Mapping[str, int]
+) -> str:
+    newest = sorted(named, key=lambda one: one.id, reverse=True)
+    listed = [_in_words(_found(one, 1.0, documents)) for one in newest[:_MOST_NAMED]]
+    more = f", and {len(newest) - _MOST_NAMED} more" if len(newest) > _MOST_NAMED else ""
+    return (
+        f"{len(named)} episodes of run {run!r} are called {wanted!r}; name one of them, the "
+        f"latest first: {', '.join(listed)}{more}"
+    )
+
+
+def _in_words(found: FoundEpisode) -> str:
+    reward, version = found.summary.reward, found.document
+    outcome = "failed" if reward is None else f"reward {reward:g}"
+    skill = "" if version is None else f"skill v{version}"
+    return f"{found.name} ({', '.join(filter(None, (found.where, skill, outcome)))})"
+
+
+def _skill(result: EpisodeResult, documents: Mapping[str, int]) -> str:
+    """Say which skill was injected."""
+    if result.skill_ids:
+        scores: Sequence[float | None] = result.skill_scores or [None] * len(result.skill_ids)
+        parts = [
+            one if score is None else f"{one} ({score:.2f})"
+            for one, score in zip(result.skill_ids, scores, strict=False)
+        ]
+        return ", ".join(parts)
+    if not result.skill_version:
+        return ""
+    version = documents.get(result.skill_version)
+    if version is None:
+        return f"{result.skill_version}, no version of this run's document"
+    return f"v{version} of this run's document"
+
+
+def _opening(result: EpisodeResult) -> tuple[Message, ...]:
+    turns, opening = result.trajectory.turns, result.trajectory.opening
+    if turns and turns[0].prompt:
+        return turns[0].prompt
+    return ({"role": "user", "content": opening},) if opening else ()
+
+
+def _view(turn: Turn) -> TurnView:
+    lines = list(_lines(turn))
+    thought = _thoughts(turn)
+    if thought:
+        lines.insert(0, Line(turn.index, "reasoning", thought))
+    shown = tuple(line for line in lines if line.text)
+    return TurnView(turn.index, shown, turn.reward, turn.act.usage, turn.act.finish_reason)
+
+
+def _lines(turn: Turn) -> Iterator[Line]:
+    """Say what happened in a turn; a native call that nobody answers for is shown as one."""
+    if not turn.act.tool_calls or turn.metadata.get("tool_call") is not None:
+        yield from spoken([turn])
+        return
+    thought, beside = split_thought(turn.act.text)
+    yield Line(turn.index, "reasoning", thought)
+    yield Line(turn.index, "text beside the call", beside)
+    for call in turn.act.tool_calls:
+        yield Line(turn.index, "tool call", f"{call.name} {call.arguments}")
+    yield Line(turn.index, "result", turn.observation)
+
+
+def _thoughts(turn: Turn) -> str:
+    """Return the reasoning that a vendor's own message holds beside the text."""
+    content = (turn.act.native or {}).get("content")
+    if isinstance(content, Mapping):
+        return "\n".join(text for text in content.values() if isinstance(text, str))
+    if not isinstance(content, list):
+        return ""
+    blocks = [block for block in content if isinstance(block, Mapping)]
+    texts = [block.get("thinking") for block in blocks]
+    for block in blocks:
+        summary = block.get("summary")
+        if isinstance(summary, list):
+            texts += [part.get("text") for part in summary if isinstance(part, Mapping)]
+    return "\n".join(text for text in texts if isinstance(text, str))
