@@ -23,7 +23,7 @@ from rl_world import (
 )
 from skillwright.bank import BankStore
 from skillwright.config import load_rl_config
-from skillwright.jobs import BudgetSpent
+from skillwright.jobs import BudgetSpent, RunStarted
 from skillwright.jobs.rl import IterationEnded, open_rl, run_rl, start_rl
 from skillwright.jobs.rl.checkpoints import Checkpoints
 from skillwright.policy import BankVersionGone, CheckpointDamaged
@@ -119,6 +119,21 @@ async def test_a_resumed_run_goes_on_from_its_latest_checkpoint(tmp_path):
     notes = Notebook()
     await resumed(path, notes, maker=ObedientMaker(config))
     assert [one.record.iteration for one in notes.of(IterationEnded)] == [4]
+    (started,) = notes.of(RunStarted)
+    assert started.resumed_at == 4
+    assert not any("played again" in fact for fact in started.facts)
+
+
+async def test_iterations_since_the_latest_checkpoint_are_said_to_be_played_again(tmp_path):
+    config = lanes_config(tmp_path, evolve=None, evaluation={"val_every": 100})
+    path = await played_until(config, 3)
+    notes = Notebook()
+    await resumed(path, notes, maker=ObedientMaker(config))
+    (started,) = notes.of(RunStarted)
+    again = [one.record.iteration for one in notes.of(IterationEnded)]
+    assert (started.resumed_at, again) == (1, [1, 2, 3, 4])
+    fact = "iterations 1 to 2 are played again: weights were saved after 0"
+    assert fact in started.facts
 
 
 async def test_a_damaged_checkpoint_is_passed_over_and_played_again(tmp_path):

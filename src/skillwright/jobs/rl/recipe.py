@@ -49,8 +49,8 @@ async def rl(run: Workshop, folder: RunFolder) -> RlReport:
     """
     refuse_other_tasks(run.store, run.tasks.facts)
     state = restore(run.config, run.store)
-    _introduce(run, state, folder)
     checkpoints = Checkpoints(run.checkpoints, run.bank_store)
+    _introduce(run, state, folder, checkpoints)
     run, state = await make_first_bank(run, state)
     policy, state = await start_cold(run, state, checkpoints)
     state = await _train(run, state, policy, checkpoints)
@@ -109,8 +109,11 @@ def _publish(run: Workshop, state: RlState) -> None:
     write_text(run.bank_store.path.with_name("skills.md"), to_markdown(bank))
 
 
-def _introduce(run: Workshop, state: RlState, folder: RunFolder) -> None:
-    config, tasks, todo = run.config, run.tasks, state.last_iteration + 1
+def _introduce(run: Workshop, state: RlState, folder: RunFolder, checkpoints: Checkpoints) -> None:
+    config, tasks, last = run.config, run.tasks, state.last_iteration
+    saved = max((one for one in checkpoints.iterations if one <= last), default=0)
+    goes_on = state.cold_start is not None and last < config.grpo.iterations
+    lost = f"iterations {saved + 1} to {last} are played again: weights were saved after {saved}"
     evolution = len(tasks.evolution.tasks) if tasks.evolution else 0
     bank = count_skills(run.bank_store.load())
     names = {role: mind.identity for role, mind in run.minds.items()}
@@ -128,8 +131,9 @@ def _introduce(run: Workshop, state: RlState, folder: RunFolder) -> None:
                 f"{config.grpo.group_size} episodes; {config.evaluation.gate.kind} gate for the "
                 "bank",
                 *([f"bank: {bank.headline}"] if bank.total else []),
+                *([lost] if goes_on and saved < last else []),
             ),
             steps=iterations,
-            resumed_at=todo if state.cold_start is not None and todo <= iterations else None,
+            resumed_at=saved + 1 if goes_on else None,
         )
     )
