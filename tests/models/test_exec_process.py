@@ -179,8 +179,13 @@ async def test_cancelling_while_it_starts_ends_it_and_never_hangs(code, tmp_path
         running.cancel()
         done, _ = await asyncio.wait({running}, timeout=20)
         assert done, f"hangs when it is cancelled after {turns} turns of the loop"
-        assert not _bearing(asked.mark)
+        assert _is_gone(asked.mark)
     assert not complaints
+
+
+def _is_gone(mark):
+    """Whether nothing bears the mark; what was killed may need a moment to die."""
+    return any(not _bearing(mark) for _ in range(500))
 
 
 def _bearing(mark):

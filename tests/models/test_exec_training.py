@@ -7,6 +7,7 @@ import pytest
 from doors import ALL_RULES, doors_config, look, write_tasks
 from fake_clis import install
 from skillwright.core import ConfigError
+from skillwright.datasets import cache_dir
 from skillwright.jobs import Unwatched, open_run, run_training, start_run
 from skillwright.rollout import EngineDown
 
@@ -93,4 +94,4 @@ async def test_a_fenced_program_is_shown_neither_the_run_nor_its_data(tmp_path):
         with pytest.raises(ConfigError, match="enough"):
             await run_training(run, Unwatched(), make)
         data = run.config.env.data.path
-        assert made[0].hidden == ("~/notes", str(run.folder.path), str(data))
+        assert made[0].hidden == ("~/notes", *map(str, (run.folder.path, data, cache_dir())))
