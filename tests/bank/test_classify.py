@@ -1,8 +1,6 @@
 """A goal in anybody's words finds its category; one that is like nothing finds none."""
 
 import json
-import os
-from pathlib import Path
 
 import pytest
 
@@ -41,10 +39,8 @@ def test_a_goal_in_an_environments_own_wording_is_named_by_its_rules(env):
     assert classify("put a hot egg in fridge", HOUSE, env) == Named("heat", "rules")
 
 
-def test_every_goal_of_the_published_cases_is_named():
-    path = Path(os.environ.get("SKILLWRIGHT_REFERENCE_DATA", "")) / "skillrl_vectors.json"
-    if not path.is_file():
-        pytest.skip("SKILLWRIGHT_REFERENCE_DATA names no folder with skillrl_vectors.json")
+def test_every_goal_of_the_published_cases_is_named(reference_data):
+    path = reference_data / "skillrl_vectors.json"
     for case in json.loads(path.read_text("utf-8"))["task_typing"]["cases"]:
         assert classify(case["goal"], HOUSE).category == case["expected"]
 
