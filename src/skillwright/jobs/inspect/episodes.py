@@ -236,15 +236,15 @@ def read_episode(run: str | Path, episode: str, root: str | Path = "runs") -> Ep
     with RunStore.open(path / STORE_NAME, read_only=True) as store:
         summary = _find_episode(store, path.name, episode)
         result = store.load_episode(summary.id)
-        turns = result.trajectory.turns
+        documents = _documents(store)
         return EpisodeView(
             run=path.name,
-            found=_found(summary, _threshold(path), _documents(store)),
+            found=_found(summary, _threshold(path), documents),
             description=result.spec.task.description,
-            skill=_skill(result, _documents(store)),
+            skill=_skill(result, documents),
             skill_text=store.injected_skill(summary.id) or "",
             prompt=_opening(result),
-            turns=tuple(_view(turn) for turn in turns),
+            turns=tuple(_view(turn) for turn in result.trajectory.turns),
             row=result.row or {},
         )
 
@@ -356,17 +356,15 @@ def _texts(result: EpisodeResult) -> Iterator[str]:
 
 def _find_episode(store: RunStore, run: str, wanted: str) -> EpisodeSummary:
     """Find an episode by its number, its task or its key, in this order."""
+    every = store.episodes()
     if number := _NUMBER.fullmatch(wanted):
-        every = store.episodes()
         for one in every:
             if one.id == int(number[1]):
                 return one
-    named = store.episodes(task_id=wanted)
+    named = [one for one in every if one.task_id == wanted]
+    named = named or [one for one in every if _is_called(one, wanted)]
     if not named:
-        every = store.episodes()
-        named = [one for one in every if _is_called(one, wanted)]
-        if not named:
-            raise RunError(_no_episode(run, wanted, every))
+        raise RunError(_no_episode(run, wanted, every))
     if len(named) > 1:
         raise RunError(_several(run, wanted, named, _documents(store)))
     return named[0]
