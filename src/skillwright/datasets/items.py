@@ -24,11 +24,6 @@ _DATA_SUFFIXES = (".json", ".jsonl")
 def read_raw_items(path: Path) -> list[Any]:
     """Read a whole data set that is not split yet; `check_items` says whether it is one.
 
-    Args:
-        path: A ``.json`` file (a list, an object with a ``data`` list, or an object whose values
-            are the items, its keys their ids where they have none), a ``.jsonl`` file, or a
-            folder that holds exactly one of them.
-
     Raises:
         SplitError: The folder is split already or holds several data files, or the file is
             malformed (the message gives line and column).

@@ -145,10 +145,6 @@ def split_items(items: Sequence[Item], ratio: Ratio, seed: int) -> Split:
 def check_items(items: Sequence[object], where: str) -> None:
     """Check that every item is an object with an id of its own.
 
-    Args:
-        items: What was read.
-        where: The file or split, for the message.
-
     Raises:
         SplitError: An item is no object, has no ``id``, or repeats one.
     """
@@ -170,10 +166,6 @@ def check_items(items: Sequence[object], where: str) -> None:
 def refuse_empty(split: Split, origin: str) -> None:
     """Check that every split has items.
 
-    Args:
-        split: The items.
-        origin: Where the split comes from, for the message.
-
     Raises:
         SplitError: A split is empty.
     """
@@ -188,10 +180,6 @@ def refuse_empty(split: Split, origin: str) -> None:
 
 def refuse_overlap(split: Split, origin: str) -> None:
     """Check that no id stands twice, within a split or in two of them.
-
-    Args:
-        split: The items.
-        origin: Where the split comes from, for the message.
 
     Raises:
         SplitError: `check_items` refuses a split, or two splits share an id.

@@ -49,9 +49,6 @@ _TABLE = """CREATE TABLE IF NOT EXISTS replies (
 class ReplyCache:
     """Replies in one SQLite file, which several processes may read and write at once.
 
-    Args:
-        path: The file; made where there is none.
-
     Raises:
         ConfigError: It cannot be opened, or is no cache of ours.
     """
@@ -136,10 +133,6 @@ class CachedModel:
 
     Only whole answers are kept: an error is not, and neither is an answer that was withheld, that
     ended at the bound on its length, or that says nothing.
-
-    Args:
-        model: Who is asked where the cache does not know.
-        cache: The replies.
     """
 
     def __init__(self, model: ChatModel, cache: ReplyCache) -> None:
@@ -224,11 +217,7 @@ def _written(reply: Completion) -> dict[str, Any]:
 
 
 def _read(body: Mapping[str, Any]) -> Completion:
-    """Read a reply back.
-
-    Raises:
-        TypeError: A part of it is of another kind: something else wrote to the file.
-    """
+    """Read a reply back."""
     calls = [part for call in body["tool_calls"] for part in call]
     texts = [body[name] for name in ("text", "finish_reason", "model", "reasoning")]
     if not all(isinstance(each, str) for each in (*texts, *calls)):

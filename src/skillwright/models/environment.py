@@ -53,11 +53,6 @@ def settings_from_environment(
 ) -> dict[str, Any]:
     """Fill in what the settings of a role leave open.
 
-    Args:
-        settings: As the configuration gives them, not yet validated; they always win.
-        role: ``target`` or ``optimizer``; other roles know the shared variables only.
-        environ: The environment; it is only read.
-
     Returns:
         New settings, without any secret.
 

@@ -66,10 +66,6 @@ class Prices(TokenPrices):
 def list_prices(model: str, base_url: str) -> Prices | None:
     """Find the list prices of a model at its vendor's own address.
 
-    Args:
-        model: Its name; a date behind it is ignored, as all snapshots cost the same.
-        base_url: Where it is asked.
-
     Returns:
         ``None`` where the host is no vendor that the file knows, or the model is none of theirs.
     """

@@ -66,7 +66,7 @@ def make_model(
             assert_never(config)
 
 
-def dialect_of(config: EndpointConfig) -> Dialect:
+def dialect_of(config: EndpointConfig) -> Dialect[EndpointConfig]:
     """Return the dialect that the endpoint of a configuration speaks."""
     match config:
         case OpenAIChatConfig(transport="responses"):

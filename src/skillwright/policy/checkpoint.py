@@ -50,10 +50,6 @@ def pack(checkpoint: Checkpoint) -> bytes:
 def unpack(packed: bytes, name: str = "this checkpoint") -> Checkpoint:
     """Read what `pack` wrote.
 
-    Args:
-        packed: The bytes.
-        name: What a message calls them.
-
     Raises:
         CheckpointDamaged: They are cut, changed, or something else.
     """

@@ -73,10 +73,6 @@ class OutOfMemory(SkillwrightError):
 def memory_watched(doing: str, settings: tuple[str, str, str]) -> Iterator[None]:
     """Turn the two ways in which torch runs out of memory into one error that says what to lower.
 
-    Args:
-        doing: What was being done ("sampling", "training").
-        settings: The three settings that memory grows with, the first to lower first.
-
     Raises:
         OutOfMemory: Instead of torch's own.
     """

@@ -134,11 +134,6 @@ def not_offered(turn: Turn, offered: Mapping[str, Any]) -> bool:
 def play_of(result: EpisodeResult, rows: Sequence[Row], is_malformed: IsMalformed) -> Played:
     """Put a scored episode beside its rows.
 
-    Args:
-        result: It has a reward.
-        rows: One per turn (`PolicyAgent.rows`).
-        is_malformed: What counts as no action.
-
     Raises:
         RewardInvalid: The reward is not a finite number.
         ValueError: The episode failed, or has another number of turns than rows.

@@ -53,11 +53,7 @@ def unpacked(state: bytes) -> Mapping[str, Any]:
 
 
 def _refuse_packed(state: bytes) -> None:
-    """Refuse what would take more memory than it has bytes: torch writes all parts uncompressed.
-
-    Raises:
-        ValueError: A part is compressed, or it is no archive of torch's.
-    """
+    """Refuse what would take more memory than it has bytes: torch writes all parts uncompressed."""
     with zipfile.ZipFile(io.BytesIO(state)) as archive:
         parts = archive.infolist()
     if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
@@ -67,9 +63,6 @@ def _refuse_packed(state: bytes) -> None:
 @contextmanager
 def fitting(same: str) -> Iterator[None]:
     """Turn whatever does not fit in a snapshot into one error that says what.
-
-    Args:
-        same: What has to be the same for it to fit ("vocabulary and architecture").
 
     Raises:
         CheckpointDamaged: Instead of what was raised within.
@@ -89,10 +82,6 @@ def fill_optimiser(optimiser: torch.optim.Optimizer, state: Mapping[str, Any]) -
     torch itself looks at the number of parameters alone, and fails at the next step, or begins
     anew. Here it is checked that each moment belongs to a parameter, is there and has its shape,
     and that each setting is there; values of settings are not judged.
-
-    Args:
-        optimiser: A new one, over the parameters that were trained.
-        state: What it had collected.
 
     Raises:
         ValueError: It is of other parameters, or a part of it is missing.

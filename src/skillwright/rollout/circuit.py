@@ -23,11 +23,6 @@ class Circuit:
     """Counts failed episodes; one that has a reward starts the count in a row again.
 
     What is begun at once is counted at once: a lockstep wave with one reward in it is no row.
-
-    Args:
-        give_up_after: Failures in a row that are one too many; ``None`` never gives up.
-        max_failure_share: Of the last `WINDOW` episodes no larger share may have failed; ``None``
-            looks at no share.
     """
 
     def __init__(self, give_up_after: int | None, max_failure_share: float | None = None) -> None:
@@ -49,10 +44,6 @@ class Circuit:
 
     def note(self, ticket: int, results: Sequence[EpisodeResult]) -> None:
         """Count what has ended, and whatever was waiting for it.
-
-        Args:
-            ticket: What `begin` returned; each is noted once.
-            results: The episodes that say something about the engine; there may be none.
 
         Raises:
             EngineDown: It was one failure too many; the message says what failed most.

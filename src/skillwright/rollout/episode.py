@@ -85,15 +85,6 @@ class Attempt:
 
     What the environment raises, or returns against its contract, comes out as `EnvError` or
     `ContractError`; hand it to `fail`. Errors of any other kind are bugs of ours.
-
-    Args:
-        assignment: What to play.
-        make_env: Builds the environment of a task, which arrives with ``seed`` and ``max_turns``
-            filled into its extras.
-        limits: Where to cut.
-        prompt: How to show the conversation.
-        on_turn: Called after every turn.
-        takes_tools: Whether the agent can be offered tools natively.
     """
 
     def __init__(
@@ -245,14 +236,7 @@ class Attempt:
         lost: Usage,
         beside: Mapping[str, Usage],
     ) -> EpisodeResult:
-        """Return what came of it: the sum of the step rewards, or the failure.
-
-        Args:
-            attempts: How many attempts this was the last of.
-            admitted_at: When the first of them was admitted, in the event loop's time.
-            lost: What the agent consumed in the others.
-            beside: What anybody else consumed in them, by purpose.
-        """
+        """Return what came of it: the sum of the step rewards, or the failure."""
         side_usage = dict(beside)
         for purpose, spent in self._side_usage.items():
             side_usage[purpose] = side_usage.get(purpose, Usage()) + spent

@@ -40,11 +40,6 @@ def constructor_arguments(
 ) -> dict[str, Any]:
     """Return what a constructor is given: each of its parameters that the configuration names.
 
-    Args:
-        adapter_type: The class.
-        cfg: The flat configuration.
-        name: What the configuration calls the adapter, for messages.
-
     Raises:
         ConfigError: A parameter without a default is not in the configuration.
     """
@@ -69,12 +64,6 @@ async def build_adapter(
     around: Around = nullcontext,
 ) -> ForeignAdapter:
     """Build an adapter, and refuse one that cannot be run here.
-
-    Args:
-        adapter_type: The class.
-        cfg: The flat configuration.
-        name: What the configuration calls the adapter, for messages.
-        around: Held open while any of its methods runs.
 
     Raises:
         ConfigError: An argument is missing, the constructor raised, or the adapter needs Ray.

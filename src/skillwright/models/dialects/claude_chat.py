@@ -13,8 +13,8 @@ from skillwright.models.dialects.claude_config import ClaudeChatConfig
 from skillwright.models.dialects.claude_errors import fault_of_reply
 from skillwright.models.dialects.claude_reply import DIALECT, join_events, to_completion
 from skillwright.models.http.client import HttpReply, is_stream
-from skillwright.models.http.endpoint import bearer, chosen
-from skillwright.models.http.wire import mapping
+from skillwright.models.http.endpoint import Dialect, bearer, chosen
+from skillwright.models.http.wire import mapping, without_none
 
 _Block = dict[str, Any]
 _Turn = dict[str, Any]  # {"role", "content": [blocks]}
@@ -26,15 +26,8 @@ _NOTHING = "(nothing)"  # an empty block is an error
 
 
 @dataclass(frozen=True, slots=True)
-class ClaudeChat:
+class ClaudeChat(Dialect[ClaudeChatConfig]):
     """Anthropic's messages."""
-
-    config: ClaudeChatConfig
-
-    @property
-    def url(self) -> str:
-        """Where a conversation is posted."""
-        return self.config.url
 
     def headers(self, key: str) -> dict[str, str]:
         """Return the headers of the key, the version and the betas."""
@@ -62,16 +55,18 @@ class ClaudeChat:
             "model": config.model,
             "max_tokens": self._max_tokens(sampling),
             "messages": turns,
-            **_set(
-                system=[{"type": "text", "text": system}] if system else None,
-                tools=[_tool(tool) for tool in tools] or None,
-                temperature=chosen("temperature", sampling, config),
-                top_p=chosen("top_p", sampling, config),
-                top_k=config.top_k,
-                stop_sequences=list(sampling.stop) or None,
-                thinking=self._thinking(),
-                output_config=self._output_config(sampling) or None,
-                stream=config.stream or None,
+            **without_none(
+                {
+                    "system": [{"type": "text", "text": system}] if system else None,
+                    "tools": [_tool(tool) for tool in tools] or None,
+                    "temperature": chosen("temperature", sampling, config),
+                    "top_p": chosen("top_p", sampling, config),
+                    "top_k": config.top_k,
+                    "stop_sequences": list(sampling.stop) or None,
+                    "thinking": self._thinking(),
+                    "output_config": self._output_config(sampling) or None,
+                    "stream": config.stream or None,
+                }
             ),
         }
         if config.prompt_cache != "off":
@@ -85,8 +80,7 @@ class ClaudeChat:
     def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
         """Read an answer; see `skillwright.models.dialects.claude_reply.to_completion`."""
         del request
-        if is_stream(payload):
-            payload = join_events(payload, self.config)
+        payload = join_events(payload, self.config) if is_stream(payload) else payload
         return to_completion(payload, self.config)
 
     def _refuse_what_is_missing(self, sampling: Sampling) -> None:
@@ -114,16 +108,13 @@ class ClaudeChat:
     def _thinking(self) -> dict[str, Any] | None:
         if self.config.thinking == "server_default":
             return None
-        return {"type": self.config.thinking} | _set(budget_tokens=self.config.thinking_budget)
+        fields = {"type": self.config.thinking, "budget_tokens": self.config.thinking_budget}
+        return without_none(fields)
 
     def _output_config(self, sampling: Sampling) -> dict[str, Any]:
         schema = sampling.json_schema
         form = None if schema is None else {"type": "json_schema", "schema": schema}
-        return _set(effort=self.config.effort, format=form)
-
-
-def _set(**fields: Any) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
+        return without_none({"effort": self.config.effort, "format": form})
 
 
 def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,7 +122,7 @@ def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": function.get("name"),
         "input_schema": function.get("parameters") or {"type": "object", "properties": {}},
-        **_set(description=function.get("description"), strict=function.get("strict")),
+        **without_none({name: function.get(name) for name in ("description", "strict")}),
     }
 
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from skillwright.core import Completion, Message, ModelError, ModelRefused, RequestRefused, Sampling
-from skillwright.models.dialects.bearer import BearerDialect
+from skillwright.models.dialects.bearer import ChatDialect
 from skillwright.models.dialects.chat_reply import to_completion
 from skillwright.models.dialects.complaint import about_the_key
 from skillwright.models.dialects.minimax_config import MiniMaxChatConfig
-from skillwright.models.dialects.openai_chat import chat_request
 from skillwright.models.dialects.openai_errors import fault_of_reply
 from skillwright.models.http.client import HttpReply
 from skillwright.models.http.endpoint import chosen
@@ -32,7 +31,7 @@ _INVISIBLE = 1042
 
 
 @dataclass(frozen=True, slots=True)
-class MiniMaxChat(BearerDialect[MiniMaxChatConfig]):
+class MiniMaxChat(ChatDialect[MiniMaxChatConfig]):
     """MiniMax's chat completions."""
 
     def request(
@@ -45,16 +44,12 @@ class MiniMaxChat(BearerDialect[MiniMaxChatConfig]):
         """
         config = self.config
         _refuse_what_is_missing(sampling)
-        optional = {
-            "temperature": chosen("temperature", sampling, config),
-            "top_p": chosen("top_p", sampling, config),
+        fields = {
             "max_completion_tokens": chosen("max_tokens", sampling, config),
             "reasoning_split": True,
             "thinking": None if config.thinking == "server_default" else {"type": config.thinking},
         }
-        return chat_request(config.model, messages, tools, sampling, optional, config.backend) | (
-            config.extra_body
-        )
+        return self.chat_request(messages, tools, sampling, fields)
 
     def fault(self, reply: HttpReply, key: str) -> ModelError | None:
         """Return the error that a reply is; many arrive with status 200 and a code inside."""

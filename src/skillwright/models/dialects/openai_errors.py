@@ -49,11 +49,6 @@ _SEED = re.compile(r"\bseed\b")
 def fault_of_reply(reply: HttpReply, config: EndpointConfig, key: str = "") -> ModelError | None:
     """Turn an error reply into the error to raise.
 
-    Args:
-        reply: Any reply.
-        config: Names the model, the endpoint and the variable of the key in the message.
-        key: What was sent; the message says where it came from.
-
     Returns:
         `EndpointFault` where another attempt may succeed; `RequestRefused` or its
         `ContextOverflow` where only this request is refused; else `ModelRefused`. ``None`` where

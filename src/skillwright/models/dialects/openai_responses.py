@@ -7,32 +7,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from skillwright.core import (
-    Completion,
-    Message,
-    ModelError,
-    ModelRefused,
-    Sampling,
-    ToolCall,
-    Usage,
-)
+from skillwright.core import Completion, Message, ModelError, ModelRefused, Sampling, ToolCall
 from skillwright.core.jsonio import dumps
-from skillwright.models.dialects.chat_reply import read_logprobs
-from skillwright.models.dialects.openai_chat import OpenAIDialect, is_strict
+from skillwright.models.dialects.bearer import is_strict
+from skillwright.models.dialects.chat_reply import read_logprobs, read_usage
+from skillwright.models.dialects.openai_chat import OpenAIDialect
 from skillwright.models.dialects.openai_errors import fault_of_reply
 from skillwright.models.http.client import HttpReply
 from skillwright.models.http.endpoint import chosen
 from skillwright.models.http.faults import EndpointFault, GarbledReply
 from skillwright.models.http.wire import (
     charged,
-    cost_usd,
-    count,
     is_text,
     mapping,
-    number,
     refuse_empty,
     sequence,
     text,
+    without_none,
 )
 
 _NAME = "openai_responses"
@@ -77,7 +68,7 @@ class OpenAIResponses(OpenAIDialect):
             "input": [item for message in messages for item in _items(message)],
             "store": False,
             "include": wanted,
-            **{name: value for name, value in optional.items() if value is not None},
+            **without_none(optional),
             **config.extra_body,
         }
 
@@ -105,7 +96,7 @@ class OpenAIResponses(OpenAIDialect):
         payload = mapping(payload)
         output = [mapping(item) for item in sequence(payload.get("output"))]
         incomplete = mapping(payload.get("incomplete_details")).get("reason")
-        status, usage = payload.get("status"), self._usage(payload.get("usage"))
+        status, usage = payload.get("status"), read_usage(payload.get("usage"), self.config)
         if str(status) in _UNFINISHED:
             fault = EndpointFault(
                 f"{self.config.base_url} gave up its answer of model {self.config.model!r} half "
@@ -140,28 +131,6 @@ class OpenAIResponses(OpenAIDialect):
             native={"dialect": _NAME, "content": output} if calls else None,
         )
         return refuse_empty(answer, incomplete or status, self.config.base_url)
-
-    def _usage(self, counts: Any) -> Usage:
-        counts = mapping(counts)
-        prompt = mapping(counts.get("input_tokens_details"))
-        answer = mapping(counts.get("output_tokens_details"))
-        known_input = number(counts.get("input_tokens"))
-        known_output = number(counts.get("output_tokens"))
-        input_tokens, output_tokens = known_input or 0, known_output or 0
-        cached = min(input_tokens, count(prompt.get("cached_tokens")))
-        written = min(input_tokens - cached, count(prompt.get("cache_write_tokens")))
-        usage = Usage(
-            calls=1,
-            input_tokens=input_tokens,
-            output_tokens=output_tokens,
-            cached_tokens=cached,
-            cost_usd=None,
-            cache_write_tokens=written,
-            reasoning_tokens=min(output_tokens, count(answer.get("reasoning_tokens"))),
-        )
-        if known_input is None or known_output is None:
-            return usage
-        return replace(usage, cost_usd=cost_usd(usage, self.config.known_prices))
 
 
 def _items(message: Message) -> Iterable[Mapping[str, Any]]:

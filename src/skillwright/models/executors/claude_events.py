@@ -16,13 +16,7 @@ _FINISH = {"max_tokens": "length", "refusal": "content_filter"}
 
 
 def read_claude_events(stdout: str, *, trusts_cost: bool = True) -> ExecReport:
-    """Read a run.
-
-    Args:
-        stdout: ``stream-json`` or ``json`` output.
-        trusts_cost: Whether the program's own estimate of the cost is taken; its prices are wrong
-            behind another endpoint.
-    """
+    """Read a run."""
     model, said_error = "", ""
     skills: tuple[str, ...] | None = None
     result: Mapping[str, Any] = {}

@@ -43,12 +43,6 @@ class Login:
 def find_login(config: ExecConfig, variable: str, others: Sequence[str], file: Path) -> Login:
     """Find a program's key, else the login that was made with it.
 
-    Args:
-        config: The settings.
-        variable: The variable that the program reads a key from.
-        others: Further variables of the program, which are passed under their own names.
-        file: Where it keeps a login.
-
     Raises:
         ConfigError: There is neither, or the settings name a variable of their own that is not set.
     """

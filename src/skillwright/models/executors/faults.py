@@ -49,14 +49,7 @@ _LONGEST = 400
 
 
 def fault_of_words(words: str, program: str, how: str) -> ModelError:
-    """Turn what a program says about its failure into the error to raise.
-
-    Args:
-        words: The message of its failure event, else the end of what it printed. Known keys have
-            been taken out.
-        program: Its name, for the message.
-        how: How it ended, such as ``"exit code 1"``.
-    """
+    """Turn what a program says about its failure into the error to raise."""
     said = " ".join(words.split())
     told = f"{said[:_LONGEST]}..." if len(said) > _LONGEST else said
     head = f"{program} failed ({how}): {told or 'it said nothing'}."

@@ -58,10 +58,6 @@ def return_login(place: Path, login: Path) -> None:
 
     Its home has a link to the person's login. A program that writes through the link changes that
     file itself; one that puts a new file in the link's place has the only good login in its hands.
-
-    Args:
-        place: Where the link stood.
-        login: The person's file.
     """
     with suppress(OSError, ValueError):
         found = place.lstat()
@@ -77,10 +73,6 @@ def return_login(place: Path, login: Path) -> None:
 
 
 def _hold(lock: IO[bytes]) -> None:
-    """Lock a file until it is closed.
-
-    Raises:
-        OSError: Somebody else holds it.
-    """
+    """Lock a file until it is closed."""
     if sys.platform != "win32":
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

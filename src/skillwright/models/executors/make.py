@@ -21,11 +21,6 @@ def make_executor(
 ) -> ExecModel:
     """Make the mind that is a program. Nothing is asked of its model yet.
 
-    Args:
-        config: Which program; a `ClaudeChatConfig` is one with ``transport: cli``.
-        sleep: Waits between attempts.
-        clock: Seconds that only go forward, for deadlines.
-
     Raises:
         ConfigError: The program, its key or login, or a sandbox that is demanded is missing.
     """

@@ -77,13 +77,7 @@ def one_line(text: Any) -> str:
 
 
 def fault_of_report(report: ExecReport, output: Output, name: str) -> ModelError | None:
-    """Return the error that a run is, or ``None`` where it may hold an answer.
-
-    Args:
-        report: What the events say.
-        output: What was printed beside them.
-        name: The program, for the message.
-    """
+    """Return the error that a run is, or ``None`` where it may hold an answer."""
     if report.ended_well:
         if report.answer.strip() or report.usage.output_tokens:
             return None

@@ -135,11 +135,7 @@ def bwrap_path() -> str:
 
 @lru_cache
 def why_no_fence(*, nested: bool) -> str:
-    """Say why no fence can be built here; ``""`` where it can.
-
-    Args:
-        nested: The program builds a sandbox of its own inside, which many containers forbid.
-    """
+    """Say why no fence can be built here; ``""`` where it can."""
     if not bwrap_path():
         return "there is no bwrap on the PATH (package bubblewrap)"
     inner = [bwrap_path(), *_FENCE] if nested else []
@@ -155,14 +151,7 @@ def why_no_fence(*, nested: bool) -> str:
 
 @lru_cache  # so that it is said once, however many minds a process makes
 def say_unfenced(backend: str, sandbox: str, problem: str, nests: bool) -> None:
-    """Warn that a program runs without bubblewrap, and say what that leaves open.
-
-    Args:
-        backend: Which program.
-        sandbox: What the agent may do.
-        problem: Why there is no fence.
-        nests: The program builds a sandbox of its own.
-    """
+    """Warn that a program runs without bubblewrap, and say what that leaves open."""
     writes = (
         "can write wherever you can"
         if sandbox == "danger-full-access"

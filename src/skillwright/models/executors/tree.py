@@ -74,9 +74,6 @@ class Tree:
 
         Only its descendants were given them, whatever else of it they have let go of.
 
-        Args:
-            pipes: Their inodes.
-
         Returns:
             Who they were, for people: ``process 17 (sleep 600)``.
         """

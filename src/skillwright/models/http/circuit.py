@@ -49,14 +49,7 @@ class EndpointDown(ModelError):
 
 
 class Circuit:
-    """Whether one endpoint is worth asking.
-
-    Args:
-        where: The endpoint, as messages name it.
-        clock: Seconds that only go forward.
-        wall_clock: Seconds since 1970, for messages.
-        patience_s: Seconds for which attempts may fail without any answer.
-    """
+    """Whether one endpoint is worth asking."""
 
     def __init__(
         self,

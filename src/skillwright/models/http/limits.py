@@ -24,11 +24,6 @@ class Limiter:
 
     For one event loop.
 
-    Args:
-        most: The highest that the bound may rise to, at least 1.
-        start: Where it begins; ``most`` where that is lower.
-        least: The lowest that it may be cut to, at least 1.
-
     Attributes:
         in_flight: Calls that are admitted and have not ended.
         round: How often it was cut; an attempt remembers it, for `cut`.
@@ -62,13 +57,7 @@ class Limiter:
         self._admit()
 
     def cut(self, factor: float, since: int, floor: int = 1) -> None:
-        """Take note of trouble.
-
-        Args:
-            factor: What becomes of the bound, in (0, 1).
-            since: `round` when the attempt began that met the trouble.
-            floor: What this kind of trouble does not cut the bound below.
-        """
+        """Take note of trouble."""
         if since < self.round or self._level <= floor:
             return
         self.round += 1

@@ -12,10 +12,6 @@ class Pacer:
 
     Each takes its place on a time line at once and waits for it; there is no burst to save up for,
     because vendors count in windows shorter than a minute.
-
-    Args:
-        sleep: Waits, in seconds.
-        clock: Seconds that only go forward.
     """
 
     def __init__(

@@ -18,12 +18,6 @@ async def hedged(
 ) -> tuple[T, bool]:
     """Make an attempt, and a second one beside it where the first takes too long.
 
-    Args:
-        attempt: Makes one.
-        after_s: Seconds that the first has for itself.
-        sleep: Waits.
-        may_send: Asked before the second: whether there is room for it.
-
     Returns:
         The first answer, and whether a second attempt was made. Nothing is left running.
 

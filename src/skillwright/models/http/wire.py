@@ -26,6 +26,11 @@ def sequence(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else ()
 
 
+def without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that have a value."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 def count(value: Any) -> int:
     """Return a number of things, from 0 to what a database holds; ``3.0`` is one too."""
     whole = number(value)
@@ -71,11 +76,6 @@ def refuse_empty(answer: Completion, reason: Any, where: str) -> Completion:
     A model may stop at once or think up to its limit. Where neither is said, the endpoint gave up,
     and an empty answer would be scored as if the model had given it.
 
-    Args:
-        answer: What was read out of a reply.
-        reason: Why it ended, as the endpoint wrote it.
-        where: The endpoint, without secrets.
-
     Raises:
         GarbledReply: It has neither text nor a tool call, and no known reason; with what was
             charged for it all the same.
@@ -92,13 +92,7 @@ def refuse_empty(answer: Completion, reason: Any, where: str) -> Completion:
 
 
 def cost_usd(usage: Usage, prices: Prices | None, hour_writes: int = 0) -> float | None:
-    """Return what a call cost, in US dollars; ``None`` without prices.
-
-    Args:
-        usage: What it consumed.
-        prices: What tokens cost.
-        hour_writes: The part of the tokens written to a cache that stay there for an hour.
-    """
+    """Return what a call cost, in US dollars; ``None`` without prices."""
     if prices is None:
         return None
     tier = prices.of_prompt(usage.input_tokens)

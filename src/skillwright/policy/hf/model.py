@@ -90,10 +90,6 @@ TRAINING_MEMORY = ("policy.micro_tokens", "policy.max_new_tokens", "policy.conte
 def load_pretrained(name: str, *, download: bool = False) -> tuple[nn.Module, Any]:
     """Load a causal language model and its tokenizer.
 
-    Args:
-        name: A folder, or a name on the Hugging Face hub.
-        download: Fetch it where it is not on this machine.
-
     Returns:
         The model in float32 on the CPU, and the tokenizer.
 
@@ -123,10 +119,6 @@ def load_pretrained(name: str, *, download: bool = False) -> tuple[nn.Module, An
 
 class Weights:
     """A model with what is trained of it, and its frozen reference.
-
-    Args:
-        model: A causal language model.
-        settings: How.
 
     Raises:
         ConfigError: The model keeps no keys and values.

@@ -101,13 +101,6 @@ def answer_all(
 ) -> Lane:
     """Finish every answer; equal prompts are read once.
 
-    Args:
-        lane: What was read before.
-        prompts: One per answer.
-        answers: Not begun; they are filled.
-        read: The model.
-        decoding: How.
-
     Returns:
         What is read by now, for the next turn.
     """

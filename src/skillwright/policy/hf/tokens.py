@@ -65,11 +65,6 @@ class Node:
 class Speech:
     """A tokenizer with its chat template.
 
-    Args:
-        tokenizer: Of the `transformers` library, with a chat template and an end-of-turn token.
-        stop_ids: Tokens that end an answer, beside the tokenizer's own.
-        template_settings: Handed to the template by name (``enable_thinking``, ...).
-
     Raises:
         NoChatTemplate: The tokenizer has no template, or no token to end a turn with.
     """
@@ -118,14 +113,7 @@ class Speech:
         return Prompt(tuple(messages), rendered, self._whole[rendered])
 
     def remember(self, prompt: Prompt, token_ids: tuple[int, ...], text: str) -> None:
-        """Keep what was answered, for the next prompt of the episode.
-
-        Args:
-            prompt: The conversation. The next prompt of the episode holds its very messages, which
-                tells it from another episode's with equal words.
-            token_ids: The answer's, its end of turn included where there is one.
-            text: What the environment is told.
-        """
+        """Keep what was answered, for the next prompt of the episode."""
         ended = bool(token_ids) and token_ids[-1] in self.stop_ids
         ending = self.tokenizer.decode([token_ids[-1]]) if ended else ""
         first = id(prompt.messages[0])
