@@ -3,10 +3,11 @@
 import asyncio
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Generic, TypeVar
 
 from skillwright.core import (
     Completion,
@@ -36,6 +37,8 @@ from skillwright.models.http.retry import Retry
 from skillwright.models.http.wire import charged
 
 logger = logging.getLogger(__name__)
+
+Config = TypeVar("Config", bound=ExecConfig, covariant=True)
 
 _MOST_TOKENS = 1_000_000_000  # of all calls of one run
 _WAITS_S = 60.0  # room for the waits between attempts
@@ -91,55 +94,54 @@ class Request:
         return SKILL_NAME if self.skill.strip() else ""
 
 
-class CommandLine(Protocol):
-    """How one program is spoken to. Pure: it neither runs nor writes anything."""
+class CommandLine(ABC, Generic[Config]):
+    """How one program is spoken to. Pure: it neither runs nor writes anything.
 
-    @property
-    def config(self) -> ExecConfig:
-        """Which model, which program, and what it may do."""
-        ...
+    Args:
+        config: Which model, which program, and what it may do.
+    """
 
-    @property
-    def label(self) -> str:
-        """A short name for files: ``codex``, ``claude``."""
-        ...
+    label: ClassVar[str]
+    """A short name for files: ``codex``, ``claude``."""
+    login_file: ClassVar[str]
+    """Where in its fresh home the program looks for a login."""
 
-    @property
-    def login_file(self) -> str:
-        """Where in its fresh home the program looks for a login."""
-        ...
+    def __init__(self, config: Config) -> None:
+        self.config = config
 
+    @abstractmethod
     def login(self) -> Login:
         """Find the key or the login.
 
         Raises:
             ConfigError: There is none.
         """
-        ...
 
     def nests(self, request: Request) -> bool:
         """Tell whether the program builds a sandbox of its own."""
-        ...
+        del request
+        return False
 
+    @abstractmethod
     def prompt(self, request: Request) -> str:
         """Return what the program reads from stdin."""
-        ...
 
     def files(self, request: Request) -> Mapping[str, str]:
         """Return files that the arguments name, by their path below the root of the place."""
-        ...
+        del request
+        return {}
 
+    @abstractmethod
     def argv(self, request: Request, place: Place) -> list[str]:
-        """Return the arguments after the program."""
-        ...
+        """Return the arguments after the program; the prompt comes by stdin."""
 
+    @abstractmethod
     def env(self, request: Request, place: Place) -> dict[str, str]:
         """Return the environment, without the key."""
-        ...
 
+    @abstractmethod
     def report(self, stdout: str) -> ExecReport:
         """Read what the program printed."""
-        ...
 
 
 class ExecModel:
@@ -156,7 +158,7 @@ class ExecModel:
 
     def __init__(
         self,
-        line: CommandLine,
+        line: CommandLine[ExecConfig],
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
