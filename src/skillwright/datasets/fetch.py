@@ -105,11 +105,7 @@ def fetch_file(
 
 
 def digest_of(path: Path) -> str:
-    """Return the SHA-256 of a file as 64 hexadecimal digits.
-
-    Raises:
-        OSError: It cannot be read.
-    """
+    """Return the SHA-256 of a file as 64 hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

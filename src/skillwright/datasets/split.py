@@ -179,11 +179,7 @@ def refuse_empty(split: Split, origin: str) -> None:
 
 
 def refuse_overlap(split: Split, origin: str) -> None:
-    """Check that no id stands twice, within a split or in two of them.
-
-    Raises:
-        SplitError: `check_items` refuses a split, or two splits share an id.
-    """
+    """Check that no id stands twice, within a split or in two of them."""
     home: dict[str, str] = {}
     for name, items in split.named():
         check_items(items, f"{origin}, split {name!r}")

@@ -47,11 +47,7 @@ _TABLE = """CREATE TABLE IF NOT EXISTS replies (
 
 
 class ReplyCache:
-    """Replies in one SQLite file, which several processes may read and write at once.
-
-    Raises:
-        ConfigError: It cannot be opened, or is no cache of ours.
-    """
+    """Replies in one SQLite file, which several processes may read and write at once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -154,11 +150,7 @@ class CachedModel:
         sampling: Sampling = Sampling(),
         purpose: Purpose,
     ) -> Completion:
-        """Answer from the cache, or ask the model and keep what it says.
-
-        Raises:
-            ModelError: The model failed.
-        """
+        """Answer from the cache, or ask the model and keep what it says."""
         key = self._key(messages, tools, sampling)
         while key in self._open:  # asked at the same time, it is asked once
             await asyncio.shield(self._open[key])

@@ -16,11 +16,7 @@ ENTRY_POINT_GROUP = "skillwright.models"
 
 
 def make_stand_in(name: str, noise: float = 0.0) -> ChatModel:
-    """Make the scripted model of a name.
-
-    Raises:
-        DataError: No installed package offers it, or it cannot be imported.
-    """
+    """Make the scripted model of a name."""
     made: ChatModel = _found(name)(**({"noise": noise} if noise else {}))
     return made
 

@@ -90,11 +90,7 @@ def is_flat(rewards: Sequence[float]) -> bool:
 
 
 def check_rewards(rewards: Sequence[float]) -> None:
-    """Refuse rewards that are no numbers.
-
-    Raises:
-        RewardInvalid: One is NaN or infinite.
-    """
+    """Refuse rewards that are no numbers."""
     for index, reward in enumerate(rewards):
         if not math.isfinite(reward):
             raise RewardInvalid(

@@ -366,11 +366,7 @@ def check_reference(backend: PolicyBackend, digest: str | None = None) -> None:
 
 
 def check_encoding(rows: Sequence[Row], encoding: str) -> None:
-    """Refuse rows whose numbers mean something else here.
-
-    Raises:
-        ForeignRow: A row was sampled under another tokenizer, vocabulary or template.
-    """
+    """Refuse rows whose numbers mean something else here."""
     for row in rows:
         if row.encoding != encoding:
             raise ForeignRow(

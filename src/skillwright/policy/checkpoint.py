@@ -48,11 +48,7 @@ def pack(checkpoint: Checkpoint) -> bytes:
 
 
 def unpack(packed: bytes, name: str = "this checkpoint") -> Checkpoint:
-    """Read what `pack` wrote.
-
-    Raises:
-        CheckpointDamaged: They are cut, changed, or something else.
-    """
+    """Read what `pack` wrote."""
     return _read(io.BytesIO(packed), name)
 
 
@@ -135,14 +131,9 @@ def _read(file: BinaryIO, name: str) -> Checkpoint:
             "Start again from the one before it"
         )
     try:
-        told = json.loads(line.partition(b" ")[2])
+        head = json.loads(line.partition(b" ")[2])
         return _checked(
-            Checkpoint(
-                policy=policy,
-                iteration=told["iteration"],
-                bank_version=told["bank_version"],
-                bank_digest=told["bank_digest"],
-            )
+            Checkpoint(policy, head["iteration"], head["bank_version"], head["bank_digest"])
         )
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         # Its digest is right, so this is what was written.

@@ -71,11 +71,7 @@ class OutOfMemory(SkillwrightError):
 
 @contextmanager
 def memory_watched(doing: str, settings: tuple[str, str, str]) -> Iterator[None]:
-    """Turn the two ways in which torch runs out of memory into one error that says what to lower.
-
-    Raises:
-        OutOfMemory: Instead of torch's own.
-    """
+    """Turn both ways in which torch runs out of memory into one error that says what to lower."""
     try:
         yield
     except (torch.OutOfMemoryError, RuntimeError, MemoryError) as fault:

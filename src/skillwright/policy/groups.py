@@ -132,12 +132,7 @@ def not_offered(turn: Turn, offered: Mapping[str, Any]) -> bool:
 
 
 def play_of(result: EpisodeResult, rows: Sequence[Row], is_malformed: IsMalformed) -> Played:
-    """Put a scored episode beside its rows.
-
-    Raises:
-        RewardInvalid: The reward is not a finite number.
-        ValueError: The episode failed, or has another number of turns than rows.
-    """
+    """Put a scored episode beside its rows."""
     if result.reward is None:
         raise ValueError(f"task {result.task_id!r}: a failure teaches nothing; leave it out")
     check_rewards([result.reward])

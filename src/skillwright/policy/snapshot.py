@@ -28,11 +28,7 @@ def packed(state: Mapping[str, Any]) -> bytes:
 
 
 def unpacked(state: bytes) -> Mapping[str, Any]:
-    """Read what `packed` wrote, with its tensors on the CPU.
-
-    Raises:
-        CheckpointDamaged: The bytes are cut, changed, or something else.
-    """
+    """Read what `packed` wrote, with its tensors on the CPU."""
     try:
         _refuse_packed(state)
         # Tensors and plain values alone: a checkpoint runs no code.
@@ -62,11 +58,7 @@ def _refuse_packed(state: bytes) -> None:
 
 @contextmanager
 def fitting(same: str) -> Iterator[None]:
-    """Turn whatever does not fit in a snapshot into one error that says what.
-
-    Raises:
-        CheckpointDamaged: Instead of what was raised within.
-    """
+    """Turn whatever does not fit in a snapshot into one error that says what."""
     try:
         yield
     except (AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
@@ -82,9 +74,6 @@ def fill_optimiser(optimiser: torch.optim.Optimizer, state: Mapping[str, Any]) -
     torch itself looks at the number of parameters alone, and fails at the next step, or begins
     anew. Here it is checked that each moment belongs to a parameter, is there and has its shape,
     and that each setting is there; values of settings are not judged.
-
-    Raises:
-        ValueError: It is of other parameters, or a part of it is missing.
     """
     optimiser.load_state_dict(dict(state))
     mine = [group["params"] for group in optimiser.state_dict()["param_groups"]]

@@ -43,11 +43,7 @@ class Circuit:
         self._waiting[ticket] = ()
 
     def note(self, ticket: int, results: Sequence[EpisodeResult]) -> None:
-        """Count what has ended, and whatever was waiting for it.
-
-        Raises:
-            EngineDown: It was one failure too many; the message says what failed most.
-        """
+        """Count what has ended, and whatever was waiting for it."""
         self._waiting[ticket] = tuple(result.failure for result in results)
         while self._next in self._waiting:
             outcomes = self._waiting.pop(self._next)

@@ -130,15 +130,7 @@ class Attempt:
         return self._context
 
     async def start(self) -> None:
-        """Build the environment and open the episode.
-
-        Raises:
-            EnvError: The environment broke.
-            ContractError: It opened with something else than messages and metadata.
-            ModelRefused: An endpoint refuses its simulated user altogether.
-            UsageError: It cannot be opened as asked (unknown name, missing package, malformed
-                game file), or offers tools that the agent does not take.
-        """
+        """Build the environment and open the episode."""
         with self._charged_to_env("being built", usage_errors_escape=True):
             self._env = self._make_env(self._task)
         with self._charged_to_env("init", usage_errors_escape=True):
@@ -149,13 +141,7 @@ class Attempt:
         self._show_next(self._opening.metadata)
 
     async def advance(self, act: Act) -> None:
-        """Take the agent's act.
-
-        Raises:
-            EnvError: The environment broke.
-            ContractError: It returned what a step must not.
-            ModelRefused: An endpoint refuses its simulated user altogether.
-        """
+        """Take the agent's act."""
         context, index = self.context, len(self._turns)
         with self._charged_to_env(f"step {index}"):
             reply = await self._step(act, context)

@@ -63,11 +63,7 @@ class CallThread:
         self._thread: threading.Thread | None = None
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run a call and return its result; context variables are those of the caller.
-
-        Raises:
-            EnvError: The call tried to end the process, or to pass for a cancellation.
-        """
+        """Run a call and return its result; context variables are those of the caller."""
         if self._thread is None:
             target = partial(_serve, self._jobs)
             self._thread = threading.Thread(target=target, name=self._name, daemon=True)

@@ -38,11 +38,7 @@ def load_adapter(name: str) -> type[EnvAdapter] | None:
 def constructor_arguments(
     adapter_type: type[EnvAdapter], cfg: Mapping[str, Any], name: str
 ) -> dict[str, Any]:
-    """Return what a constructor is given: each of its parameters that the configuration names.
-
-    Raises:
-        ConfigError: A parameter without a default is not in the configuration.
-    """
+    """Return what a constructor is given: each of its parameters that the configuration names."""
     parameters = [
         one
         for one in inspect.signature(adapter_type).parameters.values()

@@ -46,11 +46,7 @@ def conversation(trajectory: Trajectory) -> list[dict[str, Any]]:
 
 
 def write_predictions(folder: Path, trajectories: Mapping[str, Trajectory]) -> None:
-    """Write the conversations of a rollout, by episode id.
-
-    Raises:
-        OSError: The disk is full, or the folder cannot be written.
-    """
+    """Write the conversations of a rollout, by episode id."""
     for episode_id, trajectory in trajectories.items():
         write_json(folder / folder_name(episode_id) / "conversation.json", conversation(trajectory))
     names = {folder_name(episode_id): episode_id for episode_id in trajectories}

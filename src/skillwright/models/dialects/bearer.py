@@ -23,15 +23,7 @@ class ChatDialect(Dialect[Config]):
         sampling: Sampling,
         fields: Mapping[str, Any],
     ) -> dict[str, Any]:
-        """Put a call into JSON that every server understands.
-
-        Args:
-            messages: The conversation.
-            tools: In OpenAI's form.
-            sampling: How to decode; it comes before the settings.
-            fields: What this dialect adds, and what it decodes with where nothing else says it;
-                one that is ``None`` is left out.
-        """
+        """Put a call into JSON that every server understands."""
         config, schema = self.config, sampling.json_schema
         decoding = {name: chosen(name, sampling, config) for name in ("temperature", "top_p")}
         reply = {"name": "reply", "schema": schema, "strict": is_strict(schema)}

@@ -38,11 +38,6 @@ def to_completion(payload: Any, config: EndpointConfig, *, withheld: bool = Fals
     """Read an answer out of the dialect's JSON. Unknown keys and values are ignored.
 
     A structured refusal becomes the text, with finish reason ``content_filter``.
-
-    Raises:
-        GarbledReply: There is no choice or no message in it, the choice is an error, its content
-            is no text, or it is empty for no known reason; with what was charged for it all the
-            same.
     """
     payload = mapping(payload)
     usage = read_usage(payload.get("usage"), config)
@@ -159,11 +154,7 @@ def read_logprobs(tokens: Any) -> Iterable[TokenLogprob]:
 
 
 def join_events(events: Iterable[Any], config: EndpointConfig) -> dict[str, Any]:
-    """Put the pieces of a stream together into the reply that it would have been at once.
-
-    Raises:
-        EndpointFault: The stream ended before the answer did.
-    """
+    """Put the pieces of a stream together into the reply that it would have been at once."""
     message: dict[str, Any] = {"role": "assistant", "content": ""}
     spoken: dict[str, list[Any]] = {}
     calls: dict[int, dict[str, Any]] = {}

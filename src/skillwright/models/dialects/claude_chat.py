@@ -43,10 +43,6 @@ class ClaudeChat(Dialect[ClaudeChatConfig]):
 
         Leading system messages become the ``system`` field, later ones words of the user; turns of
         one role are merged, and a conversation that an assistant begins is given a first turn.
-
-        Raises:
-            ModelRefused: The call wants log-probabilities, blank stops, or a temperature that this
-                model, or one that thinks, does not take.
         """
         config = self.config
         self._refuse_what_is_missing(sampling)

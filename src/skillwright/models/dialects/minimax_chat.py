@@ -37,11 +37,7 @@ class MiniMaxChat(ChatDialect[MiniMaxChatConfig]):
     def request(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
     ) -> dict[str, Any]:
-        """Put a call into JSON; MiniMax has no seeds, and these are left out.
-
-        Raises:
-            ModelRefused: The call wants temperature 0, log-probabilities or a JSON Schema.
-        """
+        """Put a call into JSON; MiniMax has no seeds, and these are left out."""
         config = self.config
         _refuse_what_is_missing(sampling)
         fields = {
@@ -62,11 +58,7 @@ class MiniMaxChat(ChatDialect[MiniMaxChatConfig]):
         return _fault_of_code(code, head, reply, self.config, key)
 
     def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
-        """Read an answer; its reasoning is kept with it, as the model wants that back.
-
-        Raises:
-            EndpointFault: There is none in it.
-        """
+        """Read an answer; its reasoning is kept with it, as the model wants that back."""
         del request
         withheld = bool(mapping(payload).get("output_sensitive"))
         answer = to_completion(payload, self.config, withheld=withheld)

@@ -50,11 +50,7 @@ _QUIRKS = (
 
 
 def refuse_what_the_model_refuses(config: OpenAIChatConfig, *, tools: bool) -> None:
-    """Refuse a call to OpenAI's chat completions that the model is known to answer with a 400.
-
-    Raises:
-        ModelRefused: It is; the message is the fix. Nothing was sent.
-    """
+    """Refuse a call to OpenAI's chat completions that the model is known to answer with a 400."""
     if config.served_by.name != "openai" or config.transport != "chat_completions":
         return
     for quirk in _QUIRKS:

@@ -39,11 +39,7 @@ class OpenAIResponses(OpenAIDialect):
     def request(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
     ) -> dict[str, Any]:
-        """Put a call into JSON; the route has no seeds, and these are left out.
-
-        Raises:
-            ModelRefused: Stops were asked for, which the route has not.
-        """
+        """Put a call into JSON; the route has no seeds, and these are left out."""
         if sampling.stop:
             raise ModelRefused(
                 "nothing was sent: OpenAI's responses route has no stop texts. Use transport: "
@@ -59,7 +55,12 @@ class OpenAIResponses(OpenAIDialect):
             "top_p": chosen("top_p", sampling, config),
             "max_output_tokens": chosen("max_tokens", sampling, config),
             "reasoning": {"effort": effort} if effort else None,
-            "tools": [_tool(tool) for tool in tools] or None,
+            # This route would take a missing ``strict`` for true, chat completions for false.
+            "tools": [
+                {"type": "function", "strict": False, **mapping(tool.get("function"))}
+                for tool in tools
+            ]
+            or None,
             "top_logprobs": sampling.logprobs,
             "text": _form(sampling.json_schema),
         }
@@ -86,12 +87,7 @@ class OpenAIResponses(OpenAIDialect):
         return fault_of_reply(replace(reply, status=status), self.config, key)
 
     def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
-        """Read an answer out of the route's JSON; a refusal becomes the text.
-
-        Raises:
-            EndpointFault: There is no output in it, half of one, or an empty one, and no reason
-                why; with what was charged for it all the same.
-        """
+        """Read an answer out of the route's JSON; a refusal becomes the text."""
         del request
         payload = mapping(payload)
         output = [mapping(item) for item in sequence(payload.get("output"))]
@@ -110,9 +106,11 @@ class OpenAIResponses(OpenAIDialect):
                 "OpenAI's responses; most other servers want transport: chat_completions."
             )
             raise charged(fault, usage)
-        parts = [part for item in output if item.get("type") == "message" for part in _parts(item)]
+        messages = [item for item in output if item.get("type") == "message"]
+        parts = [mapping(part) for item in messages for part in sequence(item.get("content"))]
         said = "".join(text([part]) for part in parts if part.get("type") == "output_text")
-        refusal = "".join(part["refusal"] for part in parts if _is_refusal(part))
+        refusals = (part.get("refusal") for part in parts)
+        refusal = "".join(each for each in refusals if isinstance(each, str))
         calls = tuple(_calls(output))
         finish = _FINISH_REASONS.get(str(incomplete), "tool_calls" if calls else "stop")
         whole = status == "completed" or (status is None and bool(said or calls))
@@ -179,11 +177,6 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
     return {"call_id": call["id"], "name": function["name"], "arguments": function["arguments"]}
 
 
-def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
-    # This route would take a missing ``strict`` for true, chat completions for false.
-    return {"type": "function", "strict": False, **mapping(tool.get("function"))}
-
-
 def _form(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if schema is None:
         return None
@@ -194,14 +187,6 @@ def _form(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
 def _is_item(item: Mapping[str, Any]) -> bool:
     kind = item.get("type")
     return isinstance(kind, str) and (kind != "message" or is_text(item.get("content")))
-
-
-def _is_refusal(part: Mapping[str, Any]) -> bool:
-    return isinstance(part.get("refusal"), str)
-
-
-def _parts(item: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [mapping(part) for part in sequence(item.get("content"))]
 
 
 def _calls(output: Iterable[Mapping[str, Any]]) -> Iterable[ToolCall]:

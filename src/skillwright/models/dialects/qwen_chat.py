@@ -29,11 +29,7 @@ class QwenChat(ChatDialect[QwenChatConfig]):
     def request(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
     ) -> dict[str, Any]:
-        """Put a call into JSON. What neither call nor settings decide is as the vendor advises.
-
-        Raises:
-            ModelRefused: A JSON Schema was given, which Alibaba's service does not take.
-        """
+        """Put a call into JSON. What neither call nor settings decide is as the vendor advises."""
         config = self.config
         if config.hosted and sampling.json_schema is not None:
             raise ModelRefused(
@@ -57,13 +53,7 @@ class QwenChat(ChatDialect[QwenChatConfig]):
         return body | ({"chat_template_kwargs": template} if template else {})
 
     def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
-        """Read an answer.
-
-        Raises:
-            EndpointFault: There is none in it.
-            RequestRefused: A tool call was left in the text: it is malformed, or the server lacks
-                the parser for it.
-        """
+        """Read an answer."""
         answer = read_answer(payload, self.config)
         if request.get("tools") and not answer.tool_calls and "<tool_call>" in answer.text:
             # Perhaps the server parses others: a model writes a broken one now and then.

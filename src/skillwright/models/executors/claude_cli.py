@@ -30,11 +30,7 @@ class ClaudeCliConfig(ExecConfig):
 
     @classmethod
     def of(cls, config: ClaudeChatConfig) -> "ClaudeCliConfig":
-        """Take over what the program has.
-
-        Raises:
-            ConfigError: A setting has no effect with this transport.
-        """
+        """Take over what the program has."""
         vain = [name for name in _WITHOUT_EFFECT if name in config.model_fields_set]
         if vain:
             raise ConfigError(

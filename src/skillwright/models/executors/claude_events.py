@@ -40,10 +40,14 @@ def read_claude_events(stdout: str, *, trusts_cost: bool = True) -> ExecReport:
             case "result":
                 result = event
     ended_well = result.get("subtype") == "success" and not result.get("is_error")
-    failure = _problem(result) if ended_well else _failure(result, said_error)
-    ended_well = ended_well and not failure
+    said, structured = result.get("result"), result.get("structured_output")
+    answer = str(said or "") if structured is None else dumps(structured)
+    failure = _failure(result, said_error)
+    if ended_well:
+        failure = no_text(said) if structured is None else ""
+        ended_well = not failure
     return ExecReport(
-        answer=_answer(result) if ended_well else "",
+        answer=answer if ended_well else "",
         ended_well=ended_well,
         failure=failure,
         usage=_usage(result, trusts_cost=trusts_cost),
@@ -53,16 +57,6 @@ def read_claude_events(stdout: str, *, trusts_cost: bool = True) -> ExecReport:
         trace=tuple(trace),
         skills=skills,
     )
-
-
-def _answer(result: Mapping[str, Any]) -> str:
-    structured = result.get("structured_output")
-    return str(result.get("result") or "") if structured is None else dumps(structured)
-
-
-def _problem(result: Mapping[str, Any]) -> str:
-    is_structured = result.get("structured_output") is not None
-    return "" if is_structured else no_text(result.get("result"))
 
 
 def _failure(result: Mapping[str, Any], said_error: str) -> str:

@@ -67,7 +67,8 @@ class CodexExec(CommandLine[CodexExecConfig]):
             overrides[f"{_PROVIDER}.env_key"] = _KEY
             overrides[f"{_PROVIDER}.wire_api"] = "responses"
         # A JSON string is a TOML string.
-        argv += [word for name, value in overrides.items() for word in _override(name, value)]
+        for name, value in overrides.items():
+            argv += ["-c", f"{name}={dumps(value)}"]
         if request.acts and config.network:
             argv += ["-c", "sandbox_workspace_write.network_access=true"]
         if request.sampling.json_schema is not None:
@@ -89,7 +90,3 @@ class CodexExec(CommandLine[CodexExecConfig]):
         # Who has both named wants bubblewrap to be the only sandbox, as where none can nest.
         is_outer = config.sandbox == "danger-full-access" and config.isolation == "bwrap"
         return config.sandbox if request.acts or is_outer else "read-only"
-
-
-def _override(name: str, value: str) -> tuple[str, str]:
-    return "-c", f"{name}={dumps(value)}"

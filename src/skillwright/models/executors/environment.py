@@ -41,11 +41,7 @@ class Login:
 
 
 def find_login(config: ExecConfig, variable: str, others: Sequence[str], file: Path) -> Login:
-    """Find a program's key, else the login that was made with it.
-
-    Raises:
-        ConfigError: There is neither, or the settings name a variable of their own that is not set.
-    """
+    """Find a program's key, else the login that was made with it."""
     given = config.api_key.get_secret_value() if config.api_key else ""
     if key := given.strip() or os.environ.get(config.api_key_env, "").strip():
         known = (variable, *others)
@@ -78,11 +74,7 @@ def child_env(config: ExecConfig, home: Path, temporary: Path) -> dict[str, str]
 
 
 def find_program(config: ExecConfig) -> Path:
-    """Find a program on the ``PATH``, or at its path.
-
-    Raises:
-        ConfigError: It is not there, or may not be run.
-    """
+    """Find a program on the ``PATH``, or at its path."""
     found = shutil.which(Path(config.path).expanduser())
     if found is None:
         raise ConfigError(
@@ -93,11 +85,7 @@ def find_program(config: ExecConfig) -> Path:
 
 
 def version_of(program: Path) -> str:
-    """Ask a program for its version, once per file.
-
-    Raises:
-        ConfigError: It gives none.
-    """
+    """Ask a program for its version, once per file."""
     return _version_of(program, program.stat().st_mtime_ns)
 
 

@@ -95,11 +95,7 @@ class Request:
 
 
 class CommandLine(ABC, Generic[Config]):
-    """How one program is spoken to. Pure: it neither runs nor writes anything.
-
-    Args:
-        config: Which model, which program, and what it may do.
-    """
+    """How one program is spoken to. Pure: it neither runs nor writes anything."""
 
     label: ClassVar[str]
     """A short name for files: ``codex``, ``claude``."""
@@ -111,11 +107,7 @@ class CommandLine(ABC, Generic[Config]):
 
     @abstractmethod
     def login(self) -> Login:
-        """Find the key or the login.
-
-        Raises:
-            ConfigError: There is none.
-        """
+        """Find the key or the login."""
 
     def nests(self, request: Request) -> bool:
         """Tell whether the program builds a sandbox of its own."""
@@ -293,7 +285,7 @@ class ExecModel:
                 name=self._name,
                 secrets=secrets,
                 keep=keep,
-                spent=self._spent,
+                spent=lambda stdout: self._priced(self._line.report(stdout)).usage,
                 mark=root.name,
             )
             try:
@@ -315,9 +307,6 @@ class ExecModel:
                 "%s did not find the mounted skill; it was told it in the prompt only", self._name
             )
         return report
-
-    def _spent(self, stdout: str) -> Usage:
-        return self._priced(self._line.report(stdout)).usage
 
     def _furnished(self, root: Path, request: Request) -> Place:
         place = Place(root)
@@ -348,8 +337,9 @@ class ExecModel:
             return False
         nests = self._line.nests(request)
         problem = why_no_fence(nested=nests)
-        needs = config.isolation == "bwrap" or self._needs_fence(request)
-        if problem and needs:
+        # Writing is bounded by somebody: the program's own sandbox, or ours.
+        writes = request.acts and config.sandbox == "workspace-write"
+        if problem and (config.isolation == "bwrap" or (writes and not nests)):
             nested = (
                 "Let it stand alone with sandbox: danger-full-access, or leave the program's own "
                 "sandbox alone with isolation: auto"
@@ -360,11 +350,6 @@ class ExecModel:
                 f"{problem}. {nested if nests else alone}"
             )
         return not problem
-
-    def _needs_fence(self, request: Request) -> bool:
-        """Writing is bounded by somebody: the program's own sandbox, or ours."""
-        bounded = self._line.config.sandbox == "workspace-write"
-        return request.acts and bounded and not self._line.nests(request)
 
     def _priced(self, report: ExecReport) -> ExecReport:
         """Put a price on a run: as given, else as the program says, else by the vendor's list.

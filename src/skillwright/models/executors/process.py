@@ -154,11 +154,6 @@ async def run_program(program: Program) -> Output:
     It leads a session of its own. When it ends, runs out of time, floods its output, or the caller
     is cancelled, it and every process that it started are killed before this returns. One that
     escaped and holds a pipe open is waited for no longer than ``drain_s`` after the program's end.
-
-    Raises:
-        ModelRefused: There is no such program, or it may not be run.
-        ModelTimeout: It ran past its time.
-        OutputFlood: It printed more than the bound.
     """
     started = time.monotonic()
     run = await _start(program)

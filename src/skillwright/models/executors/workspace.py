@@ -80,7 +80,7 @@ def render_skill_md(
     # A JSON string is a quoted YAML string: colons, '#' and a leading '-' mean nothing in it.
     front = f"---\nname: {dumps(name)}\ndescription: {dumps(told)}\n---\n"
     title = name.replace("-", " ").capitalize()
-    body = _plain_lines(content).strip()
+    body = content.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").strip()
     return f"{front}\n# {title}\n\n{preamble}\n\n{body}\n"
 
 
@@ -89,9 +89,6 @@ def mount_skill(folder: Path, content: str, name: str = SKILL_NAME) -> Path:
 
     Returns:
         The SKILL.md of the cross-client place, ``.agents/skills/<name>/SKILL.md``.
-
-    Raises:
-        DataError: The name breaks the rules of Agent Skills.
     """
     live = is_live(content)
     pointer = f"Read [{REFERENCE}]({REFERENCE}) first: it holds the instructions, word by word."
@@ -203,7 +200,3 @@ def _attach(folder: Path, images: list[Path]) -> None:
     for path, name in zip(images, names, strict=True):
         _copy(path, folder / name)
     write_file(folder / "ATTACHMENTS.md", "".join(f"- {name}\n" for name in names))
-
-
-def _plain_lines(text: str) -> str:
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")

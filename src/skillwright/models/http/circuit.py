@@ -88,20 +88,13 @@ class Circuit:
 
         Returns:
             Whether the attempt is the probe.
-
-        Raises:
-            EndpointDown: It is open, and no probe is due.
         """
         self.check()
         self._is_probing = self.is_open
         return self._is_probing
 
     def check(self) -> None:
-        """Refuse whoever `enter` would refuse.
-
-        Raises:
-            EndpointDown: It is open, and no probe is due.
-        """
+        """Refuse whoever `enter` would refuse."""
         if self.is_open and (self._is_probing or self._next_probe > self._clock()):
             raise self.down()
 

@@ -36,35 +36,16 @@ _OWN_HEADERS = frozenset(
 _OWN_FIELDS = frozenset({"model", "messages", "input", "tools", "stream", "n"})
 _NO_ANSWER_DEPENDS_ON = frozenset(
     {
-        "backend",
-        "model",
-        "api_key_env",
-        "timeout_s",
-        "deadline_s",
-        "max_concurrent",
-        "start_concurrent",
-        "min_concurrent",
-        "requests_per_minute",
-        "tokens_per_minute",
-        "hedge_above",
-        "cache",
-        "max_attempts",
-        "headers",
-        "prices",
-        "key_header",
-        "path",
-        "prompt_cache",
-        "stream",
+        *("backend", "model", "path", "api_key_env", "key_header", "headers", "prices"),
+        *("timeout_s", "deadline_s", "max_attempts", "hedge_above", "cache"),
+        *("max_concurrent", "start_concurrent", "min_concurrent"),
+        *("requests_per_minute", "tokens_per_minute", "prompt_cache", "stream"),
     }
 )
 
 
 def check_base_url(url: str) -> str:
-    """Return a base URL without a slash at its end, or blanks around it.
-
-    Raises:
-        ValueError: It is no HTTP address, or holds a secret or a query.
-    """
+    """Return a base URL without a slash at its end, or blanks around it."""
     url = url.strip()
     if "@" in url:  # before anything is shown or parsed: it may be a password
         raise ValueError("the URL holds a user name or password; put the key in api_key_env")

@@ -20,12 +20,9 @@ async def hedged(
 
     Returns:
         The first answer, and whether a second attempt was made. Nothing is left running.
-
-    Raises:
-        Exception: What the first attempt raised, where neither answered.
     """
     tasks = [asyncio.create_task(attempt())]
-    timer = asyncio.create_task(_waited(sleep, after_s))
+    timer = asyncio.ensure_future(sleep(after_s))
     try:
         await asyncio.wait([*tasks, timer], return_when=asyncio.FIRST_COMPLETED)
         if tasks[0].done() or not may_send():
@@ -39,7 +36,7 @@ async def hedged(
                     return task.result(), True
         return await tasks[0], True
     finally:
-        running: list[asyncio.Task[Any]] = [t for t in (*tasks, timer) if not t.done()]
+        running: list[asyncio.Future[Any]] = [t for t in (*tasks, timer) if not t.done()]
         for left in running:
             left.cancel()
         # Waited for, so that no request outlives the call that made it.
@@ -48,7 +45,3 @@ async def hedged(
         for task in tasks:
             if task.done() and not task.cancelled():
                 task.exception()  # looked at, so that nobody warns that it never was
-
-
-async def _waited(sleep: Callable[[float], Awaitable[None]], seconds: float) -> None:
-    await sleep(seconds)

@@ -92,9 +92,6 @@ def load_pretrained(name: str, *, download: bool = False) -> tuple[nn.Module, An
 
     Returns:
         The model in float32 on the CPU, and the tokenizer.
-
-    Raises:
-        ModelMissing: It is not there.
     """
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -118,11 +115,7 @@ def load_pretrained(name: str, *, download: bool = False) -> tuple[nn.Module, An
 
 
 class Weights:
-    """A model with what is trained of it, and its frozen reference.
-
-    Raises:
-        ConfigError: The model keeps no keys and values.
-    """
+    """A model with what is trained of it, and its frozen reference."""
 
     def __init__(self, model: Any, settings: HfSettings) -> None:
         _check_cache(model)
@@ -232,11 +225,7 @@ class Weights:
         }
 
     def check(self, state: Mapping[str, Any]) -> None:
-        """Refuse what `state` of another model returned.
-
-        Raises:
-            ValueError: It is of another base model, or of other parameters or shapes.
-        """
+        """Refuse what `state` of another model returned."""
         if state["base"] != self._base:
             raise ValueError("it was trained on another base model")
         trained, kind = self.trained(), state["reference_kind"]

@@ -135,9 +135,6 @@ def choose(logits: torch.Tensor, answers: Sequence[Answer], decoding: Decoding) 
         logits: ``[answers, vocabulary]``.
         answers: In the same order.
         decoding: How.
-
-    Raises:
-        ContractError: A probability is not a number.
     """
     temperature = decoding.temperature
     scaled = logits.float() if logits.dtype == torch.bfloat16 else logits

@@ -63,11 +63,7 @@ class Node:
 
 
 class Speech:
-    """A tokenizer with its chat template.
-
-    Raises:
-        NoChatTemplate: The tokenizer has no template, or no token to end a turn with.
-    """
+    """A tokenizer with its chat template."""
 
     def __init__(
         self,
@@ -95,11 +91,7 @@ class Speech:
         self.encoding = self._digest()
 
     def prompt(self, messages: Sequence[Message]) -> Prompt:
-        """Write a conversation as tokens.
-
-        Raises:
-            NoChatTemplate: The template refuses the conversation.
-        """
+        """Write a conversation as tokens."""
         rendered = self._render(messages)
         for said in reversed(self._said.get(id(messages[0]), [])):
             past = said.prompt.rendered + said.text + said.ending
@@ -158,11 +150,7 @@ class Speech:
     def walk(
         self, root: Node | None, token_ids: Sequence[int], text: str
     ) -> tuple[tuple[int, ...] | None, ...]:
-        """Return what each token of an answer is chosen from.
-
-        Raises:
-            TargetRefused: The answer is not in the tree.
-        """
+        """Return what each token of an answer is chosen from."""
         if root is None:
             return (None,) * len(token_ids)
         choices, node = [], root
