@@ -54,13 +54,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """An episode that is to be played.
-
-    Attributes:
-        spec: What is attempted.
-        skill: What the agent is told.
-        key: The content address of the result.
-    """
+    """An episode that is to be played, and the content address of its result."""
 
     spec: EpisodeSpec
     skill: SkillContext

@@ -11,7 +11,6 @@ from typing import Any, Final, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from skillwright.core import Act, ConfigError, ContractError, TurnContext, Usage
 from skillwright.core.jsonio import digest
@@ -298,7 +297,7 @@ class ScorerPolicy:
             with torch.set_grad_enabled(loss.entropy_gradient):
                 entropy = -(everything.exp() * everything).sum(dim=-1, keepdim=True)
         value, report = loss(TokenBatch.of(rows, logprobs, reference, entropy))
-        _backward(value)
+        value.backward()  # type: ignore[no-untyped-call]  # torch does not say what it returns
         return report
 
 
@@ -313,10 +312,6 @@ def _difference(name: str, theirs: Any, mine: Any) -> str:
 def _size(turn: Encoded) -> tuple[int, str]:
     """Sort turns of one episode, and of one task, next to each other."""
     return len(turn.fixed.prompt), turn.fixed.name
-
-
-def _backward(value: Tensor) -> None:
-    value.backward()  # type: ignore[no-untyped-call]  # torch does not say what it returns
 
 
 def _pick(logprobs: NDArray[np.float64], luck: float | None) -> tuple[int, float]:
