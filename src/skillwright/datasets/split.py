@@ -6,14 +6,12 @@ and a split without items are errors here.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from skillwright.core import DataError, did_you_mean
-from skillwright.datasets.plan import shuffled
+from skillwright.datasets.plan import T, shuffled
 
 Item = dict[str, Any]
-T = TypeVar("T")
-
 SPLIT_NAMES = ("train", "val", "test")
 
 _ALIASES = {

@@ -6,22 +6,20 @@ from typing import TYPE_CHECKING, Any
 from skillwright.models.backends import Backend, list_backends
 from skillwright.models.chat_agent import ChatAgent
 from skillwright.models.config import (
-    ClaudeChatConfig,
-    ClaudeCodeExecConfig,
-    CodexExecConfig,
-    EndpointConfig,
-    ExecConfig,
-    MiniMaxChatConfig,
     ModelConfig,
-    OpenAIChatConfig,
-    Prices,
-    PythonConfig,
-    QwenChatConfig,
     ScriptedConfig,
     is_stand_in,
     parse_model_config,
 )
+from skillwright.models.dialects.claude_config import ClaudeChatConfig
+from skillwright.models.dialects.minimax_config import MiniMaxChatConfig
+from skillwright.models.dialects.openai_config import OpenAIChatConfig
+from skillwright.models.dialects.qwen_config import QwenChatConfig
+from skillwright.models.executors.config import ClaudeCodeExecConfig, CodexExecConfig, ExecConfig
+from skillwright.models.http.endpoint_config import EndpointConfig
 from skillwright.models.http.faults import ContextOverflow, EndpointFault
+from skillwright.models.prices import Prices
+from skillwright.models.python_config import PythonConfig
 from skillwright.models.structured import (
     ask_json,
     extract_json,

@@ -15,9 +15,9 @@ from pydantic import (
     model_validator,
 )
 
-from skillwright.models.dialects.openai_config import OPENAI_BASE_URL
 from skillwright.models.frozen import Frozen
 from skillwright.models.http.endpoint_config import BaseUrl
+from skillwright.models.http.servers import OPENAI_BASE_URL
 from skillwright.models.prices import Prices, list_prices
 
 _VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"

@@ -45,13 +45,13 @@ _MODEL = re.compile(
 )
 _BOUND = re.compile(r"error_max_(turns|budget_usd|structured_output_retries)")
 _OPTION = re.compile(r"unexpected argument|unknown option|unrecognized (option|argument)", re.I)
-_LONGEST = 400
+_LONGEST_SAID = 400
 
 
 def fault_of_words(words: str, program: str, how: str) -> ModelError:
     """Turn what a program says about its failure into the error to raise."""
     said = " ".join(words.split())
-    told = f"{said[:_LONGEST]}..." if len(said) > _LONGEST else said
+    told = f"{said[:_LONGEST_SAID]}..." if len(said) > _LONGEST_SAID else said
     head = f"{program} failed ({how}): {told or 'it said nothing'}."
     if _WINDOW.search(said):
         return ContextOverflow(f"{head} Shorten the conversation, or use a larger model.")

@@ -27,7 +27,7 @@ _PROC = Path("/proc")
 _ROUNDS = 20
 _INIT = 1
 _PR_SET_PDEATHSIG = 1
-_SHOWN = 200
+_SHOWN_COMMAND = 200
 
 
 class _Process(NamedTuple):
@@ -163,7 +163,7 @@ def _command(pid: int) -> str:
         words = (_PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ")
     except OSError:
         return "gone"
-    return " ".join(words.decode("utf-8", "replace").split())[:_SHOWN]
+    return " ".join(words.decode("utf-8", "replace").split())[:_SHOWN_COMMAND]
 
 
 def _bears_mark(process: _Process, mark: str) -> bool:

@@ -19,9 +19,8 @@ from pydantic import (
 )
 
 from skillwright.core import ConfigError
-from skillwright.models.frozen import Frozen as Frozen
-from skillwright.models.prices import Prices as Prices
-from skillwright.models.prices import list_prices
+from skillwright.models.frozen import Frozen
+from skillwright.models.prices import Prices, list_prices
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET_HEADER = re.compile(

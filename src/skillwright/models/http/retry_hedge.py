@@ -7,15 +7,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-T = TypeVar("T")
+Answer = TypeVar("Answer")
 
 
 async def hedged(
-    attempt: Callable[[], Coroutine[Any, Any, T]],
+    attempt: Callable[[], Coroutine[Any, Any, Answer]],
     after_s: float,
     sleep: Callable[[float], Awaitable[None]],
     may_send: Callable[[], bool],
-) -> tuple[T, bool]:
+) -> tuple[Answer, bool]:
     """Make an attempt, and a second one beside it where the first takes too long.
 
     Returns:

@@ -67,6 +67,8 @@ SERVERS = {
     )
 }
 
+OPENAI_BASE_URL = SERVERS["openai"].base_url
+
 _HOSTS = {
     "api.openai.com": "openai",
     "openrouter.ai": "openrouter",
