@@ -1,7 +1,4 @@
-"""Which items a training epoch visits, in which order: one plan for items of any kind.
-
-Source: SkillOpt (microsoft/SkillOpt), ``datasets/base.py``; equal to it bit for bit.
-"""
+"""Which items a training epoch visits, in which order."""
 
 import random
 from collections.abc import Sequence

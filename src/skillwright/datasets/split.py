@@ -1,8 +1,7 @@
 """How a data set is cut into train, val and test.
 
-Source: SkillOpt (microsoft/SkillOpt), ``datasets/base.py``; shuffles and counts are equal to its
-own, so that a split made here is the split made there. Two ids in one split, an id in two splits
-and a split without items are errors here.
+Source: SkillOpt (microsoft/SkillOpt), ``datasets/base.py``, equal bit for bit; but an id that
+stands twice and a split without items are errors here.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

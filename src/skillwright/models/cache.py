@@ -1,9 +1,7 @@
-"""A cache of replies: the same question to the same mind is paid for once, by whoever asks.
+"""A cache of replies: the same question to the same model is paid for once, by whoever asks.
 
-A run remembers its own calls already; this is for several runs, and for work that is not a run. A
-question is all that can change its answer: who is asked (with its settings), the messages, the
-tools, how to decode, and which draw it is. A call's seed tells draws apart. Calls without a seed
-are told apart by counting: the second time that a process asks the same, it wants a second answer.
+For several runs, and for work that is not a run. Calls without a seed are told apart by counting:
+the second time that a process asks the same, it wants a second answer.
 """
 
 import asyncio

@@ -1,7 +1,6 @@
 """Settings of a role out of environment variables, where the configuration is silent.
 
-The names are SkillOpt's: a variable of the role (``TARGET_QWEN_CHAT_BASE_URL``) comes before the
-shared one (``QWEN_CHAT_BASE_URL``). Of a key only the variable's name is taken, never its value.
+The names are SkillOpt's. Of a key only the variable's name is taken, never its value.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,6 @@
 """What calls cost: prices that a person gives, or list prices out of a dated file.
 
-A list price holds at the vendor's own address only: a gateway, a cloud or a server of one's own has
-other prices, and a price that is not known is unknown, never 0. `prices.yaml` says where each row
-comes from and how old it is.
+A list price holds at the vendor's own address only; elsewhere the price is unknown, never 0.
 """
 
 import re

@@ -1,8 +1,4 @@
-"""Scripted models by name: programs that installed packages offer in the place of a model.
-
-A package names them in the entry point group ``skillwright.models``: a name, and what makes the
-model when it is called. Ours are in `skillwright.scripted`.
-"""
+"""Scripted models by name: what packages offer in the entry point group ``skillwright.models``."""
 
 import inspect
 from functools import cache

@@ -1,8 +1,4 @@
-"""JSON out of what a model wrote: a tolerant reader, and one chance to repair a reply.
-
-A reply may stand in a code fence, have words around it, or hold line breaks inside its strings.
-It may not be cut off: half a proposal is no proposal.
-"""
+"""JSON out of what a model wrote: a tolerant reader, and one chance to repair a reply."""
 
 import json
 import logging

@@ -1,13 +1,8 @@
 """What a policy with weights can do: choose, learn from rows, step, and be kept.
 
-A row is one choice as it was made: the very tokens, the very probabilities, and what they were
-conditioned on. Text is never turned into tokens a second time between sampling and training,
-because a tokenizer need not give back the tokens that were sampled (source: `agent-lightning` #44,
-`verifiers` #626).
-
-Losses are divided by counts over the whole mini-batch, which the caller knows and a backend that
-cuts its rows into micro-batches does not. So a backend adds up what the loss gives it, and the sum
-does not depend on the cuts.
+A row is one choice as it was made. Text is never turned into tokens a second time: a tokenizer need
+not give back what was sampled (source: `agent-lightning` #44, `verifiers` #626). Losses are divided
+by counts over the whole mini-batch, so that their sum does not depend on micro-batches.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,7 @@
-"""Everything that the next training step depends on, in one file.
+"""Everything that the next training step depends on, in one file that is there whole or not at all.
 
     skillwright checkpoint 1 <sha-256 of the rest>
-    <length of the head> <head: JSON>
-    <policy: the backend's snapshot>
-
-The file is written beside its place and moved there, so there is never half of one.
+    <length of the head> <head: JSON> <policy: the backend's snapshot>
 """
 
 import hashlib

@@ -1,7 +1,4 @@
-"""A second advantage, per step: how good a choice was among choices before the same observation.
-
-Source: GiGPO (arXiv:2505.10978): ``A = A_episode + w A_step``.
-"""
+"""A second advantage, per step, among choices before the same observation (arXiv:2505.10978)."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -1,9 +1,6 @@
-"""The two losses, on tensors of log-probabilities: what any policy with weights is trained by.
-
-Source of the clipped objective: PPO (arXiv:1707.06347); of the dual clip: arXiv:1912.09729; of k3:
-Schulman, "Approximating KL divergence"; of the whole: GRPO (arXiv:2402.03300). SkillRL's code
-averages per micro-batch and then over micro-batches, so that its loss depends on how a batch is
-cut; here the denominator is the mini-batch's.
+"""The two losses. Source: PPO (arXiv:1707.06347); dual clip: arXiv:1912.09729; k3: Schulman,
+"Approximating KL divergence"; GRPO (arXiv:2402.03300). SkillRL's code averages over micro-batches,
+so that its loss depends on the cuts; here the denominator is the mini-batch's.
 """
 
 import math

@@ -1,9 +1,7 @@
 """The cold start: supervised steps on what a teacher did in the real environment and won.
 
-SkillRL's published data was written by a model that did not act: its rows hold actions that no
-environment knows, one skill block in all of them, and 1.1% of answers that cite a skill. Here only
-verified wins become rows, the skills are the ones that the policy will be shown, and what the rows
-cover is counted.
+Only verified wins become rows, under the skills that the policy will be shown; what they cover is
+counted. SkillRL's published data was written by a model that did not act.
 """
 
 import itertools

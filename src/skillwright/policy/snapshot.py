@@ -1,9 +1,4 @@
-"""A policy as bytes: how a backend writes what it keeps, and refuses what is not its own.
-
-Whatever is found wrong with the bytes is one error, `CheckpointDamaged`. A backend looks before it
-takes anything over, so that a refusal leaves it as it was. What is looked at is whether every part
-is there and of the right shape; numbers are not judged.
-"""
+"""A policy as bytes: a backend looks whether every part fits before it takes anything over."""
 
 import io
 import zipfile

@@ -1,9 +1,7 @@
-"""Notices that nothing works any more, so that a dead endpoint stops a run.
+"""Stops a run in which nothing works: by failures in a row, and by their share of the latest.
 
-Two rules: so many failures in a row, and too large a share of failures among the latest episodes,
-for what fails half of the time and never long enough in a row. Both look at episodes in the order
-in which they were begun. Which of them end first depends on how slow each is, and those that run
-into a deadline end last, all together.
+Both look at episodes in the order in which they were begun: which end first depends on how slow
+each is, and those that run into a deadline end last, all together.
 """
 
 from collections import Counter, deque

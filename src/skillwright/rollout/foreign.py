@@ -1,8 +1,7 @@
 """Somebody else's adapter, called the way it expects to be.
 
-Adapters were written for a trainer that blocks and calls them from one thread, one call after the
-other. Here they still are: each has a thread of its own, and the event loop goes on meanwhile. A
-method that is written ``async def`` is awaited in the loop instead, where several may overlap.
+Adapters block, and are called from one thread, one call after the other. A method that is written
+``async def`` is awaited in the loop instead, where several may overlap.
 """
 
 import asyncio

@@ -1,8 +1,4 @@
-"""The files that SkillOpt's adapters leave behind for analysts: one conversation per episode.
-
-predictions/<id>/conversation.json
-predictions/names.json              which id a folder with an escaped name stands for
-"""
+"""SkillOpt's files for analysts: predictions/<id>/conversation.json, and names.json for escaped ids."""
 
 import re
 from collections.abc import Mapping

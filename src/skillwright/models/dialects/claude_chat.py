@@ -1,7 +1,4 @@
-"""The dialect of Anthropic's messages.
-
-Source: Anthropic API reference, "Messages", "Prompt caching", "Extended thinking".
-"""
+"""The dialect of Anthropic's messages. Source: Anthropic's API reference."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

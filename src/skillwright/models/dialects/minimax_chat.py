@@ -1,7 +1,4 @@
-"""MiniMax: chat completions with its own switch for thinking, and errors inside a success.
-
-Source: MiniMax's API reference and error codes; third parties for the codes above 1024.
-"""
+"""MiniMax: chat completions with its own switch for thinking, and errors inside a success."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,8 +1,4 @@
-"""The dialect of OpenAI's chat completions, which most servers speak in some form.
-
-Source: OpenAI API reference, "Chat Completions"; vLLM, SGLang, DeepSeek, OpenRouter, MiniMax and
-Qwen for where their reasoning text stands.
-"""
+"""The dialect of OpenAI's chat completions, which most servers speak in some form."""
 
 import logging
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,7 @@
 """What an OpenAI-shaped error reply means: try again, or refuse with the next move.
 
-The status alone does not tell: 429 is also what an exhausted account gets, and 400 is also what a
-conversation over the context window gets. Source: OpenAI's error guide and SDK; vLLM, llama.cpp,
-Azure and Alibaba (DashScope) for their variants.
+The status alone does not tell: 429 is also what an exhausted account gets, and 400 a conversation
+over the context window. Source: OpenAI's error guide and SDK; vLLM, llama.cpp, Azure, DashScope.
 """
 
 import re

@@ -1,8 +1,4 @@
-"""What single OpenAI models refuse, known before anything is sent: data that ages (2026-11).
-
-Only what asking would answer with a 400 whose cure is not in the message. Source: OpenAI's model
-pages and public reports; a model that is not listed is simply asked.
-"""
+"""What single OpenAI models refuse, known before anything is sent: data that ages (2026-11)."""
 
 import re
 from dataclasses import dataclass

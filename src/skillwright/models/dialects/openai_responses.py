@@ -1,7 +1,4 @@
-"""The dialect of OpenAI's responses: tools for models that reason. Nothing is kept at OpenAI.
-
-Source: OpenAI API reference, "Responses".
-"""
+"""The dialect of OpenAI's responses: tools for models that reason. Nothing is kept at OpenAI."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,4 @@
-"""Qwen: chat completions with a switch for thinking, which hosts and servers write differently.
-
-Source: the Qwen model cards and Alibaba Model Studio's API reference.
-"""
+"""Qwen: chat completions with a switch for thinking, which hosts and servers write differently."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

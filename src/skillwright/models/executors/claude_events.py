@@ -1,8 +1,4 @@
-"""Reads what ``claude -p`` prints: a stream of messages, or the result alone.
-
-The result closes a run. ``subtype: success`` with ``is_error: true`` is an API failure whose text
-stands where the answer would be.
-"""
+"""Reads what ``claude -p`` prints: a stream of messages, or the result that closes a run."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,16 +1,4 @@
-"""How a run of a command-line agent fails.
-
-EndpointFault
-└── ExecFault               the program failed; running it again may succeed, and is done
-    └── OutputFlood         it printed more than the bound
-ModelTimeout (core)         it ran past its time, and was killed with all that it had started
-ModelRefused (core)         not signed in, no such model, plan used up: every run would fail alike
-├── RequestRefused (core)   only this request: the program has no such feature
-└── ContextOverflow         the conversation does not fit the model's window
-ReplyInvalid (core)         it said nothing, twice, or reached a bound before it answered
-
-The programs give no machine-readable cause, so their words are searched for the known ones.
-"""
+"""How a run of a command-line agent fails: known by its words, as programs give no other cause."""
 
 import re
 

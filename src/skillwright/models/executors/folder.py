@@ -1,8 +1,4 @@
-"""The folder of one run: locked while the run lasts, so that a later one can clear up after a kill.
-
-Where we are killed with no time to end it, a program that is not fenced may leave children behind.
-They bear the folder's name as their mark, and its lock is free: the next run ends and removes them.
-"""
+"""The folder of one run, locked while it lasts: what is free is cleared up by the next run."""
 
 import json
 import os

@@ -17,6 +17,7 @@ from skillwright.core.jsonio import write_text
 from skillwright.core.secrets import Redactor
 from skillwright.core.together import together
 from skillwright.models.executors.faults import OutputFlood
+from skillwright.models.executors.report import Output
 from skillwright.models.executors.tree import MARK, Tree, dying_with_us, ticks
 from skillwright.models.http.wire import charged
 
@@ -61,23 +62,6 @@ class Program:
     keep: Path | None = None
     spent: Callable[[str], Usage] = lambda _: Usage()
     mark: str = field(default_factory=lambda: secrets.token_hex(12))
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """What a program left: its exit code (negative for a signal), and all that it printed."""
-
-    exit_code: int
-    stdout: str
-    stderr: str
-    seconds: float
-
-    @property
-    def tail(self) -> str:
-        """The end of what it said beside its report: on stderr, else outside of its JSON lines."""
-        lines = self.stdout.split("\n")
-        beside = "\n".join(line for line in lines if not line.lstrip().startswith(("{", "[")))
-        return (self.stderr.strip() or beside.strip())[-_SHOWN:]
 
 
 @dataclass(frozen=True, slots=True)

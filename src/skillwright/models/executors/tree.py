@@ -1,10 +1,8 @@
 """Kills a program together with everything that it started, and nothing else.
 
-A process group is not enough: an agent's shell starts groups of its own, and a daemon lets go of
-its parent. A descendant is known by its parent, by its group or session, by the mark in its
-environment, or, where it dropped all of these, as an orphan that began after the program did and
-stands in the program's own folder. The folder alone is no mark: whoever looks into it stands there.
-The last two need ``/proc``; elsewhere the group alone is killed.
+A descendant is known by its parent, group or session, by the mark in its environment, or, where it
+dropped all of these, as an orphan that began after the program did and stands in its folder. The
+last two need ``/proc``.
 """
 
 import ctypes

@@ -1,13 +1,8 @@
 """The folder that a command-line agent works in: the task, and the skill mounted as files.
 
-A skill is mounted where the clients look for one (Agent Skills, agentskills.io):
-``.agents/skills/<name>/SKILL.md`` and ``.claude/skills/<name>/SKILL.md``. A learned text may hold
-what a client would expand or run when it loads a SKILL.md: ``$ARGUMENTS``, ``$1``, ``${NAME}``,
-``!`command` ``, ``@file``. Such a text is laid beside it, in ``references/skill.md``, which clients
-hand on as it is, and the SKILL.md says to read that; not a character of it is changed.
-
-Source of `prepare_workspace` and `render_skill_md`: SkillOpt (microsoft/SkillOpt), its exec
-harnesses. There the skill is a file that the prompt names; here the clients find it too.
+A skill is mounted where clients look for one (agentskills.io). A text that a client would expand or
+run (``$ARGUMENTS``, ``!`command` ``, ``@file``) is laid beside it, unchanged, for SKILL.md to name.
+Source of `prepare_workspace` and `render_skill_md`: SkillOpt (microsoft/SkillOpt).
 """
 
 import re

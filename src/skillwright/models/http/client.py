@@ -1,8 +1,7 @@
 """The one HTTP client: a pooled aiohttp session that posts JSON and types what goes wrong.
 
-It neither retries nor logs, and an error names a URL without query or user. Source of the choice
-of client: aiohttp costs about a tenth of a millisecond of CPU per request, where vendor SDKs cost
-one to three.
+It neither retries nor logs, and an error names a URL without query or user. aiohttp costs about a
+tenth of a millisecond of CPU per request, where vendor SDKs cost one to three.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What every model behind an HTTP endpoint is told: where, with which key, how long, how often."""
+"""The settings of every model behind an HTTP endpoint: where, which key, how long, how often."""
 
 import os
 import re

@@ -1,13 +1,8 @@
 """How many calls an endpoint is given at once: a bound that finds its own height.
 
-    at first        one more for every answer, so that it doubles while all goes well
-    from a cut on   one more for as many answers as the bound is high   (additive increase)
-    a cut           the bound times a factor below 1                    (multiplicative decrease)
-
-It rises only while it is what holds calls back: a bound that nobody reaches is not tested by them.
-One wave of trouble is one cut: what was sent before it says nothing about the bound after it.
-
-Source: the additive increase and multiplicative decrease of TCP, with its slow start (RFC 5681).
+It doubles until a first cut, then rises by one per round of answers, and only while it holds calls
+back. One wave of trouble is one cut. Source: TCP's slow start, additive increase and
+multiplicative decrease (RFC 5681).
 """
 
 import asyncio

@@ -1,9 +1,4 @@
-"""Which numbers about what a call used are believed.
-
-A made-up number would end a run's budget at once, or be shown as what it cost. An answer beside
-such a number may be right, so that it stays; the number is left out, which makes the cost unknown
-(never zero).
-"""
+"""Which numbers about what a call used are believed: a made-up one would end a run's budget."""
 
 import logging
 

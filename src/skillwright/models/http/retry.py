@@ -1,16 +1,8 @@
 """The one retry layer: what is tried again, after how long a wait, and when to give up.
 
-Retried: `EndpointFault` (connections, 408, 409, 429 but not quotas, 500 and above) and
-`ModelTimeout`. Never: refusals and invalid replies. Waits grow by decorrelated jitter and are never
-shorter than the endpoint asks for; where it asks for more than a bound, nobody waits. They begin
-at ``first_wait_s`` where the endpoint is busy, and at ``line_wait_s`` after any other fault, which
-waiting does not cure. Source: "Exponential Backoff and Jitter" (AWS Architecture Blog, 2015).
-
-A dead endpoint (`Circuit`) costs no attempts: the call waits, and tries again when the endpoint is
-probed, until its deadline. Who has used up the attempts while nobody was answered waits as well.
-Once an endpoint has been dead for a whole deadline nobody waits for it any more, so that
-everything that is asked of it ends within ``deadline_s`` of the moment when it was found dead, and
-at most ``deadline_s`` after that the last call that was under way then.
+Waits grow by decorrelated jitter (source: "Exponential Backoff and Jitter", AWS Architecture Blog,
+2015). A dead endpoint (`Circuit`) costs time until the deadline, and no attempts; once it has been
+dead for a whole deadline nobody waits for it any more.
 """
 
 import asyncio

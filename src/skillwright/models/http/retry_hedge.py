@@ -1,7 +1,4 @@
-"""A second attempt beside a slow first one: the first answer counts, the other is cancelled.
-
-Off unless asked for, because both may be paid for.
-"""
+"""A second attempt beside a slow first one: the first answer counts, the other is cancelled."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine

@@ -1,7 +1,4 @@
-"""Reads JSON that somebody else wrote: what is missing or of another kind is empty, never an error.
-
-Every vendor reserves the right to add keys and values, and every other server leaves some out.
-"""
+"""Reads JSON that somebody else wrote: what is missing or of another kind is empty, no error."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,8 +1,7 @@
 """Answers, token by token, for many conversations at once.
 
-One uniform number per token and conversation, from the conversation's own seed, picks the token
-from the cumulated probabilities. So a sample does not depend on who else is sampled, but for the
-last bits of the logits: a token changes only where a number falls into a gap of their size.
+One uniform number per token, from the conversation's own seed, picks the token: a sample does not
+depend on who else is sampled, but for the last bits of the logits.
 """
 
 import math

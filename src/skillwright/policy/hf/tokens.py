@@ -1,9 +1,7 @@
 """Conversations as tokens: the chat template, what was said, and what may be said.
 
-What a policy said stays the tokens that it sampled. A tokenizer need not give them back for the
-same text, so the next prompt of an episode is the last one, the sampled tokens, and the tokens of
-the new text behind them; only where the template does not simply go on (it trims, or drops old
-reasoning, or turns left the window) is a prompt made from text as a whole.
+What a policy said stays the tokens that it sampled: the next prompt is the last one, those tokens,
+and the tokens of the new text, unless the template does not simply go on.
 """
 
 import json
