@@ -111,10 +111,6 @@ _ADAPTER: TypeAdapter[_AnyConfig] = TypeAdapter(ModelConfig)
 def parse_model_config(settings: Mapping[str, Any], where: str = "") -> ModelConfig:
     """Read the settings of one model.
 
-    Args:
-        settings: Plain values, as YAML or JSON gives them.
-        where: Their path inside the whole configuration, for messages.
-
     Raises:
         ConfigError: A key is unknown, missing or wrong; one line per problem, with the nearest
             right name.

@@ -34,12 +34,6 @@ def make_model(
 ) -> ChatModel:
     """Make the model that a configuration names. Nothing is sent yet.
 
-    Args:
-        config: Which mind.
-        client: Shared by all models of a run; it opens no connection before it is used.
-        sleep: Waits between attempts; a test passes one that returns at once.
-        clock: Seconds that only go forward, for deadlines.
-
     Raises:
         ConfigError: A key that the endpoint needs is missing, or a program, or a class of one's own
             is no model.

@@ -50,11 +50,6 @@ def extract_json_array(text: str) -> list[Any] | None:
 def parse_reply(text: str, finish_reason: str, reply_type: type[Reply]) -> Reply:
     """Read a model's JSON object as a typed reply.
 
-    Args:
-        text: What the model wrote.
-        finish_reason: Why it stopped; ``length`` means that the token limit cut it off.
-        reply_type: The form that was asked for.
-
     Raises:
         ReplyInvalid: The reply was cut off, has no JSON object, or does not have the form; the
             message says which, in words that the model can act on as well.

@@ -5,7 +5,8 @@ not give back what was sampled (source: `agent-lightning` #44, `verifiers` #626)
 by counts over the whole mini-batch, so that their sum does not depend on micro-batches.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
@@ -257,6 +258,23 @@ class StepReport:
     learning_rate: float = 0.0
 
 
+def clipped_step(
+    optimizer: torch.optim.Optimizer,
+    weights: Iterable[torch.Tensor],
+    max_grad_norm: float,
+    learning_rate: float,
+) -> StepReport:
+    """Clip the gradient, step, and drop it. A norm that is not finite skips the step."""
+    norm = float(torch.nn.utils.clip_grad_norm_(weights, max_grad_norm))
+    skipped = not math.isfinite(norm)
+    if not skipped:
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate
+        optimizer.step()
+    optimizer.zero_grad()
+    return StepReport(norm, norm > max_grad_norm, skipped, learning_rate)
+
+
 class PolicyBackend(Protocol):
     """A policy with weights. One instance holds one model, its optimiser and its reference.
 
@@ -339,10 +357,6 @@ class PolicyBackend(Protocol):
 
 def check_reference(backend: PolicyBackend, digest: str | None = None) -> None:
     """Refuse to measure a divergence from nothing, or from other weights than agreed.
-
-    Args:
-        backend: The policy.
-        digest: What the cold start's weights were frozen as; ``None`` accepts any.
 
     Raises:
         ReferenceMissing: No reference is frozen, or another one.

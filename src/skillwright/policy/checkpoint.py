@@ -1,7 +1,7 @@
 """Everything that the next training step depends on, in one file that is there whole or not at all.
 
-    skillwright checkpoint 1 <sha-256 of the rest>
-    <length of the head> <head: JSON> <policy: the backend's snapshot>
+skillwright checkpoint 1 <sha-256 of the rest>
+<length of the head> <head: JSON> <policy: the backend's snapshot>
 """
 
 import hashlib
@@ -72,10 +72,6 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 def load_checkpoint(path: Path, bank_versions: Container[int] | None = None) -> Checkpoint:
     """Read a checkpoint.
-
-    Args:
-        path: The file.
-        bank_versions: Versions that the bank still has; ``None`` does not ask.
 
     Raises:
         CheckpointDamaged: The file is missing, cut or changed.

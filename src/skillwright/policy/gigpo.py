@@ -35,10 +35,6 @@ class StepAdvantage:
 def returns_to_go(rewards: Sequence[float], discount: float) -> list[float]:
     """Return the discounted sum of the rewards from each step on.
 
-    Args:
-        rewards: Of one episode, shape ``[steps]``.
-        discount: In (0, 1].
-
     Returns:
         Shape ``[steps]``. Of rewards that are at least 0, each sum is too, and at most theirs.
     """

@@ -156,11 +156,6 @@ def teach(
     Rows of equal outcomes have an advantage of exactly 0 and are left out, so that they never
     reach a forward pass; a malformed action among them is still told its penalty.
 
-    Args:
-        results: Episodes of one batch, failures among them.
-        rows_of: Finds the rows of an episode.
-        settings: How to compare.
-
     Returns:
         Rows with advantage and group, in the order of the results; and what was dropped.
 

@@ -79,10 +79,6 @@ class GrpoLoss:
     def over(cls, rows: Sequence[Row], objective: GrpoObjective) -> "GrpoLoss":
         """Return the loss of a mini-batch.
 
-        Args:
-            rows: All of them.
-            objective: The settings.
-
         Raises:
             ValueError: No row has a weight and a token to learn from.
         """
@@ -187,13 +183,7 @@ class SftLoss:
 def policy_terms(
     change: torch.Tensor, advantages: torch.Tensor, objective: GrpoObjective
 ) -> torch.Tensor:
-    """Return the clipped objective of each token, negated.
-
-    Args:
-        change: ``log p - log p_old``, any shape.
-        advantages: Of the same shape.
-        objective: The bounds.
-    """
+    """Return the clipped objective of each token, negated."""
     ratio = torch.exp(change.clamp(-_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO))
     held = ratio.clamp(1 - objective.clip_low, 1 + objective.clip_high)
     terms = torch.maximum(-advantages * ratio, -advantages * held)

@@ -179,13 +179,6 @@ def train(
 ) -> UpdateReport:
     """Learn from demonstrations for a fixed number of steps.
 
-    Args:
-        backend: The policy.
-        rows: From `demonstrations`.
-        settings: How.
-        seed: Of the order in which rows are dealt out.
-        on_step: Told after every step, from 0.
-
     Raises:
         ConfigError: There are no rows.
     """

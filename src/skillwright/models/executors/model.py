@@ -139,11 +139,6 @@ class CommandLine(ABC, Generic[Config]):
 class ExecModel:
     """A chat model that is a program; each answer is one run in an empty folder.
 
-    Args:
-        line: Which program, and how it is spoken to.
-        sleep: Waits between attempts.
-        clock: Seconds that only go forward, for the deadline.
-
     Raises:
         ConfigError: The program, its key or login, or a sandbox that is demanded is missing.
     """

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 from skillwright.core import ModelError, ModelRefused, ModelTimeout, Usage
 from skillwright.core.jsonio import write_text
@@ -20,8 +19,6 @@ from skillwright.models.executors.faults import OutputFlood
 from skillwright.models.executors.report import Output
 from skillwright.models.executors.tree import MARK, Tree, dying_with_us, ticks
 from skillwright.models.http.wire import charged
-
-T = TypeVar("T")
 
 _CHUNK = 64 * 1024
 _POLL_S = 0.1
@@ -71,18 +68,9 @@ class _Run:
     process: asyncio.subprocess.Process
     transport: asyncio.SubprocessTransport
     tree: Tree
-
-    @property
-    def stdin(self) -> asyncio.StreamWriter:
-        return _open(self.process.stdin)
-
-    @property
-    def stdout(self) -> asyncio.StreamReader:
-        return _open(self.process.stdout)
-
-    @property
-    def stderr(self) -> asyncio.StreamReader:
-        return _open(self.process.stderr)
+    stdin: asyncio.StreamWriter
+    stdout: asyncio.StreamReader
+    stderr: asyncio.StreamReader
 
     @property
     def pipes(self) -> frozenset[int]:
@@ -90,12 +78,6 @@ class _Run:
         ends = (self.transport.get_pipe_transport(number) for number in (1, 2))
         files = (end.get_extra_info("pipe") for end in ends if end is not None)
         return frozenset(os.fstat(file.fileno()).st_ino for file in files if not file.closed)
-
-
-def _open(stream: T | None) -> T:
-    if stream is None:
-        raise RuntimeError("all three streams were asked for")
-    return stream
 
 
 class _Bound:
@@ -225,7 +207,11 @@ async def _launch(program: Program) -> _Run:
             f"({str(program.argv[0])!r}). Install it again, or correct its path."
         ) from error
     process = asyncio.subprocess.Process(transport, protocol, loop)
-    return _Run(process, transport, Tree(process.pid, mark, program.folder.resolve(), began))
+    stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
+    if stdin is None or stdout is None or stderr is None:
+        raise RuntimeError("all three streams were asked for")
+    tree = Tree(process.pid, mark, program.folder.resolve(), began)
+    return _Run(process, transport, tree, stdin, stdout, stderr)
 
 
 async def _finish(run: _Run, drain_s: float) -> None:

@@ -117,12 +117,6 @@ class HttpClient:
     ) -> HttpReply:
         """Post a JSON document and read the reply whole.
 
-        Args:
-            url: Where to.
-            body: What `encode` made.
-            headers: Beside the content type; the key is one of them.
-            timeout_s: Seconds for everything from connecting to the last byte.
-
         Returns:
             The reply of any status; only a success has to be JSON.
 

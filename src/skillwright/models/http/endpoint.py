@@ -60,10 +60,6 @@ class Dialect(ABC, Generic[Config]):
     def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
         """Read an answer out of JSON. Unknown keys and values are ignored.
 
-        Args:
-            payload: The reply's JSON; a list of events where it came as a stream.
-            request: What was sent.
-
         Raises:
             EndpointFault: There is no answer in it.
         """

@@ -62,9 +62,6 @@ class Retry:
     async def call(self, attempt: Callable[[float], Awaitable[T]]) -> tuple[T, Usage]:
         """Call ``attempt`` until it answers, is refused, or time and attempts are used up.
 
-        Args:
-            attempt: Makes one attempt within the seconds that it is given.
-
         Returns:
             The answer, and what the attempts consumed that failed before it.
 

@@ -128,13 +128,7 @@ def answer_all(
 
 
 def choose(logits: torch.Tensor, answers: Sequence[Answer], decoding: Decoding) -> None:
-    """Say the next token of every answer that has not ended and is read.
-
-    Args:
-        logits: ``[answers, vocabulary]``.
-        answers: In the same order.
-        decoding: How.
-    """
+    """Say the next token of every answer that has not ended and is read."""
     temperature = decoding.temperature
     scaled = logits.float() if logits.dtype == torch.bfloat16 else logits
     if temperature > 0:

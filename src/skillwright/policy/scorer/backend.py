@@ -23,6 +23,7 @@ from skillwright.policy.backend import (
     TokenBatch,
     check_encoding,
     check_reference,
+    clipped_step,
 )
 from skillwright.policy.errors import TargetRefused
 from skillwright.policy.scorer.encoding import Encoded, Encoder, collate
@@ -81,10 +82,6 @@ class ScorerPolicy:
 
     A row has one token: the position of the chosen command in the turn's list. Implements
     `skillwright.policy.backend.PolicyBackend`.
-
-    Args:
-        vocabulary: The words that it knows.
-        settings: How it is built.
     """
 
     def __init__(self, vocabulary: Vocabulary, settings: ScorerSettings | None = None) -> None:
@@ -182,16 +179,12 @@ class ScorerPolicy:
 
     def optim_step(self, learning_rate: float) -> StepReport:
         """Clip the gradient, step, and drop it; see `PolicyBackend.optim_step`."""
-        for group in self._optimiser.param_groups:
-            group["lr"] = learning_rate
         trained = [each for each in self._network.parameters() if each.requires_grad]
-        norm = float(torch.nn.utils.clip_grad_norm_(trained, self.settings.max_grad_norm))
-        skipped = not math.isfinite(norm)
-        if not skipped:
-            self._optimiser.step()
+        most = self.settings.max_grad_norm
+        report = clipped_step(self._optimiser, trained, most, learning_rate)
+        if not report.skipped:
             self._identity = ""
-        self._optimiser.zero_grad(set_to_none=True)
-        return StepReport(norm, norm > self.settings.max_grad_norm, skipped, learning_rate)
+        return report
 
     def freeze_reference(self) -> str:
         """Make the present weights the KL reference and return their digest."""

@@ -93,11 +93,7 @@ _NO_SCENE: Final[Table] = np.zeros(0, dtype=np.int32)
 
 
 class Encoder:
-    """Encodes readings; repeated texts are read once.
-
-    Args:
-        vocabulary: The words to tell apart.
-    """
+    """Encodes readings; repeated texts are read once."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary

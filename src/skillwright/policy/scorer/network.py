@@ -82,12 +82,7 @@ class Architecture:
 
 
 class CommandScorer(nn.Module):
-    """Scores the commands of each turn of a batch.
-
-    Args:
-        shape: The architecture.
-        vocabulary: The words.
-    """
+    """Scores the commands of each turn of a batch."""
 
     def __init__(self, shape: Architecture, vocabulary: Vocabulary) -> None:
         super().__init__()
