@@ -1,4 +1,4 @@
-"""SkillOpt's files for analysts: predictions/<id>/conversation.json, and names.json for escaped ids."""
+"""SkillOpt's files for analysts: predictions/<id>/conversation.json, and names.json."""
 
 import re
 from collections.abc import Mapping
