@@ -42,8 +42,7 @@ class Login:
 
 def find_login(config: ExecConfig, variable: str, others: Sequence[str], file: Path) -> Login:
     """Find a program's key, else the login that was made with it."""
-    given = config.api_key.get_secret_value() if config.api_key else ""
-    if key := given.strip() or os.environ.get(config.api_key_env, "").strip():
+    if key := config.given_key or os.environ.get(config.api_key_env, "").strip():
         known = (variable, *others)
         return Login({config.api_key_env if config.api_key_env in known else variable: key})
     if config.api_key_env not in (variable, *others):
