@@ -1,7 +1,7 @@
 """Loaders that plan the batches of a run over data on disk.
 
-Source: SkillOpt (microsoft/SkillOpt), ``datasets/base.py``. Splits, shuffles, batches and seeds are
-equal to its own; what it leaves silent is an error here.
+Source: SkillOpt (microsoft/SkillOpt), ``datasets/base.py``. Splits, shuffles, batches and seeds
+are equal to its own; what it leaves silent is an error here.
 """
 
 import json

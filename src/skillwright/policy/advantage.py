@@ -1,7 +1,7 @@
 """How much better an episode did than the others at the same task.
 
-Source: GRPO (arXiv:2402.03300) as in SkillRL (arXiv:2602.08234): ``A = (R - mean) / (std + eps)``.
-SkillRL's code runs its statistics over rows, so that long episodes count for more.
+Source: GRPO (arXiv:2402.03300) as in SkillRL (arXiv:2602.08234): ``A = (R - mean) / (std +
+eps)``. SkillRL's code runs its statistics over rows, so that long episodes count for more.
 """
 
 import math

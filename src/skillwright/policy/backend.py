@@ -1,8 +1,8 @@
 """What a policy with weights can do: choose, learn from rows, step, and be kept.
 
-A row is one choice as it was made. Text is never turned into tokens a second time: a tokenizer need
-not give back what was sampled (source: `agent-lightning` #44, `verifiers` #626). Losses are divided
-by counts over the whole mini-batch, so that their sum does not depend on micro-batches.
+A row is one choice as it was made. Text is never turned into tokens a second time: a tokenizer
+need not give back what was sampled (source: `agent-lightning` #44, `verifiers` #626). Losses are
+divided by counts over the whole mini-batch, so that their sum does not depend on micro-batches.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Episodes of the same task, side by side: what becomes of results before they teach.
 
-What a malformed action costs is no part of the outcome: inside the statistics of a group of losers
-one such action would weigh twenty standard deviations (SkillRL's code does that).
+What a malformed action costs is no part of the outcome: inside the statistics of a group of
+losers one such action would weigh twenty standard deviations (SkillRL's code does that).
 """
 
 from collections import Counter, defaultdict

@@ -1,8 +1,8 @@
 """The two losses, on tensors of log-probabilities: what any policy with weights is trained by.
 
-Source: PPO (arXiv:1707.06347), dual clip (arXiv:1912.09729), GRPO (arXiv:2402.03300), k3 (Schulman,
-"Approximating KL divergence"). SkillRL's code averages over micro-batches, so that its loss depends
-on the cuts; here the denominator is the mini-batch's.
+Source: PPO (arXiv:1707.06347), dual clip (arXiv:1912.09729), GRPO (arXiv:2402.03300), k3
+(Schulman, "Approximating KL divergence"). SkillRL's code averages over micro-batches, so that
+its loss depends on the cuts; here the denominator is the mini-batch's.
 """
 
 import math

@@ -1,7 +1,7 @@
 """The cold start: supervised steps on what a teacher did in the real environment and won.
 
-Only verified wins become rows, under the skills that the policy will be shown; what they cover is
-counted. SkillRL's published data was written by a model that did not act.
+Only verified wins become rows, under the skills that the policy will be shown; what they cover
+is counted. SkillRL's published data was written by a model that did not act.
 """
 
 import itertools

@@ -1,7 +1,7 @@
 """Somebody else's adapter, called the way it expects to be.
 
-Adapters block, and are called from one thread, one call after the other. A method that is written
-``async def`` is awaited in the loop instead, where several may overlap.
+Adapters block, and are called from one thread, one call after the other. A method that is
+written ``async def`` is awaited in the loop instead, where several may overlap.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
 """What an episode looked like, in the words that an analyst reads.
 
-From our own episodes, or from an adapter's rows and saved conversations. An episode that ended in
-a Failure has none. Source: SkillOpt (microsoft/SkillOpt), the conversation files of its rollouts.
+From our own episodes, or from an adapter's rows and saved conversations. An episode that ended
+in a Failure has none. Source: SkillOpt (microsoft/SkillOpt), the conversation files of its
+rollouts.
 """
 
 import json

@@ -1,7 +1,8 @@
 """What an OpenAI-shaped error reply means: try again, or refuse with the next move.
 
-The status alone does not tell: 429 is also what an exhausted account gets, and 400 a conversation
-over the context window. Source: OpenAI's error guide and SDK; vLLM, llama.cpp, Azure, DashScope.
+The status alone does not tell: 429 is also what an exhausted account gets, and 400 a
+conversation over the context window. Source: OpenAI's error guide and SDK; vLLM, llama.cpp,
+Azure, DashScope.
 """
 
 import re

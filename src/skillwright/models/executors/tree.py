@@ -1,8 +1,8 @@
 """Kills a program together with everything that it started, and nothing else.
 
-A descendant is known by its parent, group or session, by the mark in its environment, or, where it
-dropped all of these, as an orphan that began after the program did and stands in its folder. The
-last two need ``/proc``.
+A descendant is known by its parent, group or session, by the mark in its environment, or, where
+it dropped all of these, as an orphan that began after the program did and stands in its folder.
+The last two need ``/proc``.
 """
 
 import ctypes

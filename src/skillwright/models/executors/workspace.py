@@ -1,8 +1,8 @@
 """The folder that a command-line agent works in: the task, and the skill mounted as files.
 
-A skill is mounted where clients look for one (agentskills.io). A text that a client would expand or
-run (``$ARGUMENTS``, ``!`command` ``, ``@file``) is laid beside it, unchanged, for SKILL.md to name.
-Source of `prepare_workspace` and `render_skill_md`: SkillOpt (microsoft/SkillOpt).
+A skill is mounted where clients look for one (agentskills.io). A text that a client would expand
+or run (``$ARGUMENTS``, ``!`command` ``, ``@file``) is laid beside it, unchanged, for SKILL.md to
+name. Source of `prepare_workspace` and `render_skill_md`: SkillOpt (microsoft/SkillOpt).
 """
 
 import re

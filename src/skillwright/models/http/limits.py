@@ -1,7 +1,7 @@
 """How many calls an endpoint is given at once: a bound that finds its own height.
 
-It doubles until a first cut, then rises by one per round of answers, and only while it holds calls
-back. One wave of trouble is one cut. Source: TCP's slow start, additive increase and
+It doubles until a first cut, then rises by one per round of answers, and only while it holds
+calls back. One wave of trouble is one cut. Source: TCP's slow start, additive increase and
 multiplicative decrease (RFC 5681).
 """
 

@@ -1,8 +1,8 @@
 """The one retry layer: what is tried again, after how long a wait, and when to give up.
 
-Waits grow by decorrelated jitter (source: "Exponential Backoff and Jitter", AWS Architecture Blog,
-2015). A dead endpoint (`Circuit`) costs time until the deadline, and no attempts; once it has been
-dead for a whole deadline nobody waits for it any more.
+Waits grow by decorrelated jitter (source: "Exponential Backoff and Jitter", AWS Architecture
+Blog, 2015). A dead endpoint (`Circuit`) costs time until the deadline, and no attempts; once it
+has been dead for a whole deadline nobody waits for it any more.
 """
 
 import asyncio

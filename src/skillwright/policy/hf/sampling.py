@@ -1,7 +1,7 @@
 """Answers, token by token, for many conversations at once.
 
-One uniform number per token, from the conversation's own seed, picks the token: a sample does not
-depend on who else is sampled, but for the last bits of the logits.
+One uniform number per token, from the conversation's own seed, picks the token: a sample does
+not depend on who else is sampled, but for the last bits of the logits.
 """
 
 import math

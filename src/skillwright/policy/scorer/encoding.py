@@ -1,7 +1,7 @@
 """Turns as numbers: one small table per turn, and tensors for a batch of them.
 
-What holds for a whole episode is encoded once. Every token carries *match bits*, two per segment:
-"this very name occurs there too", "this word does"; it does not count itself.
+What holds for a whole episode is encoded once. Every token carries *match bits*, two per
+segment: "this very name occurs there too", "this word does"; it does not count itself.
 """
 
 from collections import Counter
