@@ -1,8 +1,7 @@
 """A file from elsewhere: downloaded or copied, compared with its checksum, and kept.
 
-The target is written in one step, so that it is there whole or not at all. A download that breaks
-off is gone on with where the checksum is known, since only a checksum can tell that both halves
-are of one file.
+A download that breaks off is gone on with where the checksum is known: only that can tell that both
+halves are of one file.
 """
 
 import hashlib
@@ -105,11 +104,7 @@ def fetch_file(
 
 
 def digest_of(path: Path) -> str:
-    """Return the SHA-256 of a file as 64 hexadecimal digits.
-
-    Raises:
-        OSError: It cannot be read.
-    """
+    """Return the SHA-256 of a file as 64 hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

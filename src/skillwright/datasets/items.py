@@ -24,11 +24,6 @@ _DATA_SUFFIXES = (".json", ".jsonl")
 def read_raw_items(path: Path) -> list[Any]:
     """Read a whole data set that is not split yet; `check_items` says whether it is one.
 
-    Args:
-        path: A ``.json`` file (a list, an object with a ``data`` list, or an object whose values
-            are the items, its keys their ids where they have none), a ``.jsonl`` file, or a
-            folder that holds exactly one of them.
-
     Raises:
         SplitError: The folder is split already or holds several data files, or the file is
             malformed (the message gives line and column).
@@ -48,11 +43,6 @@ def read_split_folder(path: Path) -> tuple[list[Any], list[str]]:
 
     Returns:
         The items, and the names of further files of that kind, which are not read.
-
-    Raises:
-        SplitFileMissing: The folder holds neither.
-        SplitError: The file is malformed, or holds no list.
-        DataError: The file cannot be read, or is not UTF-8.
     """
     files = sorted(path.glob("*.json")) or sorted(path.glob("*.jsonl"))
     if not files:
@@ -80,12 +70,7 @@ def split_manifest(split: Split, facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_split(folder: Path, split: Split, manifest: Mapping[str, Any]) -> None:
-    """Write ``<split>/items.json`` and ``split_manifest.json``, each as a whole or not at all.
-
-    Raises:
-        SplitError: An item holds something that is no JSON value; nothing was written.
-        OSError: The folder cannot be written, or the disk is full.
-    """
+    """Write ``<split>/items.json`` and ``split_manifest.json``, each as a whole or not at all."""
     bodies = {name: _as_json(name, items) for name, items in split.named()}
     for name, body in bodies.items():
         write_text(folder / name / ITEMS_NAME, body + "\n")

@@ -1,7 +1,7 @@
-"""Which tasks, in what order: loaders that plan the batches of a run.
+"""Loaders that plan the batches of a run over data on disk.
 
-Source: SkillOpt (microsoft/SkillOpt), API reference and ``datasets/base.py``. Splits, shuffles,
-batches and seeds are equal to its own; what it leaves silent is an error here.
+Source: SkillOpt (microsoft/SkillOpt), ``datasets/base.py``. Splits, shuffles, batches and seeds
+are equal to its own; what it leaves silent is an error here.
 """
 
 import json
@@ -39,6 +39,10 @@ _log = logging.getLogger(__name__)
 
 SPLIT_MODES = ("ratio", "split_dir")
 GENERATED_FOLDER = "_generated_splits"
+_SETTINGS = (
+    *("split_dir", "data_path", "split_mode", "split_ratio", "split_seed", "split_output_dir"),
+    *("seed", "limit"),
+)
 _UNGIVEN = 42  # the seed of a loader that was given none
 
 
@@ -273,16 +277,7 @@ class SplitDataLoader(BaseDataLoader):
         return BatchSpec("eval", split, seed, batch_size=len(chosen), payload=chosen)
 
     def _fill_from(self, cfg: Mapping[str, Any]) -> None:
-        for name in (
-            "split_dir",
-            "data_path",
-            "split_mode",
-            "split_ratio",
-            "split_seed",
-            "split_output_dir",
-            "seed",
-            "limit",
-        ):
+        for name in _SETTINGS:
             mine, theirs = getattr(self, name), cfg.get(name)
             if not mine and theirs:
                 setattr(self, name, theirs)
@@ -298,12 +293,8 @@ class SplitDataLoader(BaseDataLoader):
     def _facts(self, mode: str) -> dict[str, Any]:
         if mode == "split_dir":
             return {"source_data_path": self.split_dir, "split_mode": mode}
-        return {
-            "source_data_path": self.data_path,
-            "split_mode": mode,
-            "split_ratio": self.split_ratio,
-            "split_seed": self.split_seed,
-        }
+        cut = {"split_ratio": self.split_ratio, "split_seed": self.split_seed}
+        return {"source_data_path": self.data_path, "split_mode": mode, **cut}
 
     def _cut(self) -> Split:
         ratio = parse_ratio(self.split_ratio)

@@ -1,27 +1,24 @@
-"""Which items a training epoch visits, in which order: one plan for items of any kind.
-
-Source: SkillOpt (microsoft/SkillOpt), ``datasets/base.py``; equal to it bit for bit.
-"""
+"""Which items a training epoch visits, in which order."""
 
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-_T = TypeVar("_T")
+T = TypeVar("T")
 
 EPOCH_STRIDE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedBatch(Generic[_T]):
+class PlannedBatch(Generic[T]):
     """One micro-batch: its seed, and its items in order."""
 
     seed: int
-    items: tuple[_T, ...]
+    items: tuple[T, ...]
 
 
-def shuffled(values: Sequence[_T], seed: int) -> list[_T]:
+def shuffled(values: Sequence[T], seed: int) -> list[T]:
     """Return the values in the order that a seed gives them."""
     order = list(values)
     random.Random(seed).shuffle(order)
@@ -29,8 +26,8 @@ def shuffled(values: Sequence[_T], seed: int) -> list[_T]:
 
 
 def plan_epoch(
-    items: Sequence[_T], *, epoch: int, batches: int, batch_size: int, seed: int
-) -> list[PlannedBatch[_T]]:
+    items: Sequence[T], *, epoch: int, batches: int, batch_size: int, seed: int
+) -> list[PlannedBatch[T]]:
     """Plan an epoch over the items, each once, in an order of its own.
 
     Micro-batches that would be empty at the end are refilled from a fresh shuffle.

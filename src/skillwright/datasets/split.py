@@ -1,19 +1,16 @@
 """How a data set is cut into train, val and test.
 
-Source: SkillOpt (microsoft/SkillOpt), ``datasets/base.py``; shuffles and counts are equal to its
-own, so that a split made here is the split made there. Two ids in one split, an id in two splits
-and a split without items are errors here.
+Source: SkillOpt (microsoft/SkillOpt), ``datasets/base.py``, equal bit for bit; but an id that
+stands twice and a split without items are errors here.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from skillwright.core import DataError, did_you_mean
-from skillwright.datasets.plan import shuffled
+from skillwright.datasets.plan import T, shuffled
 
 Item = dict[str, Any]
-T = TypeVar("T")
-
 SPLIT_NAMES = ("train", "val", "test")
 
 _ALIASES = {
@@ -145,10 +142,6 @@ def split_items(items: Sequence[Item], ratio: Ratio, seed: int) -> Split:
 def check_items(items: Sequence[object], where: str) -> None:
     """Check that every item is an object with an id of its own.
 
-    Args:
-        items: What was read.
-        where: The file or split, for the message.
-
     Raises:
         SplitError: An item is no object, has no ``id``, or repeats one.
     """
@@ -170,10 +163,6 @@ def check_items(items: Sequence[object], where: str) -> None:
 def refuse_empty(split: Split, origin: str) -> None:
     """Check that every split has items.
 
-    Args:
-        split: The items.
-        origin: Where the split comes from, for the message.
-
     Raises:
         SplitError: A split is empty.
     """
@@ -187,15 +176,7 @@ def refuse_empty(split: Split, origin: str) -> None:
 
 
 def refuse_overlap(split: Split, origin: str) -> None:
-    """Check that no id stands twice, within a split or in two of them.
-
-    Args:
-        split: The items.
-        origin: Where the split comes from, for the message.
-
-    Raises:
-        SplitError: `check_items` refuses a split, or two splits share an id.
-    """
+    """Check that no id stands twice, within a split or in two of them."""
     home: dict[str, str] = {}
     for name, items in split.named():
         check_items(items, f"{origin}, split {name!r}")

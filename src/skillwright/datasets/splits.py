@@ -1,7 +1,6 @@
 """Which tasks may be read by whom, as types.
 
-Train and evolution tasks may be studied: analysts and teachers read their trajectories. Val tasks
-only answer a gate's question. Test tasks are sealed: one act opens them, once, at the end.
+Train and evolution tasks may be studied, val tasks only answer a gate, test tasks are sealed.
 """
 
 from collections import Counter

@@ -6,22 +6,20 @@ from typing import TYPE_CHECKING, Any
 from skillwright.models.backends import Backend, list_backends
 from skillwright.models.chat_agent import ChatAgent
 from skillwright.models.config import (
-    ClaudeChatConfig,
-    ClaudeCodeExecConfig,
-    CodexExecConfig,
-    EndpointConfig,
-    ExecConfig,
-    MiniMaxChatConfig,
     ModelConfig,
-    OpenAIChatConfig,
-    Prices,
-    PythonConfig,
-    QwenChatConfig,
     ScriptedConfig,
     is_stand_in,
     parse_model_config,
 )
+from skillwright.models.dialects.claude_config import ClaudeChatConfig
+from skillwright.models.dialects.minimax_config import MiniMaxChatConfig
+from skillwright.models.dialects.openai_config import OpenAIChatConfig
+from skillwright.models.dialects.qwen_config import QwenChatConfig
+from skillwright.models.executors.config import ClaudeCodeExecConfig, CodexExecConfig, ExecConfig
+from skillwright.models.http.endpoint_config import EndpointConfig
 from skillwright.models.http.faults import ContextOverflow, EndpointFault
+from skillwright.models.prices import Prices
+from skillwright.models.python_config import PythonConfig
 from skillwright.models.structured import (
     ask_json,
     extract_json,
@@ -85,24 +83,24 @@ __all__ = [
 # Loaded when they are asked for: the network stack takes longer to import than all the rest, and
 # who only wants a schedule, a score or a parser needs none.
 _NETWORKED = {
-    "Dialect": "http.endpoint",
-    "EndpointDown": "http.circuit",
-    "EndpointModel": "http.endpoint",
-    "ExecAgent": "executors.agent",
-    "ExecFault": "executors.faults",
-    "ExecModel": "executors.model",
-    "OutputFlood": "executors.faults",
-    "HttpClient": "http.client",
-    "PythonModel": "python_model",
-    "agent_of": "executors.agent",
-    "dialect_of": "registry",
-    "make_model": "registry",
-    "prepare_workspace": "executors.workspace",
-    "render_skill_md": "executors.workspace",
+    "Dialect": "skillwright.models.http.endpoint",
+    "EndpointDown": "skillwright.models.http.circuit",
+    "EndpointModel": "skillwright.models.http.endpoint",
+    "ExecAgent": "skillwright.models.executors.agent",
+    "ExecFault": "skillwright.models.executors.faults",
+    "ExecModel": "skillwright.models.executors.model",
+    "OutputFlood": "skillwright.models.executors.faults",
+    "HttpClient": "skillwright.models.http.client",
+    "PythonModel": "skillwright.models.python_model",
+    "agent_of": "skillwright.models.executors.agent",
+    "dialect_of": "skillwright.models.registry",
+    "make_model": "skillwright.models.registry",
+    "prepare_workspace": "skillwright.models.executors.workspace",
+    "render_skill_md": "skillwright.models.executors.workspace",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _NETWORKED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_NETWORKED[name]}"), name)
+    return getattr(import_module(_NETWORKED[name]), name)

@@ -14,7 +14,7 @@ class Backend:
         summary: What it talks to.
         needs: What must be there before it answers.
         roles: ``agent`` acts in environments; ``optimizer`` reflects, merges and ranks.
-        implemented: False for a documented name that this version cannot run yet.
+        implemented: Always true; scripts read it.
         other_names: What other systems call it; a configuration that uses one is told ours.
         aliases: Names that a configuration may write in the place of ``name``.
     """
@@ -107,17 +107,10 @@ def why_unusable(name: str) -> str | None:
             "behind an endpoint, or 'codex_exec' or 'claude_code_exec' for an agent at a command "
             "line"
         )
-    by_name = {backend.name: backend for backend in _BACKENDS}
-    renamed = {other: backend for backend in _BACKENDS for other in backend.other_names}
-    usable = [backend.name for backend in _BACKENDS if backend.implemented]
+    usable = [backend.name for backend in _BACKENDS]
     if name in usable:
         return None
-    if name not in by_name and name not in renamed:
-        return f"no backend {name!r}. {did_you_mean(name, usable)}"
-    backend = by_name.get(name) or renamed[name]
-    if backend.implemented:
-        return f"backend {name!r} is called {backend.name!r} here; write that"
-    return (
-        f"backend {backend.name!r} is not part of this version. Where it has an OpenAI-compatible "
-        "endpoint, use backend 'openai_chat' with that base_url"
-    )
+    renamed = {other: backend.name for backend in _BACKENDS for other in backend.other_names}
+    if name in renamed:
+        return f"backend {name!r} is called {renamed[name]!r} here; write that"
+    return f"no backend {name!r}. {did_you_mean(name, usable)}"

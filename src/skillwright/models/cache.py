@@ -1,9 +1,7 @@
-"""A cache of replies: the same question to the same mind is paid for once, by whoever asks.
+"""A cache of replies: the same question to the same model is paid for once, by whoever asks.
 
-A run remembers its own calls already; this is for several runs, and for work that is not a run. A
-question is all that can change its answer: who is asked (with its settings), the messages, the
-tools, how to decode, and which draw it is. A call's seed tells draws apart. Calls without a seed
-are told apart by counting: the second time that a process asks the same, it wants a second answer.
+For several runs, and for work that is not a run. Calls without a seed are told apart by counting:
+the second time that a process asks the same, it wants a second answer.
 """
 
 import asyncio
@@ -47,14 +45,7 @@ _TABLE = """CREATE TABLE IF NOT EXISTS replies (
 
 
 class ReplyCache:
-    """Replies in one SQLite file, which several processes may read and write at once.
-
-    Args:
-        path: The file; made where there is none.
-
-    Raises:
-        ConfigError: It cannot be opened, or is no cache of ours.
-    """
+    """Replies in one SQLite file, which several processes may read and write at once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -136,10 +127,6 @@ class CachedModel:
 
     Only whole answers are kept: an error is not, and neither is an answer that was withheld, that
     ended at the bound on its length, or that says nothing.
-
-    Args:
-        model: Who is asked where the cache does not know.
-        cache: The replies.
     """
 
     def __init__(self, model: ChatModel, cache: ReplyCache) -> None:
@@ -161,11 +148,7 @@ class CachedModel:
         sampling: Sampling = Sampling(),
         purpose: Purpose,
     ) -> Completion:
-        """Answer from the cache, or ask the model and keep what it says.
-
-        Raises:
-            ModelError: The model failed.
-        """
+        """Answer from the cache, or ask the model and keep what it says."""
         key = self._key(messages, tools, sampling)
         while key in self._open:  # asked at the same time, it is asked once
             await asyncio.shield(self._open[key])
@@ -224,11 +207,7 @@ def _written(reply: Completion) -> dict[str, Any]:
 
 
 def _read(body: Mapping[str, Any]) -> Completion:
-    """Read a reply back.
-
-    Raises:
-        TypeError: A part of it is of another kind: something else wrote to the file.
-    """
+    """Read a reply back."""
     calls = [part for call in body["tool_calls"] for part in call]
     texts = [body[name] for name in ("text", "finish_reason", "model", "reasoning")]
     if not all(isinstance(each, str) for each in (*texts, *calls)):

@@ -18,12 +18,7 @@ from skillwright.core.together import together
 
 
 class ChatAgent:
-    """Acts through a `ChatModel`: what the model says is the action, with what it calls natively.
-
-    Args:
-        model: Who answers.
-        sampling: How to decode; its seed is replaced by the seed of each turn.
-    """
+    """Acts through a `ChatModel`; the seed of ``sampling`` gives way to that of each turn."""
 
     takes_tools: ClassVar[bool] = True
 

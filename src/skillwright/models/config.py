@@ -16,32 +16,13 @@ from skillwright.core import ConfigError
 from skillwright.models.backends import true_name, why_unusable
 from skillwright.models.dialects.claude_config import ClaudeChatConfig
 from skillwright.models.dialects.minimax_config import MiniMaxChatConfig
-from skillwright.models.dialects.openai_config import OPENAI_BASE_URL, OpenAIChatConfig
+from skillwright.models.dialects.openai_config import OpenAIChatConfig
 from skillwright.models.dialects.qwen_config import QwenChatConfig
-from skillwright.models.executors.config import ClaudeCodeExecConfig, CodexExecConfig, ExecConfig
-from skillwright.models.http.endpoint_config import EndpointConfig, Frozen, Prices
+from skillwright.models.executors.config import ClaudeCodeExecConfig, CodexExecConfig
+from skillwright.models.frozen import Frozen
 from skillwright.models.python_config import PythonConfig
 from skillwright.models.stand_ins import why_no_stand_in
 from skillwright.models.validation import explain_validation_error
-
-__all__ = [
-    "OPENAI_BASE_URL",
-    "ClaudeChatConfig",
-    "ClaudeCodeExecConfig",
-    "CodexExecConfig",
-    "EndpointConfig",
-    "ExecConfig",
-    "MiniMaxChatConfig",
-    "ModelConfig",
-    "OpenAIChatConfig",
-    "Prices",
-    "PythonConfig",
-    "QwenChatConfig",
-    "ScriptedConfig",
-    "is_stand_in",
-    "parse_model_config",
-    "takes_seeds",
-]
 
 
 class ScriptedConfig(Frozen):
@@ -129,10 +110,6 @@ _ADAPTER: TypeAdapter[_AnyConfig] = TypeAdapter(ModelConfig)
 
 def parse_model_config(settings: Mapping[str, Any], where: str = "") -> ModelConfig:
     """Read the settings of one model.
-
-    Args:
-        settings: Plain values, as YAML or JSON gives them.
-        where: Their path inside the whole configuration, for messages.
 
     Raises:
         ConfigError: A key is unknown, missing or wrong; one line per problem, with the nearest

@@ -1,7 +1,6 @@
 """Settings of a role out of environment variables, where the configuration is silent.
 
-The names are SkillOpt's: a variable of the role (``TARGET_QWEN_CHAT_BASE_URL``) comes before the
-shared one (``QWEN_CHAT_BASE_URL``). Of a key only the variable's name is taken, never its value.
+The names are SkillOpt's. Of a key only the variable's name is taken, never its value.
 """
 
 from collections.abc import Mapping
@@ -52,11 +51,6 @@ def settings_from_environment(
     settings: Mapping[str, Any], role: str, environ: Mapping[str, str]
 ) -> dict[str, Any]:
     """Fill in what the settings of a role leave open.
-
-    Args:
-        settings: As the configuration gives them, not yet validated; they always win.
-        role: ``target`` or ``optimizer``; other roles know the shared variables only.
-        environ: The environment; it is only read.
 
     Returns:
         New settings, without any secret.

@@ -1,8 +1,6 @@
 """What calls cost: prices that a person gives, or list prices out of a dated file.
 
-A list price holds at the vendor's own address only: a gateway, a cloud or a server of one's own has
-other prices, and a price that is not known is unknown, never 0. `prices.yaml` says where each row
-comes from and how old it is.
+A list price holds at the vendor's own address only; elsewhere the price is unknown, never 0.
 """
 
 import re
@@ -65,10 +63,6 @@ class Prices(TokenPrices):
 @cache
 def list_prices(model: str, base_url: str) -> Prices | None:
     """Find the list prices of a model at its vendor's own address.
-
-    Args:
-        model: Its name; a date behind it is ignored, as all snapshots cost the same.
-        base_url: Where it is asked.
 
     Returns:
         ``None`` where the host is no vendor that the file knows, or the model is none of theirs.

@@ -22,9 +22,6 @@ class PythonModel:
     Its identity holds a digest of the file that the class stands in and of its settings, so that
     what another version answered is not taken for its own. What the file imports is not looked at.
 
-    Args:
-        config: Which class, and its settings.
-
     Raises:
         DataError: The class is not found, or cannot be imported.
         ConfigError: It is no class with ``complete``, or its constructor raised.

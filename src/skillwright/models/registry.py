@@ -6,25 +6,22 @@ from collections.abc import Awaitable, Callable
 from typing import assert_never
 
 from skillwright.core import ChatModel
-from skillwright.models.config import (
-    ClaudeChatConfig,
-    ClaudeCodeExecConfig,
-    CodexExecConfig,
-    EndpointConfig,
-    MiniMaxChatConfig,
-    ModelConfig,
-    OpenAIChatConfig,
-    PythonConfig,
-    QwenChatConfig,
-    ScriptedConfig,
-)
+from skillwright.models.config import ModelConfig, ScriptedConfig
 from skillwright.models.dialects.claude_chat import ClaudeChat
+from skillwright.models.dialects.claude_config import ClaudeChatConfig
 from skillwright.models.dialects.minimax_chat import MiniMaxChat
+from skillwright.models.dialects.minimax_config import MiniMaxChatConfig
 from skillwright.models.dialects.openai_chat import OpenAIChat
+from skillwright.models.dialects.openai_config import OpenAIChatConfig
 from skillwright.models.dialects.openai_responses import OpenAIResponses
 from skillwright.models.dialects.qwen_chat import QwenChat
+from skillwright.models.dialects.qwen_config import QwenChatConfig
+from skillwright.models.executors.config import ClaudeCodeExecConfig, CodexExecConfig
 from skillwright.models.http.client import HttpClient
 from skillwright.models.http.endpoint import Dialect, EndpointModel
+from skillwright.models.http.endpoint_config import EndpointConfig
+from skillwright.models.python_config import PythonConfig
+from skillwright.models.python_model import PythonModel
 from skillwright.models.stand_ins import make_stand_in
 
 
@@ -37,12 +34,6 @@ def make_model(
 ) -> ChatModel:
     """Make the model that a configuration names. Nothing is sent yet.
 
-    Args:
-        config: Which mind.
-        client: Shared by all models of a run; it opens no connection before it is used.
-        sleep: Waits between attempts; a test passes one that returns at once.
-        clock: Seconds that only go forward, for deadlines.
-
     Raises:
         ConfigError: A key that the endpoint needs is missing, or a program, or a class of one's own
             is no model.
@@ -52,8 +43,6 @@ def make_model(
         case ScriptedConfig():
             return make_stand_in(config.model, config.noise)
         case PythonConfig():
-            from skillwright.models.python_model import PythonModel
-
             return PythonModel(config)
         case ClaudeChatConfig(transport="cli") | CodexExecConfig() | ClaudeCodeExecConfig():
             # Imported here, as a run against endpoints starts no programs.
@@ -66,7 +55,7 @@ def make_model(
             assert_never(config)
 
 
-def dialect_of(config: EndpointConfig) -> Dialect:
+def dialect_of(config: EndpointConfig) -> Dialect[EndpointConfig]:
     """Return the dialect that the endpoint of a configuration speaks."""
     match config:
         case OpenAIChatConfig(transport="responses"):

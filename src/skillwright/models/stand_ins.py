@@ -1,8 +1,4 @@
-"""Scripted models by name: programs that installed packages offer in the place of a model.
-
-A package names them in the entry point group ``skillwright.models``: a name, and what makes the
-model when it is called. Ours are in `skillwright.scripted`.
-"""
+"""Scripted models by name: what packages offer in the entry point group ``skillwright.models``."""
 
 import inspect
 from functools import cache
@@ -16,11 +12,7 @@ ENTRY_POINT_GROUP = "skillwright.models"
 
 
 def make_stand_in(name: str, noise: float = 0.0) -> ChatModel:
-    """Make the scripted model of a name.
-
-    Raises:
-        DataError: No installed package offers it, or it cannot be imported.
-    """
+    """Make the scripted model of a name."""
     made: ChatModel = _found(name)(**({"noise": noise} if noise else {}))
     return made
 

@@ -1,8 +1,4 @@
-"""JSON out of what a model wrote: a tolerant reader, and one chance to repair a reply.
-
-A reply may stand in a code fence, have words around it, or hold line breaks inside its strings.
-It may not be cut off: half a proposal is no proposal.
-"""
+"""JSON out of what a model wrote: a tolerant reader, and one chance to repair a reply."""
 
 import json
 import logging
@@ -53,11 +49,6 @@ def extract_json_array(text: str) -> list[Any] | None:
 
 def parse_reply(text: str, finish_reason: str, reply_type: type[Reply]) -> Reply:
     """Read a model's JSON object as a typed reply.
-
-    Args:
-        text: What the model wrote.
-        finish_reason: Why it stopped; ``length`` means that the token limit cut it off.
-        reply_type: The form that was asked for.
 
     Raises:
         ReplyInvalid: The reply was cut off, has no JSON object, or does not have the form; the

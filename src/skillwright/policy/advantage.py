@@ -1,9 +1,7 @@
 """How much better an episode did than the others at the same task.
 
-Source: GRPO (arXiv:2402.03300) as SkillRL uses it (arXiv:2602.08234): ``A = (R - mean) / (std +
-eps)`` over the episodes of a group. SkillRL's code takes the statistics over the rows of all
-episodes instead, so that long episodes, which are mostly lost ones, count for more;
-``statistics = "rows"`` does the same.
+Source: GRPO (arXiv:2402.03300) as in SkillRL (arXiv:2602.08234): ``A = (R - mean) / (std +
+eps)``. SkillRL's code runs its statistics over rows, so that long episodes count for more.
 """
 
 import math
@@ -90,11 +88,7 @@ def is_flat(rewards: Sequence[float]) -> bool:
 
 
 def check_rewards(rewards: Sequence[float]) -> None:
-    """Refuse rewards that are no numbers.
-
-    Raises:
-        RewardInvalid: One is NaN or infinite.
-    """
+    """Refuse rewards that are no numbers."""
     for index, reward in enumerate(rewards):
         if not math.isfinite(reward):
             raise RewardInvalid(

@@ -1,16 +1,12 @@
 """What a policy with weights can do: choose, learn from rows, step, and be kept.
 
-A row is one choice as it was made: the very tokens, the very probabilities, and what they were
-conditioned on. Text is never turned into tokens a second time between sampling and training,
-because a tokenizer need not give back the tokens that were sampled (source: `agent-lightning` #44,
-`verifiers` #626).
-
-Losses are divided by counts over the whole mini-batch, which the caller knows and a backend that
-cuts its rows into micro-batches does not. So a backend adds up what the loss gives it, and the sum
-does not depend on the cuts.
+A row is one choice as it was made. Text is never turned into tokens a second time: a tokenizer
+need not give back what was sampled (source: `agent-lightning` #44, `verifiers` #626). Losses are
+divided by counts over the whole mini-batch, so that their sum does not depend on micro-batches.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
@@ -262,6 +258,23 @@ class StepReport:
     learning_rate: float = 0.0
 
 
+def clipped_step(
+    optimizer: torch.optim.Optimizer,
+    weights: Iterable[torch.Tensor],
+    max_grad_norm: float,
+    learning_rate: float,
+) -> StepReport:
+    """Clip the gradient, step, and drop it. A norm that is not finite skips the step."""
+    norm = float(torch.nn.utils.clip_grad_norm_(weights, max_grad_norm))
+    skipped = not math.isfinite(norm)
+    if not skipped:
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate
+        optimizer.step()
+    optimizer.zero_grad()
+    return StepReport(norm, norm > max_grad_norm, skipped, learning_rate)
+
+
 class PolicyBackend(Protocol):
     """A policy with weights. One instance holds one model, its optimiser and its reference.
 
@@ -345,10 +358,6 @@ class PolicyBackend(Protocol):
 def check_reference(backend: PolicyBackend, digest: str | None = None) -> None:
     """Refuse to measure a divergence from nothing, or from other weights than agreed.
 
-    Args:
-        backend: The policy.
-        digest: What the cold start's weights were frozen as; ``None`` accepts any.
-
     Raises:
         ReferenceMissing: No reference is frozen, or another one.
     """
@@ -366,11 +375,7 @@ def check_reference(backend: PolicyBackend, digest: str | None = None) -> None:
 
 
 def check_encoding(rows: Sequence[Row], encoding: str) -> None:
-    """Refuse rows whose numbers mean something else here.
-
-    Raises:
-        ForeignRow: A row was sampled under another tokenizer, vocabulary or template.
-    """
+    """Refuse rows whose numbers mean something else here."""
     for row in rows:
         if row.encoding != encoding:
             raise ForeignRow(

@@ -1,10 +1,7 @@
-"""Everything that the next training step depends on, in one file.
+"""Everything that the next training step depends on, in one file that is there whole or not at all.
 
-    skillwright checkpoint 1 <sha-256 of the rest>
-    <length of the head> <head: JSON>
-    <policy: the backend's snapshot>
-
-The file is written beside its place and moved there, so there is never half of one.
+skillwright checkpoint 1 <sha-256 of the rest>
+<length of the head> <head: JSON> <policy: the backend's snapshot>
 """
 
 import hashlib
@@ -48,15 +45,7 @@ def pack(checkpoint: Checkpoint) -> bytes:
 
 
 def unpack(packed: bytes, name: str = "this checkpoint") -> Checkpoint:
-    """Read what `pack` wrote.
-
-    Args:
-        packed: The bytes.
-        name: What a message calls them.
-
-    Raises:
-        CheckpointDamaged: They are cut, changed, or something else.
-    """
+    """Read what `pack` wrote."""
     return _read(io.BytesIO(packed), name)
 
 
@@ -83,10 +72,6 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 def load_checkpoint(path: Path, bank_versions: Container[int] | None = None) -> Checkpoint:
     """Read a checkpoint.
-
-    Args:
-        path: The file.
-        bank_versions: Versions that the bank still has; ``None`` does not ask.
 
     Raises:
         CheckpointDamaged: The file is missing, cut or changed.
@@ -139,14 +124,9 @@ def _read(file: BinaryIO, name: str) -> Checkpoint:
             "Start again from the one before it"
         )
     try:
-        told = json.loads(line.partition(b" ")[2])
+        head = json.loads(line.partition(b" ")[2])
         return _checked(
-            Checkpoint(
-                policy=policy,
-                iteration=told["iteration"],
-                bank_version=told["bank_version"],
-                bank_digest=told["bank_digest"],
-            )
+            Checkpoint(policy, head["iteration"], head["bank_version"], head["bank_digest"])
         )
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         # Its digest is right, so this is what was written.

@@ -1,14 +1,11 @@
 """Groups that see fewer skills, so that a policy does not lean on any one of them."""
 
 import random
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from skillwright.core import ConfigError, SkillContext, SkillSource, Task
 from skillwright.core.seeds import derive_seed
-
-_LINE = re.compile(r"^- \[(?P<id>[^\]]+)\] ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +57,8 @@ class SkillDropout:
         dropped = {name for name in told.skill_ids if luck.random() >= self.keep}
         if not dropped:
             return told
-        lines = [line for line in told.text.splitlines() if not _is_of(line, dropped)]
+        marks = tuple(f"- [{name}] " for name in dropped)
+        lines = [line for line in told.text.splitlines() if not line.startswith(marks)]
         pairs = list(zip(told.skill_ids, told.scores, strict=False))
         return replace(
             told,
@@ -68,11 +66,6 @@ class SkillDropout:
             skill_ids=tuple(name for name in told.skill_ids if name not in dropped),
             scores=tuple(score for name, score in pairs if name not in dropped),
         )
-
-
-def _is_of(line: str, dropped: set[str]) -> bool:
-    found = _LINE.match(line)
-    return found is not None and found["id"] in dropped
 
 
 def _without_empty_sections(lines: Sequence[str]) -> str:

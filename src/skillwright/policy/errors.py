@@ -1,25 +1,4 @@
-"""The errors of policies.
-
-    UsageError
-    ├── ConfigError
-    │   ├── ModelMissing          the base model is not on this machine
-    │   ├── NoChatTemplate        its tokenizer does not say how a conversation is written
-    │   ├── ReferenceMissing      a KL term, and nothing to measure it from
-    │   └── GroupTooSmall         one episode has nothing to be compared with
-    ├── DataError
-    │   └── TargetRefused         a demonstration holds an action that the policy cannot take
-    └── RunError
-        ├── CheckpointDamaged     bytes that are not what was written
-        └── BankVersionGone       the bank that a checkpoint was trained with is not there
-    ContractError
-    ├── ForeignRow                tokens that were made by another tokenizer or vocabulary
-    └── RewardInvalid             a reward that is not a number
-    SkillwrightError
-    └── OutOfMemory               a device's memory is spent
-
-A prompt that outgrows the context window is a `ContextOverflow`, as it is at an endpoint: it cuts
-the episode, and the others go on.
-"""
+"""The errors of policies. A prompt over the window is a `ContextOverflow`, as at an endpoint."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,15 +50,7 @@ class OutOfMemory(SkillwrightError):
 
 @contextmanager
 def memory_watched(doing: str, settings: tuple[str, str, str]) -> Iterator[None]:
-    """Turn the two ways in which torch runs out of memory into one error that says what to lower.
-
-    Args:
-        doing: What was being done ("sampling", "training").
-        settings: The three settings that memory grows with, the first to lower first.
-
-    Raises:
-        OutOfMemory: Instead of torch's own.
-    """
+    """Turn both ways in which torch runs out of memory into one error that says what to lower."""
     try:
         yield
     except (torch.OutOfMemoryError, RuntimeError, MemoryError) as fault:

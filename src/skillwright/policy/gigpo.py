@@ -1,7 +1,4 @@
-"""A second advantage, per step: how good a choice was among choices before the same observation.
-
-Source: GiGPO (arXiv:2505.10978): ``A = A_episode + w A_step``.
-"""
+"""A second advantage, per step, among choices before the same observation (arXiv:2505.10978)."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -37,10 +34,6 @@ class StepAdvantage:
 
 def returns_to_go(rewards: Sequence[float], discount: float) -> list[float]:
     """Return the discounted sum of the rewards from each step on.
-
-    Args:
-        rewards: Of one episode, shape ``[steps]``.
-        discount: In (0, 1].
 
     Returns:
         Shape ``[steps]``. Of rewards that are at least 0, each sum is too, and at most theirs.

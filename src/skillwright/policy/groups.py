@@ -1,9 +1,7 @@
 """Episodes of the same task, side by side: what becomes of results before they teach.
 
-A fault of the infrastructure leaves its group, so groups differ in size. A truncated episode
-failed its task: its outcome is 0, and it is counted apart. What a malformed action costs is not
-part of the outcome: inside the statistics of a group of losers one such action would weigh twenty
-standard deviations (SkillRL's code does that).
+What a malformed action costs is no part of the outcome: inside the statistics of a group of
+losers one such action would weigh twenty standard deviations (SkillRL's code does that).
 """
 
 from collections import Counter, defaultdict
@@ -132,17 +130,7 @@ def not_offered(turn: Turn, offered: Mapping[str, Any]) -> bool:
 
 
 def play_of(result: EpisodeResult, rows: Sequence[Row], is_malformed: IsMalformed) -> Played:
-    """Put a scored episode beside its rows.
-
-    Args:
-        result: It has a reward.
-        rows: One per turn (`PolicyAgent.rows`).
-        is_malformed: What counts as no action.
-
-    Raises:
-        RewardInvalid: The reward is not a finite number.
-        ValueError: The episode failed, or has another number of turns than rows.
-    """
+    """Put a scored episode beside its rows."""
     if result.reward is None:
         raise ValueError(f"task {result.task_id!r}: a failure teaches nothing; leave it out")
     check_rewards([result.reward])
@@ -167,11 +155,6 @@ def teach(
 
     Rows of equal outcomes have an advantage of exactly 0 and are left out, so that they never
     reach a forward pass; a malformed action among them is still told its penalty.
-
-    Args:
-        results: Episodes of one batch, failures among them.
-        rows_of: Finds the rows of an episode.
-        settings: How to compare.
 
     Returns:
         Rows with advantage and group, in the order of the results; and what was dropped.

@@ -1,11 +1,11 @@
 """The two losses, on tensors of log-probabilities: what any policy with weights is trained by.
 
-Source of the clipped objective: PPO (arXiv:1707.06347); of the dual clip: arXiv:1912.09729; of k3:
-Schulman, "Approximating KL divergence"; of the whole: GRPO (arXiv:2402.03300). SkillRL's code
-averages per micro-batch and then over micro-batches, so that its loss depends on how a batch is
-cut; here the denominator is the mini-batch's.
+Source: PPO (arXiv:1707.06347), dual clip (arXiv:1912.09729), GRPO (arXiv:2402.03300), k3
+(Schulman, "Approximating KL divergence"). SkillRL's code averages over micro-batches, so that
+its loss depends on the cuts; here the denominator is the mini-batch's.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -81,10 +81,6 @@ class GrpoLoss:
     def over(cls, rows: Sequence[Row], objective: GrpoObjective) -> "GrpoLoss":
         """Return the loss of a mini-batch.
 
-        Args:
-            rows: All of them.
-            objective: The settings.
-
         Raises:
             ValueError: No row has a weight and a token to learn from.
         """
@@ -124,11 +120,35 @@ class GrpoLoss:
             if told.entropy_weight > 0:
                 terms = terms - told.entropy_weight * entropy
         loss = _averaged(terms, batch, told.average) / self.denominator
-        report = _report(loss, batch, change.detach(), policy.detach(), self.objective)
-        count = _weighted(batch)
-        with torch.no_grad():
-            sums = torch.stack([(kl * count).sum(), (entropy * count).sum()]).tolist()
-        return loss, report + LossReport(kl_sum=sums[0], entropy_sum=sums[1])
+        return loss, self._report(batch, loss, change, (policy, kl, entropy))
+
+    @torch.no_grad()
+    def _report(
+        self,
+        batch: TokenBatch,
+        loss: torch.Tensor,
+        change: torch.Tensor,
+        terms: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    ) -> LossReport:
+        told, (policy, kl, entropy) = self.objective, terms
+        count, ratio = _weighted(batch), torch.exp(change.clamp(max=_LARGEST_LOG_RATIO))
+        up, down = batch.advantages > 0, batch.advantages < 0
+        sums = {
+            "loss": loss,
+            "tokens": count.sum(),
+            "policy_sum": (torch.where(batch.mask, policy, 0.0) * count).sum(),
+            "kl_sum": (kl * count).sum(),
+            "entropy_sum": (entropy * count).sum(),
+            "low": ((down & (ratio < 1 - told.clip_low)) * count).sum(),
+            "high": ((up & (ratio > 1 + told.clip_high)) * count).sum(),
+            "dual": ((down & (ratio > (told.dual_clip or math.inf))) * count).sum(),
+            "drift_sum": (change.abs() * count).sum(),
+            "drift_max": change.abs().max(),
+        }
+        # One transfer to the host for all: on a GPU each of them waits for everything.
+        numbers = torch.stack(list(sums.values())).tolist()
+        rows = int((batch.weights != 0).sum())
+        return LossReport(rows=rows, **dict(zip(sums, numbers, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,13 +185,7 @@ class SftLoss:
 def policy_terms(
     change: torch.Tensor, advantages: torch.Tensor, objective: GrpoObjective
 ) -> torch.Tensor:
-    """Return the clipped objective of each token, negated.
-
-    Args:
-        change: ``log p - log p_old``, any shape.
-        advantages: Of the same shape.
-        objective: The bounds.
-    """
+    """Return the clipped objective of each token, negated."""
     ratio = torch.exp(change.clamp(-_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO))
     held = ratio.clamp(1 - objective.clip_low, 1 + objective.clip_high)
     terms = torch.maximum(-advantages * ratio, -advantages * held)
@@ -196,9 +210,6 @@ def denominator(rows: Sequence[Row], average: Average) -> float:
 
     Returns:
         Chosen tokens, or rows that hold any, each counted with its row's weight.
-
-    Raises:
-        ValueError: It would be 0.
     """
     if average == "tokens":
         total = sum(row.weight * row.chosen for row in rows)
@@ -221,40 +232,3 @@ def _averaged(terms: torch.Tensor, batch: TokenBatch, average: Average) -> torch
         return (kept.sum(dim=1) * batch.weights).sum()
     lengths = batch.mask.sum(dim=1).clamp(min=1)
     return (kept.sum(dim=1) / lengths * batch.weights).sum()
-
-
-@torch.no_grad()
-def _report(
-    loss: torch.Tensor,
-    batch: TokenBatch,
-    change: torch.Tensor,
-    policy: torch.Tensor,
-    told: GrpoObjective,
-) -> LossReport:
-    count, ratio = _weighted(batch), torch.exp(change.clamp(max=_LARGEST_LOG_RATIO))
-    up, down = batch.advantages > 0, batch.advantages < 0
-    dual = down & (ratio > (told.dual_clip if told.dual_clip is not None else float("inf")))
-    # One transfer to the host instead of eight: on a GPU each of them waits for everything.
-    numbers = torch.stack(
-        [
-            loss.detach(),
-            count.sum(),
-            (torch.where(batch.mask, policy, 0.0) * count).sum(),
-            ((down & (ratio < 1 - told.clip_low)) * count).sum(),
-            ((up & (ratio > 1 + told.clip_high)) * count).sum(),
-            (dual * count).sum(),
-            (change.abs() * count).sum(),
-            change.abs().max(),
-        ]
-    ).tolist()
-    return LossReport(
-        loss=numbers[0],
-        rows=int((batch.weights != 0).sum()),
-        tokens=numbers[1],
-        policy_sum=numbers[2],
-        low=numbers[3],
-        high=numbers[4],
-        dual=numbers[5],
-        drift_sum=numbers[6],
-        drift_max=numbers[7],
-    )

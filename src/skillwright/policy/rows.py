@@ -30,9 +30,6 @@ def joined(rows: Sequence[Row]) -> list[Row]:
     becomes part of the same row; the environment's tokens are masked and have no advantage. A
     prompt that was rebuilt (a history of the last turns, a template that drops old reasoning)
     starts a new row: the tokens that it was sampled after are the ones that it is trained after.
-
-    Args:
-        rows: Step rows of one episode in order, with their advantages.
     """
     whole: list[Row] = []
     for row in rows:

@@ -1,9 +1,7 @@
 """The cold start: supervised steps on what a teacher did in the real environment and won.
 
-SkillRL's published data was written by a model that did not act: its rows hold actions that no
-environment knows, one skill block in all of them, and 1.1% of answers that cite a skill. Here only
-verified wins become rows, the skills are the ones that the policy will be shown, and what the rows
-cover is counted.
+Only verified wins become rows, under the skills that the policy will be shown; what they cover
+is counted. SkillRL's published data was written by a model that did not act.
 """
 
 import itertools
@@ -180,13 +178,6 @@ def train(
     on_step: Callable[[int, LossReport, StepReport], None] | None = None,
 ) -> UpdateReport:
     """Learn from demonstrations for a fixed number of steps.
-
-    Args:
-        backend: The policy.
-        rows: From `demonstrations`.
-        settings: How.
-        seed: Of the order in which rows are dealt out.
-        on_step: Told after every step, from 0.
 
     Raises:
         ConfigError: There are no rows.

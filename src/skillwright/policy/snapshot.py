@@ -1,9 +1,4 @@
-"""A policy as bytes: how a backend writes what it keeps, and refuses what is not its own.
-
-Whatever is found wrong with the bytes is one error, `CheckpointDamaged`. A backend looks before it
-takes anything over, so that a refusal leaves it as it was. What is looked at is whether every part
-is there and of the right shape; numbers are not judged.
-"""
+"""A policy as bytes: a backend looks whether every part fits before it takes anything over."""
 
 import io
 import zipfile
@@ -28,11 +23,7 @@ def packed(state: Mapping[str, Any]) -> bytes:
 
 
 def unpacked(state: bytes) -> Mapping[str, Any]:
-    """Read what `packed` wrote, with its tensors on the CPU.
-
-    Raises:
-        CheckpointDamaged: The bytes are cut, changed, or something else.
-    """
+    """Read what `packed` wrote, with its tensors on the CPU."""
     try:
         _refuse_packed(state)
         # Tensors and plain values alone: a checkpoint runs no code.
@@ -53,11 +44,7 @@ def unpacked(state: bytes) -> Mapping[str, Any]:
 
 
 def _refuse_packed(state: bytes) -> None:
-    """Refuse what would take more memory than it has bytes: torch writes all parts uncompressed.
-
-    Raises:
-        ValueError: A part is compressed, or it is no archive of torch's.
-    """
+    """Refuse what would take more memory than it has bytes: torch writes all parts uncompressed."""
     with zipfile.ZipFile(io.BytesIO(state)) as archive:
         parts = archive.infolist()
     if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
@@ -66,14 +53,7 @@ def _refuse_packed(state: bytes) -> None:
 
 @contextmanager
 def fitting(same: str) -> Iterator[None]:
-    """Turn whatever does not fit in a snapshot into one error that says what.
-
-    Args:
-        same: What has to be the same for it to fit ("vocabulary and architecture").
-
-    Raises:
-        CheckpointDamaged: Instead of what was raised within.
-    """
+    """Turn whatever does not fit in a snapshot into one error that says what."""
     try:
         yield
     except (AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
@@ -89,13 +69,6 @@ def fill_optimiser(optimiser: torch.optim.Optimizer, state: Mapping[str, Any]) -
     torch itself looks at the number of parameters alone, and fails at the next step, or begins
     anew. Here it is checked that each moment belongs to a parameter, is there and has its shape,
     and that each setting is there; values of settings are not judged.
-
-    Args:
-        optimiser: A new one, over the parameters that were trained.
-        state: What it had collected.
-
-    Raises:
-        ValueError: It is of other parameters, or a part of it is missing.
     """
     optimiser.load_state_dict(dict(state))
     mine = [group["params"] for group in optimiser.state_dict()["param_groups"]]

@@ -1,9 +1,7 @@
-"""Notices that nothing works any more, so that a dead endpoint stops a run.
+"""Stops a run in which nothing works: by failures in a row, and by their share of the latest.
 
-Two rules: so many failures in a row, and too large a share of failures among the latest episodes,
-for what fails half of the time and never long enough in a row. Both look at episodes in the order
-in which they were begun. Which of them end first depends on how slow each is, and those that run
-into a deadline end last, all together.
+Both look at episodes in the order in which they were begun: which end first depends on how slow
+each is, and those that run into a deadline end last, all together.
 """
 
 from collections import Counter, deque
@@ -23,11 +21,6 @@ class Circuit:
     """Counts failed episodes; one that has a reward starts the count in a row again.
 
     What is begun at once is counted at once: a lockstep wave with one reward in it is no row.
-
-    Args:
-        give_up_after: Failures in a row that are one too many; ``None`` never gives up.
-        max_failure_share: Of the last `WINDOW` episodes no larger share may have failed; ``None``
-            looks at no share.
     """
 
     def __init__(self, give_up_after: int | None, max_failure_share: float | None = None) -> None:
@@ -48,15 +41,7 @@ class Circuit:
         self._waiting[ticket] = ()
 
     def note(self, ticket: int, results: Sequence[EpisodeResult]) -> None:
-        """Count what has ended, and whatever was waiting for it.
-
-        Args:
-            ticket: What `begin` returned; each is noted once.
-            results: The episodes that say something about the engine; there may be none.
-
-        Raises:
-            EngineDown: It was one failure too many; the message says what failed most.
-        """
+        """Count what has ended, and whatever was waiting for it."""
         self._waiting[ticket] = tuple(result.failure for result in results)
         while self._next in self._waiting:
             outcomes = self._waiting.pop(self._next)

@@ -84,11 +84,7 @@ class EpisodeRecorder(Protocol):
         ...
 
     def abandon(self, result: EpisodeResult) -> None:
-        """Keep what an episode consumed that was stopped on its way and has no result.
-
-        Args:
-            result: As far as it came; its reward and its failure say nothing.
-        """
+        """Keep what an episode consumed that was stopped on its way and has no result."""
         ...
 
 
@@ -174,14 +170,6 @@ def episode_key(
 
     Everything that can change a reward is in it: the world, the task, the luck, who acts, what it
     is told, and where it is cut. What the episode is for (``spec.phase``) is not.
-
-    Args:
-        spec: The episode.
-        skill_text: The skill text as the agent reads it; all blank texts are equal.
-        agent_identity: Who acts.
-        env_identity: Configuration and version of the environment, as JSON values.
-        limits: The engine's limits.
-        prompt: The engine's prompt style.
 
     Returns:
         64 hexadecimal digits.

@@ -54,13 +54,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """An episode that is to be played.
-
-    Attributes:
-        spec: What is attempted.
-        skill: What the agent is told.
-        key: The content address of the result.
-    """
+    """An episode that is to be played, and the content address of its result."""
 
     spec: EpisodeSpec
     skill: SkillContext
@@ -85,15 +79,6 @@ class Attempt:
 
     What the environment raises, or returns against its contract, comes out as `EnvError` or
     `ContractError`; hand it to `fail`. Errors of any other kind are bugs of ours.
-
-    Args:
-        assignment: What to play.
-        make_env: Builds the environment of a task, which arrives with ``seed`` and ``max_turns``
-            filled into its extras.
-        limits: Where to cut.
-        prompt: How to show the conversation.
-        on_turn: Called after every turn.
-        takes_tools: Whether the agent can be offered tools natively.
     """
 
     def __init__(
@@ -139,15 +124,7 @@ class Attempt:
         return self._context
 
     async def start(self) -> None:
-        """Build the environment and open the episode.
-
-        Raises:
-            EnvError: The environment broke.
-            ContractError: It opened with something else than messages and metadata.
-            ModelRefused: An endpoint refuses its simulated user altogether.
-            UsageError: It cannot be opened as asked (unknown name, missing package, malformed
-                game file), or offers tools that the agent does not take.
-        """
+        """Build the environment and open the episode."""
         with self._charged_to_env("being built", usage_errors_escape=True):
             self._env = self._make_env(self._task)
         with self._charged_to_env("init", usage_errors_escape=True):
@@ -158,13 +135,7 @@ class Attempt:
         self._show_next(self._opening.metadata)
 
     async def advance(self, act: Act) -> None:
-        """Take the agent's act.
-
-        Raises:
-            EnvError: The environment broke.
-            ContractError: It returned what a step must not.
-            ModelRefused: An endpoint refuses its simulated user altogether.
-        """
+        """Take the agent's act."""
         context, index = self.context, len(self._turns)
         with self._charged_to_env(f"step {index}"):
             reply = await self._step(act, context)
@@ -245,14 +216,7 @@ class Attempt:
         lost: Usage,
         beside: Mapping[str, Usage],
     ) -> EpisodeResult:
-        """Return what came of it: the sum of the step rewards, or the failure.
-
-        Args:
-            attempts: How many attempts this was the last of.
-            admitted_at: When the first of them was admitted, in the event loop's time.
-            lost: What the agent consumed in the others.
-            beside: What anybody else consumed in them, by purpose.
-        """
+        """Return what came of it: the sum of the step rewards, or the failure."""
         side_usage = dict(beside)
         for purpose, spent in self._side_usage.items():
             side_usage[purpose] = side_usage.get(purpose, Usage()) + spent

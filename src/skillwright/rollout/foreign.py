@@ -1,8 +1,7 @@
 """Somebody else's adapter, called the way it expects to be.
 
-Adapters were written for a trainer that blocks and calls them from one thread, one call after the
-other. Here they still are: each has a thread of its own, and the event loop goes on meanwhile. A
-method that is written ``async def`` is awaited in the loop instead, where several may overlap.
+Adapters block, and are called from one thread, one call after the other. A method that is
+written ``async def`` is awaited in the loop instead, where several may overlap.
 """
 
 import asyncio
@@ -55,9 +54,6 @@ class CallThread:
 
     The thread is a daemon, and whoever is cancelled while it works does not wait for it: Ctrl-C
     ends the process even where foreign code never returns.
-
-    Args:
-        name: The thread's, for debuggers.
     """
 
     def __init__(self, name: str) -> None:
@@ -66,11 +62,7 @@ class CallThread:
         self._thread: threading.Thread | None = None
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run a call and return its result; context variables are those of the caller.
-
-        Raises:
-            EnvError: The call tried to end the process, or to pass for a cancellation.
-        """
+        """Run a call and return its result; context variables are those of the caller."""
         if self._thread is None:
             target = partial(_serve, self._jobs)
             self._thread = threading.Thread(target=target, name=self._name, daemon=True)
@@ -112,11 +104,6 @@ def _serve(jobs: "queue.SimpleQueue[_Job | None]") -> None:
 class ForeignAdapter:
     """An adapter behind calls that can be awaited.
 
-    Args:
-        adapter: Somebody's.
-        thread: Where its blocking methods run; made here unless the adapter was built in one.
-        around: Held open while any of its methods runs.
-
     Attributes:
         faults: Tells a person of its bugs.
     """
@@ -153,12 +140,6 @@ class ForeignAdapter:
     async def call(self, method: Callable[..., Any], /, *args: Any, **optional: Any) -> Any:
         """Call a method of the adapter, or of its loader, and await it where it is asynchronous.
 
-        Args:
-            method: A bound method.
-            *args: What it is given, by position.
-            **optional: What it is given by name, as far as it takes such names: the older and the
-                later release do not agree on them.
-
         Raises:
             Exception: Whatever the method raises.
         """
@@ -174,13 +155,6 @@ class ForeignAdapter:
 
         Helpers are functions of what they are given. Where an adapter keeps ours, they are asked
         beside its thread, so that nobody waits for the rollout that is going on in it.
-
-        Args:
-            otherwise: What is returned where it raises, or returns nothing or another kind of
-                thing.
-            method: A bound method.
-            *args: What it is given, by position.
-            **named: What it is given by name.
         """
         try:
             if any(map(self.overrides, HELPERS)):

@@ -38,16 +38,7 @@ def load_adapter(name: str) -> type[EnvAdapter] | None:
 def constructor_arguments(
     adapter_type: type[EnvAdapter], cfg: Mapping[str, Any], name: str
 ) -> dict[str, Any]:
-    """Return what a constructor is given: each of its parameters that the configuration names.
-
-    Args:
-        adapter_type: The class.
-        cfg: The flat configuration.
-        name: What the configuration calls the adapter, for messages.
-
-    Raises:
-        ConfigError: A parameter without a default is not in the configuration.
-    """
+    """Return what a constructor is given: each of its parameters that the configuration names."""
     parameters = [
         one
         for one in inspect.signature(adapter_type).parameters.values()
@@ -69,12 +60,6 @@ async def build_adapter(
     around: Around = nullcontext,
 ) -> ForeignAdapter:
     """Build an adapter, and refuse one that cannot be run here.
-
-    Args:
-        adapter_type: The class.
-        cfg: The flat configuration.
-        name: What the configuration calls the adapter, for messages.
-        around: Held open while any of its methods runs.
 
     Raises:
         ConfigError: An argument is missing, the constructor raised, or the adapter needs Ray.

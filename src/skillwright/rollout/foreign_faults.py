@@ -27,9 +27,6 @@ class FaultLog:
     """Logs the faults of foreign code; an equal one does not show its traceback again.
 
     Faults are equal where they are of one kind and come from one line.
-
-    Args:
-        log: Where it logs to.
     """
 
     def __init__(self, log: logging.Logger) -> None:
@@ -38,13 +35,7 @@ class FaultLog:
         self._said: set[tuple[str, Bug]] = set()
 
     def warn(self, said: str, fault: BaseException, *, once: bool = False) -> None:
-        """Log a fault in one line, and the first of its kind with the adapter's own frames.
-
-        Args:
-            said: What failed.
-            fault: Why.
-            once: Equal faults of what failed are not logged again.
-        """
+        """Log a fault in one line, and the first of its kind with the adapter's own frames."""
         theirs, bug = _their_frames(fault), _bug(fault)
         if once and (said, bug) in self._said:
             return

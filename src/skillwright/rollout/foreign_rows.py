@@ -1,7 +1,6 @@
 """What an adapter's `rollout` returned, read once: a score or a Failure per episode.
 
-A row that breaks the contract costs that row and no other. Nothing is guessed, nothing is scored
-that was not said, and whatever is left out is noted.
+A row that breaks the contract costs that row and no other; nothing is guessed, and all is noted.
 """
 
 import math

@@ -1,8 +1,4 @@
-"""The files that SkillOpt's adapters leave behind for analysts: one conversation per episode.
-
-predictions/<id>/conversation.json
-predictions/names.json              which id a folder with an escaped name stands for
-"""
+"""SkillOpt's files for analysts: predictions/<id>/conversation.json, and names.json."""
 
 import re
 from collections.abc import Mapping
@@ -46,11 +42,7 @@ def conversation(trajectory: Trajectory) -> list[dict[str, Any]]:
 
 
 def write_predictions(folder: Path, trajectories: Mapping[str, Trajectory]) -> None:
-    """Write the conversations of a rollout, by episode id.
-
-    Raises:
-        OSError: The disk is full, or the folder cannot be written.
-    """
+    """Write the conversations of a rollout, by episode id."""
     for episode_id, trajectory in trajectories.items():
         write_json(folder / folder_name(episode_id) / "conversation.json", conversation(trajectory))
     names = {folder_name(episode_id): episode_id for episode_id in trajectories}

@@ -1,11 +1,4 @@
-"""The only place where a prompt is put together.
-
-system       the environment's instructions, then the skill under its heading
-user         the opening: the first observation
-assistant    what the agent answered, verbatim
-user         what came of it; role tool, where it answers a native call
-...
-"""
+"""The only place where a prompt is put together: system text with the skill, opening, exchanges."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

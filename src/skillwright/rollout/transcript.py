@@ -1,9 +1,8 @@
 """What an episode looked like, in the words that an analyst reads.
 
-Transcripts are built from our own episodes, or from an adapter's rows and the conversations that it
-saved. An episode that ended in a Failure has no transcript: a fault says nothing about the skill.
-
-Source: SkillOpt (microsoft/SkillOpt), the conversation files of its rollouts.
+From our own episodes, or from an adapter's rows and saved conversations. An episode that ended
+in a Failure has none. Source: SkillOpt (microsoft/SkillOpt), the conversation files of its
+rollouts.
 """
 
 import json

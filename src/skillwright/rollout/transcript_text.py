@@ -48,11 +48,6 @@ def render_trajectories(
     Where they do not fit, short ones stay whole and the long ones share what is left evenly: first
     long texts are clipped, then turns are left out of the middle. A trajectory's heading, the start
     and end of its task, and a mark at every gap always stay.
-
-    Args:
-        transcripts: What to show, in this order.
-        outcome: ``failure`` or ``success``, for the headings.
-        max_tokens: The budget of the whole text, by `estimate_tokens`.
     """
     whole = [_render(transcript, outcome) for transcript in transcripts]
     room = max_tokens * CHARS_PER_TOKEN - len(whole)  # one line break after each

@@ -29,20 +29,15 @@ _CALL = frozenset({"id", "type", "index", "function", "custom"})
 _REASONING = ("reasoning", "reasoning_content", "reasoning_details")
 
 
+def read_answer(payload: Any, config: EndpointConfig) -> Completion:
+    """Read an answer as `to_completion` does, out of a stream of events too."""
+    return to_completion(join_events(payload, config) if is_stream(payload) else payload, config)
+
+
 def to_completion(payload: Any, config: EndpointConfig, *, withheld: bool = False) -> Completion:
     """Read an answer out of the dialect's JSON. Unknown keys and values are ignored.
 
     A structured refusal becomes the text, with finish reason ``content_filter``.
-
-    Args:
-        payload: The reply.
-        config: Names the endpoint and the model.
-        withheld: The endpoint says beside the answer that its content policy took it away.
-
-    Raises:
-        GarbledReply: There is no choice or no message in it, the choice is an error, its content
-            is no text, or it is empty for no known reason; with what was charged for it all the
-            same.
     """
     payload = mapping(payload)
     usage = read_usage(payload.get("usage"), config)
@@ -105,12 +100,12 @@ def read_tool_calls(calls: Any) -> tuple[ToolCall, ...]:
 
 
 def read_usage(counts: Any, config: EndpointConfig) -> Usage:
-    """Read token counts, in which cached tokens are a part of the prompt."""
+    """Read the counts of chat completions or responses: cached tokens are part of the prompt."""
     counts = mapping(counts)
-    prompt = mapping(counts.get("prompt_tokens_details"))
-    answer = mapping(counts.get("completion_tokens_details"))
-    known_input = number(counts.get("prompt_tokens", counts.get("input_tokens")))
-    known_output = number(counts.get("completion_tokens", counts.get("output_tokens")))
+    prompt = mapping(_either(counts, "prompt_tokens_details", "input_tokens_details"))
+    answer = mapping(_either(counts, "completion_tokens_details", "output_tokens_details"))
+    known_input = number(_either(counts, "prompt_tokens", "input_tokens"))
+    known_output = number(_either(counts, "completion_tokens", "output_tokens"))
     total = count(counts.get("total_tokens"))
     output_tokens = known_output or 0
     # Where only the sum is told, a bound on tokens still holds, though nobody knows the price.
@@ -128,6 +123,10 @@ def read_usage(counts: Any, config: EndpointConfig) -> Usage:
     if known_output is None or (known_input is None and not total):
         return usage
     return replace(usage, cost_usd=cost_usd(usage, config.known_prices))
+
+
+def _either(counts: Mapping[str, Any], name: str, in_responses: str) -> Any:
+    return counts.get(name, counts.get(in_responses))
 
 
 def usage_of(payload: Any, config: EndpointConfig) -> Usage:
@@ -155,11 +154,7 @@ def read_logprobs(tokens: Any) -> Iterable[TokenLogprob]:
 
 
 def join_events(events: Iterable[Any], config: EndpointConfig) -> dict[str, Any]:
-    """Put the pieces of a stream together into the reply that it would have been at once.
-
-    Raises:
-        EndpointFault: The stream ended before the answer did.
-    """
+    """Put the pieces of a stream together into the reply that it would have been at once."""
     message: dict[str, Any] = {"role": "assistant", "content": ""}
     spoken: dict[str, list[Any]] = {}
     calls: dict[int, dict[str, Any]] = {}

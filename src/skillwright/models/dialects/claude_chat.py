@@ -1,7 +1,4 @@
-"""The dialect of Anthropic's messages.
-
-Source: Anthropic API reference, "Messages", "Prompt caching", "Extended thinking".
-"""
+"""The dialect of Anthropic's messages. Source: Anthropic's API reference."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,8 +10,8 @@ from skillwright.models.dialects.claude_config import ClaudeChatConfig
 from skillwright.models.dialects.claude_errors import fault_of_reply
 from skillwright.models.dialects.claude_reply import DIALECT, join_events, to_completion
 from skillwright.models.http.client import HttpReply, is_stream
-from skillwright.models.http.endpoint import bearer, chosen
-from skillwright.models.http.wire import mapping
+from skillwright.models.http.endpoint import Dialect, bearer, chosen
+from skillwright.models.http.wire import mapping, without_none
 
 _Block = dict[str, Any]
 _Turn = dict[str, Any]  # {"role", "content": [blocks]}
@@ -26,15 +23,8 @@ _NOTHING = "(nothing)"  # an empty block is an error
 
 
 @dataclass(frozen=True, slots=True)
-class ClaudeChat:
+class ClaudeChat(Dialect[ClaudeChatConfig]):
     """Anthropic's messages."""
-
-    config: ClaudeChatConfig
-
-    @property
-    def url(self) -> str:
-        """Where a conversation is posted."""
-        return self.config.url
 
     def headers(self, key: str) -> dict[str, str]:
         """Return the headers of the key, the version and the betas."""
@@ -50,10 +40,6 @@ class ClaudeChat:
 
         Leading system messages become the ``system`` field, later ones words of the user; turns of
         one role are merged, and a conversation that an assistant begins is given a first turn.
-
-        Raises:
-            ModelRefused: The call wants log-probabilities, blank stops, or a temperature that this
-                model, or one that thinks, does not take.
         """
         config = self.config
         self._refuse_what_is_missing(sampling)
@@ -62,16 +48,18 @@ class ClaudeChat:
             "model": config.model,
             "max_tokens": self._max_tokens(sampling),
             "messages": turns,
-            **_set(
-                system=[{"type": "text", "text": system}] if system else None,
-                tools=[_tool(tool) for tool in tools] or None,
-                temperature=chosen("temperature", sampling, config),
-                top_p=chosen("top_p", sampling, config),
-                top_k=config.top_k,
-                stop_sequences=list(sampling.stop) or None,
-                thinking=self._thinking(),
-                output_config=self._output_config(sampling) or None,
-                stream=config.stream or None,
+            **without_none(
+                {
+                    "system": [{"type": "text", "text": system}] if system else None,
+                    "tools": [_tool(tool) for tool in tools] or None,
+                    "temperature": chosen("temperature", sampling, config),
+                    "top_p": chosen("top_p", sampling, config),
+                    "top_k": config.top_k,
+                    "stop_sequences": list(sampling.stop) or None,
+                    "thinking": self._thinking(),
+                    "output_config": self._output_config(sampling) or None,
+                    "stream": config.stream or None,
+                }
             ),
         }
         if config.prompt_cache != "off":
@@ -85,8 +73,7 @@ class ClaudeChat:
     def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
         """Read an answer; see `skillwright.models.dialects.claude_reply.to_completion`."""
         del request
-        if is_stream(payload):
-            payload = join_events(payload, self.config)
+        payload = join_events(payload, self.config) if is_stream(payload) else payload
         return to_completion(payload, self.config)
 
     def _refuse_what_is_missing(self, sampling: Sampling) -> None:
@@ -114,16 +101,13 @@ class ClaudeChat:
     def _thinking(self) -> dict[str, Any] | None:
         if self.config.thinking == "server_default":
             return None
-        return {"type": self.config.thinking} | _set(budget_tokens=self.config.thinking_budget)
+        fields = {"type": self.config.thinking, "budget_tokens": self.config.thinking_budget}
+        return without_none(fields)
 
     def _output_config(self, sampling: Sampling) -> dict[str, Any]:
         schema = sampling.json_schema
         form = None if schema is None else {"type": "json_schema", "schema": schema}
-        return _set(effort=self.config.effort, format=form)
-
-
-def _set(**fields: Any) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
+        return without_none({"effort": self.config.effort, "format": form})
 
 
 def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,7 +115,7 @@ def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": function.get("name"),
         "input_schema": function.get("parameters") or {"type": "object", "properties": {}},
-        **_set(description=function.get("description"), strict=function.get("strict")),
+        **without_none({name: function.get(name) for name in ("description", "strict")}),
     }
 
 

@@ -1,8 +1,4 @@
-"""What an error reply of Anthropic's messages means: try again, or refuse with the next move.
-
-The type and the code decide, not the words; gateways that speak the dialect often send only a
-status. Source: Anthropic API reference, "Errors" and "Rate limits".
-"""
+"""What an error reply of Anthropic's messages means, by its type and code, not its words."""
 
 import re
 from dataclasses import replace

@@ -29,10 +29,6 @@ def to_completion(payload: Any, config: ClaudeChatConfig) -> Completion:
 
     Thinking becomes the reasoning. The blocks are kept as they came where the model thought or
     called a tool, because it wants them back unchanged.
-
-    Raises:
-        GarbledReply: It is no message, or is empty for no known reason; with what was charged for
-            it all the same.
     """
     payload = mapping(payload)
     stop, content = payload.get("stop_reason"), payload.get("content")
@@ -63,11 +59,7 @@ def to_completion(payload: Any, config: ClaudeChatConfig) -> Completion:
 
 
 def join_events(events: Iterable[Any], config: ClaudeChatConfig) -> dict[str, Any]:
-    """Put the events of a stream together into the message that it would have been at once.
-
-    Raises:
-        EndpointFault: The stream ended before the message did.
-    """
+    """Put the events of a stream together into the message that it would have been at once."""
     message: dict[str, Any] = {}
     blocks: dict[int, dict[str, Any]] = {}
     inputs: dict[int, str] = {}

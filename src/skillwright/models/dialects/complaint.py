@@ -112,15 +112,7 @@ def about_the_key(config: EndpointConfig, key: str) -> str:
 def fault_of_status(
     complaint: Complaint, reply: HttpReply, config: EndpointConfig, key: str, next_move: str
 ) -> ModelError:
-    """Return the error that a complaint is by its status, where nothing else tells.
-
-    Args:
-        complaint: What the endpoint says.
-        reply: The whole reply; its headers may advise for or against another attempt.
-        config: Names the endpoint and the variable of the key in the message.
-        key: What was sent.
-        next_move: What to do where the status says no more than that the request is wrong.
-    """
+    """Return the error that a complaint is by its status, where nothing else tells."""
     head, status = complaint.head, complaint.status
     advice = reply.headers.get("x-should-retry")
     if advice == "true" or (advice != "false" and complaint.is_passing):

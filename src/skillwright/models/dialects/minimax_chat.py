@@ -1,18 +1,14 @@
-"""MiniMax: chat completions with its own switch for thinking, and errors inside a success.
-
-Source: MiniMax's API reference and error codes; third parties for the codes above 1024.
-"""
+"""MiniMax: chat completions with its own switch for thinking, and errors inside a success."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from skillwright.core import Completion, Message, ModelError, ModelRefused, RequestRefused, Sampling
-from skillwright.models.dialects.bearer import BearerDialect
+from skillwright.models.dialects.bearer import ChatDialect
 from skillwright.models.dialects.chat_reply import to_completion
 from skillwright.models.dialects.complaint import about_the_key
 from skillwright.models.dialects.minimax_config import MiniMaxChatConfig
-from skillwright.models.dialects.openai_chat import chat_request
 from skillwright.models.dialects.openai_errors import fault_of_reply
 from skillwright.models.http.client import HttpReply
 from skillwright.models.http.endpoint import chosen
@@ -32,29 +28,21 @@ _INVISIBLE = 1042
 
 
 @dataclass(frozen=True, slots=True)
-class MiniMaxChat(BearerDialect[MiniMaxChatConfig]):
+class MiniMaxChat(ChatDialect[MiniMaxChatConfig]):
     """MiniMax's chat completions."""
 
     def request(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
     ) -> dict[str, Any]:
-        """Put a call into JSON; MiniMax has no seeds, and these are left out.
-
-        Raises:
-            ModelRefused: The call wants temperature 0, log-probabilities or a JSON Schema.
-        """
+        """Put a call into JSON; MiniMax has no seeds, and these are left out."""
         config = self.config
         _refuse_what_is_missing(sampling)
-        optional = {
-            "temperature": chosen("temperature", sampling, config),
-            "top_p": chosen("top_p", sampling, config),
+        fields = {
             "max_completion_tokens": chosen("max_tokens", sampling, config),
             "reasoning_split": True,
             "thinking": None if config.thinking == "server_default" else {"type": config.thinking},
         }
-        return chat_request(config.model, messages, tools, sampling, optional, config.backend) | (
-            config.extra_body
-        )
+        return self.chat_request(messages, tools, sampling, fields)
 
     def fault(self, reply: HttpReply, key: str) -> ModelError | None:
         """Return the error that a reply is; many arrive with status 200 and a code inside."""
@@ -67,11 +55,7 @@ class MiniMaxChat(BearerDialect[MiniMaxChatConfig]):
         return _fault_of_code(code, head, reply, self.config, key)
 
     def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
-        """Read an answer; its reasoning is kept with it, as the model wants that back.
-
-        Raises:
-            EndpointFault: There is none in it.
-        """
+        """Read an answer; its reasoning is kept with it, as the model wants that back."""
         del request
         withheld = bool(mapping(payload).get("output_sensitive"))
         answer = to_completion(payload, self.config, withheld=withheld)

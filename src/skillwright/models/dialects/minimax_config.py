@@ -7,7 +7,7 @@ from pydantic import model_validator
 
 from skillwright.models.http.endpoint_config import BaseUrl, EndpointConfig
 
-_REGIONS = {
+_MINIMAX_REGIONS = {
     "global_en": "https://api.minimax.io/v1",
     "cn_zh": "https://api.minimaxi.com/v1",
 }
@@ -20,7 +20,7 @@ class MiniMaxChatConfig(EndpointConfig):
     backend: Literal["minimax_chat"] = "minimax_chat"
     region: Literal["global_en", "cn_zh"] = "global_en"
     """Which of MiniMax's hosts; a key works in its own region only."""
-    base_url: BaseUrl = _REGIONS["global_en"]
+    base_url: BaseUrl = _MINIMAX_REGIONS["global_en"]
     """Where the endpoint is, up to and without ``/chat/completions``; by default the region's."""
     api_key_env: str = "MINIMAX_API_KEY"
     """The environment variable that holds the key."""
@@ -38,9 +38,9 @@ class MiniMaxChatConfig(EndpointConfig):
     @model_validator(mode="before")
     @classmethod
     def _fills_in_the_address(cls, settings: Any) -> Any:
-        if not isinstance(settings, Mapping) or settings.get("region") not in _REGIONS:
+        if not isinstance(settings, Mapping) or settings.get("region") not in _MINIMAX_REGIONS:
             return settings
-        return {"base_url": _REGIONS[settings["region"]], **settings}
+        return {"base_url": _MINIMAX_REGIONS[settings["region"]], **settings}
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> "MiniMaxChatConfig":

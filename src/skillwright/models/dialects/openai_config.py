@@ -7,9 +7,7 @@ from urllib.parse import urlencode, urlsplit
 from pydantic import model_validator
 
 from skillwright.models.http.endpoint_config import BaseUrl, EndpointConfig
-from skillwright.models.http.servers import SERVERS, Server, ServerName, server_at
-
-OPENAI_BASE_URL = SERVERS["openai"].base_url
+from skillwright.models.http.servers import OPENAI_BASE_URL, SERVERS, Server, ServerName, server_at
 
 
 class OpenAIChatConfig(EndpointConfig):

@@ -1,8 +1,8 @@
 """What an OpenAI-shaped error reply means: try again, or refuse with the next move.
 
-The status alone does not tell: 429 is also what an exhausted account gets, and 400 is also what a
-conversation over the context window gets. Source: OpenAI's error guide and SDK; vLLM, llama.cpp,
-Azure and Alibaba (DashScope) for their variants.
+The status alone does not tell: 429 is also what an exhausted account gets, and 400 a
+conversation over the context window. Source: OpenAI's error guide and SDK; vLLM, llama.cpp,
+Azure, DashScope.
 """
 
 import re
@@ -48,11 +48,6 @@ _SEED = re.compile(r"\bseed\b")
 
 def fault_of_reply(reply: HttpReply, config: EndpointConfig, key: str = "") -> ModelError | None:
     """Turn an error reply into the error to raise.
-
-    Args:
-        reply: Any reply.
-        config: Names the model, the endpoint and the variable of the key in the message.
-        key: What was sent; the message says where it came from.
 
     Returns:
         `EndpointFault` where another attempt may succeed; `RequestRefused` or its

@@ -1,8 +1,4 @@
-"""What single OpenAI models refuse, known before anything is sent: data that ages (2026-11).
-
-Only what asking would answer with a 400 whose cure is not in the message. Source: OpenAI's model
-pages and public reports; a model that is not listed is simply asked.
-"""
+"""What single OpenAI models refuse, known before anything is sent: data that ages (2026-11)."""
 
 import re
 from dataclasses import dataclass
@@ -50,11 +46,7 @@ _QUIRKS = (
 
 
 def refuse_what_the_model_refuses(config: OpenAIChatConfig, *, tools: bool) -> None:
-    """Refuse a call to OpenAI's chat completions that the model is known to answer with a 400.
-
-    Raises:
-        ModelRefused: It is; the message is the fix. Nothing was sent.
-    """
+    """Refuse a call to OpenAI's chat completions that the model is known to answer with a 400."""
     if config.served_by.name != "openai" or config.transport != "chat_completions":
         return
     for quirk in _QUIRKS:

@@ -1,38 +1,26 @@
-"""The dialect of OpenAI's responses: tools for models that reason. Nothing is kept at OpenAI.
-
-Source: OpenAI API reference, "Responses".
-"""
+"""The dialect of OpenAI's responses: tools for models that reason. Nothing is kept at OpenAI."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from skillwright.core import (
-    Completion,
-    Message,
-    ModelError,
-    ModelRefused,
-    Sampling,
-    ToolCall,
-    Usage,
-)
+from skillwright.core import Completion, Message, ModelError, ModelRefused, Sampling, ToolCall
 from skillwright.core.jsonio import dumps
-from skillwright.models.dialects.chat_reply import read_logprobs
-from skillwright.models.dialects.openai_chat import OpenAIDialect, is_strict
+from skillwright.models.dialects.bearer import is_strict
+from skillwright.models.dialects.chat_reply import read_logprobs, read_usage
+from skillwright.models.dialects.openai_chat import OpenAIDialect
 from skillwright.models.dialects.openai_errors import fault_of_reply
 from skillwright.models.http.client import HttpReply
 from skillwright.models.http.endpoint import chosen
 from skillwright.models.http.faults import EndpointFault, GarbledReply
 from skillwright.models.http.wire import (
     charged,
-    cost_usd,
-    count,
     is_text,
     mapping,
-    number,
     refuse_empty,
     sequence,
     text,
+    without_none,
 )
 
 _NAME = "openai_responses"
@@ -48,11 +36,7 @@ class OpenAIResponses(OpenAIDialect):
     def request(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
     ) -> dict[str, Any]:
-        """Put a call into JSON; the route has no seeds, and these are left out.
-
-        Raises:
-            ModelRefused: Stops were asked for, which the route has not.
-        """
+        """Put a call into JSON; the route has no seeds, and these are left out."""
         if sampling.stop:
             raise ModelRefused(
                 "nothing was sent: OpenAI's responses route has no stop texts. Use transport: "
@@ -68,7 +52,12 @@ class OpenAIResponses(OpenAIDialect):
             "top_p": chosen("top_p", sampling, config),
             "max_output_tokens": chosen("max_tokens", sampling, config),
             "reasoning": {"effort": effort} if effort else None,
-            "tools": [_tool(tool) for tool in tools] or None,
+            # This route would take a missing ``strict`` for true, chat completions for false.
+            "tools": [
+                {"type": "function", "strict": False, **mapping(tool.get("function"))}
+                for tool in tools
+            ]
+            or None,
             "top_logprobs": sampling.logprobs,
             "text": _form(sampling.json_schema),
         }
@@ -77,7 +66,7 @@ class OpenAIResponses(OpenAIDialect):
             "input": [item for message in messages for item in _items(message)],
             "store": False,
             "include": wanted,
-            **{name: value for name, value in optional.items() if value is not None},
+            **without_none(optional),
             **config.extra_body,
         }
 
@@ -95,17 +84,12 @@ class OpenAIResponses(OpenAIDialect):
         return fault_of_reply(replace(reply, status=status), self.config, key)
 
     def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
-        """Read an answer out of the route's JSON; a refusal becomes the text.
-
-        Raises:
-            EndpointFault: There is no output in it, half of one, or an empty one, and no reason
-                why; with what was charged for it all the same.
-        """
+        """Read an answer out of the route's JSON; a refusal becomes the text."""
         del request
         payload = mapping(payload)
         output = [mapping(item) for item in sequence(payload.get("output"))]
         incomplete = mapping(payload.get("incomplete_details")).get("reason")
-        status, usage = payload.get("status"), self._usage(payload.get("usage"))
+        status, usage = payload.get("status"), read_usage(payload.get("usage"), self.config)
         if str(status) in _UNFINISHED:
             fault = EndpointFault(
                 f"{self.config.base_url} gave up its answer of model {self.config.model!r} half "
@@ -119,9 +103,11 @@ class OpenAIResponses(OpenAIDialect):
                 "OpenAI's responses; most other servers want transport: chat_completions."
             )
             raise charged(fault, usage)
-        parts = [part for item in output if item.get("type") == "message" for part in _parts(item)]
+        messages = [item for item in output if item.get("type") == "message"]
+        parts = [mapping(part) for item in messages for part in sequence(item.get("content"))]
         said = "".join(text([part]) for part in parts if part.get("type") == "output_text")
-        refusal = "".join(part["refusal"] for part in parts if _is_refusal(part))
+        refusals = (part.get("refusal") for part in parts)
+        refusal = "".join(each for each in refusals if isinstance(each, str))
         calls = tuple(_calls(output))
         finish = _FINISH_REASONS.get(str(incomplete), "tool_calls" if calls else "stop")
         whole = status == "completed" or (status is None and bool(said or calls))
@@ -140,28 +126,6 @@ class OpenAIResponses(OpenAIDialect):
             native={"dialect": _NAME, "content": output} if calls else None,
         )
         return refuse_empty(answer, incomplete or status, self.config.base_url)
-
-    def _usage(self, counts: Any) -> Usage:
-        counts = mapping(counts)
-        prompt = mapping(counts.get("input_tokens_details"))
-        answer = mapping(counts.get("output_tokens_details"))
-        known_input = number(counts.get("input_tokens"))
-        known_output = number(counts.get("output_tokens"))
-        input_tokens, output_tokens = known_input or 0, known_output or 0
-        cached = min(input_tokens, count(prompt.get("cached_tokens")))
-        written = min(input_tokens - cached, count(prompt.get("cache_write_tokens")))
-        usage = Usage(
-            calls=1,
-            input_tokens=input_tokens,
-            output_tokens=output_tokens,
-            cached_tokens=cached,
-            cost_usd=None,
-            cache_write_tokens=written,
-            reasoning_tokens=min(output_tokens, count(answer.get("reasoning_tokens"))),
-        )
-        if known_input is None or known_output is None:
-            return usage
-        return replace(usage, cost_usd=cost_usd(usage, self.config.known_prices))
 
 
 def _items(message: Message) -> Iterable[Mapping[str, Any]]:
@@ -210,11 +174,6 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
     return {"call_id": call["id"], "name": function["name"], "arguments": function["arguments"]}
 
 
-def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
-    # This route would take a missing ``strict`` for true, chat completions for false.
-    return {"type": "function", "strict": False, **mapping(tool.get("function"))}
-
-
 def _form(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if schema is None:
         return None
@@ -225,14 +184,6 @@ def _form(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
 def _is_item(item: Mapping[str, Any]) -> bool:
     kind = item.get("type")
     return isinstance(kind, str) and (kind != "message" or is_text(item.get("content")))
-
-
-def _is_refusal(part: Mapping[str, Any]) -> bool:
-    return isinstance(part.get("refusal"), str)
-
-
-def _parts(item: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [mapping(part) for part in sequence(item.get("content"))]
 
 
 def _calls(output: Iterable[Mapping[str, Any]]) -> Iterable[ToolCall]:

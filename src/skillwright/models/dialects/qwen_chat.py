@@ -1,19 +1,13 @@
-"""Qwen: chat completions with a switch for thinking, which hosts and servers write differently.
-
-Source: the Qwen model cards and Alibaba Model Studio's API reference.
-"""
+"""Qwen: chat completions with a switch for thinking, which hosts and servers write differently."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from skillwright.core import Completion, Message, ModelError, ModelRefused, RequestRefused, Sampling
-from skillwright.models.dialects.bearer import BearerDialect
-from skillwright.models.dialects.chat_reply import join_events, to_completion
-from skillwright.models.dialects.openai_chat import chat_request, stream_fields
-from skillwright.models.dialects.openai_errors import fault_of_reply
+from skillwright.core import Completion, Message, ModelRefused, RequestRefused, Sampling
+from skillwright.models.dialects.bearer import ChatDialect, stream_fields
+from skillwright.models.dialects.chat_reply import read_answer
 from skillwright.models.dialects.qwen_config import QwenChatConfig
-from skillwright.models.http.client import HttpReply, is_stream
 from skillwright.models.http.endpoint import chosen
 from skillwright.models.http.wire import charged
 
@@ -26,17 +20,13 @@ _RECOMMENDED: Mapping[str, Mapping[str, float | int]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class QwenChat(BearerDialect[QwenChatConfig]):
+class QwenChat(ChatDialect[QwenChatConfig]):
     """Qwen on a server of one's own, or hosted by Alibaba."""
 
     def request(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
     ) -> dict[str, Any]:
-        """Put a call into JSON. What neither call nor settings decide is as the vendor advises.
-
-        Raises:
-            ModelRefused: A JSON Schema was given, which Alibaba's service does not take.
-        """
+        """Put a call into JSON. What neither call nor settings decide is as the vendor advises."""
         config = self.config
         if config.hosted and sampling.json_schema is not None:
             raise ModelRefused(
@@ -45,38 +35,23 @@ class QwenChat(BearerDialect[QwenChatConfig]):
             )
         # The service refuses most of its thinking models without a stream.
         stream = config.hosted and config.thinking != "disabled"
-        optional = {
-            **_RECOMMENDED[config.thinking],
-            **_set(
-                temperature=chosen("temperature", sampling, config),
-                top_p=chosen("top_p", sampling, config),
-                top_k=config.top_k,
-            ),
+        thinking, recommended = _thinking(config), _RECOMMENDED[config.thinking]
+        fields = {
+            **recommended,
+            "top_k": recommended.get("top_k") if config.top_k is None else config.top_k,
             config.max_tokens_name: chosen("max_tokens", sampling, config),
             "seed": sampling.seed if config.send_seed else None,
             "reasoning_effort": config.reasoning_effort,
-            **_thinking(config),
+            **thinking,
             **stream_fields(stream),
         }
-        body = chat_request(config.model, messages, tools, sampling, optional, config.backend)
-        template = body.get("chat_template_kwargs")  # merged with those of the settings already
-        return body | config.extra_body | ({"chat_template_kwargs": template} if template else {})
-
-    def fault(self, reply: HttpReply, key: str) -> ModelError | None:
-        """Return the error that a reply is, or ``None``."""
-        return fault_of_reply(reply, self.config, key)
+        body = self.chat_request(messages, tools, sampling, fields)
+        template = thinking.get("chat_template_kwargs")  # holds those of the settings already
+        return body | ({"chat_template_kwargs": template} if template else {})
 
     def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
-        """Read an answer.
-
-        Raises:
-            EndpointFault: There is none in it.
-            RequestRefused: A tool call was left in the text: it is malformed, or the server lacks
-                the parser for it.
-        """
-        if is_stream(payload):
-            payload = join_events(payload, self.config)
-        answer = to_completion(payload, self.config)
+        """Read an answer."""
+        answer = read_answer(payload, self.config)
         if request.get("tools") and not answer.tool_calls and "<tool_call>" in answer.text:
             # Perhaps the server parses others: a model writes a broken one now and then.
             fault = RequestRefused(
@@ -90,18 +65,11 @@ class QwenChat(BearerDialect[QwenChatConfig]):
 
 
 def _thinking(config: QwenChatConfig) -> dict[str, Any]:
-    switch = (
-        {}
-        if config.thinking == "server_default"
-        else {"enable_thinking": config.thinking == "enabled"}
-    )
+    is_set = config.thinking != "server_default"
+    switch = {"enable_thinking": config.thinking == "enabled"} if is_set else {}
     if config.hosted:
         return {**switch, "thinking_budget": config.thinking_budget}
     budget = {"thinking_token_budget": config.thinking_budget}
     extra = config.extra_body.get("chat_template_kwargs")
     template = {**switch, **extra} if isinstance(extra, dict) else switch
     return {"chat_template_kwargs": template or None, **budget}
-
-
-def _set(**settings: float | int | None) -> dict[str, float | int]:
-    return {name: value for name, value in settings.items() if value is not None}

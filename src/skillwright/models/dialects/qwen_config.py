@@ -7,7 +7,7 @@ from pydantic import Field, PositiveInt, model_validator
 
 from skillwright.models.http.endpoint_config import BaseUrl, EndpointConfig
 
-_REGIONS = {
+_QWEN_REGIONS = {
     "beijing": "https://dashscope.aliyuncs.com/compatible-mode/v1",
     "singapore": "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
     "virginia": "https://dashscope-us.aliyuncs.com/compatible-mode/v1",
@@ -45,15 +45,15 @@ class QwenChatConfig(EndpointConfig):
         if not isinstance(settings, Mapping):
             return settings
         filled = dict(settings)
-        if settings.get("region") in _REGIONS:
-            filled.setdefault("base_url", _REGIONS[settings["region"]])
+        if settings.get("region") in _QWEN_REGIONS:
+            filled.setdefault("base_url", _QWEN_REGIONS[settings["region"]])
         if _HOSTED in str(filled.get("base_url", "")):
             filled.setdefault("api_key_env", "DASHSCOPE_API_KEY")
         return filled
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> "QwenChatConfig":
-        if self.region and self.base_url != _REGIONS[self.region]:
+        if self.region and self.base_url != _QWEN_REGIONS[self.region]:
             raise ValueError(f"region {self.region!r} and base_url name two places; keep one")
         if self.thinking_budget and self.thinking == "disabled":
             raise ValueError("thinking_budget has no use with thinking: disabled; keep one")

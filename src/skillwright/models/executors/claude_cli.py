@@ -30,11 +30,7 @@ class ClaudeCliConfig(ExecConfig):
 
     @classmethod
     def of(cls, config: ClaudeChatConfig) -> "ClaudeCliConfig":
-        """Take over what the program has.
-
-        Raises:
-            ConfigError: A setting has no effect with this transport.
-        """
+        """Take over what the program has."""
         vain = [name for name in _WITHOUT_EFFECT if name in config.model_fields_set]
         if vain:
             raise ConfigError(
@@ -75,11 +71,11 @@ class ClaudeCli(ClaudeProgram[ClaudeCliConfig]):
         """Return the arguments of one run; the prompt comes by stdin."""
         schema = request.sampling.json_schema
         turns = _TURNS if schema is None else _SCHEMA_TURNS
-        argv = ["-p", "--output-format", "json", "--model", self._config.model, "--tools", ""]
+        argv = ["-p", "--output-format", "json", "--model", self.config.model, "--tools", ""]
         argv += [*UNATTENDED, "--disable-slash-commands", "--max-turns", str(turns)]
         argv += ["--system-prompt-file", str(place.root / _SYSTEM)]
-        if self._config.effort is not None:
-            argv += ["--effort", self._config.effort]
+        if self.config.effort is not None:
+            argv += ["--effort", self.config.effort]
         if schema is not None:
             argv += ["--json-schema", dumps(schema)]
         return argv
@@ -87,7 +83,7 @@ class ClaudeCli(ClaudeProgram[ClaudeCliConfig]):
     def env(self, request: Request, place: Place) -> dict[str, str]:
         """Return the environment of a run."""
         asked = request.sampling.max_tokens
-        return claude_env(self._config, place, asked or self._config.max_tokens)
+        return claude_env(self.config, place, asked or self.config.max_tokens)
 
 
 def _split(messages: Sequence[Message]) -> tuple[str, list[Message]]:

@@ -1,7 +1,5 @@
 """How the Claude Code command line is spoken to as an agent: ``claude -p``."""
 
-from collections.abc import Mapping
-
 from skillwright.core.jsonio import dumps
 from skillwright.models.executors.claude_program import UNATTENDED, ClaudeProgram, claude_env
 from skillwright.models.executors.config import ClaudeCodeExecConfig
@@ -25,15 +23,10 @@ class ClaudeCodeExec(ClaudeProgram[ClaudeCodeExecConfig]):
         mount = tell_mount(request.mounted) if request.mounted else ""
         return without_mentions(render_prompt(request.messages, mount, request.note))
 
-    def files(self, request: Request) -> Mapping[str, str]:
-        """Return none."""
-        del request
-        return {}
-
     def argv(self, request: Request, place: Place) -> list[str]:
         """Return the arguments of one run; the prompt comes by stdin."""
         del place
-        config = self._config
+        config = self.config
         tools = ",".join(self._tools(request))
         argv = ["-p", "--output-format", "stream-json", "--verbose", "--model", config.model]
         argv += ["--tools", tools, "--allowedTools", tools, *UNATTENDED]
@@ -50,9 +43,9 @@ class ClaudeCodeExec(ClaudeProgram[ClaudeCodeExecConfig]):
 
     def env(self, request: Request, place: Place) -> dict[str, str]:
         """Return the environment of a run."""
-        return claude_env(self._config, place, request.sampling.max_tokens)
+        return claude_env(self.config, place, request.sampling.max_tokens)
 
     def _tools(self, request: Request) -> tuple[str, ...]:
-        writes = request.acts and self._config.sandbox != "read-only"
-        searches = request.acts and self._config.web_search
+        writes = request.acts and self.config.sandbox != "read-only"
+        searches = request.acts and self.config.web_search
         return (*_READING, *(_WRITING if writes else ()), *(_SEARCHING if searches else ()))

@@ -1,8 +1,4 @@
-"""Reads what ``claude -p`` prints: a stream of messages, or the result alone.
-
-The result closes a run. ``subtype: success`` with ``is_error: true`` is an API failure whose text
-stands where the answer would be.
-"""
+"""Reads what ``claude -p`` prints: a stream of messages, or the result that closes a run."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,13 +12,7 @@ _FINISH = {"max_tokens": "length", "refusal": "content_filter"}
 
 
 def read_claude_events(stdout: str, *, trusts_cost: bool = True) -> ExecReport:
-    """Read a run.
-
-    Args:
-        stdout: ``stream-json`` or ``json`` output.
-        trusts_cost: Whether the program's own estimate of the cost is taken; its prices are wrong
-            behind another endpoint.
-    """
+    """Read a run."""
     model, said_error = "", ""
     skills: tuple[str, ...] | None = None
     result: Mapping[str, Any] = {}
@@ -46,10 +36,14 @@ def read_claude_events(stdout: str, *, trusts_cost: bool = True) -> ExecReport:
             case "result":
                 result = event
     ended_well = result.get("subtype") == "success" and not result.get("is_error")
-    failure = _problem(result) if ended_well else _failure(result, said_error)
-    ended_well = ended_well and not failure
+    said, structured = result.get("result"), result.get("structured_output")
+    answer = str(said or "") if structured is None else dumps(structured)
+    failure = _failure(result, said_error)
+    if ended_well:
+        failure = no_text(said) if structured is None else ""
+        ended_well = not failure
     return ExecReport(
-        answer=_answer(result) if ended_well else "",
+        answer=answer if ended_well else "",
         ended_well=ended_well,
         failure=failure,
         usage=_usage(result, trusts_cost=trusts_cost),
@@ -59,16 +53,6 @@ def read_claude_events(stdout: str, *, trusts_cost: bool = True) -> ExecReport:
         trace=tuple(trace),
         skills=skills,
     )
-
-
-def _answer(result: Mapping[str, Any]) -> str:
-    structured = result.get("structured_output")
-    return str(result.get("result") or "") if structured is None else dumps(structured)
-
-
-def _problem(result: Mapping[str, Any]) -> str:
-    is_structured = result.get("structured_output") is not None
-    return "" if is_structured else no_text(result.get("result"))
 
 
 def _failure(result: Mapping[str, Any], said_error: str) -> str:

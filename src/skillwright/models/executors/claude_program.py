@@ -1,15 +1,12 @@
 """What both ways to run the ``claude`` program share: its key, its environment and its result."""
 
 from pathlib import Path
-from typing import Generic, TypeVar
 
 from skillwright.models.executors.claude_events import read_claude_events
 from skillwright.models.executors.config import ExecConfig
 from skillwright.models.executors.environment import Login, child_env, find_login
-from skillwright.models.executors.model import Place, Request
+from skillwright.models.executors.model import CommandLine, Config, Place
 from skillwright.models.executors.report import ExecReport
-
-Config = TypeVar("Config", bound=ExecConfig)
 
 _KEYS = ("ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 _QUIET = {
@@ -28,37 +25,20 @@ UNATTENDED = (
 )
 
 
-class ClaudeProgram(Generic[Config]):
+class ClaudeProgram(CommandLine[Config]):
     """The ``claude`` program; see `CommandLine`."""
 
     label = "claude"
     login_file = ".claude/.credentials.json"
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
-
-    @property
-    def config(self) -> Config:
-        """Which model, which program, and what it may do."""
-        return self._config
-
     def login(self) -> Login:
-        """Find the key or token, else the program's own login.
-
-        Raises:
-            ConfigError: There is none.
-        """
-        file = Path.home() / ".claude" / ".credentials.json"
-        return find_login(self._config, "ANTHROPIC_API_KEY", _KEYS, file)
-
-    def nests(self, request: Request) -> bool:
-        """Tell whether the program builds a sandbox of its own: it never does."""
-        del request
-        return False
+        """Find the key or token, else the program's own login."""
+        file = Path.home() / self.login_file
+        return find_login(self.config, "ANTHROPIC_API_KEY", _KEYS, file)
 
     def report(self, stdout: str) -> ExecReport:
         """Read what a run printed."""
-        return read_claude_events(stdout, trusts_cost=self._config.base_url is None)
+        return read_claude_events(stdout, trusts_cost=self.config.base_url is None)
 
 
 def claude_env(config: ExecConfig, place: Place, max_tokens: int | None) -> dict[str, str]:

@@ -8,7 +8,7 @@ from skillwright.core.jsonio import dumps
 from skillwright.models.executors.codex_events import read_codex_events
 from skillwright.models.executors.config import CodexExecConfig
 from skillwright.models.executors.environment import Login, child_env, find_login
-from skillwright.models.executors.model import Place, Request
+from skillwright.models.executors.model import CommandLine, Place, Request
 from skillwright.models.executors.prompt import render_prompt, tell_mount
 from skillwright.models.executors.report import ExecReport
 
@@ -17,7 +17,7 @@ _SCHEMA = "schema.json"
 _PROVIDER = "model_providers.skillwright"
 
 
-class CodexExec:
+class CodexExec(CommandLine[CodexExecConfig]):
     """The Codex command line; see `CommandLine`.
 
     Commands that it runs inherit a core environment without keys, are written to no session file,
@@ -27,18 +27,10 @@ class CodexExec:
     label = "codex"
     login_file = ".codex/auth.json"
 
-    def __init__(self, config: CodexExecConfig) -> None:
-        self._config = config
-
-    @property
-    def config(self) -> CodexExecConfig:
-        """Which model, which program, and what it may do."""
-        return self._config
-
     def login(self) -> Login:
         """Find the key, else the login of ``codex login``."""
         home = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
-        return find_login(self._config, _KEY, ("CODEX_ACCESS_TOKEN",), home / "auth.json")
+        return find_login(self.config, _KEY, ("CODEX_ACCESS_TOKEN",), home / "auth.json")
 
     def nests(self, request: Request) -> bool:
         """Tell whether Codex builds its own sandbox."""
@@ -56,7 +48,7 @@ class CodexExec:
 
     def argv(self, request: Request, place: Place) -> list[str]:
         """Return the arguments of one run; the prompt comes by stdin."""
-        config = self._config
+        config = self.config
         argv = ["exec", "--json", "--color", "never", "--skip-git-repo-check", "--ephemeral"]
         argv += ["--ignore-user-config", "--ignore-rules"]
         argv += ["--sandbox", self._sandbox(request), "--cd", str(place.work)]
@@ -75,7 +67,8 @@ class CodexExec:
             overrides[f"{_PROVIDER}.env_key"] = _KEY
             overrides[f"{_PROVIDER}.wire_api"] = "responses"
         # A JSON string is a TOML string.
-        argv += [word for name, value in overrides.items() for word in _override(name, value)]
+        for name, value in overrides.items():
+            argv += ["-c", f"{name}={dumps(value)}"]
         if request.acts and config.network:
             argv += ["-c", "sandbox_workspace_write.network_access=true"]
         if request.sampling.json_schema is not None:
@@ -85,7 +78,7 @@ class CodexExec:
     def env(self, request: Request, place: Place) -> dict[str, str]:
         """Return the environment; Codex demands that its home is there."""
         del request
-        env = child_env(self._config, place.home, place.temporary)
+        env = child_env(self.config, place.home, place.temporary)
         return {**env, "CODEX_HOME": str(place.home / ".codex")}
 
     def report(self, stdout: str) -> ExecReport:
@@ -93,11 +86,7 @@ class CodexExec:
         return read_codex_events(stdout)
 
     def _sandbox(self, request: Request) -> str:
-        config = self._config
+        config = self.config
         # Who has both named wants bubblewrap to be the only sandbox, as where none can nest.
         is_outer = config.sandbox == "danger-full-access" and config.isolation == "bwrap"
         return config.sandbox if request.acts or is_outer else "read-only"
-
-
-def _override(name: str, value: str) -> tuple[str, str]:
-    return "-c", f"{name}={dumps(value)}"

@@ -1,7 +1,6 @@
 """Settings of the minds that are programs at a command line."""
 
 import os
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -15,12 +14,11 @@ from pydantic import (
     model_validator,
 )
 
-from skillwright.models.dialects.openai_config import OPENAI_BASE_URL
-from skillwright.models.frozen import Frozen
+from skillwright.models.frozen import VARIABLE, Keyed
 from skillwright.models.http.endpoint_config import BaseUrl
+from skillwright.models.http.servers import OPENAI_BASE_URL
 from skillwright.models.prices import Prices, list_prices
 
-_VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 _NO_ANSWER_DEPENDS_ON = frozenset(
     {
         *("backend", "model", "path", "api_key_env", "timeout_s", "max_concurrent"),
@@ -33,7 +31,7 @@ Sandbox = Literal["read-only", "workspace-write", "danger-full-access"]
 Isolation = Literal["auto", "bwrap", "none"]
 
 
-class ExecConfig(Frozen):
+class ExecConfig(Keyed):
     """A program that is run once per answer; each kind adds its own settings."""
 
     backend: str
@@ -74,11 +72,12 @@ class ExecConfig(Frozen):
     hidden: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Files and folders that no program inside bubblewrap sees, beside the keys that people keep at
     home; every job adds its own folder and its data."""
-    pass_env: tuple[Annotated[str, Field(pattern=_VARIABLE)], ...] = ()
+    pass_env: tuple[Annotated[str, Field(pattern=f"^{VARIABLE}$")], ...] = ()
     """Further environment variables that the program is given; by default only what it needs."""
     prices: Prices | None = None
     """Unset, the cost is what the program says, and unknown where it says nothing."""
 
+    no_answer_depends_on: ClassVar[frozenset[str]] = _NO_ANSWER_DEPENDS_ON
     # Field -> the variables that fill it where the configuration is silent, the first set one.
     variables: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "empty_retries": ("EXEC_EMPTY_RESPONSE_RETRIES",)
@@ -101,16 +100,6 @@ class ExecConfig(Frozen):
         }
         return {**found, **settings}
 
-    @field_validator("api_key_env")
-    @classmethod
-    def _names_a_variable(cls, name: str) -> str:
-        if not re.fullmatch(_VARIABLE, name):
-            raise ValueError(
-                "this names an environment variable and does not hold the key itself; "
-                "write, for example, CODEX_API_KEY"
-            )
-        return name
-
     @field_validator("pass_env")
     @classmethod
     def _is_not_ours(cls, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -123,10 +112,6 @@ class ExecConfig(Frozen):
     def known_prices(self) -> Prices | None:
         """The prices that are given, else ``None``: the program says itself what a run cost."""
         return self.prices
-
-    def what_matters(self) -> dict[str, Any]:
-        """Return the settings that can change an answer, and nothing secret."""
-        return self.model_dump(mode="json", exclude=set(_NO_ANSWER_DEPENDS_ON))
 
 
 class CodexExecConfig(ExecConfig):
@@ -171,9 +156,8 @@ class CodexExecConfig(ExecConfig):
     @property
     def pays_per_token(self) -> bool:
         """Whether a key is there; a login is a plan, which has no price per token."""
-        given = self.api_key.get_secret_value() if self.api_key else ""
         names = (self.api_key_env, "CODEX_ACCESS_TOKEN")
-        return bool(given.strip()) or any(os.environ.get(name, "").strip() for name in names)
+        return bool(self.given_key) or any(os.environ.get(name, "").strip() for name in names)
 
     @property
     def known_prices(self) -> Prices | None:

@@ -41,19 +41,8 @@ class Login:
 
 
 def find_login(config: ExecConfig, variable: str, others: Sequence[str], file: Path) -> Login:
-    """Find a program's key, else the login that was made with it.
-
-    Args:
-        config: The settings.
-        variable: The variable that the program reads a key from.
-        others: Further variables of the program, which are passed under their own names.
-        file: Where it keeps a login.
-
-    Raises:
-        ConfigError: There is neither, or the settings name a variable of their own that is not set.
-    """
-    given = config.api_key.get_secret_value() if config.api_key else ""
-    if key := given.strip() or os.environ.get(config.api_key_env, "").strip():
+    """Find a program's key, else the login that was made with it."""
+    if key := config.given_key or os.environ.get(config.api_key_env, "").strip():
         known = (variable, *others)
         return Login({config.api_key_env if config.api_key_env in known else variable: key})
     if config.api_key_env not in (variable, *others):
@@ -84,11 +73,7 @@ def child_env(config: ExecConfig, home: Path, temporary: Path) -> dict[str, str]
 
 
 def find_program(config: ExecConfig) -> Path:
-    """Find a program on the ``PATH``, or at its path.
-
-    Raises:
-        ConfigError: It is not there, or may not be run.
-    """
+    """Find a program on the ``PATH``, or at its path."""
     found = shutil.which(Path(config.path).expanduser())
     if found is None:
         raise ConfigError(
@@ -99,11 +84,7 @@ def find_program(config: ExecConfig) -> Path:
 
 
 def version_of(program: Path) -> str:
-    """Ask a program for its version, once per file.
-
-    Raises:
-        ConfigError: It gives none.
-    """
+    """Ask a program for its version, once per file."""
     return _version_of(program, program.stat().st_mtime_ns)
 
 

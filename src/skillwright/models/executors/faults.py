@@ -1,16 +1,4 @@
-"""How a run of a command-line agent fails.
-
-EndpointFault
-└── ExecFault               the program failed; running it again may succeed, and is done
-    └── OutputFlood         it printed more than the bound
-ModelTimeout (core)         it ran past its time, and was killed with all that it had started
-ModelRefused (core)         not signed in, no such model, plan used up: every run would fail alike
-├── RequestRefused (core)   only this request: the program has no such feature
-└── ContextOverflow         the conversation does not fit the model's window
-ReplyInvalid (core)         it said nothing, twice, or reached a bound before it answered
-
-The programs give no machine-readable cause, so their words are searched for the known ones.
-"""
+"""How a run of a command-line agent fails: known by its words, as programs give no other cause."""
 
 import re
 
@@ -45,20 +33,13 @@ _MODEL = re.compile(
 )
 _BOUND = re.compile(r"error_max_(turns|budget_usd|structured_output_retries)")
 _OPTION = re.compile(r"unexpected argument|unknown option|unrecognized (option|argument)", re.I)
-_LONGEST = 400
+_LONGEST_SAID = 400
 
 
 def fault_of_words(words: str, program: str, how: str) -> ModelError:
-    """Turn what a program says about its failure into the error to raise.
-
-    Args:
-        words: The message of its failure event, else the end of what it printed. Known keys have
-            been taken out.
-        program: Its name, for the message.
-        how: How it ended, such as ``"exit code 1"``.
-    """
+    """Turn what a program says about its failure into the error to raise."""
     said = " ".join(words.split())
-    told = f"{said[:_LONGEST]}..." if len(said) > _LONGEST else said
+    told = f"{said[:_LONGEST_SAID]}..." if len(said) > _LONGEST_SAID else said
     head = f"{program} failed ({how}): {told or 'it said nothing'}."
     if _WINDOW.search(said):
         return ContextOverflow(f"{head} Shorten the conversation, or use a larger model.")

@@ -1,8 +1,4 @@
-"""The folder of one run: locked while the run lasts, so that a later one can clear up after a kill.
-
-Where we are killed with no time to end it, a program that is not fenced may leave children behind.
-They bear the folder's name as their mark, and its lock is free: the next run ends and removes them.
-"""
+"""The folder of one run, locked while it lasts: what is free is cleared up by the next run."""
 
 import json
 import os
@@ -58,10 +54,6 @@ def return_login(place: Path, login: Path) -> None:
 
     Its home has a link to the person's login. A program that writes through the link changes that
     file itself; one that puts a new file in the link's place has the only good login in its hands.
-
-    Args:
-        place: Where the link stood.
-        login: The person's file.
     """
     with suppress(OSError, ValueError):
         found = place.lstat()
@@ -77,10 +69,6 @@ def return_login(place: Path, login: Path) -> None:
 
 
 def _hold(lock: IO[bytes]) -> None:
-    """Lock a file until it is closed.
-
-    Raises:
-        OSError: Somebody else holds it.
-    """
+    """Lock a file until it is closed."""
     if sys.platform != "win32":
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -10,12 +10,7 @@ from skillwright.models.executors.config import ExecConfig
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """Gives each run a folder for what it prints, and clears away what need not stay.
-
-    Attributes:
-        config: Where to keep it, and how much.
-        label: What the files are called.
-    """
+    """Gives each run a folder for what it prints, and clears away what need not stay."""
 
     config: ExecConfig
     label: str

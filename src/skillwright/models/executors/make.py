@@ -19,16 +19,7 @@ def make_executor(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> ExecModel:
-    """Make the mind that is a program. Nothing is asked of its model yet.
-
-    Args:
-        config: Which program; a `ClaudeChatConfig` is one with ``transport: cli``.
-        sleep: Waits between attempts.
-        clock: Seconds that only go forward, for deadlines.
-
-    Raises:
-        ConfigError: The program, its key or login, or a sandbox that is demanded is missing.
-    """
+    """Make the mind that is a program. Nothing is asked of its model yet."""
     match config:
         case CodexExecConfig():
             return ExecAgent(CodexExec(config), sleep=sleep, clock=clock)

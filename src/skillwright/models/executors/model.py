@@ -3,10 +3,11 @@
 import asyncio
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Generic, TypeVar
 
 from skillwright.core import (
     Completion,
@@ -36,6 +37,8 @@ from skillwright.models.http.retry import Retry
 from skillwright.models.http.wire import charged
 
 logger = logging.getLogger(__name__)
+
+Config = TypeVar("Config", bound=ExecConfig, covariant=True)
 
 _MOST_TOKENS = 1_000_000_000  # of all calls of one run
 _WAITS_S = 60.0  # room for the waits between attempts
@@ -91,64 +94,50 @@ class Request:
         return SKILL_NAME if self.skill.strip() else ""
 
 
-class CommandLine(Protocol):
+class CommandLine(ABC, Generic[Config]):
     """How one program is spoken to. Pure: it neither runs nor writes anything."""
 
-    @property
-    def config(self) -> ExecConfig:
-        """Which model, which program, and what it may do."""
-        ...
+    label: ClassVar[str]
+    """A short name for files: ``codex``, ``claude``."""
+    login_file: ClassVar[str]
+    """Where in its fresh home the program looks for a login."""
 
-    @property
-    def label(self) -> str:
-        """A short name for files: ``codex``, ``claude``."""
-        ...
+    def __init__(self, config: Config) -> None:
+        self.config = config
 
-    @property
-    def login_file(self) -> str:
-        """Where in its fresh home the program looks for a login."""
-        ...
-
+    @abstractmethod
     def login(self) -> Login:
-        """Find the key or the login.
-
-        Raises:
-            ConfigError: There is none.
-        """
-        ...
+        """Find the key or the login."""
 
     def nests(self, request: Request) -> bool:
         """Tell whether the program builds a sandbox of its own."""
-        ...
+        del request
+        return False
 
+    @abstractmethod
     def prompt(self, request: Request) -> str:
         """Return what the program reads from stdin."""
-        ...
 
     def files(self, request: Request) -> Mapping[str, str]:
         """Return files that the arguments name, by their path below the root of the place."""
-        ...
+        del request
+        return {}
 
+    @abstractmethod
     def argv(self, request: Request, place: Place) -> list[str]:
-        """Return the arguments after the program."""
-        ...
+        """Return the arguments after the program; the prompt comes by stdin."""
 
+    @abstractmethod
     def env(self, request: Request, place: Place) -> dict[str, str]:
         """Return the environment, without the key."""
-        ...
 
+    @abstractmethod
     def report(self, stdout: str) -> ExecReport:
         """Read what the program printed."""
-        ...
 
 
 class ExecModel:
     """A chat model that is a program; each answer is one run in an empty folder.
-
-    Args:
-        line: Which program, and how it is spoken to.
-        sleep: Waits between attempts.
-        clock: Seconds that only go forward, for the deadline.
 
     Raises:
         ConfigError: The program, its key or login, or a sandbox that is demanded is missing.
@@ -156,7 +145,7 @@ class ExecModel:
 
     def __init__(
         self,
-        line: CommandLine,
+        line: CommandLine[ExecConfig],
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
@@ -291,7 +280,7 @@ class ExecModel:
                 name=self._name,
                 secrets=secrets,
                 keep=keep,
-                spent=self._spent,
+                spent=lambda stdout: self._priced(self._line.report(stdout)).usage,
                 mark=root.name,
             )
             try:
@@ -313,9 +302,6 @@ class ExecModel:
                 "%s did not find the mounted skill; it was told it in the prompt only", self._name
             )
         return report
-
-    def _spent(self, stdout: str) -> Usage:
-        return self._priced(self._line.report(stdout)).usage
 
     def _furnished(self, root: Path, request: Request) -> Place:
         place = Place(root)
@@ -346,8 +332,9 @@ class ExecModel:
             return False
         nests = self._line.nests(request)
         problem = why_no_fence(nested=nests)
-        needs = config.isolation == "bwrap" or self._needs_fence(request)
-        if problem and needs:
+        # Writing is bounded by somebody: the program's own sandbox, or ours.
+        writes = request.acts and config.sandbox == "workspace-write"
+        if problem and (config.isolation == "bwrap" or (writes and not nests)):
             nested = (
                 "Let it stand alone with sandbox: danger-full-access, or leave the program's own "
                 "sandbox alone with isolation: auto"
@@ -358,11 +345,6 @@ class ExecModel:
                 f"{problem}. {nested if nests else alone}"
             )
         return not problem
-
-    def _needs_fence(self, request: Request) -> bool:
-        """Writing is bounded by somebody: the program's own sandbox, or ours."""
-        bounded = self._line.config.sandbox == "workspace-write"
-        return request.acts and bounded and not self._line.nests(request)
 
     def _priced(self, report: ExecReport) -> ExecReport:
         """Put a price on a run: as given, else as the program says, else by the vendor's list.

@@ -10,17 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 from skillwright.core import ModelError, ModelRefused, ModelTimeout, Usage
 from skillwright.core.jsonio import write_text
 from skillwright.core.secrets import Redactor
 from skillwright.core.together import together
 from skillwright.models.executors.faults import OutputFlood
+from skillwright.models.executors.report import Output
 from skillwright.models.executors.tree import MARK, Tree, dying_with_us, ticks
 from skillwright.models.http.wire import charged
-
-T = TypeVar("T")
 
 _CHUNK = 64 * 1024
 _POLL_S = 0.1
@@ -64,41 +62,15 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
-    """What a program left: its exit code (negative for a signal), and all that it printed."""
-
-    exit_code: int
-    stdout: str
-    stderr: str
-    seconds: float
-
-    @property
-    def tail(self) -> str:
-        """The end of what it said beside its report: on stderr, else outside of its JSON lines."""
-        lines = self.stdout.split("\n")
-        beside = "\n".join(line for line in lines if not line.lstrip().startswith(("{", "[")))
-        return (self.stderr.strip() or beside.strip())[-_SHOWN:]
-
-
-@dataclass(frozen=True, slots=True)
 class _Run:
     """A program that was started."""
 
     process: asyncio.subprocess.Process
     transport: asyncio.SubprocessTransport
     tree: Tree
-
-    @property
-    def stdin(self) -> asyncio.StreamWriter:
-        return _open(self.process.stdin)
-
-    @property
-    def stdout(self) -> asyncio.StreamReader:
-        return _open(self.process.stdout)
-
-    @property
-    def stderr(self) -> asyncio.StreamReader:
-        return _open(self.process.stderr)
+    stdin: asyncio.StreamWriter
+    stdout: asyncio.StreamReader
+    stderr: asyncio.StreamReader
 
     @property
     def pipes(self) -> frozenset[int]:
@@ -106,12 +78,6 @@ class _Run:
         ends = (self.transport.get_pipe_transport(number) for number in (1, 2))
         files = (end.get_extra_info("pipe") for end in ends if end is not None)
         return frozenset(os.fstat(file.fileno()).st_ino for file in files if not file.closed)
-
-
-def _open(stream: T | None) -> T:
-    if stream is None:
-        raise RuntimeError("all three streams were asked for")
-    return stream
 
 
 class _Bound:
@@ -154,11 +120,6 @@ async def run_program(program: Program) -> Output:
     It leads a session of its own. When it ends, runs out of time, floods its output, or the caller
     is cancelled, it and every process that it started are killed before this returns. One that
     escaped and holds a pipe open is waited for no longer than ``drain_s`` after the program's end.
-
-    Raises:
-        ModelRefused: There is no such program, or it may not be run.
-        ModelTimeout: It ran past its time.
-        OutputFlood: It printed more than the bound.
     """
     started = time.monotonic()
     run = await _start(program)
@@ -246,7 +207,11 @@ async def _launch(program: Program) -> _Run:
             f"({str(program.argv[0])!r}). Install it again, or correct its path."
         ) from error
     process = asyncio.subprocess.Process(transport, protocol, loop)
-    return _Run(process, transport, Tree(process.pid, mark, program.folder.resolve(), began))
+    stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
+    if stdin is None or stdout is None or stderr is None:
+        raise RuntimeError("all three streams were asked for")
+    tree = Tree(process.pid, mark, program.folder.resolve(), began)
+    return _Run(process, transport, tree, stdin, stdout, stderr)
 
 
 async def _finish(run: _Run, drain_s: float) -> None:

@@ -6,12 +6,29 @@ from typing import Any
 
 from skillwright.core import ModelError, Usage
 from skillwright.models.executors.faults import ExecFault, fault_of_words
-from skillwright.models.executors.process import Output
 from skillwright.models.http.client import decode
 from skillwright.models.http.wire import cost_usd
 from skillwright.models.prices import Prices
 
 _LONGEST = 200
+_LONGEST_TAIL = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a program left: its exit code (negative for a signal), and all that it printed."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    seconds: float
+
+    @property
+    def tail(self) -> str:
+        """The end of what it said beside its report: on stderr, else outside of its JSON lines."""
+        lines = self.stdout.split("\n")
+        beside = "\n".join(line for line in lines if not line.lstrip().startswith(("{", "[")))
+        return (self.stderr.strip() or beside.strip())[-_LONGEST_TAIL:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +94,7 @@ def one_line(text: Any) -> str:
 
 
 def fault_of_report(report: ExecReport, output: Output, name: str) -> ModelError | None:
-    """Return the error that a run is, or ``None`` where it may hold an answer.
-
-    Args:
-        report: What the events say.
-        output: What was printed beside them.
-        name: The program, for the message.
-    """
+    """Return the error that a run is, or ``None`` where it may hold an answer."""
     if report.ended_well:
         if report.answer.strip() or report.usage.output_tokens:
             return None

@@ -12,19 +12,8 @@ from pathlib import Path
 logger = logging.getLogger(__name__)
 
 _FENCE = (
-    "--die-with-parent",
-    "--unshare-user",
-    "--unshare-pid",
-    "--unshare-ipc",
-    "--cap-drop",
-    "ALL",
-    "--ro-bind",
-    "/",
-    "/",
-    "--dev",
-    "/dev",
-    "--proc",
-    "/proc",
+    *("--die-with-parent", "--unshare-user", "--unshare-pid", "--unshare-ipc"),
+    *("--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
 )
 _TEMPORARY = Path("/tmp")
 # What a person keeps at home and no agent has to see; what does not exist is left out.
@@ -42,13 +31,8 @@ _PRIVATE = (
 _NAMING = (
     *("CODEX_HOME", "CLAUDE_CONFIG_DIR", "NETRC", "KUBECONFIG", "DOCKER_CONFIG", "GNUPGHOME"),
     *("GOOGLE_APPLICATION_CREDENTIALS", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"),
-    *(
-        "AZURE_CONFIG_DIR",
-        "CLOUDSDK_CONFIG",
-        "HF_TOKEN_PATH",
-        "NPM_CONFIG_USERCONFIG",
-        "PGPASSFILE",
-    ),
+    *("AZURE_CONFIG_DIR", "CLOUDSDK_CONFIG", "HF_TOKEN_PATH", "NPM_CONFIG_USERCONFIG"),
+    "PGPASSFILE",
 )
 _NOTHING = "/dev/null"
 _PROBE_S = 10
@@ -109,7 +93,7 @@ class Fence:
             *self.hidden,
         ]
         found: list[Path] = []
-        for place in sorted({_true(path) for path in wanted}):
+        for place in sorted({path.expanduser().resolve() for path in wanted}):
             # What lies in /tmp is out of sight; nothing is mounted below what is hidden already.
             covered = any(map(place.is_relative_to, (*found, _TEMPORARY)))
             if not covered and _is_there(place) and not Path.home().is_relative_to(place):
@@ -124,10 +108,6 @@ def _is_there(place: Path) -> bool:
         return False
 
 
-def _true(path: Path) -> Path:
-    return path.expanduser().resolve()
-
-
 def bwrap_path() -> str:
     """Return where bubblewrap is, or ``""``."""
     return shutil.which("bwrap") or ""
@@ -135,11 +115,7 @@ def bwrap_path() -> str:
 
 @lru_cache
 def why_no_fence(*, nested: bool) -> str:
-    """Say why no fence can be built here; ``""`` where it can.
-
-    Args:
-        nested: The program builds a sandbox of its own inside, which many containers forbid.
-    """
+    """Say why no fence can be built here; ``""`` where it can."""
     if not bwrap_path():
         return "there is no bwrap on the PATH (package bubblewrap)"
     inner = [bwrap_path(), *_FENCE] if nested else []
@@ -155,14 +131,7 @@ def why_no_fence(*, nested: bool) -> str:
 
 @lru_cache  # so that it is said once, however many minds a process makes
 def say_unfenced(backend: str, sandbox: str, problem: str, nests: bool) -> None:
-    """Warn that a program runs without bubblewrap, and say what that leaves open.
-
-    Args:
-        backend: Which program.
-        sandbox: What the agent may do.
-        problem: Why there is no fence.
-        nests: The program builds a sandbox of its own.
-    """
+    """Warn that a program runs without bubblewrap, and say what that leaves open."""
     writes = (
         "can write wherever you can"
         if sandbox == "danger-full-access"

@@ -1,10 +1,8 @@
 """Kills a program together with everything that it started, and nothing else.
 
-A process group is not enough: an agent's shell starts groups of its own, and a daemon lets go of
-its parent. A descendant is known by its parent, by its group or session, by the mark in its
-environment, or, where it dropped all of these, as an orphan that began after the program did and
-stands in the program's own folder. The folder alone is no mark: whoever looks into it stands there.
-The last two need ``/proc``; elsewhere the group alone is killed.
+A descendant is known by its parent, group or session, by the mark in its environment, or, where
+it dropped all of these, as an orphan that began after the program did and stands in its folder.
+The last two need ``/proc``.
 """
 
 import ctypes
@@ -27,7 +25,7 @@ _PROC = Path("/proc")
 _ROUNDS = 20
 _INIT = 1
 _PR_SET_PDEATHSIG = 1
-_SHOWN = 200
+_SHOWN_COMMAND = 200
 
 
 class _Process(NamedTuple):
@@ -73,9 +71,6 @@ class Tree:
         """Kill whoever else can still write into pipes that were made for the program.
 
         Only its descendants were given them, whatever else of it they have let go of.
-
-        Args:
-            pipes: Their inodes.
 
         Returns:
             Who they were, for people: ``process 17 (sleep 600)``.
@@ -166,7 +161,7 @@ def _command(pid: int) -> str:
         words = (_PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ")
     except OSError:
         return "gone"
-    return " ".join(words.decode("utf-8", "replace").split())[:_SHOWN]
+    return " ".join(words.decode("utf-8", "replace").split())[:_SHOWN_COMMAND]
 
 
 def _bears_mark(process: _Process, mark: str) -> bool:

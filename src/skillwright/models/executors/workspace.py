@@ -1,13 +1,8 @@
 """The folder that a command-line agent works in: the task, and the skill mounted as files.
 
-A skill is mounted where the clients look for one (Agent Skills, agentskills.io):
-``.agents/skills/<name>/SKILL.md`` and ``.claude/skills/<name>/SKILL.md``. A learned text may hold
-what a client would expand or run when it loads a SKILL.md: ``$ARGUMENTS``, ``$1``, ``${NAME}``,
-``!`command` ``, ``@file``. Such a text is laid beside it, in ``references/skill.md``, which clients
-hand on as it is, and the SKILL.md says to read that; not a character of it is changed.
-
-Source of `prepare_workspace` and `render_skill_md`: SkillOpt (microsoft/SkillOpt), its exec
-harnesses. There the skill is a file that the prompt names; here the clients find it too.
+A skill is mounted where clients look for one (agentskills.io). A text that a client would expand
+or run (``$ARGUMENTS``, ``!`command` ``, ``@file``) is laid beside it, unchanged, for SKILL.md to
+name. Source of `prepare_workspace` and `render_skill_md`: SkillOpt (microsoft/SkillOpt).
 """
 
 import re
@@ -80,7 +75,7 @@ def render_skill_md(
     # A JSON string is a quoted YAML string: colons, '#' and a leading '-' mean nothing in it.
     front = f"---\nname: {dumps(name)}\ndescription: {dumps(told)}\n---\n"
     title = name.replace("-", " ").capitalize()
-    body = _plain_lines(content).strip()
+    body = content.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").strip()
     return f"{front}\n# {title}\n\n{preamble}\n\n{body}\n"
 
 
@@ -89,9 +84,6 @@ def mount_skill(folder: Path, content: str, name: str = SKILL_NAME) -> Path:
 
     Returns:
         The SKILL.md of the cross-client place, ``.agents/skills/<name>/SKILL.md``.
-
-    Raises:
-        DataError: The name breaks the rules of Agent Skills.
     """
     live = is_live(content)
     pointer = f"Read [{REFERENCE}]({REFERENCE}) first: it holds the instructions, word by word."
@@ -203,7 +195,3 @@ def _attach(folder: Path, images: list[Path]) -> None:
     for path, name in zip(images, names, strict=True):
         _copy(path, folder / name)
     write_file(folder / "ATTACHMENTS.md", "".join(f"- {name}\n" for name in names))
-
-
-def _plain_lines(text: str) -> str:
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")

@@ -1,16 +1,8 @@
 """Notices that an endpoint is dead, and lets nobody burn attempts on it.
 
-closed   calls are made; each is tried as often as its settings say
-open     a call used up its attempts while nobody else was answered: calls wait for it
-probe    after a while one attempt is let through; an answer closes the circuit
-
-It also opens where nobody was answered for as long as a call may take, whatever the endpoint says
-meanwhile: one that sends every call away with a 429 or a Retry-After would be asked for ever.
-
-It is said once, at once, that an endpoint is taken to be dead, and once that it is back. A call
-that meets an open circuit, or opens it, waits and tries again with the probes, and loses none of
-its attempts, until its own deadline; and nobody waits for an endpoint that has been dead for so
-long (`skillwright.models.http.retry`).
+It opens where a call used up its attempts while nobody else was answered, or where nobody was
+answered for as long as a call may take. From then on calls wait; one probe at a time is let
+through, and an answer closes it.
 """
 
 import logging
@@ -49,14 +41,7 @@ class EndpointDown(ModelError):
 
 
 class Circuit:
-    """Whether one endpoint is worth asking.
-
-    Args:
-        where: The endpoint, as messages name it.
-        clock: Seconds that only go forward.
-        wall_clock: Seconds since 1970, for messages.
-        patience_s: Seconds for which attempts may fail without any answer.
-    """
+    """Whether one endpoint is worth asking."""
 
     def __init__(
         self,
@@ -95,20 +80,13 @@ class Circuit:
 
         Returns:
             Whether the attempt is the probe.
-
-        Raises:
-            EndpointDown: It is open, and no probe is due.
         """
         self.check()
         self._is_probing = self.is_open
         return self._is_probing
 
     def check(self) -> None:
-        """Refuse whoever `enter` would refuse.
-
-        Raises:
-            EndpointDown: It is open, and no probe is due.
-        """
+        """Refuse whoever `enter` would refuse."""
         if self.is_open and (self._is_probing or self._next_probe > self._clock()):
             raise self.down()
 

@@ -1,8 +1,7 @@
 """The one HTTP client: a pooled aiohttp session that posts JSON and types what goes wrong.
 
-It neither retries nor logs, and an error names a URL without query or user. Source of the choice
-of client: aiohttp costs about a tenth of a millisecond of CPU per request, where vendor SDKs cost
-one to three.
+It neither retries nor logs, and an error names a URL without query or user. aiohttp costs about a
+tenth of a millisecond of CPU per request, where vendor SDKs cost one to three.
 """
 
 import asyncio
@@ -12,9 +11,10 @@ import re
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
@@ -63,18 +63,12 @@ class Events:
 
     All of them at once would take many times as much memory as the stream.
 
-    Attributes:
-        body: The stream.
     """
 
     body: bytes
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield the JSON value of each event.
-
-        Raises:
-            ValueError: One of them is none, or is too long.
-        """
+        """Yield the JSON value of each event."""
         for event in _EVENT.finditer(self.body):
             if event.end() - event.start() > _LONGEST_EVENT:
                 raise ReplyTooLarge("an event of its stream is too long")
@@ -122,12 +116,6 @@ class HttpClient:
         self, url: str, body: bytes, *, headers: Mapping[str, str], timeout_s: float
     ) -> HttpReply:
         """Post a JSON document and read the reply whole.
-
-        Args:
-            url: Where to.
-            body: What `encode` made.
-            headers: Beside the content type; the key is one of them.
-            timeout_s: Seconds for everything from connecting to the last byte.
 
         Returns:
             The reply of any status; only a success has to be JSON.
@@ -210,21 +198,14 @@ def _proxy_for(scheme: str) -> str | None:
         return None
     proxy = named if "://" in named else f"http://{named}"
     parts = urlsplit(proxy)
-    if parts.scheme not in ("http", "https") or not parts.hostname or not _has_port(parts):
-        raise ModelRefused(
-            f"{scheme.upper()}_PROXY names no HTTP proxy; write http://host:port, or name this "
-            "endpoint's host in NO_PROXY"
-        )
-    return proxy
-
-
-def _has_port(parts: SplitResult) -> bool:
-    """Tell whether a port, if there is one, is a number."""
-    try:
+    with suppress(ValueError):  # which a port raises that is no number
         _ = parts.port
-    except ValueError:
-        return False
-    return True
+        if parts.scheme in ("http", "https") and parts.hostname:
+            return proxy
+    raise ModelRefused(
+        f"{scheme.upper()}_PROXY names no HTTP proxy; write http://host:port, or name this "
+        "endpoint's host in NO_PROXY"
+    )
 
 
 def encode(value: Any) -> bytes:
@@ -237,12 +218,7 @@ def encode(value: Any) -> bytes:
 
 
 def decode(body: bytes) -> Any:
-    """Read JSON bytes.
-
-    Raises:
-        ValueError: They are not JSON.
-        ReplyTooLarge: What they hold would take too much memory.
-    """
+    """Read JSON bytes."""
     if len(body) > _SMALL_BYTES and _memory_of(body) > _MOST_MEMORY:
         raise ReplyTooLarge("it holds more values, or a longer text, than an answer does")
     try:

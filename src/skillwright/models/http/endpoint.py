@@ -2,10 +2,11 @@
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Generic, TypeVar
 
 from skillwright.core import Completion, Message, ModelError, Purpose, Sampling
 from skillwright.core.jsonio import digest
@@ -17,26 +18,31 @@ from skillwright.models.http.retry import Retry
 from skillwright.models.http.retry_hedge import hedged
 from skillwright.models.http.traffic import expected_tokens
 
+Config = TypeVar("Config", bound=EndpointConfig, covariant=True)
+
 _LEAST_S = 0.001  # of an attempt: nothing at all would mean no bound
 
 
-class Dialect(Protocol):
-    """How one kind of endpoint is spoken to. Pure: it neither sends, waits nor remembers."""
+@dataclass(frozen=True, slots=True)
+class Dialect(ABC, Generic[Config]):
+    """How one kind of endpoint is spoken to. Pure: it neither sends, waits nor remembers.
 
-    @property
-    def config(self) -> EndpointConfig:
-        """Which model, where, and how."""
-        ...
+    Attributes:
+        config: Which model, where, and how.
+    """
+
+    config: Config
 
     @property
     def url(self) -> str:
         """Where a conversation is posted."""
-        ...
+        return self.config.url
 
     def headers(self, key: str) -> dict[str, str]:
         """Return the headers that the dialect demands; ``key`` is ``""`` where there is none."""
-        ...
+        return bearer(key)
 
+    @abstractmethod
     def request(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
     ) -> dict[str, Any]:
@@ -45,23 +51,18 @@ class Dialect(Protocol):
         Raises:
             ModelRefused: The dialect or the model has no such feature; nothing was sent.
         """
-        ...
 
+    @abstractmethod
     def fault(self, reply: HttpReply, key: str) -> ModelError | None:
         """Return the error that a reply is, or ``None`` where it may hold an answer."""
-        ...
 
+    @abstractmethod
     def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
         """Read an answer out of JSON. Unknown keys and values are ignored.
-
-        Args:
-            payload: The reply's JSON; a list of events where it came as a stream.
-            request: What was sent.
 
         Raises:
             EndpointFault: There is no answer in it.
         """
-        ...
 
 
 class EndpointModel:
@@ -80,7 +81,7 @@ class EndpointModel:
 
     def __init__(
         self,
-        dialect: Dialect,
+        dialect: Dialect[EndpointConfig],
         client: HttpClient,
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,

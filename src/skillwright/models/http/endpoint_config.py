@@ -1,4 +1,4 @@
-"""What every model behind an HTTP endpoint is told: where, with which key, how long, how often."""
+"""The settings of every model behind an HTTP endpoint: where, which key, how long, how often."""
 
 import os
 import re
@@ -19,11 +19,9 @@ from pydantic import (
 )
 
 from skillwright.core import ConfigError
-from skillwright.models.frozen import Frozen as Frozen
-from skillwright.models.prices import Prices as Prices
-from skillwright.models.prices import list_prices
+from skillwright.models.frozen import Keyed
+from skillwright.models.prices import Prices, list_prices
 
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET_HEADER = re.compile(
     r"authorization|(^|-)auth(-|$)|api-?key|token|secret|cookie", re.IGNORECASE
 )
@@ -36,35 +34,16 @@ _OWN_HEADERS = frozenset(
 _OWN_FIELDS = frozenset({"model", "messages", "input", "tools", "stream", "n"})
 _NO_ANSWER_DEPENDS_ON = frozenset(
     {
-        "backend",
-        "model",
-        "api_key_env",
-        "timeout_s",
-        "deadline_s",
-        "max_concurrent",
-        "start_concurrent",
-        "min_concurrent",
-        "requests_per_minute",
-        "tokens_per_minute",
-        "hedge_above",
-        "cache",
-        "max_attempts",
-        "headers",
-        "prices",
-        "key_header",
-        "path",
-        "prompt_cache",
-        "stream",
+        *("backend", "model", "path", "api_key_env", "key_header", "headers", "prices"),
+        *("timeout_s", "deadline_s", "max_attempts", "hedge_above", "cache"),
+        *("max_concurrent", "start_concurrent", "min_concurrent"),
+        *("requests_per_minute", "tokens_per_minute", "prompt_cache", "stream"),
     }
 )
 
 
 def check_base_url(url: str) -> str:
-    """Return a base URL without a slash at its end, or blanks around it.
-
-    Raises:
-        ValueError: It is no HTTP address, or holds a secret or a query.
-    """
+    """Return a base URL without a slash at its end, or blanks around it."""
     url = url.strip()
     if "@" in url:  # before anything is shown or parsed: it may be a password
         raise ValueError("the URL holds a user name or password; put the key in api_key_env")
@@ -83,7 +62,7 @@ def check_base_url(url: str) -> str:
 BaseUrl = Annotated[str, AfterValidator(check_base_url)]
 
 
-class EndpointConfig(Frozen):
+class EndpointConfig(Keyed):
     """A model behind an HTTP endpoint; each dialect adds its own settings."""
 
     backend: str
@@ -132,18 +111,9 @@ class EndpointConfig(Frozen):
     prices: Prices | None = None
     """Unset, the vendor's list prices; where none are known, the cost is unknown (never zero)."""
 
+    no_answer_depends_on: ClassVar[frozenset[str]] = _NO_ANSWER_DEPENDS_ON
     # Request fields that this dialect has not, with the reason that a person is told.
     absent_fields: ClassVar[Mapping[str, str]] = {}
-
-    @field_validator("api_key_env")
-    @classmethod
-    def _names_a_variable(cls, name: str) -> str:
-        if not _VARIABLE.fullmatch(name):
-            raise ValueError(
-                "this names an environment variable and does not hold the key itself; "
-                "write, for example, OPENAI_API_KEY"
-            )
-        return name
 
     @field_validator("headers")
     @classmethod
@@ -211,9 +181,8 @@ class EndpointConfig(Frozen):
 
     def what_matters(self) -> dict[str, Any]:
         """Return the settings that can change an answer, and nothing secret."""
-        matters = self.model_dump(mode="json", exclude=set(_NO_ANSWER_DEPENDS_ON))
         # Gateways choose a model by them.
-        return {**matters, "headers": self.headers} if self.headers else matters
+        return super().what_matters() | ({"headers": self.headers} if self.headers else {})
 
 
 def find_key(config: EndpointConfig) -> str:
@@ -226,8 +195,7 @@ def find_key(config: EndpointConfig) -> str:
         ConfigError: The endpoint needs a key and none is there, the settings name a variable of
             their own that is not set, or the key holds characters that no HTTP header can carry.
     """
-    given = config.api_key.get_secret_value() if config.api_key else ""
-    key = (given or os.environ.get(config.api_key_env, "")).strip()
+    key = config.given_key or os.environ.get(config.api_key_env, "").strip()
     if not key and config.api_key_env != config.usual_key_env:
         raise ConfigError(
             f"model {config.model!r} at {config.base_url} has its key in the environment variable "

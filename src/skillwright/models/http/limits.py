@@ -1,13 +1,8 @@
 """How many calls an endpoint is given at once: a bound that finds its own height.
 
-    at first        one more for every answer, so that it doubles while all goes well
-    from a cut on   one more for as many answers as the bound is high   (additive increase)
-    a cut           the bound times a factor below 1                    (multiplicative decrease)
-
-It rises only while it is what holds calls back: a bound that nobody reaches is not tested by them.
-One wave of trouble is one cut: what was sent before it says nothing about the bound after it.
-
-Source: the additive increase and multiplicative decrease of TCP, with its slow start (RFC 5681).
+It doubles until a first cut, then rises by one per round of answers, and only while it holds
+calls back. One wave of trouble is one cut. Source: TCP's slow start, additive increase and
+multiplicative decrease (RFC 5681).
 """
 
 import asyncio
@@ -23,11 +18,6 @@ class Limiter:
     """Admits at most ``limit`` calls at a time, in the order in which they came.
 
     For one event loop.
-
-    Args:
-        most: The highest that the bound may rise to, at least 1.
-        start: Where it begins; ``most`` where that is lower.
-        least: The lowest that it may be cut to, at least 1.
 
     Attributes:
         in_flight: Calls that are admitted and have not ended.
@@ -62,13 +52,7 @@ class Limiter:
         self._admit()
 
     def cut(self, factor: float, since: int, floor: int = 1) -> None:
-        """Take note of trouble.
-
-        Args:
-            factor: What becomes of the bound, in (0, 1).
-            since: `round` when the attempt began that met the trouble.
-            floor: What this kind of trouble does not cut the bound below.
-        """
+        """Take note of trouble."""
         if since < self.round or self._level <= floor:
             return
         self.round += 1

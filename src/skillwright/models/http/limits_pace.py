@@ -12,10 +12,6 @@ class Pacer:
 
     Each takes its place on a time line at once and waits for it; there is no burst to save up for,
     because vendors count in windows shorter than a minute.
-
-    Args:
-        sleep: Waits, in seconds.
-        clock: Seconds that only go forward.
     """
 
     def __init__(
@@ -40,10 +36,6 @@ class Pacer:
         """Wait for the turn of an attempt that is expected to take so many tokens.
 
         Whoever does not wait to the end gives the place back.
-
-        Raises:
-            TurnTooLate: The turn comes later than ``within_s`` seconds from now, and these are
-                over.
         """
         now = self._clock()
         free = max(now, self._next_request), max(now, self._next_tokens)

@@ -1,9 +1,4 @@
-"""Which numbers about what a call used are believed.
-
-A made-up number would end a run's budget at once, or be shown as what it cost. An answer beside
-such a number may be right, so that it stays; the number is left out, which makes the cost unknown
-(never zero).
-"""
+"""Which numbers about what a call used are believed: a made-up one would end a run's budget."""
 
 import logging
 
@@ -20,24 +15,14 @@ MOST_USD = 10_000.0
 
 
 class Doubt:
-    """Believes what is plausible, and says once of an endpoint or program that it is not.
-
-    Args:
-        where: It, as messages name it.
-    """
+    """Believes what is plausible, and says once of an endpoint or program that it is not."""
 
     def __init__(self, where: str) -> None:
         self._where = where
         self._was_said = False
 
     def believed(self, usage: Usage, most_input: int, most_output: int) -> Usage:
-        """Return what a call used, or only that it was made.
-
-        Args:
-            usage: What it is said to have used.
-            most_input: Tokens that it can have read.
-            most_output: Tokens that it can have written.
-        """
+        """Return what a call used, or only that it was made."""
         tokens = usage.input_tokens <= most_input and usage.output_tokens <= most_output
         if tokens and (usage.cost_usd or 0.0) <= MOST_USD:
             return usage

@@ -1,19 +1,12 @@
 """The one retry layer: what is tried again, after how long a wait, and when to give up.
 
-Retried: `EndpointFault` (connections, 408, 409, 429 but not quotas, 500 and above) and
-`ModelTimeout`. Never: refusals and invalid replies. Waits grow by decorrelated jitter and are never
-shorter than the endpoint asks for; where it asks for more than a bound, nobody waits. They begin
-at ``first_wait_s`` where the endpoint is busy, and at ``line_wait_s`` after any other fault, which
-waiting does not cure. Source: "Exponential Backoff and Jitter" (AWS Architecture Blog, 2015).
-
-A dead endpoint (`Circuit`) costs no attempts: the call waits, and tries again when the endpoint is
-probed, until its deadline. Who has used up the attempts while nobody was answered waits as well.
-Once an endpoint has been dead for a whole deadline nobody waits for it any more, so that
-everything that is asked of it ends within ``deadline_s`` of the moment when it was found dead, and
-at most ``deadline_s`` after that the last call that was under way then.
+Waits grow by decorrelated jitter (source: "Exponential Backoff and Jitter", AWS Architecture
+Blog, 2015). A dead endpoint (`Circuit`) costs time until the deadline, and no attempts; once it
+has been dead for a whole deadline nobody waits for it any more.
 """
 
 import asyncio
+import math
 import random
 import time
 import traceback
@@ -21,9 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
-
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
+from typing import TypeVar
 
 from skillwright.core import ModelError, ModelTimeout, Usage
 from skillwright.models.http.circuit import Circuit, EndpointDown
@@ -71,142 +62,115 @@ class Retry:
     async def call(self, attempt: Callable[[float], Awaitable[T]]) -> tuple[T, Usage]:
         """Call ``attempt`` until it answers, is refused, or time and attempts are used up.
 
-        Args:
-            attempt: Makes one attempt within the seconds that it is given.
-
         Returns:
             The answer, and what the attempts consumed that failed before it.
 
         Raises:
             ModelError: The last attempt's, with the ``failed_calls`` and the ``usage`` of all.
         """
-        started = self.clock()
-        try:
-            # Nearly every call ends here, and pays nothing for the machinery below.
-            return await attempt(min(self.timeout_s, self.deadline_s)), _NOTHING
-        except ModelError as error:
-            if not _passes(error):
-                raise
-            _let_go(error)
-            return await _Tries(self, attempt, error, started).go_on()
+        tries = _Tries(self, self.clock())
+        timeout_s = min(self.timeout_s, self.deadline_s)
+        while True:
+            try:
+                return await attempt(timeout_s), tries.lost
+            except ModelError as error:
+                may_pass = _may_pass(error)
+                if not may_pass and tries.lost is _NOTHING:
+                    raise
+                tries.count(error)
+                # A failed attempt's long reply would be kept in its frames through the next one.
+                traceback.clear_frames(error.__traceback__)
+                wait_s = tries.wait_s(error) if may_pass else math.inf
+                if not may_pass or tries.is_over(error, wait_s):
+                    final = tries.final(error)
+                    if final is error:
+                        raise
+                    raise final from error
+            tries.slept_s += wait_s
+            await self.sleep(wait_s)
+            timeout_s = min(self.timeout_s, tries.started + self.deadline_s - self.clock())
 
 
+@dataclass(slots=True)
 class _Tries:
-    """A call whose first attempt failed, and what became of it since."""
+    """What became of a call so far."""
 
-    def __init__(
-        self,
-        retry: Retry,
-        attempt: Callable[[float], Awaitable[Any]],
-        first: ModelError,
-        started: float,
-    ) -> None:
-        self._retry = retry
-        self._attempt = attempt
-        self._first: ModelError | None = first
-        self._started = started
-        self._lost = _NOTHING
-        self._garbled = 0
-        self._slept_s = 0.0
-        self._wait_s = 0.0
+    retry: Retry
+    started: float
+    lost: Usage = _NOTHING
+    garbled: int = 0
+    slept_s: float = 0.0
+    latest_wait_s: float = 0.0
 
-    async def go_on(self) -> tuple[Any, Usage]:
-        retrying = AsyncRetrying(
-            retry=retry_if_exception(_passes),
-            wait=self._wait,
-            stop=self._stop,
-            sleep=self._sleep,
-            reraise=True,
-        )
-        try:
-            return await retrying(self._once), self._lost
-        except ModelError as last:
-            final = self._final(last)
-            final.failed_calls = self._lost.failed_calls
-            final.usage = replace(self._lost, failed_calls=0)
-            if final is last:
-                raise
-            raise final from last
-
-    async def _once(self) -> Any:
-        retry, first = self._retry, self._first
-        try:
-            if first is not None:
-                self._first = None
-                raise first  # tenacity begins with an attempt, and the first has been made
-            left_s = self._started + retry.deadline_s - retry.clock()
-            return await self._attempt(min(retry.timeout_s, left_s))
-        except ModelError as error:
-            failed = self._lost.failed_calls + error.failed_calls
-            self._lost = replace(self._lost + error.usage, failed_calls=failed)
-            self._garbled += isinstance(error, GarbledReply)
-            _let_go(error)
-            raise
-
-    async def _sleep(self, seconds: float) -> None:
-        self._slept_s += seconds
-        await self._retry.sleep(seconds)
+    def count(self, error: ModelError) -> None:
+        failed = self.lost.failed_calls + error.failed_calls
+        self.lost = replace(self.lost + error.usage, failed_calls=failed)
+        self.garbled += isinstance(error, GarbledReply)
 
     @property
-    def _is_used_up(self) -> bool:
-        is_garbled = self._garbled == self._retry.max_garbled
-        return is_garbled or self._lost.failed_calls >= self._retry.max_attempts
+    def is_used_up(self) -> bool:
+        is_garbled = self.garbled == self.retry.max_garbled
+        return is_garbled or self.lost.failed_calls >= self.retry.max_attempts
 
-    def _dead_s(self, state: RetryCallState) -> float | None:
+    @property
+    def dead_for_s(self) -> float:
+        return self.retry.circuit.open_s if self.retry.circuit is not None else 0.0
+
+    def probe_s(self, error: ModelError) -> float | None:
         """Return the seconds until a dead endpoint is tried again; ``None`` while it lives."""
-        error = state.outcome.exception() if state.outcome else None
         if isinstance(error, EndpointDown):
             return error.retry_after_s
-        circuit = self._retry.circuit
+        circuit = self.retry.circuit
         return circuit.down().retry_after_s if circuit is not None and circuit.is_open else None
 
-    def _wait(self, state: RetryCallState) -> float:
-        retry = self._retry
-        if self._is_used_up and retry.circuit is not None:
+    def wait_s(self, error: ModelError) -> float:
+        retry = self.retry
+        if self.is_used_up and retry.circuit is not None:
             retry.circuit.gave_up(retry.max_attempts)
-        dead_s, asked_s = self._dead_s(state), _asked_s(state)
+        dead_s, asked_s = self.probe_s(error), _asked_s(error)
         if dead_s is not None or asked_s is not None:
             # A little later than asked, so that those who were told the same time spread out.
             return max(dead_s or 0.0, asked_s or 0.0) + retry.uniform(0.0, retry.first_wait_s)
-        least_s = retry.first_wait_s if _is_busy(state) else retry.line_wait_s
-        most_s = 3.0 * max(self._wait_s, least_s)
-        self._wait_s = min(retry.longest_wait_s, retry.uniform(least_s, most_s))
-        return self._wait_s
+        is_busy = isinstance(error, EndpointFault) and error.is_busy
+        least_s = retry.first_wait_s if is_busy else retry.line_wait_s
+        most_s = 3.0 * max(self.latest_wait_s, least_s)
+        self.latest_wait_s = min(retry.longest_wait_s, retry.uniform(least_s, most_s))
+        return self.latest_wait_s
 
-    def _stop(self, state: RetryCallState) -> bool:
-        retry, circuit = self._retry, self._retry.circuit
-        dead_for_s = circuit.open_s if circuit is not None else 0.0
-        if self._is_used_up and self._dead_s(state) is None:
+    def is_over(self, error: ModelError, wait_s: float) -> bool:
+        retry = self.retry
+        if self.is_used_up and self.probe_s(error) is None:
             return True
-        if (_asked_s(state) or 0.0) > retry.longest_asked_s:
+        if (_asked_s(error) or 0.0) > retry.longest_asked_s:
             return True
         # What was slept counts too, so that a sleep that returns at once ends as well.
-        spent_s = max(retry.clock() - self._started, self._slept_s, dead_for_s)
-        return spent_s + state.upcoming_sleep >= retry.deadline_s
+        spent_s = max(retry.clock() - self.started, self.slept_s, self.dead_for_s)
+        return spent_s + wait_s >= retry.deadline_s
 
-    def _final(self, last: ModelError) -> ModelError:
-        """Say why nothing more is tried."""
-        spent_s = self._retry.clock() - self._started
+    def final(self, last: ModelError) -> ModelError:
+        """Say why nothing more is tried, with what all attempts consumed."""
+        spent_s = self.retry.clock() - self.started
+        final = last
         match last:
             case EndpointDown():
-                circuit, deadline_s = self._retry.circuit, self._retry.deadline_s
-                down_s = circuit.open_s if circuit is not None else 0.0
-                return EndpointDown(
+                deadline_s = self.retry.deadline_s
+                final = EndpointDown(
                     f"{last} This one waited {spent_s:.0f} s: once it has been down for "
                     f"deadline_s = {deadline_s:g} nobody waits any more.",
                     last.retry_after_s,
-                    for_good=down_s + last.retry_after_s >= deadline_s,
+                    for_good=self.dead_for_s + last.retry_after_s >= deadline_s,
                 )
             case EndpointFault():
                 why = self._why(last.retry_after_s, spent_s)
-                return type(last)(f"{last} {why}", last.retry_after_s, last.status)
+                final = type(last)(f"{last} {why}", last.retry_after_s, last.status)
             case ModelTimeout():
-                return type(last)(f"{last} {self._why(None, spent_s)}")
-            case _:
-                return last
+                final = type(last)(f"{last} {self._why(None, spent_s)}")
+        final.failed_calls = self.lost.failed_calls
+        final.usage = replace(self.lost, failed_calls=0)
+        return final
 
     def _why(self, asked_s: float | None, spent_s: float) -> str:
-        retry, failed = self._retry, self._lost.failed_calls
+        retry, failed = self.retry, self.lost.failed_calls
         if failed < retry.max_attempts and asked_s is not None:
             if asked_s > retry.longest_asked_s:
                 longest = f"more than {retry.longest_asked_s:g} are no pause"
@@ -234,24 +198,13 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     return seconds if seconds is not None and seconds > 0 else None
 
 
-def _passes(error: BaseException) -> bool:
+def _may_pass(error: ModelError) -> bool:
     """Tell whether an error may be gone at the next attempt."""
     passing = EndpointFault | ModelTimeout | EndpointDown
     return isinstance(error, passing) and not isinstance(error, TurnTooLate)
 
 
-def _let_go(error: BaseException) -> None:
-    """Forget what a failed attempt had in hand: a long reply would be kept through the next one."""
-    traceback.clear_frames(error.__traceback__)
-
-
-def _is_busy(state: RetryCallState) -> bool:
-    error = state.outcome.exception() if state.outcome else None
-    return isinstance(error, EndpointFault) and error.is_busy
-
-
-def _asked_s(state: RetryCallState) -> float | None:
-    error = state.outcome.exception() if state.outcome else None
+def _asked_s(error: ModelError) -> float | None:
     return error.retry_after_s if isinstance(error, EndpointFault) else None
 
 

@@ -1,37 +1,25 @@
-"""A second attempt beside a slow first one: the first answer counts, the other is cancelled.
-
-Off unless asked for, because both may be paid for.
-"""
+"""A second attempt beside a slow first one: the first answer counts, the other is cancelled."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-T = TypeVar("T")
+Answer = TypeVar("Answer")
 
 
 async def hedged(
-    attempt: Callable[[], Coroutine[Any, Any, T]],
+    attempt: Callable[[], Coroutine[Any, Any, Answer]],
     after_s: float,
     sleep: Callable[[float], Awaitable[None]],
     may_send: Callable[[], bool],
-) -> tuple[T, bool]:
+) -> tuple[Answer, bool]:
     """Make an attempt, and a second one beside it where the first takes too long.
-
-    Args:
-        attempt: Makes one.
-        after_s: Seconds that the first has for itself.
-        sleep: Waits.
-        may_send: Asked before the second: whether there is room for it.
 
     Returns:
         The first answer, and whether a second attempt was made. Nothing is left running.
-
-    Raises:
-        Exception: What the first attempt raised, where neither answered.
     """
     tasks = [asyncio.create_task(attempt())]
-    timer = asyncio.create_task(_waited(sleep, after_s))
+    timer = asyncio.ensure_future(sleep(after_s))
     try:
         await asyncio.wait([*tasks, timer], return_when=asyncio.FIRST_COMPLETED)
         if tasks[0].done() or not may_send():
@@ -45,7 +33,7 @@ async def hedged(
                     return task.result(), True
         return await tasks[0], True
     finally:
-        running: list[asyncio.Task[Any]] = [t for t in (*tasks, timer) if not t.done()]
+        running: list[asyncio.Future[Any]] = [t for t in (*tasks, timer) if not t.done()]
         for left in running:
             left.cancel()
         # Waited for, so that no request outlives the call that made it.
@@ -54,7 +42,3 @@ async def hedged(
         for task in tasks:
             if task.done() and not task.cancelled():
                 task.exception()  # looked at, so that nobody warns that it never was
-
-
-async def _waited(sleep: Callable[[float], Awaitable[None]], seconds: float) -> None:
-    await sleep(seconds)

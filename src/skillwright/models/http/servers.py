@@ -1,7 +1,4 @@
-"""The programs and services that speak OpenAI chat completions, and how they differ: data.
-
-Sources: the servers' own documentation and protocol code, late 2026.
-"""
+"""The servers that speak OpenAI chat completions, and how they differ: data of late 2026."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -66,6 +63,8 @@ SERVERS = {
         OTHER,
     )
 }
+
+OPENAI_BASE_URL = SERVERS["openai"].base_url
 
 _HOSTS = {
     "api.openai.com": "openai",

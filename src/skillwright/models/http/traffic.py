@@ -1,15 +1,8 @@
 """What one endpoint is given: how much at once, how fast, and whether anything at all.
 
-A bound belongs to an endpoint and key, not to a model: two models on one server queue together.
-Whether somebody is there belongs to each model: a gateway may lack one of its backends.
-
-    trouble                                         the bound is cut to
-    429, 503, 529: the endpoint says it is busy     7/10
-    answers take 4 times as long as they did        7/10
-    most of the latest attempts failed otherwise    7/10, and not below 8
-
-Failures that have nothing to do with load are as many at any bound, so a steady share of them cuts
-nothing: it would only make a run slow.
+A bound belongs to an endpoint and key: two models on one server queue together. It is cut where
+the endpoint says that it is busy (429, 503, 529), becomes slow, or fails most attempts; a steady
+share of other failures cuts nothing, as it is the same at any bound.
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""Reads JSON that somebody else wrote: what is missing or of another kind is empty, never an error.
-
-Every vendor reserves the right to add keys and values, and every other server leaves some out.
-"""
+"""Reads JSON that somebody else wrote: what is missing or of another kind is empty, no error."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,6 +21,11 @@ def mapping(value: Any) -> Mapping[str, Any]:
 def sequence(value: Any) -> Sequence[Any]:
     """Return a JSON array, or an empty one."""
     return value if isinstance(value, list) else ()
+
+
+def without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that have a value."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def count(value: Any) -> int:
@@ -71,11 +73,6 @@ def refuse_empty(answer: Completion, reason: Any, where: str) -> Completion:
     A model may stop at once or think up to its limit. Where neither is said, the endpoint gave up,
     and an empty answer would be scored as if the model had given it.
 
-    Args:
-        answer: What was read out of a reply.
-        reason: Why it ended, as the endpoint wrote it.
-        where: The endpoint, without secrets.
-
     Raises:
         GarbledReply: It has neither text nor a tool call, and no known reason; with what was
             charged for it all the same.
@@ -92,13 +89,7 @@ def refuse_empty(answer: Completion, reason: Any, where: str) -> Completion:
 
 
 def cost_usd(usage: Usage, prices: Prices | None, hour_writes: int = 0) -> float | None:
-    """Return what a call cost, in US dollars; ``None`` without prices.
-
-    Args:
-        usage: What it consumed.
-        prices: What tokens cost.
-        hour_writes: The part of the tokens written to a cache that stay there for an hour.
-    """
+    """Return what a call cost, in US dollars; ``None`` without prices."""
     if prices is None:
         return None
     tier = prices.of_prompt(usage.input_tokens)

@@ -1,9 +1,4 @@
-"""A policy over any causal language model of the `transformers` library.
-
-`tokens` turns conversations into prompts, `cache` keeps what was read of them, `sampling` draws
-answers, `logprobs` reads rows for training, `model` holds the weights and their reference, and
-`policy` is the backend that puts these together.
-"""
+"""A policy over any causal language model of the `transformers` library."""
 
 from skillwright.policy.hf.model import HfSettings, LoraSettings
 from skillwright.policy.hf.policy import HfPolicy

@@ -126,10 +126,6 @@ class Lane:
     def extend(self, new: Sequence[Sequence[int]], pad: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Make room for new tokens and return what the model reads.
 
-        Args:
-            new: Per conversation, none or more.
-            pad: What stands where a conversation has fewer than another.
-
         Returns:
             Token ids, and their positions in their conversations, ``[conversations, longest]``:
             aligned at the end, so that the last column is everybody's latest token.

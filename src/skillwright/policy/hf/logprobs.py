@@ -45,13 +45,6 @@ def token_logprobs(
     logits, only those before chosen tokens are computed. A token that was drawn from a few is
     normalised over those few.
 
-    Args:
-        model: A causal language model.
-        rows: With `TokenContext`.
-        device: Where the model is.
-        entropy: Whether to return the entropies too, and with gradient.
-        share: Read equal prompts once; all layers have to attend to everything.
-
     Returns:
         ``[rows, tokens]`` each, 0 where a token was not chosen; entropies in nats, or ``None``.
     """
@@ -91,10 +84,6 @@ def _shared_prompts(
     """Read each distinct prompt once, short of its last token, and spread what was read.
 
     The episodes of a group begin alike, so most of what a plain pass reads it reads G times.
-
-    Returns:
-        Where each row goes on in its prompt, and what the model is told then; zeros and nothing
-        where too few prompts are equal.
     """
     prompts = list(dict.fromkeys(row.context.prompt_ids for row in rows))
     width = max(map(len, prompts)) - 1

@@ -90,15 +90,8 @@ TRAINING_MEMORY = ("policy.micro_tokens", "policy.max_new_tokens", "policy.conte
 def load_pretrained(name: str, *, download: bool = False) -> tuple[nn.Module, Any]:
     """Load a causal language model and its tokenizer.
 
-    Args:
-        name: A folder, or a name on the Hugging Face hub.
-        download: Fetch it where it is not on this machine.
-
     Returns:
         The model in float32 on the CPU, and the tokenizer.
-
-    Raises:
-        ModelMissing: It is not there.
     """
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -122,20 +115,14 @@ def load_pretrained(name: str, *, download: bool = False) -> tuple[nn.Module, An
 
 
 class Weights:
-    """A model with what is trained of it, and its frozen reference.
-
-    Args:
-        model: A causal language model.
-        settings: How.
-
-    Raises:
-        ConfigError: The model keeps no keys and values.
-    """
+    """A model with what is trained of it, and its frozen reference."""
 
     def __init__(self, model: Any, settings: HfSettings) -> None:
         _check_cache(model)
         self.device = _device(settings.device)
-        self.low = _is_low(settings.precision, self.device)
+        self.low = settings.precision == "bfloat16" or (
+            settings.precision == "auto" and self.device.type == "cuda"
+        )
         self._lora = settings.lora is not None
         # As it comes: an adapter fits its base in any precision.
         self._base = self._digest(model.named_parameters()) if self._lora else ""
@@ -234,17 +221,13 @@ class Weights:
         """Return trained weights and reference."""
         return {
             "base": self._base,
-            "trained": {name: one.detach().cpu() for name, one in self.trained().items()},
+            "trained": _on_cpu(self.trained()),
             "reference_kind": self._reference_kind,
-            "reference": self._reference_state(),
+            "reference": _on_cpu(self._reference_tensors()),
         }
 
     def check(self, state: Mapping[str, Any]) -> None:
-        """Refuse what `state` of another model returned.
-
-        Raises:
-            ValueError: It is of another base model, or of other parameters or shapes.
-        """
+        """Refuse what `state` of another model returned."""
         if state["base"] != self._base:
             raise ValueError("it was trained on another base model")
         trained, kind = self.trained(), state["reference_kind"]
@@ -256,7 +239,8 @@ class Weights:
         if kind == "copy":
             wanted = self.model.state_dict()
         elif kind == "adapter":
-            wanted = {_of_reference(name): one for name, one in trained.items()}
+            marked = f".{REFERENCE_ADAPTER}."
+            wanted = {name.replace(".default.", marked): one for name, one in trained.items()}
         if _shapes(state["reference"]) != _shapes(wanted):
             raise ValueError("its reference has other names or shapes")
 
@@ -285,9 +269,6 @@ class Weights:
             return {}
         marked = f".{REFERENCE_ADAPTER}."
         return {name: one for name, one in self.model.named_parameters() if marked in name}
-
-    def _reference_state(self) -> dict[str, torch.Tensor]:
-        return {name: one.detach().cpu() for name, one in self._reference_tensors().items()}
 
     def _adapter_is_still(self) -> bool:
         ends = [one for name, one in self.trained().items() if "lora_B" in name]
@@ -324,13 +305,12 @@ def _rounded(model: nn.Module) -> nn.Module:
     return model
 
 
+def _on_cpu(named: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: one.detach().cpu() for name, one in named.items()}
+
+
 def _shapes(named: Mapping[str, torch.Tensor]) -> dict[str, torch.Size]:
     return {name: one.shape for name, one in named.items()}
-
-
-def _of_reference(name: str) -> str:
-    """Return what a weight of the adapter that learns is called in the reference's."""
-    return name.replace(".default.", f".{REFERENCE_ADAPTER}.")
 
 
 def _check_cache(model: nn.Module) -> None:
@@ -345,10 +325,6 @@ def _device(name: str) -> torch.device:
     if name != "auto":
         return torch.device(name)
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
-def _is_low(precision: Precision, device: torch.device) -> bool:
-    return precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
 
 
 def _adapted(model: Any, lora: LoraSettings) -> Any:

@@ -1,6 +1,5 @@
 """Any causal language model with a chat template as a policy: sampled, trained, kept."""
 
-import math
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -18,6 +17,7 @@ from skillwright.policy.backend import (
     TokenBatch,
     check_encoding,
     check_reference,
+    clipped_step,
 )
 from skillwright.policy.errors import OutOfMemory, memory_watched
 from skillwright.policy.hf.cache import Lane, attends_to_all, new_cache, windowed_cache
@@ -43,11 +43,6 @@ class HfPolicy:
     sample is the same in any batch but for a chance of that size per token; by up to about 5e-2 in
     bfloat16, where a long answer may well turn out otherwise in another batch.
     `LossReport.drift` says by how much sampling and training differ.
-
-    Args:
-        model: The model; it is changed in place (device, precision, adapter).
-        tokenizer: Its tokenizer, with a chat template.
-        settings: How.
 
     Raises:
         NoChatTemplate: The tokenizer does not say how a conversation is written.
@@ -152,16 +147,12 @@ class HfPolicy:
 
     def optim_step(self, learning_rate: float) -> StepReport:
         """Clip, step, drop the gradient; see `PolicyBackend.optim_step`."""
+        weights = self.weights.trained().values()
         most = self.settings.max_grad_norm
-        norm = float(torch.nn.utils.clip_grad_norm_(self.weights.trained().values(), most))
-        skipped = not math.isfinite(norm)
-        if not skipped:
-            for group in self._optimiser.param_groups:
-                group["lr"] = learning_rate
-            self._optimiser.step()
+        report = clipped_step(self._optimiser, weights, most, learning_rate)
+        if not report.skipped:
             self._changed()
-        self._optimiser.zero_grad()
-        return StepReport(norm, norm > most, skipped, learning_rate)
+        return report
 
     def freeze_reference(self) -> str:
         """Make the present weights the KL reference and return their digest."""

@@ -1,8 +1,7 @@
 """Answers, token by token, for many conversations at once.
 
-One uniform number per token and conversation, from the conversation's own seed, picks the token
-from the cumulated probabilities. So a sample does not depend on who else is sampled, but for the
-last bits of the logits: a token changes only where a number falls into a gap of their size.
+One uniform number per token, from the conversation's own seed, picks the token: a sample does
+not depend on who else is sampled, but for the last bits of the logits.
 """
 
 import math
@@ -101,13 +100,6 @@ def answer_all(
 ) -> Lane:
     """Finish every answer; equal prompts are read once.
 
-    Args:
-        lane: What was read before.
-        prompts: One per answer.
-        answers: Not begun; they are filled.
-        read: The model.
-        decoding: How.
-
     Returns:
         What is read by now, for the next turn.
     """
@@ -136,16 +128,7 @@ def answer_all(
 
 
 def choose(logits: torch.Tensor, answers: Sequence[Answer], decoding: Decoding) -> None:
-    """Say the next token of every answer that has not ended and is read.
-
-    Args:
-        logits: ``[answers, vocabulary]``.
-        answers: In the same order.
-        decoding: How.
-
-    Raises:
-        ContractError: A probability is not a number.
-    """
+    """Say the next token of every answer that has not ended and is read."""
     temperature = decoding.temperature
     scaled = logits.float() if logits.dtype == torch.bfloat16 else logits
     if temperature > 0:

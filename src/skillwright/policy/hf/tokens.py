@@ -1,15 +1,14 @@
 """Conversations as tokens: the chat template, what was said, and what may be said.
 
-What a policy said stays the tokens that it sampled. A tokenizer need not give them back for the
-same text, so the next prompt of an episode is the last one, the sampled tokens, and the tokens of
-the new text behind them; only where the template does not simply go on (it trims, or drops old
-reasoning, or turns left the window) is a prompt made from text as a whole.
+What a policy said stays the tokens that it sampled: the next prompt is the last one, those tokens,
+and the tokens of the new text, unless the template does not simply go on.
 """
 
 import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from jinja2 import TemplateError
@@ -23,13 +22,7 @@ _MOST_REMEMBERED = 4096
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A conversation that the policy has to answer.
-
-    Attributes:
-        messages: As they came.
-        rendered: As the template writes them, up to where the policy begins to speak.
-        ids: Its tokens.
-    """
+    """A conversation, as the template writes it up to where the policy begins to speak."""
 
     messages: tuple[Message, ...]
     rendered: str
@@ -63,16 +56,7 @@ class Node:
 
 
 class Speech:
-    """A tokenizer with its chat template.
-
-    Args:
-        tokenizer: Of the `transformers` library, with a chat template and an end-of-turn token.
-        stop_ids: Tokens that end an answer, beside the tokenizer's own.
-        template_settings: Handed to the template by name (``enable_thinking``, ...).
-
-    Raises:
-        NoChatTemplate: The tokenizer has no template, or no token to end a turn with.
-    """
+    """A tokenizer with its chat template."""
 
     def __init__(
         self,
@@ -94,38 +78,23 @@ class Speech:
         self.stop_ids = frozenset({self.end_id, *stop_ids})
         self._told = dict(template_settings or {})
         self._said: OrderedDict[int, list[_Said]] = OrderedDict()
-        self._whole: OrderedDict[str, tuple[int, ...]] = OrderedDict()
-        self._answers: OrderedDict[str, tuple[int, ...]] = OrderedDict()
-        self._trees: OrderedDict[tuple[str, ...], Node] = OrderedDict()
+        # The episodes of a group begin alike, and are offered the same commands.
+        self._ids = lru_cache(_MOST_REMEMBERED)(self._encoded)
+        self._tree = lru_cache(_MOST_REMEMBERED)(self._grown)
         self.encoding = self._digest()
 
     def prompt(self, messages: Sequence[Message]) -> Prompt:
-        """Write a conversation as tokens.
-
-        Raises:
-            NoChatTemplate: The template refuses the conversation.
-        """
+        """Write a conversation as tokens."""
         rendered = self._render(messages)
         for said in reversed(self._said.get(id(messages[0]), [])):
             past = said.prompt.rendered + said.text + said.ending
             if _goes_on(messages, said) and rendered.startswith(past):
                 ids = said.ids + self._ids(rendered[len(past) :])
                 return Prompt(tuple(messages), rendered, ids)
-        # The episodes of a group begin alike.
-        if rendered not in self._whole:
-            self._whole[rendered] = self._ids(rendered)
-            _bound(self._whole)
-        return Prompt(tuple(messages), rendered, self._whole[rendered])
+        return Prompt(tuple(messages), rendered, self._ids(rendered))
 
     def remember(self, prompt: Prompt, token_ids: tuple[int, ...], text: str) -> None:
-        """Keep what was answered, for the next prompt of the episode.
-
-        Args:
-            prompt: The conversation. The next prompt of the episode holds its very messages, which
-                tells it from another episode's with equal words.
-            token_ids: The answer's, its end of turn included where there is one.
-            text: What the environment is told.
-        """
+        """Keep what was answered, for the next prompt of the episode."""
         ended = bool(token_ids) and token_ids[-1] in self.stop_ids
         ending = self.tokenizer.decode([token_ids[-1]]) if ended else ""
         first = id(prompt.messages[0])
@@ -134,7 +103,8 @@ class Speech:
         mine[:] = [one for one in mine if not _goes_on(prompt.messages, one)]
         mine.append(_Said(prompt, prompt.ids + token_ids, text, ending))
         self._said.move_to_end(first)
-        _bound(self._said)
+        while len(self._said) > _MOST_REMEMBERED:
+            self._said.popitem(last=False)
 
     def forget(self) -> None:
         """Forget what was said in episodes that are over."""
@@ -147,34 +117,16 @@ class Speech:
 
     def answer_ids(self, text: str) -> tuple[int, ...]:
         """Return the tokens of an answer with its end of turn: a target, or a command."""
-        known = self._answers.get(text)
-        if known is None:
-            known = self._answers[text] = (*self._ids(text), self.end_id)
-            _bound(self._answers)
-        return known
+        return (*self._ids(text), self.end_id)
 
     def tree(self, commands: Sequence[str]) -> Node:
         """Return the tree of admissible answers."""
-        key = tuple(commands)
-        root = self._trees.get(key)
-        if root is None:
-            root = self._trees[key] = Node()
-            for command in key:
-                node = root
-                for token in self.answer_ids(command):
-                    node = node.children.setdefault(token, Node())
-                node.text = command
-            _bound(self._trees)
-        return root
+        return self._tree(tuple(commands))
 
     def walk(
         self, root: Node | None, token_ids: Sequence[int], text: str
     ) -> tuple[tuple[int, ...] | None, ...]:
-        """Return what each token of an answer is chosen from.
-
-        Raises:
-            TargetRefused: The answer is not in the tree.
-        """
+        """Return what each token of an answer is chosen from."""
         if root is None:
             return (None,) * len(token_ids)
         choices, node = [], root
@@ -202,7 +154,16 @@ class Speech:
                 f"the chat template refuses a conversation of the roles {roles}: {error}"
             ) from error
 
-    def _ids(self, text: str) -> tuple[int, ...]:
+    def _grown(self, commands: tuple[str, ...]) -> Node:
+        root = Node()
+        for command in commands:
+            node = root
+            for token in self.answer_ids(command):
+                node = node.children.setdefault(token, Node())
+            node.text = command
+        return root
+
+    def _encoded(self, text: str) -> tuple[int, ...]:
         return tuple(self.tokenizer.encode(text, add_special_tokens=False))
 
     def _digest(self) -> str:
@@ -216,13 +177,8 @@ class Speech:
         return digest({**told, "vocabulary": vocabulary, "stop": sorted(self.stop_ids)})
 
 
-def _bound(kept: OrderedDict[Any, Any]) -> None:
-    """Drop the oldest where there are too many."""
-    while len(kept) > _MOST_REMEMBERED:
-        kept.popitem(last=False)
-
-
 def _goes_on(messages: Sequence[Message], said: _Said) -> bool:
+    # The very messages and not equal ones, which another episode may hold.
     before = said.prompt.messages
     size = len(before)
     if len(messages) <= size or messages[size]["content"] != said.text:

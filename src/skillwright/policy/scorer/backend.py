@@ -11,7 +11,6 @@ from typing import Any, Final, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from skillwright.core import Act, ConfigError, ContractError, TurnContext, Usage
 from skillwright.core.jsonio import digest
@@ -24,6 +23,7 @@ from skillwright.policy.backend import (
     TokenBatch,
     check_encoding,
     check_reference,
+    clipped_step,
 )
 from skillwright.policy.errors import TargetRefused
 from skillwright.policy.scorer.encoding import Encoded, Encoder, collate
@@ -82,10 +82,6 @@ class ScorerPolicy:
 
     A row has one token: the position of the chosen command in the turn's list. Implements
     `skillwright.policy.backend.PolicyBackend`.
-
-    Args:
-        vocabulary: The words that it knows.
-        settings: How it is built.
     """
 
     def __init__(self, vocabulary: Vocabulary, settings: ScorerSettings | None = None) -> None:
@@ -183,16 +179,12 @@ class ScorerPolicy:
 
     def optim_step(self, learning_rate: float) -> StepReport:
         """Clip the gradient, step, and drop it; see `PolicyBackend.optim_step`."""
-        for group in self._optimiser.param_groups:
-            group["lr"] = learning_rate
         trained = [each for each in self._network.parameters() if each.requires_grad]
-        norm = float(torch.nn.utils.clip_grad_norm_(trained, self.settings.max_grad_norm))
-        skipped = not math.isfinite(norm)
-        if not skipped:
-            self._optimiser.step()
+        most = self.settings.max_grad_norm
+        report = clipped_step(self._optimiser, trained, most, learning_rate)
+        if not report.skipped:
             self._identity = ""
-        self._optimiser.zero_grad(set_to_none=True)
-        return StepReport(norm, norm > self.settings.max_grad_norm, skipped, learning_rate)
+        return report
 
     def freeze_reference(self) -> str:
         """Make the present weights the KL reference and return their digest."""
@@ -298,7 +290,7 @@ class ScorerPolicy:
             with torch.set_grad_enabled(loss.entropy_gradient):
                 entropy = -(everything.exp() * everything).sum(dim=-1, keepdim=True)
         value, report = loss(TokenBatch.of(rows, logprobs, reference, entropy))
-        _backward(value)
+        value.backward()  # type: ignore[no-untyped-call]  # torch does not say what it returns
         return report
 
 
@@ -313,10 +305,6 @@ def _difference(name: str, theirs: Any, mine: Any) -> str:
 def _size(turn: Encoded) -> tuple[int, str]:
     """Sort turns of one episode, and of one task, next to each other."""
     return len(turn.fixed.prompt), turn.fixed.name
-
-
-def _backward(value: Tensor) -> None:
-    value.backward()  # type: ignore[no-untyped-call]  # torch does not say what it returns
 
 
 def _pick(logprobs: NDArray[np.float64], luck: float | None) -> tuple[int, float]:

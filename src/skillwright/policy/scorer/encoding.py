@@ -1,11 +1,7 @@
 """Turns as numbers: one small table per turn, and tensors for a batch of them.
 
-A turn has two parts. What holds for a whole episode (task, skill, scene) is encoded once and
-shared by its turns and by all attempts at the task; what changes is a few dozen tokens.
-
-Every token carries *match bits*, two per segment: "this very name occurs there too", "this word
-does". A token does not count itself. A token of the skill that names the task's object, or a
-command that names a place the skill speaks of, is seen by that alone.
+What holds for a whole episode is encoded once. Every token carries *match bits*, two per
+segment: "this very name occurs there too", "this word does"; it does not count itself.
 """
 
 from collections import Counter
@@ -97,11 +93,7 @@ _NO_SCENE: Final[Table] = np.zeros(0, dtype=np.int32)
 
 
 class Encoder:
-    """Encodes readings; repeated texts are read once.
-
-    Args:
-        vocabulary: The words to tell apart.
-    """
+    """Encodes readings; repeated texts are read once."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary

@@ -1,11 +1,7 @@
 """The network: match bits, sentences, convolutions, attention from commands to prompt.
 
-Everything that runs over tokens is a matrix product with a fixed inner size, a maximum over a
-sentence, or a sum in which padding adds exact zeros, so that a turn's scores do not depend on what
-it is padded to.
-
-Source: measured designs of our own; the attention is that of arXiv:1706.03762 with a learned
-bias for equal words.
+A turn's scores do not depend on what it is padded to. Source: measured designs of our own; the
+attention is that of arXiv:1706.03762 with a learned bias for equal words.
 """
 
 from dataclasses import dataclass
@@ -86,12 +82,7 @@ class Architecture:
 
 
 class CommandScorer(nn.Module):
-    """Scores the commands of each turn of a batch.
-
-    Args:
-        shape: The architecture.
-        vocabulary: The words.
-    """
+    """Scores the commands of each turn of a batch."""
 
     def __init__(self, shape: Architecture, vocabulary: Vocabulary) -> None:
         super().__init__()

@@ -1,9 +1,4 @@
-"""Words and numbers: how texts become tokens, and which words a policy knows.
-
-"cabinet 3" is one token, the word "cabinet" with the number 3, so that "the same thing is named
-here and there" is one comparison. Equality goes by the text itself: a word that the vocabulary
-does not have is still equal to itself.
-"""
+"""Texts as tokens: "cabinet 3" is one, and an unknown word is still equal to itself."""
 
 import re
 from collections.abc import Iterable
