@@ -40,7 +40,7 @@ from skillwright.bank.formats.skillrl_json import (
 from skillwright.bank.index import SkillIndex
 from skillwright.bank.lint.lint import Finding, Sources, is_clean, lint, refuse_unsafe
 from skillwright.bank.lint.rules import Severity
-from skillwright.bank.near import near_in_meaning, near_in_text, only_equal
+from skillwright.bank.near import near_in_meaning, near_in_text, nearness, only_equal
 from skillwright.bank.render import (
     NOTHING,
     RenderBudget,
@@ -59,7 +59,13 @@ from skillwright.bank.retrieve import (
 )
 from skillwright.bank.seeds import SEED_BANKS, seed_bank
 from skillwright.bank.source import BankSource, category_of, query_of, scope_of
-from skillwright.bank.stats import BankCounts, Compression, compression, count_skills
+from skillwright.bank.stats import (
+    BankCounts,
+    Compression,
+    active_by_category,
+    compression,
+    count_skills,
+)
 from skillwright.bank.store.counts import CountedEpisode
 from skillwright.bank.store.diff import BankDiff, Refinement, difference
 from skillwright.bank.store.log import LogEntry, LogEvent
@@ -158,6 +164,7 @@ __all__ = [
     "UnknownVersion",
     "VectorStore",
     "Vectors",
+    "active_by_category",
     "apply",
     "approximate_tokens",
     "bank_duel",
@@ -181,6 +188,7 @@ __all__ = [
     "make_embedder",
     "near_in_meaning",
     "near_in_text",
+    "nearness",
     "only_equal",
     "query_of",
     "read_agent_skills",

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from skillwright.bank.embedding.embedder import Embedder
 from skillwright.core import BankSkill
 
 IsNear = Callable[[BankSkill, BankSkill], bool]
@@ -64,6 +65,11 @@ def near_in_meaning(embedder: EncodesSkills, threshold: float = SIMILAR_MEANING)
         return bool(float(vector(one.text) @ vector(other.text)) >= threshold)
 
     return is_near
+
+
+def nearness(embedder: Embedder) -> IsNear:
+    """Return when two skills say the same: by meaning where a model can tell, else by text."""
+    return near_in_text if embedder.identity.startswith("lexical") else near_in_meaning(embedder)
 
 
 @lru_cache(maxsize=65_536)

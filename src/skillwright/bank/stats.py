@@ -62,6 +62,11 @@ def count_skills(bank: Bank) -> BankCounts:
     )
 
 
+def active_by_category(bank: Bank) -> dict[str, int]:
+    """Count the active skills of a bank by category, lessons included; ``""`` is every one."""
+    return dict(sorted(Counter(skill.category for skill in bank.active).items()))
+
+
 @dataclass(frozen=True, slots=True)
 class Compression:
     """How much shorter skills are, in tokens as the given rule counts them.

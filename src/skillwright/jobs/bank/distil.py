@@ -16,6 +16,7 @@ from skillwright.bank import (
     compression,
     count_skills,
     distil,
+    nearness,
     scope_of,
 )
 from skillwright.bank.near import IsNear
@@ -23,7 +24,7 @@ from skillwright.config.bank_settings import StudySettings, teacher_of
 from skillwright.config.run import RunConfig
 from skillwright.core import EpisodeResult, EpisodeSpec, PlainSkill
 from skillwright.core.seeds import derive_seed
-from skillwright.jobs.bank.arena import bank_arena, make_teacher, nearness
+from skillwright.jobs.bank.arena import bank_arena, make_teacher
 from skillwright.jobs.bank.evidence import StudiedRun
 from skillwright.jobs.launch.runs import known_secrets, model_secrets
 from skillwright.jobs.parts.bank_source import opened_embedder

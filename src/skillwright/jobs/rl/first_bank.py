@@ -11,6 +11,7 @@ from skillwright.bank import (
     category_of,
     compression,
     count_skills,
+    nearness,
     refuse_unsafe,
     scope_of,
     seed_bank,
@@ -145,7 +146,8 @@ async def _distil(
     changes = [change for change in found.changes if change.draft.category not in left_out]
     reason = f"distilled from {found.report.read} base trajectories"
     if not any(entry.reason == reason for entry in run.bank_store.log()):
-        run.bank_store.commit(changes, reason=reason, step=0)
+        is_near = nearness(run.teller.embedder)
+        run.bank_store.commit(changes, reason=reason, step=0, is_near=is_near)
     return _facts(run, found, changes, base)
 
 
