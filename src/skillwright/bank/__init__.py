@@ -40,7 +40,7 @@ from skillwright.bank.formats.skillrl_json import (
 from skillwright.bank.index import SkillIndex
 from skillwright.bank.lint.lint import Finding, Sources, is_clean, lint, refuse_unsafe
 from skillwright.bank.lint.rules import Severity
-from skillwright.bank.near import near_in_meaning, near_in_text, nearness, only_equal
+from skillwright.bank.near import near_in_meaning, near_in_text, only_equal
 from skillwright.bank.render import (
     NOTHING,
     RenderBudget,
@@ -62,7 +62,6 @@ from skillwright.bank.source import BankSource, category_of, query_of, scope_of
 from skillwright.bank.stats import (
     BankCounts,
     Compression,
-    active_by_category,
     compression,
     count_skills,
 )
@@ -164,7 +163,6 @@ __all__ = [
     "UnknownVersion",
     "VectorStore",
     "Vectors",
-    "active_by_category",
     "apply",
     "approximate_tokens",
     "bank_duel",
@@ -188,7 +186,6 @@ __all__ = [
     "make_embedder",
     "near_in_meaning",
     "near_in_text",
-    "nearness",
     "only_equal",
     "query_of",
     "read_agent_skills",

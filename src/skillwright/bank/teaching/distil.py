@@ -27,8 +27,8 @@ from skillwright.bank.teaching.replies import (
 )
 from skillwright.bank.teaching.teacher import (
     NONE,
-    Answer,
     Teacher,
+    TeacherAnswer,
     TeacherCall,
     TeacherDown,
     TeacherFault,
@@ -196,7 +196,7 @@ class _Reading:
         self.notes: list[str] = []
         self._settings = settings
 
-    def read(self, asked: Asked, answer: Answer[Any]) -> None:
+    def read(self, asked: Asked, answer: TeacherAnswer[Any]) -> None:
         self.counts.setdefault(asked.section.value, 0)
         if isinstance(answer.reply, TeacherFault):
             return
@@ -235,7 +235,7 @@ class _Reading:
                 )
             yield from (draft for draft in drafts if draft.content_digest in kept)
 
-    def _draft(self, asked: Asked, answer: Answer[Any], reply: SkillReply) -> BankSkill:
+    def _draft(self, asked: Asked, answer: TeacherAnswer[Any], reply: SkillReply) -> BankSkill:
         provenance, unknown = provenance_of(
             answer, reply.evidence, SkillOrigin.DISTILLED, self._settings.step
         )

@@ -30,9 +30,9 @@ from skillwright.bank.teaching.replies import (
     RetireReply,
 )
 from skillwright.bank.teaching.teacher import (
-    Answer,
     Request,
     Teacher,
+    TeacherAnswer,
     TeacherCall,
     TeacherFault,
     provenance_of,
@@ -227,7 +227,7 @@ class _Reading:
     def __init__(
         self,
         bank: Bank,
-        answer: Answer[EvolveReply],
+        answer: TeacherAnswer[EvolveReply],
         failures: Sequence[Evidence],
         step: int | None,
     ) -> None:

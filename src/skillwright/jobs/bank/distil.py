@@ -16,10 +16,9 @@ from skillwright.bank import (
     compression,
     count_skills,
     distil,
-    nearness,
     scope_of,
 )
-from skillwright.bank.near import IsNear
+from skillwright.bank.near import IsNear, nearness
 from skillwright.config.bank_settings import StudySettings, teacher_of
 from skillwright.config.run import RunConfig
 from skillwright.core import EpisodeResult, EpisodeSpec, PlainSkill

@@ -14,7 +14,6 @@ from skillwright.bank import (
     Rendered,
     Retrieved,
     SkillStats,
-    active_by_category,
     category_of,
     compression,
     count_skills,
@@ -24,6 +23,7 @@ from skillwright.bank import (
     utilities,
 )
 from skillwright.bank.classify import Named, classify
+from skillwright.bank.stats import active_by_category
 from skillwright.config.bank import BankSection
 from skillwright.config.run import EnvSection
 from skillwright.core import (

@@ -19,10 +19,10 @@ from skillwright.bank import (
     candidate_sources,
     category_of,
     evolve,
-    nearness,
     scope_of,
     told_change,
 )
+from skillwright.bank.near import nearness
 from skillwright.config.bank import EvolveSection
 from skillwright.core import EpisodeResult, EpisodeSpec
 from skillwright.core.seeds import derive_seed
@@ -83,8 +83,8 @@ class EvolutionLoop:
     """Who plays, teaches and judges in every round.
 
     Attributes:
-        engine: Makes what plays the evolution split, and afresh what the gate asks for: weights that
-            have read one must not play the other differently.
+        engine: Makes what plays the evolution split, and afresh the gate's episodes: weights
+            that have read the one must not play the other differently.
         source: Makes a bank a source of skills.
         tasks: The evolution split.
         val: The tasks that decide.

@@ -11,11 +11,11 @@ from skillwright.bank import (
     category_of,
     compression,
     count_skills,
-    nearness,
     refuse_unsafe,
     scope_of,
     seed_bank,
 )
+from skillwright.bank.near import nearness
 from skillwright.bank.teaching.distil import Distillation, distil
 from skillwright.config.rl import RlConfig, RlDistilSection
 from skillwright.core import ConfigError, EpisodeResult, EpisodeSpec, PlainSkill, Task
