@@ -63,7 +63,8 @@ def show_answer(console: Console, answer: Answer) -> None:
         f"category {escape(about)}"
         + (" (by similarity)" if answer.category_by == "similarity" else "")
         + (f", in {escape(found.scope)}" if found.scope else "")
-        + f"; similarity above {found.delta:g} ({escape(found.embedder)}); "
+        + f"; told: general skills, {'lessons of the category, ' * bool(found.category)}others with "
+        f"a similarity above {found.delta:g} ({escape(found.embedder)}); "
         f"bank version {found.bank_version}",
         highlight=False,
         soft_wrap=True,

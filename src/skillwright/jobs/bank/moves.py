@@ -86,7 +86,8 @@ def import_into(bank: Path, source: str) -> MoveReport:
             f"there is nothing at {source!r}. Name a .json file (ours or SkillRL's), a folder of "
             f"Agent Skills, a Markdown file, or {SEED}alfworld"
         )
-    import_skills(Bank(), path)  # what cannot be read must not leave an empty bank behind
+    if not bank.exists():
+        import_skills(Bank(), path)  # what cannot be read must not leave an empty bank behind
     with changed_at_once(bank) as store:
         after, report = import_skills(store.load(), path)
         reason = f"imported from {path.name}"
