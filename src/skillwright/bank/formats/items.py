@@ -110,10 +110,8 @@ def skill_of(item: object, where: str) -> tuple[BankSkill, SkillStats]:
         raise DataError(f"{where}: it is a {type(item).__name__}, not an object")
     try:
         read = _Item.model_validate(item)
-        if not is_id(read.id):
-            raise ValueError(f"id is {read.id!r}, not {ID_FORM}")
         skill = BankSkill(
-            id=read.id,
+            id=_id(read.id),
             name=read.title,
             principle=read.principle,
             applicability=read.when_to_apply,
@@ -138,6 +136,12 @@ def skill_of(item: object, where: str) -> tuple[BankSkill, SkillStats]:
         raise DataError(f"{where}: {error}") from error
     counts = read.stats
     return skill, SkillStats(counts.uses, counts.wins + counts.losses, counts.wins)
+
+
+def _id(written: str) -> str:
+    if not is_id(written):
+        raise ValueError(f"id is {written!r}, not {ID_FORM}")
+    return written
 
 
 def _kind(read: _Item) -> SkillKind:

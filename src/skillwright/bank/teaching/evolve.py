@@ -286,14 +286,7 @@ class _Reading:
             provenance=self._provenance(reply),
             reason=one_line(reply.reason, _LONGEST_EARLIER),
         )
-        refined = replace(
-            old,
-            name=reply.name or old.name,
-            principle=reply.principle or old.principle,
-            applicability=reply.applicability or old.applicability,
-            counterfactual=change.counterfactual or old.counterfactual,
-        )
-        self._keep(change, refined, old)
+        self._keep(change, change.of(old), old)
 
     def _provenance(self, reply: AddReply | RefineReply) -> Provenance:
         provenance, unknown = provenance_of(
