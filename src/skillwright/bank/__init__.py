@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Any
 
 from skillwright.bank.bank import Bank, SkillStats, UnknownSkill
-from skillwright.bank.calibrate import AtDelta, Calibration, Spread, calibrate, seed_pairs
 from skillwright.bank.changes import (
     Add,
     Admit,
@@ -40,6 +39,17 @@ from skillwright.bank.formats.skillrl_json import (
 from skillwright.bank.index import SkillIndex
 from skillwright.bank.lint.lint import Finding, Sources, is_clean, lint, refuse_unsafe
 from skillwright.bank.lint.rules import Severity
+from skillwright.bank.measure import (
+    AtDelta,
+    BankCounts,
+    Calibration,
+    Compression,
+    Spread,
+    calibrate,
+    compression,
+    count_skills,
+    seed_pairs,
+)
 from skillwright.bank.near import near_in_meaning, near_in_text, only_equal
 from skillwright.bank.render import (
     NOTHING,
@@ -59,12 +69,6 @@ from skillwright.bank.retrieve import (
 )
 from skillwright.bank.seeds import SEED_BANKS, seed_bank
 from skillwright.bank.source import BankSource, category_of, query_of, scope_of
-from skillwright.bank.stats import (
-    BankCounts,
-    Compression,
-    compression,
-    count_skills,
-)
 from skillwright.bank.store.counts import CountedEpisode
 from skillwright.bank.store.diff import BankDiff, Refinement, difference
 from skillwright.bank.store.log import LogEntry, LogEvent

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from skillwright.bank import BankStore, ChangeReport, count_skills
-from skillwright.bank.stats import active_by_category
+from skillwright.bank.measure import active_by_category
 from skillwright.bank.teaching.teacher import refuse_dead_teacher
 from skillwright.config.bank_settings import teacher_of
 from skillwright.config.run import RunConfig

@@ -23,7 +23,7 @@ from skillwright.bank import (
     utilities,
 )
 from skillwright.bank.classify import Named, classify
-from skillwright.bank.stats import active_by_category
+from skillwright.bank.measure import active_by_category
 from skillwright.config.bank import BankSection
 from skillwright.config.run import EnvSection
 from skillwright.core import (

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from skillwright.bank.stats import active_by_category
+from skillwright.bank.measure import active_by_category
 from skillwright.core import ConfigError
 from skillwright.jobs.parts.evolution_round import EvolutionLoop, PlayedRound
 from skillwright.jobs.rl.progress import BankEvolved
