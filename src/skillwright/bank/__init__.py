@@ -1,4 +1,8 @@
-"""Skills in a bank: distilled from episodes, stored, retrieved, rendered and evolved."""
+"""Skills in a bank: distilled from episodes, stored, retrieved, rendered and evolved.
+
+A skill is a triple of name, principle and applicability (`BankSkill`). A bank grows by changes
+(`apply`), within limits (`GrowthCaps`): the seed bank of ALFWorld from 55 skills to at most 100.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -96,6 +100,7 @@ from skillwright.bank.teaching.failures import (
 from skillwright.bank.teaching.teacher import Teacher, TeacherCall, TeacherDown, TeacherFault
 from skillwright.bank.teaching.transcripts import Evidence
 from skillwright.bank.trial import MakeSource, bank_duel, candidate_sources
+from skillwright.core import BankSkill as BankSkill
 
 if TYPE_CHECKING:
     from skillwright.bank.embedding.endpoint import EndpointEmbedder

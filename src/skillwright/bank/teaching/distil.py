@@ -236,14 +236,10 @@ class _Reading:
             yield from (draft for draft in drafts if draft.content_digest in kept)
 
     def _draft(self, asked: Asked, answer: TeacherAnswer[Any], reply: SkillReply) -> BankSkill:
-        provenance, unknown = provenance_of(
-            answer, reply.evidence, SkillOrigin.DISTILLED, self._settings.step
+        provenance, notes = provenance_of(
+            answer, reply.name, reply.evidence, SkillOrigin.DISTILLED, self._settings.step
         )
-        if unknown:
-            self.notes.append(
-                f"{asked.request.name}: {reply.name!r} cites trajectories that were not shown: "
-                f"{', '.join(map(repr, unknown))}"
-            )
+        self.notes += [f"{asked.request.name}: {note}" for note in notes]
         kind = {Section.GENERAL: SkillKind.GENERAL, Section.FAILURES: SkillKind.LESSON}.get(
             asked.section, SkillKind.TASK_SPECIFIC
         )

@@ -289,12 +289,10 @@ class _Reading:
         self._keep(change, change.of(old), old)
 
     def _provenance(self, reply: AddReply | RefineReply) -> Provenance:
-        provenance, unknown = provenance_of(
-            self._answer, reply.evidence, SkillOrigin.EVOLVED, self._step
+        provenance, notes = provenance_of(
+            self._answer, reply.name, reply.evidence, SkillOrigin.EVOLVED, self._step
         )
-        if unknown:
-            names = ", ".join(map(repr, unknown))
-            self.notes.append(f"{reply.name!r} cites trajectories that were not shown: {names}")
+        self.notes += notes
         return provenance
 
     def _keep(self, change: Change, skill: BankSkill, old: BankSkill | None = None) -> None:

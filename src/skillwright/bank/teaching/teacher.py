@@ -193,15 +193,20 @@ def user_message(sections: Sequence[tuple[str, str]]) -> str:
 
 
 def provenance_of(
-    answer: TeacherAnswer[Any], cited: Sequence[Cited], origin: SkillOrigin, step: int | None
-) -> tuple[Provenance, tuple[str, ...]]:
-    """Return the evidence that a reply cites, and which of it was never shown.
+    answer: TeacherAnswer[Any],
+    name: str | None,
+    cited: Sequence[Cited],
+    origin: SkillOrigin,
+    step: int | None,
+) -> tuple[Provenance, list[str]]:
+    """Return the evidence that a reply cites, and a note where some of it was never shown.
 
     A reply that cites nothing that was shown has all that was shown for its evidence.
     """
     shown = {one.id: one for one in answer.request.evidence}
     known = [item for item in cited if attribute(item.id) in shown]
-    unknown = tuple(item.id[:80] for item in cited if attribute(item.id) not in shown)
+    unknown = [item.id[:80] for item in cited if attribute(item.id) not in shown]
+    said = f"{name!r} cites trajectories that were not shown: {', '.join(map(repr, unknown))}"
     episodes: dict[str, None] = {}
     turns: dict[tuple[str, int], None] = {}
     for item in known:
@@ -217,7 +222,7 @@ def provenance_of(
         model=answer.call.model,
         step=step,
     )
-    return provenance, unknown
+    return provenance, [said] if unknown else []
 
 
 def refuse_dead_teacher(faults: Sequence[TeacherFault], calls: int) -> None:

@@ -65,10 +65,7 @@ class EvolutionRound:
         """Return the fields as a JSON object."""
         return {
             **asdict(self),
-            "success": {name: list(pair) for name, pair in self.success.items()},
-            "changes": list(self.changes),
             "verdict": self.verdict.to_dict() if self.verdict else None,
-            "notes": list(self.notes),
         }
 
     @classmethod
