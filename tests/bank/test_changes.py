@@ -333,3 +333,12 @@ def test_whatever_is_proposed_the_laws_hold(updates, per_checkpoint, per_categor
         alive = [s.content_digest for s in bank.skills if s.status != SkillStatus.RETIRED]
         assert len(set(alive)) == len(alive)
         assert bank.content_digests == {s.id: s.content_digest for s in bank.skills}
+
+
+def test_a_skill_that_got_a_new_name_is_found_by_it():
+    bank, _ = apply(Bank(), [Add(draft(1))])
+    (skill,) = bank.active
+    bank, _ = apply(bank, [Refine(skill.id, name="Another name")])
+    near = replace(draft(1), name="another Name", applicability="When you search it.")
+    _, report = apply(bank, [Add(near)])
+    assert report.merged == (skill.id,)

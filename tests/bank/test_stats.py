@@ -6,7 +6,7 @@ import pytest
 from bank_worlds import skill
 
 from skillwright.bank import Bank, compression, count_skills, seed_bank, skill_line
-from skillwright.bank.stats import acts_of, raw_text
+from skillwright.bank.measure import acts_of, raw_text
 from skillwright.core import Act, Provenance, SkillKind, SkillStatus, Trajectory, Turn
 
 

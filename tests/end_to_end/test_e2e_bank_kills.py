@@ -76,9 +76,9 @@ class KilledEvolution:
             return max((entry.step or 0 for entry in store.log()), default=0)
 
     def live(self, dies_at=0, of=""):
-        """Give the command for the rounds that are not written yet; say whether it ended."""
+        """Give the same command again, which plays what is missing; say whether it ended."""
         known, seen = self.answered(), len(self._asked)
-        words = ["bank", "evolve", "own.yaml", "--rounds", ROUNDS - self.written()]
+        words = ["bank", "evolve", "own.yaml", "--rounds", ROUNDS]
         code, self.moments = command(words, self._folder, dies_at=dies_at, of=of, env=self._env)
         self.repeated |= known & set(self._asked[seen:])
         now = self.answered()

@@ -166,6 +166,36 @@ async def test_a_teacher_that_fails_is_told_and_the_round_is_played_once(tmp_pat
     assert played
 
 
+async def test_a_command_that_was_stopped_plays_only_the_rounds_that_are_missing(tmp_path, bank):
+    bank_file(bank, ["attic"])
+    config = bank_config(tmp_path, evaluation=STRICT, evolve={"nth": 2, "trigger_accuracy": 1.0})
+    down = ModelError("down")
+    teacher = proposing(adding(room_skill("hall")), down, adding(room_skill("cellar")))
+    with pytest.raises(TeacherDown):
+        await evolve_bank(config, bank, 2, Unwatched(), cast(Timid(), teacher))
+    report = await evolve_bank(config, bank, 2, Unwatched(), cast(Timid(), teacher))
+    assert [(one.number, one.action) for one in report.rounds] == [(1, "accept"), (2, "accept")]
+    report = await evolve_bank(config, bank, 2, Unwatched(), cast(Walker(), proposing()))
+    assert [one.number for one in report.rounds] == [3, 4]
+
+
+@pytest.mark.parametrize("between", ["import", "other settings"])
+async def test_after_anything_else_a_stopped_command_is_a_new_one(tmp_path, bank, between):
+    bank_file(bank, ["attic"])
+    config = bank_config(tmp_path, evaluation=STRICT, evolve={"nth": 2, "trigger_accuracy": 1.0})
+    teacher = proposing(adding(room_skill("hall")), ModelError("down"))
+    with pytest.raises(TeacherDown):
+        await evolve_bank(config, bank, 2, Unwatched(), cast(Timid(), teacher))
+    if between == "import":
+        imported(tmp_path, bank, room_skill("cellar"))
+    else:
+        config = bank_config(tmp_path, evaluation=STRICT, evolve={"nth": 2})
+    nothing = {"reasoning": "Nothing is to be changed.", "changes": []}
+    teacher = proposing(nothing, nothing)
+    report = await evolve_bank(config, bank, 2, Unwatched(), cast(Timid(), teacher))
+    assert [one.number for one in report.rounds] == [2, 3]
+
+
 async def test_a_gate_that_cannot_accept_is_refused(tmp_path, bank):
     bank_file(bank, ["attic"])
     for gate, said in (

@@ -1,9 +1,12 @@
-"""Skills in a bank: distilled from episodes, stored, retrieved, rendered and evolved."""
+"""Skills in a bank: distilled from episodes, stored, retrieved, rendered and evolved.
+
+A skill is a triple of name, principle and applicability (`BankSkill`). A bank grows by changes
+(`apply`), within limits (`GrowthCaps`): the seed bank of ALFWorld from 55 skills to at most 100.
+"""
 
 from typing import TYPE_CHECKING, Any
 
 from skillwright.bank.bank import Bank, SkillStats, UnknownSkill
-from skillwright.bank.calibrate import AtDelta, Calibration, Spread, calibrate, seed_pairs
 from skillwright.bank.changes import (
     Add,
     Admit,
@@ -40,6 +43,17 @@ from skillwright.bank.formats.skillrl_json import (
 from skillwright.bank.index import SkillIndex
 from skillwright.bank.lint.lint import Finding, Sources, is_clean, lint, refuse_unsafe
 from skillwright.bank.lint.rules import Severity
+from skillwright.bank.measure import (
+    AtDelta,
+    BankCounts,
+    Calibration,
+    Compression,
+    Spread,
+    calibrate,
+    compression,
+    count_skills,
+    seed_pairs,
+)
 from skillwright.bank.near import near_in_meaning, near_in_text, only_equal
 from skillwright.bank.render import (
     NOTHING,
@@ -59,7 +73,6 @@ from skillwright.bank.retrieve import (
 )
 from skillwright.bank.seeds import SEED_BANKS, seed_bank
 from skillwright.bank.source import BankSource, category_of, query_of, scope_of
-from skillwright.bank.stats import BankCounts, Compression, compression, count_skills
 from skillwright.bank.store.counts import CountedEpisode
 from skillwright.bank.store.diff import BankDiff, Refinement, difference
 from skillwright.bank.store.log import LogEntry, LogEvent
@@ -87,6 +100,7 @@ from skillwright.bank.teaching.failures import (
 from skillwright.bank.teaching.teacher import Teacher, TeacherCall, TeacherDown, TeacherFault
 from skillwright.bank.teaching.transcripts import Evidence
 from skillwright.bank.trial import MakeSource, bank_duel, candidate_sources
+from skillwright.core import BankSkill as BankSkill
 
 if TYPE_CHECKING:
     from skillwright.bank.embedding.endpoint import EndpointEmbedder

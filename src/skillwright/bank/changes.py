@@ -53,6 +53,12 @@ class Refine:
     provenance: Provenance | None = None
     reason: str = ""
 
+    def of(self, old: BankSkill) -> BankSkill:
+        """Return a skill in the new words; what is not said anew stays."""
+        words = ("name", "principle", "applicability", "counterfactual")
+        said = {key: getattr(self, key) for key in words}
+        return replace(old, **{key: text for key, text in said.items() if text is not None})
+
 
 @dataclass(frozen=True, slots=True)
 class Retire:
@@ -269,15 +275,7 @@ class _Update:
             return Decision.REFUSED, old.id, f"{old.id} is refined in this update already"
         if change.counterfactual is not None and old.counterfactual is None:
             return Decision.REFUSED, old.id, f"{old.id} is no lesson, so it has no counterfactual"
-        new = replace(
-            old,
-            name=old.name if change.name is None else change.name,
-            principle=old.principle if change.principle is None else change.principle,
-            applicability=(
-                old.applicability if change.applicability is None else change.applicability
-            ),
-            counterfactual=change.counterfactual or old.counterfactual,
-        )
+        new = change.of(old)
         if new == old:
             return Decision.REFUSED, old.id, f"it says what {old.id} says already"
         if twin := self.copy.twin(new):

@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from skillwright.bank.embedding.embedder import Vectors
-from skillwright.bank.index_approximate import Approximate
+from skillwright.bank.index_approximate import Approximate, Rows
 from skillwright.core import BankSkill
 
 APPROXIMATE_FROM: Final = 100_000
@@ -27,7 +26,6 @@ DECIMALS: Final = 4
 _SLACK: Final = 10.0**-DECIMALS
 
 Span = tuple[int, int]
-Rows = npt.NDArray[np.intp]
 Found = list[tuple[float, BankSkill]]
 
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from skillwright.bank.embedding.embedder import Embedder
 from skillwright.core import BankSkill
 
 IsNear = Callable[[BankSkill, BankSkill], bool]
@@ -41,7 +42,16 @@ def near_in_text(one: BankSkill, other: BankSkill) -> bool:
     if _NUMBER.findall(first) != _NUMBER.findall(second):
         return False
     matcher = SequenceMatcher(None, first, second, autojunk=False)
-    return matcher.real_quick_ratio() >= SIMILAR_TEXT and matcher.ratio() >= SIMILAR_TEXT
+    bounds = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)  # the cheapest first
+    return all(ratio() >= SIMILAR_TEXT for ratio in bounds)
+
+
+def block_of(is_near: IsNear, skill: BankSkill) -> str:
+    """Return what near skills have in common, so that skills of other blocks are not compared."""
+    if is_near is near_in_text:
+        numbers = _NUMBER.findall(_normalised(skill.text))
+        return " ".join([_normalised(skill.name), *numbers])
+    return skill.id if is_near is only_equal else ""
 
 
 def near_in_meaning(embedder: EncodesSkills, threshold: float = SIMILAR_MEANING) -> IsNear:
@@ -64,6 +74,11 @@ def near_in_meaning(embedder: EncodesSkills, threshold: float = SIMILAR_MEANING)
         return bool(float(vector(one.text) @ vector(other.text)) >= threshold)
 
     return is_near
+
+
+def nearness(embedder: Embedder) -> IsNear:
+    """Return when two skills say the same: by meaning where a model can tell, else by text."""
+    return near_in_text if embedder.identity.startswith("lexical") else near_in_meaning(embedder)
 
 
 @lru_cache(maxsize=65_536)

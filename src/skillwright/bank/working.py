@@ -1,13 +1,14 @@
 """A bank in the making: the skills of the last version, and what a change does to them."""
 
+from bisect import insort
 from collections import Counter, defaultdict
 from dataclasses import replace
 
 from skillwright.bank.bank import Bank, make_id, prefix_of
-from skillwright.bank.near import IsNear
+from skillwright.bank.near import IsNear, block_of
 from skillwright.core import BankSkill, Provenance, SkillStatus
 
-Group = tuple[str, str, str]
+Block = tuple[str, str, str, str]
 
 
 class WorkingCopy:
@@ -25,9 +26,10 @@ class WorkingCopy:
         self._digests = dict(bank.content_digests)
         self._ids = {content: skill_id for skill_id, content in self._digests.items()}
         self._issued = dict(bank.highest)
-        self._groups: defaultdict[Group, list[str]] = defaultdict(list)
+        self._order = {skill.id: number for number, skill in enumerate(bank.skills)}
+        self._blocks: defaultdict[Block, list[str]] = defaultdict(list)
         for skill in bank.skills:
-            self._groups[_group(skill)].append(skill.id)
+            self._blocks[self._block(skill)].append(skill.id)
         self._active = Counter(skill.scope for skill in bank.active)
         self._changed = False
 
@@ -57,7 +59,7 @@ class WorkingCopy:
         equal = self._ids.get(skill.content_digest)
         if equal is not None and equal != skill.id:
             return self._skills[equal], "equals"
-        for other_id in self._groups[_group(skill)]:
+        for other_id in self._blocks[self._block(skill)]:
             other = self._skills[other_id]
             if other_id == skill.id or other.status == SkillStatus.RETIRED:
                 continue
@@ -70,7 +72,7 @@ class WorkingCopy:
         prefix = prefix_of(draft.kind)
         self._issued[prefix] += 1
         skill = replace(draft, id=make_id(draft.kind, self._issued[prefix]), version=1)
-        self._groups[_group(skill)].append(skill.id)
+        self._order[skill.id] = len(self._order)
         self.put(skill)
         return skill
 
@@ -80,6 +82,10 @@ class WorkingCopy:
         if before == skill:
             return
         self._changed = True
+        if before is None or self._block(before) != self._block(skill):
+            if before is not None:
+                self._blocks[self._block(before)].remove(skill.id)
+            insort(self._blocks[self._block(skill)], skill.id, key=self._order.__getitem__)
         if before is not None:
             self._active[before.scope] -= before.status == SkillStatus.ACTIVE
             if self._ids.get(self._digests[skill.id]) == skill.id:
@@ -88,6 +94,9 @@ class WorkingCopy:
         self._skills[skill.id] = skill
         self._digests[skill.id] = skill.content_digest
         self._ids.setdefault(self._digests[skill.id], skill.id)
+
+    def _block(self, skill: BankSkill) -> Block:
+        return str(skill.kind), skill.category, skill.scope, block_of(self._is_near, skill)
 
     def bank(self) -> Bank:
         """Return the next version, or the bank as it was where nothing changed."""
@@ -114,7 +123,3 @@ def joined(known: Provenance, new: Provenance | None) -> Provenance:
         episodes=tuple(dict.fromkeys((*known.episodes, *new.episodes))),
         turns=tuple(dict.fromkeys((*known.turns, *new.turns))),
     )
-
-
-def _group(skill: BankSkill) -> Group:
-    return str(skill.kind), skill.category, skill.scope

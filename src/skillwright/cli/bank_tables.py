@@ -57,13 +57,15 @@ def words(category: str) -> str:
 def show_answer(console: Console, answer: Answer) -> None:
     """Show what a task would be told."""
     found = answer.retrieved
+    own = "lessons of the category, " if found.category else ""
     about = found.category.replace("_", " ") or "unknown, so all are searched"
     console.print(f"[bold]{escape(answer.task.description or answer.task.id)}[/]", highlight=False)
     console.print(
         f"category {escape(about)}"
         + (" (by similarity)" if answer.category_by == "similarity" else "")
         + (f", in {escape(found.scope)}" if found.scope else "")
-        + f"; similarity above {found.delta:g} ({escape(found.embedder)}); "
+        + f"; told: general skills, {own}others with "
+        f"a similarity above {found.delta:g} ({escape(found.embedder)}); "
         f"bank version {found.bank_version}",
         highlight=False,
         soft_wrap=True,

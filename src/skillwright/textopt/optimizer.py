@@ -1,26 +1,16 @@
-"""The mind that reads trajectories and proposes edits."""
+"""The model that reads trajectories and proposes edits."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from pydantic import BaseModel
 
-from skillwright.core import (
-    ChatModel,
-    Failure,
-    FailureCause,
-    Message,
-    ModelError,
-    Purpose,
-    Sampling,
-)
-from skillwright.core.jsonio import digest
+from skillwright.asking import Answer, Question, ask
+from skillwright.core import ChatModel, Purpose, Sampling
 from skillwright.core.seeds import derive_seed
-from skillwright.models import ask_json
 from skillwright.rollout.transcript_text import estimate_tokens
 from skillwright.textopt.prompts import load_prompt
-from skillwright.textopt.proposal import AnalystFault
 
 ReplyT = TypeVar("ReplyT", bound=BaseModel)
 
@@ -46,14 +36,6 @@ class Call:
     seed: int | None = None
     max_tokens: int | None = None
     addendum: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer(Generic[ReplyT]):
-    """A reply in the form that was asked for, or the fault in its place."""
-
-    reply: ReplyT | AnalystFault
-    prompt_digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,33 +67,16 @@ class Optimizer:
 
     async def ask(self, call: Call, reply_type: type[ReplyT]) -> Answer[ReplyT]:
         """Ask, and return the reply or the fault; a fault leaves sibling calls alone."""
-        system = self._system(call.prompt, call.addendum)
-        messages: list[Message] = [
-            {"role": "system", "content": system},
-            {"role": "user", "content": call.user},
-        ]
-        prompt_digest = digest(messages)
-        tokens = estimate_tokens(system) + estimate_tokens(call.user)
-        if tokens > self.max_prompt_tokens:
-            failure = Failure(
-                FailureCause.MODEL_REFUSED,
-                f"nothing was sent: the prompt has about {tokens} tokens, over the optimiser's "
-                f"max_prompt_tokens = {self.max_prompt_tokens}. Raise it, or lower "
-                "minibatch_size, merge_batch_size or the limits on edits.",
-            )
-            return Answer(AnalystFault(call.name, failure, prompt_digest), prompt_digest)
-        seed = None if call.seed is None else derive_seed("optimizer", call.seed, call.name)
-        max_tokens = call.max_tokens or self.sampling.max_tokens
-        try:
-            reply = await ask_json(
-                self.model,
-                messages,
-                reply_type,
-                sampling=replace(self.sampling, seed=seed, max_tokens=max_tokens),
-                purpose=call.purpose,
-                repair_rounds=self.repair_rounds,
-            )
-        except ModelError as error:
-            fault = AnalystFault(call.name, Failure.of(error), prompt_digest)
-            return Answer(fault, prompt_digest)
-        return Answer(reply, prompt_digest)
+        question = Question(
+            name=call.name,
+            system=self._system(call.prompt, call.addendum),
+            user=call.user,
+            purpose=call.purpose,
+            role="optimiser",
+            if_too_long=(
+                "Raise it, or lower minibatch_size, merge_batch_size or the limits on edits."
+            ),
+            seed=None if call.seed is None else derive_seed("optimizer", call.seed, call.name),
+            max_tokens=call.max_tokens,
+        )
+        return await ask(self, question, reply_type)

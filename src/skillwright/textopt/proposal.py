@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from skillwright.core import Edit, Failure
+from skillwright.asking import AskFault
+from skillwright.core import Edit
 from skillwright.core.edit import SourceType
 
 
@@ -54,27 +55,8 @@ class Proposal:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class AnalystFault:
-    """A call of the optimiser model that gave nothing usable. It never means "no edits".
-
-    Attributes:
-        call: Which call, by the prefix that its proposals' ids would have had.
-        failure: The cause and the message.
-        prompt_digest: The digest of the prompt.
-    """
-
-    call: str
-    failure: Failure
-    prompt_digest: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {
-            "call": self.call,
-            "failure": self.failure.to_dict(),
-            "prompt_digest": self.prompt_digest,
-        }
+AnalystFault = AskFault
+"""A call of the optimiser model that gave nothing usable. It never means "no edits"."""
 
 
 def united(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from skillwright.bank.bank import Bank, SkillStats
 from skillwright.bank.formats.items import item_of, skill_of
-from skillwright.bank.formats.json_text import read_json
+from skillwright.bank.formats.json_text import read_json, read_sections
 from skillwright.core import BankSkill, DataError, SkillKind, did_you_mean
 from skillwright.core.jsonio import dumps, read_text, write_text
 
@@ -60,18 +60,22 @@ def from_json(text: str, where: str = "the bank") -> Bank:
     document = _document(text, where)
     skills: dict[str, BankSkill] = {}
     stats: dict[str, SkillStats] = {}
-    for item, kind, category, place in _items(document, where):
-        skill, counts = skill_of(item, place)
-        if skill.kind != kind or (category is not None and skill.category != category):
-            raise DataError(
-                f"{place}: skill {skill.id!r} is of kind {str(skill.kind)!r} and category "
-                f"{skill.category!r}, so it does not belong there; move it"
-            )
-        if skill.id in skills:
-            raise DataError(f"{place}: the id {skill.id!r} is used twice; ids are unique")
-        skills[skill.id] = skill
-        if counts != SkillStats():
-            stats[skill.id] = counts
+    sections = read_sections(document, where, "general", ("by_category",), "lessons")
+    for items, kind, category, name in sections:
+        for position, item in enumerate(items):
+            place = f"{where}: {name}[{position}]"
+            skill, counts = skill_of(item, place)
+            by_category = kind is SkillKind.TASK_SPECIFIC
+            if skill.kind != kind or (by_category and skill.category != category):
+                raise DataError(
+                    f"{place}: skill {skill.id!r} is of kind {str(skill.kind)!r} and category "
+                    f"{skill.category!r}, so it does not belong there; move it"
+                )
+            if skill.id in skills:
+                raise DataError(f"{place}: the id {skill.id!r} is used twice; ids are unique")
+            skills[skill.id] = skill
+            if counts != SkillStats():
+                stats[skill.id] = counts
     return _bank(document.get("meta", {}), skills, stats, where)
 
 
@@ -110,31 +114,6 @@ def _document(text: str, where: str) -> dict[str, Any]:
             f"{SCHEMA_VERSION}. Export it again, or upgrade Skillwright."
         )
     return document
-
-
-def _items(
-    document: Mapping[str, Any], where: str
-) -> list[tuple[object, SkillKind, str | None, str]]:
-    by_category = document.get("by_category", {})
-    if not isinstance(by_category, dict):
-        raise DataError(f"{where}: by_category is no object of categories")
-    sections: list[tuple[object, SkillKind, str | None, str]] = [
-        (document.get("general", []), SkillKind.GENERAL, None, "general"),
-        *(
-            (items, SkillKind.TASK_SPECIFIC, category, f"by_category[{category!r}]")
-            for category, items in by_category.items()
-        ),
-        (document.get("lessons", []), SkillKind.LESSON, None, "lessons"),
-    ]
-    found: list[tuple[object, SkillKind, str | None, str]] = []
-    for items, kind, category, name in sections:
-        if not isinstance(items, list):
-            raise DataError(f"{where}: {name} is no list")
-        found += [
-            (item, kind, category, f"{where}: {name}[{position}]")
-            for position, item in enumerate(items)
-        ]
-    return found
 
 
 def _bank(

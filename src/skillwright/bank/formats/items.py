@@ -3,9 +3,10 @@
 The keys are those of the interchange form (`skillwright.bank.to_json`); stores use them too.
 """
 
-from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
 from skillwright.bank.bank import ID_FORM, SkillStats, is_id
 from skillwright.core import (
@@ -20,15 +21,50 @@ from skillwright.core import (
 )
 
 _LESSON_KEYS = ("failure_point", "flawed_reasoning", "corrective_action")
-_KEYS = frozenset(
-    {
-        *("id", "title", "principle", "when_to_apply", "category", "scope", "kind", "origin"),
-        *("created_step", "parent_id", "source_episode_ids", "source_turns", "prompt_digest"),
-        *("model", "version", "status", "stats", *_LESSON_KEYS),
-    }
-)
-_LARGEST = 2**63 - 1  # of what SQLite keeps
+_A_COUNT = "a whole number from 0 to 2^63 - 1"
+_EXPECTED = {
+    "created_step": _A_COUNT,
+    "version": _A_COUNT,
+    "stats": "an object of uses, wins and losses",
+    "source_episode_ids": "a list of texts",
+    "source_turns": "a list of pairs: an episode's key, and a turn",
+}
 _Word = TypeVar("_Word", bound=StrEnum)
+
+Count = Annotated[StrictInt, Field(ge=0, le=2**63 - 1)]  # of what SQLite keeps
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class _Stats(_Strict):
+    uses: Count = 0
+    wins: Count = 0
+    losses: Count = 0
+
+
+class _Item(_Strict):
+    id: StrictStr
+    title: StrictStr
+    principle: StrictStr
+    when_to_apply: StrictStr
+    kind: StrictStr
+    category: StrictStr | None = None
+    scope: StrictStr = ""
+    failure_point: StrictStr | None = None
+    flawed_reasoning: StrictStr | None = None
+    corrective_action: StrictStr | None = None
+    origin: StrictStr = str(SkillOrigin.IMPORTED)
+    created_step: Count | None = None
+    parent_id: Any = None
+    source_episode_ids: list[StrictStr] = []
+    source_turns: list[tuple[StrictStr, StrictInt]] = []
+    prompt_digest: StrictStr = ""
+    model: StrictStr = ""
+    version: Count = 1
+    status: StrictStr = str(SkillStatus.ACTIVE)
+    stats: _Stats = _Stats()
 
 
 def item_of(skill: BankSkill, stats: SkillStats) -> dict[str, Any]:
@@ -70,122 +106,77 @@ def skill_of(item: object, where: str) -> tuple[BankSkill, SkillStats]:
     Raises:
         DataError: A key is missing, unknown, or has no fit value.
     """
-    fields = _Fields(item, where)
-    kind = fields.text("kind")
-    if kind not in ("skill", "lesson"):
-        raise DataError(f"{where}: kind is {kind!r}; it is 'skill' or 'lesson'")
-    category = fields.optional_text("category")
-    lesson = None
-    if kind == "lesson":
-        lesson = Counterfactual(*(fields.text(key) for key in _LESSON_KEYS))
+    if not isinstance(item, dict):
+        raise DataError(f"{where}: it is a {type(item).__name__}, not an object")
     try:
+        read = _Item.model_validate(item)
         skill = BankSkill(
-            id=fields.id(),
-            name=fields.text("title"),
-            principle=fields.text("principle"),
-            applicability=fields.text("when_to_apply"),
-            kind=_kind(kind, category),
-            category=category or "",
-            scope=fields.text("scope", ""),
-            counterfactual=lesson,
-            version=fields.count("version", 1),
-            status=fields.word("status", SkillStatus.ACTIVE),
-            provenance=fields.provenance(),
+            id=_id(read.id),
+            name=read.title,
+            principle=read.principle,
+            applicability=read.when_to_apply,
+            kind=_kind(read),
+            category=read.category or "",
+            scope=read.scope,
+            counterfactual=_lesson(read),
+            version=read.version,
+            status=_word("status", read.status, SkillStatus),
+            provenance=Provenance(
+                origin=_word("origin", read.origin, SkillOrigin),
+                episodes=tuple(read.source_episode_ids),
+                turns=tuple(read.source_turns),
+                prompt_digest=read.prompt_digest,
+                model=read.model,
+                step=read.created_step,
+            ),
         )
+    except ValidationError as error:
+        raise DataError(f"{where}: {_said(error, item)}") from error
     except ValueError as error:
         raise DataError(f"{where}: {error}") from error
-    return skill, fields.stats()
+    counts = read.stats
+    return skill, SkillStats(counts.uses, counts.wins + counts.losses, counts.wins)
 
 
-def _kind(written: str, category: str | None) -> SkillKind:
-    if written == "lesson":
+def _id(written: str) -> str:
+    if not is_id(written):
+        raise ValueError(f"id is {written!r}, not {ID_FORM}")
+    return written
+
+
+def _kind(read: _Item) -> SkillKind:
+    if read.kind not in ("skill", "lesson"):
+        raise ValueError(f"kind is {read.kind!r}; it is 'skill' or 'lesson'")
+    if read.kind == "lesson":
         return SkillKind.LESSON
-    return SkillKind.GENERAL if category is None else SkillKind.TASK_SPECIFIC
+    return SkillKind.GENERAL if read.category is None else SkillKind.TASK_SPECIFIC
 
 
-class _Fields:
-    """The fields of one item."""
-
-    def __init__(self, item: object, where: str) -> None:
-        if not isinstance(item, Mapping):
-            raise DataError(f"{where}: it is a {type(item).__name__}, not an object")
-        for key in item:
-            if key not in _KEYS:
-                raise DataError(f"{where}: unknown key {key!r}. {did_you_mean(str(key), _KEYS)}")
-        self._item = item
-        self._where = where
-
-    def text(self, key: str, default: str | None = None) -> str:
-        value = self._item.get(key, default)
-        if value is None and key not in self._item:
-            raise DataError(f"{self._where}: {key!r} is missing")
-        if not isinstance(value, str):
-            raise self._wrong(key, "a text")
-        return value
-
-    def id(self) -> str:
-        value = self.text("id")
-        if not is_id(value):
-            raise self._wrong("id", ID_FORM)
-        return value
-
-    def optional_text(self, key: str) -> str | None:
-        return None if self._item.get(key) is None else self.text(key)
-
-    def count(self, key: str, default: int) -> int:
-        value = self._item.get(key, default)
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST:
-            raise self._wrong(key, "a whole number from 0 to 2^63 - 1")
-        return value
-
-    def word(self, key: str, default: _Word) -> _Word:
-        value = self.text(key, str(default))
-        words = type(default)
-        if value not in list(words):
-            raise DataError(
-                f"{self._where}: {key} is {value!r}. {did_you_mean(value, map(str, words))}"
-            )
-        return words(value)
-
-    def provenance(self) -> Provenance:
-        step = None if self._item.get("created_step") is None else self.count("created_step", 0)
-        return Provenance(
-            origin=self.word("origin", SkillOrigin.IMPORTED),
-            episodes=self._episodes(),
-            turns=self._turns(),
-            prompt_digest=self.text("prompt_digest", ""),
-            model=self.text("model", ""),
-            step=step,
-        )
-
-    def stats(self) -> SkillStats:
-        counts = self._item.get("stats", {})
-        if not isinstance(counts, Mapping) or counts.keys() - {"uses", "wins", "losses"}:
-            raise self._wrong("stats", "an object of uses, wins and losses")
-        inner = _Fields({}, f"{self._where}, stats")
-        inner._item = counts
-        uses, wins, losses = (inner.count(key, 0) for key in ("uses", "wins", "losses"))
-        return SkillStats(uses, wins + losses, wins)
-
-    def _episodes(self) -> tuple[str, ...]:
-        keys = self._item.get("source_episode_ids", [])
-        if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
-            raise self._wrong("source_episode_ids", "a list of texts")
-        return tuple(keys)
-
-    def _turns(self) -> tuple[tuple[str, int], ...]:
-        turns = self._item.get("source_turns", [])
-        if not isinstance(turns, list) or not all(map(_is_turn, turns)):
-            raise self._wrong("source_turns", "a list of pairs: an episode's key, and a turn")
-        return tuple((key, turn) for key, turn in turns)
-
-    def _wrong(self, key: str, expected: str) -> DataError:
-        return DataError(f"{self._where}: {key} is {self._item.get(key)!r}, not {expected}")
+def _lesson(read: _Item) -> Counterfactual | None:
+    if read.kind != "lesson":
+        return None
+    parts = {key: getattr(read, key) for key in _LESSON_KEYS}
+    missing = [key for key, text in parts.items() if text is None]
+    if missing:
+        raise ValueError(f"{missing[0]!r} is missing")
+    return Counterfactual(**parts)
 
 
-def _is_turn(value: object) -> bool:
-    match value:
-        case [str(), int(turn)]:
-            return not isinstance(turn, bool)
-        case _:
-            return False
+def _word(key: str, written: str, words: type[_Word]) -> _Word:
+    if written not in list(words):
+        raise ValueError(f"{key} is {written!r}. {did_you_mean(written, map(str, words))}")
+    return words(written)
+
+
+def _said(error: ValidationError, item: dict[Any, Any]) -> str:
+    """Say what is wrong first: an unknown key, else the first key that is missing or unfit."""
+    found = error.errors()
+    first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
+    key, *inner = map(str, first["loc"])
+    if first["type"] == "extra_forbidden" and not inner:
+        return f"unknown key {key!r}. {did_you_mean(key, _Item.model_fields)}"
+    if first["type"] == "missing" and not inner:
+        return f"{key!r} is missing"
+    if key == "stats" and inner and first["type"] != "extra_forbidden":
+        return f"{inner[0]} is {first['input']!r}, not {_A_COUNT}"
+    return f"{key} is {item[key]!r}, not {_EXPECTED.get(key, 'a text')}"

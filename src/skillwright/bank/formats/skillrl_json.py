@@ -15,7 +15,7 @@ from typing import Any
 
 from skillwright.bank.bank import Bank
 from skillwright.bank.changes import Add, ChangeReport, apply
-from skillwright.bank.formats.json_text import read_json
+from skillwright.bank.formats.json_text import read_json, read_sections
 from skillwright.bank.near import only_equal
 from skillwright.core import (
     BankSkill,
@@ -121,32 +121,12 @@ def _drafts(
     document: Mapping[str, Any], where: str
 ) -> Iterator[tuple[tuple[list[Any], Any], BankSkill]]:
     """Read every item, with the list that it stands in."""
-    for items, kind, category, name in _sections(document, where):
+    for items, kind, category, name in read_sections(
+        document, where, _GENERAL, _BY_CATEGORY, _MISTAKES
+    ):
+        ours = _CATEGORY_ALIASES.get(category, category)
         for position, item in enumerate(items):
-            yield (items, item), _draft(item, kind, category, f"{where}: {name}[{position}]")
-
-
-def _sections(
-    document: Mapping[str, Any], where: str
-) -> Iterator[tuple[list[Any], SkillKind, str, str]]:
-    yield _list(document.get(_GENERAL, []), where, _GENERAL), SkillKind.GENERAL, "", _GENERAL
-    for key in _BY_CATEGORY:
-        categories = {} if document.get(key) is None else document[key]
-        if not isinstance(categories, Mapping):
-            raise DataError(f"{where}: {key} is no object of categories")
-        for category, items in categories.items():
-            name = f"{key}[{category!r}]"
-            ours = _CATEGORY_ALIASES.get(str(category), str(category))
-            yield _list(items, where, name), SkillKind.TASK_SPECIFIC, ours, name
-    yield _list(document.get(_MISTAKES, []), where, _MISTAKES), SkillKind.LESSON, "", _MISTAKES
-
-
-def _list(value: object, where: str, name: str) -> list[Any]:
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise DataError(f"{where}: {name} is no list")
-    return value
+            yield (items, item), _draft(item, kind, ours, f"{where}: {name}[{position}]")
 
 
 def _draft(item: object, kind: SkillKind, category: str, where: str) -> BankSkill:
@@ -160,30 +140,19 @@ def _draft(item: object, kind: SkillKind, category: str, where: str) -> BankSkil
             raise DataError(f"{where}: {key} is {value!r}, not a text")
         return " ".join(value.split())
 
-    provenance = Provenance(SkillOrigin.IMPORTED)
+    facts: dict[str, Any] = {
+        "kind": kind,
+        "category": category,
+        "status": SkillStatus.QUARANTINED,
+        "provenance": Provenance(SkillOrigin.IMPORTED),
+    }
+    when = text("when_to_apply", "")
     if kind != SkillKind.LESSON:
-        return BankSkill(
-            "",
-            text("title"),
-            text("principle"),
-            text("when_to_apply", ""),
-            kind,
-            category,
-            status=SkillStatus.QUARANTINED,
-            provenance=provenance,
-        )
+        return BankSkill("", text("title"), text("principle"), when, **facts)
     description, remedy = text("description"), text("how_to_avoid")
     first_words = " ".join(description.split()[:_NAME_WORDS]).rstrip(".,;:")
-    return BankSkill(
-        "",
-        text("title", first_words),
-        remedy,
-        text("when_to_apply", ""),
-        kind,
-        counterfactual=Counterfactual(description, text("why_it_happens"), remedy),
-        status=SkillStatus.QUARANTINED,
-        provenance=provenance,
-    )
+    lesson = Counterfactual(description, text("why_it_happens"), remedy)
+    return BankSkill("", text("title", first_words), remedy, when, counterfactual=lesson, **facts)
 
 
 def _section(document: dict[str, Any], skill: BankSkill) -> list[Any]:

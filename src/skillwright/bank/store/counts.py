@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from skillwright.bank.bank import SkillStats
 from skillwright.bank.store.file import BankFile
 
-_AS_OF = """
+_STATS_AS_OF = """
     SELECT skills.id, stats.retrieved, stats.episodes, stats.wins, max(stats.version)
     FROM stats JOIN skills ON skills.number = stats.skill
     WHERE stats.version <= ? GROUP BY stats.skill ORDER BY stats.skill
@@ -75,7 +75,7 @@ class CountTable:
 
     def as_of(self, version: int) -> dict[str, SkillStats]:
         """Return the totals of a version, by id."""
-        rows = self._file.rows(_AS_OF, (version,))
+        rows = self._file.rows(_STATS_AS_OF, (version,))
         return {row[0]: SkillStats(row[1], row[2], row[3]) for row in rows}
 
     def totals(self) -> dict[str, SkillStats]:

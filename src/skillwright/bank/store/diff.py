@@ -1,7 +1,7 @@
 """What differs between two versions of a bank."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from skillwright.bank.bank import Bank
 from skillwright.core import BankSkill, SkillStatus
@@ -54,19 +54,12 @@ class BankDiff:
     @property
     def is_empty(self) -> bool:
         """Whether both versions say the same to the same agents."""
-        return not (
-            self.added
-            or self.refined
-            or self.retired
-            or self.admitted
-            or self.restored
-            or self.quarantined
-            or self.removed
-        )
+        return not any(getattr(self, one.name) for one in fields(self)[2:])
 
 
 def difference(before: Bank, after: Bank) -> BankDiff:
     """Compare two versions of a bank; evidence and statistics are not compared."""
+    retired = SkillStatus.RETIRED
     pairs = [(before.get(new.id), new) for new in after.skills if new.id in before]
     return BankDiff(
         before.version,
@@ -75,13 +68,9 @@ def difference(before: Bank, after: Bank) -> BankDiff:
         refined=tuple(
             Refinement(old, new, fields) for old, new in pairs if (fields := _changed(old, new))
         ),
-        retired=_turned(pairs, SkillStatus.RETIRED),
+        retired=_turned(pairs, retired),
         admitted=_turned(pairs, SkillStatus.ACTIVE, SkillStatus.QUARANTINED),
-        restored=tuple(
-            new
-            for old, new in pairs
-            if old.status == SkillStatus.RETIRED and new.status != SkillStatus.RETIRED
-        ),
+        restored=tuple(new for old, new in pairs if old.status == retired != new.status),
         quarantined=_turned(pairs, SkillStatus.QUARANTINED, SkillStatus.ACTIVE),
         removed=tuple(old for old in before.skills if old.id not in after),
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from skillwright.bank.bank import Bank, SkillStats, highest_numbers
 from skillwright.bank.changes import Change, ChangeReport, GrowthCaps, apply
@@ -33,6 +33,15 @@ _VERSION = """
         ORDER BY earlier.version DESC LIMIT 1
     ) AS meta FROM versions WHERE version = ?
 """
+
+
+class _Said(NamedTuple):
+    """What the log keeps of an event: why it happened, and what became of each change, as JSON."""
+
+    reason: str
+    verdict: Mapping[str, Any] | None = None
+    step: int | None = None
+    outcomes: str = "[]"
 
 
 class BankStore:
@@ -165,7 +174,8 @@ class BankStore:
             before = self.load()
             after, report = apply(before, changes, caps, weakest=weakest, is_near=is_near)
             event = LogEvent.UNCHANGED if after is before else LogEvent.CHANGED
-            kept = self._keep(before, after, event, reason, verdict, step, outcomes_json(report))
+            said = _Said(reason, verdict, step, outcomes_json(report))
+            kept = self._keep(before, after, event, said)
         self._last = kept
         return kept
 
@@ -197,13 +207,13 @@ class BankStore:
                     f"{candidate.version - 1}, and the newest is {before.version}. Apply its "
                     "changes to the newest version and judge that one."
                 )
-            outcomes = outcomes_json(report or ChangeReport())
             after = replace(
                 candidate,
                 version=max(candidate.version, 1),
                 issued=highest_numbers((), before.highest, candidate.highest),
             )
-            return self._keep(before, after, LogEvent.CHANGED, reason, verdict, step, outcomes)
+            said = _Said(reason, verdict, step, outcomes_json(report or ChangeReport()))
+            return self._keep(before, after, LogEvent.CHANGED, said)
 
     def reject(
         self,
@@ -216,9 +226,8 @@ class BankStore:
         """Log changes that a gate did not let through; the bank stays as it is."""
         with self._file.transaction(durable=True):
             newest = self.newest
-            self._log(
-                LogEvent.REJECTED, newest, newest, reason, verdict, step, proposed_json(changes)
-            )
+            said = _Said(reason, verdict, step, proposed_json(changes))
+            self._log(LogEvent.REJECTED, newest, newest, said)
 
     def rollback(self, version: int, reason: str) -> Bank:
         """Make a new version that equals an old one. Nothing is lost, and no id comes again.
@@ -235,15 +244,7 @@ class BankStore:
                 version=before.version + 1,
                 issued={**before.highest, **_highest_versions(before, target)},
             )
-            return self._keep(
-                before,
-                after,
-                LogEvent.ROLLED_BACK,
-                reason,
-                None,
-                None,
-                outcomes_json(ChangeReport()),
-            )
+            return self._keep(before, after, LogEvent.ROLLED_BACK, _Said(reason))
 
     def together(self) -> AbstractContextManager[None]:
         """Make all changes inside take effect together, or none of them; durably."""
@@ -294,16 +295,7 @@ class BankStore:
         new = [one for one in candidate.active if candidate.content_digests[one.id] not in known]
         refuse_unsafe(new, str(self._file.path))
 
-    def _keep(
-        self,
-        before: Bank,
-        after: Bank,
-        event: LogEvent,
-        reason: str,
-        verdict: Mapping[str, Any] | None,
-        step: int | None,
-        outcomes: str,
-    ) -> Bank:
+    def _keep(self, before: Bank, after: Bank, event: LogEvent, said: _Said) -> Bank:
         if after is not before:
             is_new = not before.version or after.meta != before.meta
             meta = dumps(dict(after.meta)) if is_new else None
@@ -316,24 +308,16 @@ class BankStore:
                 self._counts.begin(after.stats)
             self._counts.freeze(after.version)
             after = _with_stats(after, self._counts.as_of(after.version))
-        self._log(event, before.version, after.version, reason, verdict, step, outcomes)
+        self._log(event, before.version, after.version, said)
         return after
 
-    def _log(
-        self,
-        event: LogEvent,
-        before: int,
-        version: int,
-        reason: str,
-        verdict: Mapping[str, Any] | None,
-        step: int | None,
-        outcomes: str,
-    ) -> None:
-        said = None if verdict is None else dumps(dict(verdict))
+    def _log(self, event: LogEvent, before: int, version: int, said: _Said) -> None:
+        reason, verdict, step, outcomes = said
+        written = None if verdict is None else dumps(dict(verdict))
         self._file.rows(
             "INSERT INTO log (event, before, version, reason, verdict, step, outcomes, time)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (str(event), before, version, reason, said, step, outcomes, self._clock()),
+            (str(event), before, version, reason, written, step, outcomes, self._clock()),
         )
 
     def _unknown(self, version: int) -> UnknownVersion:

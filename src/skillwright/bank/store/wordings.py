@@ -11,7 +11,7 @@ from skillwright.core import BankSkill, DataError
 from skillwright.core.jsonio import dumps
 
 # Of a group, SQLite takes the bare columns from the row that has the maximum.
-_AS_OF = """
+_WORDINGS_AS_OF = """
     SELECT * FROM (
         SELECT skills.number, skills.id, content, body, max(version)
         FROM wordings JOIN skills ON skills.number = wordings.skill
@@ -32,7 +32,7 @@ class WordingTable:
         Raises:
             BankError: A skill cannot be read.
         """
-        rows = self._file.rows(_AS_OF, (version,))
+        rows = self._file.rows(_WORDINGS_AS_OF, (version,))
         try:
             skills = tuple(_read(row["id"], row["body"], row["content"]) for row in rows)
         except (ValueError, DataError) as error:

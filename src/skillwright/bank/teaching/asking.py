@@ -52,15 +52,9 @@ class DistilSettings:
     step: int | None = None
 
     def __post_init__(self) -> None:
-        for name in (
-            "batch_size",
-            "general_episodes",
-            "place_episodes",
-            "general",
-            "per_category",
-            "lessons",
-            "per_place",
-        ):
+        for name in self.__dataclass_fields__:
+            if name in ("success_threshold", "step"):
+                continue
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it is at least 1")
 
@@ -90,29 +84,38 @@ def plan_requests(evidence: Sequence[Evidence], settings: DistilSettings) -> Ite
     """Plan what is asked: general skills, then successes, failures and places, in a fixed order."""
     if evidence:
         yield _general(evidence, settings)
-    groups = _by_category(evidence)
-    for succeeded in (True, False):
-        batches = [
-            (category, number, batch)
-            for category in sorted(groups)
-            for number, batch in enumerate(
-                _batches(
-                    [one for one in groups[category] if one.succeeded == succeeded],
-                    settings.batch_size,
-                )
-            )
-        ]
-        for category, number, batch in batches:
-            own = sum(one[0] == category for one in batches)
-            yield (
-                _successes(category, number, batch, ceil(settings.per_category / own))
-                if succeeded
-                else _failures(category, number, batch, ceil(settings.lessons / len(batches)))
-            )
+    yield from _about_categories(Section.SUCCESSES, evidence, settings)
+    yield from _about_categories(Section.FAILURES, evidence, settings)
     for place in sorted({one.scope for one in evidence} - {""}):
         there = [one for one in evidence if one.scope == place]
         for number, batch in enumerate(_batches(there, settings.place_episodes)):
-            yield _place(place, number, batch, settings.per_place)
+            count = settings.per_place
+            sections = (("Place", place), ("How many", f"At most {count}."))
+            name = f"place.{place}.{number}"
+            request = Request(name, "distil_place", sections, tuple(batch))
+            yield Asked(Section.PLACE, request, PlaceReply, count, scope=place)
+
+
+def _about_categories(
+    section: Section, evidence: Sequence[Evidence], settings: DistilSettings
+) -> Iterator[Asked]:
+    succeeded = section is Section.SUCCESSES
+    batches = [
+        (category, number, batch)
+        for category, group in sorted(_by_category(evidence).items())
+        for number, batch in enumerate(
+            _batches([one for one in group if one.succeeded == succeeded], settings.batch_size)
+        )
+    ]
+    for category, number, batch in batches:
+        own = sum(one[0] == category for one in batches)
+        share = settings.per_category / own if succeeded else settings.lessons / len(batches)
+        count = ceil(share)
+        sections = (("Category", category), ("How many", f"At most {count}."))
+        name = f"{section}.{category or NONE}.{number}"
+        request = Request(name, f"distil_{section}", sections, tuple(batch))
+        reply_type = SkillsReply if succeeded else LessonsReply
+        yield Asked(section, request, reply_type, count, category)
 
 
 def _general(evidence: Sequence[Evidence], settings: DistilSettings) -> Asked:
@@ -132,26 +135,6 @@ def _general(evidence: Sequence[Evidence], settings: DistilSettings) -> Asked:
     )
     request = Request("general.0", "distil_general", sections, tuple(shown))
     return Asked(Section.GENERAL, request, SkillsReply, settings.general)
-
-
-def _successes(category: str, number: int, batch: Sequence[Evidence], count: int) -> Asked:
-    sections = (("Category", category), ("How many", f"At most {count}."))
-    name = f"successes.{category or NONE}.{number}"
-    request = Request(name, "distil_successes", sections, tuple(batch))
-    return Asked(Section.SUCCESSES, request, SkillsReply, count, category)
-
-
-def _failures(category: str, number: int, batch: Sequence[Evidence], count: int) -> Asked:
-    sections = (("Category", category), ("How many", f"At most {count}."))
-    name = f"failures.{category or NONE}.{number}"
-    request = Request(name, "distil_failures", sections, tuple(batch))
-    return Asked(Section.FAILURES, request, LessonsReply, count, category)
-
-
-def _place(scope: str, number: int, batch: Sequence[Evidence], count: int) -> Asked:
-    sections = (("Place", scope), ("How many", f"At most {count}."))
-    request = Request(f"place.{scope}.{number}", "distil_place", sections, tuple(batch))
-    return Asked(Section.PLACE, request, PlaceReply, count, scope=scope)
 
 
 def _by_category(evidence: Sequence[Evidence]) -> dict[str, list[Evidence]]:

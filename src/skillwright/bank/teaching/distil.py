@@ -27,8 +27,8 @@ from skillwright.bank.teaching.replies import (
 )
 from skillwright.bank.teaching.teacher import (
     NONE,
-    Answer,
     Teacher,
+    TeacherAnswer,
     TeacherCall,
     TeacherDown,
     TeacherFault,
@@ -196,7 +196,7 @@ class _Reading:
         self.notes: list[str] = []
         self._settings = settings
 
-    def read(self, asked: Asked, answer: Answer[Any]) -> None:
+    def read(self, asked: Asked, answer: TeacherAnswer[Any]) -> None:
         self.counts.setdefault(asked.section.value, 0)
         if isinstance(answer.reply, TeacherFault):
             return
@@ -235,15 +235,11 @@ class _Reading:
                 )
             yield from (draft for draft in drafts if draft.content_digest in kept)
 
-    def _draft(self, asked: Asked, answer: Answer[Any], reply: SkillReply) -> BankSkill:
-        provenance, unknown = provenance_of(
-            answer, reply.evidence, SkillOrigin.DISTILLED, self._settings.step
+    def _draft(self, asked: Asked, answer: TeacherAnswer[Any], reply: SkillReply) -> BankSkill:
+        provenance, notes = provenance_of(
+            answer, reply.name, reply.evidence, SkillOrigin.DISTILLED, self._settings.step
         )
-        if unknown:
-            self.notes.append(
-                f"{asked.request.name}: {reply.name!r} cites trajectories that were not shown: "
-                f"{', '.join(map(repr, unknown))}"
-            )
+        self.notes += [f"{asked.request.name}: {note}" for note in notes]
         kind = {Section.GENERAL: SkillKind.GENERAL, Section.FAILURES: SkillKind.LESSON}.get(
             asked.section, SkillKind.TASK_SPECIFIC
         )

@@ -30,9 +30,9 @@ from skillwright.bank.teaching.replies import (
     RetireReply,
 )
 from skillwright.bank.teaching.teacher import (
-    Answer,
     Request,
     Teacher,
+    TeacherAnswer,
     TeacherCall,
     TeacherFault,
     provenance_of,
@@ -227,7 +227,7 @@ class _Reading:
     def __init__(
         self,
         bank: Bank,
-        answer: Answer[EvolveReply],
+        answer: TeacherAnswer[EvolveReply],
         failures: Sequence[Evidence],
         step: int | None,
     ) -> None:
@@ -286,22 +286,13 @@ class _Reading:
             provenance=self._provenance(reply),
             reason=one_line(reply.reason, _LONGEST_EARLIER),
         )
-        refined = replace(
-            old,
-            name=reply.name or old.name,
-            principle=reply.principle or old.principle,
-            applicability=reply.applicability or old.applicability,
-            counterfactual=change.counterfactual or old.counterfactual,
-        )
-        self._keep(change, refined, old)
+        self._keep(change, change.of(old), old)
 
     def _provenance(self, reply: AddReply | RefineReply) -> Provenance:
-        provenance, unknown = provenance_of(
-            self._answer, reply.evidence, SkillOrigin.EVOLVED, self._step
+        provenance, notes = provenance_of(
+            self._answer, reply.name, reply.evidence, SkillOrigin.EVOLVED, self._step
         )
-        if unknown:
-            names = ", ".join(map(repr, unknown))
-            self.notes.append(f"{reply.name!r} cites trajectories that were not shown: {names}")
+        self.notes += notes
         return provenance
 
     def _keep(self, change: Change, skill: BankSkill, old: BankSkill | None = None) -> None:

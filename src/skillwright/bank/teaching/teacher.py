@@ -1,26 +1,23 @@
 """The strong model that writes skills: what it is asked, and what becomes of a bad answer.
 
-A reply that has not the form asked for is asked for once more; then it is a `TeacherFault`. A fault
-is never an empty list of skills: a teacher that cannot be reached teaches nothing, and a bank must
-not look as if there had been nothing to learn.
+A fault is never an empty list of skills: a teacher that cannot be reached teaches nothing, and a
+bank must not look as if there had been nothing to learn.
 """
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Final, Generic, TypeVar
 
 from pydantic import BaseModel
 
+from skillwright.asking import AskFault, Question, ask
 from skillwright.bank.teaching.replies import Cited
 from skillwright.bank.teaching.transcripts import Evidence, Told, tell
 from skillwright.core import (
     ChatModel,
     ConfigError,
-    Failure,
-    FailureCause,
-    Message,
     ModelError,
     Provenance,
     Purpose,
@@ -29,10 +26,8 @@ from skillwright.core import (
     did_you_mean,
 )
 from skillwright.core.fence import attribute
-from skillwright.core.jsonio import digest
 from skillwright.core.seeds import derive_seed
 from skillwright.core.together import together
-from skillwright.models import ask_json
 from skillwright.rollout.transcript_text import Cut, estimate_tokens
 
 ReplyT = TypeVar("ReplyT", bound=BaseModel)
@@ -52,27 +47,8 @@ class TeacherDown(ModelError):
     """The teacher gave nothing usable, so there is no bank to go on with."""
 
 
-@dataclass(frozen=True, slots=True)
-class TeacherFault:
-    """A request that gave nothing usable. It never means that there was nothing to learn.
-
-    Attributes:
-        call: Which request.
-        failure: The cause and the message.
-        prompt_digest: The digest of its prompt.
-    """
-
-    call: str
-    failure: Failure
-    prompt_digest: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {
-            "call": self.call,
-            "failure": self.failure.to_dict(),
-            "prompt_digest": self.prompt_digest,
-        }
+TeacherFault = AskFault
+"""A request that gave nothing usable. It never means that there was nothing to learn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +92,7 @@ class TeacherCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(Generic[ReplyT]):
+class TeacherAnswer(Generic[ReplyT]):
     """A reply in the form that was asked for, or the fault in its place."""
 
     request: Request
@@ -153,57 +129,45 @@ class Teacher:
             if getattr(self, name) < least:
                 raise ValueError(f"{name} is {getattr(self, name)}; it is at least {least}")
 
-    async def ask_all(self, asked: Sequence[tuple[Request, type[BaseModel]]]) -> list[Answer[Any]]:
+    async def ask_all(
+        self, asked: Sequence[tuple[Request, type[BaseModel]]]
+    ) -> list[TeacherAnswer[Any]]:
         """Ask several things at once; the answers are in the order of the requests."""
         slots = asyncio.Semaphore(self.max_concurrent)
 
-        async def one(request: Request, reply_type: type[BaseModel]) -> Answer[Any]:
+        async def one(request: Request, reply_type: type[BaseModel]) -> TeacherAnswer[Any]:
             async with slots:
                 return await self.ask(request, reply_type)
 
         return await together(one(request, reply_type) for request, reply_type in asked)
 
-    async def ask(self, request: Request, reply_type: type[ReplyT]) -> Answer[ReplyT]:
+    async def ask(self, request: Request, reply_type: type[ReplyT]) -> TeacherAnswer[ReplyT]:
         """Ask, and return the reply or the fault; a fault leaves other requests alone."""
         system = load_prompt(request.prompt)
         head = user_message(request.sections)
-        told = self._told(system, head, request.evidence)
-        messages: list[Message] = [
-            {"role": "system", "content": system},
-            {"role": "user", "content": f"{head}\n\n{told.text}" if told.text else head},
-        ]
+        shown = self._shown(system, head, request.evidence)
+        question = Question(
+            name=request.name,
+            system=system,
+            user=f"{head}\n\n{shown.text}" if shown.text else head,
+            purpose=Purpose.TEACHER,
+            role="teacher",
+            if_too_long="Raise it, or show fewer episodes.",
+            seed=None if self.seed is None else derive_seed("teacher", self.seed, request.name),
+        )
+        answer = await ask(self, question, reply_type)
         call = TeacherCall(
             name=request.name,
-            prompt_digest=digest(messages),
+            prompt_digest=answer.prompt_digest,
             model=self.model.identity,
-            seed=None if self.seed is None else derive_seed("teacher", self.seed, request.name),
+            seed=question.seed,
             temperature=self.sampling.temperature,
             episodes=tuple(one.key for one in request.evidence),
-            cuts=told.cuts,
+            cuts=shown.cuts,
         )
-        tokens = sum(estimate_tokens(message["content"]) for message in messages)
-        if tokens > self.max_prompt_tokens:
-            failure = Failure(
-                FailureCause.MODEL_REFUSED,
-                f"nothing was sent: the prompt has about {tokens} tokens, over the teacher's "
-                f"max_prompt_tokens = {self.max_prompt_tokens}. Raise it, or show fewer episodes.",
-            )
-            return Answer(request, call, TeacherFault(call.name, failure, call.prompt_digest))
-        try:
-            reply = await ask_json(
-                self.model,
-                messages,
-                reply_type,
-                sampling=replace(self.sampling, seed=call.seed),
-                purpose=Purpose.TEACHER,
-                repair_rounds=self.repair_rounds,
-            )
-        except ModelError as error:
-            fault = TeacherFault(call.name, Failure.of(error), call.prompt_digest)
-            return Answer(request, call, fault)
-        return Answer(request, call, reply)
+        return TeacherAnswer(request, call, answer.reply)
 
-    def _told(self, system: str, head: str, evidence: Sequence[Evidence]) -> Told:
+    def _shown(self, system: str, head: str, evidence: Sequence[Evidence]) -> Told:
         used = estimate_tokens(system) + estimate_tokens(head)
         # The headings of two groups, and rounding up.
         return tell(evidence, self.max_prompt_tokens - used - 32)
@@ -229,15 +193,20 @@ def user_message(sections: Sequence[tuple[str, str]]) -> str:
 
 
 def provenance_of(
-    answer: Answer[Any], cited: Sequence[Cited], origin: SkillOrigin, step: int | None
-) -> tuple[Provenance, tuple[str, ...]]:
-    """Return the evidence that a reply cites, and which of it was never shown.
+    answer: TeacherAnswer[Any],
+    name: str | None,
+    cited: Sequence[Cited],
+    origin: SkillOrigin,
+    step: int | None,
+) -> tuple[Provenance, list[str]]:
+    """Return the evidence that a reply cites, and a note where some of it was never shown.
 
     A reply that cites nothing that was shown has all that was shown for its evidence.
     """
     shown = {one.id: one for one in answer.request.evidence}
     known = [item for item in cited if attribute(item.id) in shown]
-    unknown = tuple(item.id[:80] for item in cited if attribute(item.id) not in shown)
+    unknown = [item.id[:80] for item in cited if attribute(item.id) not in shown]
+    said = f"{name!r} cites trajectories that were not shown: {', '.join(map(repr, unknown))}"
     episodes: dict[str, None] = {}
     turns: dict[tuple[str, int], None] = {}
     for item in known:
@@ -253,7 +222,7 @@ def provenance_of(
         model=answer.call.model,
         step=step,
     )
-    return provenance, unknown
+    return provenance, [said] if unknown else []
 
 
 def refuse_dead_teacher(faults: Sequence[TeacherFault], calls: int) -> None:

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 from skillwright.bank import Bank, BankStore, Embedder, Teacher
-from skillwright.bank.near import IsNear, near_in_meaning, near_in_text
 from skillwright.config.bank_settings import teacher_of
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, Sampling, SkillSource
@@ -22,6 +21,7 @@ from skillwright.jobs.parts.bank_source import (
     bank_source,
     opened_embedder,
 )
+from skillwright.jobs.parts.evolution_round import EvolutionLoop
 from skillwright.jobs.parts.evolution_split import evolution_split
 from skillwright.jobs.parts.memory import EngineEvents, StoredCalls
 from skillwright.jobs.parts.money import Budget, priced_mind
@@ -32,6 +32,7 @@ from skillwright.jobs.parts.text_bench import TextBench
 from skillwright.jobs.train.wiring import (
     read_initial_skill,
     reused,
+    terms_of,
     text_bench,
 )
 from skillwright.models import HttpClient, ModelConfig, make_model
@@ -92,6 +93,21 @@ class BankArena:
         told = bank_source(bank, self.config.bank, self.embedder, store)
         return DocumentAndBank(self.document, told)
 
+    def loop(self, store: BankStore) -> EvolutionLoop:
+        """Return what every round of evolution shares."""
+        return EvolutionLoop(
+            engine=lambda: self.bench.engine,
+            source=lambda bank: self.source(bank, store),
+            tasks=self.evolution,
+            val=self.bench.splits.val,
+            section=self.config.evolve,
+            gate=self.config.evaluation.gate,
+            terms=terms_of(self.config),
+            embedder=self.embedder,
+            teacher=self.teacher,
+            watcher=self.watcher,
+        )
+
 
 async def check_bank_job(config: RunConfig) -> None:
     """Look for whatever would stop a job that changes a bank, before anything is written.
@@ -130,11 +146,6 @@ def make_teacher(calls: StoredCalls, mind: ModelConfig, seed: int, stage: str) -
     return Teacher(
         calls, sampling=Sampling(max_tokens=most), seed=derive_seed("teacher", seed, stage)
     )
-
-
-def nearness(embedder: Embedder) -> IsNear:
-    """Return when two skills say the same: by their words, or by meaning where a model can tell."""
-    return near_in_text if embedder.identity.startswith("lexical") else near_in_meaning(embedder)
 
 
 @asynccontextmanager

@@ -1,5 +1,6 @@
 """Distil a bank: of the episodes of runs, or of base trajectories that are played for it."""
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
@@ -9,7 +10,6 @@ from typing import Any
 
 from skillwright.bank import (
     BankStore,
-    Distillation,
     DistilSettings,
     Teacher,
     category_of,
@@ -18,12 +18,12 @@ from skillwright.bank import (
     distil,
     scope_of,
 )
-from skillwright.bank.near import IsNear
+from skillwright.bank.near import IsNear, nearness
 from skillwright.config.bank_settings import StudySettings, teacher_of
 from skillwright.config.run import RunConfig
 from skillwright.core import EpisodeResult, EpisodeSpec, PlainSkill
 from skillwright.core.seeds import derive_seed
-from skillwright.jobs.bank.arena import bank_arena, make_teacher, nearness
+from skillwright.jobs.bank.arena import bank_arena, make_teacher
 from skillwright.jobs.bank.evidence import StudiedRun
 from skillwright.jobs.launch.runs import known_secrets, model_secrets
 from skillwright.jobs.parts.bank_source import opened_embedder
@@ -124,11 +124,8 @@ async def distil_runs(
         asked = settings.distil.settings(threshold)
         named = ", ".join(run.path.name for run in runs)
         outcome = await _distil(episodes, bank, teacher, asked, watcher, named, is_near)
-    kept_out: dict[str, int] = {}
-    for run in runs:
-        for name, count in run.kept_out.items():
-            kept_out[name] = kept_out.get(name, 0) + count
-    return _with(outcome, kept_out, is_scripted=is_stand_in(mind))
+    kept_out = dict(sum((Counter(run.kept_out) for run in runs), Counter[str]()))
+    return replace(outcome, kept_out=kept_out, is_scripted=is_stand_in(mind))
 
 
 async def distil_config(
@@ -168,7 +165,7 @@ async def distil_config(
             nearness(arena.embedder),
         )
     minds = (config.models.target, teacher_of(config))
-    return _with(outcome, {}, is_scripted=any(map(is_stand_in, minds)))
+    return replace(outcome, is_scripted=any(map(is_stand_in, minds)))
 
 
 async def _distil(
@@ -187,9 +184,7 @@ async def _distil(
         before = store.newest
         reason = f"distilled from {found.report.read} episodes ({named})"
         store.commit(found.changes, reason=reason, is_near=is_near)
-        decisions: dict[str, int] = {}
-        for outcome in store.log()[-1].outcomes:
-            decisions[outcome["decision"]] = decisions.get(outcome["decision"], 0) + 1
+        decisions = dict(Counter(outcome["decision"] for outcome in store.log()[-1].outcomes))
         now = store.load()
     won = sum(one.is_success(settings.success_threshold) for one in episodes)
     trajectories = {one.key: one.trajectory for one in episodes if one.reward is not None}
@@ -204,20 +199,12 @@ async def _distil(
         read=found.report.read,
         requests=len(found.calls),
         decisions=decisions,
-        blocked=_blocked(found),
+        blocked=tuple(
+            (one.draft.name, "; ".join(map(str, one.findings))) for one in found.report.blocked
+        ),
         compression={"raw": shorter.raw_ratio, "summaries": shorter.summary_ratio},
         notes=(
             *found.report.notes,
             *(f"{fault.call} failed: {fault.failure.message}" for fault in found.failures),
         ),
     )
-
-
-def _blocked(found: Distillation) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        (one.draft.name, "; ".join(map(str, one.findings))) for one in found.report.blocked
-    )
-
-
-def _with(outcome: DistilOutcome, kept_out: dict[str, int], *, is_scripted: bool) -> DistilOutcome:
-    return replace(outcome, kept_out=kept_out, is_scripted=is_scripted)

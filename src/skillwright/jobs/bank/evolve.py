@@ -1,53 +1,33 @@
-"""Evolve a bank: rounds of play, proposal and gate; a command can be stopped and given again."""
+"""Evolve a bank: rounds of play, proposal and gate; a command that was killed is given again."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from skillwright.bank import (
-    Bank,
-    BankStore,
-    ChangeReport,
-    Decision,
-    Evolution,
-    EvolutionResults,
-    bank_duel,
-    candidate_sources,
-    category_of,
-    count_skills,
-    evolve,
-    scope_of,
-    told_change,
-)
+from skillwright.bank import BankStore, ChangeReport, count_skills
+from skillwright.bank.measure import active_by_category
 from skillwright.bank.teaching.teacher import refuse_dead_teacher
 from skillwright.config.bank_settings import teacher_of
 from skillwright.config.run import RunConfig
-from skillwright.core import ConfigError, EpisodeResult, EpisodeSpec
-from skillwright.core.seeds import derive_seed
-from skillwright.evaluation import (
-    AlphaLedger,
-    Draws,
-    Gate,
-    ReleaseTest,
-    Verdict,
-    differing,
-    release_draws,
-    why_hopeless,
-)
-from skillwright.jobs.bank.arena import BankArena, bank_arena, nearness
+from skillwright.core import ConfigError
+from skillwright.core.jsonio import digest
+from skillwright.evaluation import Verdict, differing, release_draws, why_hopeless
+from skillwright.jobs.bank.arena import BankArena, bank_arena
 from skillwright.jobs.launch.runs import known_secrets
 from skillwright.jobs.parts.bank_use import count_use
 from skillwright.jobs.parts.bank_work import bank_work
+from skillwright.jobs.parts.evolution_round import PlayedRound
 from skillwright.jobs.parts.opened import MakeModel
-from skillwright.jobs.parts.progress import StageStarted, Watcher
-from skillwright.jobs.train.wiring import terms_of
+from skillwright.jobs.parts.progress import Watcher
 from skillwright.models import is_stand_in, make_model
-from skillwright.rollout import refuse_no_score
+from skillwright.runs import RunStore
 
 EVOLVED = "evolved"
 """The event of a round that is over."""
+BEGUN = "evolve_begun"
+"""The event of a command: its first round, how many, and what was configured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +65,20 @@ class EvolutionRound:
         """Return the fields as a JSON object."""
         return {
             **asdict(self),
-            "success": {name: list(pair) for name, pair in self.success.items()},
-            "changes": list(self.changes),
             "verdict": self.verdict.to_dict() if self.verdict else None,
-            "notes": list(self.notes),
         }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` wrote."""
+        verdict = data["verdict"]
+        known = {
+            "success": {name: (wins, of) for name, (wins, of) in data["success"].items()},
+            "changes": tuple(data["changes"]),
+            "verdict": Verdict.from_dict(verdict) if verdict else None,
+            "notes": tuple(data["notes"]),
+        }
+        return cls(**{**data, **known})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +89,7 @@ class EvolveReport:
         bank: The bank's file.
         rounds: In order.
         skills: What it holds now, as SkillRL counts, with the split.
-        is_scripted: A scripted mind took part, which must be said.
+        is_scripted: A scripted model took part, which must be said.
         release: What the test of all accepted rounds together said; ``None`` where nothing was
             accepted, or where each accepted round was released at once.
     """
@@ -127,12 +116,15 @@ async def evolve_bank(
 ) -> EvolveReport:
     """Play the evolution split, have the teacher change the bank, and ask the gate; round by round.
 
+    A command that was stopped is given again, with the same rounds and configuration: it plays the
+    rounds that are missing. After any other change of the bank it is a new command.
+
     Args:
         config: What is played by whom, who teaches, and what decides.
         bank: The bank's file, which must hold skills or have been begun.
         rounds: How many, from 1; together they share ``evaluation.alpha``.
         watcher: Sees what happens.
-        make: Makes the minds.
+        make: Makes the models.
 
     Raises:
         EngineDown: No episode of the evolution split has a reward.
@@ -140,23 +132,20 @@ async def evolve_bank(
             before it without asking anybody.
         UsageError: Something that the configuration names is missing or wrong.
     """
-    gate, alpha = config.evaluation.gate, config.evaluation.alpha
     async with AsyncExitStack() as held:
         store = held.enter_context(bank_work(bank, known_secrets(config)))
         bank_store = held.enter_context(BankStore.open(bank))
         arena = await held.enter_async_context(bank_arena(config, store, watcher, make))
-        val = len(arena.bench.splits.val.tasks)
-        refuse_hopeless(config, val, rounds)
-        watcher.see(arena.started(bank, _expected_episodes(arena, rounds)))
-        run = _Rounds(arena, bank_store, gate.ledger(alpha, rounds))
-        for _ in range(rounds):
+        refuse_hopeless(config, len(arena.bench.splits.val.tasks), rounds)
+        run = _Rounds(arena, bank_store, rounds)
+        watcher.see(arena.started(bank, _expected_episodes(arena, run.missing)))
+        for _ in range(run.missing):
             await run.take()
         await run.end()
         skills = count_skills(bank_store.load()).headline
-    minds = (config.models.target, teacher_of(config))
-    return EvolveReport(
-        str(bank), tuple(run.done), skills, any(map(is_stand_in, minds)), run.release
-    )
+    models = (config.models.target, teacher_of(config))
+    is_scripted = any(map(is_stand_in, models))
+    return EvolveReport(str(bank), tuple(run.done), skills, is_scripted, run.release)
 
 
 def _expected_episodes(arena: BankArena, rounds: int) -> int:
@@ -181,36 +170,6 @@ def refuse_hopeless(config: RunConfig, val_tasks: int, decisions: int) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """A round that was played and judged, and is not written down yet."""
-
-    number: int
-    found: Evolution
-    before: Bank
-    candidate: Bank
-    report: ChangeReport
-    action: str
-    verdict: Verdict | None
-
-    @property
-    def after(self) -> Bank:
-        """The bank that the next round goes on from."""
-        return self.candidate if self.action == "accept" else self.before
-
-    def lines(self, *, is_kept: bool = True) -> tuple[str, ...]:
-        """Say of each change what became of it; what is not kept was accepted, and not proven."""
-        lines = []
-        for outcome in self.report.outcomes:
-            refused = outcome.decision is Decision.REFUSED
-            fate = f"refused, {outcome.reason}" if refused else self.action
-            if self.action == "accept" and not refused:
-                fate = f"{outcome.decision} as {outcome.id}" if outcome.id else outcome.decision
-                fate = fate if is_kept else "not proven"
-            lines.append(told_change(outcome.change, fate))
-        return tuple(lines)
-
-
 class _Rounds:
     """The rounds of a command.
 
@@ -220,94 +179,63 @@ class _Rounds:
     that is given again: what it asked and played is remembered, and comes to the same.
     """
 
-    def __init__(self, arena: BankArena, bank_store: BankStore, ledger: AlphaLedger) -> None:
+    def __init__(self, arena: BankArena, bank_store: BankStore, rounds: int) -> None:
+        evaluation = arena.config.evaluation
         self._arena = arena
+        self._loop = arena.loop(bank_store)
         self._bank_store = bank_store
-        self._ledger = ledger
         self._start = self._bank = bank_store.load()
-        self._first = 1 + max((entry.step or 0 for entry in bank_store.log()), default=0)
-        self._explored: list[_Outcome] = []
-        self.done: list[EvolutionRound] = []
+        self._first, self.done = _begin(arena.config, arena.store, bank_store, rounds)
+        self._test = evaluation.gate.release
+        self._ledger = evaluation.gate.ledger(evaluation.alpha, rounds)
+        for one in self.done:
+            self._ledger = self._ledger.spend(one.verdict) if one.verdict else self._ledger
+        self._explored: list[PlayedRound] = []
+        self.missing = rounds - len(self.done)
         self.release: Verdict | None = None
 
     async def take(self) -> None:
-        """Play a round: the evolution split, the teacher's changes, and what the gate says."""
-        arena, bank = self._arena, self._bank
-        config = arena.config
+        """Play a round; write it down where its accept is a release."""
         number = self._first + len(self.done) + len(self._explored)
-        results = await _play(arena, bank, self._bank_store, number)
-        arena.watcher.see(StageStarted("evolve", step=number))
-        settings = config.evolve.settings(config.env.success_threshold, number)
-        found = await evolve(
-            EvolutionResults(arena.evolution, tuple(results)),
-            bank,
-            arena.teacher(f"evolve {number}"),
-            settings,
-            category_of,
-            scope_of,
-            self._earlier(number),
-        )
-        refuse_dead_teacher(found.faults, len(found.calls))
-        candidate, report = found.candidate(bank, settings.caps, nearness(arena.embedder))
-        action, verdict = await self._judge(found, candidate, number)
-        outcome = _Outcome(number, found, bank, candidate, report, action, verdict)
-        self._bank = outcome.after
-        if config.evaluation.gate.release is not None:
-            self._explored.append(outcome)
+        taken = [one.action for one in self.done] + [one.action for one in self._explored]
+        accepts = taken.count("accept")
+        first_draw = (self._first + accepts) * self._loop.gate.draws
+        earlier = self._earlier(number)
+        played = await self._loop.take(number, self._bank, self._ledger, earlier, first_draw)
+        refuse_dead_teacher(played.found.faults, len(played.found.calls))
+        self._bank = played.after
+        if self._test is not None:
+            self._explored.append(played)
             return
-        if verdict is not None:
-            self._ledger = self._ledger.spend(verdict)
+        if played.verdict is not None:
+            self._ledger = self._ledger.spend(played.verdict)
         with self._bank_store.together():
-            self._write(outcome)
+            self._write(played)
         self._bank = self._bank_store.load()
 
     async def end(self) -> None:
         """Test what was explored, and write all of it down."""
-        arena, explored = self._arena, self._explored
-        test = arena.config.evaluation.gate.release
-        if test is None:
+        if self._test is None:
             return
+        explored = self._explored
         if self._bank is not self._start:
-            draws = release_draws(arena.config.run.seed, self._first, explored[-1].number)
+            draws = release_draws(self._loop.terms.seed, self._first, explored[-1].number)
             sides = (self._start, self._bank)
             judged = differing(one.verdict for one in explored if one.verdict is not None)
-            self.release = await judge_banks(
-                arena, sides, self._bank_store, test, draws, self._ledger, judged
-            )
+            self.release = await self._loop.judge(sides, self._test, draws, self._ledger, judged)
         with self._bank_store.together():
             if self.release is not None and self.release.accepted:
                 self._adopt(self.release)
-            for outcome in explored:
-                self._write(outcome)
+            for played in explored:
+                self._write(played)
 
     def _earlier(self, number: int) -> list[str]:
         """Return what rounds before this one proposed, and what became of it."""
         # A command that was killed while it wrote a round down repeats it as it was.
-        end = self._first if self._arena.config.evaluation.gate.release else number
-        events = self._arena.store.events(EVOLVED)
-        before = [event for event in events if event.payload["number"] < end]
-        written = [line for event in before for line in event.payload["changes"]]
-        return [*written, *(line for outcome in self._explored for line in outcome.lines())]
-
-    async def _judge(
-        self, found: Evolution, candidate: Bank, number: int
-    ) -> tuple[str, Verdict | None]:
-        """Say what becomes of a proposal; the gate is asked only where there is one."""
-        if not found.calls:
-            return "none_weak", None
-        if not found.changes:
-            return "no_proposal", None
-        if candidate is self._bank:
-            return "nothing_new", None
-        gate = self._arena.config.evaluation.gate
-        # Until a change is accepted, the bank's own draws serve every round; a bank that was
-        # accepted on some draws looks better on them, so the next round takes fresh ones.
-        accepts = sum(one.action == "accept" for one in self._explored)
-        first = number if gate.release is None else self._first + accepts
-        draws = Draws(self._arena.config.run.seed, first * gate.draws, step=number)
-        sides = (self._bank, candidate)
-        verdict = await judge_banks(self._arena, sides, self._bank_store, gate, draws, self._ledger)
-        return verdict.decision.value, verdict
+        end = self._first if self._test is not None else number
+        before = [one for one in _evolved(self._arena.store) if one.number < end]
+        written = [line for one in before for line in one.changes]
+        return [*written, *(line for played in self._explored for line in played.lines())]
 
     def _adopt(self, verdict: Verdict) -> None:
         taken = [one for one in self._explored if one.action == "accept"]
@@ -321,93 +249,75 @@ class _Rounds:
             step=taken[-1].number,
         )
 
-    def _write(self, outcome: _Outcome) -> None:
+    def _write(self, played: PlayedRound) -> None:
         """Log a round in the bank and in the store of what was played.
 
         The caller holds a transaction of the bank, which ends after the store's: a round that the
         store has and the bank has not is repeated, and one that only the bank had would be lost.
         """
-        arena, store, number = self._arena, self._bank_store, outcome.number
-        count_use(arena.store, store, arena.config.env.success_threshold)
-        is_in, test = outcome.action == "accept", self.release
-        verdict = test if is_in and test is not None else outcome.verdict
-        if verdict is not None and not verdict.accepted:
-            changes, said = outcome.found.changes, verdict.to_dict()
-            store.reject(changes, reason=verdict.reason, verdict=said, step=number)
-        elif verdict is not None and test is None:
-            reason, said = f"evolved in round {number}", verdict.to_dict()
-            store.adopt(outcome.candidate, outcome.report, reason=reason, verdict=said, step=number)
-        elif verdict is None:
-            # A round without a proposal is a round too: the next one meets other luck.
-            notes = "; ".join(outcome.found.notes) or outcome.action.replace("_", " ")
-            store.commit([], reason=f"round {number}: {notes}", step=number)
-        one = _record(outcome, store.load(), is_kept=test is None or test.accepted)
-        if number not in [event.payload["number"] for event in arena.store.events(EVOLVED)]:
-            with arena.store.transaction(durable=True):
-                arena.store.append_event(EVOLVED, one.to_dict())
+        store, bank_store, number = self._arena.store, self._bank_store, played.number
+        count_use(store, bank_store, self._loop.terms.success_threshold)
+        verdict = self.release if played.action == "accept" and self.release else played.verdict
+        if verdict is None:
+            # A round without a proposal is a round too: the next one draws other episodes.
+            notes = "; ".join(played.found.notes) or played.action.replace("_", " ")
+            bank_store.commit([], reason=f"round {number}: {notes}", step=number)
+        elif not verdict.accepted:
+            bank_store.reject(
+                played.found.changes, reason=verdict.reason, verdict=verdict.to_dict(), step=number
+            )
+        elif self.release is None:
+            reason = f"evolved in round {number}"
+            bank_store.adopt(
+                played.candidate,
+                played.report,
+                reason=reason,
+                verdict=verdict.to_dict(),
+                step=number,
+            )
+        one = self._record(played)
+        if number not in [known.number for known in _evolved(store)]:
+            with store.transaction(durable=True):
+                store.append_event(EVOLVED, one.to_dict())
         self.done.append(one)
 
-
-async def _play(
-    arena: BankArena, bank: Bank, bank_store: BankStore, number: int
-) -> Sequence[EpisodeResult]:
-    seed = arena.config.run.seed
-    specs = [
-        EpisodeSpec(
-            task, derive_seed("evolution", seed, number, task.id, draw), draw, "evolution", number
+    def _record(self, played: PlayedRound) -> EvolutionRound:
+        now = self._bank_store.load()
+        return EvolutionRound(
+            number=played.number,
+            before=played.before.version,
+            version=now.version,
+            action=played.action,
+            success=played.success,
+            weakest=played.found.weakest,
+            changes=played.lines(is_kept=self.release is None or self.release.accepted),
+            growth=active_by_category(now),
+            blocked=len(played.found.blocked),
+            verdict=played.verdict,
+            notes=played.found.notes,
         )
-        for task in arena.evolution.tasks
-        for draw in range(arena.config.evolve.episodes)
-    ]
-    arena.watcher.see(StageStarted("evolution split", step=number, episodes=len(specs)))
-    results = await arena.bench.engine.run(specs, arena.source(bank, bank_store))
-    refuse_no_score(results)
-    return results
 
 
-async def judge_banks(
-    arena: BankArena,
-    banks: tuple[Bank, Bank],
-    bank_store: BankStore,
-    judge: Gate | ReleaseTest,
-    draws: Draws,
-    ledger: AlphaLedger,
-    judged: tuple[int, ...] = (),
-) -> Verdict:
-    """Have a bank, the second of two, judged against the first on val tasks."""
-    config, val = arena.config, arena.bench.splits.val
-    stage = "release test" if isinstance(judge, ReleaseTest) else "gate"
-    expected = judge.expected_rollouts(len(val.tasks))
-    arena.watcher.see(StageStarted(stage, step=draws.step or 0, episodes=expected))
-    duel = bank_duel(
-        arena.bench.engine,
-        val,
-        candidate_sources(*banks, lambda bank: arena.source(bank, bank_store)),
-        draws,
-    )
-    return await judge.judge(duel, ledger, replace(terms_of(config), judged=judged))
+def _begin(
+    config: RunConfig, store: RunStore, bank_store: BankStore, rounds: int
+) -> tuple[int, list[EvolutionRound]]:
+    """Return a command's first round, and those that it has played before it was stopped."""
+    settings = config.model_dump(mode="json", exclude={"budget"})
+    asked = {"rounds": rounds, "config": digest(settings)}
+    log = bank_store.log()
+    last = max((entry.step or 0 for entry in log), default=0)
+    begun = [event.payload for event in store.events(BEGUN)]
+    if begun and begun[-1] == {**asked, "first": begun[-1]["first"]}:
+        first = begun[-1]["first"]
+        done = [one for one in _evolved(store) if first <= one.number <= last]
+        if last == first - 1:
+            return first, []
+        is_newest = log[-1].step == last == done[-1].number if done else False
+        if is_newest and len(done) == last - first + 1 < rounds:
+            return first, done
+    store.append_event(BEGUN, {**asked, "first": last + 1})
+    return last + 1, []
 
 
-def _record(outcome: _Outcome, now: Bank, *, is_kept: bool) -> EvolutionRound:
-    found = outcome.found
-    return EvolutionRound(
-        number=outcome.number,
-        before=outcome.before.version,
-        version=now.version,
-        action=outcome.action,
-        success={one.category: (one.wins, one.episodes) for one in found.success},
-        weakest=found.weakest,
-        changes=outcome.lines(is_kept=is_kept),
-        growth=growth_of(now),
-        blocked=len(found.blocked),
-        verdict=outcome.verdict,
-        notes=found.notes,
-    )
-
-
-def growth_of(bank: Bank) -> dict[str, int]:
-    """Count the active skills of a bank by category, lessons included; ``""`` is every one."""
-    counts: dict[str, int] = {}
-    for skill in bank.active:
-        counts[skill.category] = counts.get(skill.category, 0) + 1
-    return dict(sorted(counts.items()))
+def _evolved(store: RunStore) -> list[EvolutionRound]:
+    return [EvolutionRound.from_dict(event.payload) for event in store.events(EVOLVED)]

@@ -23,6 +23,7 @@ from skillwright.bank import (
     utilities,
 )
 from skillwright.bank.classify import Named, classify
+from skillwright.bank.measure import active_by_category
 from skillwright.config.bank import BankSection
 from skillwright.config.run import EnvSection
 from skillwright.core import (
@@ -35,7 +36,6 @@ from skillwright.core import (
     did_you_mean,
 )
 from skillwright.jobs.bank.evidence import evidence_of
-from skillwright.jobs.bank.evolve import growth_of
 from skillwright.jobs.parts.bank_source import bank_source, opened_embedder, read_bank
 from skillwright.jobs.parts.tasks import find_tasks
 
@@ -257,11 +257,15 @@ def bank_statistics(
     found = evidence_of(Path(where), keys, runs, root)
     prompts = _prompts(bank, list(found.values()), settings)
     counts = count_skills(bank)
-    growth, kinds, used = [(bank.version, growth_of(bank))], [_kinds(bank)], dict(bank.stats)
+    growth, kinds, used = (
+        [(bank.version, active_by_category(bank))],
+        [_kinds(bank)],
+        dict(bank.stats),
+    )
     if has_history(where):
         with BankStore.open(Path(where), read_only=True) as store:
             versions = [store.load(version) for version in store.versions()]
-            growth = [(one.version, growth_of(one)) for one in versions]
+            growth = [(one.version, active_by_category(one)) for one in versions]
             kinds = [_kinds(one) for one in versions]
             used = store.totals()
     return BankStatistics(

@@ -25,7 +25,7 @@ from skillwright.core import ConfigError, SkillStatus
 from skillwright.core.jsonio import write_text
 from skillwright.evaluation import Draws, Verdict, release_draws
 from skillwright.jobs.bank.arena import bank_arena
-from skillwright.jobs.bank.evolve import judge_banks, refuse_hopeless
+from skillwright.jobs.bank.evolve import refuse_hopeless
 from skillwright.jobs.launch.runs import known_secrets
 from skillwright.jobs.parts.bank_source import SEED
 from skillwright.jobs.parts.bank_work import bank_work, changed_at_once
@@ -86,7 +86,8 @@ def import_into(bank: Path, source: str) -> MoveReport:
             f"there is nothing at {source!r}. Name a .json file (ours or SkillRL's), a folder of "
             f"Agent Skills, a Markdown file, or {SEED}alfworld"
         )
-    import_skills(Bank(), path)  # what cannot be read must not leave an empty bank behind
+    if not bank.exists():
+        import_skills(Bank(), path)  # what cannot be read must not leave an empty bank behind
     with changed_at_once(bank) as store:
         after, report = import_skills(store.load(), path)
         reason = f"imported from {path.name}"
@@ -182,7 +183,7 @@ async def admit_judged(
         if gate.release:
             draws = release_draws(seed, number, number)
         ledger = gate.ledger(config.evaluation.alpha, 1)
-        verdict = await judge_banks(arena, (before, after), bank_store, judge, draws, ledger)
+        verdict = await arena.loop(bank_store).judge((before, after), judge, draws, ledger)
         said = verdict.to_dict()
         if not verdict.accepted:
             bank_store.reject(changes, reason=verdict.reason, verdict=said, step=number)

@@ -1,29 +1,14 @@
 """Evolution of the bank: failures of its own split, a teacher's changes, and the gate."""
 
-from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
-from skillwright.bank import (
-    Bank,
-    ChangeReport,
-    Decision,
-    category_of,
-    near_in_text,
-    scope_of,
-)
-from skillwright.bank.teaching.evolve import Evolution, evolve, told_change
-from skillwright.bank.teaching.failures import EvolutionResults
-from skillwright.bank.trial import bank_duel, candidate_sources
-from skillwright.core import ConfigError, EpisodeResult, EpisodeSpec, Task
-from skillwright.core.seeds import derive_seed
-from skillwright.evaluation import Draws, Verdict
-from skillwright.jobs.parts.progress import StageStarted
+from skillwright.bank.measure import active_by_category
+from skillwright.core import ConfigError
+from skillwright.jobs.parts.evolution_round import EvolutionLoop, PlayedRound
 from skillwright.jobs.rl.progress import BankEvolved
 from skillwright.jobs.rl.state import EvolutionRecord, RlKind, RlState, write_down
 from skillwright.jobs.rl.wiring import Workshop, stop_if_refused
 from skillwright.policy import PolicyBackend
-from skillwright.rollout import refuse_no_score
 from skillwright.runs import VerdictRecord
 
 
@@ -41,152 +26,70 @@ async def evolve_bank(
     section, split = run.config.evolve, run.tasks.evolution
     if section is None or split is None:
         raise ConfigError("evolve is null")
-    before = state.version_after(iteration - 1)
-    bank = run.bank_store.load(before)
-    settings = section.settings(run.config.env.success_threshold, iteration)
-    results = await _play(run, policy, bank, split.tasks, section.episodes, iteration)
-    run.watcher.see(StageStarted("evolve", step=iteration))
-    teacher = run.teacher(f"evolve {iteration}")
-    found = await evolve(
-        EvolutionResults(split, tuple(results)),
-        bank,
-        teacher,
-        settings,
-        category_of,
-        scope_of,
-        [line for one in state.evolutions.values() for line in one.earlier],
+    teacher, gate = run.teacher(f"evolve {iteration}"), run.config.evaluation.gate
+    loop = EvolutionLoop(
+        engine=lambda: run.measuring_engine(policy, run.config.evaluation.temperature),
+        source=run.teller.source,
+        tasks=split,
+        val=run.tasks.splits.val,
+        section=section,
+        gate=gate,
+        terms=run.terms,
+        embedder=run.teller.embedder,
+        teacher=lambda stage: teacher,
+        watcher=run.watcher,
     )
+    bank = run.bank_store.load(state.version_after(iteration - 1))
+    earlier = [line for one in state.evolutions.values() for line in one.earlier]
+    accepts = sum(one.action == "accept" for one in state.evolutions.values())
+    first_draw = 1 + accepts * gate.draws
+    played = await loop.take(iteration, bank, state.ledger, earlier, first_draw)
     stop_if_refused(teacher)
-    candidate, report = found.candidate(bank, section.caps, near_in_text)
-    action, verdict = await _judge(run, state, policy, (bank, candidate), found, iteration)
-    if verdict is not None:
-        if action == "accept":
-            _adopt(run, candidate, report, verdict, iteration)
-        else:
-            _reject(run, found, verdict, iteration)
-    record = _record(found, report, action, verdict, bank, candidate, iteration)
+    _log_in_bank(run, played)
+    record = _record(played)
     with run.store.transaction(durable=True):
-        if verdict is not None:
-            run.store.record_verdict(
-                VerdictRecord(iteration, verdict.to_dict(), candidate.digest, "evolution")
-            )
+        if played.verdict is not None:
+            said, candidate = played.verdict.to_dict(), played.candidate.digest
+            run.store.record_verdict(VerdictRecord(iteration, said, candidate, "evolution"))
         state = write_down(run.store, state, RlKind.EVOLUTION, record.to_dict())
     run.watcher.see(BankEvolved(record))
     return state
 
 
-async def _play(
-    run: Workshop,
-    policy: PolicyBackend,
-    bank: Bank,
-    tasks: Sequence[Task],
-    episodes: int,
-    iteration: int,
-) -> list[EpisodeResult]:
-    seed = run.config.run.seed
-    specs = [
-        EpisodeSpec(
-            task,
-            derive_seed("evolution", seed, iteration, task.id, draw),
-            draw,
-            "evolution",
-            iteration,
+def _log_in_bank(run: Workshop, played: PlayedRound) -> None:
+    verdict, number = played.verdict, played.number
+    # A process that was killed right after may have written it down already.
+    if verdict is None or any(entry.step == number for entry in run.bank_store.log()):
+        return
+    said = verdict.to_dict()
+    if verdict.accepted:
+        reason = f"evolved after iteration {number}"
+        run.bank_store.adopt(
+            played.candidate, played.report, reason=reason, verdict=said, step=number
         )
-        for task in tasks
-        for draw in range(episodes)
-    ]
-    run.watcher.see(StageStarted("evolution split", step=iteration, episodes=len(specs)))
-    engine = run.measuring_engine(policy, run.config.evaluation.temperature)
-    results = await engine.run(specs, run.teller.source(bank))
-    refuse_no_score(results)
-    return results
-
-
-async def _judge(
-    run: Workshop,
-    state: RlState,
-    policy: PolicyBackend,
-    banks: tuple[Bank, Bank],
-    found: Evolution,
-    iteration: int,
-) -> tuple[str, Verdict | None]:
-    """Say what becomes of a proposal; the gate is asked only where there is one."""
-    bank, candidate = banks
-    if found.faults:
-        return "teacher_failed", None
-    if not found.calls:
-        return "none_weak", None
-    if not found.changes:
-        return "no_proposal", None
-    if candidate is bank:
-        return "nothing_new", None
-    gate = run.config.evaluation.gate
-    episodes = gate.expected_rollouts(len(run.tasks.val))
-    run.watcher.see(StageStarted("gate", step=iteration, episodes=episodes))
-    accepts = sum(one.action == "accept" for one in state.evolutions.values())
-    # As a bank was accepted on some draws it looks better there; the next one meets fresh ones.
-    draws = Draws(run.config.run.seed, first=1 + accepts * gate.draws, step=iteration)
-    engine = run.measuring_engine(policy, run.config.evaluation.temperature)
-    sources = candidate_sources(bank, candidate, run.teller.source)
-    duel = bank_duel(engine, run.tasks.splits.val, sources, draws)
-    verdict = await gate.judge(duel, state.ledger, run.terms)
-    return verdict.decision.value, verdict
-
-
-def _adopt(
-    run: Workshop, candidate: Bank, report: ChangeReport, verdict: Verdict, iteration: int
-) -> None:
-    if not _is_logged(run, iteration):
-        reason = f"evolved after iteration {iteration}"
-        said = verdict.to_dict()
-        run.bank_store.adopt(candidate, report, reason=reason, verdict=said, step=iteration)
-
-
-def _reject(run: Workshop, found: Evolution, verdict: Verdict, iteration: int) -> None:
-    if not _is_logged(run, iteration):
+    else:
         run.bank_store.reject(
-            found.changes, reason=verdict.reason, verdict=verdict.to_dict(), step=iteration
+            played.found.changes, reason=verdict.reason, verdict=said, step=number
         )
 
 
-def _is_logged(run: Workshop, iteration: int) -> bool:
-    """Tell whether a process that was killed right after had written it down."""
-    return any(entry.step == iteration for entry in run.bank_store.log())
-
-
-def _record(
-    found: Evolution,
-    report: ChangeReport,
-    action: str,
-    verdict: Verdict | None,
-    bank: Bank,
-    candidate: Bank,
-    iteration: int,
-) -> EvolutionRecord:
-    is_in = action == "accept"
-    now = candidate if is_in else bank
-    outcomes = {id(one.change): one for one in report.outcomes}
-    earlier = []
-    for change in found.changes:
-        outcome = outcomes[id(change)]
-        refused = outcome.decision is Decision.REFUSED
-        fate = f"refused, {outcome.reason}" if refused else action
-        earlier.append(told_change(change, fate))
+def _record(played: PlayedRound) -> EvolutionRecord:
+    found, report = played.found, played.report
     facts: dict[str, Any] = {}
-    if is_in:
+    if played.action == "accept":
         facts = {"added": report.added, "refined": report.refined, "retired": report.retired}
     faults = tuple(f"{one.call}: {one.failure.message}" for one in found.faults)
     return EvolutionRecord(
-        iteration=iteration,
-        version=now.version,
-        before=bank.version,
-        action=action,
-        success={one.category: (one.wins, one.episodes) for one in found.success},
+        iteration=played.number,
+        version=played.after.version,
+        before=played.before.version,
+        action=played.action,
+        success=played.success,
         weakest=found.weakest,
-        growth=dict(sorted(Counter(skill.category for skill in now.active).items())),
+        growth=active_by_category(played.after),
         refused=len(report.refused) + len(found.blocked),
-        verdict=verdict,
-        earlier=tuple(earlier),
+        verdict=played.verdict,
+        earlier=played.lines(),
         notes=(*found.notes, *faults),
         **facts,
     )

@@ -15,6 +15,7 @@ from skillwright.bank import (
     scope_of,
     seed_bank,
 )
+from skillwright.bank.near import nearness
 from skillwright.bank.teaching.distil import Distillation, distil
 from skillwright.config.rl import RlConfig, RlDistilSection
 from skillwright.core import ConfigError, EpisodeResult, EpisodeSpec, PlainSkill, Task
@@ -145,7 +146,8 @@ async def _distil(
     changes = [change for change in found.changes if change.draft.category not in left_out]
     reason = f"distilled from {found.report.read} base trajectories"
     if not any(entry.reason == reason for entry in run.bank_store.log()):
-        run.bank_store.commit(changes, reason=reason, step=0)
+        is_near = nearness(run.teller.embedder)
+        run.bank_store.commit(changes, reason=reason, step=0, is_near=is_near)
     return _facts(run, found, changes, base)
 
 

@@ -1,0 +1,146 @@
+"""Ask a model for JSON: one way for all learners, with repair, faults and provenance.
+
+A reply that has not the form asked for is asked for once more; then it is an `AskFault`. A fault is
+never an empty answer: a model that cannot be reached says nothing of what there was to learn.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, TypeVar
+
+from pydantic import BaseModel
+
+from skillwright.core import (
+    ChatModel,
+    Failure,
+    FailureCause,
+    Message,
+    ModelError,
+    Purpose,
+    Sampling,
+)
+from skillwright.core.jsonio import digest
+from skillwright.models import ask_json
+from skillwright.rollout.transcript_text import estimate_tokens
+
+ReplyT = TypeVar("ReplyT", bound=BaseModel)
+
+__all__ = ["Answer", "AskFault", "Asked", "Question", "ask"]
+
+
+class Asked(Protocol):
+    """A model in a role, such as the optimizer or the teacher, with the limits of that role."""
+
+    @property
+    def model(self) -> ChatModel:
+        """Who is asked."""
+        ...
+
+    @property
+    def sampling(self) -> Sampling:
+        """How it decodes; the seed is set per question."""
+        ...
+
+    @property
+    def max_prompt_tokens(self) -> int:
+        """A prompt that is longer is not sent (by `estimate_tokens`)."""
+        ...
+
+    @property
+    def repair_rounds(self) -> int:
+        """How often an unusable reply is asked for again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question.
+
+    Attributes:
+        name: Names it in faults.
+        system: The system message.
+        user: The user message.
+        purpose: What its tokens are counted under.
+        role: What messages call who is asked.
+        if_too_long: What to do about a prompt over the limit.
+        seed: Seeds the sampling; ``None`` leaves it to the endpoint.
+        max_tokens: How long the reply may be; ``None`` is the role's own limit.
+    """
+
+    name: str
+    system: str
+    user: str
+    purpose: Purpose
+    role: str
+    if_too_long: str
+    seed: int | None = None
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AskFault:
+    """A question that gave nothing usable. It never means that there was nothing to say.
+
+    Attributes:
+        call: Which question, by its name.
+        failure: The cause and the message.
+        prompt_digest: The digest of its prompt.
+    """
+
+    call: str
+    failure: Failure
+    prompt_digest: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a JSON object."""
+        return {
+            "call": self.call,
+            "failure": self.failure.to_dict(),
+            "prompt_digest": self.prompt_digest,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[ReplyT]):
+    """A reply in the form that was asked for, or the fault in its place."""
+
+    reply: ReplyT | AskFault
+    prompt_digest: str
+
+
+async def ask(asked: Asked, question: Question, reply_type: type[ReplyT]) -> Answer[ReplyT]:
+    """Ask, and return the reply or the fault; a fault leaves other questions alone.
+
+    Args:
+        asked: Who is asked, within which limits.
+        question: What is asked.
+        reply_type: The form of the reply.
+    """
+    messages: list[Message] = [
+        {"role": "system", "content": question.system},
+        {"role": "user", "content": question.user},
+    ]
+    prompt_digest = digest(messages)
+
+    def fault(failure: Failure) -> Answer[ReplyT]:
+        return Answer(AskFault(question.name, failure, prompt_digest), prompt_digest)
+
+    tokens = sum(estimate_tokens(message["content"]) for message in messages)
+    if tokens > asked.max_prompt_tokens:
+        said = (
+            f"nothing was sent: the prompt has about {tokens} tokens, over the {question.role}'s "
+            f"max_prompt_tokens = {asked.max_prompt_tokens}. {question.if_too_long}"
+        )
+        return fault(Failure(FailureCause.MODEL_REFUSED, said))
+    max_tokens = question.max_tokens or asked.sampling.max_tokens
+    try:
+        reply = await ask_json(
+            asked.model,
+            messages,
+            reply_type,
+            sampling=replace(asked.sampling, seed=question.seed, max_tokens=max_tokens),
+            purpose=question.purpose,
+            repair_rounds=asked.repair_rounds,
+        )
+    except ModelError as error:
+        return fault(Failure.of(error))
+    return Answer(reply, prompt_digest)
