@@ -55,12 +55,7 @@ _FRAGMENTS = (
 
 
 def fuzz_action(rng: random.Random, admissible: Sequence[str]) -> str:
-    """Write one action that a model might write.
-
-    Args:
-        rng: All luck.
-        admissible: Commands that the environment offers, to be garbled; may be empty.
-    """
+    """Write one action that a model might write."""
     return rng.choice(_KINDS)(rng, admissible)
 
 

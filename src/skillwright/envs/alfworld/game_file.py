@@ -41,12 +41,7 @@ class GameFile:
 
 
 def read_game_file(path: Path) -> GameFile:
-    """Read the outer layer of a game file.
-
-    Raises:
-        DataError: The file cannot be read, is not JSON (the message gives line and column), or
-            lacks a key or a sentence that a game needs.
-    """
+    """Read the outer layer of a game file."""
     game = read_json(path, "game file")
     where = f"game file {str(path)!r}"
     grammar = _field(game, "grammar", (str,), where)
@@ -66,11 +61,7 @@ def read_game_file(path: Path) -> GameFile:
 
 
 def read_json(path: Path, what: str) -> dict[str, Any]:
-    """Read a file that holds one JSON object.
-
-    Raises:
-        DataError: It cannot be read, or is something else; the message gives line and column.
-    """
+    """Read a file that holds one JSON object."""
     text = read_text(path, what)
     try:
         found = orjson.loads(text)

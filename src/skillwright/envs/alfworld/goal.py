@@ -154,10 +154,8 @@ def _atoms(goal: Goal) -> Iterator[tuple[str, ...]]:
 
 
 def _signature(goal: Goal) -> tuple[str, ...]:
-    """The predicates of a goal; no two families have the same, however they are nested.
-
-    Saying the same twice adds nothing: official pick-two goals name the receptacle's class twice.
-    """
+    """The predicates of a goal; no two families have the same, however they are nested."""
+    # As a set: official pick-two goals name the receptacle's class twice.
     return tuple(sorted(predicate for predicate, *_ in set(_atoms(goal))))
 
 
@@ -168,15 +166,7 @@ _FAMILIES: Final = {_signature(family_goal(kind, "", "", "")): kind for kind in 
 
 
 def parse_goal(form: Expression, names: Mapping[str, str]) -> Goal:
-    """Read the goal of a PDDL problem.
-
-    Args:
-        form: The expression after ``:goal``.
-        names: What the goal may mention: identifier -> surface name or lower-case class.
-
-    Raises:
-        Misread: It uses a connective, predicate, kind or name that the game does not have.
-    """
+    """Read the goal of a PDDL problem."""
     if not isinstance(form, Form) or not form or isinstance(form[0], Form):
         raise Misread("expected a goal such as (and ...)", getattr(form, "at", 0))
     match list(form):

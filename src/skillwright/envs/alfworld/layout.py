@@ -13,12 +13,6 @@ DIALECTS = ("0.4", "2.1.1")
 class Layout:
     """The fixed part of a game.
 
-    Args:
-        problem: The game. Its goal is compiled here.
-
-    Raises:
-        DataError: Two entities share a name, or something is where nothing is.
-
     Attributes:
         receptacles: By name, in listing order.
         room: Names of the receptacles that stand somewhere, in listing order.

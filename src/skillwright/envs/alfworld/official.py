@@ -54,16 +54,7 @@ def official_tasks(split: str, root: str | Path | None = None) -> list[Task]:
 
 
 def game_item(row: Mapping[str, Any], root: str | Path | None = None) -> dict[str, Any]:
-    """Bring a row of SkillOpt's split files to the shape of a task.
-
-    Args:
-        row: ``gamefile`` is the game's path; a relative one begins in ``root``, which holds
-            ``json_2.1.1``. Its ``id`` stays where there is one.
-        root: By default ``$ALFWORLD_DATA``, or else the current folder.
-
-    Raises:
-        DataError: It names no game, or there is no such file.
-    """
+    """Bring a row of SkillOpt's split files to the shape of a task."""
     named = row["gamefile"]
     if not isinstance(named, str) or not named:
         raise DataError(f"row {row.get('id')!r}: 'gamefile' is {named!r}; it is a game's path")

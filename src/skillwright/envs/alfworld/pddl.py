@@ -118,14 +118,7 @@ def _class(type_name: str) -> str:
 
 
 class _Reader:
-    """Answers questions about one problem text.
-
-    Args:
-        form: The whole ``(define ...)``.
-
-    Raises:
-        Misread: A section is missing, or a fact is no fact of this domain.
-    """
+    """Answers questions about one problem text."""
 
     def __init__(self, form: Form) -> None:
         self._sections = {str(part[0]): part for part in form if isinstance(part, Form) and part}

@@ -62,11 +62,7 @@ def _wins(world: World, commands: list[str]) -> bool:
 
 
 class _Route:
-    """Commands in the making, and what they change of the world.
-
-    Args:
-        world: Where the route starts.
-    """
+    """Commands in the making, and what they change of the world."""
 
     def __init__(self, world: World) -> None:
         self.commands: list[str] = []

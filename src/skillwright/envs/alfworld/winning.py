@@ -60,9 +60,6 @@ def compile_goal(goal: Goal, problem: Problem) -> Callable[[Situation], bool]:
     A quantifier becomes nested loops over what the problem's fixed facts (classes, traits, places
     of receptacles) leave possible, smallest loop first, each condition tested as soon as its
     variables have values. A test takes microseconds; trying every combination, a millisecond.
-
-    Raises:
-        DataError: The goal is not an expression as `skillwright.envs.alfworld.goal` defines them.
     """
     compiler = _Compiler(problem)
     test, slots = compiler.test(goal, {}), compiler.slots
@@ -87,11 +84,7 @@ class _Part:
 
 
 class _Compiler:
-    """Compiles one goal.
-
-    Args:
-        problem: Whose fixed facts narrow the searches.
-    """
+    """Compiles one goal."""
 
     def __init__(self, problem: Problem) -> None:
         self.slots: list[str] = []

@@ -24,9 +24,6 @@ def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on the shared loop and return its result.
 
     An interrupt of the caller (Ctrl-C) cancels the coroutine.
-
-    Raises:
-        Exception: Whatever the coroutine raises.
     """
     future = asyncio.run_coroutine_threadsafe(coroutine, _shared_loop())
     try:

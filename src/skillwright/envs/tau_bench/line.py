@@ -38,14 +38,10 @@ class Lapses:
 
 
 class UserLine:
-    """One conversation with a user, who may also be a simulator from elsewhere.
+    """One conversation with a user: a `User`, or anything with ``reset`` and ``step``.
 
     All four methods that speak return what the user says. They raise what the user raises, and
     `ReplyInvalid` where it says nothing, or hangs up before it has said anything.
-
-    Args:
-        tau_env: Whose `TauEnv.user` is spoken to, whoever that is at the time: a `User`, or
-            anything with ``reset(instruction)`` and ``step(content)``.
 
     Attributes:
         lapses: What was noticed in the user's replies.

@@ -35,11 +35,7 @@ class NotLiteral(Exception):
 
 
 def parse(source: str, where: str) -> ast.Module:
-    """Parse a Python file.
-
-    Raises:
-        DataError: It is no Python, or nested without end.
-    """
+    """Parse a Python file."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about somebody else's escape sequences
@@ -51,11 +47,7 @@ def parse(source: str, where: str) -> ast.Module:
 
 
 def assigned(module: ast.Module, name: str, where: str) -> Any:
-    """Return the value that a file gives to a name: JSON, with `Call` where it calls something.
-
-    Raises:
-        DataError: The name is given no value, several, or one that is not literal.
-    """
+    """Return the value that a file gives to a name: JSON, with `Call` where it calls something."""
     found = [given for node in module.body if (given := _given(node, name)) is not None]
     if len(found) != 1:
         raise DataError(f"{where} assigns {name} {len(found)} times; it must once")
@@ -63,11 +55,7 @@ def assigned(module: ast.Module, name: str, where: str) -> Any:
 
 
 def literal(node: ast.expr, where: str) -> Any:
-    """Return the value of an expression.
-
-    Raises:
-        DataError: It is not literal; the message has the line.
-    """
+    """Return the value of an expression."""
     try:
         return value(node)
     except NotLiteral as error:
@@ -80,11 +68,7 @@ def literal(node: ast.expr, where: str) -> Any:
 
 
 def value(node: ast.AST | None) -> Any:
-    """Return the value of an expression: JSON, with a `Call` for ``Name(key=value, ...)``.
-
-    Raises:
-        NotLiteral: It has a part that is neither JSON nor such a call.
-    """
+    """Return the value of an expression: JSON, with a `Call` for ``Name(key=value, ...)``."""
     match node:
         case ast.Constant(value=str() | int() | float() | None as plain):
             return plain

@@ -69,12 +69,7 @@ class Misfit:
 
 
 def parse(action: str, mode: str = "default") -> Call | Speech | Misfit:
-    """Understand a turn.
-
-    Args:
-        action: The raw text, with reasoning and tags.
-        mode: ``default``, ``strict`` or ``lenient``, as `TauBenchEnvConfig.parsing` says.
-    """
+    """Understand a turn."""
     visible = visible_text(action)
     if not visible:
         return Misfit(EMPTY, is_call=False)
@@ -92,11 +87,6 @@ def parse_native(said: str, calls: Sequence[ToolCall], mode: str) -> Call | Spee
 
     Without a call the text is a message to the user; beside one it is nobody's. Of several calls
     the first is meant, as in tau-bench's own agent.
-
-    Args:
-        said: The raw text, with reasoning.
-        calls: What was called, in order.
-        mode: ``default``, ``strict`` or ``lenient``; the last changes nothing here.
     """
     visible = visible_text(said)
     if not calls:
@@ -169,11 +159,9 @@ def _parse_call(before: str, after: str, mode: str) -> Call | Misfit:
 
 
 def _first_object(after: str) -> tuple[int, Any]:
-    """Read the JSON after an opening tag; return where the text goes on behind the closing one.
-
-    The object decides where the call ends, not the tag: a text in it may contain the tag. At the
-    end of the turn the tag may be missing, since servers stop there and cut it off.
-    """
+    """Read the JSON after an opening tag; return where the text goes on behind the closing one."""
+    # The object decides where the call ends, not the tag: a text in it may contain the tag. At the
+    # end of the turn the tag may be missing, since servers stop there and cut it off.
     text = after.lstrip()
     offset = len(after) - len(text)
     if len(text) > MAX_CALL_CHARS:

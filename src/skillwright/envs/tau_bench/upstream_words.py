@@ -63,23 +63,12 @@ def user_words(config: TauBenchEnvConfig) -> UserWords:
 
     They are looked for in the folder that the settings name, else beside the data, else in an
     installed package.
-
-    Raises:
-        DataError: There are none; the message names the three ways to get them.
     """
     return _found(config.tau_bench_dir, data_dir(config.data_dir).path)
 
 
 def template_of(source: str, where: str) -> str:
-    """Put the role prompt together that a ``user.py`` of tau-bench builds.
-
-    Args:
-        source: The file's text.
-        where: Names it in messages.
-
-    Raises:
-        DataError: It has no such function, or one that only running it could tell.
-    """
+    """Put the role prompt together that a ``user.py`` of tau-bench builds."""
     for node in parse(source, where).body:
         if isinstance(node, ast.ClassDef) and node.name == _CLASS:
             for member in node.body:

@@ -81,14 +81,7 @@ Now write your next message to the agent, and nothing else.)"""
 
 
 def role_prompt(instruction: str, variant: str, *, thinks_aloud: bool = False) -> str:
-    """Return what a model that plays the customer is told.
-
-    Args:
-        instruction: Who the customer is and wants.
-        variant: ``parity`` or ``completion_boundary``, as `TauBenchEnvConfig.user_prompt` says;
-            the words of the third are tau-bench's (`upstream_words`).
-        thinks_aloud: Whether it writes down a thought before what it says.
-    """
+    """Return what a model that plays the customer is told."""
     # Not by str.format: an instruction may hold braces.
     role = _ROLE.replace("{instruction}", instruction)
     boundary = _BOUNDARY if variant == "completion_boundary" else ""
@@ -96,12 +89,7 @@ def role_prompt(instruction: str, variant: str, *, thinks_aloud: bool = False) -
 
 
 def judge_prompt(conversation: Sequence[Message], draft: str) -> list[Message]:
-    """Ask whether a draft is a good next message of the customer's.
-
-    Args:
-        conversation: As the customer sees it, its role first.
-        draft: What it is about to say.
-    """
+    """Ask whether a draft is a good next message of the customer's."""
     return _about(_JUDGE, conversation, draft)
 
 

@@ -69,11 +69,7 @@ class _Wish:
 
 
 class RuleUser(UserSimulator):
-    """Answers from the sentences of its instruction; waits for nobody and costs nothing.
-
-    Args:
-        setting: The episode; not looked at.
-    """
+    """Answers from the sentences of its instruction; waits for nobody and costs nothing."""
 
     def __init__(self, setting: UserSetting | None = None) -> None:
         super().__init__()

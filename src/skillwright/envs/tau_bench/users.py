@@ -153,11 +153,7 @@ def user_strategies() -> list[str]:
 
 
 def check_strategy(strategy: str) -> None:
-    """Refuse an unknown strategy.
-
-    Raises:
-        DataError: It is not registered; the message names the nearest.
-    """
+    """Refuse an unknown strategy."""
     if strategy not in _strategies:
         near = did_you_mean(strategy, _strategies)
         raise DataError(f"tau_bench env_config: user_strategy is {strategy!r}. {near}")
@@ -176,11 +172,7 @@ def make_user(strategy: str, setting: UserSetting) -> User:
 
 
 def scripted_user(setting: UserSetting) -> ScriptedUser:
-    """Build a user of the ``scripted`` strategy.
-
-    Raises:
-        DataError: There is nothing in the script.
-    """
+    """Build a user of the ``scripted`` strategy."""
     if not setting.replies:
         raise DataError(
             "tau_bench: a scripted user needs user_replies; the first is its opening message"

@@ -74,12 +74,7 @@ _SENTENCES: Final = (
 
 
 def built_in_products(seed: int = 0, count: int = PRODUCTS) -> Iterator[Product]:
-    """Make the products of the built-in shop, the same for the same seed.
-
-    Args:
-        seed: Another seed gives other products and other goals.
-        count: How many; the kinds are as many each as the count allows.
-    """
+    """Make the products of the built-in shop, the same for the same seed."""
     rng = random.Random(derive_seed("webshop-products", GENERATOR_VERSION, seed))
     for number in range(count):
         yield _product(rng, KINDS[number % len(KINDS)], _asin(seed, number))

@@ -42,11 +42,7 @@ _MOST_COUNTED: Final = 255  # times that a word stands in one text
 
 
 class CatalogueWriter:
-    """Writes one catalogue into an empty database: `add` every product, then `finish`.
-
-    Args:
-        connection: The database; the caller commits and closes it.
-    """
+    """Writes one catalogue into an empty database: `add` every product, then `finish`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection

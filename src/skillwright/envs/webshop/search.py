@@ -78,12 +78,7 @@ def query_words(query: str) -> list[str]:
 
 
 class FtsEngine:
-    """BM25 over the postings that FTS5 made.
-
-    Args:
-        connection: A catalogue's database; used under ``lock`` only.
-        lock: Held while the database is asked.
-    """
+    """BM25 over the postings that FTS5 made."""
 
     name = "fts5"
 
@@ -140,14 +135,7 @@ def _best(scores_N: FloatArray) -> list[int]:
 
 
 class TantivyEngine:
-    """Tantivy's BM25 (k1 1.2, b 0.75, English stems), for the full catalogue.
-
-    Args:
-        folder: An index that `build_tantivy` made.
-
-    Raises:
-        DataError: Tantivy is not installed, or there is no such index.
-    """
+    """Tantivy's BM25 (k1 1.2, b 0.75, English stems), for the full catalogue."""
 
     name = "tantivy"
 
@@ -180,11 +168,7 @@ def tantivy_folder(catalogue: Path) -> Path:
 
 
 def build_tantivy(folder: Path, texts: Iterable[tuple[str, str]]) -> None:
-    """Make an index of ``(asin, text)`` pairs; one that is there is replaced when it is whole.
-
-    Raises:
-        DataError: Tantivy is not installed.
-    """
+    """Make an index of ``(asin, text)`` pairs; one that is there is replaced when it is whole."""
     tantivy = import_tantivy()
     unfinished = folder.with_name(f".{folder.name}.{os.getpid()}")
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -213,11 +197,7 @@ def _write_tantivy(tantivy: Any, folder: Path, texts: Iterable[tuple[str, str]])
 
 
 def import_tantivy() -> Any:
-    """Import tantivy.
-
-    Raises:
-        DataError: It is not installed; the message says how to install it.
-    """
+    """Import tantivy."""
     try:
         return importlib.import_module("tantivy")
     except ImportError as error:

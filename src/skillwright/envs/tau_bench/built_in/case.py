@@ -38,13 +38,7 @@ def money(amount: float) -> str:
 
 
 class Case:
-    """One customer with everything that is known about them.
-
-    Args:
-        tables: ``users``, ``products`` and ``orders``.
-        user_id: The customer.
-        rng: Where luck comes from.
-    """
+    """One customer with everything that is known about them."""
 
     def __init__(self, tables: dict[str, Record], user_id: str, rng: random.Random) -> None:
         self.tables, self.user_id, self.rng = tables, user_id, rng

@@ -4,11 +4,7 @@ import random
 
 
 class Numbers:
-    """Draws numbers of a given length, as texts.
-
-    Args:
-        rng: Where luck comes from.
-    """
+    """Draws numbers of a given length, as texts."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng

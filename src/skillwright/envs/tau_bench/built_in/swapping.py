@@ -27,14 +27,7 @@ _UNCHANGED: Final = "All else should stay as it is."
 def swap_of(
     case: Case, order: Record | None, *, count: int, sold_out_first: bool = False
 ) -> Request | None:
-    """Ask for items of an order in another color, size or the like.
-
-    Args:
-        case: The customer.
-        order: Which order, if there is one.
-        count: How many of its items.
-        sold_out_first: Ask for what cannot be had first, and name another wish for that case.
-    """
+    """Ask for items of an order in another color, size or the like."""
     if order is None:
         return None
     wishes, fallbacks, pairs = [], [], []

@@ -23,11 +23,7 @@ class Place(NamedTuple):
 
 
 class Tables:
-    """The database as it was loaded: frozen, built once, safe to read from any thread.
-
-    Args:
-        tables: ``users``, ``products`` and ``orders``, each id -> record, in file order.
-    """
+    """The database as it was loaded: frozen, built once, safe to read from any thread."""
 
     def __init__(self, tables: Mapping[str, Any]) -> None:
         self.records: Mapping[str, Mapping[str, Record]] = {
@@ -80,9 +76,6 @@ class Tables:
 class Database:
     """What one episode sees. Records are never changed, only replaced by new ones.
 
-    Args:
-        tables: The pristine tables.
-
     Attributes:
         changed: The records that were put, by place.
     """
@@ -94,27 +87,15 @@ class Database:
         self.changed: dict[Place, Record] = {}
 
     def user(self, user_id: Any) -> Record | None:
-        """Return a user.
-
-        Raises:
-            TypeError: The id cannot be looked up at all, being a list or an object.
-        """
+        """Return a user."""
         return self._find("users", user_id)
 
     def order(self, order_id: Any) -> Record | None:
-        """Return an order.
-
-        Raises:
-            TypeError: The id cannot be looked up at all, being a list or an object.
-        """
+        """Return an order."""
         return self._find("orders", order_id)
 
     def product(self, product_id: Any) -> Record | None:
-        """Return a product; no tool changes one.
-
-        Raises:
-            TypeError: The id cannot be looked up at all, being a list or an object.
-        """
+        """Return a product; no tool changes one."""
         return self.tables.records["products"].get(product_id)
 
     def text(self, table: str, key: str) -> str:

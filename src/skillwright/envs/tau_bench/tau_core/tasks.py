@@ -38,11 +38,7 @@ class RetailTask:
 
 
 def read_tasks(listed: Any, where: str) -> tuple[RetailTask, ...]:
-    """Read the tasks of a split.
-
-    Raises:
-        DataError: They are no list of tasks; the message names the first that is wrong.
-    """
+    """Read the tasks of a split."""
     if not isinstance(listed, list):
         raise DataError(f"{where} is not a list of tasks")
     return tuple(_task(entry, f"{where}: task {index}") for index, entry in enumerate(listed))

@@ -42,13 +42,7 @@ class _Refused(Exception):
 
 
 def call_tool(db: Database, name: str, kwargs: Mapping[str, Any]) -> ToolResult:
-    """Answer a tool call as tau-bench does; nothing is raised, whatever it says.
-
-    Args:
-        db: What the tool reads and changes.
-        name: A tool's name; upper and lower case differ.
-        kwargs: Its arguments, JSON values of any type.
-    """
+    """Answer a tool call as tau-bench does; nothing is raised, whatever it says."""
     tool = _TOOLS.get(name)
     if tool is None:
         return ToolResult(f"Unknown action {name}", is_error=True)
