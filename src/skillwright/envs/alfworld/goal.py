@@ -11,19 +11,13 @@ from typing import Any, Final
 
 from skillwright.core import DataError, did_you_mean
 from skillwright.envs.alfworld.sexpr import Expression, Form, Misread, typed_names
+from skillwright.envs.alfworld.tables import FAMILIES
 
 Goal = tuple[Any, ...]
 
 AGENT: Final = "agent"
 
-TASK_TYPES: Final = (
-    "pick_and_place_simple",
-    "look_at_obj_in_light",
-    "pick_clean_then_place_in_recep",
-    "pick_heat_then_place_in_recep",
-    "pick_cool_then_place_in_recep",
-    "pick_two_obj_and_place",
-)
+TASK_TYPES: Final = tuple(family.task_type for family in FAMILIES)
 
 KINDS: Final = ("agent", "location", "receptacle", "object")
 """What the variables of a goal range over."""
@@ -59,31 +53,24 @@ def family_goal(task_type: str, obj: str, target: str, toggle: str = "") -> Goal
     put = _atom("inreceptacle", "?o", "?r")
     match task_type:
         case "pick_and_place_simple":
-            return _some_object_in_receptacle(put, *wanted)
+            parts: tuple[Goal, ...] = (put, *wanted)
         case "look_at_obj_in_light":
             return _object_under_lamp(obj, toggle)
         case "pick_clean_then_place_in_recep":
-            return _some_object_in_receptacle(*_treated("cleanable", "isclean"), put, *wanted)
+            parts = (_atom("cleanable", "?o"), _atom("isclean", "?o"), put, *wanted)
         case "pick_heat_then_place_in_recep":
-            return _some_object_in_receptacle(*_treated("heatable", "ishot"), put, *wanted)
+            parts = (_atom("heatable", "?o"), _atom("ishot", "?o"), put, *wanted)
         case "pick_cool_then_place_in_recep":
-            return _some_object_in_receptacle(*_treated("coolable", "iscool"), put, *wanted)
+            parts = (_atom("coolable", "?o"), _atom("iscool", "?o"), put, *wanted)
         case "pick_two_obj_and_place":
             return _two_objects_in_receptacle(obj, target)
         case _:
             raise DataError(f"no task family {task_type!r}. {did_you_mean(task_type, TASK_TYPES)}")
+    return ("exists", (("?r", "receptacle"), ("?o", "object")), ("and", *parts))
 
 
 def _atom(predicate: str, *terms: str) -> Goal:
     return ("atom", predicate, *terms)
-
-
-def _treated(able: str, done: str) -> tuple[Goal, Goal]:
-    return _atom(able, "?o"), _atom(done, "?o")
-
-
-def _some_object_in_receptacle(*parts: Goal) -> Goal:
-    return ("exists", (("?r", "receptacle"), ("?o", "object")), ("and", *parts))
 
 
 def _object_under_lamp(obj: str, lamp: str) -> Goal:

@@ -12,9 +12,8 @@ from itertools import permutations, product
 from typing import Final, NamedTuple
 
 from skillwright.core import DataError, did_you_mean
-from skillwright.envs.alfworld import texts
 from skillwright.envs.alfworld.problem import Problem, Receptacle, Thing
-from skillwright.envs.alfworld.state import World
+from skillwright.envs.alfworld.state import World, move_command
 from skillwright.envs.alfworld.tables import FAMILIES, LOOK, PICK_TWO
 
 _FAMILIES: Final = {family.task_type: family for family in FAMILIES}
@@ -96,7 +95,7 @@ class _Route:
     def put(self, place: Receptacle) -> None:
         """Put what is in hand into a receptacle."""
         self.reach(place)
-        self.commands.append(texts.move_command(self._held, place.name, self._problem.dialect))
+        self.commands.append(move_command(self._held, place.name, self._problem.dialect))
         self._held = ""
 
     def treat(self, verb: str, appliance: Receptacle) -> None:

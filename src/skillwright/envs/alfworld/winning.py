@@ -3,50 +3,33 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 from skillwright.core import DataError
 from skillwright.envs.alfworld.goal import AGENT, ARITY, Goal
 from skillwright.envs.alfworld.problem import Problem
 
 
-class Situation(Protocol):
-    """What a goal can ask about; `World` is one."""
+class Situation:
+    """What a goal can ask about, in names; `World` moves it on.
 
-    @property
-    def location(self) -> str:
-        """Where the agent is."""
-        ...
+    Attributes:
+        location: Where the agent is.
+        held: The object in its hand, or ``""``.
+        opened: Receptacles with a door that is open.
+        contents: Receptacle -> the objects in it, in listing order.
+        places: Object -> the receptacles that it is in (normally at most one).
+        whereabouts: Object -> the locations that it is at; slicing goes by these.
+        states: Object -> which of ``clean hot cool sliced toggled`` it is.
+    """
 
-    @property
-    def held(self) -> str:
-        """What the agent holds, or ``""``."""
-        ...
-
-    @property
-    def opened(self) -> AbstractSet[str]:
-        """Receptacles whose door is open."""
-        ...
-
-    @property
-    def contents(self) -> Mapping[str, Collection[str]]:
-        """Receptacle -> objects in it."""
-        ...
-
-    @property
-    def places(self) -> Mapping[str, Collection[str]]:
-        """Object -> receptacles that it is in."""
-        ...
-
-    @property
-    def whereabouts(self) -> Mapping[str, Collection[str]]:
-        """Object -> locations that it is at."""
-        ...
-
-    @property
-    def states(self) -> Mapping[str, AbstractSet[str]]:
-        """Object -> its states."""
-        ...
+    location: str
+    held: str
+    opened: frozenset[str]
+    contents: dict[str, tuple[str, ...]]
+    places: dict[str, frozenset[str]]
+    whereabouts: dict[str, frozenset[str]]
+    states: dict[str, frozenset[str]]
 
 
 # Variables and constants live in numbered slots of one list while a goal is tested.

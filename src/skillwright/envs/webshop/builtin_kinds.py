@@ -4,6 +4,7 @@ No two attributes of a kind are alike by the reward's measure, and no two values
 the tests say so.
 """
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,7 +35,7 @@ class Kind:
     option_names: tuple[str, ...] = ()
 
 
-OPTION_POOLS: Final = {
+OPTION_POOLS: Final[Mapping[str, Sequence[str]]] = {
     "color": words(
         "black white navy red olive teal burgundy beige gray pink yellow purple brown orange "
         "charcoal lavender"
@@ -54,36 +55,11 @@ OPTION_POOLS: Final = {
 }
 
 
-def _kinds(category: str, department: str, text: str) -> tuple[Kind, ...]:
-    """Read paragraphs: ``nouns | aisle | low-high | options`` on a line, then the attributes."""
-    kinds = []
-    for paragraph in text.strip().split("\n\n"):
-        head, _, attributes = paragraph.partition("\n")
-        nouns, aisle, prices, options = (part.strip() for part in head.split("|"))
-        low, high = prices.split("-")
-        kinds.append(
-            Kind(
-                nouns=_listed(nouns),
-                category=category,
-                crumbs=f" {CRUMB} ".join((department, aisle, _listed(nouns)[0].title())),
-                low=float(low),
-                high=float(high),
-                attributes=_listed(attributes.replace("\n", " ")),
-                option_names=_listed(options),
-            )
-        )
-    return tuple(kinds)
+# A heading is a category and its department. In a paragraph: nouns | aisle | low-high | options,
+# then the attributes.
+_SOLD: Final = """
+# apparel, Clothing
 
-
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-KINDS: Final = (
-    *_kinds(
-        "apparel",
-        "Clothing",
-        """
 hoodie, hooded sweatshirt | Sweats | 18-75 | color, size
 machine washable, fleece lined, loose fit, quick drying, long sleeve, hand stitched,
 wrinkle free, drawstring waist
@@ -107,12 +83,9 @@ uv blocking, tagless
 cardigan, knit sweater | Knitwear | 22-95 | color, size
 hand wash, button closure, long sleeve, merino wool, ribbed hem, relaxed fit,
 pill resistant, cable knit
-""",
-    ),
-    *_kinds(
-        "footwear",
-        "Shoes",
-        """
+
+# footwear, Shoes
+
 running shoes, running sneakers | Athletic | 35-150 | color, shoe size
 arch support, slip resistant, breathable mesh, memory foam, wide toe, reflective heel,
 vegan friendly, quick lace
@@ -136,12 +109,9 @@ shock absorbing, machine washable
 penny loafers, dress loafers | Dress | 30-130 | color, shoe size
 leather lining, rubber sole, memory foam, hand stitched, moc toe, tassel trim, scuff
 resistant, padded collar
-""",
-    ),
-    *_kinds(
-        "electronics",
-        "Electronics",
-        """
+
+# electronics, Electronics
+
 wireless headphones, over-ear headphones | Audio | 25-180 | color, bundle
 noise cancelling, fast charging, foldable frame, long battery, water resistant, built in
 microphone, low latency, memory foam
@@ -165,12 +135,9 @@ warranty, locking tip
 action camera, trail camera | Cameras | 40-190 | capacity, color
 motion activated, night vision, water resistant, wide angle, image stabilized, time lapse,
 easy mount, low power
-""",
-    ),
-    *_kinds(
-        "accessories",
-        "Accessories",
-        """
+
+# accessories, Accessories
+
 laptop backpack, travel backpack | Luggage | 25-120 | color, size
 water resistant, padded straps, anti theft, usb port, light weight, hidden pocket, luggage
 strap, organizer panel
@@ -194,12 +161,9 @@ stitched, scratch resistant
 sun hat, bucket hat | Hats | 12-58 | color, size
 uv protection, wide brim, chin strap, packable, quick drying, adjustable band, mesh crown,
 machine washable
-""",
-    ),
-    *_kinds(
-        "home_decor",
-        "Home",
-        """
+
+# home_decor, Home
+
 blackout curtains, bedroom curtains | Windows | 20-95 | color, dimensions
 machine washable, thermal insulated, rod pocket, noise reducing, wrinkle free, energy
 saving, grommet top, hem weighted
@@ -223,12 +187,9 @@ memory foam
 floating shelf, wall shelf | Storage | 16-90 | color, bundle
 easy install, solid wood, heavy duty, space saving, rust proof, hidden bracket, moisture
 proof, wall mounted
-""",
-    ),
-    *_kinds(
-        "beauty_health",
-        "Beauty",
-        """
+
+# beauty_health, Beauty
+
 repair shampoo, daily shampoo | Hair | 8-48 | scent, bundle
 sulfate free, cruelty free, color safe, paraben free, plant based, anti dandruff, travel
 friendly, argan oil
@@ -252,12 +213,9 @@ skin, coconut oil, cruelty free
 makeup brushes, eyeshadow brushes | Tools | 10-65 | color, bundle
 cruelty free, soft bristles, easy clean, travel case, vegan friendly, wood handle, anti
 shedding, dual ended
-""",
-    ),
-    *_kinds(
-        "other",
-        "Market",
-        """
+
+# other, Market
+
 granola bars, oat bars | Food | 8-46 | flavor, bundle
 gluten free, low sugar, high protein, non gmo, individually wrapped, dairy free, plant
 based, high fiber
@@ -281,6 +239,31 @@ roasted, no additives
 jigsaw puzzle, wooden puzzle | Games | 9-60 | pieces, bundle
 laser cut, matte finish, glare free, storage tray, thick board, poster included, recycled
 board, dust free
-""",
-    ),
-)
+"""
+
+
+def _kinds(text: str) -> Iterator[Kind]:
+    category = department = ""
+    for paragraph in text.strip().split("\n\n"):
+        if paragraph.startswith("# "):
+            category, department = _listed(paragraph.removeprefix("# "))
+            continue
+        head, _, attributes = paragraph.partition("\n")
+        nouns, aisle, prices, options = (part.strip() for part in head.split("|"))
+        low, high = prices.split("-")
+        yield Kind(
+            nouns=_listed(nouns),
+            category=category,
+            crumbs=f" {CRUMB} ".join((department, aisle, _listed(nouns)[0].title())),
+            low=float(low),
+            high=float(high),
+            attributes=_listed(attributes.replace("\n", " ")),
+            option_names=_listed(options),
+        )
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+KINDS: Final = tuple(_kinds(_SOLD))

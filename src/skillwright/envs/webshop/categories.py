@@ -49,34 +49,17 @@ _WORDS: Final = {
     "maker bearing abrasive bottle puzzle toy toys notebook leash",
 }
 _PHRASES: Final = {
-    "ice cream": "other",
-    "dog bed": "other",
-    "dog beds": "other",
-    "pet bed": "other",
-    "trail mix": "other",
-    "wall art": "home_decor",
-    "phone case": "electronics",
-    "cell phone": "electronics",
-    "smart watch": "electronics",
-    "smart watches": "electronics",
-    "watch band": "accessories",
-    "watch bands": "accessories",
-    "water bottle": "other",
-    "table lamp": "home_decor",
-    "body wash": "beauty_health",
-    "hair mask": "beauty_health",
-    "face mask": "beauty_health",
-    "essential oil": "beauty_health",
-    "whipped cream": "other",
-    "shower cap": "beauty_health",
-    "tank top": "apparel",
-    "table top": "home_decor",
-    "laptop bag": "accessories",
-    "granola bars": "other",
+    "other": "ice cream, dog bed, dog beds, pet bed, trail mix, water bottle, whipped cream, "
+    "granola bars",
+    "home_decor": "wall art, table lamp, table top",
+    "electronics": "phone case, cell phone, smart watch, smart watches",
+    "accessories": "watch band, watch bands, laptop bag",
+    "beauty_health": "body wash, hair mask, face mask, essential oil, shower cap",
+    "apparel": "tank top",
 }
 _CATEGORY_OF: Final = {
     **{word: category for category, words in _WORDS.items() for word in words.split()},
-    **_PHRASES,
+    **{pair: category for category, pairs in _PHRASES.items() for pair in pairs.split(", ")},
 }
 
 _CLAUSE_END: Final = re.compile(

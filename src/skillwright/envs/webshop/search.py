@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -51,20 +51,6 @@ _STOP_WORDS: Final = frozenset(
         "their then there these they this to was will with "
     )
 )
-
-
-class SearchEngine(Protocol):
-    """Finds products.
-
-    Attributes:
-        name: As results name it.
-    """
-
-    name: str
-
-    def search(self, query: str) -> tuple[str, ...]:
-        """Return the asins of the products that fit a query best, at most `MOST_HITS`."""
-        ...
 
 
 def searched_words(text: str) -> list[str]:
