@@ -22,7 +22,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 _STARTS: Final = _words("Os Vel Kar Mar Tol Bren Hal Lun Sor Wen Dal Fir Gol Ner Pol Rav")
-_MIDDLES: Final = ["a", "e", "i", "o", "u", "an", "er", "il", "or", "un"]
+_MIDDLES: Final = ("a", "e", "i", "o", "u", "an", "er", "il", "or", "un")
 _ENDS: Final = _words("tra mouth sk by dal ford nel wick holm ra bury ven")
 _FIRST_NAMES: Final = _words("Mira Ivo Ada Jon Lena Tomas Rhea Olaf Nina Karel Edda Bruno")
 _LAST_NAMES: Final = _words("Holt Lind Renn Castel Moor Vane Brandt Keel Sorrel Pike Ash")

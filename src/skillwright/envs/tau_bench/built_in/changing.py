@@ -1,6 +1,14 @@
 """What customers want done with orders that were not sent yet, and with their own address."""
 
-from skillwright.envs.tau_bench.built_in.case import Case, Record, Request, act, look, named
+from skillwright.envs.tau_bench.built_in.case import (
+    Case,
+    Impossible,
+    Record,
+    Request,
+    act,
+    look,
+    named,
+)
 from skillwright.envs.tau_bench.built_in.people import make_address
 from skillwright.envs.tau_bench.built_in.swapping import swap_of
 
@@ -10,21 +18,21 @@ _REASONS = {
 }
 
 
-def cancel(case: Case) -> Request | None:
+def cancel(case: Case) -> Request:
     """Cancel an order that is not needed."""
     return _cancel(case, "no longer needed")
 
 
-def cancel_mistake(case: Case) -> Request | None:
+def cancel_mistake(case: Case) -> Request:
     """Cancel an order that was a mistake."""
     return _cancel(case, "ordered by mistake")
 
 
-def cancel_unnamed(case: Case) -> Request | None:
+def cancel_unnamed(case: Case) -> Request:
     """Cancel an order whose number the customer does not know."""
     order = case.order("pending")
-    if order is None or not case.only_with(order["items"][0]["name"], order):
-        return None
+    if not case.only_with(order["items"][0]["name"], order):
+        raise Impossible
     reason = case.rng.choice(list(_REASONS))
     return Request(
         (
@@ -36,10 +44,8 @@ def cancel_unnamed(case: Case) -> Request | None:
     )
 
 
-def _cancel(case: Case, reason: str) -> Request | None:
+def _cancel(case: Case, reason: str) -> Request:
     order = case.order("pending")
-    if order is None:
-        return None
     return Request(
         (f"You want to cancel your order {order['order_id']}.", _REASONS[reason]),
         (look(order), _cancelling(order, reason)),
@@ -50,30 +56,28 @@ def _cancelling(order: Record, reason: str) -> Record:
     return act("cancel_pending_order", order_id=order["order_id"], reason=reason)
 
 
-def modify_one(case: Case) -> Request | None:
+def modify_one(case: Case) -> Request:
     """Change an option of an item."""
     return swap_of(case, case.order("pending"), count=1)
 
 
-def modify_two(case: Case) -> Request | None:
+def modify_two(case: Case) -> Request:
     """Change two items of an order, which must happen at once."""
     return swap_of(case, case.order("pending", least=2), count=2)
 
 
-def modify_fallback(case: Case) -> Request | None:
+def modify_fallback(case: Case) -> Request:
     """Change an item into a variant that is sold out, or else into another."""
     return swap_of(case, case.order("pending"), count=1, sold_out_first=True)
 
 
-def payment(case: Case) -> Request | None:
+def payment(case: Case) -> Request:
     """Pay by another method."""
     order = case.order("pending")
-    if order is None:
-        return None
     amount = order["payment_history"][0]["amount"]
     others = case.methods(but=case.paid_by(order), worth=amount)
     if not others:
-        return None
+        raise Impossible
     method = case.rng.choice(others)
     order_id = order["order_id"]
     return Request(
@@ -86,11 +90,9 @@ def payment(case: Case) -> Request | None:
     )
 
 
-def order_address(case: Case) -> Request | None:
+def order_address(case: Case) -> Request:
     """Send an order elsewhere."""
     order = case.order("pending")
-    if order is None:
-        return None
     address = make_address(case.rng)
     order_id = order["order_id"]
     return Request(
@@ -99,11 +101,9 @@ def order_address(case: Case) -> Request | None:
     )
 
 
-def move(case: Case) -> Request | None:
+def move(case: Case) -> Request:
     """Change the address of the profile, and of an order."""
     order = case.order("pending")
-    if order is None:
-        return None
     address = make_address(case.rng)
     order_id = order["order_id"]
     return Request(

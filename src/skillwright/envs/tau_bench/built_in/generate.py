@@ -4,13 +4,14 @@ import hashlib
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from skillwright.core import ContractError
 from skillwright.core.jsonio import write_text
 from skillwright.envs.tau_bench.built_in import changing, returning, swapping
-from skillwright.envs.tau_bench.built_in.case import Case, Record, Request
+from skillwright.envs.tau_bench.built_in.case import Case, Impossible, Record, Request
 from skillwright.envs.tau_bench.built_in.catalogue import make_products
 from skillwright.envs.tau_bench.built_in.numbers import Numbers
 from skillwright.envs.tau_bench.built_in.orders import make_orders
@@ -20,7 +21,7 @@ HERE: Final = Path(__file__).resolve().parent
 SEED: Final = 20261
 BY_HAND: Final = ("rules.json", "wiki.md")
 
-Recipe = Callable[[Case], Request | None]
+Recipe = Callable[[Case], Request]
 
 PLAN: Final[Mapping[str, tuple[tuple[Recipe, ...], ...]]] = {
     "train": (
@@ -110,10 +111,8 @@ def _tasks(tables: dict[str, Record], rng: random.Random) -> Iterator[tuple[str,
     waiting = [user_id for user_id, user in tables["users"].items() if user["orders"]]
     rng.shuffle(waiting)
     for split, plan in PLAN.items():
-        yield (
-            split,
-            [_task(tables, rng, waiting, recipes, index) for index, recipes in enumerate(plan)],
-        )
+        made = [_task(tables, rng, waiting, recipes, index) for index, recipes in enumerate(plan)]
+        yield split, made
 
 
 def _task(
@@ -126,7 +125,10 @@ def _task(
     """Return a task of the first customer in line who can want all that; they leave the line."""
     for user_id in waiting:
         case = Case(tables, user_id, rng)
-        requests = [request for recipe in recipes if (request := recipe(case))]
+        requests = []
+        for recipe in recipes:
+            with suppress(Impossible):
+                requests.append(recipe(case))
         if len(requests) == len(recipes):
             waiting.remove(user_id)
             return _written(case, requests, index)

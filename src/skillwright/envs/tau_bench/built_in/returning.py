@@ -1,7 +1,10 @@
 """What customers send back, what they only ask about, and what cannot be done for them."""
 
+from contextlib import suppress
+
 from skillwright.envs.tau_bench.built_in.case import (
     Case,
+    Impossible,
     Record,
     Request,
     act,
@@ -12,11 +15,9 @@ from skillwright.envs.tau_bench.built_in.case import (
 )
 
 
-def return_some(case: Case) -> Request | None:
+def return_some(case: Case) -> Request:
     """Return some of the items to the method that paid."""
     order = case.order("delivered", least=2)
-    if order is None:
-        return None
     items = order["items"][: len(order["items"]) - 1]
     return Request(
         (
@@ -28,14 +29,12 @@ def return_some(case: Case) -> Request | None:
     )
 
 
-def return_gift(case: Case) -> Request | None:
+def return_gift(case: Case) -> Request:
     """Return an order to a gift card that did not pay for it, and hear how much that is."""
     order = case.order("delivered")
-    if order is None:
-        return None
     cards = [one for one in case.methods(but=case.paid_by(order)) if one["source"] == "gift_card"]
     if not cards:
-        return None
+        raise Impossible
     total = order["payment_history"][0]["amount"]
     prices = " + ".join(money(item["price"]) for item in order["items"])
     return Request(
@@ -53,11 +52,9 @@ def return_gift(case: Case) -> Request | None:
     )
 
 
-def return_instead(case: Case) -> Request | None:
+def return_instead(case: Case) -> Request:
     """Cancel an order that has come already; so return it."""
     order = case.order("delivered")
-    if order is None:
-        return None
     return Request(
         (
             f"You want to cancel your order {order['order_id']}.",
@@ -68,15 +65,13 @@ def return_instead(case: Case) -> Request | None:
     )
 
 
-def wrong_refund(case: Case) -> Request | None:
+def wrong_refund(case: Case) -> Request:
     """Return an order to a method that may not receive it, or not at all."""
     order = case.order("delivered")
-    if order is None:
-        return None
     paid = case.paid_by(order)
     others = [one for one in case.methods(but=paid) if one["source"] != "gift_card"]
     if not others:
-        return None
+        raise Impossible
     return Request(
         (
             f"You want to return everything in your order {order['order_id']}.",
@@ -87,11 +82,9 @@ def wrong_refund(case: Case) -> Request | None:
     )
 
 
-def too_late(case: Case) -> Request | None:
+def too_late(case: Case) -> Request:
     """Cancel an order that is on its way; so ask for its tracking number."""
     order = case.order("processed")
-    if order is None:
-        return None
     return Request(
         (
             f"You want to cancel your order {order['order_id']}.",
@@ -103,11 +96,9 @@ def too_late(case: Case) -> Request | None:
     )
 
 
-def other_product(case: Case) -> Request | None:
+def other_product(case: Case) -> Request:
     """Change an item into another product, which nobody can; so ask for a person."""
     order = case.order("pending")
-    if order is None:
-        return None
     here = {item["product_id"] for item in order["items"]}
     others = [one for key, one in case.tables["products"].items() if key not in here]
     name, other = order["items"][0]["name"], case.rng.choice(others)["name"]
@@ -120,11 +111,9 @@ def other_product(case: Case) -> Request | None:
     )
 
 
-def ask_tracking(case: Case) -> Request | None:
+def ask_tracking(case: Case) -> Request:
     """Ask for a tracking number."""
     order = case.order("processed", "delivered")
-    if order is None:
-        return None
     return Request(
         (f"You want to know the tracking number of your order {order['order_id']}.",),
         (look(order),),
@@ -132,13 +121,14 @@ def ask_tracking(case: Case) -> Request | None:
     )
 
 
-def ask_total(case: Case) -> Request | None:
+def ask_total(case: Case) -> Request:
     """Ask what all orders that are pending cost together."""
     orders: list[Record] = []
-    while (order := case.order("pending")) is not None:
-        orders.append(order)
+    with suppress(Impossible):
+        while True:
+            orders.append(case.order("pending"))
     if len(orders) < 2:
-        return None
+        raise Impossible
     amounts = [order["payment_history"][0]["amount"] for order in orders]
     return Request(
         (
@@ -154,13 +144,13 @@ def ask_total(case: Case) -> Request | None:
     )
 
 
-def ask_price(case: Case) -> Request | None:
+def ask_price(case: Case) -> Request:
     """Ask for the price of the cheapest variant that there is; a cheaper one is sold out."""
     product = case.rng.choice(list(case.tables["products"].values()))
     variants = sorted(product["variants"].values(), key=lambda one: one["price"])
     prices = [one["price"] for one in variants if one["available"]]
     if not prices or variants[0]["available"]:
-        return None
+        raise Impossible
     return Request(
         (f"You want to know what the cheapest {product['name']} costs that is available.",),
         (

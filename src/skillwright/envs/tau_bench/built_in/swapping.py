@@ -4,6 +4,7 @@ from typing import Final
 
 from skillwright.envs.tau_bench.built_in.case import (
     Case,
+    Impossible,
     Record,
     Request,
     act,
@@ -24,12 +25,8 @@ _SETTLED: Final = "You want to settle any difference in price with {method}."
 _UNCHANGED: Final = "All else should stay as it is."
 
 
-def swap_of(
-    case: Case, order: Record | None, *, count: int, sold_out_first: bool = False
-) -> Request | None:
+def swap_of(case: Case, order: Record, *, count: int, sold_out_first: bool = False) -> Request:
     """Ask for items of an order in another color, size or the like."""
-    if order is None:
-        return None
     wishes, fallbacks, pairs = [], [], []
     for item in order["items"][:count]:
         near = case.neighbours(item)
@@ -37,7 +34,7 @@ def swap_of(
         there = [(option, one) for option, one in near if one["available"]]
         gone = [(option, one) for option, one in near if not one["available"]]
         if not there or (sold_out_first and not gone):
-            return None
+            raise Impossible
         if sold_out_first:
             wishes.append(_wish(item, *gone[0]))
             option, variant = there[0]
@@ -51,27 +48,25 @@ def swap_of(
     return _request(case, order, wishes, pairs, (_UNCHANGED, *fallbacks))
 
 
-def exchange_cheapest(case: Case) -> Request | None:
+def exchange_cheapest(case: Case) -> Request:
     """Exchange an item for the cheapest variant that there is; a cheaper one is sold out."""
     order = case.order("delivered")
-    if order is None:
-        return None
     item = order["items"][0]
     variants = sorted(case.variants(item), key=lambda one: one["price"])
     there = [one for one in variants if one["available"]]
     if not there or variants[0]["available"] or there[0]["price"] >= item["price"]:
-        return None
+        raise Impossible
     cheapest = there[0]
     wish = f"the {item['name']} for the cheapest one that is available"
     return _request(case, order, [wish], [(item, cheapest)], ("Its options do not matter to you.",))
 
 
-def exchange_one(case: Case) -> Request | None:
+def exchange_one(case: Case) -> Request:
     """Exchange an item."""
     return swap_of(case, case.order("delivered"), count=1)
 
 
-def exchange_two(case: Case) -> Request | None:
+def exchange_two(case: Case) -> Request:
     """Exchange two items of an order, which must happen at once."""
     return swap_of(case, case.order("delivered", least=2), count=2)
 
@@ -86,11 +81,11 @@ def _request(
     wishes: list[str],
     pairs: list[tuple[Record, Record]],
     more: tuple[str, ...],
-) -> Request | None:
+) -> Request:
     difference = round(sum(new["price"] - old["price"] for old, new in pairs), 2)
     methods = case.methods(worth=difference)
     if not methods:
-        return None
+        raise Impossible
     method = case.rng.choice(methods)
     status, order_id = order["status"], order["order_id"]
     said = _WANTED[status].format(order=order_id, wishes=listed(wishes))

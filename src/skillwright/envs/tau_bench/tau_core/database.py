@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from skillwright.envs.tau_bench.tau_core.canonical import canonical_text, text_hash, tuple_text
+from skillwright.envs.tau_bench.tau_core.canonical import canonical_text
 from skillwright.envs.tau_bench.tau_core.frozen import freeze
 
 Record = Mapping[str, Any]
@@ -41,7 +41,6 @@ class Tables:
         # Filled as they are asked for. Two threads may both compute an entry; they agree on it.
         self._texts: dict[Place, str] = {}
         self._canonical: dict[Place, str] = {}
-        self._pieces: dict[str, dict[str, str]] = {}
 
     def text(self, place: Place) -> str:
         """Return a record as JSON text."""
@@ -57,20 +56,6 @@ class Tables:
             text = canonical_text(self.records[place.table][place.key])
             self._canonical[place] = text
         return text
-
-    def table_text(self, table: str, changed: Mapping[Place, Record]) -> str:
-        """Return the canonical text of a whole table, with some of its records replaced."""
-        pieces = self._pieces.get(table)
-        if pieces is None:
-            keys = sorted(self.records[table])
-            pieces = {key: _piece(key, self.canonical(Place(table, key))) for key in keys}
-            self._pieces[table] = pieces
-        replaced = {
-            place.key: _piece(place.key, canonical_text(record))
-            for place, record in changed.items()
-            if place.table == table
-        }
-        return tuple_text({**pieces, **replaced}.values())
 
 
 class Database:
@@ -119,18 +104,7 @@ class Database:
         own = self.changed.get(place)
         return self.tables.records[place.table][place.key] if own is None else own
 
-    def data_hash(self) -> str:
-        """Return tau-bench's hash of the whole state; milliseconds, for parity tests."""
-        names = sorted(TABLES)
-        texts = [_piece(name, self.tables.table_text(name, self.changed)) for name in names]
-        return text_hash(tuple_text(texts))
-
     def _find(self, table: str, key: Any) -> Record | None:
         pristine = self.tables.records[table].get(key)
         # No tool adds a record, so what is not in the tables is nowhere.
         return None if pristine is None else self.changed.get(Place(table, key), pristine)
-
-
-def _piece(key: str, text: str) -> str:
-    """Return the text of a key and its value, as they stand in the tuple of a mapping."""
-    return f"({key!r}, {text})"

@@ -102,7 +102,3 @@ class TauEnv:
         """Judge the episode as it stands; changes nothing."""
         gold = self.store.gold(self.split, self.index)
         return grade(self.db, gold, self.said, self._shared_task.outputs)
-
-    def data_hash(self) -> str:
-        """Return tau-bench's hash of the whole database; slow, for parity tests only."""
-        return self.db.data_hash()
