@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from skillwright.envs.tau_bench.users import STOP, UserSetting, UserSimulator
+from skillwright.envs.tau_bench.users import STOP, InstantUser, UserSetting
 
 YES: Final = "Yes, please do."
 NO_MORE: Final = "I cannot tell you more about that."
@@ -68,7 +68,7 @@ class _Wish:
     cases: list[str] = field(default_factory=list)
 
 
-class RuleUser(UserSimulator):
+class RuleUser(InstantUser):
     """Answers from the sentences of its instruction; waits for nobody and costs nothing."""
 
     def __init__(self, setting: UserSetting | None = None) -> None:
@@ -77,14 +77,6 @@ class RuleUser(UserSimulator):
         self._identity = ""
         self._wishes: list[_Wish] = []
         self._wish = _Wish(NO_MORE)
-
-    async def areset(self, instruction: str) -> str:
-        """Say the first thing that is wanted."""
-        return self.reset(instruction)
-
-    async def astep(self, content: str) -> str:
-        """Answer the agent."""
-        return self.step(content)
 
     def reset(self, instruction: str) -> str:
         """Say the first thing that is wanted."""

@@ -6,15 +6,20 @@ that cannot be reached, or answers nonsense, raises a `ModelError`; that is neve
 reply could end the episode and be paid.
 """
 
+import asyncio
+import atexit
 import importlib
+import os
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from skillwright.core import DataError, Usage, did_you_mean
-from skillwright.envs.tau_bench.blocking import wait_for
 from skillwright.envs.tau_bench.config import TauBenchEnvConfig
+
+T = TypeVar("T")
 
 STOP: Final = "###STOP###"
 """A user whose reply contains this has nothing more to say; it is looked for nowhere else."""
@@ -75,14 +80,26 @@ class UserSimulator(ABC):
 
     def reset(self, instruction: str) -> str:
         """Do what `areset` does, blocking."""
-        return wait_for(self.areset(instruction))
+        return _wait_for(self.areset(instruction))
 
     def step(self, content: str) -> str:
         """Do what `astep` does, blocking."""
-        return wait_for(self.astep(content))
+        return _wait_for(self.astep(content))
 
 
-class ScriptedUser:
+class InstantUser(UserSimulator):
+    """A user that waits for nobody: its subclass writes the blocking pair."""
+
+    async def areset(self, instruction: str) -> str:
+        """Do what `reset` does."""
+        return self.reset(instruction)
+
+    async def astep(self, content: str) -> str:
+        """Do what `step` does."""
+        return self.step(content)
+
+
+class ScriptedUser(InstantUser):
     """Says its replies in order, then `STOP` for ever; the opening message is the first of them.
 
     Args:
@@ -90,9 +107,8 @@ class ScriptedUser:
     """
 
     def __init__(self, replies: Sequence[str]) -> None:
+        super().__init__()
         self.replies = tuple(replies)
-        self.usage = Usage()
-        self.backstage: dict[str, Any] = {}
         self._said = 0
 
     def reset(self, instruction: str) -> str:
@@ -104,14 +120,6 @@ class ScriptedUser:
         """Say the next reply."""
         self._said += 1
         return self.replies[self._said - 1] if self._said <= len(self.replies) else STOP
-
-    async def areset(self, instruction: str) -> str:
-        """Say the first reply."""
-        return self.reset(instruction)
-
-    async def astep(self, content: str) -> str:
-        """Say the next reply."""
-        return self.step(content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +139,6 @@ class UserSetting:
     task_index: int
     seed: int | None = None
     replies: tuple[str, ...] = field(default=())
-
-
-MakeUser = Callable[[UserSetting], User]
 
 
 def register_user(strategy: str, entry_point: str) -> None:
@@ -167,7 +172,7 @@ def make_user(strategy: str, setting: UserSetting) -> User:
     """
     check_strategy(strategy)
     module, _, name = _strategies[strategy].partition(":")
-    build: MakeUser = getattr(importlib.import_module(module), name)
+    build: Callable[[UserSetting], User] = getattr(importlib.import_module(module), name)
     return build(setting)
 
 
@@ -181,13 +186,57 @@ def scripted_user(setting: UserSetting) -> ScriptedUser:
 
 
 # By name, so that an episode with a script loads no network stack.
-_ROOM: Final = "skillwright.envs.tau_bench"
 _strategies: dict[str, str] = {
-    "scripted": f"{_ROOM}.users:scripted_user",
-    "llm": f"{_ROOM}.user_model:ModelUser",
-    "react": f"{_ROOM}.user_react:ReactUser",
-    "verify": f"{_ROOM}.user_checked:VerifyingUser",
-    "reflection": f"{_ROOM}.user_checked:ReflectingUser",
-    "human": f"{_ROOM}.user_human:HumanUser",
-    "rule_based": f"{_ROOM}.user_rules:RuleUser",
+    "scripted": "skillwright.envs.tau_bench.users:scripted_user",
+    "llm": "skillwright.envs.tau_bench.user_model:ModelUser",
+    "react": "skillwright.envs.tau_bench.user_react:ReactUser",
+    "verify": "skillwright.envs.tau_bench.user_checked:VerifyingUser",
+    "reflection": "skillwright.envs.tau_bench.user_checked:ReflectingUser",
+    "human": "skillwright.envs.tau_bench.user_human:HumanUser",
+    "rule_based": "skillwright.envs.tau_bench.user_rules:RuleUser",
 }
+
+
+# Waiting for a coroutine from a thread that has no event loop, or whose loop must not be blocked:
+# one loop in one daemon thread serves the process, so that connections are shared between the
+# episodes of a trainer's thread pool.
+
+_CLOSING_S: Final = 2.0
+
+_lock = threading.Lock()
+# By process: a fork copies the loop, but not the thread that runs it.
+_loops: dict[int, asyncio.AbstractEventLoop] = {}
+
+
+def _wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on the shared loop and return its result.
+
+    An interrupt of the caller (Ctrl-C) cancels the coroutine.
+    """
+    future = asyncio.run_coroutine_threadsafe(coroutine, _shared_loop())
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+def _shared_loop() -> asyncio.AbstractEventLoop:
+    with _lock:
+        loop = _loops.get(os.getpid())
+        if loop is None:
+            loop = _loops[os.getpid()] = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name="tau_bench users", daemon=True).start()
+            atexit.register(_close, loop, os.getpid())
+        return loop
+
+
+def _close(loop: asyncio.AbstractEventLoop, pid: int) -> None:
+    """Let what was opened on the loop be closed, connections above all, before the process ends."""
+    if pid != os.getpid():
+        return
+    closing = asyncio.run_coroutine_threadsafe(loop.shutdown_asyncgens(), loop)
+    try:
+        closing.result(_CLOSING_S)
+    except TimeoutError:
+        closing.cancel()
