@@ -13,19 +13,12 @@ SHOWN_CHARS = 80
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What `init` or `step` returned, checked.
+    """What `init` or `step` returned, checked."""
 
-    Attributes:
-        messages: The conversation that `init` starts, or what a step adds to it.
-        metadata: Facts beside the text.
-        reward: The reward of the step, finite; 0 for `init`.
-        done: The episode is over.
-    """
-
-    messages: tuple[Message, ...]
-    metadata: Mapping[str, Any]
-    reward: float = 0.0
-    done: bool = False
+    messages: tuple[Message, ...]  # the conversation that `init` starts, or what a step adds to it
+    metadata: Mapping[str, Any]  # facts beside the text
+    reward: float = 0.0  # the reward of the step, finite; 0 for `init`
+    done: bool = False  # the episode is over
 
     @property
     def raw_text(self) -> str:

@@ -23,21 +23,13 @@ _MOVE_TEMPLATE: Final = "move {o} to {r}"
 
 @dataclass(frozen=True, slots=True)
 class GameFile:
-    """A game file whose PDDL is still unread.
+    """A game file whose PDDL is still unread."""
 
-    Attributes:
-        problem: PDDL text of the problem.
-        goal_text: The task sentence without its final period.
-        dialect: ``"0.4"`` or ``"2.1.1"``.
-        solvable: Whether a planner solved it; ``None`` where nobody tried.
-        walkthrough: A winning list of commands, or empty.
-    """
-
-    problem: str
-    goal_text: str
-    dialect: str
-    solvable: bool | None
-    walkthrough: tuple[str, ...]
+    problem: str  # PDDL text of the problem
+    goal_text: str  # the task sentence without its final period
+    dialect: str  # `"0.4"` or `"2.1.1"`
+    solvable: bool | None  # whether a planner solved it; `None` where nobody tried
+    walkthrough: tuple[str, ...]  # a winning list of commands, or empty
 
 
 def read_game_file(path: Path) -> GameFile:

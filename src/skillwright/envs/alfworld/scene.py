@@ -54,17 +54,12 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A laid-out room.
+    """A laid-out room."""
 
-    Attributes:
-        furniture: Receptacle class -> how many.
-        placements: Every object as (class, surface name of its receptacle), shuffled.
-        wanted: The task.
-    """
-
-    furniture: Furniture
+    furniture: Furniture  # receptacle class -> how many
+    # Every object as (class, surface name of its receptacle), shuffled
     placements: tuple[tuple[str, str], ...]
-    wanted: Wanted
+    wanted: Wanted  # the task
 
 
 def sample_scene(

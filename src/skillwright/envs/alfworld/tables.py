@@ -18,37 +18,22 @@ LOOK, PICK_TWO = "look_at_obj_in_light", "pick_two_obj_and_place"
 
 
 class Family(NamedTuple):
-    """A family of tasks.
+    """A family of tasks."""
 
-    Attributes:
-        task_type: Its official name.
-        templates: Task sentences with ``{obj}``, ``{target}`` and ``{toggle}`` slots.
-        rooms: Where its games are set.
-        trait: What the object must allow, "" for nothing.
-        verb: The command that gives the object its state, "" for none.
-        appliance: The receptacle class that the verb needs, "" for none.
-    """
-
-    task_type: str
-    templates: tuple[str, str]
-    rooms: tuple[str, ...]
-    trait: str = ""
-    verb: str = ""
-    appliance: str = ""
+    task_type: str  # its official name
+    templates: tuple[str, str]  # task sentences with `{obj}`, `{target}` and `{toggle}` slots
+    rooms: tuple[str, ...]  # where its games are set
+    trait: str = ""  # what the object must allow, "" for nothing
+    verb: str = ""  # the command that gives the object its state, "" for none
+    appliance: str = ""  # the receptacle class that the verb needs, "" for none
 
 
 class Frequency(NamedTuple):
-    """How often a receptacle class occurs in a kind of room.
+    """How often a receptacle class occurs in a kind of room."""
 
-    Attributes:
-        scenes: Floor plans that have it, of `SCENES_PER_ROOM`.
-        fewest: Smallest number in a floor plan that has it.
-        most: Largest number in a floor plan that has it.
-    """
-
-    scenes: int
-    fewest: int
-    most: int
+    scenes: int  # floor plans that have it, of `SCENES_PER_ROOM`
+    fewest: int  # smallest number in a floor plan that has it
+    most: int  # largest number in a floor plan that has it
 
 
 class Room(NamedTuple):

@@ -11,25 +11,17 @@ from skillwright.envs.alfworld.problem import Problem
 
 
 class Situation:
-    """What a goal can ask about, in names; `World` moves it on.
+    """What a goal can ask about, in names; `World` moves it on."""
 
-    Attributes:
-        location: Where the agent is.
-        held: The object in its hand, or ``""``.
-        opened: Receptacles with a door that is open.
-        contents: Receptacle -> the objects in it, in listing order.
-        places: Object -> the receptacles that it is in (normally at most one).
-        whereabouts: Object -> the locations that it is at; slicing goes by these.
-        states: Object -> which of ``clean hot cool sliced toggled`` it is.
-    """
-
-    location: str
-    held: str
-    opened: frozenset[str]
-    contents: dict[str, tuple[str, ...]]
+    location: str  # where the agent is
+    held: str  # the object in its hand, or `""`
+    opened: frozenset[str]  # receptacles with a door that is open
+    contents: dict[str, tuple[str, ...]]  # receptacle -> the objects in it, in listing order
+    # Object -> the receptacles that it is in (normally at most one)
     places: dict[str, frozenset[str]]
+    # Object -> the locations that it is at; slicing goes by these
     whereabouts: dict[str, frozenset[str]]
-    states: dict[str, frozenset[str]]
+    states: dict[str, frozenset[str]]  # object -> which of `clean hot cool sliced toggled` it is
 
 
 # Variables and constants live in numbered slots of one list while a goal is tested.
@@ -51,19 +43,12 @@ def compile_goal(goal: Goal, problem: Problem) -> Callable[[Situation], bool]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One condition of several that must hold together.
+    """One condition of several that must hold together."""
 
-    Attributes:
-        test: Whether it holds.
-        needs: Slots of the variables that must have values first.
-        fixed: The answer depends on the problem alone.
-        atom: Predicate and slots, where it is an atom.
-    """
-
-    test: Test
-    needs: AbstractSet[int]
-    fixed: bool = False
-    atom: tuple[str, tuple[int, ...]] = ("", ())
+    test: Test  # whether it holds
+    needs: AbstractSet[int]  # slots of the variables that must have values first
+    fixed: bool = False  # the answer depends on the problem alone
+    atom: tuple[str, tuple[int, ...]] = ("", ())  # predicate and slots, where it is an atom
 
 
 class _Compiler:

@@ -26,15 +26,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Lapses:
-    """Replies in which a user fell out of its role.
+    """Replies in which a user fell out of its role."""
 
-    Attributes:
-        role_swaps: It spoke as the agent does.
-        leaks: It recited its instruction.
-    """
-
-    role_swaps: int = 0
-    leaks: int = 0
+    role_swaps: int = 0  # it spoke as the agent does
+    leaks: int = 0  # it recited its instruction
 
 
 class UserLine:

@@ -15,15 +15,10 @@ from skillwright.core import DataError
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call as it stands there; nobody makes it.
+    """A call as it stands there; nobody makes it."""
 
-    Attributes:
-        name: What it calls.
-        keywords: Its arguments, all of them by name.
-    """
-
-    name: str
-    keywords: Mapping[str, Any]
+    name: str  # what it calls
+    keywords: Mapping[str, Any]  # its arguments, all of them by name
 
 
 class NotLiteral(Exception):

@@ -23,49 +23,30 @@ _SHOWN_CHARS: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool is to be called.
+    """A tool is to be called."""
 
-    Attributes:
-        name: The tool, which need not exist.
-        arguments: Its arguments.
-        mixed: There was text beside the call; it is dropped.
-        extra_calls: Further calls of the turn; they are not run.
-    """
-
-    name: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    mixed: bool = False
-    extra_calls: int = 0
+    name: str  # the tool, which need not exist
+    arguments: Mapping[str, Any] = field(default_factory=dict)  # its arguments
+    mixed: bool = False  # there was text beside the call; it is dropped
+    extra_calls: int = 0  # further calls of the turn; they are not run
 
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """Something is to be said to the user.
+    """Something is to be said to the user."""
 
-    Attributes:
-        text: What, never blank.
-        suspect: It looks like a tool call without its tags.
-    """
-
-    text: str
-    suspect: bool = False
+    text: str  # what, never blank
+    suspect: bool = False  # it looks like a tool call without its tags
 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """The turn means nothing.
+    """The turn means nothing."""
 
-    Attributes:
-        error: What the agent reads.
-        is_call: It was meant as a tool call.
-        mixed: There was text beside the call.
-        extra_calls: Further calls of the turn.
-    """
-
-    error: str
-    is_call: bool = True
-    mixed: bool = False
-    extra_calls: int = 0
+    error: str  # what the agent reads
+    is_call: bool = True  # it was meant as a tool call
+    mixed: bool = False  # there was text beside the call
+    extra_calls: int = 0  # further calls of the turn
 
 
 def parse(action: str, mode: str = "default") -> Call | Speech | Misfit:

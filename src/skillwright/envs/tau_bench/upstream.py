@@ -54,21 +54,13 @@ _OWN: Final = re.compile(r"LICENSE|tasks_\w+\.json")
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A data set that was put in its place.
+    """A data set that was put in its place."""
 
-    Attributes:
-        folder: Where it is.
-        checksum: Names the data set.
-        is_pinned: It is that of `COMMIT`, to the byte; else its scores compare with no others.
-        tasks: Split -> how many.
-        was_there: It had been there already, and whole.
-    """
-
-    folder: str
-    checksum: str
-    is_pinned: bool
-    tasks: Mapping[str, int]
-    was_there: bool = False
+    folder: str  # where it is
+    checksum: str  # names the data set
+    is_pinned: bool  # it is that of `COMMIT`, to the byte; else its scores compare with no others
+    tasks: Mapping[str, int]  # split -> how many
+    was_there: bool = False  # it had been there already, and whole
 
 
 def fetch_tau_bench(

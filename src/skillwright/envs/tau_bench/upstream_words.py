@@ -33,15 +33,10 @@ _METHOD: Final = "build_system_prompt"
 
 @dataclass(frozen=True, slots=True)
 class UserWords:
-    """The role prompt of tau-bench's own simulated user.
+    """The role prompt of tau-bench's own simulated user."""
 
-    Attributes:
-        template: The text, with ``{instruction}`` where the instruction stands.
-        origin: The file that it was read from.
-    """
-
-    template: str
-    origin: str
+    template: str  # the text, with `{instruction}` where the instruction stands
+    origin: str  # the file that it was read from
 
     @property
     def digest(self) -> str:

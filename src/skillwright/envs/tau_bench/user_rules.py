@@ -55,17 +55,11 @@ _FIRST_PERSON: Final = (
 
 @dataclass(slots=True)
 class _Wish:
-    """Something that the customer wants.
+    """Something that the customer wants."""
 
-    Attributes:
-        said: How it asks for it.
-        facts: What it knows about it, told when asked.
-        cases: What it wants if that cannot be had, in order.
-    """
-
-    said: str
-    facts: list[str] = field(default_factory=list)
-    cases: list[str] = field(default_factory=list)
+    said: str  # how it asks for it
+    facts: list[str] = field(default_factory=list)  # what it knows about it, told when asked
+    cases: list[str] = field(default_factory=list)  # what it wants if that cannot be had, in order
 
 
 class RuleUser(InstantUser):

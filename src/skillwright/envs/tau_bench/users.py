@@ -35,15 +35,13 @@ class User(Protocol):
     thing. All raise `ModelError`, whose kind says what to do: `ModelRefused` that no request will
     ever be answered (a wrong key or model), `RequestRefused` that this one is not (it has become
     too long), any other that it may be answered another time.
-
-    Attributes:
-        usage: What its model has consumed so far, judges and failed requests included; nothing,
-            where it has no model.
-        backstage: What went on in its latest turn beside the reply, as JSON: thoughts, refused
-            drafts. It is recorded, and shown to no agent.
     """
 
+    # What its model has consumed so far, judges and failed requests included; nothing, where
+    # it has no model
     usage: Usage
+    # What went on in its latest turn beside the reply, as JSON: thoughts, refused drafts. It
+    # is recorded, and shown to no agent.
     backstage: dict[str, Any]
 
     async def areset(self, instruction: str) -> str:
@@ -124,21 +122,14 @@ class ScriptedUser(InstantUser):
 
 @dataclass(frozen=True, slots=True)
 class UserSetting:
-    """What a strategy builds a user from, one per episode. Building touches no network.
+    """What a strategy builds a user from, one per episode. Building touches no network."""
 
-    Attributes:
-        config: The environment's settings.
-        split: The split of the task.
-        task_index: The task in it.
-        seed: The luck of this episode, or ``None``; each request's is derived from it.
-        replies: What a scripted user says.
-    """
-
-    config: TauBenchEnvConfig
-    split: str
-    task_index: int
+    config: TauBenchEnvConfig  # the environment's settings
+    split: str  # the split of the task
+    task_index: int  # the task in it
+    # The luck of this episode, or `None`; each request's is derived from it
     seed: int | None = None
-    replies: tuple[str, ...] = field(default=())
+    replies: tuple[str, ...] = field(default=())  # what a scripted user says
 
 
 def register_user(strategy: str, entry_point: str) -> None:

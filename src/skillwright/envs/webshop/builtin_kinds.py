@@ -14,25 +14,15 @@ from skillwright.envs.webshop.words import words
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of thing.
+    """A kind of thing."""
 
-    Attributes:
-        nouns: What it is called; titles and customers use one or the other.
-        category: Which of the seven.
-        crumbs: Its place among the departments.
-        low: The least that one costs, in dollars.
-        high: The most.
-        attributes: What one can be; each product is four of them.
-        option_names: Its options, names of `OPTION_POOLS`.
-    """
-
-    nouns: tuple[str, ...]
-    category: str
-    crumbs: str
-    low: float
-    high: float
-    attributes: tuple[str, ...]
-    option_names: tuple[str, ...] = ()
+    nouns: tuple[str, ...]  # what it is called; titles and customers use one or the other
+    category: str  # which of the seven
+    crumbs: str  # its place among the departments
+    low: float  # the least that one costs, in dollars
+    high: float  # the most
+    attributes: tuple[str, ...]  # what one can be; each product is four of them
+    option_names: tuple[str, ...] = ()  # its options, names of `OPTION_POOLS`
 
 
 OPTION_POOLS: Final[Mapping[str, Sequence[str]]] = {

@@ -33,17 +33,11 @@ Kind = Literal["text", "button", "product", "option"]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A visible text, and what it is.
+    """A visible text, and what it is."""
 
-    Attributes:
-        text: As ``text_rich`` shows it, with its white space.
-        kind: Plain text, a button, a product's link, or an option's value.
-        clicked: An option that is chosen, or a product that was visited.
-    """
-
-    text: str
-    kind: Kind = "text"
-    clicked: bool = False
+    text: str  # as `text_rich` shows it, with its white space
+    kind: Kind = "text"  # plain text, a button, a product's link, or an option's value
+    clicked: bool = False  # an option that is chosen, or a product that was visited
 
 
 Page = tuple[Part, ...]

@@ -13,17 +13,11 @@ class Impossible(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Something that a customer wants.
+    """Something that a customer wants."""
 
-    Attributes:
-        said: Sentences of the instruction, written to the one who plays the customer.
-        actions: Gold actions, each ``name`` and ``kwargs``.
-        outputs: What the agent must say.
-    """
-
-    said: tuple[str, ...]
-    actions: tuple[Record, ...]
-    outputs: tuple[str, ...] = ()
+    said: tuple[str, ...]  # sentences of the instruction, written to the one who plays the customer
+    actions: tuple[Record, ...]  # gold actions, each `name` and `kwargs`
+    outputs: tuple[str, ...] = ()  # what the agent must say
 
 
 def act(tool: str, **kwargs: Any) -> Record:

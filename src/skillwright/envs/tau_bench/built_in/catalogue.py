@@ -13,17 +13,11 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A product before it has variants.
+    """A product before it has variants."""
 
-    Attributes:
-        name: What it is called; no other product is.
-        price: About what it costs, in dollars.
-        options: Option -> its values.
-    """
-
-    name: str
-    price: float
-    options: Mapping[str, tuple[str, ...]]
+    name: str  # what it is called; no other product is
+    price: float  # about what it costs, in dollars
+    options: Mapping[str, tuple[str, ...]]  # option -> its values
 
 
 LINES: Final = (

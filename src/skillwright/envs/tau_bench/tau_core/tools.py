@@ -24,17 +24,11 @@ TRANSFER: Final = "transfer_to_human_agents"
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What came of a tool call.
+    """What came of a tool call."""
 
-    Attributes:
-        observation: What the agent reads; ``""`` after a thought.
-        ends_episode: The user was handed over, even if the call was malformed.
-        is_error: The tool refused, or there is no such tool.
-    """
-
-    observation: str
-    ends_episode: bool = False
-    is_error: bool = False
+    observation: str  # what the agent reads; `""` after a thought
+    ends_episode: bool = False  # the user was handed over, even if the call was malformed
+    is_error: bool = False  # the tool refused, or there is no such tool
 
 
 class _Refused(Exception):
