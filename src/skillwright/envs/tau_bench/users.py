@@ -98,11 +98,7 @@ class InstantUser(UserSimulator):
 
 
 class ScriptedUser(InstantUser):
-    """Says its replies in order, then `STOP` for ever; the opening message is the first of them.
-
-    Args:
-        replies: What it says, whatever it hears. A new conversation starts them again.
-    """
+    """Says its replies in order, then `STOP` for ever; the opening message is the first of them."""
 
     def __init__(self, replies: Sequence[str]) -> None:
         super().__init__()
@@ -156,11 +152,7 @@ def check_strategy(strategy: str) -> None:
 
 
 def make_user(strategy: str, setting: UserSetting) -> User:
-    """Build the user of an episode.
-
-    Raises:
-        DataError: The strategy is unknown, or lacks a setting that it needs.
-    """
+    """Build the user of an episode."""
     check_strategy(strategy)
     module, _, name = _strategies[strategy].partition(":")
     build: Callable[[UserSetting], User] = getattr(importlib.import_module(module), name)
@@ -200,10 +192,7 @@ _loops: dict[int, asyncio.AbstractEventLoop] = {}
 
 
 def _wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on the shared loop and return its result.
-
-    An interrupt of the caller (Ctrl-C) cancels the coroutine.
-    """
+    """Run a coroutine on the shared loop and return its result."""
     future = asyncio.run_coroutine_threadsafe(coroutine, _shared_loop())
     try:
         return future.result()

@@ -39,9 +39,6 @@ class Store:
     ``tasks_<split>.json`` and, where there are any, ``rules.json`` and ``tools.json``. Nothing is
     read before it is asked for; every file is compared with its checksum. Safe to use from any
     thread.
-
-    Args:
-        folder: Where the files are.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -52,11 +49,7 @@ class Store:
 
     @property
     def tables(self) -> Tables:
-        """The pristine database.
-
-        Raises:
-            DataError: A file is missing or damaged, here and below.
-        """
+        """The pristine database."""
         return self._once("tables", self._read_tables)
 
     @property
@@ -89,11 +82,7 @@ class Store:
         return self._once("checksum", self._read_checksum)
 
     def tasks(self, split: str) -> tuple[RetailTask, ...]:
-        """Return the tasks of a split.
-
-        Raises:
-            DataError: There is no such split; the message names those that are there.
-        """
+        """Return the tasks of a split."""
         name = f"tasks_{split}.json"
         known: tuple[RetailTask, ...] | None = self._known.get(name)
         if known is not None:
@@ -106,11 +95,7 @@ class Store:
         return self._once(name, lambda: read_tasks(self._json(name), str(self.folder / name)))
 
     def task(self, split: str, index: int) -> RetailTask:
-        """Return a task.
-
-        Raises:
-            DataError: There is no such split, or no such task in it.
-        """
+        """Return a task."""
         tasks = self.tasks(split)
         if not 0 <= index < len(tasks):
             raise DataError(
@@ -127,11 +112,7 @@ class Store:
         return found
 
     def load(self) -> None:
-        """Read everything, so that what is wrong with it shows now.
-
-        Raises:
-            DataError: A file is missing or damaged.
-        """
+        """Read everything, so that what is wrong with it shows now."""
         _ = (self.tables, self.wiki, self.rules, self.tool_schemas, self.checksum)
         for split in self.splits:
             self.tasks(split)
