@@ -24,10 +24,17 @@ from typing import Any, Final
 
 from skillwright.core import DataError
 from skillwright.datasets import FetchSettings, fetch_file
-from skillwright.envs.tau_bench.literals import Call, assigned, literal, parse
 from skillwright.envs.tau_bench.tau_core.checksums import MANIFEST, UPSTREAM, manifest_of
 from skillwright.envs.tau_bench.tau_core.store import Store
-from skillwright.envs.tau_bench.upstream_words import SOURCE, WORDS_FILE, template_of
+from skillwright.envs.tau_bench.upstream_words import (
+    SOURCE,
+    WORDS_FILE,
+    Call,
+    assigned,
+    literal,
+    parse,
+    template_of,
+)
 
 REPOSITORY: Final = "https://github.com/sierra-research/tau-bench"
 COMMIT: Final = "59a200c"
