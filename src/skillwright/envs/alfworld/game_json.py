@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from skillwright.core import DataError
-from skillwright.envs.alfworld.goal import AGENT, Goal
+from skillwright.envs.alfworld.goal import AGENT, PREDICATES, Goal
 from skillwright.envs.alfworld.problem import Problem, Receptacle, Thing
 from skillwright.envs.alfworld.rooms import encoded_id
 from skillwright.envs.alfworld.tables import TYPE_NAMES
@@ -22,16 +22,7 @@ _OTYPES_OF_THE_DOMAIN: Final = frozenset({"knife", "butterknife"})
 
 _AGENT_ID: Final = "agent1"
 
-# Predicates of goals, which are lower-case in a `Problem`, as the domain writes them.
-_PREDICATES: Final = {
-    name.lower(): name
-    for name in (
-        *("atLocation", "receptacleAtLocation", "objectAtLocation", "inReceptacle", "holds"),
-        *("receptacleType", "objectType", "openable", "opened", "pickupable"),
-        *("cleanable", "heatable", "coolable", "sliceable", "toggleable"),
-        *("isClean", "isHot", "isCool", "isSliced", "isToggled"),
-    )
-}
+_PREDICATES: Final = {name.lower(): name for name in PREDICATES}
 
 
 def to_game_json(problem: Problem, domain: str, grammar: str) -> dict[str, Any]:

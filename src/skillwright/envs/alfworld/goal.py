@@ -22,14 +22,22 @@ TASK_TYPES: Final = tuple(family.task_type for family in FAMILIES)
 KINDS: Final = ("agent", "location", "receptacle", "object")
 """What the variables of a goal range over."""
 
-ARITY: Final[Mapping[str, int]] = {
-    **dict.fromkeys(("inreceptacle", "objectatlocation", "atlocation", "holds"), 2),
-    **dict.fromkeys(("objecttype", "receptacletype", "receptacleatlocation"), 2),
-    **dict.fromkeys(("pickupable", "cleanable", "heatable", "coolable"), 1),
-    **dict.fromkeys(("sliceable", "toggleable", "openable", "opened"), 1),
-    **dict.fromkeys(("isclean", "ishot", "iscool", "issliced", "istoggled"), 1),
+PREDICATES: Final[Mapping[str, tuple[str, ...]]] = {
+    "inReceptacle": ("object", "receptacle"),
+    "objectAtLocation": ("object", "location"),
+    "atLocation": ("agent", "location"),
+    "holds": ("agent", "object"),
+    "objectType": ("object", "otype"),
+    "receptacleType": ("receptacle", "rtype"),
+    "receptacleAtLocation": ("receptacle", "location"),
+    **dict.fromkeys(("pickupable", "cleanable", "heatable", "coolable"), ("object",)),
+    **dict.fromkeys(("sliceable", "toggleable"), ("object",)),
+    **dict.fromkeys(("openable", "opened"), ("receptacle",)),
+    **dict.fromkeys(("isClean", "isHot", "isCool", "isSliced", "isToggled"), ("object",)),
 }
-"""The predicates that a goal may use, and how many terms each takes."""
+"""The predicates that a goal may use, as the domain writes them, and the kinds of their terms."""
+
+ARITY: Final = {name.lower(): len(kinds) for name, kinds in PREDICATES.items()}
 
 
 # -- the six families -----------------------------------------------------------------------------

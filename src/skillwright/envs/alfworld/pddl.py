@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from skillwright.core import DataError, did_you_mean
-from skillwright.envs.alfworld.goal import AGENT, Goal, describe_goal, parse_goal
+from skillwright.envs.alfworld.goal import AGENT, PREDICATES, Goal, describe_goal, parse_goal
 from skillwright.envs.alfworld.problem import Problem, Receptacle, Thing
 from skillwright.envs.alfworld.sexpr import Form, Misread, position, read, typed_names
 
@@ -25,18 +25,10 @@ _STATES: Final = {f"is{state}": state for state in ("clean", "hot", "cool", "sli
 
 # Predicate -> the kinds of its arguments.
 _SIGNATURES: Final[Mapping[str, tuple[str, ...]]] = {
-    "atlocation": ("agent", "location"),
-    "receptacleatlocation": ("receptacle", "location"),
-    "objectatlocation": ("object", "location"),
-    "inreceptacle": ("object", "receptacle"),
+    **{name.lower(): kinds for name, kinds in PREDICATES.items()},
     "inreceptacleobject": ("object", "object"),
-    "receptacletype": ("receptacle", "rtype"),
-    "objecttype": ("object", "otype"),
+    "isreceptacleobject": ("object",),
     "cancontain": ("rtype", "otype"),
-    "holds": ("agent", "object"),
-    "openable": ("receptacle",),
-    "opened": ("receptacle",),
-    **dict.fromkeys((*_TRAITS, *_STATES), ("object",)),
 }
 # Facts that nothing in a game depends on, or that follow from others.
 _IGNORED: Final = frozenset(

@@ -1,9 +1,6 @@
 """A planner that sees everything: the shortest way to win, by a fixed recipe per task family.
 
-It proves that generated games can be won, and serves as the expert for demonstrations, because it
-can start from any state of a game. Of all objects and places that fit the recipe it tries those
-with the fewest commands first, on a copy of the world, before it answers.
-
+It proves that generated games can be won, and gives demonstrations from any state of a game.
 Source: the rule-based experts of ALFWorld (arXiv:2010.03768) follow the same recipes.
 """
 

@@ -1,8 +1,6 @@
-"""Facts about household classes: what holds what, what can be done to what, what stands where.
+"""What holds what, what can be done to what, and what stands where, for our own games.
 
-Classes are lower-case everywhere in the package ("cabinet"); `TYPE_NAMES` has their PDDL type
-names ("CabinetType"). Official game files bring their own facts; these tables serve our own games.
-
+Classes are lower-case ("cabinet"); `TYPE_NAMES` has their PDDL type names ("CabinetType").
 Source: ALFRED (Shridhar et al., 2020) and ALFWorld (Shridhar et al., 2021): the class lists of the
 simulator, the six task families, and statistics over the 120 floor plans.
 """

@@ -1,7 +1,5 @@
 """The retail data of tau-bench, and its words for the user: fetched, or converted from a copy.
 
-The copy may be its repository's archive or a checkout.
-
 Its Python files are parsed, never executed. What comes out is compared with the known checksums
 to the byte, so it does not matter where it came from.
 """

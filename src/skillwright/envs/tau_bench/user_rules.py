@@ -1,10 +1,7 @@
 """A customer played by rules, offline: the strategy ``rule_based``.
 
-It reads the task's instruction as its sentences and says each when the agent asks for it: what it
-wants first of all, who it is when asked, a reason, a method, and yes where the agent wants a yes.
-Equal conversations get equal replies. The instructions of the built-in store are written in
-sentences that it can tell apart; those of tau-bench are not, so that numbers with this customer
-say nothing about tau-bench.
+It says the sentences of its instruction when the agent asks for them. Those of the built-in store
+can be told apart; those of tau-bench cannot, so that its numbers say nothing about tau-bench.
 """
 
 import re

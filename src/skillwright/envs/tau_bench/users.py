@@ -1,9 +1,7 @@
 """Simulated users: what one must do, the strategies by name, and the one that reads from a script.
 
-A user has an awaiting pair, ``areset`` and ``astep``, for engines that run many episodes on one
-loop, and a blocking pair, ``reset`` and ``step``, for trainers that call from threads. A server
-that cannot be reached, or answers nonsense, raises a `ModelError`; that is never a reply, since a
-reply could end the episode and be paid.
+A server that cannot be reached, or answers nonsense, raises a `ModelError`; that is never a reply,
+since a reply could end the episode and be paid.
 """
 
 import asyncio

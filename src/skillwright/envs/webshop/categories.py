@@ -1,9 +1,7 @@
 """The seven categories that skills and reports go by, read from what the customer asks for.
 
-Only whole words count: there is no ``ring`` in ``string`` and no ``rug`` in ``rugged``. An
-instruction is read clause by clause, and the first clause that names something decides; within
-it the last name does, because English puts the thing last (a ``shoe rack`` is a rack). Two words
-beat one, so that ``ice cream`` is no cream.
+Only whole words count. The first clause that names something decides, and within it the last name,
+because English puts the thing last (a ``shoe rack`` is a rack). Two words beat one (``ice cream``).
 """
 
 import re

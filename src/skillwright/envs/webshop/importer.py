@@ -1,9 +1,7 @@
 """Makes a catalogue of the original's JSON files, in constant memory.
 
-The files are the original's: ``items_shuffle.json`` (products), ``items_ins_v2.json`` (attributes
-and synthetic instructions) and ``items_human_ins.json`` (what people asked for), or their small
-forms that end in ``_1000``. They cannot be shipped. What is cleaned, and how, is as in the
-original: asins that are ``nan``, longer than ten characters or repeated are skipped.
+What is cleaned, and how, is as in the original: asins that are ``nan``, longer than ten characters
+or repeated are skipped. The files cannot be shipped.
 """
 
 import json

@@ -1,11 +1,8 @@
 """The nouns of a title: by spaCy's small English model where it is installed, else by a rule.
 
-The rule (``rule``): every word of two or more letters is a noun unless it is a function word, one
-of the describing words below, or ends as describing words do (-ly, -ful, -less, -able, -ible,
--ous, -ish, -proof, -free, -resistant, -size, -style). Titles are strings of names and nouns, so
-that this errs towards counting a word; the reward only asks whether enough of them agree.
-
-The two give different title scores, so that every result names the tagger it was made with.
+By the rule every word of two or more letters is a noun, unless it is a function word or describes;
+titles are strings of names and nouns, so that this errs towards counting a word. The two give
+different title scores, so that every result names the tagger it was made with.
 """
 
 import importlib.util

@@ -1,10 +1,7 @@
 """What the pages of the shop say: visible texts in order, and what can be clicked.
 
-Source: the page texts of WebShop (arXiv:2207.01206), as its text environment renders them. In
-``text`` the parts of a page are joined by `SEPARATOR`, without the white space around them. In
-``text_rich`` each stands on a line of its own with the white space that the original's templates
-have there, with marks around what can be clicked; chosen options and visited products are marked
-as clicked, and a line above the page names each chosen option. A blank text is not visible.
+``text`` joins the parts by `SEPARATOR`; ``text_rich`` gives each a line, with marks around what can
+be clicked. Source: the page texts of WebShop (arXiv:2207.01206), white space included.
 """
 
 import json

@@ -1,12 +1,7 @@
-"""Searches that an instruction suggests, for policies that choose among commands.
+"""Searches that an instruction suggests, for policies that can only choose among commands.
 
-A language model writes its search freely. A policy that scores a list of commands cannot, so that
-the list offers some, made of the instruction alone:
-
-1. the whole instruction, as an untaught customer would paste it;
-2. its content words from the thing on, without talk and price;
-3. those of them up to the first comma;
-4. the first four of those.
+They are the whole instruction, as an untaught customer would paste it; its content words from the
+thing on, without talk and price; those of them up to the first comma; and the first four of those.
 """
 
 import re

@@ -1,16 +1,9 @@
 """The search engine: a query in, product ids out, the best first and at most fifty.
 
-The original searches one text per product by Lucene's BM25 (k1 0.9, b 0.4, Porter stems, English
-stop words). SQLite's FTS5 stems and inverts the texts here. Its own ``bm25()`` is not used: its
-k1 and b stand fast at 1.2 and 0.75, and it goes back to the database for every product that has
-any word of the query. The scores are Lucene's formula over FTS5's postings:
-
-    sum over words of idf * f / (f + k1 * (1 - b + b * length / mean)),
-    idf = log(1 + (N - n + 0.5) / (n + 0.5))
-
-What still differs: Lucene keeps lengths in one byte, its stemmer and word breaks are its own, and
-ties go by asin here. Rankings are close to the original's and not equal, so that no score over
-them is an official WebShop number.
+The scores are Lucene's BM25, as in the original, over the postings that SQLite's FTS5 stems and
+inverts; its own ``bm25()`` has k1 and b fixed at 1.2 and 0.75, and is slow. Lucene keeps lengths in
+one byte and has its own stemmer, so that rankings are close to the original's and not equal: no
+score over them is an official WebShop number.
 """
 
 import importlib

@@ -1,15 +1,8 @@
-"""One visit to the shop: which page is shown, and what a search or a click does there.
+"""One visit to the shop, by the rules of WebShop (arXiv:2207.01206).
 
-The rules are those of WebShop (arXiv:2207.01206):
-
-- ``search[...]`` works on every page, also where no search bar is shown; it clears product and
-  options. ``click[x]`` needs x among what can be clicked. Anything else changes nothing.
-- ``< Prev`` on a results page goes one page back, on a sub page to the item, and on an item to the
-  results, which clears the options. ``Back to Search`` clears the search too, and what was
-  visited.
-- An option is set by a click on its value; another value of the same name replaces it. Where two
-  options share a value, a click sets the later one.
-- Only ``Buy Now`` ends the visit.
+``search[...]`` works on every page and clears product and options; ``Back to Search`` clears what
+was visited too. Where two options share a value, a click sets the later one. Only ``Buy Now`` ends
+the visit.
 """
 
 import re
