@@ -60,12 +60,13 @@ class Store:
     @property
     def rules(self) -> tuple[str, ...]:
         """Short rules that the agent may be given too; empty where the data has none."""
-        return self._once("rules", self._read_rules)
+        return self._once("rules", lambda: self._listed("rules.json", str, "texts") or ())
 
     @property
     def tool_schemas(self) -> tuple[Mapping[str, Any], ...]:
         """How the tools are described: in the data's own words, else in ours."""
-        return self._once("tools", self._read_tools)
+        tools = self._once("tools", lambda: self._listed("tools.json", dict, "objects"))
+        return SCHEMAS if tools is None else tools
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -167,21 +168,14 @@ class Store:
                 _check_name(record["name"], where)
         return records
 
-    def _read_rules(self) -> tuple[str, ...]:
-        if not (self.folder / "rules.json").exists():
-            return ()
-        rules = self._json("rules.json")
-        if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
-            raise DataError(f"{str(self.folder / 'rules.json')!r} is not a list of texts")
-        return tuple(rules)
-
-    def _read_tools(self) -> tuple[Mapping[str, Any], ...]:
-        if not (self.folder / "tools.json").exists():
-            return SCHEMAS
-        tools = self._json("tools.json")
-        if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
-            raise DataError(f"{str(self.folder / 'tools.json')!r} is not a list of objects")
-        return tuple(tools)
+    def _listed(self, name: str, kind: type[T], called: str) -> tuple[T, ...] | None:
+        """Read a file that not every data set has."""
+        if not (self.folder / name).exists():
+            return None
+        listed = self._json(name)
+        if not isinstance(listed, list) or not all(isinstance(one, kind) for one in listed):
+            raise DataError(f"{str(self.folder / name)!r} is not a list of {called}")
+        return tuple(listed)
 
     def _read_checksum(self) -> str:
         manifest = self._once("manifest", lambda: manifest_of(self.folder))
