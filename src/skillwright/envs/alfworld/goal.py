@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from skillwright.core import DataError, did_you_mean
-from skillwright.envs.alfworld.sexpr import Expression, Form, Misread, typed_names
 from skillwright.envs.alfworld.tables import FAMILIES
 
 Goal = tuple[Any, ...]
@@ -18,9 +17,6 @@ Goal = tuple[Any, ...]
 AGENT: Final = "agent"
 
 TASK_TYPES: Final = tuple(family.task_type for family in FAMILIES)
-
-KINDS: Final = ("agent", "location", "receptacle", "object")
-"""What the variables of a goal range over."""
 
 PREDICATES: Final[Mapping[str, tuple[str, ...]]] = {
     "inReceptacle": ("object", "receptacle"),
@@ -155,42 +151,3 @@ def _signature(goal: Goal) -> tuple[str, ...]:
 
 
 _FAMILIES: Final = {_signature(family_goal(kind, "", "", "")): kind for kind in TASK_TYPES}
-
-
-# -- from PDDL ------------------------------------------------------------------------------------
-
-
-def parse_goal(form: Expression, names: Mapping[str, str]) -> Goal:
-    """Read the goal of a PDDL problem."""
-    if not isinstance(form, Form) or not form or isinstance(form[0], Form):
-        raise Misread("expected a goal such as (and ...)", getattr(form, "at", 0))
-    match list(form):
-        case ["and", *parts]:
-            return ("and", *(parse_goal(part, names) for part in parts))
-        case ["not", part]:
-            return ("not", parse_goal(part, names))
-        case ["exists", Form() as variables, body]:
-            introduced = tuple(typed_names(variables, KINDS))
-            inner = {**names, **{variable: variable for variable, _ in introduced}}
-            return ("exists", introduced, parse_goal(body, inner))
-        case ["=", _, _]:
-            return ("=", *_terms(form, names))
-        case _:
-            return ("atom", form[0], *_terms(form, names))
-
-
-def _terms(form: Form, names: Mapping[str, str]) -> Iterator[str]:
-    predicate, *terms = form
-    wanted = {**ARITY, "=": 2}.get(str(predicate))
-    if wanted is None:
-        hint = did_you_mean(str(predicate), [*ARITY, "and", "not", "exists"])
-        raise Misread(f"a goal cannot be about {predicate!r}. {hint}", form.at + 1)
-    if len(terms) != wanted:
-        raise Misread(f"{predicate!r} needs {wanted} names in a goal, not {len(terms)}", form.at)
-    for at, term in enumerate(terms, form.at + 2):
-        if isinstance(term, Form):
-            raise Misread(f"{predicate!r} needs names, not another list", term.at)
-        if term not in names:
-            hint = did_you_mean(term, names)
-            raise Misread(f"the goal mentions {term!r}, which nothing introduces. {hint}", at)
-        yield names[term]

@@ -19,6 +19,7 @@ class Family(NamedTuple):
     """A family of tasks."""
 
     task_type: str  # its official name
+    category: str  # what a skill bank files it under; source: SkillRL (arXiv 2602.08234)
     templates: tuple[str, str]  # task sentences with `{obj}`, `{target}` and `{toggle}` slots
     rooms: tuple[str, ...]  # where its games are set
     trait: str = ""  # what the object must allow, "" for nothing
@@ -44,16 +45,19 @@ class Room(NamedTuple):
 FAMILIES = (
     Family(
         "pick_and_place_simple",
+        "pick_and_place",
         ("put a {obj} in {target}", "put some {obj} on {target}"),
         (KITCHEN, LIVING_ROOM, BEDROOM, BATHROOM),
     ),
     Family(
         LOOK,
+        "look_at_obj_in_light",
         ("look at {obj} under the {toggle}", "examine the {obj} with the {toggle}"),
         (LIVING_ROOM, BEDROOM),
     ),
     Family(
         "pick_clean_then_place_in_recep",
+        "clean",
         ("put a clean {obj} in {target}", "clean some {obj} and put it in {target}"),
         (KITCHEN, BATHROOM),
         trait="cleanable",
@@ -62,6 +66,7 @@ FAMILIES = (
     ),
     Family(
         "pick_heat_then_place_in_recep",
+        "heat",
         ("put a hot {obj} in {target}", "heat some {obj} and put it in {target}"),
         (KITCHEN,),
         trait="heatable",
@@ -70,6 +75,7 @@ FAMILIES = (
     ),
     Family(
         "pick_cool_then_place_in_recep",
+        "cool",
         ("put a cool {obj} in {target}", "cool some {obj} and put it in {target}"),
         (KITCHEN,),
         trait="coolable",
@@ -78,10 +84,14 @@ FAMILIES = (
     ),
     Family(
         PICK_TWO,
+        "pick_two",
         ("put two {obj} in {target}", "find two {obj} and put them in {target}"),
         (KITCHEN, LIVING_ROOM, BEDROOM, BATHROOM),
     ),
 )
+
+CATEGORIES = {family.task_type: family.category for family in FAMILIES}
+"""Official task type -> category of a skill bank."""
 
 _RECEPTACLES = """
 ArmChair BathtubBasin Bed Cabinet Cart CoffeeMachine CoffeeTable CounterTop Desk DiningTable Drawer

@@ -11,7 +11,7 @@ from skillwright.envs.webshop.categories import named_category
 from skillwright.envs.webshop.words import words
 
 _PRICE: Final = re.compile(r",? and price lower than [0-9.]+ dollars\s*$")
-_WORD: Final = re.compile(r"[^\W_]+(?:[.'-][^\W_]+)*")
+_QUERY_WORD: Final = re.compile(r"[^\W_]+(?:[.'-][^\W_]+)*")
 _ASKS: Final = re.compile(r".*\b(?:want|need|buy|find me|looking for)\s")
 _CLAUSE: Final = re.compile(r"([.,:;?!])\s+")
 _TALK: Final = frozenset(
@@ -32,7 +32,7 @@ def search_commands(instruction: str) -> list[str]:
     asked = _asked(wish)
     about = _content(" ".join(asked[: _first_comma(asked)]))
     queries = (
-        " ".join(_WORD.findall(instruction.lower())),
+        " ".join(_QUERY_WORD.findall(instruction.lower())),
         " ".join(_content(" ".join(asked))),
         " ".join(about),
         " ".join(about[:_FIRST_WORDS]),
@@ -57,4 +57,4 @@ def _first_comma(asked: list[str]) -> int:
 
 
 def _content(text: str) -> list[str]:
-    return [word for word in _WORD.findall(text) if word not in _TALK]
+    return [word for word in _QUERY_WORD.findall(text) if word not in _TALK]

@@ -6,6 +6,7 @@ the visit.
 """
 
 import re
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -100,18 +101,17 @@ class Session:
         }
 
     def _press(self, button: str) -> None:
-        match button:
-            case pages.BACK:
-                self._back_to_search()
-            case pages.NEXT:
-                self._results(self._number + 1)
-            case pages.PREVIOUS:
-                self._previous()
-            case pages.BUY:
-                self._buy()
-            case name:
-                self._on_item = False
-                self.page = pages.sub_page(self._told, self._sold, name)
+        moves: dict[str, Callable[[], None]] = {
+            pages.BACK: self._back_to_search,
+            pages.NEXT: partial(self._results, self._number + 1),
+            pages.PREVIOUS: self._previous,
+            pages.BUY: self._buy,
+        }
+        moves.get(button, partial(self._sub_page, button))()
+
+    def _sub_page(self, name: str) -> None:
+        self._on_item = False
+        self.page = pages.sub_page(self._told, self._sold, name)
 
     def _previous(self) -> None:
         if self._product is None:
