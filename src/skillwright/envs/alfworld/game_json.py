@@ -14,7 +14,7 @@ from skillwright.envs.alfworld.problem import Problem, Receptacle, Thing
 from skillwright.envs.alfworld.rooms import encoded_id
 from skillwright.envs.alfworld.tables import TYPE_NAMES
 
-_TASK: Final = re.compile(r'Your task is to: [^"]*')
+_SENTENCE: Final = re.compile(r'Your task is to: [^"]*')
 
 # The domain mentions these types, so the planner of the public engine asks for their declaration.
 _RTYPES_OF_THE_DOMAIN: Final = frozenset({"sinkbasin", "microwave", "fridge"})
@@ -41,7 +41,7 @@ def to_game_json(problem: Problem, domain: str, grammar: str) -> dict[str, Any]:
         DataError: The grammar has no task sentence.
     """
     sentence = f"Your task is to: {problem.goal_text}."
-    grammar, replaced = _TASK.subn(lambda _: sentence, grammar)
+    grammar, replaced = _SENTENCE.subn(lambda _: sentence, grammar)
     if not replaced:
         raise DataError(
             "the grammar has no 'Your task is to: ...' to replace; "

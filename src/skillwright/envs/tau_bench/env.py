@@ -133,11 +133,7 @@ class TauBenchEnv(TextEnv):
 
     @classmethod
     def gold_actions(cls, extras: Mapping[str, Any]) -> list[str]:
-        """Return turns that win a task, if the user hangs up at the first message.
-
-        Raises:
-            DataError: There is no such task.
-        """
+        """Return turns that win a task, if the user hangs up at the first message."""
         store = open_store(data_dir().path)
         task = store.task(str(extras.get("task_split") or "test"), _task_index(extras))
         calls = [{"name": one.name, "arguments": one.kwargs} for one in task.actions]
@@ -146,7 +142,7 @@ class TauBenchEnv(TextEnv):
 
     @property
     def user_sim(self) -> Any:
-        """The simulated user, a `User`; another may be put in its place before `init`."""
+        """The simulated user, a `UserSimulator`; another may be put in its place before `init`."""
         return self.tau_env.user
 
     @user_sim.setter
@@ -154,10 +150,7 @@ class TauBenchEnv(TextEnv):
         self.tau_env.user = user
 
     def init(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
-        """Take the call: the system prompt, then what the user opens with.
-
-        Args:
-            prompt: Not used; data sets for trainers have a placeholder there.
+        """Take the call: the system prompt, then what the user opens with; ``prompt`` is not used.
 
         Raises:
             DataError: The data is missing or damaged.
@@ -176,13 +169,7 @@ class TauBenchEnv(TextEnv):
         return self._conversation(opening)
 
     async def ainit(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
-        """Do what `init` does, awaiting the user.
-
-        Raises:
-            DataError: The data is missing or damaged.
-            ModelRefused: The user's server refuses the key or the model.
-            EnvError: The user could not be reached.
-        """
+        """Do what `init` does, awaiting the user; `EnvError` where it could not be reached."""
         self._begin()
         try:
             opening = await self._line.aopen(self.tau_env.instruction)
@@ -229,19 +216,11 @@ class TauBenchEnv(TextEnv):
         return self._hear(reply)
 
     async def astep(self, action: str) -> StepOutput:
-        """Do what `step` does, awaiting the user.
-
-        Raises:
-            EnvError: As `step`, or the user could not be reached.
-        """
+        """Do what `step` does, awaiting the user; `EnvError` where it could not be reached."""
         return await self._astep(self._take(self._understood(action)))
 
     async def astep_native(self, said: str, calls: Sequence[ToolCall]) -> StepOutput:
-        """Do what `step_native` does, awaiting the user.
-
-        Raises:
-            EnvError: `init` was not called, or the user could not be reached.
-        """
+        """Do what `step_native` does, awaiting the user, as `astep` does."""
         return await self._astep(self._take(self._understood_natively(said, calls)))
 
     async def _astep(self, taken: StepOutput | str) -> StepOutput:
@@ -273,8 +252,8 @@ class TauBenchEnv(TextEnv):
             "user_calls": float(line.calls),
             "user_tokens": float(line.usage.input_tokens + line.usage.output_tokens),
             "user_time_s": line.wall_s,
-            "user_role_swaps": float(line.lapses.role_swaps),
-            "user_leaks": float(line.lapses.leaks),
+            "user_role_swaps": float(line.role_swaps),
+            "user_leaks": float(line.leaks),
         }
 
     def get_usage(self) -> dict[str, Usage]:

@@ -12,7 +12,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from skillwright.core import DataError, Usage, did_you_mean
 from skillwright.envs.tau_bench.config import TauBenchEnvConfig
@@ -26,8 +26,8 @@ GREETING: Final = "Hi! How can I help you today?"
 """What a user is told to have heard first, before its opening message."""
 
 
-class User(Protocol):
-    """What plays the customer of one episode.
+class UserSimulator(ABC):
+    """What plays the customer of one episode; the blocking pair waits for the other.
 
     Every method returns what the customer says, never blank; with `STOP` in it, it is the last
     thing. All raise `ModelError`, whose kind says what to do: `ModelRefused` that no request will
@@ -35,35 +35,11 @@ class User(Protocol):
     too long), any other that it may be answered another time.
     """
 
-    # What its model has consumed so far, judges and failed requests included; nothing, where
-    # it has no model
-    usage: Usage
-    # What went on in its latest turn beside the reply, as JSON: thoughts, refused drafts. It
-    # is recorded, and shown to no agent.
-    backstage: dict[str, Any]
-
-    async def areset(self, instruction: str) -> str:
-        """Begin a conversation and say the opening message."""
-        ...
-
-    async def astep(self, content: str) -> str:
-        """Hear what the agent says and answer."""
-        ...
-
-    def reset(self, instruction: str) -> str:
-        """Do what `areset` does, blocking."""
-        ...
-
-    def step(self, content: str) -> str:
-        """Do what `astep` does, blocking."""
-        ...
-
-
-class UserSimulator(ABC):
-    """A user written for the loop; its blocking pair waits for the other, from any thread."""
-
     def __init__(self) -> None:
+        # What its model has consumed so far, judges and failed requests included.
         self.usage = Usage()
+        # What went on in its latest turn beside the reply, as JSON: thoughts, refused drafts. It
+        # is recorded, and shown to no agent.
         self.backstage: dict[str, Any] = {}
 
     @abstractmethod
@@ -149,11 +125,11 @@ def check_strategy(strategy: str) -> None:
         raise DataError(f"tau_bench env_config: user_strategy is {strategy!r}. {near}")
 
 
-def make_user(strategy: str, setting: UserSetting) -> User:
+def make_user(strategy: str, setting: UserSetting) -> UserSimulator:
     """Build the user of an episode."""
     check_strategy(strategy)
     module, _, name = _strategies[strategy].partition(":")
-    build: Callable[[UserSetting], User] = getattr(importlib.import_module(module), name)
+    build: Callable[[UserSetting], UserSimulator] = getattr(importlib.import_module(module), name)
     return build(setting)
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from skillwright.envs.tau_bench.tau_core.canonical import canonical_text
@@ -38,38 +39,19 @@ class Tables:
         products = self.records["products"].values()
         by_name = {product["name"]: product["product_id"] for product in products}
         self.product_types: str = json.dumps(dict(sorted(by_name.items())))
-        # Filled as they are asked for. Two threads may both compute an entry; they agree on it.
-        self._texts: dict[Place, str] = {}
-        self._canonical: dict[Place, str] = {}
-
-    def text(self, place: Place) -> str:
-        """Return a record as JSON text."""
-        text = self._texts.get(place)
-        if text is None:
-            text = self._texts[place] = json.dumps(self.records[place.table][place.key])
-        return text
-
-    def canonical(self, place: Place) -> str:
-        """Return the canonical text of a record."""
-        text = self._canonical.get(place)
-        if text is None:
-            text = canonical_text(self.records[place.table][place.key])
-            self._canonical[place] = text
-        return text
+        # By place: a record as JSON text, and as canonical text.
+        self.text = cache(lambda place: json.dumps(self.records[place.table][place.key]))
+        self.canonical = cache(lambda place: canonical_text(self.records[place.table][place.key]))
 
 
 class Database:
-    """What one episode sees. Records are never changed, only replaced by new ones.
-
-    Attributes:
-        changed: The records that were put, by place.
-    """
+    """What one episode sees. Records are never changed, only replaced by new ones."""
 
     __slots__ = ("changed", "tables")
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
-        self.changed: dict[Place, Record] = {}
+        self.changed: dict[Place, Record] = {}  # the records that were put
 
     def user(self, user_id: Any) -> Record | None:
         """Return a user."""
