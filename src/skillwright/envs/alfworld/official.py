@@ -49,7 +49,7 @@ def official_tasks(split: str, root: str | Path | None = None) -> list[Task]:
     games = sorted((release / split).glob(f"*/*/{_GAME}"), key=lambda path: _id(path, release))
     if not games:
         raise DataError(f"{str(release / split)!r} holds no games. {_HOW_TO_GET}")
-    tasks = (_task(game, release) for game in games if not _is_left_out(_id(game, release)))
+    tasks = (_task(game, release) for game in games)
     return [task for task in tasks if task is not None]
 
 
@@ -92,12 +92,10 @@ def _id(game: Path, release: Path) -> str:
     return game.parent.relative_to(release).as_posix()
 
 
-def _is_left_out(task_id: str) -> bool:
-    return any(word in task_id for word in _LEFT_OUT)
-
-
 def _task(path: Path, release: Path) -> Task | None:
     task_id = _id(path, release)
+    if any(word in task_id for word in _LEFT_OUT):
+        return None
     task_type = _task_type(path)
     if task_type not in TASK_TYPES:
         return None
