@@ -1,7 +1,8 @@
 """A customer played by rules, offline: the strategy ``rule_based``.
 
-It says the sentences of its instruction when the agent asks for them. Those of the built-in store
-can be told apart; those of tau-bench cannot, so that its numbers say nothing about tau-bench.
+It says the sentences of its instruction when the agent asks for them. Those of the built-in
+store can be told apart; those of tau-bench cannot, so that its numbers say nothing about tau-
+bench.
 """
 
 import re

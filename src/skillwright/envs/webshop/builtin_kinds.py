@@ -1,7 +1,7 @@
 """What the built-in shop sells: forty-two kinds of things in seven categories.
 
-No two attributes of a kind are alike by the reward's measure, and no two values of an option are;
-the tests say so.
+No two attributes of a kind are alike by the reward's measure, and no two values of an option
+are; the tests say so.
 """
 
 import re

@@ -1,7 +1,8 @@
 """How a catalogue is laid out in SQLite, and how one is written.
 
-Products are staged in any order, then indexed in order of their asins: ties in a search go by the
-row number, and so by asin. Nothing is held in memory but one product and the counts of attributes.
+Products are staged in any order, then indexed in order of their asins: ties in a search go by
+the row number, and so by asin. Nothing is held in memory but one product and the counts of
+attributes.
 """
 
 import hashlib

@@ -1,7 +1,8 @@
 """The seven categories that skills and reports go by, read from what the customer asks for.
 
-Only whole words count. The first clause that names something decides, and within it the last name,
-because English puts the thing last (a ``shoe rack`` is a rack). Two words beat one (``ice cream``).
+Only whole words count. The first clause that names something decides, and within it the last
+name, because English puts the thing last (a ``shoe rack`` is a rack). Two words beat one (``ice
+cream``).
 """
 
 import re

@@ -1,8 +1,8 @@
 """The nouns of a title: by spaCy's small English model where it is installed, else by a rule.
 
-By the rule every word of two or more letters is a noun, unless it is a function word or describes;
-titles are strings of names and nouns, so that this errs towards counting a word. The two give
-different title scores, so that every result names the tagger it was made with.
+By the rule every word of two or more letters is a noun, unless it is a function word or
+describes; titles are strings of names and nouns, so that this errs towards counting a word. The
+two give different title scores, so that every result names the tagger it was made with.
 """
 
 import importlib.util

@@ -1,7 +1,7 @@
 """What the pages of the shop say: visible texts in order, and what can be clicked.
 
-``text`` joins the parts by `SEPARATOR`; ``text_rich`` gives each a line, with marks around what can
-be clicked. Source: the page texts of WebShop (arXiv:2207.01206), white space included.
+``text`` joins the parts by `SEPARATOR`; ``text_rich`` gives each a line, with marks around what
+can be clicked. Source: the page texts of WebShop (arXiv:2207.01206), white space included.
 """
 
 import json

@@ -1,7 +1,8 @@
 """Searches that an instruction suggests, for policies that can only choose among commands.
 
-They are the whole instruction, as an untaught customer would paste it; its content words from the
-thing on, without talk and price; those of them up to the first comma; and the first four of those.
+They are the whole instruction, as an untaught customer would paste it; its content words from
+the thing on, without talk and price; those of them up to the first comma; and the first four of
+those.
 """
 
 import re

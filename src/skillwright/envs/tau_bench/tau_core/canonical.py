@@ -1,7 +1,7 @@
 """The text by which two states of the database are the same or not, as tau-bench's hash tells them.
 
-Unlike JSON it tells apart 50 and 50.0, true and 1, "1" and 1, and the order of lists; it does not
-see the order of keys.
+Unlike JSON it tells apart 50 and 50.0, true and 1, "1" and 1, and the order of lists; it does
+not see the order of keys.
 
 Source: tau-bench (arXiv:2406.12045), consistent hash of its base environment.
 """
