@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from skillwright.envs.tau_bench.built_in.generate import HERE
+from tau_built_in.generate import HERE
 from tau_checkout import RETAIL, write_archive, write_checkout
 
 

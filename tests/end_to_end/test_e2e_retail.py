@@ -1,10 +1,10 @@
 """A whole training in the built-in store of tau_bench, with scripted minds."""
 
 from skillwright.config import RunConfig
-from skillwright.envs.tau_bench.built_in.generate import HERE
 from skillwright.jobs import Unwatched, run_training, start_run
 from skillwright.scripted.retail import read_rules
 from skillwright.scripted.retail.lessons import LESSONS
+from tau_built_in.generate import HERE
 
 
 async def test_training_offline_makes_the_agent_better_on_customers_it_never_met(tmp_path):

@@ -4,12 +4,13 @@ import json
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from skillwright.envs.tau_bench import TauBenchEnv
-from skillwright.envs.tau_bench.built_in.generate import HERE, PLAN, store_files, write_store
 from skillwright.envs.tau_bench.tau_core import Database, call_tool, location, open_store
+from tau_built_in.generate import HERE, PLAN, store_files, write_store
 from tau_store import tool_call
 
 STORE = open_store(HERE)
@@ -143,8 +144,9 @@ def test_generating_it_again_gives_the_same_bytes(tmp_path):
 def test_the_luck_of_the_process_does_not_matter():
     random.seed(1)
     code = (
-        "import hashlib; from skillwright.envs.tau_bench.built_in.generate import store_files\n"
-        "import sys; sys.stdout.write(hashlib.sha256(b''.join(store_files().values())).hexdigest())"
+        f"import hashlib; import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})\n"
+        "from tau_built_in.generate import store_files\n"
+        "sys.stdout.write(hashlib.sha256(b''.join(store_files().values())).hexdigest())"
     )
     digests = {
         subprocess.run(

@@ -22,7 +22,9 @@ def shop(tmp_path):
 def nowhere(monkeypatch, tmp_path):
     monkeypatch.delenv("SKILLWRIGHT_TAU_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(location, "BUILT_IN", tmp_path / "built_in")
+    monkeypatch.setattr(
+        "skillwright.envs.tau_bench.tau_core.location.BUILT_IN", tmp_path / "built_in"
+    )
     return tmp_path
 
 

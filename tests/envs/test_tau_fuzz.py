@@ -9,7 +9,7 @@ from skillwright.core.jsonio import canonical
 from skillwright.envs.fuzz import fuzz_action
 from skillwright.envs.tau_bench import TOOL_NAMES
 from skillwright.envs.tau_bench.tau_core.tools import PARAMETERS
-from tau_store import TABLES, make_env, write_store
+from tau_store import TABLES, data_hash, make_env, write_store
 
 ODD = (
     *(
@@ -106,7 +106,7 @@ def survive(folder, seed, actions):
             canonical(output).encode()
             assert 0.0 <= output["reward"] <= 1.0
         canonical(env.get_metrics())
-        assert env.tau_env.data_hash()
+        assert data_hash(env.tau_env.db)
         changed |= {record.get("status") for record in env.tau_env.db.changed.values()}
     # Otherwise the actions would not have been worth much.
     assert changed >= {"cancelled", "return requested", "exchange requested"}

@@ -3,8 +3,8 @@
 import pytest
 
 from skillwright.envs.tau_bench import STOP, TauBenchEnv, open_store, user_strategies
-from skillwright.envs.tau_bench.built_in.generate import HERE, PLAN
 from skillwright.envs.tau_bench.user_rules import NO_MORE, YES, RuleUser, first_person
+from tau_built_in.generate import HERE, PLAN
 
 INSTRUCTION = (
     "You are Alma Dunmoor and your email is alma.d@example.com. "

@@ -6,7 +6,6 @@ import pytest
 
 from skillwright.core import Purpose, Sampling
 from skillwright.envs.tau_bench import TauBenchEnv
-from skillwright.envs.tau_bench.built_in.generate import HERE, PLAN
 from skillwright.scripted.retail import (
     RetailRule,
     ScriptedRetail,
@@ -15,6 +14,7 @@ from skillwright.scripted.retail import (
 )
 from skillwright.scripted.retail.lessons import LESSONS, SUPERSTITION
 from skillwright.scripted.retail.rules import BAD_RULES
+from tau_built_in.generate import HERE, PLAN
 
 TAUGHT = {rule: f"- {lesson.wordings[0]}\n" for rule, lesson in LESSONS.items()}
 

@@ -18,7 +18,6 @@ from skillwright.bank import (
 from skillwright.core import Act, BankSkill, EpisodeSpec, PlainSkill, SkillKind
 from skillwright.datasets import EvolutionTasks, StudyTasks
 from skillwright.envs.tau_bench import TauBenchEnv, retail_tasks
-from skillwright.envs.tau_bench.built_in.generate import HERE
 from skillwright.envs.webshop.env import WebShopEnv
 from skillwright.envs.webshop.goals import webshop_tasks
 from skillwright.models import ChatAgent
@@ -32,6 +31,7 @@ from skillwright.scripted.shopper.hindsight import read_purchase
 from skillwright.scripted.teacher import RetailTeacher, WebShopTeacher
 from skillwright.scripted.teacher.retail import INSIGHTS as RETAIL
 from skillwright.scripted.teacher.webshop import INSIGHTS
+from tau_built_in.generate import HERE
 
 RETAIL_CONFIG = {"user_strategy": "rule_based", "data_dir": str(HERE)}
 NAMED = (TauBenchEnv.category, TauBenchEnv.scope)

@@ -13,19 +13,12 @@ SHOWN_CHARS = 80
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What `init` or `step` returned, checked.
+    """What `init` or `step` returned, checked."""
 
-    Attributes:
-        messages: The conversation that `init` starts, or what a step adds to it.
-        metadata: Facts beside the text.
-        reward: The reward of the step, finite; 0 for `init`.
-        done: The episode is over.
-    """
-
-    messages: tuple[Message, ...]
-    metadata: Mapping[str, Any]
-    reward: float = 0.0
-    done: bool = False
+    messages: tuple[Message, ...]  # the conversation that `init` starts, or what a step adds to it
+    metadata: Mapping[str, Any]  # facts beside the text
+    reward: float = 0.0  # the reward of the step, finite; 0 for `init`
+    done: bool = False  # the episode is over
 
     @property
     def raw_text(self) -> str:
@@ -45,10 +38,6 @@ async def open_env(env: TextEnv) -> Reply:
     """Start an episode.
 
     An environment written for SkyRL-Gym has the blocking pair only, and is driven in place.
-
-    Raises:
-        ContractError: `init` did not return ``(messages, metadata)``, or there is no message.
-        Exception: Whatever the environment raises.
     """
     value = await env.ainit([]) if hasattr(env, "ainit") else env.init([])
     if not (isinstance(value, tuple) and len(value) == 2):
@@ -60,24 +49,12 @@ async def open_env(env: TextEnv) -> Reply:
 
 
 async def step_env(env: TextEnv, action: str) -> Reply:
-    """Take one action.
-
-    Raises:
-        ContractError: A key of the output is missing or has another type than `StepOutput` says,
-            or the reward is not finite.
-        Exception: Whatever the environment raises.
-    """
+    """Take one action."""
     return _read(await env.astep(action) if hasattr(env, "astep") else env.step(action))
 
 
 async def step_env_native(env: TextEnv, said: str, calls: Sequence[ToolCall]) -> Reply:
-    """Take a turn of an agent that is offered tools natively.
-
-    Raises:
-        ContractError: As in `step_env`; or the episode goes on, and what was answered is not the
-            first of the calls, in their order.
-        Exception: Whatever the environment raises.
-    """
+    """Take a turn of an agent that is offered tools natively."""
     reply = _read(await env.astep_native(said, calls))
     if not reply.done:
         _refuse_strange_answers(reply.messages, [call.id for call in calls])
@@ -85,12 +62,7 @@ async def step_env_native(env: TextEnv, said: str, calls: Sequence[ToolCall]) ->
 
 
 def native_tools(env: TextEnv) -> tuple[dict[str, Any], ...]:
-    """Return the tools that an environment offers natively; one written for SkyRL-Gym has none.
-
-    Raises:
-        ContractError: They are no list of functions with names, in OpenAI's form.
-        Exception: Whatever the environment raises.
-    """
+    """Return the tools that an environment offers natively; one written for SkyRL-Gym has none."""
     tools = env.native_tools() if hasattr(env, "native_tools") else ()
     listed = isinstance(tools, Sequence) and not isinstance(tools, str)
     if not listed or not all(map(_is_tool, tools)):
@@ -131,23 +103,13 @@ def _read(value: object) -> Reply:
 
 
 def metrics_of(env: TextEnv) -> dict[str, float]:
-    """Read an episode's metrics.
-
-    Raises:
-        ContractError: They are no mapping, or a value is not a finite number.
-        Exception: Whatever the environment raises.
-    """
+    """Read an episode's metrics."""
     metrics = _mapping("get_metrics()", env.get_metrics())
     return {str(name): _number(f"metric {name!r}", number) for name, number in metrics.items()}
 
 
 def usage_of(env: TextEnv) -> dict[str, Usage]:
-    """Read what an environment's own models consumed; one written for SkyRL-Gym tells nothing.
-
-    Raises:
-        ContractError: It is no mapping from purposes to `Usage`.
-        Exception: Whatever the environment raises.
-    """
+    """Read what an environment's own models consumed; one written for SkyRL-Gym tells nothing."""
     if not hasattr(env, "get_usage"):
         return {}
     usage = _mapping("get_usage()", env.get_usage())

@@ -55,17 +55,8 @@ _FRAGMENTS = (
 
 
 def fuzz_action(rng: random.Random, admissible: Sequence[str]) -> str:
-    """Write one action that a model might write.
-
-    Args:
-        rng: All luck.
-        admissible: Commands that the environment offers, to be garbled; may be empty.
-    """
+    """Write one action that a model might write; the admissible commands are garbled too."""
     return rng.choice(_KINDS)(rng, admissible)
-
-
-def _fragment(rng: random.Random, admissible: Sequence[str]) -> str:
-    return rng.choice(_FRAGMENTS)
 
 
 def _fragments(rng: random.Random, admissible: Sequence[str]) -> str:
@@ -122,7 +113,7 @@ def _garbled(rng: random.Random, admissible: Sequence[str]) -> str:
 
 
 _KINDS: tuple[Callable[[random.Random, Sequence[str]], str], ...] = (
-    _fragment,
+    lambda rng, _: rng.choice(_FRAGMENTS),
     _fragments,
     _any_characters,
     _control_characters,

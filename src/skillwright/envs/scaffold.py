@@ -25,16 +25,8 @@ _WEIGHTS: Final = range(1, 25)
 def write_project(name: str, parent: Path) -> list[Path]:
     """Write a project into a new folder.
 
-    Args:
-        name: The folder's name, and that of the benchmark.
-        parent: Where the folder is made.
-
     Returns:
         The files.
-
-    Raises:
-        DataError: The name is none for a Python module, or the folder holds something.
-        OSError: The folder cannot be written.
     """
     _check_name(name)
     folder = parent / name

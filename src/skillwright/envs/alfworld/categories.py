@@ -6,17 +6,7 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from skillwright.core import Task
-from skillwright.envs.alfworld.tables import FAMILIES
-
-CATEGORIES: Final[Mapping[str, str]] = {
-    "pick_and_place_simple": "pick_and_place",
-    "look_at_obj_in_light": "look_at_obj_in_light",
-    "pick_clean_then_place_in_recep": "clean",
-    "pick_heat_then_place_in_recep": "heat",
-    "pick_cool_then_place_in_recep": "cool",
-    "pick_two_obj_and_place": "pick_two",
-}
-"""Official task type -> category. Source: SkillRL (arXiv 2602.08234)."""
+from skillwright.envs.alfworld.tables import CATEGORIES, FAMILIES
 
 _ANNOUNCED: Final = re.compile(r"^your task is to:\s*", re.IGNORECASE)
 
@@ -29,9 +19,7 @@ def _pattern(template: str) -> re.Pattern[str]:
 
 
 _GOALS: Final = tuple(
-    (_pattern(template), CATEGORIES[family.task_type])
-    for family in FAMILIES
-    for template in family.templates
+    (_pattern(template), family.category) for family in FAMILIES for template in family.templates
 )
 
 

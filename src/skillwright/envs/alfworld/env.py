@@ -14,8 +14,7 @@ from skillwright.envs.alfworld.categories import category_of, scope_of
 from skillwright.envs.alfworld.game_file import load_game
 from skillwright.envs.alfworld.generate import GENERATOR_VERSION, generate_problem
 from skillwright.envs.alfworld.official import game_item
-from skillwright.envs.alfworld.state import World
-from skillwright.envs.alfworld.texts import REJECTED
+from skillwright.envs.alfworld.state import REJECTED, World
 from skillwright.envs.text_env import StepOutput, TextEnv
 
 # ``seed`` comes with every task; a household has no luck, so that it changes nothing here.

@@ -23,30 +23,17 @@ _MOVE_TEMPLATE: Final = "move {o} to {r}"
 
 @dataclass(frozen=True, slots=True)
 class GameFile:
-    """A game file whose PDDL is still unread.
+    """A game file whose PDDL is still unread."""
 
-    Attributes:
-        problem: PDDL text of the problem.
-        goal_text: The task sentence without its final period.
-        dialect: ``"0.4"`` or ``"2.1.1"``.
-        solvable: Whether a planner solved it; ``None`` where nobody tried.
-        walkthrough: A winning list of commands, or empty.
-    """
-
-    problem: str
-    goal_text: str
-    dialect: str
-    solvable: bool | None
-    walkthrough: tuple[str, ...]
+    problem: str  # PDDL text of the problem
+    goal_text: str  # the task sentence without its final period
+    dialect: str  # `"0.4"` or `"2.1.1"`
+    solvable: bool | None  # whether a planner solved it; `None` where nobody tried
+    walkthrough: tuple[str, ...]  # a winning list of commands, or empty
 
 
 def read_game_file(path: Path) -> GameFile:
-    """Read the outer layer of a game file.
-
-    Raises:
-        DataError: The file cannot be read, is not JSON (the message gives line and column), or
-            lacks a key or a sentence that a game needs.
-    """
+    """Read the outer layer of a game file."""
     game = read_json(path, "game file")
     where = f"game file {str(path)!r}"
     grammar = _field(game, "grammar", (str,), where)
@@ -66,11 +53,7 @@ def read_game_file(path: Path) -> GameFile:
 
 
 def read_json(path: Path, what: str) -> dict[str, Any]:
-    """Read a file that holds one JSON object.
-
-    Raises:
-        DataError: It cannot be read, or is something else; the message gives line and column.
-    """
+    """Read a file that holds one JSON object."""
     text = read_text(path, what)
     try:
         found = orjson.loads(text)

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from skillwright.core import DataError
-from skillwright.envs.alfworld.goal import AGENT, Goal
+from skillwright.envs.alfworld.goal import AGENT, PREDICATES, Goal
 from skillwright.envs.alfworld.problem import Problem, Receptacle, Thing
 from skillwright.envs.alfworld.rooms import encoded_id
 from skillwright.envs.alfworld.tables import TYPE_NAMES
 
-_TASK: Final = re.compile(r'Your task is to: [^"]*')
+_SENTENCE: Final = re.compile(r'Your task is to: [^"]*')
 
 # The domain mentions these types, so the planner of the public engine asks for their declaration.
 _RTYPES_OF_THE_DOMAIN: Final = frozenset({"sinkbasin", "microwave", "fridge"})
@@ -22,16 +22,7 @@ _OTYPES_OF_THE_DOMAIN: Final = frozenset({"knife", "butterknife"})
 
 _AGENT_ID: Final = "agent1"
 
-# Predicates of goals, which are lower-case in a `Problem`, as the domain writes them.
-_PREDICATES: Final = {
-    name.lower(): name
-    for name in (
-        *("atLocation", "receptacleAtLocation", "objectAtLocation", "inReceptacle", "holds"),
-        *("receptacleType", "objectType", "openable", "opened", "pickupable"),
-        *("cleanable", "heatable", "coolable", "sliceable", "toggleable"),
-        *("isClean", "isHot", "isCool", "isSliced", "isToggled"),
-    )
-}
+_PREDICATES: Final = {name.lower(): name for name in PREDICATES}
 
 
 def to_game_json(problem: Problem, domain: str, grammar: str) -> dict[str, Any]:
@@ -50,7 +41,7 @@ def to_game_json(problem: Problem, domain: str, grammar: str) -> dict[str, Any]:
         DataError: The grammar has no task sentence.
     """
     sentence = f"Your task is to: {problem.goal_text}."
-    grammar, replaced = _TASK.subn(lambda _: sentence, grammar)
+    grammar, replaced = _SENTENCE.subn(lambda _: sentence, grammar)
     if not replaced:
         raise DataError(
             "the grammar has no 'Your task is to: ...' to replace; "

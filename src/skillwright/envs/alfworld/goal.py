@@ -10,32 +10,30 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from skillwright.core import DataError, did_you_mean
-from skillwright.envs.alfworld.sexpr import Expression, Form, Misread, typed_names
+from skillwright.envs.alfworld.tables import FAMILIES
 
 Goal = tuple[Any, ...]
 
 AGENT: Final = "agent"
 
-TASK_TYPES: Final = (
-    "pick_and_place_simple",
-    "look_at_obj_in_light",
-    "pick_clean_then_place_in_recep",
-    "pick_heat_then_place_in_recep",
-    "pick_cool_then_place_in_recep",
-    "pick_two_obj_and_place",
-)
+TASK_TYPES: Final = tuple(family.task_type for family in FAMILIES)
 
-KINDS: Final = ("agent", "location", "receptacle", "object")
-"""What the variables of a goal range over."""
-
-ARITY: Final[Mapping[str, int]] = {
-    **dict.fromkeys(("inreceptacle", "objectatlocation", "atlocation", "holds"), 2),
-    **dict.fromkeys(("objecttype", "receptacletype", "receptacleatlocation"), 2),
-    **dict.fromkeys(("pickupable", "cleanable", "heatable", "coolable"), 1),
-    **dict.fromkeys(("sliceable", "toggleable", "openable", "opened"), 1),
-    **dict.fromkeys(("isclean", "ishot", "iscool", "issliced", "istoggled"), 1),
+PREDICATES: Final[Mapping[str, tuple[str, ...]]] = {
+    "inReceptacle": ("object", "receptacle"),
+    "objectAtLocation": ("object", "location"),
+    "atLocation": ("agent", "location"),
+    "holds": ("agent", "object"),
+    "objectType": ("object", "otype"),
+    "receptacleType": ("receptacle", "rtype"),
+    "receptacleAtLocation": ("receptacle", "location"),
+    **dict.fromkeys(("pickupable", "cleanable", "heatable", "coolable"), ("object",)),
+    **dict.fromkeys(("sliceable", "toggleable"), ("object",)),
+    **dict.fromkeys(("openable", "opened"), ("receptacle",)),
+    **dict.fromkeys(("isClean", "isHot", "isCool", "isSliced", "isToggled"), ("object",)),
 }
-"""The predicates that a goal may use, and how many terms each takes."""
+"""The predicates that a goal may use, as the domain writes them, and the kinds of their terms."""
+
+ARITY: Final = {name.lower(): len(kinds) for name, kinds in PREDICATES.items()}
 
 
 # -- the six families -----------------------------------------------------------------------------
@@ -59,31 +57,24 @@ def family_goal(task_type: str, obj: str, target: str, toggle: str = "") -> Goal
     put = _atom("inreceptacle", "?o", "?r")
     match task_type:
         case "pick_and_place_simple":
-            return _some_object_in_receptacle(put, *wanted)
+            parts: tuple[Goal, ...] = (put, *wanted)
         case "look_at_obj_in_light":
             return _object_under_lamp(obj, toggle)
         case "pick_clean_then_place_in_recep":
-            return _some_object_in_receptacle(*_treated("cleanable", "isclean"), put, *wanted)
+            parts = (_atom("cleanable", "?o"), _atom("isclean", "?o"), put, *wanted)
         case "pick_heat_then_place_in_recep":
-            return _some_object_in_receptacle(*_treated("heatable", "ishot"), put, *wanted)
+            parts = (_atom("heatable", "?o"), _atom("ishot", "?o"), put, *wanted)
         case "pick_cool_then_place_in_recep":
-            return _some_object_in_receptacle(*_treated("coolable", "iscool"), put, *wanted)
+            parts = (_atom("coolable", "?o"), _atom("iscool", "?o"), put, *wanted)
         case "pick_two_obj_and_place":
             return _two_objects_in_receptacle(obj, target)
         case _:
             raise DataError(f"no task family {task_type!r}. {did_you_mean(task_type, TASK_TYPES)}")
+    return ("exists", (("?r", "receptacle"), ("?o", "object")), ("and", *parts))
 
 
 def _atom(predicate: str, *terms: str) -> Goal:
     return ("atom", predicate, *terms)
-
-
-def _treated(able: str, done: str) -> tuple[Goal, Goal]:
-    return _atom(able, "?o"), _atom(done, "?o")
-
-
-def _some_object_in_receptacle(*parts: Goal) -> Goal:
-    return ("exists", (("?r", "receptacle"), ("?o", "object")), ("and", *parts))
 
 
 def _object_under_lamp(obj: str, lamp: str) -> Goal:
@@ -154,58 +145,9 @@ def _atoms(goal: Goal) -> Iterator[tuple[str, ...]]:
 
 
 def _signature(goal: Goal) -> tuple[str, ...]:
-    """The predicates of a goal; no two families have the same, however they are nested.
-
-    Saying the same twice adds nothing: official pick-two goals name the receptacle's class twice.
-    """
+    """The predicates of a goal; no two families have the same, however they are nested."""
+    # As a set: official pick-two goals name the receptacle's class twice.
     return tuple(sorted(predicate for predicate, *_ in set(_atoms(goal))))
 
 
 _FAMILIES: Final = {_signature(family_goal(kind, "", "", "")): kind for kind in TASK_TYPES}
-
-
-# -- from PDDL ------------------------------------------------------------------------------------
-
-
-def parse_goal(form: Expression, names: Mapping[str, str]) -> Goal:
-    """Read the goal of a PDDL problem.
-
-    Args:
-        form: The expression after ``:goal``.
-        names: What the goal may mention: identifier -> surface name or lower-case class.
-
-    Raises:
-        Misread: It uses a connective, predicate, kind or name that the game does not have.
-    """
-    if not isinstance(form, Form) or not form or isinstance(form[0], Form):
-        raise Misread("expected a goal such as (and ...)", getattr(form, "at", 0))
-    match list(form):
-        case ["and", *parts]:
-            return ("and", *(parse_goal(part, names) for part in parts))
-        case ["not", part]:
-            return ("not", parse_goal(part, names))
-        case ["exists", Form() as variables, body]:
-            introduced = tuple(typed_names(variables, KINDS))
-            inner = {**names, **{variable: variable for variable, _ in introduced}}
-            return ("exists", introduced, parse_goal(body, inner))
-        case ["=", _, _]:
-            return ("=", *_terms(form, names))
-        case _:
-            return ("atom", form[0], *_terms(form, names))
-
-
-def _terms(form: Form, names: Mapping[str, str]) -> Iterator[str]:
-    predicate, *terms = form
-    wanted = {**ARITY, "=": 2}.get(str(predicate))
-    if wanted is None:
-        hint = did_you_mean(str(predicate), [*ARITY, "and", "not", "exists"])
-        raise Misread(f"a goal cannot be about {predicate!r}. {hint}", form.at + 1)
-    if len(terms) != wanted:
-        raise Misread(f"{predicate!r} needs {wanted} names in a goal, not {len(terms)}", form.at)
-    for at, term in enumerate(terms, form.at + 2):
-        if isinstance(term, Form):
-            raise Misread(f"{predicate!r} needs names, not another list", term.at)
-        if term not in names:
-            hint = did_you_mean(term, names)
-            raise Misread(f"the goal mentions {term!r}, which nothing introduces. {hint}", at)
-        yield names[term]

@@ -13,7 +13,6 @@ from typing import Final
 
 from skillwright.core import BankSkill, DataError, SkillKind
 from skillwright.core.seeds import derive_seed
-from skillwright.envs.alfworld.categories import CATEGORIES
 from skillwright.envs.alfworld.rooms import Furniture, receptacle_names, sample_furniture
 from skillwright.envs.alfworld.tables import (
     FAMILIES,
@@ -97,7 +96,7 @@ def habit_skills(home: Household) -> list[BankSkill]:
             for place, otypes in _kept(home, room).items():
                 named = [otype for otype in otypes if otype in wanted]
                 if named:
-                    told.append((CATEGORIES[family.task_type], room, place, named))
+                    told.append((family.category, room, place, named))
     return [
         BankSkill(
             id=f"h{home.index}-{number:03}",

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import cache
 
 from skillwright.core import DataError
 from skillwright.envs.alfworld.problem import Problem, Receptacle
@@ -11,35 +12,21 @@ DIALECTS = ("0.4", "2.1.1")
 
 
 class Layout:
-    """The fixed part of a game.
-
-    Args:
-        problem: The game. Its goal is compiled here.
-
-    Raises:
-        DataError: Two entities share a name, or something is where nothing is.
-
-    Attributes:
-        receptacles: By name, in listing order.
-        room: Names of the receptacles that stand somewhere, in listing order.
-        things: By name, in listing order.
-        rank: Name of a thing -> its place in every listing.
-        destinations: ``go to`` command -> the receptacle that it leads to.
-        is_won: The goal as a fast test.
-    """
+    """The fixed part of a game, in listing order."""
 
     def __init__(self, problem: Problem) -> None:
         _check(problem)
         self.problem = problem
         self.receptacles = {place.name: place for place in problem.receptacles}
         self.things = {thing.name: thing for thing in problem.things}
-        self.rank = {name: rank for rank, name in enumerate(self.things)}
+        self.rank = {name: rank for rank, name in enumerate(self.things)}  # in every listing
         standing = [place for place in problem.receptacles if place.location]
-        self.room = tuple(place.name for place in standing)
+        self.room = tuple(place.name for place in standing)  # all that can be gone to
         self.destinations = {f"go to {place.name}": place for place in standing}
         self.is_won = compile_goal(problem.goal, problem)
         self._sorted_destinations = sorted(self.destinations.items())
-        self._departures: dict[str, list[str]] = {}
+        # The ``go to`` commands that can be given at a location, sorted.
+        self.departures = cache(self._departures)
         self._here: dict[str, tuple[Receptacle, ...]] = {}
         for place in standing:
             self._here[place.location] = (*self._here.get(place.location, ()), place)
@@ -48,17 +35,9 @@ class Layout:
         """The receptacles at a location, in listing order."""
         return self._here.get(location, ())
 
-    def departures(self, location: str) -> list[str]:
-        """The ``go to`` commands that can be given at a location, sorted."""
-        found = self._departures.get(location)
-        if found is None:
-            found = [
-                command
-                for command, place in self._sorted_destinations
-                if place.location != location
-            ]
-            self._departures[location] = found
-        return found
+    def _departures(self, location: str) -> list[str]:
+        goals = self._sorted_destinations
+        return [command for command, place in goals if place.location != location]
 
 
 def _check(problem: Problem) -> None:

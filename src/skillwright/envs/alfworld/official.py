@@ -49,21 +49,12 @@ def official_tasks(split: str, root: str | Path | None = None) -> list[Task]:
     games = sorted((release / split).glob(f"*/*/{_GAME}"), key=lambda path: _id(path, release))
     if not games:
         raise DataError(f"{str(release / split)!r} holds no games. {_HOW_TO_GET}")
-    tasks = (_task(game, release) for game in games if not _is_left_out(_id(game, release)))
+    tasks = (_task(game, release) for game in games)
     return [task for task in tasks if task is not None]
 
 
 def game_item(row: Mapping[str, Any], root: str | Path | None = None) -> dict[str, Any]:
-    """Bring a row of SkillOpt's split files to the shape of a task.
-
-    Args:
-        row: ``gamefile`` is the game's path; a relative one begins in ``root``, which holds
-            ``json_2.1.1``. Its ``id`` stays where there is one.
-        root: By default ``$ALFWORLD_DATA``, or else the current folder.
-
-    Raises:
-        DataError: It names no game, or there is no such file.
-    """
+    """Bring a row of SkillOpt's split files to the shape of a task."""
     named = row["gamefile"]
     if not isinstance(named, str) or not named:
         raise DataError(f"row {row.get('id')!r}: 'gamefile' is {named!r}; it is a game's path")
@@ -101,12 +92,10 @@ def _id(game: Path, release: Path) -> str:
     return game.parent.relative_to(release).as_posix()
 
 
-def _is_left_out(task_id: str) -> bool:
-    return any(word in task_id for word in _LEFT_OUT)
-
-
 def _task(path: Path, release: Path) -> Task | None:
     task_id = _id(path, release)
+    if any(word in task_id for word in _LEFT_OUT):
+        return None
     task_type = _task_type(path)
     if task_type not in TASK_TYPES:
         return None

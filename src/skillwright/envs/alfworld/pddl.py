@@ -4,15 +4,16 @@ Source: the problem files of ALFWorld (alfworld/alfworld), derived from ALFRED's
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from skillwright.core import DataError, did_you_mean
-from skillwright.envs.alfworld.goal import AGENT, Goal, describe_goal, parse_goal
+from skillwright.envs.alfworld.goal import AGENT, ARITY, PREDICATES, Goal, describe_goal
 from skillwright.envs.alfworld.problem import Problem, Receptacle, Thing
-from skillwright.envs.alfworld.sexpr import Form, Misread, position, read, typed_names
+from skillwright.envs.alfworld.sexpr import Expression, Form, Misread, position, read, typed_names
 
-_KINDS: Final = ("agent", "location", "receptacle", "object", "rtype", "otype")
+_GOAL_KINDS: Final = ("agent", "location", "receptacle", "object")  # what variables range over
+_KINDS: Final = (*_GOAL_KINDS, "rtype", "otype")
 
 _TRAITS: Final = {
     **{
@@ -25,18 +26,10 @@ _STATES: Final = {f"is{state}": state for state in ("clean", "hot", "cool", "sli
 
 # Predicate -> the kinds of its arguments.
 _SIGNATURES: Final[Mapping[str, tuple[str, ...]]] = {
-    "atlocation": ("agent", "location"),
-    "receptacleatlocation": ("receptacle", "location"),
-    "objectatlocation": ("object", "location"),
-    "inreceptacle": ("object", "receptacle"),
+    **{name.lower(): kinds for name, kinds in PREDICATES.items()},
     "inreceptacleobject": ("object", "object"),
-    "receptacletype": ("receptacle", "rtype"),
-    "objecttype": ("object", "otype"),
+    "isreceptacleobject": ("object",),
     "cancontain": ("rtype", "otype"),
-    "holds": ("agent", "object"),
-    "openable": ("receptacle",),
-    "opened": ("receptacle",),
-    **dict.fromkeys((*_TRAITS, *_STATES), ("object",)),
 }
 # Facts that nothing in a game depends on, or that follow from others.
 _IGNORED: Final = frozenset(
@@ -118,14 +111,7 @@ def _class(type_name: str) -> str:
 
 
 class _Reader:
-    """Answers questions about one problem text.
-
-    Args:
-        form: The whole ``(define ...)``.
-
-    Raises:
-        Misread: A section is missing, or a fact is no fact of this domain.
-    """
+    """Answers questions about one problem text."""
 
     def __init__(self, form: Form) -> None:
         self._sections = {str(part[0]): part for part in form if isinstance(part, Form) and part}
@@ -255,3 +241,39 @@ class _Reader:
             name: _class(name) for kind in ("rtype", "otype") for name in self._declared_as(kind)
         }
         return parse_goal(section[1], {**self._names, **agents, **types})
+
+
+def parse_goal(form: Expression, names: Mapping[str, str]) -> Goal:
+    """Read the goal of a PDDL problem."""
+    if not isinstance(form, Form) or not form or isinstance(form[0], Form):
+        raise Misread("expected a goal such as (and ...)", getattr(form, "at", 0))
+    match list(form):
+        case ["and", *parts]:
+            return ("and", *(parse_goal(part, names) for part in parts))
+        case ["not", part]:
+            return ("not", parse_goal(part, names))
+        case ["exists", Form() as variables, body]:
+            introduced = tuple(typed_names(variables, _GOAL_KINDS))
+            inner = {**names, **{variable: variable for variable, _ in introduced}}
+            return ("exists", introduced, parse_goal(body, inner))
+        case ["=", _, _]:
+            return ("=", *_terms(form, names))
+        case _:
+            return ("atom", form[0], *_terms(form, names))
+
+
+def _terms(form: Form, names: Mapping[str, str]) -> Iterator[str]:
+    predicate, *terms = form
+    wanted = {**ARITY, "=": 2}.get(str(predicate))
+    if wanted is None:
+        hint = did_you_mean(str(predicate), [*ARITY, "and", "not", "exists"])
+        raise Misread(f"a goal cannot be about {predicate!r}. {hint}", form.at + 1)
+    if len(terms) != wanted:
+        raise Misread(f"{predicate!r} needs {wanted} names in a goal, not {len(terms)}", form.at)
+    for at, term in enumerate(terms, form.at + 2):
+        if isinstance(term, Form):
+            raise Misread(f"{predicate!r} needs names, not another list", term.at)
+        if term not in names:
+            hint = did_you_mean(term, names)
+            raise Misread(f"the goal mentions {term!r}, which nothing introduces. {hint}", at)
+        yield names[term]

@@ -1,9 +1,6 @@
 """A planner that sees everything: the shortest way to win, by a fixed recipe per task family.
 
-It proves that generated games can be won, and serves as the expert for demonstrations, because it
-can start from any state of a game. Of all objects and places that fit the recipe it tries those
-with the fewest commands first, on a copy of the world, before it answers.
-
+It proves that generated games can be won, and gives demonstrations from any state of a game.
 Source: the rule-based experts of ALFWorld (arXiv:2010.03768) follow the same recipes.
 """
 
@@ -12,9 +9,8 @@ from itertools import permutations, product
 from typing import Final, NamedTuple
 
 from skillwright.core import DataError, did_you_mean
-from skillwright.envs.alfworld import texts
 from skillwright.envs.alfworld.problem import Problem, Receptacle, Thing
-from skillwright.envs.alfworld.state import World
+from skillwright.envs.alfworld.state import World, move_command
 from skillwright.envs.alfworld.tables import FAMILIES, LOOK, PICK_TWO
 
 _FAMILIES: Final = {family.task_type: family for family in FAMILIES}
@@ -62,11 +58,7 @@ def _wins(world: World, commands: list[str]) -> bool:
 
 
 class _Route:
-    """Commands in the making, and what they change of the world.
-
-    Args:
-        world: Where the route starts.
-    """
+    """Commands in the making, and what they change of the world."""
 
     def __init__(self, world: World) -> None:
         self.commands: list[str] = []
@@ -100,7 +92,7 @@ class _Route:
     def put(self, place: Receptacle) -> None:
         """Put what is in hand into a receptacle."""
         self.reach(place)
-        self.commands.append(texts.move_command(self._held, place.name, self._problem.dialect))
+        self.commands.append(move_command(self._held, place.name, self._problem.dialect))
         self._held = ""
 
     def treat(self, verb: str, appliance: Receptacle) -> None:

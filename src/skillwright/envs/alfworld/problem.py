@@ -1,10 +1,7 @@
-"""A household problem: what the world is made of before anything happens.
+"""What a household game is made of before anything happens, official or generated.
 
-Both sources of games build it: the reader of official game files (`game_file.py`) and our own
-generator (`generate.py`). Names are already the surface names that observations use
-("cabinet 3"), classes are lower-case ("cabinet").
-
-Source: ALFWorld (arXiv:2010.03768), its PDDL problems and naming rules.
+Names are the surface names that observations use ("cabinet 3"), classes are lower-case
+("cabinet"). Source: ALFWorld (arXiv:2010.03768), its PDDL problems and naming rules.
 """
 
 from collections.abc import Mapping

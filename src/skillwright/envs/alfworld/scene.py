@@ -39,7 +39,7 @@ FULLNESS: Final = (0.4, 0.6, 0.8)
 """A scene has one of these shares of the object classes that floor plans have."""
 
 # Tasks drawn until one is as wished; after that, the best of them does.
-_DRAWS: Final = 12
+_TASK_DRAWS: Final = 12
 _ALL_WISHES: Final = 3
 
 
@@ -54,17 +54,12 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A laid-out room.
+    """A laid-out room."""
 
-    Attributes:
-        furniture: Receptacle class -> how many.
-        placements: Every object as (class, surface name of its receptacle), shuffled.
-        wanted: The task.
-    """
-
-    furniture: Furniture
+    furniture: Furniture  # receptacle class -> how many
+    # Every object as (class, surface name of its receptacle), shuffled
     placements: tuple[tuple[str, str], ...]
-    wanted: Wanted
+    wanted: Wanted  # the task
 
 
 def sample_scene(
@@ -108,7 +103,7 @@ class _Stage:
     def choose(self) -> Wanted | None:
         """Choose what the task is about, with doors as they are wished for, if that can be."""
         found, best = None, -1
-        for _ in range(_DRAWS):
+        for _ in range(_TASK_DRAWS):
             obj = self._draw_object()
             targets = self._targets(obj)
             target = self._rng.choice(targets) if targets else ""

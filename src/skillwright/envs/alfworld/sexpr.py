@@ -39,12 +39,7 @@ class Misread(Exception):
 
 
 def read(text: str) -> Form:
-    """Read the one form that a text consists of; ``;`` comments are skipped.
-
-    Raises:
-        Misread: Parentheses do not balance or are nested absurdly deep, or there is text outside
-            them.
-    """
+    """Read the one form that a text consists of; ``;`` comments are skipped."""
     root = form = Form(-1)
     open_forms: list[Form] = []
     for at, token in enumerate(_tokens(text)):
@@ -68,16 +63,7 @@ def read(text: str) -> Form:
 
 
 def typed_names(words: Form, kinds: Collection[str], start: int = 0) -> Iterator[tuple[str, str]]:
-    """Read a PDDL list of typed names: ``one two - kind three - kind``.
-
-    Args:
-        words: The list.
-        kinds: The kinds that there are.
-        start: Where in ``words`` the first name stands.
-
-    Raises:
-        Misread: A name has no kind, a kind is unknown, or a list stands where a word should.
-    """
+    """Read a PDDL list of typed names: ``one two - kind three - kind``."""
     waiting: list[str] = []
     for index in range(start, len(words)):
         word, at = words[index], words.at + 1 + index

@@ -1,7 +1,8 @@
 """The household as a state machine: what can be done, and what it changes.
 
 Source: ALFWorld's text engine (alfworld/alfworld 0.4 on TextWorld), whose observations and lists
-of admissible commands this reproduces byte for byte, odd cases included. The oddest:
+of admissible commands this reproduces byte for byte, odd cases included; the dialect ``"2.1.1"``
+is that of 0.3, which older papers and prompts use. The oddest:
 
 - heating, cooling and cleaning ask only for the object in hand and the appliance nearby; doors do
   not matter to them, nor to switching a lamp on, nor to slicing;
@@ -10,12 +11,12 @@ of admissible commands this reproduces byte for byte, odd cases included. The od
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Self
 
-from skillwright.envs.alfworld import texts
 from skillwright.envs.alfworld.layout import Layout
 from skillwright.envs.alfworld.problem import Problem, Receptacle
+from skillwright.envs.alfworld.winning import Situation
 
 # A verb, an object and a receptacle (or a second object); "" where there is none.
 Action = tuple[str, str, str]
@@ -28,25 +29,51 @@ _APPLIANCES: Final = {
 }
 _KNIVES: Final = frozenset({"knife", "butterknife"})
 _GO: Final = "go to "
+_WELCOME: Final = "-= Welcome to TextWorld, ALFRED! =-"
+_TASK_MARK: Final = "Your task is to: "
+REJECTED: Final = "Nothing happens."
+
+# The line about `move` is narrower than the others in the original, too.
+_HELP: Final = """\
+Available commands:
+  look:                             look around your current location
+  inventory:                        check your current inventory
+  go to (receptacle):               move to a receptacle
+  open (receptacle):                open a receptacle
+  close (receptacle):               close a receptacle
+  take (object) from (receptacle):  take an object from a receptacle
+  move (object) to (receptacle):  place an object in or on a receptacle
+  examine (something):              examine a receptacle or an object
+  use (object):                     use an object
+  heat (object) with (receptacle):  heat an object using a receptacle
+  clean (object) with (receptacle): clean an object using a receptacle
+  cool (object) with (receptacle):  cool an object using a receptacle
+  slice (object) with (object):     slice an object using a sharp object
+"""
+
+# (states that must all hold, the words they give); the first match counts.
+_CONDITIONS: Final = (
+    ({"clean", "hot", "sliced"}, "hot and clean sliced"),
+    ({"clean", "cool", "sliced"}, "cool and clean sliced"),
+    ({"clean", "sliced"}, "clean sliced"),
+    ({"hot", "sliced"}, "hot sliced"),
+    ({"cool", "sliced"}, "cool sliced"),
+    ({"clean", "hot"}, "hot and clean"),
+    ({"clean", "cool"}, "cool and clean"),
+    ({"hot"}, "hot"),
+    ({"clean"}, "clean"),
+    ({"cool"}, "cold"),
+)
 
 
-class World:
-    """One game in progress. Everything below is for reading; only `act` changes it.
+class World(Situation):
+    """One game in progress. Its `Situation` is for reading; only `act` changes it.
 
     Args:
         problem: The game.
 
     Raises:
         DataError: The problem contradicts itself (see `Layout`).
-
-    Attributes:
-        location: Where the agent is.
-        held: The object in its hand, or ``""``.
-        opened: Receptacles with a door that is open.
-        contents: Receptacle -> the objects in it, in listing order.
-        places: Object -> the receptacles that it is in (normally at most one).
-        whereabouts: Object -> the locations that it is at; slicing goes by these.
-        states: Object -> which of ``clean hot cool sliced toggled`` it is.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -95,8 +122,8 @@ class World:
     def intro(self) -> str:
         """Return the text that opens the game: welcome, scene and task."""
         here = self._layout.here(self.location)
-        scene = self._look("", "") if here else texts.room(self._layout.room)
-        return texts.opening(scene, self.problem.goal_text)
+        scene = self._look("", "") if here else _room(self._layout.room)
+        return f"{_WELCOME}\n\n{scene}\n\n{_TASK_MARK}{self.problem.goal_text}."
 
     def admissible(self) -> list[str]:
         """Return every command that would do something now, sorted, each once."""
@@ -119,7 +146,7 @@ class World:
             return self._go(destination)
         action = self._local_actions().get(command)
         if action is None:
-            return texts.REJECTED
+            return REJECTED
         verb, thing, place = action
         return _PERFORM[verb](self, thing, place)
 
@@ -170,7 +197,7 @@ class World:
     ) -> Iterator[tuple[str, Action]]:
         held, problem = self._layout.things[self.held], self._layout.problem
         if within_reach and held.otype in problem.can_contain.get(place.rtype, ()):
-            command = texts.move_command(held.name, place.name, problem.dialect)
+            command = move_command(held.name, place.name, problem.dialect)
             yield command, ("move", held.name, place.name)
         verb, trait = _APPLIANCES.get(place.rtype, ("", ""))
         if trait in held.traits:
@@ -184,21 +211,21 @@ class World:
 
     def _go(self, place: Receptacle) -> str:
         if place.location == self.location:
-            return texts.REJECTED
+            return REJECTED
         self.location = place.location
         self._moved()
         arrived = place.name if self.problem.dialect == "0.4" else place.location
-        return texts.arrived(arrived, self._look_into("", place.name))
+        return f"You arrive at {arrived}. {self._look_into('', place.name)}"
 
     def _open(self, _: str, place: str) -> str:
         self.opened |= {place}
         self._moved()
-        return texts.opened(place, self._look_into("", place))
+        return f"You open the {place}. {self._look_into('', place)}"
 
     def _close(self, _: str, place: str) -> str:
         self.opened -= {place}
         self._moved()
-        return texts.closed(place)
+        return f"You close the {place}."
 
     def _take(self, thing: str, place: str) -> str:
         self.held = thing
@@ -207,7 +234,7 @@ class World:
         self.whereabouts[thing] -= {self.location}
         self._taken_out |= {(thing, place)}
         self._moved()
-        return texts.taken(thing, place)
+        return f"You pick up the {thing} from the {place}."
 
     def _move(self, thing: str, place: str) -> str:
         self.held = ""
@@ -217,7 +244,9 @@ class World:
         self.whereabouts[thing] |= {self.location}
         self._taken_out -= {(thing, place)}
         self._moved()
-        return texts.moved(thing, place, self.problem.dialect)
+        if self.problem.dialect == "0.4":
+            return f"You move the {thing} to the {place}."
+        return f"You put the {thing} in/on the {place}."
 
     def _become(self, thing: str, state: str, instead_of: str = "") -> None:
         self.states[thing] = (self.states[thing] | {state}) - {instead_of}
@@ -225,42 +254,53 @@ class World:
 
     def _clean(self, thing: str, place: str) -> str:
         self._become(thing, "clean")
-        return texts.treated("clean", thing, place)
+        return f"You clean the {thing} using the {place}."
 
     def _heat(self, thing: str, place: str) -> str:
         self._become(thing, "hot", instead_of="cool")
-        return texts.treated("heat", thing, place)
+        return f"You heat the {thing} using the {place}."
 
     def _cool(self, thing: str, place: str) -> str:
         self._become(thing, "cool", instead_of="hot")
-        return texts.treated("cool", thing, place)
+        return f"You cool the {thing} using the {place}."
 
     def _use(self, thing: str, _: str) -> str:
         self._become(thing, "toggled")
-        return texts.turned_on(thing)
+        return f"You turn on the {thing}."
 
     def _slice(self, thing: str, knife: str) -> str:
         self._become(thing, "sliced")
-        return texts.sliced(thing, knife)
+        return f"You sliced the {thing} with the {knife}."
 
     # -- what is seen
 
     def _look_into(self, _: str, name: str) -> str:
         if not self._layout.receptacles[name].openable:
-            return texts.surface(name, self.contents[name])
+            return f"On the {name}, you see {_a_list(self.contents[name])}."
         if name in self.opened:
-            return texts.inside(name, self.contents[name])
-        return texts.shut(name)
+            return f"The {name} is open. In it, you see {_a_list(self.contents[name])}."
+        return f"The {name} is closed."
 
     def _examine(self, name: str, _: str) -> str:
         thing = self._layout.things[name]
         if "receptacle" in thing.traits:
-            return texts.container(name, thing.inner)
-        return texts.condition(name, thing.traits, self.states[name])
+            # It never reports its own condition.
+            return f"This is a normal {name}. In it, you see {_a_list(thing.inner)}."
+        for needed, words in _CONDITIONS:
+            if needed <= self.states[name]:
+                return f"This is a {words} {name}."
+        if "toggleable" in thing.traits:
+            return f"This {name} is {'on' if 'toggled' in self.states[name] else 'off'}."
+        if "sliceable" in thing.traits and "sliced" in self.states[name]:
+            return f"This is a sliced {name}."
+        return f"There's nothing special about {name}."
 
     def _look(self, _: str, __: str) -> str:
         here = [place.name for place in self._layout.here(self.location)]
-        return texts.facing(here, self._beside(here)) if here else texts.room(())
+        if not here:
+            return _room(())
+        beside = _a_list(self._beside(here))
+        return f"You are facing the {_joined(here)}. Next to it, you see {beside}."
 
     def _beside(self, here: list[str]) -> list[str]:
         """Objects at this location, once per receptacle here that they were taken out of."""
@@ -275,10 +315,12 @@ class World:
         ]
 
     def _inventory(self, _: str, __: str) -> str:
-        return texts.carrying(self.held)
+        return (
+            f"You are carrying: a {self.held}." if self.held else "You are not carrying anything."
+        )
 
     def _help(self, _: str, __: str) -> str:
-        return texts.HELP
+        return _HELP
 
 
 _PERFORM: Final[dict[str, Callable[[World, str, str], str]]] = {
@@ -297,3 +339,27 @@ _PERFORM: Final[dict[str, Callable[[World, str, str], str]]] = {
     "inventory": World._inventory,
     "help": World._help,
 }
+
+
+def move_command(thing: str, place: str, dialect: str) -> str:
+    """Return the command that puts an object down."""
+    return f"move {thing} to {place}" if dialect == "0.4" else f"put {thing} in/on {place}"
+
+
+def _joined(phrases: Sequence[str]) -> str:
+    """Join phrases as the original does: ``", and "`` before the last, also for two of them."""
+    if len(phrases) < 2:
+        return phrases[0] if phrases else "nothing"
+    return f"{', '.join(phrases[:-1])}, and {phrases[-1]}"
+
+
+def _a_list(names: Iterable[str]) -> str:
+    return _joined([f"a {name}" for name in names])
+
+
+def _room(receptacles: Iterable[str]) -> str:
+    """The view from a place without receptacles."""
+    return (
+        "You are in the middle of a room. Looking quickly around you, "
+        f"you see {_a_list(receptacles)}."
+    )

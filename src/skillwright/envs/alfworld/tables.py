@@ -1,8 +1,6 @@
-"""Facts about household classes: what holds what, what can be done to what, what stands where.
+"""What holds what, what can be done to what, and what stands where, for our own games.
 
-Classes are lower-case everywhere in the package ("cabinet"); `TYPE_NAMES` has their PDDL type
-names ("CabinetType"). Official game files bring their own facts; these tables serve our own games.
-
+Classes are lower-case ("cabinet"); `TYPE_NAMES` has their PDDL type names ("CabinetType").
 Source: ALFRED (Shridhar et al., 2020) and ALFWorld (Shridhar et al., 2021): the class lists of the
 simulator, the six task families, and statistics over the 120 floor plans.
 """
@@ -18,37 +16,23 @@ LOOK, PICK_TWO = "look_at_obj_in_light", "pick_two_obj_and_place"
 
 
 class Family(NamedTuple):
-    """A family of tasks.
+    """A family of tasks."""
 
-    Attributes:
-        task_type: Its official name.
-        templates: Task sentences with ``{obj}``, ``{target}`` and ``{toggle}`` slots.
-        rooms: Where its games are set.
-        trait: What the object must allow, "" for nothing.
-        verb: The command that gives the object its state, "" for none.
-        appliance: The receptacle class that the verb needs, "" for none.
-    """
-
-    task_type: str
-    templates: tuple[str, str]
-    rooms: tuple[str, ...]
-    trait: str = ""
-    verb: str = ""
-    appliance: str = ""
+    task_type: str  # its official name
+    category: str  # what a skill bank files it under; source: SkillRL (arXiv 2602.08234)
+    templates: tuple[str, str]  # task sentences with `{obj}`, `{target}` and `{toggle}` slots
+    rooms: tuple[str, ...]  # where its games are set
+    trait: str = ""  # what the object must allow, "" for nothing
+    verb: str = ""  # the command that gives the object its state, "" for none
+    appliance: str = ""  # the receptacle class that the verb needs, "" for none
 
 
 class Frequency(NamedTuple):
-    """How often a receptacle class occurs in a kind of room.
+    """How often a receptacle class occurs in a kind of room."""
 
-    Attributes:
-        scenes: Floor plans that have it, of `SCENES_PER_ROOM`.
-        fewest: Smallest number in a floor plan that has it.
-        most: Largest number in a floor plan that has it.
-    """
-
-    scenes: int
-    fewest: int
-    most: int
+    scenes: int  # floor plans that have it, of `SCENES_PER_ROOM`
+    fewest: int  # smallest number in a floor plan that has it
+    most: int  # largest number in a floor plan that has it
 
 
 class Room(NamedTuple):
@@ -61,16 +45,19 @@ class Room(NamedTuple):
 FAMILIES = (
     Family(
         "pick_and_place_simple",
+        "pick_and_place",
         ("put a {obj} in {target}", "put some {obj} on {target}"),
         (KITCHEN, LIVING_ROOM, BEDROOM, BATHROOM),
     ),
     Family(
         LOOK,
+        "look_at_obj_in_light",
         ("look at {obj} under the {toggle}", "examine the {obj} with the {toggle}"),
         (LIVING_ROOM, BEDROOM),
     ),
     Family(
         "pick_clean_then_place_in_recep",
+        "clean",
         ("put a clean {obj} in {target}", "clean some {obj} and put it in {target}"),
         (KITCHEN, BATHROOM),
         trait="cleanable",
@@ -79,6 +66,7 @@ FAMILIES = (
     ),
     Family(
         "pick_heat_then_place_in_recep",
+        "heat",
         ("put a hot {obj} in {target}", "heat some {obj} and put it in {target}"),
         (KITCHEN,),
         trait="heatable",
@@ -87,6 +75,7 @@ FAMILIES = (
     ),
     Family(
         "pick_cool_then_place_in_recep",
+        "cool",
         ("put a cool {obj} in {target}", "cool some {obj} and put it in {target}"),
         (KITCHEN,),
         trait="coolable",
@@ -95,10 +84,14 @@ FAMILIES = (
     ),
     Family(
         PICK_TWO,
+        "pick_two",
         ("put two {obj} in {target}", "find two {obj} and put them in {target}"),
         (KITCHEN, LIVING_ROOM, BEDROOM, BATHROOM),
     ),
 )
+
+CATEGORIES = {family.task_type: family.category for family in FAMILIES}
+"""Official task type -> category of a skill bank."""
 
 _RECEPTACLES = """
 ArmChair BathtubBasin Bed Cabinet Cart CoffeeMachine CoffeeTable CounterTop Desk DiningTable Drawer

@@ -1,57 +1,31 @@
 """A fast test of whether a goal holds: it runs after every step of every episode."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 from skillwright.core import DataError
 from skillwright.envs.alfworld.goal import AGENT, ARITY, Goal
 from skillwright.envs.alfworld.problem import Problem
 
 
-class Situation(Protocol):
-    """What a goal can ask about; `World` is one."""
+class Situation:
+    """What a goal can ask about, in names; `World` moves it on."""
 
-    @property
-    def location(self) -> str:
-        """Where the agent is."""
-        ...
-
-    @property
-    def held(self) -> str:
-        """What the agent holds, or ``""``."""
-        ...
-
-    @property
-    def opened(self) -> AbstractSet[str]:
-        """Receptacles whose door is open."""
-        ...
-
-    @property
-    def contents(self) -> Mapping[str, Collection[str]]:
-        """Receptacle -> objects in it."""
-        ...
-
-    @property
-    def places(self) -> Mapping[str, Collection[str]]:
-        """Object -> receptacles that it is in."""
-        ...
-
-    @property
-    def whereabouts(self) -> Mapping[str, Collection[str]]:
-        """Object -> locations that it is at."""
-        ...
-
-    @property
-    def states(self) -> Mapping[str, AbstractSet[str]]:
-        """Object -> its states."""
-        ...
+    location: str  # where the agent is
+    held: str  # the object in its hand, or `""`
+    opened: frozenset[str]  # receptacles with a door that is open
+    contents: dict[str, tuple[str, ...]]  # receptacle -> the objects in it, in listing order
+    # Object -> the receptacles that it is in (normally at most one)
+    places: dict[str, frozenset[str]]
+    # Object -> the locations that it is at; slicing goes by these
+    whereabouts: dict[str, frozenset[str]]
+    states: dict[str, frozenset[str]]  # object -> which of `clean hot cool sliced toggled` it is
 
 
 # Variables and constants live in numbered slots of one list while a goal is tested.
 Test = Callable[[Situation, list[str]], bool]
-Source = Callable[[Situation, list[str]], Iterable[str]]
 
 
 def compile_goal(goal: Goal, problem: Problem) -> Callable[[Situation], bool]:
@@ -60,9 +34,6 @@ def compile_goal(goal: Goal, problem: Problem) -> Callable[[Situation], bool]:
     A quantifier becomes nested loops over what the problem's fixed facts (classes, traits, places
     of receptacles) leave possible, smallest loop first, each condition tested as soon as its
     variables have values. A test takes microseconds; trying every combination, a millisecond.
-
-    Raises:
-        DataError: The goal is not an expression as `skillwright.envs.alfworld.goal` defines them.
     """
     compiler = _Compiler(problem)
     test, slots = compiler.test(goal, {}), compiler.slots
@@ -71,27 +42,15 @@ def compile_goal(goal: Goal, problem: Problem) -> Callable[[Situation], bool]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One condition of several that must hold together.
+    """One condition of several that must hold together."""
 
-    Attributes:
-        test: Whether it holds.
-        needs: Slots of the variables that must have values first.
-        fixed: The answer depends on the problem alone.
-        atom: Predicate and slots, where it is an atom.
-    """
-
-    test: Test
-    needs: AbstractSet[int]
-    fixed: bool = False
-    atom: tuple[str, tuple[int, ...]] = ("", ())
+    test: Test  # whether it holds
+    needs: AbstractSet[int]  # slots of the variables that must have values first
+    fixed: bool = False  # the answer depends on the problem alone
 
 
 class _Compiler:
-    """Compiles one goal.
-
-    Args:
-        problem: Whose fixed facts narrow the searches.
-    """
+    """Compiles one goal."""
 
     def __init__(self, problem: Problem) -> None:
         self.slots: list[str] = []
@@ -156,7 +115,7 @@ class _Compiler:
                 at = tuple(self._slot(term, scope) for term in terms)
                 needs = set(at) & set(scope.values())
                 fixed = predicate in self._relations
-                yield _Part(self._atom(predicate, at), needs, fixed, (predicate, at))
+                yield _Part(self._atom(predicate, at), needs, fixed)
             case _:
                 yield _Part(self.test(goal, scope), frozenset(scope.values()))
 
@@ -208,14 +167,6 @@ _CHANGING: Final[Mapping[str, Callable[..., bool]]] = {
     **{f"is{state}": _state(state) for state in ("clean", "hot", "cool", "sliced", "toggled")},
 }
 
-# (predicate, which term is sought) -> what makes it true, given the other term.
-_SOUGHT: Final[Mapping[tuple[str, int], Callable[[Situation, str], Iterable[str]]]] = {
-    ("inreceptacle", 0): lambda world, place: world.contents.get(place, ()),
-    ("inreceptacle", 1): lambda world, thing: world.places.get(thing, ()),
-    ("atlocation", 1): lambda world, _: (world.location,),
-    ("holds", 1): lambda world, _: (world.held,),
-}
-
 
 def _nested_loops(parts: list[_Part], unbound: Mapping[int, AbstractSet[str]]) -> Test:
     """Seek values for the unbound slots, one loop each, that make all parts true."""
@@ -223,37 +174,17 @@ def _nested_loops(parts: list[_Part], unbound: Mapping[int, AbstractSet[str]]) -
     if not unbound:
         return _every(ready)
     waiting = [part for part in parts if not part.needs.isdisjoint(unbound)]
-    slot, source = _smallest_loop(waiting, unbound)
+    slot = min(unbound, key=lambda slot: len(unbound[slot]))
     inner = _nested_loops(waiting, {s: unbound[s] for s in unbound if s != slot})
-    return _every([*ready, _loop(slot, unbound[slot], source, inner)])
+    return _every([*ready, _loop(slot, tuple(unbound[slot]), inner)])
 
 
-def _smallest_loop(
-    parts: list[_Part], unbound: Mapping[int, AbstractSet[str]]
-) -> tuple[int, Source]:
-    smallest = min(unbound, key=lambda slot: len(unbound[slot]))
-    if len(unbound[smallest]) > 1:
-        for part in parts:
-            predicate, at = part.atom
-            for term, slot in enumerate(at):
-                values = _SOUGHT.get((predicate, term))
-                if values and slot in unbound and at[1 - term] not in unbound:
-                    return slot, _given(values, at[1 - term])
-    choices = tuple(unbound[smallest])
-    return smallest, lambda world, slots: choices
-
-
-def _given(values: Callable[[Situation, str], Iterable[str]], other: int) -> Source:
-    return lambda world, slots: values(world, slots[other])
-
-
-def _loop(slot: int, allowed: AbstractSet[str], source: Source, inner: Test) -> Test:
+def _loop(slot: int, choices: tuple[str, ...], inner: Test) -> Test:
     def search(world: Situation, slots: list[str]) -> bool:
-        for value in source(world, slots):
-            if value in allowed:
-                slots[slot] = value
-                if inner(world, slots):
-                    return True
+        for value in choices:
+            slots[slot] = value
+            if inner(world, slots):
+                return True
         return False
 
     return search

@@ -16,66 +16,16 @@ from skillwright.core.seeds import derive_seed
 SPLITS: Final[Mapping[str, range]] = {"train": range(4), "val": range(4, 7), "test": range(7, 10)}
 """Split -> the last decimal digits of the digests of its towns."""
 
-_STARTS: Final = (
-    "Os",
-    "Vel",
-    "Kar",
-    "Mar",
-    "Tol",
-    "Bren",
-    "Hal",
-    "Lun",
-    "Sor",
-    "Wen",
-    "Dal",
-    "Fir",
-    "Gol",
-    "Ner",
-    "Pol",
-    "Rav",
-)
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_STARTS: Final = _words("Os Vel Kar Mar Tol Bren Hal Lun Sor Wen Dal Fir Gol Ner Pol Rav")
 _MIDDLES: Final = ("a", "e", "i", "o", "u", "an", "er", "il", "or", "un")
-_ENDS: Final = (
-    "tra",
-    "mouth",
-    "sk",
-    "by",
-    "dal",
-    "ford",
-    "nel",
-    "wick",
-    "holm",
-    "ra",
-    "bury",
-    "ven",
-)
-_FIRST_NAMES: Final = (
-    "Mira",
-    "Ivo",
-    "Ada",
-    "Jon",
-    "Lena",
-    "Tomas",
-    "Rhea",
-    "Olaf",
-    "Nina",
-    "Karel",
-    "Edda",
-    "Bruno",
-)
-_LAST_NAMES: Final = (
-    "Holt",
-    "Lind",
-    "Renn",
-    "Castel",
-    "Moor",
-    "Vane",
-    "Brandt",
-    "Keel",
-    "Sorrel",
-    "Pike",
-    "Ash",
-)
+_ENDS: Final = _words("tra mouth sk by dal ford nel wick holm ra bury ven")
+_FIRST_NAMES: Final = _words("Mira Ivo Ada Jon Lena Tomas Rhea Olaf Nina Karel Edda Bruno")
+_LAST_NAMES: Final = _words("Holt Lind Renn Castel Moor Vane Brandt Keel Sorrel Pike Ash")
 _OFFICES: Final = ("mayor", "judge", "harbour master", "postmaster")
 _TRADES: Final = ("painter", "composer", "botanist", "clockmaker")
 _BUILDINGS: Final = ("mill", "town hall", "library", "bridge")

@@ -70,9 +70,6 @@ def with_ids(items: Sequence[Any]) -> list[Any]:
     """Check the items of a file, and give an ``id`` to those that have another or none.
 
     An item without any is called after what it says, so that its id never changes.
-
-    Raises:
-        DataError: An item is no question; the message says which, and why.
     """
     return [_with_id(item, f"question {index}") for index, item in enumerate(items)]
 

@@ -30,7 +30,6 @@ from skillwright.envs.tau_bench.tau_core import (
 from skillwright.envs.tau_bench.users import (
     STOP,
     ScriptedUser,
-    User,
     UserSetting,
     UserSimulator,
     make_user,
@@ -51,7 +50,6 @@ __all__ = [
     "TauBenchEnv",
     "TauBenchEnvConfig",
     "TauEnv",
-    "User",
     "UserSetting",
     "UserSimulator",
     "comparability",

@@ -140,11 +140,7 @@ def read_config(env_config: object | None) -> TauBenchEnvConfig:
 
 
 def check_together(config: TauBenchEnvConfig) -> None:
-    """Refuse settings that cannot go together.
-
-    Raises:
-        DataError: Two of them cannot; the message says which to change.
-    """
+    """Refuse settings that cannot go together."""
     if config.prompt == "tau-bench" and config.tools != "native":
         raise DataError(
             "tau_bench env_config: prompt is 'tau-bench' and tools is 'tags'; tau-bench's own "
@@ -188,11 +184,7 @@ def _item(holder: Any, name: Any) -> Any:
 
 
 def read_replies(replies: Any) -> tuple[str, ...]:
-    """Read what a scripted user says.
-
-    Raises:
-        DataError: It is no list of texts.
-    """
+    """Read what a scripted user says."""
     return _texts("user_replies", replies)
 
 

@@ -3,8 +3,9 @@
 import json
 import logging
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -47,21 +48,17 @@ USER_TURN: Final = "user_simulator"
 # With all the signs around it: taking only the marker out of ######STOP###### would leave another.
 _MARKER: Final = re.compile(r"(?<!#)#{3,}+STOP#{3,}")
 
+_COUNTED: Final = (
+    "parse_errors",
+    "tool_errors",
+    "mixed_turns",
+    "extra_tool_calls",
+    "suspect_tool_text",
+)
+
 SILENCE: Final = "(The customer has not said anything yet.)"
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class _Counts:
-    """What happened in an episode."""
-
-    parse_errors: int = 0
-    unparsed_calls: int = 0
-    tool_errors: int = 0
-    mixed_turns: int = 0
-    extra_tool_calls: int = 0
-    suspect_tool_text: int = 0
 
 
 class TauBenchEnv(TextEnv):
@@ -133,11 +130,7 @@ class TauBenchEnv(TextEnv):
 
     @classmethod
     def gold_actions(cls, extras: Mapping[str, Any]) -> list[str]:
-        """Return turns that win a task, if the user hangs up at the first message.
-
-        Raises:
-            DataError: There is no such task.
-        """
+        """Return turns that win a task, if the user hangs up at the first message."""
         store = open_store(data_dir().path)
         task = store.task(str(extras.get("task_split") or "test"), _task_index(extras))
         calls = [{"name": one.name, "arguments": one.kwargs} for one in task.actions]
@@ -146,7 +139,7 @@ class TauBenchEnv(TextEnv):
 
     @property
     def user_sim(self) -> Any:
-        """The simulated user, a `User`; another may be put in its place before `init`."""
+        """The simulated user, a `UserSimulator`; another may be put in its place before `init`."""
         return self.tau_env.user
 
     @user_sim.setter
@@ -154,10 +147,7 @@ class TauBenchEnv(TextEnv):
         self.tau_env.user = user
 
     def init(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
-        """Take the call: the system prompt, then what the user opens with.
-
-        Args:
-            prompt: Not used; data sets for trainers have a placeholder there.
+        """Take the call: the system prompt, then what the user opens with; ``prompt`` is not used.
 
         Raises:
             DataError: The data is missing or damaged.
@@ -176,20 +166,9 @@ class TauBenchEnv(TextEnv):
         return self._conversation(opening)
 
     async def ainit(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
-        """Do what `init` does, awaiting the user.
-
-        Raises:
-            DataError: The data is missing or damaged.
-            ModelRefused: The user's server refuses the key or the model.
-            EnvError: The user could not be reached.
-        """
+        """Do what `init` does, awaiting the user; `EnvError` where it could not be reached."""
         self._begin()
-        try:
-            opening = await self._line.aopen(self.tau_env.instruction)
-        except UsageError:
-            raise
-        except Exception as fault:  # noqa: BLE001 - a simulator from elsewhere raises what it likes
-            raise self._charged(fault) from _model_fault(fault)
+        opening = await self._awaited(self._line.aopen(self.tau_env.instruction))
         messages, metadata = self._conversation(opening)
         # What the customer says states the task; the policy above it is the same for every one.
         about = {"observation": messages[-1]["content"], USER_TURN: self._line.turn()}
@@ -229,31 +208,25 @@ class TauBenchEnv(TextEnv):
         return self._hear(reply)
 
     async def astep(self, action: str) -> StepOutput:
-        """Do what `step` does, awaiting the user.
-
-        Raises:
-            EnvError: As `step`, or the user could not be reached.
-        """
+        """Do what `step` does, awaiting the user; `EnvError` where it could not be reached."""
         return await self._astep(self._take(self._understood(action)))
 
     async def astep_native(self, said: str, calls: Sequence[ToolCall]) -> StepOutput:
-        """Do what `step_native` does, awaiting the user.
-
-        Raises:
-            EnvError: `init` was not called, or the user could not be reached.
-        """
+        """Do what `step_native` does, awaiting the user, as `astep` does."""
         return await self._astep(self._take(self._understood_natively(said, calls)))
 
     async def _astep(self, taken: StepOutput | str) -> StepOutput:
         if not isinstance(taken, str):
             return taken
+        return self._hear(await self._awaited(self._line.asay(taken)))
+
+    async def _awaited(self, reply: Awaitable[str]) -> str:
         try:
-            reply = await self._line.asay(taken)
+            return await reply
         except UsageError:
             raise
         except Exception as fault:  # noqa: BLE001 - a simulator from elsewhere raises what it likes
             raise self._charged(fault) from _model_fault(fault)
-        return self._hear(reply)
 
     def get_metrics(self) -> dict[str, float]:
         """Return the numbers of the episode so far, whether it is over or not."""
@@ -262,19 +235,15 @@ class TauBenchEnv(TextEnv):
             "success": float(self._reward == 1.0),
             "reward": self._reward,
             "num_turns": float(self.turns),
-            "num_tool_errors": float(counts.unparsed_calls),
+            "num_tool_errors": float(counts["unparsed_calls"]),
             "truncated": float(self._truncated),
-            "parse_errors": float(counts.parse_errors),
-            "tool_errors": float(counts.tool_errors),
-            "mixed_turns": float(counts.mixed_turns),
-            "extra_tool_calls": float(counts.extra_tool_calls),
-            "suspect_tool_text": float(counts.suspect_tool_text),
+            **{name: float(counts[name]) for name in _COUNTED},
             "user_sim_error": float(self._fault is not None),
             "user_calls": float(line.calls),
             "user_tokens": float(line.usage.input_tokens + line.usage.output_tokens),
             "user_time_s": line.wall_s,
-            "user_role_swaps": float(line.lapses.role_swaps),
-            "user_leaks": float(line.lapses.leaks),
+            "user_role_swaps": float(line.role_swaps),
+            "user_leaks": float(line.leaks),
         }
 
     def get_usage(self) -> dict[str, Usage]:
@@ -286,7 +255,7 @@ class TauBenchEnv(TextEnv):
 
     def _forget(self) -> None:
         self.turns = 0
-        self._counts = _Counts()
+        self._counts: Counter[str] = Counter()
         self._reward = 0.0
         self._begun = self._over = self._truncated = False
         self._fault = None
@@ -348,10 +317,10 @@ class TauBenchEnv(TextEnv):
         if self._fault:
             return self._no_answer(self._fault)
         if isinstance(meant, Speech):
-            self._counts.suspect_tool_text += meant.suspect
+            self._counts["suspect_tool_text"] += meant.suspect
             return self._say(meant.text)
-        self._counts.mixed_turns += meant.mixed
-        self._counts.extra_tool_calls += meant.extra_calls
+        self._counts["mixed_turns"] += meant.mixed
+        self._counts["extra_tool_calls"] += meant.extra_calls
         if isinstance(meant, Misfit):
             return self._misfit(meant)
         if meant.name == RESPOND:
@@ -359,8 +328,8 @@ class TauBenchEnv(TextEnv):
         return self._call(meant)
 
     def _misfit(self, misfit: Misfit) -> StepOutput:
-        self._counts.parse_errors += 1
-        self._counts.unparsed_calls += misfit.is_call
+        self._counts["parse_errors"] += 1
+        self._counts["unparsed_calls"] += misfit.is_call
         return self._output(misfit.error, misfit.error, {"error": misfit.error})
 
     def _respond(self, content: Any) -> StepOutput | str:
@@ -377,7 +346,7 @@ class TauBenchEnv(TextEnv):
 
     def _call(self, call: Call) -> StepOutput:
         result = self.tau_env.call(call.name, call.arguments)
-        self._counts.tool_errors += result.is_error
+        self._counts["tool_errors"] += result.is_error
         observation = utf8_safe(result.observation)
         shown = observation or self.config.empty_observation
         if call.extra_calls and self._answers is None:  # natively it does not see them again

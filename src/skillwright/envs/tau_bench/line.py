@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from skillwright.core import (
@@ -24,36 +24,20 @@ from skillwright.models import ContextOverflow
 logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class Lapses:
-    """Replies in which a user fell out of its role.
-
-    Attributes:
-        role_swaps: It spoke as the agent does.
-        leaks: It recited its instruction.
-    """
-
-    role_swaps: int = 0
-    leaks: int = 0
-
-
 class UserLine:
-    """One conversation with a user, who may also be a simulator from elsewhere.
+    """One conversation with a user: a `UserSimulator`, or anything with ``reset`` and ``step``.
 
     All four methods that speak return what the user says. They raise what the user raises, and
     `ReplyInvalid` where it says nothing, or hangs up before it has said anything.
 
-    Args:
-        tau_env: Whose `TauEnv.user` is spoken to, whoever that is at the time: a `User`, or
-            anything with ``reset(instruction)`` and ``step(content)``.
-
     Attributes:
-        lapses: What was noticed in the user's replies.
+        role_swaps: Replies in which the user spoke as the agent does.
+        leaks: Replies in which it recited its instruction.
         wall_s: Seconds spent waiting for the user.
     """
 
     def __init__(self, tau_env: TauEnv) -> None:
-        self.lapses = Lapses()
+        self.role_swaps = self.leaks = 0
         self.wall_s = 0.0
         self._tau_env = tau_env
         self._instruction = ""
@@ -139,10 +123,10 @@ class UserLine:
     def _noted(self, reply: str) -> str:
         task = f"{self._tau_env.split} {self._tau_env.index}"
         if swaps_roles(reply):
-            self.lapses.role_swaps += 1
+            self.role_swaps += 1
             logger.info("the user of task %s speaks as the agent does: %.200r", task, reply)
         if leaks(reply, self._instruction):
-            self.lapses.leaks += 1
+            self.leaks += 1
             logger.info("the user of task %s recites its instruction: %.200r", task, reply)
         return reply
 

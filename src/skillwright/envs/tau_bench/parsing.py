@@ -5,7 +5,7 @@ the length of the text.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -23,68 +23,51 @@ _SHOWN_CHARS: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool is to be called.
+    """A tool is to be called."""
 
-    Attributes:
-        name: The tool, which need not exist.
-        arguments: Its arguments.
-        mixed: There was text beside the call; it is dropped.
-        extra_calls: Further calls of the turn; they are not run.
-    """
-
-    name: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    mixed: bool = False
-    extra_calls: int = 0
+    name: str  # the tool, which need not exist
+    arguments: Mapping[str, Any] = field(default_factory=dict)  # its arguments
+    mixed: bool = False  # there was text beside the call; it is dropped
+    extra_calls: int = 0  # further calls of the turn; they are not run
 
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """Something is to be said to the user.
+    """Something is to be said to the user."""
 
-    Attributes:
-        text: What, never blank.
-        suspect: It looks like a tool call without its tags.
-    """
-
-    text: str
-    suspect: bool = False
+    text: str  # what, never blank
+    suspect: bool = False  # it looks like a tool call without its tags
 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """The turn means nothing.
+    """The turn means nothing."""
 
-    Attributes:
-        error: What the agent reads.
-        is_call: It was meant as a tool call.
-        mixed: There was text beside the call.
-        extra_calls: Further calls of the turn.
-    """
+    error: str  # what the agent reads
+    is_call: bool = True  # it was meant as a tool call
+    mixed: bool = False  # there was text beside the call
+    extra_calls: int = 0  # further calls of the turn
 
-    error: str
-    is_call: bool = True
-    mixed: bool = False
-    extra_calls: int = 0
+
+class _Unreadable(Exception):
+    """No call can be made of it; the message says why."""
 
 
 def parse(action: str, mode: str = "default") -> Call | Speech | Misfit:
-    """Understand a turn.
-
-    Args:
-        action: The raw text, with reasoning and tags.
-        mode: ``default``, ``strict`` or ``lenient``, as `TauBenchEnvConfig.parsing` says.
-    """
+    """Understand a turn."""
     visible = visible_text(action)
-    if not visible:
-        return Misfit(EMPTY, is_call=False)
     start = visible.find(OPEN)
-    if start >= 0:
-        return _parse_call(visible[:start], visible[start + len(OPEN) :], mode)
-    suspect = CLOSE in visible or _looks_like_call(visible)
-    if suspect and mode == "strict":
-        return _refusal(f"a call stands between {OPEN} and {CLOSE}")
-    return Speech(visible, suspect)
+    if start < 0:
+        asked = f"a call stands between {OPEN} and {CLOSE}"
+        return _speech(visible, mode, is_tagged=CLOSE in visible, asked=asked)
+    before, after = visible[:start], visible[start + len(OPEN) :]
+    try:
+        end, call = _first_object(after)
+    except _Unreadable as error:
+        return _refusal(str(error))
+    beside, extra_calls = _beside(after[end:])
+    mixed = bool(before.strip() or beside.strip())
+    return _call(lambda: _named(call, mode), mode, mixed, extra_calls)
 
 
 def parse_native(said: str, calls: Sequence[ToolCall], mode: str) -> Call | Speech | Misfit:
@@ -92,39 +75,34 @@ def parse_native(said: str, calls: Sequence[ToolCall], mode: str) -> Call | Spee
 
     Without a call the text is a message to the user; beside one it is nobody's. Of several calls
     the first is meant, as in tau-bench's own agent.
-
-    Args:
-        said: The raw text, with reasoning.
-        calls: What was called, in order.
-        mode: ``default``, ``strict`` or ``lenient``; the last changes nothing here.
     """
     visible = visible_text(said)
-    if not calls:
-        return _native_speech(visible, mode)
-    first, mixed, extra_calls = calls[0], bool(visible), len(calls) - 1
-    if mode == "strict" and extra_calls:
-        return _refusal("one call per turn", mixed=mixed, extra_calls=extra_calls)
-    if mode == "strict" and mixed:
-        return _refusal("no text beside a call", mixed=mixed)
-    named: tuple[str, Mapping[str, Any]] | str = "it has no name"
-    written = first.arguments.strip()
-    if len(first.name) + len(first.arguments) > MAX_CALL_CHARS:
-        named = f"it is longer than {MAX_CALL_CHARS} characters"
-    elif first.name:
-        named = _with_arguments(first.name, None if written == "null" else written or None)
-    if isinstance(named, str):
-        return _refusal(named, mixed=mixed, extra_calls=extra_calls)
-    name, arguments = named
-    return Call(name, arguments, mixed, extra_calls)
+    if calls:
+        return _call(lambda: _named_natively(calls[0]), mode, bool(visible), len(calls) - 1)
+    is_tagged = OPEN in visible or CLOSE in visible
+    return _speech(visible, mode, is_tagged, asked="tools are called natively, and not in the text")
 
 
-def _native_speech(visible: str, mode: str) -> Speech | Misfit:
+def _speech(visible: str, mode: str, is_tagged: bool, asked: str) -> Speech | Misfit:
     if not visible:
         return Misfit(EMPTY, is_call=False)
-    suspect = OPEN in visible or CLOSE in visible or _looks_like_call(visible)
+    suspect = is_tagged or _looks_like_call(visible)
     if suspect and mode == "strict":
-        return _refusal("tools are called natively, and not in the text")
+        return _refusal(asked)
     return Speech(visible, suspect)
+
+
+def _call(
+    read: Callable[[], tuple[str, Mapping[str, Any]]], mode: str, mixed: bool, extra_calls: int
+) -> Call | Misfit:
+    if mode == "strict" and (mixed or extra_calls):
+        asked = "one call per turn" if extra_calls else "no text beside a call"
+        return _refusal(asked, mixed=mixed, extra_calls=extra_calls)
+    try:
+        name, arguments = read()
+    except _Unreadable as error:
+        return _refusal(str(error), mixed=mixed, extra_calls=extra_calls)
+    return Call(name, arguments, mixed, extra_calls)
 
 
 def visible_text(action: str) -> str:
@@ -151,45 +129,26 @@ def utf8_safe(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _parse_call(before: str, after: str, mode: str) -> Call | Misfit:
-    end, call = _first_object(after)
-    if isinstance(call, Misfit):
-        return call
-    beside, extra_calls = _beside(after[end:])
-    mixed = bool(before.strip() or beside.strip())
-    if mode == "strict" and extra_calls:
-        return _refusal("one call per turn", mixed=mixed, extra_calls=extra_calls)
-    if mode == "strict" and mixed:
-        return _refusal("no text beside a call", mixed=mixed)
-    named = _named(call, mode)
-    if isinstance(named, str):
-        return _refusal(named, mixed=mixed, extra_calls=extra_calls)
-    name, arguments = named
-    return Call(name, arguments, mixed, extra_calls)
-
-
 def _first_object(after: str) -> tuple[int, Any]:
-    """Read the JSON after an opening tag; return where the text goes on behind the closing one.
-
-    The object decides where the call ends, not the tag: a text in it may contain the tag. At the
-    end of the turn the tag may be missing, since servers stop there and cut it off.
-    """
+    """Read the JSON after an opening tag; return where the text goes on behind the closing one."""
+    # The object decides where the call ends, not the tag: a text in it may contain the tag. At the
+    # end of the turn the tag may be missing, since servers stop there and cut it off.
     text = after.lstrip()
     offset = len(after) - len(text)
     if len(text) > MAX_CALL_CHARS:
         close = text.find(CLOSE)
         if not 0 <= close <= MAX_CALL_CHARS:
-            return 0, _refusal(f"it is longer than {MAX_CALL_CHARS} characters")
+            raise _Unreadable(f"it is longer than {MAX_CALL_CHARS} characters")
     try:
         value, size = STRICT_DECODER.raw_decode(text[:MAX_CALL_CHARS])
     except (ValueError, RecursionError) as error:
         reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-        return 0, _refusal(reason)
+        raise _Unreadable(reason) from error
     rest = text[size:].lstrip()
     if rest and not rest.startswith(CLOSE):
-        return 0, _refusal(f"there is more before {CLOSE}")
+        raise _Unreadable(f"there is more before {CLOSE}")
     if too_deep(value):
-        return 0, _refusal(f"it is nested deeper than {MAX_DEPTH} levels")
+        raise _Unreadable(f"it is nested deeper than {MAX_DEPTH} levels")
     behind = len(text) - len(rest) + (len(CLOSE) if rest else 0)
     return offset + behind, value
 
@@ -200,36 +159,45 @@ def _beside(rest: str) -> tuple[str, int]:
     return "".join([first, *(block.partition(CLOSE)[2] for block in blocks)]), len(blocks)
 
 
-def _named(call: Any, mode: str) -> tuple[str, Mapping[str, Any]] | str:
-    """Return name and arguments, or what is wrong with them."""
+def _named(call: Any, mode: str) -> tuple[str, Mapping[str, Any]]:
+    """Return name and arguments of a call that was written as JSON."""
     if not isinstance(call, dict):
-        return "it is not a JSON object"
+        raise _Unreadable("it is not a JSON object")
     if mode == "lenient" and isinstance(call.get("function"), dict):
         call = call["function"]
     name = call.get("name")
     if not isinstance(name, str) or not name:
-        return "it has no name"
+        raise _Unreadable("it has no name")
     key = next((key for key in ("parameters", "args") if key in call), "arguments")
     if key != "arguments" and "arguments" not in call:
         if mode != "lenient":
-            return f"its arguments are called {key!r}, not 'arguments'"
+            raise _Unreadable(f"its arguments are called {key!r}, not 'arguments'")
         call = {"arguments": call[key]}
-    return _with_arguments(name, call.get("arguments"))
+    return name, _arguments(call.get("arguments"))
 
 
-def _with_arguments(name: str, arguments: Any) -> tuple[str, Mapping[str, Any]] | str:
+def _named_natively(call: ToolCall) -> tuple[str, Mapping[str, Any]]:
+    written = call.arguments.strip()
+    if len(call.name) + len(call.arguments) > MAX_CALL_CHARS:
+        raise _Unreadable(f"it is longer than {MAX_CALL_CHARS} characters")
+    if not call.name:
+        raise _Unreadable("it has no name")
+    return call.name, _arguments(None if written == "null" else written or None)
+
+
+def _arguments(arguments: Any) -> Mapping[str, Any]:
     if arguments is None:
         arguments = {}
     if isinstance(arguments, str):
         try:
             arguments = STRICT_DECODER.decode(arguments)
         except (ValueError, RecursionError) as error:
-            return f"its arguments are a string that is no JSON: {error}"
+            raise _Unreadable(f"its arguments are a string that is no JSON: {error}") from error
     if not isinstance(arguments, dict):
-        return "its arguments are not a JSON object"
+        raise _Unreadable("its arguments are not a JSON object")
     if too_deep(arguments):
-        return f"its arguments are nested deeper than {MAX_DEPTH} levels"
-    return name, arguments
+        raise _Unreadable(f"its arguments are nested deeper than {MAX_DEPTH} levels")
+    return arguments
 
 
 def _refusal(reason: str, *, mixed: bool = False, extra_calls: int = 0) -> Misfit:

@@ -45,18 +45,7 @@ beside a call is not shown to anyone, and of several calls only the first is run
 def system_prompt(
     store: Store, *, show_rules: bool, tools: str = "tags", preset: str = "skillwright"
 ) -> str:
-    """Return the system prompt of a data set.
-
-    Args:
-        store: The data set.
-        show_rules: Whether its short rules follow the policy.
-        tools: ``tags`` describes the tools and how they are called; ``native`` leaves that to the
-            endpoint.
-        preset: ``skillwright`` or ``tau-bench``, as `TauBenchEnvConfig.prompt` says.
-
-    Raises:
-        DataError: A file of the data is missing or damaged.
-    """
+    """Return the system prompt of a data set."""
     if preset == "tau-bench":
         return store.wiki
     rules = "\n# Rules\n\n" + "".join(f"- {rule}\n" for rule in store.rules)

@@ -32,20 +32,12 @@ FAMILIES: Final = (*_KINDS.values(), READ_ONLY, SEVERAL)
 
 
 def configured_store(env_config: object | None = None) -> Store:
-    """Return the data that episodes with these settings use.
-
-    Raises:
-        DataError: A setting is wrong, or there is no data.
-    """
+    """Return the data that episodes with these settings use."""
     return open_store(data_dir(read_config(env_config).data_dir).path)
 
 
 def refuse_unasked_store(env_config: object | None = None) -> None:
-    """Refuse to measure on the small store that comes with us, unless the settings ask for it.
-
-    Raises:
-        DataError: A setting is wrong, or nothing else is found and nobody asked for it.
-    """
+    """Refuse to measure on the small store that comes with us, unless the settings ask for it."""
     configured = read_config(env_config).data_dir
     if not configured and data_dir().origin == ASK_FOR_BUILT_IN:
         raise DataError(
@@ -98,18 +90,10 @@ def task_type(actions: Iterable[Action]) -> str:
 
 
 def is_no_op(store: Store, split: str, index: int) -> bool:
-    """Tell whether a task wants the database left as it is.
-
-    Raises:
-        DataError: There is no such task, or the data is missing or damaged.
-    """
+    """Tell whether a task wants the database left as it is."""
     return store.gold(split, index).is_untouched
 
 
 def is_free(store: Store, split: str, index: int) -> bool:
-    """Tell whether hanging up at once wins a task: nothing is to be changed, and nothing said.
-
-    Raises:
-        DataError: There is no such task, or the data is missing or damaged.
-    """
+    """Tell whether hanging up at once wins a task: nothing is to be changed, and nothing said."""
     return is_no_op(store, split, index) and not store.task(split, index).outputs

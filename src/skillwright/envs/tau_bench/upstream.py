@@ -1,7 +1,5 @@
 """The retail data of tau-bench, and its words for the user: fetched, or converted from a copy.
 
-The copy may be its repository's archive or a checkout.
-
 Its Python files are parsed, never executed. What comes out is compared with the known checksums
 to the byte, so it does not matter where it came from.
 """
@@ -24,10 +22,17 @@ from typing import Any, Final
 
 from skillwright.core import DataError
 from skillwright.datasets import FetchSettings, fetch_file
-from skillwright.envs.tau_bench.literals import Call, assigned, literal, parse
 from skillwright.envs.tau_bench.tau_core.checksums import MANIFEST, UPSTREAM, manifest_of
 from skillwright.envs.tau_bench.tau_core.store import Store
-from skillwright.envs.tau_bench.upstream_words import SOURCE, WORDS_FILE, template_of
+from skillwright.envs.tau_bench.upstream_words import (
+    SOURCE,
+    WORDS_FILE,
+    Call,
+    assigned,
+    literal,
+    parse,
+    template_of,
+)
 
 REPOSITORY: Final = "https://github.com/sierra-research/tau-bench"
 COMMIT: Final = "59a200c"
@@ -54,21 +59,13 @@ _OWN: Final = re.compile(r"LICENSE|tasks_\w+\.json")
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A data set that was put in its place.
+    """A data set that was put in its place."""
 
-    Attributes:
-        folder: Where it is.
-        checksum: Names the data set.
-        is_pinned: It is that of `COMMIT`, to the byte; else its scores compare with no others.
-        tasks: Split -> how many.
-        was_there: It had been there already, and whole.
-    """
-
-    folder: str
-    checksum: str
-    is_pinned: bool
-    tasks: Mapping[str, int]
-    was_there: bool = False
+    folder: str  # where it is
+    checksum: str  # names the data set
+    is_pinned: bool  # it is that of `COMMIT`, to the byte; else its scores compare with no others
+    tasks: Mapping[str, int]  # split -> how many
+    was_there: bool = False  # it had been there already, and whole
 
 
 def fetch_tau_bench(

@@ -7,16 +7,16 @@ put together from its syntax tree, as its function would do it.
 import ast
 import hashlib
 import importlib.util
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from skillwright.core import DataError
 from skillwright.core.jsonio import read_text
 from skillwright.envs.tau_bench.config import TauBenchEnvConfig
-from skillwright.envs.tau_bench.literals import NotLiteral, parse
 from skillwright.envs.tau_bench.tau_core.location import FETCH_COMMAND, data_dir
 
 WORDS_FILE: Final = "user_prompt.txt"
@@ -31,17 +31,15 @@ _CLASS: Final = "LLMUserSimulationEnv"
 _METHOD: Final = "build_system_prompt"
 
 
+_NOTHING: Final[Mapping[str, str]] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class UserWords:
-    """The role prompt of tau-bench's own simulated user.
+    """The role prompt of tau-bench's own simulated user."""
 
-    Attributes:
-        template: The text, with ``{instruction}`` where the instruction stands.
-        origin: The file that it was read from.
-    """
-
-    template: str
-    origin: str
+    template: str  # the text, with `{instruction}` where the instruction stands
+    origin: str  # the file that it was read from
 
     @property
     def digest(self) -> str:
@@ -63,23 +61,12 @@ def user_words(config: TauBenchEnvConfig) -> UserWords:
 
     They are looked for in the folder that the settings name, else beside the data, else in an
     installed package.
-
-    Raises:
-        DataError: There are none; the message names the three ways to get them.
     """
     return _found(config.tau_bench_dir, data_dir(config.data_dir).path)
 
 
 def template_of(source: str, where: str) -> str:
-    """Put the role prompt together that a ``user.py`` of tau-bench builds.
-
-    Args:
-        source: The file's text.
-        where: Names it in messages.
-
-    Raises:
-        DataError: It has no such function, or one that only running it could tell.
-    """
+    """Put the role prompt together that a ``user.py`` of tau-bench builds."""
     for node in parse(source, where).body:
         if isinstance(node, ast.ClassDef) and node.name == _CLASS:
             for member in node.body:
@@ -169,24 +156,115 @@ def _run_through(function: ast.FunctionDef) -> str:
     raise NotLiteral(function)
 
 
-def _text(node: ast.expr, known: Mapping[str, str]) -> str:
+# Values out of Python files that are parsed and never executed.
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call as it stands there; nobody makes it."""
+
+    name: str  # what it calls
+    keywords: Mapping[str, Any]  # its arguments, all of them by name
+
+
+class NotLiteral(Exception):
+    """An expression whose value only running it could tell."""
+
+    def __init__(self, node: ast.AST) -> None:
+        super().__init__(type(node).__name__)
+        self.line = getattr(node, "lineno", 0)
+
+
+def parse(source: str, where: str) -> ast.Module:
+    """Parse a Python file."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about somebody else's escape sequences
+            return ast.parse(source)
+    except (SyntaxError, ValueError) as error:
+        raise DataError(f"{where} is not Python: {error}") from error
+    except (RecursionError, MemoryError) as error:
+        raise DataError(f"{where} is nested too deeply to be read") from error
+
+
+def assigned(module: ast.Module, name: str, where: str) -> Any:
+    """Return the value that a file gives to a name: JSON, with `Call` where it calls something."""
+    found = [given for node in module.body if (given := _given(node, name)) is not None]
+    if len(found) != 1:
+        raise DataError(f"{where} assigns {name} {len(found)} times; it must once")
+    return literal(found[0], where)
+
+
+def literal(node: ast.expr, where: str) -> Any:
+    """Return the value of an expression."""
+    try:
+        return _value(node)
+    except NotLiteral as error:
+        raise DataError(
+            f"{where}, line {error.line}: a {error} stands where a plain value must; such files "
+            "are read, not run"
+        ) from error
+    except RecursionError as error:
+        raise DataError(f"{where} is nested too deeply to be read") from error
+
+
+def _value(node: ast.AST | None, known: Mapping[str, str] = _NOTHING) -> Any:
+    """Return JSON, with a `Call` for ``Name(key=value, ...)``; ``known`` holds texts by name."""
     match node:
-        case ast.Constant(value=str() as text):
-            return text
+        case ast.Constant(value=str() | int() | float() | None as plain):
+            return plain
         case ast.Name(id=name) if name in known:
             return known[name]
+        case ast.List(elts=parts):
+            return [_value(part) for part in parts]
+        case ast.Dict(keys=keys, values=values):
+            return {_text(key): _value(part) for key, part in zip(keys, values, strict=True)}
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+            return -number
+        case ast.Call(func=ast.Name(id=name), args=[], keywords=keywords):
+            return Call(name, _keywords(keywords))
+        case _:
+            return _put_together(node, known)
+
+
+def _put_together(node: ast.AST | None, known: Mapping[str, str]) -> str:
+    match node:
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             return _text(left, known) + _text(right, known)
-        case ast.JoinedStr(values=parts):
+        case ast.JoinedStr(values=parts):  # without a placeholder it is a plain text
             return "".join(_text(part, known) for part in parts)
-        case ast.FormattedValue(value=value, conversion=-1, format_spec=None):
+        case ast.FormattedValue(value=value, conversion=-1, format_spec=None) if known:
             return _text(value, known)
         case ast.IfExp(
             test=ast.Compare(
                 left=ast.Name(), ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]
             ),
             body=body,
-        ):
+        ) if known:
             return _text(body, known)  # there always is an instruction
         case _:
-            raise NotLiteral(node)
+            raise NotLiteral(node or ast.Pass())
+
+
+def _keywords(keywords: list[ast.keyword]) -> Mapping[str, Any]:
+    for keyword in keywords:
+        if keyword.arg is None:
+            raise NotLiteral(keyword)
+    return {str(keyword.arg): _value(keyword.value) for keyword in keywords}
+
+
+def _text(node: ast.AST | None, known: Mapping[str, str] = _NOTHING) -> str:
+    text = _value(node, known)
+    if not isinstance(text, str):
+        raise NotLiteral(node or ast.Pass())
+    return text
+
+
+def _given(node: ast.stmt, name: str) -> ast.expr | None:
+    match node:
+        case ast.Assign(targets=[ast.Name(id=found)], value=ast.expr() as given):
+            return given if found == name else None
+        case ast.AnnAssign(target=ast.Name(id=found), value=ast.expr() as given):
+            return given if found == name else None
+        case _:
+            return None

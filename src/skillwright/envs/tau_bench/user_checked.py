@@ -1,7 +1,7 @@
 """Customers whose drafts are judged before they are said: ``verify`` and ``reflection``.
 
-The judge is the same model. It is shown the conversation with its speakers rightly named, and only
-what was said is remembered: no draft that was refused, and no advice.
+The judge is the same model. It is shown the conversation with its speakers rightly named, and
+only what was said is remembered: no draft that was refused, and no advice.
 """
 
 import re

@@ -18,11 +18,7 @@ _GARBLED: Final = 2  # a reply that is none is asked for again once
 
 
 def user_endpoint(config: TauBenchEnvConfig) -> EndpointConfig:
-    """Return the settings of the model that plays the user, as the models room takes them.
-
-    Raises:
-        ConfigError: One of them is wrong, or the model is none that is reached over HTTP.
-    """
+    """Return the settings of the model that plays the user, as the models room takes them."""
     settings: dict[str, Any] = {
         "backend": config.user_backend,
         "model": config.user_simulator_model,
@@ -70,25 +66,12 @@ def open_model(
     client: HttpClient,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> ChatModel:
-    """Make the model of a user; a reply that is no reply is asked for again once.
-
-    Args:
-        config: What `user_endpoint` returned.
-        client: The connections.
-        sleep: Waits between attempts; a test passes one that returns at once.
-
-    Raises:
-        ConfigError: The endpoint needs a key and there is none.
-    """
+    """Make the model of a user; a reply that is no reply is asked for again once."""
     return EndpointModel(dialect_of(config), client, sleep=sleep, max_garbled=_GARBLED)
 
 
 async def shared_model(config: EndpointConfig) -> ChatModel:
-    """Return the model that all users with these settings share on the running loop.
-
-    Raises:
-        ConfigError: The endpoint needs a key and there is none.
-    """
+    """Return the model that all users with these settings share on the running loop."""
     loop = asyncio.get_running_loop()
     pool = _pools.get(loop)
     if pool is None:

@@ -14,12 +14,7 @@ _terminal: Final = threading.Lock()
 
 
 class HumanUser(UserSimulator):
-    """Asks a person for every message; a blank line is asked for again. It costs nothing.
-
-    Args:
-        setting: The episode.
-        read_line: Shows a text and returns the line that is typed.
-    """
+    """Asks a person for every message; a blank line is asked for again. It costs nothing."""
 
     def __init__(self, setting: UserSetting, read_line: Callable[[str], str] = input) -> None:
         super().__init__()

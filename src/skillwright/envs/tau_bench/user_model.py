@@ -29,14 +29,6 @@ class ModelUser(UserSimulator):
 
     To the model the roles are turned round: it is the assistant, the agent is the user. It never
     sees the agent's tool calls and their results.
-
-    Args:
-        setting: The episode.
-        model: Who plays; by default the one that the settings name, over connections that all
-            users on this event loop share.
-
-    Raises:
-        ConfigError: A setting of the model is wrong.
     """
 
     thinks_aloud: ClassVar[bool] = False
@@ -51,11 +43,7 @@ class ModelUser(UserSimulator):
         self._conversation: list[Message] = []
 
     async def areset(self, instruction: str) -> str:
-        """Begin a conversation and say the opening message.
-
-        Raises:
-            DataError: The words that the user is told are not there.
-        """
+        """Begin a conversation and say the opening message."""
         self._conversation = [{"role": "system", "content": self._role(instruction)}]
         return await self.astep(GREETING)
 
@@ -66,12 +54,7 @@ class ModelUser(UserSimulator):
         return role_prompt(instruction, variant, thinks_aloud=self.thinks_aloud)
 
     async def astep(self, content: str) -> str:
-        """Hear what the agent says and answer.
-
-        Raises:
-            ModelError: The model could not be asked, or twice said nothing that can be used. What
-                was heard is then forgotten.
-        """
+        """Hear what the agent says and answer."""
         self.backstage = {}
         heard: Message = {"role": "user", "content": content}
         conversation = [*self._conversation, heard]

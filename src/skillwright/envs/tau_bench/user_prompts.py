@@ -5,6 +5,7 @@ behind the first sentence. The words are ours.
 """
 
 from collections.abc import Sequence
+from string import Template
 from typing import Final
 
 from skillwright.core import Message
@@ -38,35 +39,30 @@ Thought: <what you consider; the agent never sees it>
 User Response: <the one line that the agent sees, or {STOP}>
 """
 
-_JUDGE: Final = """\
+_ABOUT: Final = """\
 You watch over somebody who plays a customer in a conversation with a customer service agent. This
 is what the customer was told:
 
-{role}
+$role
 The conversation so far:
 
-{transcript}
+$transcript
 
-The customer is about to say:
+"""
 
-{draft}
+_JUDGE: Final = f"""\
+{_ABOUT}The customer is about to say:
+
+$draft
 
 Is that a good next message: true to the instruction and to the rules, and made up of nothing else?
 Answer with one word, true or false.
 """
 
-_REFLECT: Final = """\
-You watch over somebody who plays a customer in a conversation with a customer service agent. This
-is what the customer was told:
+_REFLECT: Final = f"""\
+{_ABOUT}The customer was about to say this, and it was found not to be good:
 
-{role}
-The conversation so far:
-
-{transcript}
-
-The customer was about to say this, and it was found not to be good:
-
-{draft}
+$draft
 
 Consider what is wrong with it, and write a message that is right. Answer in this form:
 
@@ -75,20 +71,13 @@ Response: <the one line that the customer should say, or the marker that ends th
 """
 
 _ADVICE: Final = """\
-(This is not from the agent, who sees none of it. You were about to answer: {draft}
-That was found not to be good. Something better would be: {proposal}
+(This is not from the agent, who sees none of it. You were about to answer: $draft
+That was found not to be good. Something better would be: $proposal
 Now write your next message to the agent, and nothing else.)"""
 
 
 def role_prompt(instruction: str, variant: str, *, thinks_aloud: bool = False) -> str:
-    """Return what a model that plays the customer is told.
-
-    Args:
-        instruction: Who the customer is and wants.
-        variant: ``parity`` or ``completion_boundary``, as `TauBenchEnvConfig.user_prompt` says;
-            the words of the third are tau-bench's (`upstream_words`).
-        thinks_aloud: Whether it writes down a thought before what it says.
-    """
+    """Return what a model that plays the customer is told."""
     # Not by str.format: an instruction may hold braces.
     role = _ROLE.replace("{instruction}", instruction)
     boundary = _BOUNDARY if variant == "completion_boundary" else ""
@@ -96,12 +85,7 @@ def role_prompt(instruction: str, variant: str, *, thinks_aloud: bool = False) -
 
 
 def judge_prompt(conversation: Sequence[Message], draft: str) -> list[Message]:
-    """Ask whether a draft is a good next message of the customer's.
-
-    Args:
-        conversation: As the customer sees it, its role first.
-        draft: What it is about to say.
-    """
+    """Ask whether a draft is a good next message in a conversation, as the customer sees it."""
     return _about(_JUDGE, conversation, draft)
 
 
@@ -112,7 +96,7 @@ def reflect_prompt(conversation: Sequence[Message], draft: str) -> list[Message]
 
 def advice(draft: str, proposal: str) -> Message:
     """Pass a better message on to the customer, who may still say something else."""
-    told = _filled(_ADVICE, draft=draft, proposal=proposal)
+    told = Template(_ADVICE).substitute(draft=draft, proposal=proposal)
     return {"role": "user", "content": told}
 
 
@@ -120,16 +104,6 @@ def _about(prompt: str, conversation: Sequence[Message], draft: str) -> list[Mes
     role, *said = conversation
     # The model is the customer, so to it the agent is the user.
     speakers = {"user": "Agent", "assistant": "Customer"}
-    lines = [f"{speakers[one['role']]}: {one['content']}" for one in said]
-    asked = _filled(prompt, role=role["content"], transcript="\n".join(lines), draft=draft)
+    transcript = "\n".join(f"{speakers[one['role']]}: {one['content']}" for one in said)
+    asked = Template(prompt).substitute(role=role["content"], transcript=transcript, draft=draft)
     return [{"role": "user", "content": asked}]
-
-
-def _filled(prompt: str, **texts: str) -> str:
-    # In one pass over the prompt: what is filled in may hold names in braces too.
-    parts = prompt.split("{")
-    filled = [parts[0]]
-    for part in parts[1:]:
-        name, _, rest = part.partition("}")
-        filled.append(texts[name] + rest)
-    return "".join(filled)

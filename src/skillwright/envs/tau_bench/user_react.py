@@ -28,10 +28,8 @@ class ReactUser(ModelUser):
 def split_thought(written: str) -> tuple[str, str]:
     """Separate a thought from what is said.
 
-    Args:
-        written: ``Thought: ...`` and ``User Response: ...``, each on lines of its own; where a
-            label comes again, the first of it that is not blank counts, since what follows plays
-            the turns to come. Without any label all of it is said.
+    Where a label comes again, the first of it that is not blank counts, since what follows plays
+    the turns to come. Without any label all of it is said.
 
     Returns:
         The thought and the message; a message is blank where there is only a thought, which is

@@ -1,10 +1,8 @@
 """A customer played by rules, offline: the strategy ``rule_based``.
 
-It reads the task's instruction as its sentences and says each when the agent asks for it: what it
-wants first of all, who it is when asked, a reason, a method, and yes where the agent wants a yes.
-Equal conversations get equal replies. The instructions of the built-in store are written in
-sentences that it can tell apart; those of tau-bench are not, so that numbers with this customer
-say nothing about tau-bench.
+It says the sentences of its instruction when the agent asks for them. Those of the built-in
+store can be told apart; those of tau-bench cannot, so that its numbers say nothing about tau-
+bench.
 """
 
 import re
@@ -12,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from skillwright.envs.tau_bench.users import STOP, UserSetting, UserSimulator
+from skillwright.envs.tau_bench.users import STOP, InstantUser, UserSetting
 
 YES: Final = "Yes, please do."
 NO_MORE: Final = "I cannot tell you more about that."
@@ -55,25 +53,15 @@ _FIRST_PERSON: Final = (
 
 @dataclass(slots=True)
 class _Wish:
-    """Something that the customer wants.
+    """Something that the customer wants."""
 
-    Attributes:
-        said: How it asks for it.
-        facts: What it knows about it, told when asked.
-        cases: What it wants if that cannot be had, in order.
-    """
-
-    said: str
-    facts: list[str] = field(default_factory=list)
-    cases: list[str] = field(default_factory=list)
+    said: str  # how it asks for it
+    facts: list[str] = field(default_factory=list)  # what it knows about it, told when asked
+    cases: list[str] = field(default_factory=list)  # what it wants if that cannot be had, in order
 
 
-class RuleUser(UserSimulator):
-    """Answers from the sentences of its instruction; waits for nobody and costs nothing.
-
-    Args:
-        setting: The episode; not looked at.
-    """
+class RuleUser(InstantUser):
+    """Answers from the sentences of its instruction; waits for nobody and costs nothing."""
 
     def __init__(self, setting: UserSetting | None = None) -> None:
         super().__init__()
@@ -81,14 +69,6 @@ class RuleUser(UserSimulator):
         self._identity = ""
         self._wishes: list[_Wish] = []
         self._wish = _Wish(NO_MORE)
-
-    async def areset(self, instruction: str) -> str:
-        """Say the first thing that is wanted."""
-        return self.reset(instruction)
-
-    async def astep(self, content: str) -> str:
-        """Answer the agent."""
-        return self.step(content)
 
     def reset(self, instruction: str) -> str:
         """Say the first thing that is wanted."""

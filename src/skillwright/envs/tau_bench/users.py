@@ -1,20 +1,23 @@
 """Simulated users: what one must do, the strategies by name, and the one that reads from a script.
 
-A user has an awaiting pair, ``areset`` and ``astep``, for engines that run many episodes on one
-loop, and a blocking pair, ``reset`` and ``step``, for trainers that call from threads. A server
-that cannot be reached, or answers nonsense, raises a `ModelError`; that is never a reply, since a
-reply could end the episode and be paid.
+A server that cannot be reached, or answers nonsense, raises a `ModelError`; that is never a reply,
+since a reply could end the episode and be paid.
 """
 
+import asyncio
+import atexit
 import importlib
+import os
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeVar
 
 from skillwright.core import DataError, Usage, did_you_mean
-from skillwright.envs.tau_bench.blocking import wait_for
 from skillwright.envs.tau_bench.config import TauBenchEnvConfig
+
+T = TypeVar("T")
 
 STOP: Final = "###STOP###"
 """A user whose reply contains this has nothing more to say; it is looked for nowhere else."""
@@ -23,46 +26,20 @@ GREETING: Final = "Hi! How can I help you today?"
 """What a user is told to have heard first, before its opening message."""
 
 
-class User(Protocol):
-    """What plays the customer of one episode.
+class UserSimulator(ABC):
+    """What plays the customer of one episode; the blocking pair waits for the other.
 
     Every method returns what the customer says, never blank; with `STOP` in it, it is the last
     thing. All raise `ModelError`, whose kind says what to do: `ModelRefused` that no request will
     ever be answered (a wrong key or model), `RequestRefused` that this one is not (it has become
     too long), any other that it may be answered another time.
-
-    Attributes:
-        usage: What its model has consumed so far, judges and failed requests included; nothing,
-            where it has no model.
-        backstage: What went on in its latest turn beside the reply, as JSON: thoughts, refused
-            drafts. It is recorded, and shown to no agent.
     """
-
-    usage: Usage
-    backstage: dict[str, Any]
-
-    async def areset(self, instruction: str) -> str:
-        """Begin a conversation and say the opening message."""
-        ...
-
-    async def astep(self, content: str) -> str:
-        """Hear what the agent says and answer."""
-        ...
-
-    def reset(self, instruction: str) -> str:
-        """Do what `areset` does, blocking."""
-        ...
-
-    def step(self, content: str) -> str:
-        """Do what `astep` does, blocking."""
-        ...
-
-
-class UserSimulator(ABC):
-    """A user written for the loop; its blocking pair waits for the other, from any thread."""
 
     def __init__(self) -> None:
+        # What its model has consumed so far, judges and failed requests included.
         self.usage = Usage()
+        # What went on in its latest turn beside the reply, as JSON: thoughts, refused drafts. It
+        # is recorded, and shown to no agent.
         self.backstage: dict[str, Any] = {}
 
     @abstractmethod
@@ -75,24 +52,31 @@ class UserSimulator(ABC):
 
     def reset(self, instruction: str) -> str:
         """Do what `areset` does, blocking."""
-        return wait_for(self.areset(instruction))
+        return _wait_for(self.areset(instruction))
 
     def step(self, content: str) -> str:
         """Do what `astep` does, blocking."""
-        return wait_for(self.astep(content))
+        return _wait_for(self.astep(content))
 
 
-class ScriptedUser:
-    """Says its replies in order, then `STOP` for ever; the opening message is the first of them.
+class InstantUser(UserSimulator):
+    """A user that waits for nobody: its subclass writes the blocking pair."""
 
-    Args:
-        replies: What it says, whatever it hears. A new conversation starts them again.
-    """
+    async def areset(self, instruction: str) -> str:
+        """Do what `reset` does."""
+        return self.reset(instruction)
+
+    async def astep(self, content: str) -> str:
+        """Do what `step` does."""
+        return self.step(content)
+
+
+class ScriptedUser(InstantUser):
+    """Says its replies in order, then `STOP` for ever; the opening message is the first of them."""
 
     def __init__(self, replies: Sequence[str]) -> None:
+        super().__init__()
         self.replies = tuple(replies)
-        self.usage = Usage()
-        self.backstage: dict[str, Any] = {}
         self._said = 0
 
     def reset(self, instruction: str) -> str:
@@ -105,35 +89,17 @@ class ScriptedUser:
         self._said += 1
         return self.replies[self._said - 1] if self._said <= len(self.replies) else STOP
 
-    async def areset(self, instruction: str) -> str:
-        """Say the first reply."""
-        return self.reset(instruction)
-
-    async def astep(self, content: str) -> str:
-        """Say the next reply."""
-        return self.step(content)
-
 
 @dataclass(frozen=True, slots=True)
 class UserSetting:
-    """What a strategy builds a user from, one per episode. Building touches no network.
+    """What a strategy builds a user from, one per episode. Building touches no network."""
 
-    Attributes:
-        config: The environment's settings.
-        split: The split of the task.
-        task_index: The task in it.
-        seed: The luck of this episode, or ``None``; each request's is derived from it.
-        replies: What a scripted user says.
-    """
-
-    config: TauBenchEnvConfig
-    split: str
-    task_index: int
+    config: TauBenchEnvConfig  # the environment's settings
+    split: str  # the split of the task
+    task_index: int  # the task in it
+    # The luck of this episode, or `None`; each request's is derived from it
     seed: int | None = None
-    replies: tuple[str, ...] = field(default=())
-
-
-MakeUser = Callable[[UserSetting], User]
+    replies: tuple[str, ...] = field(default=())  # what a scripted user says
 
 
 def register_user(strategy: str, entry_point: str) -> None:
@@ -153,34 +119,22 @@ def user_strategies() -> list[str]:
 
 
 def check_strategy(strategy: str) -> None:
-    """Refuse an unknown strategy.
-
-    Raises:
-        DataError: It is not registered; the message names the nearest.
-    """
+    """Refuse an unknown strategy."""
     if strategy not in _strategies:
         near = did_you_mean(strategy, _strategies)
         raise DataError(f"tau_bench env_config: user_strategy is {strategy!r}. {near}")
 
 
-def make_user(strategy: str, setting: UserSetting) -> User:
-    """Build the user of an episode.
-
-    Raises:
-        DataError: The strategy is unknown, or lacks a setting that it needs.
-    """
+def make_user(strategy: str, setting: UserSetting) -> UserSimulator:
+    """Build the user of an episode."""
     check_strategy(strategy)
     module, _, name = _strategies[strategy].partition(":")
-    build: MakeUser = getattr(importlib.import_module(module), name)
+    build: Callable[[UserSetting], UserSimulator] = getattr(importlib.import_module(module), name)
     return build(setting)
 
 
 def scripted_user(setting: UserSetting) -> ScriptedUser:
-    """Build a user of the ``scripted`` strategy.
-
-    Raises:
-        DataError: There is nothing in the script.
-    """
+    """Build a user of the ``scripted`` strategy."""
     if not setting.replies:
         raise DataError(
             "tau_bench: a scripted user needs user_replies; the first is its opening message"
@@ -189,13 +143,54 @@ def scripted_user(setting: UserSetting) -> ScriptedUser:
 
 
 # By name, so that an episode with a script loads no network stack.
-_ROOM: Final = "skillwright.envs.tau_bench"
 _strategies: dict[str, str] = {
-    "scripted": f"{_ROOM}.users:scripted_user",
-    "llm": f"{_ROOM}.user_model:ModelUser",
-    "react": f"{_ROOM}.user_react:ReactUser",
-    "verify": f"{_ROOM}.user_checked:VerifyingUser",
-    "reflection": f"{_ROOM}.user_checked:ReflectingUser",
-    "human": f"{_ROOM}.user_human:HumanUser",
-    "rule_based": f"{_ROOM}.user_rules:RuleUser",
+    "scripted": "skillwright.envs.tau_bench.users:scripted_user",
+    "llm": "skillwright.envs.tau_bench.user_model:ModelUser",
+    "react": "skillwright.envs.tau_bench.user_react:ReactUser",
+    "verify": "skillwright.envs.tau_bench.user_checked:VerifyingUser",
+    "reflection": "skillwright.envs.tau_bench.user_checked:ReflectingUser",
+    "human": "skillwright.envs.tau_bench.user_human:HumanUser",
+    "rule_based": "skillwright.envs.tau_bench.user_rules:RuleUser",
 }
+
+
+# Waiting for a coroutine from a thread that has no event loop, or whose loop must not be blocked:
+# one loop in one daemon thread serves the process, so that connections are shared between the
+# episodes of a trainer's thread pool.
+
+_CLOSING_S: Final = 2.0
+
+_lock = threading.Lock()
+# By process: a fork copies the loop, but not the thread that runs it.
+_loops: dict[int, asyncio.AbstractEventLoop] = {}
+
+
+def _wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on the shared loop and return its result."""
+    future = asyncio.run_coroutine_threadsafe(coroutine, _shared_loop())
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+def _shared_loop() -> asyncio.AbstractEventLoop:
+    with _lock:
+        loop = _loops.get(os.getpid())
+        if loop is None:
+            loop = _loops[os.getpid()] = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name="tau_bench users", daemon=True).start()
+            atexit.register(_close, loop, os.getpid())
+        return loop
+
+
+def _close(loop: asyncio.AbstractEventLoop, pid: int) -> None:
+    """Let what was opened on the loop be closed, connections above all, before the process ends."""
+    if pid != os.getpid():
+        return
+    closing = asyncio.run_coroutine_threadsafe(loop.shutdown_asyncgens(), loop)
+    try:
+        closing.result(_CLOSING_S)
+    except TimeoutError:
+        closing.cancel()

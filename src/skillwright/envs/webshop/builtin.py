@@ -1,12 +1,8 @@
 """The built-in world: a thousand products that nobody sells, and what people ask for.
 
-Made by a seeded generator, on first use and in a fraction of a second. The shop is made so that
-care pays. About two dozen products are of the same kind; they share words, and differ in what
-decides: half of the attributes, some of the colours and sizes, and the price. So there are near
-misses for every goal: one with the wrong attribute, one without the colour, one that costs too
-much. People talk around what they want, and descriptions repeat such talk, so that a search for
-the whole sentence finds products for its small talk. One attribute of each product stands in its
-features only, where the search engine does not look.
+Care pays: about two dozen products are of a kind and differ in what decides, so that every goal has
+near misses. Descriptions repeat people's small talk, which misleads a search for whole sentences;
+one attribute of each product stands in its features only, where the search does not look.
 """
 
 import hashlib
@@ -74,12 +70,7 @@ _SENTENCES: Final = (
 
 
 def built_in_products(seed: int = 0, count: int = PRODUCTS) -> Iterator[Product]:
-    """Make the products of the built-in shop, the same for the same seed.
-
-    Args:
-        seed: Another seed gives other products and other goals.
-        count: How many; the kinds are as many each as the count allows.
-    """
+    """Make the products of the built-in shop, the same for the same seed."""
     rng = random.Random(derive_seed("webshop-products", GENERATOR_VERSION, seed))
     for number in range(count):
         yield _product(rng, KINDS[number % len(KINDS)], _asin(seed, number))

@@ -32,7 +32,6 @@ from skillwright.envs.webshop.pricing import drawn_price, limit_text, price_limi
 from skillwright.envs.webshop.product import Goal, GoalKind, Product, Wish
 from skillwright.envs.webshop.search import (
     FtsEngine,
-    SearchEngine,
     TantivyEngine,
     build_tantivy,
     tantivy_folder,
@@ -92,7 +91,7 @@ class Catalogue:
         self._lock = threading.RLock()
         self.size = int(self._fact("products"))
         self.digest = self._fact("digest")
-        self.engine: SearchEngine = (
+        self.engine: FtsEngine | TantivyEngine = (
             TantivyEngine(folder) if folder is not None else FtsEngine(connection, self._lock)
         )
         self.product = lru_cache(maxsize=_PRODUCTS_KEPT)(self._read_product)

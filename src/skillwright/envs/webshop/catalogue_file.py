@@ -1,7 +1,8 @@
 """How a catalogue is laid out in SQLite, and how one is written.
 
-Products are staged in any order, then indexed in order of their asins: ties in a search go by the
-row number, and so by asin. Nothing is held in memory but one product and the counts of attributes.
+Products are staged in any order, then indexed in order of their asins: ties in a search go by
+the row number, and so by asin. Nothing is held in memory but one product and the counts of
+attributes.
 """
 
 import hashlib
@@ -11,11 +12,13 @@ import sqlite3
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from skillwright.core.inflate import inflate
 from skillwright.core.jsonio import canonical
@@ -38,15 +41,12 @@ CREATE TABLE posting(stem TEXT PRIMARY KEY, docs BLOB NOT NULL, counts BLOB NOT 
 CREATE VIRTUAL TABLE searched USING fts5(body, content='', tokenize='{TOKENS}');
 CREATE VIRTUAL TABLE instances USING fts5vocab(searched, instance);
 """
+_PRODUCT: Final = TypeAdapter(Product)
 _MOST_COUNTED: Final = 255  # times that a word stands in one text
 
 
 class CatalogueWriter:
-    """Writes one catalogue into an empty database: `add` every product, then `finish`.
-
-    Args:
-        connection: The database; the caller commits and closes it.
-    """
+    """Writes one catalogue into an empty database: `add` every product, then `finish`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -84,7 +84,7 @@ class CatalogueWriter:
         run = self._connection.execute
         sha, count = hashlib.sha256(), 0
         for product in staged_products(self._connection):
-            sha.update(canonical([product.asin, product.to_json()]).encode())
+            sha.update(canonical([product.asin, asdict(product)]).encode())
             run("INSERT INTO doc VALUES (?, ?)", (count, product.asin))
             run(
                 "INSERT INTO searched(rowid, body) VALUES (?, ?)",
@@ -137,10 +137,10 @@ def synthetic_goals(product: Product) -> int:
 
 def pack_product(product: Product) -> bytes:
     """Return a product as it is stored."""
-    text = json.dumps(product.to_json(), ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(asdict(product), ensure_ascii=False, separators=(",", ":"))
     return zlib.compress(text.encode(), level=1)
 
 
 def unpack_product(body: bytes) -> Product:
     """Read a stored product."""
-    return Product.from_json(json.loads(inflate(body, "a product of this shop")))
+    return _PRODUCT.validate_json(inflate(body, "a product of this shop"))

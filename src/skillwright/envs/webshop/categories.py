@@ -1,9 +1,8 @@
 """The seven categories that skills and reports go by, read from what the customer asks for.
 
-Only whole words count: there is no ``ring`` in ``string`` and no ``rug`` in ``rugged``. An
-instruction is read clause by clause, and the first clause that names something decides; within
-it the last name does, because English puts the thing last (a ``shoe rack`` is a rack). Two words
-beat one, so that ``ice cream`` is no cream.
+Only whole words count. The first clause that names something decides, and within it the last
+name, because English puts the thing last (a ``shoe rack`` is a rack). Two words beat one (``ice
+cream``).
 """
 
 import re
@@ -49,34 +48,17 @@ _WORDS: Final = {
     "maker bearing abrasive bottle puzzle toy toys notebook leash",
 }
 _PHRASES: Final = {
-    "ice cream": "other",
-    "dog bed": "other",
-    "dog beds": "other",
-    "pet bed": "other",
-    "trail mix": "other",
-    "wall art": "home_decor",
-    "phone case": "electronics",
-    "cell phone": "electronics",
-    "smart watch": "electronics",
-    "smart watches": "electronics",
-    "watch band": "accessories",
-    "watch bands": "accessories",
-    "water bottle": "other",
-    "table lamp": "home_decor",
-    "body wash": "beauty_health",
-    "hair mask": "beauty_health",
-    "face mask": "beauty_health",
-    "essential oil": "beauty_health",
-    "whipped cream": "other",
-    "shower cap": "beauty_health",
-    "tank top": "apparel",
-    "table top": "home_decor",
-    "laptop bag": "accessories",
-    "granola bars": "other",
+    "other": "ice cream, dog bed, dog beds, pet bed, trail mix, water bottle, whipped cream, "
+    "granola bars",
+    "home_decor": "wall art, table lamp, table top",
+    "electronics": "phone case, cell phone, smart watch, smart watches",
+    "accessories": "watch band, watch bands, laptop bag",
+    "beauty_health": "body wash, hair mask, face mask, essential oil, shower cap",
+    "apparel": "tank top",
 }
 _CATEGORY_OF: Final = {
     **{word: category for category, words in _WORDS.items() for word in words.split()},
-    **_PHRASES,
+    **{pair: category for category, pairs in _PHRASES.items() for pair in pairs.split(", ")},
 }
 
 _CLAUSE_END: Final = re.compile(

@@ -1,28 +1,8 @@
 """The episode environment: one visit to the shop, told in text.
 
-What an agent reads. The system message holds the rules (`_INSTRUCTIONS`). Every other message is a
-page, then a blank line and the actions, one per line (unless ``show_actions`` is off):
-
-    WebShop [SEP] Instruction: [SEP] i need a rug that is non slip, and price lower than 80.00
-    dollars [SEP] Search
-
-    Available actions:
-    search[<words>]
-    click[...]
-
-where each ``click[x]`` names something of the page in lower case. Pages, in the mode ``text``:
-
-    Instruction: [SEP] {instruction} [SEP] Back to Search [SEP] Page 1 (Total results: 50) [SEP]
-    Next > [SEP] B0AAAAAAAA [SEP] {title} [SEP] $23.5 [SEP] B0BBBBBBBB [SEP] {title} [SEP] ...
-
-    Instruction: [SEP] {instruction} [SEP] Back to Search [SEP] < Prev [SEP] color [SEP] black [SEP]
-    navy [SEP] size [SEP] small [SEP] large [SEP] {title} [SEP] Price: $23.5 [SEP] Rating: N.A.
-    [SEP] Description [SEP] Features [SEP] Reviews [SEP] Buy Now
-
-    Instruction: [SEP] {instruction} [SEP] Back to Search [SEP] < Prev [SEP] {feature} [SEP] ...
-
-An action that does nothing is answered with `DID_NOTHING`, a blank line, and the same page. The
-page after a purchase stands alone, without actions.
+The system message holds the rules. Every other message is a page (`pages`), then a blank line and
+the actions, one per line (unless ``show_actions`` is off). An action that does nothing is answered
+with `DID_NOTHING`, a blank line, and the same page; the page after a purchase stands alone.
 """
 
 import re

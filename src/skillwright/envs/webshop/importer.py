@@ -1,9 +1,7 @@
 """Makes a catalogue of the original's JSON files, in constant memory.
 
-The files are the original's: ``items_shuffle.json`` (products), ``items_ins_v2.json`` (attributes
-and synthetic instructions) and ``items_human_ins.json`` (what people asked for), or their small
-forms that end in ``_1000``. They cannot be shipped. What is cleaned, and how, is as in the
-original: asins that are ``nan``, longer than ten characters or repeated are skipped.
+What is cleaned, and how, is as in the original: asins that are ``nan``, longer than ten characters
+or repeated are skipped. The files cannot be shipped.
 """
 
 import json
@@ -163,12 +161,12 @@ def _product(connection: sqlite3.Connection, entry: Any, where: str) -> Product 
         return None
     row = connection.execute("SELECT attributes, human FROM about WHERE asin = ?", (asin,))
     found = row.fetchone() or (None, None)
-    about = _mapping(_unpacked(found[0]))
+    about, bullets = _mapping(_unpacked(found[0])), entry.get("small_description")
     return Product(
         asin=asin,
         title=_text(entry.get("name")),
         description=_text(entry.get("full_description")),
-        bullets=_bullets(entry.get("small_description")),
+        bullets=_texts([bullets] if isinstance(bullets, str) else bullets),
         prices=parse_pricing(entry.get("pricing")),
         options=_options(entry.get("customization_options"), where),
         category=_text(entry.get("category")),
@@ -210,10 +208,6 @@ def _wish(said: Any, where: str) -> Wish:
 def _template(about: Mapping[str, Any]) -> Wish | None:
     text, attributes = about.get("instruction"), _texts(about.get("instruction_attributes"))
     return Wish(_text(text), attributes) if text and attributes else None
-
-
-def _bullets(given: Any) -> tuple[str, ...]:
-    return _texts([given] if isinstance(given, str) else given)
 
 
 def _texts(given: Any) -> tuple[str, ...]:

@@ -14,30 +14,12 @@ _SPACE: Final = re.compile(r"\s*")
 
 
 def stream_array(path: Path, *, chunk_chars: int = CHUNK_CHARS) -> Iterator[Any]:
-    """Yield the entries of a file that holds one JSON array.
-
-    Args:
-        path: The file.
-        chunk_chars: How much is read at once.
-
-    Raises:
-        DataError: The file cannot be read or holds no such thing; the message says after which
-            entry.
-    """
+    """Yield the entries of a file that holds one JSON array."""
     yield from _opened(path, "[]", chunk_chars)
 
 
 def stream_object(path: Path, *, chunk_chars: int = CHUNK_CHARS) -> Iterator[tuple[str, Any]]:
-    """Yield the members of a file that holds one JSON object, as pairs of name and value.
-
-    Args:
-        path: The file.
-        chunk_chars: How much is read at once.
-
-    Raises:
-        DataError: The file cannot be read or holds no such thing; the message says after which
-            entry.
-    """
+    """Yield the members of a file that holds one JSON object, as pairs of name and value."""
     yield from _opened(path, "{}", chunk_chars)
 
 

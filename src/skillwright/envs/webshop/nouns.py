@@ -1,11 +1,8 @@
 """The nouns of a title: by spaCy's small English model where it is installed, else by a rule.
 
-The rule (``rule``): every word of two or more letters is a noun unless it is a function word, one
-of the describing words below, or ends as describing words do (-ly, -ful, -less, -able, -ible,
--ous, -ish, -proof, -free, -resistant, -size, -style). Titles are strings of names and nouns, so
-that this errs towards counting a word; the reward only asks whether enough of them agree.
-
-The two give different title scores, so that every result names the tagger it was made with.
+By the rule every word of two or more letters is a noun, unless it is a function word or
+describes; titles are strings of names and nouns, so that this errs towards counting a word. The
+two give different title scores, so that every result names the tagger it was made with.
 """
 
 import importlib.util
@@ -48,11 +45,7 @@ _WORD: Final = re.compile(r"(?<![^\W_])[^\W\d_][^\W_]*(?:-[^\W_]+)*")
 
 
 def resolve_tagger(asked: str) -> str:
-    """Return the tagger that ``auto`` stands for here, or the one that was asked for.
-
-    Raises:
-        DataError: There is no such tagger, or ``spacy`` is asked for and not installed.
-    """
+    """Return the tagger that ``auto`` stands for here, or the one that was asked for."""
     if asked not in TAGGERS:
         raise DataError(f"webshop: no tagger {asked!r}. {did_you_mean(asked, TAGGERS)}")
     if asked == "auto":
@@ -67,12 +60,7 @@ def resolve_tagger(asked: str) -> str:
 
 @lru_cache(maxsize=16_384)
 def nouns(title: str, tagger: str) -> tuple[str, ...]:
-    """Return the nouns of a title in lower case, in order; a word may stand there twice.
-
-    Args:
-        title: The title as it is written.
-        tagger: ``rule`` or ``spacy``, as `resolve_tagger` returns them.
-    """
+    """Return the nouns of a title in lower case, in order; a word may stand there twice."""
     if tagger == "spacy":
         return tuple(token.text.lower() for token in _spacy()(title) if token.pos_ in _NOUNS)
     words = (word.lower() for word in _WORD.findall(title))

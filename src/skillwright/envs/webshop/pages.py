@@ -1,10 +1,7 @@
 """What the pages of the shop say: visible texts in order, and what can be clicked.
 
-Source: the page texts of WebShop (arXiv:2207.01206), as its text environment renders them. In
-``text`` the parts of a page are joined by `SEPARATOR`, without the white space around them. In
-``text_rich`` each stands on a line of its own with the white space that the original's templates
-have there, with marks around what can be clicked; chosen options and visited products are marked
-as clicked, and a line above the page names each chosen option. A blank text is not visible.
+``text`` joins the parts by `SEPARATOR`; ``text_rich`` gives each a line, with marks around what
+can be clicked. Source: the page texts of WebShop (arXiv:2207.01206), white space included.
 """
 
 import json
@@ -33,17 +30,11 @@ Kind = Literal["text", "button", "product", "option"]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A visible text, and what it is.
+    """A visible text, and what it is."""
 
-    Attributes:
-        text: As ``text_rich`` shows it, with its white space.
-        kind: Plain text, a button, a product's link, or an option's value.
-        clicked: An option that is chosen, or a product that was visited.
-    """
-
-    text: str
-    kind: Kind = "text"
-    clicked: bool = False
+    text: str  # as `text_rich` shows it, with its white space
+    kind: Kind = "text"  # plain text, a button, a product's link, or an option's value
+    clicked: bool = False  # an option that is chosen, or a product that was visited
 
 
 Page = tuple[Part, ...]

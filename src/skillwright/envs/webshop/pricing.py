@@ -32,11 +32,6 @@ def parse_pricing(text: object) -> tuple[float, ...]:
 def drawn_price(asin: str, prices: Sequence[float], seed: int) -> float:
     """Return what a product costs: one price as it is, a uniform draw from a range.
 
-    Args:
-        asin: The product.
-        prices: As `Product.prices`; without any it costs 100 dollars.
-        seed: The world's; the draw depends on it and the asin alone.
-
     Returns:
         Dollars, to the cent where they are drawn.
     """

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from skillwright.core.jsonio import digest
 
@@ -75,29 +75,6 @@ class Product:
         )
         parts = (self.title, self.description, *self.bullets[:1], groups)
         return " ".join(part for part in parts if part).lower()
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the product as a JSON value; `from_json` reads it back."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> "Product":
-        """Read what `to_json` wrote."""
-        template = value["template"]
-        lists = ("bullets", "prices", "attributes")
-        return cls(
-            **{
-                **value,
-                **{name: tuple(value[name]) for name in lists},
-                "options": {name: tuple(values) for name, values in value["options"].items()},
-                "wishes": tuple(_wish(wish) for wish in value["wishes"]),
-                "template": template and _wish(template),
-            }
-        )
-
-
-def _wish(value: Mapping[str, Any]) -> Wish:
-    return Wish(value["text"], tuple(value["attributes"]), tuple(value["options"]))
 
 
 @dataclass(frozen=True)

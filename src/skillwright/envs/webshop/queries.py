@@ -1,12 +1,8 @@
-"""Searches that an instruction suggests, for policies that choose among commands.
+"""Searches that an instruction suggests, for policies that can only choose among commands.
 
-A language model writes its search freely. A policy that scores a list of commands cannot, so that
-the list offers some, made of the instruction alone:
-
-1. the whole instruction, as an untaught customer would paste it;
-2. its content words from the thing on, without talk and price;
-3. those of them up to the first comma;
-4. the first four of those.
+They are the whole instruction, as an untaught customer would paste it; its content words from
+the thing on, without talk and price; those of them up to the first comma; and the first four of
+those.
 """
 
 import re
@@ -16,7 +12,7 @@ from skillwright.envs.webshop.categories import named_category
 from skillwright.envs.webshop.words import words
 
 _PRICE: Final = re.compile(r",? and price lower than [0-9.]+ dollars\s*$")
-_WORD: Final = re.compile(r"[^\W_]+(?:[.'-][^\W_]+)*")
+_QUERY_WORD: Final = re.compile(r"[^\W_]+(?:[.'-][^\W_]+)*")
 _ASKS: Final = re.compile(r".*\b(?:want|need|buy|find me|looking for)\s")
 _CLAUSE: Final = re.compile(r"([.,:;?!])\s+")
 _TALK: Final = frozenset(
@@ -37,7 +33,7 @@ def search_commands(instruction: str) -> list[str]:
     asked = _asked(wish)
     about = _content(" ".join(asked[: _first_comma(asked)]))
     queries = (
-        " ".join(_WORD.findall(instruction.lower())),
+        " ".join(_QUERY_WORD.findall(instruction.lower())),
         " ".join(_content(" ".join(asked))),
         " ".join(about),
         " ".join(about[:_FIRST_WORDS]),
@@ -62,4 +58,4 @@ def _first_comma(asked: list[str]) -> int:
 
 
 def _content(text: str) -> list[str]:
-    return [word for word in _WORD.findall(text) if word not in _TALK]
+    return [word for word in _QUERY_WORD.findall(text) if word not in _TALK]

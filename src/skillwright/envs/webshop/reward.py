@@ -1,9 +1,8 @@
-"""The reward of a purchase, in whole numbers and fractions.
+"""The reward of a purchase, in fractions until the end, so that success means r == 1.
 
     r = r_type * (attributes met + options met + price met) / (attributes + options + 1)
 
-Source: WebShop (arXiv:2207.01206), ``get_reward`` of its engine. Fractions are kept until the end,
-so that success means r == 1 and not almost 1.
+Source: WebShop (arXiv:2207.01206), ``get_reward`` of its engine.
 """
 
 from collections.abc import Iterable, Mapping

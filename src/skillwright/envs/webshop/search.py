@@ -1,16 +1,9 @@
 """The search engine: a query in, product ids out, the best first and at most fifty.
 
-The original searches one text per product by Lucene's BM25 (k1 0.9, b 0.4, Porter stems, English
-stop words). SQLite's FTS5 stems and inverts the texts here. Its own ``bm25()`` is not used: its
-k1 and b stand fast at 1.2 and 0.75, and it goes back to the database for every product that has
-any word of the query. The scores are Lucene's formula over FTS5's postings:
-
-    sum over words of idf * f / (f + k1 * (1 - b + b * length / mean)),
-    idf = log(1 + (N - n + 0.5) / (n + 0.5))
-
-What still differs: Lucene keeps lengths in one byte, its stemmer and word breaks are its own, and
-ties go by asin here. Rankings are close to the original's and not equal, so that no score over
-them is an official WebShop number.
+The scores are Lucene's BM25, as in the original, over the postings that SQLite's FTS5 stems and
+inverts; its own ``bm25()`` has k1 and b fixed at 1.2 and 0.75, and is slow. Lucene keeps lengths in
+one byte and has its own stemmer, so that rankings are close to the original's and not equal: no
+score over them is an official WebShop number.
 """
 
 import importlib
@@ -24,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -53,20 +46,6 @@ _STOP_WORDS: Final = frozenset(
 )
 
 
-class SearchEngine(Protocol):
-    """Finds products.
-
-    Attributes:
-        name: As results name it.
-    """
-
-    name: str
-
-    def search(self, query: str) -> tuple[str, ...]:
-        """Return the asins of the products that fit a query best, at most `MOST_HITS`."""
-        ...
-
-
 def searched_words(text: str) -> list[str]:
     """Return the words of a text that count, in lower case and order: all but the stop words."""
     return [word for word in _WORD.findall(text.lower()) if word not in _STOP_WORDS]
@@ -78,12 +57,7 @@ def query_words(query: str) -> list[str]:
 
 
 class FtsEngine:
-    """BM25 over the postings that FTS5 made.
-
-    Args:
-        connection: A catalogue's database; used under ``lock`` only.
-        lock: Held while the database is asked.
-    """
+    """BM25 over the postings that FTS5 made."""
 
     name = "fts5"
 
@@ -140,14 +114,7 @@ def _best(scores_N: FloatArray) -> list[int]:
 
 
 class TantivyEngine:
-    """Tantivy's BM25 (k1 1.2, b 0.75, English stems), for the full catalogue.
-
-    Args:
-        folder: An index that `build_tantivy` made.
-
-    Raises:
-        DataError: Tantivy is not installed, or there is no such index.
-    """
+    """Tantivy's BM25 (k1 1.2, b 0.75, English stems), for the full catalogue."""
 
     name = "tantivy"
 
@@ -180,11 +147,7 @@ def tantivy_folder(catalogue: Path) -> Path:
 
 
 def build_tantivy(folder: Path, texts: Iterable[tuple[str, str]]) -> None:
-    """Make an index of ``(asin, text)`` pairs; one that is there is replaced when it is whole.
-
-    Raises:
-        DataError: Tantivy is not installed.
-    """
+    """Make an index of ``(asin, text)`` pairs; one that is there is replaced when it is whole."""
     tantivy = import_tantivy()
     unfinished = folder.with_name(f".{folder.name}.{os.getpid()}")
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -213,11 +176,7 @@ def _write_tantivy(tantivy: Any, folder: Path, texts: Iterable[tuple[str, str]])
 
 
 def import_tantivy() -> Any:
-    """Import tantivy.
-
-    Raises:
-        DataError: It is not installed; the message says how to install it.
-    """
+    """Import tantivy."""
     try:
         return importlib.import_module("tantivy")
     except ImportError as error:

@@ -1,18 +1,12 @@
-"""One visit to the shop: which page is shown, and what a search or a click does there.
+"""One visit to the shop, by the rules of WebShop (arXiv:2207.01206).
 
-The rules are those of WebShop (arXiv:2207.01206):
-
-- ``search[...]`` works on every page, also where no search bar is shown; it clears product and
-  options. ``click[x]`` needs x among what can be clicked. Anything else changes nothing.
-- ``< Prev`` on a results page goes one page back, on a sub page to the item, and on an item to the
-  results, which clears the options. ``Back to Search`` clears the search too, and what was
-  visited.
-- An option is set by a click on its value; another value of the same name replaces it. Where two
-  options share a value, a click sets the later one.
-- Only ``Buy Now`` ends the visit.
+``search[...]`` works on every page and clears product and options; ``Back to Search`` clears what
+was visited too. Where two options share a value, a click sets the later one. Only ``Buy Now`` ends
+the visit.
 """
 
 import re
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -107,18 +101,17 @@ class Session:
         }
 
     def _press(self, button: str) -> None:
-        match button:
-            case pages.BACK:
-                self._back_to_search()
-            case pages.NEXT:
-                self._results(self._number + 1)
-            case pages.PREVIOUS:
-                self._previous()
-            case pages.BUY:
-                self._buy()
-            case name:
-                self._on_item = False
-                self.page = pages.sub_page(self._told, self._sold, name)
+        moves: dict[str, Callable[[], None]] = {
+            pages.BACK: self._back_to_search,
+            pages.NEXT: partial(self._results, self._number + 1),
+            pages.PREVIOUS: self._previous,
+            pages.BUY: self._buy,
+        }
+        moves.get(button, partial(self._sub_page, button))()
+
+    def _sub_page(self, name: str) -> None:
+        self._on_item = False
+        self.page = pages.sub_page(self._told, self._sold, name)
 
     def _previous(self) -> None:
         if self._product is None:

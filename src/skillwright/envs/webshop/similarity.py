@@ -1,11 +1,8 @@
-"""How alike two texts are as sets of words: the token-set ratio, from 0 to 100.
+"""How alike two texts are as sets of words: the token-set ratio, from 0 to 100, as fractions.
 
-Source: the usual definition, as in rapidfuzz (``fuzz.token_set_ratio``): what two texts have in
-common is compared with each of them, and what is left of them with each other, by the Indel
-distance (insertions and deletions). Kept as fractions, so that a threshold is met or it is not.
-
-The reward asks thefuzz 0.19 (``token_set_ratio``), which prepares texts in its own way and returns
-a whole number; `are_alike` does both alike.
+Source: rapidfuzz (``fuzz.token_set_ratio``), by the Indel distance. The reward asks thefuzz
+0.19, which prepares texts in its own way and returns a whole number; `are_alike` does both
+alike.
 """
 
 import re

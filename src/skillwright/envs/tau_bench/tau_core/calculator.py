@@ -27,16 +27,8 @@ _BINARY: Final[Mapping[type[ast.operator], Callable[[Any, Any], Any]]] = {
 def calculate(expression: Any) -> str:
     """Compute an expression and round it to two digits.
 
-    Args:
-        expression: A text of digits, ``+-*/().`` and spaces; anything else is answered as
-            tau-bench answers it.
-
     Returns:
         The number, or ``Error: ...`` where the characters are not allowed.
-
-    Raises:
-        Exception: The expression is no arithmetic, or has no finite small result; the message is
-            what tau-bench says after ``Error: ``, or our own where a bound was met.
     """
     if not all(char in _ALLOWED for char in expression):
         return "Error: invalid characters in expression"

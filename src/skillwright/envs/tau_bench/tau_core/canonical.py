@@ -1,31 +1,17 @@
-"""The text by which two states of the database are the same or not.
+"""The text by which two states of the database are the same or not, as tau-bench's hash tells them.
 
-It tells apart what JSON would not: 50 and 50.0, true and 1, "1" and 1, and the order of lists. It
-does not see the order of keys. tau-bench compares a SHA-256 over this text of everything; equal
-texts of all records are the same question.
+Unlike JSON it tells apart 50 and 50.0, true and 1, "1" and 1, and the order of lists; it does
+not see the order of keys.
 
 Source: tau-bench (arXiv:2406.12045), consistent hash of its base environment.
 """
 
-import hashlib
-from collections.abc import Iterable
 from typing import Any
 
 
 def canonical_text(value: Any) -> str:
     """Return the text of one record; equal exactly where tau-bench's hash would be."""
     return str(_hashable(value))
-
-
-def tuple_text(parts: Iterable[str]) -> str:
-    """Join the texts of members as the text of their tuple."""
-    listed = list(parts)
-    return f"({listed[0]},)" if len(listed) == 1 else f"({', '.join(listed)})"
-
-
-def text_hash(text: str) -> str:
-    """Return the SHA-256 of a canonical text as 64 hexadecimal digits."""
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 def _hashable(value: Any) -> Any:

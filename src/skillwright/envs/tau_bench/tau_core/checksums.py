@@ -27,11 +27,7 @@ UPSTREAM: Final[Mapping[str, str]] = {
 
 
 def manifest_of(folder: Path) -> Mapping[str, str]:
-    """Return file name -> SHA-256: from the folder's own manifest, else tau-bench's.
-
-    Raises:
-        DataError: A line of the manifest is malformed.
-    """
+    """Return file name -> SHA-256: from the folder's own manifest, else tau-bench's."""
     path = folder / MANIFEST
     if not path.is_file():
         return UPSTREAM
@@ -45,12 +41,7 @@ def manifest_of(folder: Path) -> Mapping[str, str]:
 
 
 def checked_bytes(folder: Path, name: str, manifest: Mapping[str, str]) -> bytes:
-    """Read a data file and compare it with its checksum.
-
-    Raises:
-        DataError: It is missing, cannot be read, or is not what it must be; the message has both
-            checksums and the command to run.
-    """
+    """Read a data file and compare it with its checksum."""
     path, again = folder / name, f"run `{FETCH_COMMAND}`"
     try:
         content = path.read_bytes()

@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final, NamedTuple
 
-from skillwright.envs.tau_bench.tau_core.canonical import canonical_text, text_hash, tuple_text
+from skillwright.envs.tau_bench.tau_core.canonical import canonical_text
 from skillwright.envs.tau_bench.tau_core.frozen import freeze
 
 Record = Mapping[str, Any]
@@ -23,11 +24,7 @@ class Place(NamedTuple):
 
 
 class Tables:
-    """The database as it was loaded: frozen, built once, safe to read from any thread.
-
-    Args:
-        tables: ``users``, ``products`` and ``orders``, each id -> record, in file order.
-    """
+    """The database as it was loaded: frozen, built once, safe to read from any thread."""
 
     def __init__(self, tables: Mapping[str, Any]) -> None:
         self.records: Mapping[str, Mapping[str, Record]] = {
@@ -42,79 +39,30 @@ class Tables:
         products = self.records["products"].values()
         by_name = {product["name"]: product["product_id"] for product in products}
         self.product_types: str = json.dumps(dict(sorted(by_name.items())))
-        # Filled as they are asked for. Two threads may both compute an entry; they agree on it.
-        self._texts: dict[Place, str] = {}
-        self._canonical: dict[Place, str] = {}
-        self._pieces: dict[str, dict[str, str]] = {}
-
-    def text(self, place: Place) -> str:
-        """Return a record as JSON text."""
-        text = self._texts.get(place)
-        if text is None:
-            text = self._texts[place] = json.dumps(self.records[place.table][place.key])
-        return text
-
-    def canonical(self, place: Place) -> str:
-        """Return the canonical text of a record."""
-        text = self._canonical.get(place)
-        if text is None:
-            text = canonical_text(self.records[place.table][place.key])
-            self._canonical[place] = text
-        return text
-
-    def table_text(self, table: str, changed: Mapping[Place, Record]) -> str:
-        """Return the canonical text of a whole table, with some of its records replaced."""
-        pieces = self._pieces.get(table)
-        if pieces is None:
-            keys = sorted(self.records[table])
-            pieces = {key: _piece(key, self.canonical(Place(table, key))) for key in keys}
-            self._pieces[table] = pieces
-        replaced = {
-            place.key: _piece(place.key, canonical_text(record))
-            for place, record in changed.items()
-            if place.table == table
-        }
-        return tuple_text({**pieces, **replaced}.values())
+        # By place: a record as JSON text, and as canonical text.
+        self.text = cache(lambda place: json.dumps(self.records[place.table][place.key]))
+        self.canonical = cache(lambda place: canonical_text(self.records[place.table][place.key]))
 
 
 class Database:
-    """What one episode sees. Records are never changed, only replaced by new ones.
-
-    Args:
-        tables: The pristine tables.
-
-    Attributes:
-        changed: The records that were put, by place.
-    """
+    """What one episode sees. Records are never changed, only replaced by new ones."""
 
     __slots__ = ("changed", "tables")
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
-        self.changed: dict[Place, Record] = {}
+        self.changed: dict[Place, Record] = {}  # the records that were put
 
     def user(self, user_id: Any) -> Record | None:
-        """Return a user.
-
-        Raises:
-            TypeError: The id cannot be looked up at all, being a list or an object.
-        """
+        """Return a user."""
         return self._find("users", user_id)
 
     def order(self, order_id: Any) -> Record | None:
-        """Return an order.
-
-        Raises:
-            TypeError: The id cannot be looked up at all, being a list or an object.
-        """
+        """Return an order."""
         return self._find("orders", order_id)
 
     def product(self, product_id: Any) -> Record | None:
-        """Return a product; no tool changes one.
-
-        Raises:
-            TypeError: The id cannot be looked up at all, being a list or an object.
-        """
+        """Return a product; no tool changes one."""
         return self.tables.records["products"].get(product_id)
 
     def text(self, table: str, key: str) -> str:
@@ -138,18 +86,7 @@ class Database:
         own = self.changed.get(place)
         return self.tables.records[place.table][place.key] if own is None else own
 
-    def data_hash(self) -> str:
-        """Return tau-bench's hash of the whole state; milliseconds, for parity tests."""
-        names = sorted(TABLES)
-        texts = [_piece(name, self.tables.table_text(name, self.changed)) for name in names]
-        return text_hash(tuple_text(texts))
-
     def _find(self, table: str, key: Any) -> Record | None:
         pristine = self.tables.records[table].get(key)
         # No tool adds a record, so what is not in the tables is nowhere.
         return None if pristine is None else self.changed.get(Place(table, key), pristine)
-
-
-def _piece(key: str, text: str) -> str:
-    """Return the text of a key and its value, as they stand in the tuple of a mapping."""
-    return f"({key!r}, {text})"

@@ -2,7 +2,11 @@
 
 from typing import Any, NoReturn
 
-_REFUSAL = "this record is shared by every episode and cannot be changed; put a new one instead"
+
+def _refuse(record: dict[str, Any], *args: Any, **kwargs: Any) -> NoReturn:
+    raise TypeError(
+        "this record is shared by every episode and cannot be changed; put a new one instead"
+    )
 
 
 class FrozenDict(dict[str, Any]):
@@ -10,34 +14,8 @@ class FrozenDict(dict[str, Any]):
 
     __slots__ = ()
 
-    def __setitem__(self, key: Any, value: Any) -> NoReturn:
-        raise TypeError(_REFUSAL)
-
-    def __delitem__(self, key: Any) -> NoReturn:
-        raise TypeError(_REFUSAL)
-
-    def __ior__(self, other: Any) -> NoReturn:  # type: ignore[misc]  # it never returns
-        raise TypeError(_REFUSAL)
-
-    def clear(self) -> NoReturn:
-        """Refuse."""
-        raise TypeError(_REFUSAL)
-
-    def pop(self, *args: Any) -> NoReturn:
-        """Refuse."""
-        raise TypeError(_REFUSAL)
-
-    def popitem(self) -> NoReturn:
-        """Refuse."""
-        raise TypeError(_REFUSAL)
-
-    def setdefault(self, *args: Any) -> NoReturn:
-        """Refuse."""
-        raise TypeError(_REFUSAL)
-
-    def update(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refuse."""
-        raise TypeError(_REFUSAL)
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The default rebuilds a dict by setting its items, which this one refuses.

@@ -17,15 +17,10 @@ ASK_FOR_BUILT_IN: Final = "built-in"
 
 @dataclass(frozen=True, slots=True)
 class DataSource:
-    """A folder with data, and how it was found.
+    """A folder with data, and how it was found."""
 
-    Attributes:
-        path: The folder.
-        origin: ``env_config.data_dir``, ``$SKILLWRIGHT_TAU_DATA``, ``fetched`` or ``built-in``.
-    """
-
-    path: str
-    origin: str
+    path: str  # the folder
+    origin: str  # `env_config.data_dir`, `$SKILLWRIGHT_TAU_DATA`, `fetched` or `built-in`
 
 
 def fetched_dir() -> Path:

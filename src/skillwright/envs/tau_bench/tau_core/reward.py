@@ -20,15 +20,10 @@ GRADER_VERSION = "1"
 
 @dataclass(frozen=True, slots=True)
 class GoldState:
-    """The state after the gold actions, computed once per task.
+    """The state after the gold actions, computed once per task."""
 
-    Attributes:
-        db: The database, not to be changed any more.
-        canonical: The canonical text of every record that the gold actions changed.
-    """
-
-    db: Database
-    canonical: dict[Place, str]
+    db: Database  # the database, not to be changed any more
+    canonical: dict[Place, str]  # the canonical text of every record that the gold actions changed
 
     @property
     def is_untouched(self) -> bool:
@@ -38,15 +33,10 @@ class GoldState:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A record that is not as it should be.
+    """A record that is not as it should be."""
 
-    Attributes:
-        record: Its table and id: ``orders/#W0000000``.
-        fields: Its keys whose values differ, or that only one side has, sorted.
-    """
-
-    record: str
-    fields: tuple[str, ...]
+    record: str  # its table and id: `orders/#W0000000`
+    fields: tuple[str, ...]  # its keys whose values differ, or that only one side has, sorted
 
 
 @dataclass(frozen=True, slots=True)

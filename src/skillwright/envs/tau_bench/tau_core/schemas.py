@@ -6,12 +6,12 @@ These are our own words. A data set that brings a ``tools.json`` is described by
 from collections.abc import Mapping
 from typing import Any, Final
 
-from skillwright.envs.tau_bench.tau_core.changes import CANCEL_REASONS
+CANCEL_REASONS: Final = ("no longer needed", "ordered by mistake")
 
 _ORDER_ID: Final = {
     "order_id": {"type": "string", "description": "Order id with its number sign: '#W0000000'."}
 }
-_ADDRESS: Final = {
+ADDRESS: Final = {
     "address1": {"type": "string", "description": "Street and number: '12 Elm Street'."},
     "address2": {"type": "string", "description": "Flat, suite or unit; may be empty."},
     "city": {"type": "string", "description": "City: 'Denver'."},
@@ -93,7 +93,7 @@ _DESCRIBED: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "list_all_product_types": ("List the name and product id of every product.", {}),
     "modify_pending_order_address": (
         f"Change the address that a pending order is sent to. {_CONFIRM}",
-        {**_ORDER_ID, **_ADDRESS},
+        {**_ORDER_ID, **ADDRESS},
     ),
     "modify_pending_order_items": (
         "Swap items of a pending order for other variants of the same products. This can be done "
@@ -106,7 +106,7 @@ _DESCRIBED: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     ),
     "modify_user_address": (
         f"Change the address in a user's profile; orders keep theirs. {_CONFIRM}",
-        {**_text(user_id="User id: 'jo_doe_0000'."), **_ADDRESS},
+        {**_text(user_id="User id: 'jo_doe_0000'."), **ADDRESS},
     ),
     "return_delivered_order_items": (
         "Return items of a delivered order. The user is told by email how to send them back. "

@@ -16,17 +16,8 @@ RESPOND = "respond"
 class TauEnv:
     """The domain's side of an episode; cheap to build, since it shares everything but changes.
 
-    Args:
-        store: The data set.
-        split: A split of it.
-        index: A task of that.
-        make_user: Builds the simulated user when it is first asked for; ``None`` leaves it out.
-
     Attributes:
         actions: Everything that the agent did, as it was asked for.
-
-    Raises:
-        DataError: There is no such task.
     """
 
     def __init__(
@@ -69,11 +60,7 @@ class TauEnv:
 
     @property
     def db(self) -> Database:
-        """The database of this episode.
-
-        Raises:
-            DataError: The data is missing or damaged.
-        """
+        """The database of this episode."""
         if self._db is None:
             self._db = Database(self.store.tables)
         return self._db
@@ -102,7 +89,3 @@ class TauEnv:
         """Judge the episode as it stands; changes nothing."""
         gold = self.store.gold(self.split, self.index)
         return grade(self.db, gold, self.said, self._shared_task.outputs)
-
-    def data_hash(self) -> str:
-        """Return tau-bench's hash of the whole database; slow, for parity tests only."""
-        return self.db.data_hash()

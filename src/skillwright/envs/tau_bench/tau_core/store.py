@@ -39,9 +39,6 @@ class Store:
     ``tasks_<split>.json`` and, where there are any, ``rules.json`` and ``tools.json``. Nothing is
     read before it is asked for; every file is compared with its checksum. Safe to use from any
     thread.
-
-    Args:
-        folder: Where the files are.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -52,11 +49,7 @@ class Store:
 
     @property
     def tables(self) -> Tables:
-        """The pristine database.
-
-        Raises:
-            DataError: A file is missing or damaged, here and below.
-        """
+        """The pristine database."""
         return self._once("tables", self._read_tables)
 
     @property
@@ -67,12 +60,13 @@ class Store:
     @property
     def rules(self) -> tuple[str, ...]:
         """Short rules that the agent may be given too; empty where the data has none."""
-        return self._once("rules", self._read_rules)
+        return self._once("rules", lambda: self._listed("rules.json", str, "texts") or ())
 
     @property
     def tool_schemas(self) -> tuple[Mapping[str, Any], ...]:
         """How the tools are described: in the data's own words, else in ours."""
-        return self._once("tools", self._read_tools)
+        tools = self._once("tools", lambda: self._listed("tools.json", dict, "objects"))
+        return SCHEMAS if tools is None else tools
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -89,11 +83,7 @@ class Store:
         return self._once("checksum", self._read_checksum)
 
     def tasks(self, split: str) -> tuple[RetailTask, ...]:
-        """Return the tasks of a split.
-
-        Raises:
-            DataError: There is no such split; the message names those that are there.
-        """
+        """Return the tasks of a split."""
         name = f"tasks_{split}.json"
         known: tuple[RetailTask, ...] | None = self._known.get(name)
         if known is not None:
@@ -106,11 +96,7 @@ class Store:
         return self._once(name, lambda: read_tasks(self._json(name), str(self.folder / name)))
 
     def task(self, split: str, index: int) -> RetailTask:
-        """Return a task.
-
-        Raises:
-            DataError: There is no such split, or no such task in it.
-        """
+        """Return a task."""
         tasks = self.tasks(split)
         if not 0 <= index < len(tasks):
             raise DataError(
@@ -127,11 +113,7 @@ class Store:
         return found
 
     def load(self) -> None:
-        """Read everything, so that what is wrong with it shows now.
-
-        Raises:
-            DataError: A file is missing or damaged.
-        """
+        """Read everything, so that what is wrong with it shows now."""
         _ = (self.tables, self.wiki, self.rules, self.tool_schemas, self.checksum)
         for split in self.splits:
             self.tasks(split)
@@ -186,21 +168,14 @@ class Store:
                 _check_name(record["name"], where)
         return records
 
-    def _read_rules(self) -> tuple[str, ...]:
-        if not (self.folder / "rules.json").exists():
-            return ()
-        rules = self._json("rules.json")
-        if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
-            raise DataError(f"{str(self.folder / 'rules.json')!r} is not a list of texts")
-        return tuple(rules)
-
-    def _read_tools(self) -> tuple[Mapping[str, Any], ...]:
-        if not (self.folder / "tools.json").exists():
-            return SCHEMAS
-        tools = self._json("tools.json")
-        if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
-            raise DataError(f"{str(self.folder / 'tools.json')!r} is not a list of objects")
-        return tuple(tools)
+    def _listed(self, name: str, kind: type[T], called: str) -> tuple[T, ...] | None:
+        """Read a file that not every data set has."""
+        if not (self.folder / name).exists():
+            return None
+        listed = self._json(name)
+        if not isinstance(listed, list) or not all(isinstance(one, kind) for one in listed):
+            raise DataError(f"{str(self.folder / name)!r} is not a list of {called}")
+        return tuple(listed)
 
     def _read_checksum(self) -> str:
         manifest = self._once("manifest", lambda: manifest_of(self.folder))

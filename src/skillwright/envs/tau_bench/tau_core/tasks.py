@@ -9,40 +9,25 @@ from skillwright.core import DataError
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A tool call, or ``respond`` with a ``content``.
+    """A tool call, or ``respond`` with a ``content``."""
 
-    Attributes:
-        name: The tool.
-        kwargs: Its arguments, JSON values.
-    """
-
-    name: str
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    name: str  # the tool
+    kwargs: Mapping[str, Any] = field(default_factory=dict)  # its arguments, JSON values
 
 
 @dataclass(frozen=True, slots=True)
 class RetailTask:
-    """One task of a split; shared by its episodes, so leave it as it is.
+    """One task of a split; shared by its episodes, so leave it as it is."""
 
-    Attributes:
-        user_id: Who calls.
-        instruction: What the simulated user is told; the agent never sees it.
-        actions: Gold actions; those that fail change nothing, and reads are not asked for.
-        outputs: Texts that the agent must have said to the user.
-    """
-
-    user_id: str
-    instruction: str
+    user_id: str  # who calls
+    instruction: str  # what the simulated user is told; the agent never sees it
+    # Gold actions; those that fail change nothing, and reads are not asked for
     actions: list[Action]
-    outputs: list[str]
+    outputs: list[str]  # texts that the agent must have said to the user
 
 
 def read_tasks(listed: Any, where: str) -> tuple[RetailTask, ...]:
-    """Read the tasks of a split.
-
-    Raises:
-        DataError: They are no list of tasks; the message names the first that is wrong.
-    """
+    """Read the tasks of a split."""
     if not isinstance(listed, list):
         raise DataError(f"{where} is not a list of tasks")
     return tuple(_task(entry, f"{where}: task {index}") for index, entry in enumerate(listed))

@@ -1,73 +1,76 @@
-"""The whole store from one seed: its tables, its tasks, and the files that hold them."""
+"""The built-in store of tau_bench from one seed: its tables, its tasks, and their files.
+
+``python -m tau_built_in.generate``, in ``tests``, writes the JSON files of the package; equal code
+gives equal bytes. ``wiki.md``, the policy, and ``rules.json`` are written by hand.
+"""
 
 import hashlib
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from skillwright.core import ContractError
 from skillwright.core.jsonio import write_text
-from skillwright.envs.tau_bench.built_in import changing, returning, swapping
-from skillwright.envs.tau_bench.built_in.case import Case, Record, Request
-from skillwright.envs.tau_bench.built_in.catalogue import make_products
-from skillwright.envs.tau_bench.built_in.numbers import Numbers
-from skillwright.envs.tau_bench.built_in.orders import make_orders
-from skillwright.envs.tau_bench.built_in.people import make_users
+from skillwright.envs.tau_bench.tau_core.location import BUILT_IN
+from tau_built_in import requests
+from tau_built_in.requests import Case, Impossible, Record, Request
+from tau_built_in.tables import Numbers, make_orders, make_products, make_users
 
-HERE: Final = Path(__file__).resolve().parent
+HERE: Final = BUILT_IN
 SEED: Final = 20261
 BY_HAND: Final = ("rules.json", "wiki.md")
 
-Recipe = Callable[[Case], Request | None]
+Recipe = Callable[[Case], Request]
 
 PLAN: Final[Mapping[str, tuple[tuple[Recipe, ...], ...]]] = {
     "train": (
-        (changing.cancel,),
-        (changing.cancel_mistake,),
-        (changing.cancel_unnamed,),
-        (changing.modify_one,),
-        (changing.modify_two,),
-        (changing.modify_fallback,),
-        (changing.payment,),
-        (changing.order_address,),
-        (changing.move,),
-        (returning.return_some,),
-        (returning.return_gift,),
-        (swapping.exchange_cheapest,),
-        (swapping.exchange_two,),
-        (changing.cancel_mistake, returning.return_some),
-        (returning.too_late,),
-        (returning.wrong_refund,),
+        (requests.cancel,),
+        (requests.cancel_mistake,),
+        (requests.cancel_unnamed,),
+        (requests.modify_one,),
+        (requests.modify_two,),
+        (requests.modify_fallback,),
+        (requests.payment,),
+        (requests.order_address,),
+        (requests.move,),
+        (requests.return_some,),
+        (requests.return_gift,),
+        (requests.exchange_cheapest,),
+        (requests.exchange_two,),
+        (requests.cancel_mistake, requests.return_some),
+        (requests.too_late,),
+        (requests.wrong_refund,),
     ),
     "val": (
-        (changing.cancel_mistake,),
-        (changing.cancel_unnamed,),
-        (changing.modify_two,),
-        (changing.modify_fallback,),
-        (changing.payment,),
-        (changing.move,),
-        (returning.return_some,),
-        (swapping.exchange_two,),
-        (swapping.exchange_cheapest,),
-        (returning.ask_total,),
-        (returning.return_instead, returning.ask_tracking),
-        (returning.other_product,),
+        (requests.cancel_mistake,),
+        (requests.cancel_unnamed,),
+        (requests.modify_two,),
+        (requests.modify_fallback,),
+        (requests.payment,),
+        (requests.move,),
+        (requests.return_some,),
+        (requests.exchange_two,),
+        (requests.exchange_cheapest,),
+        (requests.ask_total,),
+        (requests.return_instead, requests.ask_tracking),
+        (requests.other_product,),
     ),
     "test": (
-        (changing.cancel_mistake, swapping.exchange_one),
-        (changing.cancel_unnamed,),
-        (changing.modify_one,),
-        (changing.modify_two,),
-        (changing.payment,),
-        (changing.order_address,),
-        (returning.return_gift,),
-        (swapping.exchange_two,),
-        (returning.return_instead,),
-        (returning.ask_price, returning.return_some),
-        (returning.too_late,),
-        (returning.wrong_refund,),
+        (requests.cancel_mistake, requests.exchange_one),
+        (requests.cancel_unnamed,),
+        (requests.modify_one,),
+        (requests.modify_two,),
+        (requests.payment,),
+        (requests.order_address,),
+        (requests.return_gift,),
+        (requests.exchange_two,),
+        (requests.return_instead,),
+        (requests.ask_price, requests.return_some),
+        (requests.too_late,),
+        (requests.wrong_refund,),
     ),
 }
 """Split -> what the customer of each task wants, first thing first."""
@@ -110,10 +113,8 @@ def _tasks(tables: dict[str, Record], rng: random.Random) -> Iterator[tuple[str,
     waiting = [user_id for user_id, user in tables["users"].items() if user["orders"]]
     rng.shuffle(waiting)
     for split, plan in PLAN.items():
-        yield (
-            split,
-            [_task(tables, rng, waiting, recipes, index) for index, recipes in enumerate(plan)],
-        )
+        made = [_task(tables, rng, waiting, recipes, index) for index, recipes in enumerate(plan)]
+        yield split, made
 
 
 def _task(
@@ -126,7 +127,10 @@ def _task(
     """Return a task of the first customer in line who can want all that; they leave the line."""
     for user_id in waiting:
         case = Case(tables, user_id, rng)
-        requests = [request for recipe in recipes if (request := recipe(case))]
+        requests = []
+        for recipe in recipes:
+            with suppress(Impossible):
+                requests.append(recipe(case))
         if len(requests) == len(recipes):
             waiting.remove(user_id)
             return _written(case, requests, index)
@@ -148,3 +152,7 @@ def _written(case: Case, requests: list[Request], index: int) -> Record:
 
 def _json(value: Any) -> bytes:
     return f"{json.dumps(value, indent=1)}\n".encode()
+
+
+if __name__ == "__main__":
+    write_store()
