@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from skillwright.core.chat import Usage
+from skillwright.core.codec import encode_fields
 from skillwright.core.edit import Patch
 from skillwright.core.errors import ContractError
 from skillwright.core.failure import Failure
@@ -216,11 +217,7 @@ class FailureSummaryEntry:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the three fields."""
-        return {
-            "failure_type": self.failure_type,
-            "count": self.count,
-            "description": self.description,
-        }
+        return encode_fields(self)
 
 
 @dataclass
@@ -267,12 +264,7 @@ class RawPatch:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented payload."""
-        return {
-            "patch": self.patch.to_dict(),
-            "source_type": self.source_type,
-            "batch_size": self.batch_size,
-            "failure_summary": [entry.to_dict() for entry in self.failure_summary],
-        }
+        return encode_fields(self)
 
 
 @dataclass
@@ -298,12 +290,9 @@ class SlowUpdateResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return reasoning and content always, other fields where they are set."""
-        data: dict[str, Any] = {
-            "reasoning": self.reasoning,
-            "slow_update_content": self.slow_update_content,
+        always = ("reasoning", "slow_update_content")
+        return {
+            name: value
+            for name, value in encode_fields(self).items()
+            if name in always or value not in (None, "")
         }
-        for name in self.__dataclass_fields__:
-            value = getattr(self, name)
-            if name not in data and value not in (None, ""):
-                data[name] = value
-        return data

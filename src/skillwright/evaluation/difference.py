@@ -6,10 +6,11 @@ give with one mean per cluster, and the same as scipy's ``ttest_rel`` on the tas
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import fmean, stdev
-from typing import Any, Literal
+from typing import Literal
 
+from skillwright.core.codec import JsonRecord
 from skillwright.evaluation.intervals import (
     Interval,
     mean_interval,
@@ -25,7 +26,7 @@ MAX_EXACT_TASKS = 1000  # above it the exact test takes seconds and agrees with 
 
 
 @dataclass(frozen=True, slots=True)
-class PairedDifference:
+class PairedDifference(JsonRecord):
     """How far the second side's scores lie above the first's.
 
     Attributes:
@@ -54,10 +55,6 @@ class PairedDifference:
     exact_p_value: float | None
     better: int
     worse: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {**asdict(self), "interval": list(self.interval)}
 
 
 def paired_difference(scores: Sequence[tuple[float, float]]) -> PairedDifference:

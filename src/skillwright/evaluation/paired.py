@@ -7,12 +7,12 @@ the task's own difference without pretending to be more tasks.
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from statistics import fmean
-from typing import Any, Self
 
 from skillwright.core import Pair
+from skillwright.core.codec import REFUSE_UNKNOWN, JsonRecord
 from skillwright.evaluation.intervals import (
     Interval,
     mean_interval,
@@ -25,7 +25,7 @@ _MAX_WEIGHT = 10_000  # of all tasks together: it bounds the sums that are count
 
 
 @dataclass(frozen=True, slots=True)
-class PairedEffect:
+class PairedEffect(JsonRecord):
     """What a set of pairs says about the candidate.
 
     Attributes:
@@ -41,6 +41,8 @@ class PairedEffect:
         lost: Pairs left out because a side has a Failure.
     """
 
+    __pydantic_config__ = REFUSE_UNKNOWN
+
     gain: float | None
     interval: Interval | None
     p_value: float | None
@@ -51,19 +53,6 @@ class PairedEffect:
     worse: int
     pairs: int
     lost: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {**asdict(self), "interval": self.interval and list(self.interval)}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote.
-
-        Raises:
-            TypeError: A field is unknown or missing.
-        """
-        return cls(**{**data, "interval": data["interval"] and Interval(*data["interval"])})
 
 
 def measure_effect(pairs: Sequence[Pair], *, tests: bool = True) -> PairedEffect:

@@ -1,8 +1,9 @@
 """What a gate decides, and why."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Self
+
+from skillwright.core.codec import REFUSE_UNKNOWN, JsonRecord
 
 
 class Decision(StrEnum):
@@ -17,7 +18,7 @@ class Decision(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(JsonRecord):
     """A gate's decision with the numbers behind it; rewards are in [0, 1].
 
     Attributes:
@@ -38,6 +39,8 @@ class Verdict:
         worse: Tasks on which it did worse, likewise.
     """
 
+    __pydantic_config__ = REFUSE_UNKNOWN
+
     decision: Decision
     reason: str
     effect: float | None = None
@@ -56,28 +59,3 @@ class Verdict:
     def accepted(self) -> bool:
         """Whether the candidate replaces the incumbent."""
         return self.decision is Decision.ACCEPT
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {
-            **asdict(self),
-            "decision": self.decision.value,
-            "interval": self.interval and list(self.interval),
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote.
-
-        Raises:
-            TypeError: A field is unknown, or one without a default is missing.
-            ValueError: The decision is unknown.
-        """
-        interval = data.get("interval")
-        return cls(
-            **{
-                **data,
-                "decision": Decision(data["decision"]),
-                "interval": interval and (interval[0], interval[1]),
-            }
-        )

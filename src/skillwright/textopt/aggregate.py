@@ -6,7 +6,7 @@ counted from the edits that it names as its sources, never taken from the model'
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from skillwright.core import Edit, Purpose
@@ -46,14 +46,6 @@ class Merge:
     fault: AnalystFault | None = None
     notes: tuple[str, ...] = ()
     prompt_digest: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {
-            **asdict(self),
-            "outputs": [proposal.to_dict() for proposal in self.outputs],
-            "fault": self.fault.to_dict() if self.fault else None,
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skillwright.core import Purpose
+from skillwright.core.codec import encode
 from skillwright.core.fence import json_block
 from skillwright.core.skill import (
     APPENDIX_END,
@@ -62,7 +63,7 @@ class AppendixUpdate:
             "step_notes": list(self.step_notes),
             "appendix_after": list(self.notes),
             **self.counts,
-            "fault": self.fault.to_dict() if self.fault else None,
+            "fault": encode(self.fault),
         }
 
 

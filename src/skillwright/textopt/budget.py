@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from skillwright.core import Purpose
 from skillwright.core.fence import json_block, one_line
@@ -44,17 +43,6 @@ class BudgetDecision:
     fallback: bool = False
     fault: AnalystFault | None = None
     prompt_digest: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {
-            "control": self.control.value,
-            "budget": self.budget,
-            "reasoning": self.reasoning,
-            "fallback": self.fallback,
-            "fault": self.fault.to_dict() if self.fault else None,
-            "prompt_digest": self.prompt_digest,
-        }
 
 
 async def decide_budget(

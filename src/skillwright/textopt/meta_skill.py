@@ -6,11 +6,12 @@ next epoch. It never enters the skill itself.
 Source: SkillOpt (microsoft/SkillOpt), its meta skill.
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from skillwright.core import Purpose
+from skillwright.core.codec import encode_fields
 from skillwright.rollout.transcript_text import Cut
 from skillwright.textopt.epoch import EpochContext, epoch_message
 from skillwright.textopt.lint import EditLimits, text_refusal
@@ -54,15 +55,8 @@ class MetaSkill:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
-        return {
-            "action": self.action.value,
-            "meta_skill_content": self.content,
-            "reasoning": self.reasoning,
-            "cuts": [asdict(cut) for cut in self.cuts],
-            "notes": list(self.notes),
-            "fault": self.fault.to_dict() if self.fault else None,
-            "prompt_digest": self.prompt_digest,
-        }
+        record = encode_fields(self)
+        return {**record, "meta_skill_content": record.pop("content")}
 
 
 async def write_meta_skill(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from skillwright.core import Edit, Failure
+from skillwright.core.codec import JsonRecord, encode_fields
 from skillwright.core.edit import SourceType
 
 
@@ -13,6 +14,10 @@ class Evidence(NamedTuple):
 
     trajectory: str
     turns: tuple[int, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return ``{"id", "turns"}``."""
+        return {"id": self.trajectory, "turns": list(self.turns)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +48,11 @@ class Proposal:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields and the support as a JSON object."""
-        return {
-            "id": self.id,
-            "edit": self.edit.to_dict(),
-            "source_type": self.source_type,
-            "support": self.support,
-            "evidence": [{"id": e.trajectory, "turns": list(e.turns)} for e in self.evidence],
-            "parents": list(self.parents),
-            "prompt_digest": self.prompt_digest,
-        }
+        return {**encode_fields(self), "support": self.support}
 
 
 @dataclass(frozen=True, slots=True)
-class AnalystFault:
+class AnalystFault(JsonRecord):
     """A call of the optimiser model that gave nothing usable. It never means "no edits".
 
     Attributes:
@@ -67,14 +64,6 @@ class AnalystFault:
     call: str
     failure: Failure
     prompt_digest: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {
-            "call": self.call,
-            "failure": self.failure.to_dict(),
-            "prompt_digest": self.prompt_digest,
-        }
 
 
 def united(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:

@@ -8,7 +8,7 @@ answer that cannot be used is a recorded fault instead of an empty patch.
 import asyncio
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from skillwright.core import Edit, FailureCause, Purpose
@@ -94,10 +94,6 @@ class AnalystPatch:
     notes: tuple[str, ...] = ()
     cuts: tuple[Cut, ...] = ()
     prompt_digest: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {**asdict(self), "proposals": [proposal.to_dict() for proposal in self.proposals]}
 
 
 Outcome = AnalystPatch | AnalystFault

@@ -9,7 +9,6 @@ copies it, and the rewriter is not told what the optimiser has learned.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from skillwright.core import Purpose, skill_hash
 from skillwright.core.edit import PREVIEW_CHARS
@@ -45,16 +44,6 @@ class Rewrite:
     fault: AnalystFault | None = None
     call: str = ""
     prompt_digest: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {
-            "change_summary": list(self.change_summary),
-            "unusable": self.unusable,
-            "fault": self.fault.to_dict() if self.fault else None,
-            "call": self.call,
-            "prompt_digest": self.prompt_digest,
-        }
 
 
 async def rewrite_skill(

@@ -7,11 +7,12 @@ candidate; whether it replaces the skill is the gate's decision.
 Source: SkillOpt (microsoft/SkillOpt; arXiv 2605.23904), its slow update, the momentum of text.
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from skillwright.core import Purpose, SlowUpdateResult, skill_hash
+from skillwright.core.codec import encode_fields
 from skillwright.core.skill import (
     inject_empty_slow_update,
     replace_slow_update_field,
@@ -106,19 +107,10 @@ class SlowUpdate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the trajectories as a JSON object, for the run's record."""
-        return {
-            "status": self.status.value,
-            "candidate": self.candidate,
-            "candidate_hash": skill_hash(self.candidate),
-            "slow_update_content": self.content,
-            "reasoning": self.reasoning,
-            "pairs": [pair.to_dict() for pair in self.pairs],
-            "means": list(self.means) if self.means else None,
-            "cuts": [asdict(cut) for cut in self.cuts],
-            "notes": list(self.notes),
-            "fault": self.fault.to_dict() if self.fault else None,
-            "prompt_digest": self.prompt_digest,
-        }
+        record = encode_fields(self)
+        content = record.pop("content")
+        named = {"candidate_hash": skill_hash(self.candidate), "slow_update_content": content}
+        return {**record, **named}
 
 
 def placeholder(skill: str) -> SlowUpdate:

@@ -7,10 +7,11 @@ Source: SkillOpt (microsoft/SkillOpt; arXiv 2605.23904).
 """
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from skillwright.core.codec import encode
 from skillwright.rollout.transcript import Transcripts
 from skillwright.textopt.aggregate import Aggregate
 from skillwright.textopt.appendix import appendix_notes
@@ -117,25 +118,25 @@ class StepProposal:
             "name": self.context.name,
             "status": self.status.value,
             "budget": self.budget.budget,
-            "budget_decision": self.budget.to_dict(),
+            "budget_decision": encode(self.budget),
             "trajectories": [
                 {"id": row.id, "task_id": row.task_id, "key": row.key, "reward": row.reward}
                 for row in self.transcripts.rows
             ],
             "failed": list(self.failed),
-            "skipped": [asdict(skipped) for skipped in self.transcripts.skipped],
+            "skipped": encode(self.transcripts.skipped),
             "reflection_notes": list(self.reflection.notes),
-            "patches": [patch.to_dict() for patch in self.reflection.patches],
-            "faults": [fault.to_dict() for fault in self.faults],
+            "patches": encode(self.reflection.patches),
+            "faults": encode(self.faults),
             "execution_notes": list(self.execution_notes),
-            "merges": [merge.to_dict() for merge in self.merged.merges],
+            "merges": encode(self.merged.merges),
             "merged": [proposal.id for proposal in self.merged.proposals],
             "selection": self.selection.to_dict(),
-            "repair": self.made.repair.to_dict() if self.made.repair else None,
-            "rewrite": self.made.rewrite.to_dict() if self.made.rewrite else None,
-            "appendix": self.made.appendix.to_dict() if self.made.appendix else None,
+            "repair": encode(self.made.repair),
+            "rewrite": encode(self.made.rewrite),
+            "appendix": encode(self.made.appendix),
             **self._note_counts,
-            "edits": [outcome.to_dict() for outcome in self.update.outcomes],
+            "edits": encode(self.update.outcomes),
             "counts": self.update.counts,
             "candidate": self.candidate,
             "candidate_hash": self.update.candidate_hash,

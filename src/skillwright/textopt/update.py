@@ -65,18 +65,6 @@ class EditOutcome:
         """Tell whether the edit was skipped because its anchor is not in the document."""
         return self.status.endswith(_NO_ANCHOR)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the documented report row, with the proposal and its lines."""
-        return {
-            "index": self.index,
-            "op": self.op,
-            "target": self.target,
-            "content_preview": self.content_preview,
-            "status": self.status,
-            "proposal_id": self.proposal_id,
-            "lines": list(self.lines) if self.lines else None,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Update:
