@@ -69,12 +69,7 @@ class Act:
 
     @classmethod
     def of(cls, answer: Completion, *, offered_tools: bool = False) -> Self:
-        """Return the act of an agent whose answer is its action.
-
-        Args:
-            answer: What the model said.
-            offered_tools: It was offered tools, so that its calls are a part of the action.
-        """
+        """Return the act of an agent whose answer is its action."""
         if not offered_tools:
             return cls(answer.text, answer.usage, finish_reason=_ending(answer))
         return cls(

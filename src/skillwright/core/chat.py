@@ -65,7 +65,6 @@ class Sampling:
         top_p: In (0, 1].
         max_tokens: Bound on the answer with its reasoning.
         seed: Best effort: an endpoint without seeds is not told it.
-        stop: Texts that end the answer.
         logprobs: Ask for the log-probability of each token, and of so many alternatives beside it.
         json_schema: Ask the endpoint to hold the answer to this JSON Schema.
     """
@@ -216,14 +215,7 @@ def question(
     tools: Sequence[dict[str, Any]],
     sampling: Sampling,
 ) -> dict[str, Any]:
-    """Return all that can change an answer, as a JSON object: its digest names the question.
-
-    Args:
-        identity: Who is asked (`ChatModel.identity`).
-        messages: The conversation.
-        tools: What may be called.
-        sampling: How the answer is drawn.
-    """
+    """Return all that can change an answer, as a JSON object: its digest names the question."""
     return {
         "model": identity,
         "messages": [dict(message) for message in messages],

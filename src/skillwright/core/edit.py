@@ -23,11 +23,9 @@ class Edit:
     """One edit, as an optimiser model proposes it.
 
     Attributes:
-        op: What to do.
         content: The new text; ignored by ``delete``.
         target: The exact text to find; ignored by ``append``.
         support_count: Trajectories behind the edit, counted from the patches that it came from.
-        source_type: Whether failures or successes suggested it.
         merge_level: The level of the merge tree at which it was written, or ``None``.
         update_origin: Which stage wrote it.
         update_target: Which part of the skill it is meant for.

@@ -24,12 +24,8 @@ class EpisodeResult:
     """One finished attempt: a reward or a `Failure`, never both.
 
     Attributes:
-        spec: What was attempted.
         reward: The episode's reward in [0, 1], or ``None`` with a failure.
-        failure: Why there is no reward, or ``None``.
-        stop_reason: Why the episode ended.
         trajectory: What happened; of the last attempt, where there were several.
-        metrics: Numbers that the environment reports about the episode.
         attempts: Fresh environments that were tried, at least 1.
         skill_version: The version of the skill that the agent was given.
         skill_ids: Skills of a bank that the agent was told, in order; none for a plain document.
@@ -122,7 +118,6 @@ class RolloutResult:
     """One row of `EnvAdapter.rollout`, normalised.
 
     Attributes:
-        id: Episode or task id.
         hard: Pass or fail, 0 or 1 (a smoothed value in [0, 1] is allowed).
         soft: Partial credit in [0, 1].
         extras: Every key of the row that has no field of its own.
@@ -225,10 +220,7 @@ class RawPatch:
     """What one analyst call proposes.
 
     Attributes:
-        patch: The proposed edits.
         source_type: ``failure`` or ``success``: which minibatch the analyst read.
-        batch_size: Trajectories in that minibatch.
-        failure_summary: Kinds of failure that the analyst named.
     """
 
     patch: Patch

@@ -167,9 +167,6 @@ def environment_secrets(environ: Mapping[str, str] | None = None) -> list[str]:
 
     Left out is what texts are full of, whatever its variable is called: single words, numbers and
     paths that exist (``PWD``, ``GOOGLE_APPLICATION_CREDENTIALS``).
-
-    Args:
-        environ: The variables; by default those of this process.
     """
     found = (os.environ if environ is None else environ).items()
     values = ((name, value.strip()) for name, value in found)

@@ -61,10 +61,6 @@ class Schema:
     def migrate(self, connection: sqlite3.Connection, where: str) -> None:
         """Bring a new or older file up to date, all migrations in one transaction.
 
-        Args:
-            connection: In autocommit mode.
-            where: The file, for messages.
-
         Raises:
             UsageError: `error`: the file is of another kind, or was written by a newer version.
             sqlite3.Error: A migration failed; the file is as it was.
@@ -168,11 +164,7 @@ class SqliteFile:
             raise self._fault(error) from error
 
     def write_many(self, sql: str, values: Iterable[Sequence[Any]]) -> None:
-        """Run a statement once per row of values.
-
-        Raises:
-            UsageError: As `rows`.
-        """
+        """Run a statement once per row of values."""
         try:
             self._open().executemany(sql, values)
         except sqlite3.Error as error:

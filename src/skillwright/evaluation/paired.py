@@ -36,8 +36,6 @@ class PairedEffect(JsonRecord):
         candidate: The candidate's mean reward over tasks.
         tasks: Tasks with at least one scored pair.
         better: Tasks on which the candidate did better.
-        worse: Tasks on which it did worse.
-        pairs: Scored pairs.
         lost: Pairs left out because a side has a Failure.
     """
 

@@ -67,13 +67,7 @@ class SplitReport(JsonRecord):
         results: Mapping[str, Sequence[EpisodeResult]],
         success_threshold: float = 1.0,
     ) -> Self:
-        """Score each artefact's episodes, and pair them with those of the first.
-
-        Args:
-            split: The split's name.
-            results: Episodes per artefact; the first artefact is the baseline.
-            success_threshold: See `Score.of`.
-        """
+        """Score each artefact's episodes, and pair them with those of the first."""
         names = list(results)
         return cls(
             split=split,

@@ -22,8 +22,6 @@ class Verdict(JsonRecord):
     """A gate's decision with the numbers behind it; rewards are in [0, 1].
 
     Attributes:
-        decision: What becomes of the candidate.
-        reason: A sentence for people.
         effect: Mean gain of the candidate over the incumbent, or ``None`` if none was measured.
         interval: 95% confidence interval of the effect, or ``None`` where the pairs show no
             spread to take one from.
@@ -36,7 +34,6 @@ class Verdict(JsonRecord):
         incumbent_score: The incumbent's mean over tasks, or ``None`` if none was measured.
         candidate_score: The candidate's, on the same tasks and draws.
         better: Tasks on which the candidate did better; ``None`` in a verdict of an older version.
-        worse: Tasks on which it did worse, likewise.
     """
 
     __pydantic_config__ = REFUSE_UNKNOWN

@@ -17,13 +17,9 @@ class CallRecord:
 
     Attributes:
         key: Digest of all that can change the answer; equal keys are the same question.
-        purpose: What the call is for.
-        identity: Who was asked.
-        messages: What was asked.
         completion: The answer, or ``None`` with an error.
         error: Why there is no answer, or ``None`` with one.
         usage: What a call without an answer consumed; an answer knows its own.
-        step: The training step that it belongs to, or ``None``.
         wall_s: Seconds from the question to the answer, retries and waiting included.
     """
 
@@ -47,9 +43,6 @@ class CallSummary:
     """A stored call without its texts, for reports.
 
     Attributes:
-        purpose: What it was for.
-        step: The training step that it belongs to, or ``None``.
-        prompt_digest: The digest of what was asked.
         asked_first: The digest of the question that it goes on with, where an unusable answer was
             asked for again; else ``prompt_digest``.
         wall_s: Seconds from the question to the answer; 0 where that is not known.

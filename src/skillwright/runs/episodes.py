@@ -43,26 +43,9 @@ class EpisodeSummary:
     """An episode without its turns, for reports.
 
     Attributes:
-        id: Its number in the store.
-        key: Its content address.
-        phase: What it was for.
-        step: The training step that it belongs to, or ``None``.
-        env: The environment's name.
-        task_id: What was attempted.
-        task_type: Its family.
-        split: Where the task comes from.
-        draw: Which attempt at the task.
-        seed: Its luck.
-        agent: Who acted.
-        skill_version: What the agent was told.
-        skill_ids: The skills of a bank in it.
         reward: In [0, 1], or ``None`` with a failure.
         hard: What the benchmark itself calls its success, or ``None``.
-        failure: Why there is no reward, or ``None``.
-        stop_reason: Why it ended.
-        attempts: Fresh environments that were tried.
         turns: How many turns the last attempt took.
-        metrics: What the environment reported.
         usage: What it consumed, a simulated user included.
         wall_s: Seconds from admission to the end.
         started_at: Seconds since 1970, UTC.

@@ -33,7 +33,6 @@ class SkillVersion:
         hash: `skill_hash` of the text.
         parent: The version that it was made from, or ``None``.
         origin: What wrote it (``initial_skill``, ``step_0003``).
-        step: The training step, or ``None``.
         created_at: Seconds since 1970, UTC.
     """
 
@@ -50,16 +49,11 @@ class PatchRecord:
     """What one analyst proposed, or one merge put together.
 
     Attributes:
-        step: The training step.
-        id: Its name within the step.
         source_type: ``failure`` or ``success``; ``""`` where both went in.
         inputs: What was read: task ids by an analyst, edit ids by a merge.
-        edits: Ids of the edits that came out.
         level: 0 for an analyst, above for the levels of the merge tree.
-        reasoning: Why.
         details: What else is known (failure kinds, notes, cuts), as JSON values.
         prompt_digest: The prompt that was answered, or ``""``.
-        failure: Why there is no answer, or ``None``.
     """
 
     step: int
@@ -79,8 +73,6 @@ class EditRecord:
     """An edit, where it came from, and what became of it.
 
     Attributes:
-        step: The training step.
-        id: Its name within the step.
         edit: What it does; support, source and merge level are in it.
         stage: How far it came.
         parents: Ids of the edits that it was merged from.
@@ -108,7 +100,6 @@ class VerdictRecord:
     """A gate's decision on a candidate.
 
     Attributes:
-        step: The training step.
         origin: What was judged: ``step``, or another stage that makes candidates.
         candidate: The candidate's `skill_hash`.
         body: The verdict as a JSON object. ``decision`` and ``reason`` are needed; ``effect``,

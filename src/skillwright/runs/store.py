@@ -34,7 +34,6 @@ class Event:
 
     Attributes:
         id: From 1, rising.
-        kind: What.
         payload: The facts, as JSON values.
         time: Seconds since 1970, UTC; for people, never for decisions.
     """
@@ -117,12 +116,7 @@ class RunStore(EpisodeTable, CallTable, UsageTable, LearningTable):
         )
 
     def events(self, kind: str | None = None, *, after: int = 0) -> list[Event]:
-        """List events in the order in which they happened.
-
-        Args:
-            kind: Only of this kind.
-            after: Only those with a higher id.
-        """
+        """List events in the order in which they happened."""
         rows = self._database.rows(
             "SELECT id, kind, payload, time FROM events"
             " WHERE id > ? AND (? IS NULL OR kind = ?) ORDER BY id",

@@ -90,11 +90,7 @@ def read_trajectory(
 
 
 class _Pool:
-    """Every message of a trajectory, once.
-
-    Args:
-        texts: Numbers of stored texts.
-    """
+    """Every message of a trajectory, once."""
 
     def __init__(self, texts: Mapping[str, int]) -> None:
         self.items: list[list[Any]] = []
@@ -123,11 +119,7 @@ class _Pool:
 
 
 class _Prompts:
-    """The prompts of a trajectory, each told by its difference from the one before.
-
-    Args:
-        pool: Holds their messages.
-    """
+    """The prompts of a trajectory, each told by its difference from the one before."""
 
     def __init__(self, pool: _Pool) -> None:
         self.digests: list[bytes] = []

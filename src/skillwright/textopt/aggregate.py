@@ -35,8 +35,6 @@ class Merge:
         inputs: Ids of the proposals that went in.
         outputs: Those that came out; the inputs themselves where ``fault`` is set.
         fault: Why the inputs were put one after the other instead of merged, or ``None``.
-        notes: What was dropped or put right in the reply.
-        prompt_digest: The digest of the prompt.
     """
 
     call: str
@@ -72,14 +70,7 @@ async def aggregate(
 
 
 class Merging:
-    """The merge calls of one step; patches are merged as they come, and the outcome is the same.
-
-    Args:
-        optimizer: Who merges.
-        settings: How many patches a call merges, and how long edits may become.
-        context: The skill, and the step's name and seed.
-        groups: Groups that the step's patches come in: its micro-batches.
-    """
+    """The merge calls of one step; patches are merged as they come, and the outcome is the same."""
 
     def __init__(
         self, optimizer: Optimizer, settings: StepSettings, context: StepContext, groups: int

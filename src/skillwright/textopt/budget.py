@@ -29,12 +29,8 @@ class BudgetDecision:
     """The budget of a step.
 
     Attributes:
-        control: Who decided.
         budget: Edits that the step may make; ``None`` sets no limit.
-        reasoning: Why, where the optimiser decided.
         fallback: The optimiser's answer could not be used, and the budget is 0.
-        fault: Why there is no answer, or ``None``.
-        prompt_digest: The digest of the prompt, or ``""`` where nobody was asked.
     """
 
     control: BudgetControl
@@ -52,15 +48,7 @@ async def decide_budget(
     rows: Sequence[Transcript],
     proposals: Sequence[Proposal],
 ) -> BudgetDecision:
-    """Decide how many of the merged edits a step makes.
-
-    Args:
-        optimizer: Who is asked under autonomous control; nobody where there is nothing to decide.
-        settings: Who decides.
-        context: The skill, the schedule's budget, and what earlier steps tried.
-        rows: The batch's trajectories, told as statistics.
-        proposals: The merged edits.
-    """
+    """Decide how many of the merged edits a step makes."""
     control = settings.control
     if control is BudgetControl.NONE:
         return BudgetDecision(control, None)

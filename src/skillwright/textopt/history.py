@@ -62,8 +62,6 @@ class StepEntry(JsonRecord):
         score_before: The incumbent's score at the gate, or ``None``.
         score_after: The candidate's, or ``None``.
         p_value: Of the gate's test, or ``None``.
-        n_total: Trajectories in the batch.
-        n_fail: Those that failed.
     """
 
     __pydantic_config__ = REFUSE_UNKNOWN

@@ -27,9 +27,6 @@ class InOrder(Generic[T]):
 
     A place is a group and a number in it, both from 0. How many places a group has may be said
     later than its first things come.
-
-    Args:
-        groups: How many groups there are.
     """
 
     def __init__(self, groups: int) -> None:
@@ -73,12 +70,7 @@ class Chunk(NamedTuple):
 
 
 class Level:
-    """The patches of one level of a merge tree, cut into chunks.
-
-    Args:
-        groups: Groups of places that patches come in.
-        size: Patches per chunk, at least 2.
-    """
+    """The patches of one level of a merge tree, cut into chunks."""
 
     def __init__(self, groups: int, size: int) -> None:
         self.line: InOrder[PatchNode | None] = InOrder(groups)

@@ -36,13 +36,7 @@ class MetaSkill:
     """The optimiser's memory after an epoch.
 
     Attributes:
-        action: What was done.
         content: What the next epoch is told, in its `StepContext.meta_skill`.
-        reasoning: Why.
-        cuts: What the prompt left out.
-        notes: Why content was refused.
-        fault: Why the answer could not be used, or ``None``.
-        prompt_digest: The digest of the prompt, or ``""`` where nobody was asked.
     """
 
     action: MetaSkillAction
@@ -62,14 +56,7 @@ class MetaSkill:
 async def write_meta_skill(
     optimizer: Optimizer, context: EpochContext, previous: str, limits: EditLimits
 ) -> MetaSkill:
-    """Have the memory of an epoch written.
-
-    Args:
-        optimizer: Whose memory it is.
-        context: Both skills, without this epoch's slow update, and how the same tasks fared.
-        previous: What the memory said so far, or ``""``.
-        limits: How long it may become.
-    """
+    """Have the memory of an epoch written."""
     nothing = MetaSkill(MetaSkillAction.NO_CONTENT, previous)
     if not context.comparison.pairs:
         return nothing

@@ -31,7 +31,6 @@ class Proposal:
         source_type: Whether failures or successes suggested it; failures win where both did.
         evidence: The trajectories behind it, each once.
         parents: Proposals that it was merged from; empty for an analyst's own.
-        prompt_digest: The digest of the prompt that it answers.
     """
 
     id: str
@@ -57,8 +56,6 @@ class AnalystFault(JsonRecord):
 
     Attributes:
         call: Which call, by the prefix that its proposals' ids would have had.
-        failure: The cause and the message.
-        prompt_digest: The digest of the prompt.
     """
 
     call: str

@@ -32,11 +32,8 @@ class Rewrite:
     """How a skill was written anew.
 
     Attributes:
-        change_summary: What is different, a sentence each.
         unusable: Why there is no new skill, or ``""``.
-        fault: Why there is no answer, or ``None``.
         call: ``s3.rewrite``, or ``""`` where an analyst wrote the skill.
-        prompt_digest: The digest of the prompt, or ``""``.
     """
 
     change_summary: tuple[str, ...] = ()

@@ -24,12 +24,8 @@ class Selection:
     """The edits to make, in order.
 
     Attributes:
-        proposals: What was selected.
         ranked: A model chose; else everything fitted, or the fallback decided.
-        reasoning: Why the model chose so.
-        fault: Why the model's choice could not be used, or ``None``.
         notes: What was put right in its reply.
-        prompt_digest: The digest of the prompt, or ``""`` where nobody was asked.
     """
 
     proposals: tuple[Proposal, ...]

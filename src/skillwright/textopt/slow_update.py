@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from skillwright.core import Purpose, SlowUpdateResult, skill_hash
+from skillwright.core import Purpose, skill_hash
 from skillwright.core.codec import encode_fields
 from skillwright.core.skill import (
     inject_empty_slow_update,
@@ -26,8 +26,6 @@ from skillwright.textopt.lint import EditLimits, text_refusal
 from skillwright.textopt.optimizer import Call, Optimizer
 from skillwright.textopt.proposal import AnalystFault
 from skillwright.textopt.replies import SlowUpdateReply
-
-ORIGIN = "slow_update_momentum"
 
 
 class SlowUpdateStatus(StrEnum):
@@ -52,16 +50,8 @@ class SlowUpdate:
     """A slow update before the gate.
 
     Attributes:
-        status: What it came to.
         candidate: The document to judge; the skill itself where nothing changed.
-        content: The guidance.
-        reasoning: Why.
-        pairs: What was compared.
         means: Mean rewards under the previous and the current skill, or ``None`` without pairs.
-        cuts: What the prompt left out.
-        notes: Why guidance was refused.
-        fault: Why the answer could not be used, or ``None``.
-        prompt_digest: The digest of the prompt, or ``""`` where nobody was asked.
     """
 
     status: SlowUpdateStatus
@@ -74,36 +64,6 @@ class SlowUpdate:
     notes: tuple[str, ...] = ()
     fault: AnalystFault | None = None
     prompt_digest: str = ""
-
-    def result(
-        self,
-        action: str,
-        *,
-        selection: tuple[float, float] | None = None,
-        time_s: float | None = None,
-    ) -> SlowUpdateResult:
-        """Return the documented record.
-
-        Args:
-            action: The gate's decision, or the status where it was not asked.
-            selection: Hard and soft score of the candidate on the selection split.
-            time_s: How long it took.
-        """
-        before, after = self.means or (None, None)
-        hard, soft = selection or (None, None)
-        return SlowUpdateResult(
-            reasoning=self.reasoning,
-            slow_update_content=self.content,
-            action=action,
-            time_s=time_s,
-            prev_hard=before,
-            curr_hard=after,
-            selection_hard=hard,
-            selection_soft=soft,
-            candidate_hash=skill_hash(self.candidate),
-            update_origin=ORIGIN,
-            update_target="slow_update",
-        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the trajectories as a JSON object, for the run's record."""
@@ -121,13 +81,7 @@ def placeholder(skill: str) -> SlowUpdate:
 async def write_slow_update(
     optimizer: Optimizer, context: EpochContext, limits: EditLimits
 ) -> SlowUpdate:
-    """Have the guidance of an epoch written, and put it into the skill.
-
-    Args:
-        optimizer: Who compares and writes.
-        context: Both skills, and how the same tasks fared under them.
-        limits: How long guidance and document may become.
-    """
+    """Have the guidance of an epoch written, and put it into the skill."""
     skill, comparison = context.skill, context.comparison
     nothing = SlowUpdate(
         SlowUpdateStatus.NO_PAIRS, skill, pairs=comparison.pairs, means=comparison.means

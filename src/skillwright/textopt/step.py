@@ -49,13 +49,6 @@ class StepProposal:
     """Everything a step did, in the order it was done.
 
     Attributes:
-        context: What the step was given.
-        transcripts: What the analysts could read, and what they could not.
-        reflection: Their patches, and their faults.
-        merged: The patches made one.
-        budget: How many of its edits may be made.
-        selection: The edits within the budget.
-        made: The candidate, and how it was made.
         failed: Ids of the trajectories below the success threshold.
     """
 
@@ -156,14 +149,7 @@ class StepProposal:
         scores: tuple[float | None, float | None] = (None, None),
         p_value: float | None = None,
     ) -> StepEntry:
-        """Write down the step for later ones.
-
-        Args:
-            step: The global step, from 1.
-            action: The gate's decision, or the step's status where it was not asked.
-            scores: The incumbent's and the candidate's.
-            p_value: Of the gate's test.
-        """
+        """Write down the step for later ones."""
         edits = zip(self.selection.proposals, self.update.outcomes, strict=True)
         failed = [row for row in self.transcripts.rows if row.id in self.failed]
         read = (patch for patch in self.reflection.patches if patch.source_type == "failure")
@@ -205,11 +191,6 @@ async def propose(
     All micro-batches are awaited at once, and the analysts of each start when it is in. The
     outcome is the same whatever comes first.
 
-    Args:
-        optimizer: Who reads and proposes.
-        settings: What holds for the run.
-        context: The skill that is practised, the step's budget, and the seed of its calls.
-        practices: The step's micro-batches, in order.
 
     Raises:
         EngineDown: Not one analyst could be reached; the step has no outcome, and can be tried

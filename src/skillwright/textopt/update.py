@@ -36,9 +36,7 @@ class EditOutcome:
     """What became of one edit.
 
     Attributes:
-        proposal_id: The proposal that was applied or not.
         index: Its place in the patch, from 1.
-        op: What it was to do.
         target: The anchor, its first 200 characters.
         content_preview: The new text, its first 200 characters.
         status: ``applied_...``, ``repaired_...`` (applied at another anchor), ``skipped_...``,
@@ -71,9 +69,6 @@ class Update:
     """A candidate, and how it came about.
 
     Attributes:
-        candidate: The document after the edits.
-        candidate_hash: Its name by content.
-        outcomes: One per proposal, in order.
         is_noop: The text is unchanged, so there is nothing to judge.
     """
 

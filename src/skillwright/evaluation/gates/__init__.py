@@ -1,7 +1,7 @@
 """Who may replace whom: gates that judge a candidate by paired draws on held-out tasks.
 
 `AnyGate` is the list that a configuration chooses from (``evaluation.gate.kind``): a new gate is a
-class in a file of its own, and a name in this list.
+class, and a name in this list.
 """
 
 from skillwright.evaluation.gates.base import Gate, power_text, why_hopeless

@@ -18,7 +18,7 @@ from skillwright.models.frozen import Frozen, Share
 class Gate(Protocol):
     """Judges whether a candidate replaces the current skill.
 
-    A gate is one class in one file: its fields are its keys in a configuration, and
+    A gate is one class: its fields are its keys in a configuration, and
     `skillwright.evaluation.gates.AnyGate` is the list that a configuration chooses from.
     """
 
@@ -122,13 +122,7 @@ class GateSettings(Frozen):
 
 
 def why_hopeless(gate: Gate, ledger: AlphaLedger, tasks: int) -> str:
-    """Say why a gate could never let anything through on so few tasks, or return "".
-
-    Args:
-        gate: The gate.
-        ledger: How the run's alpha is shared; nothing is spent yet.
-        tasks: Held-out tasks that may be drawn.
-    """
+    """Say why a gate could never let anything through on so few tasks, or return ""."""
     needed = tasks_needed(ledger.share)
     if gate.release is not None and ledger.share * ASSIGNMENTS < 1:
         return (
@@ -147,13 +141,7 @@ def why_hopeless(gate: Gate, ledger: AlphaLedger, tasks: int) -> str:
 
 
 def power_text(gate: Gate, ledger: AlphaLedger, tasks: int) -> str:
-    """Say which gain a gate finds on so many held-out tasks; see `detectable_gain`.
-
-    Args:
-        gate: The gate.
-        ledger: How the run's alpha is shared; nothing is spent yet.
-        tasks: Held-out tasks that may be drawn, at least 1.
-    """
+    """Say which gain a gate finds on so many held-out tasks; see `detectable_gain`."""
     if gate.admits_all:
         return "the open gate lets every edit become current, and releases any measured gain"
     if not gate.knows_noise:

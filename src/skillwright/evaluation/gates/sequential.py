@@ -91,12 +91,7 @@ class SequentialGate(GateSettings):
 
 
 class _Looks:
-    """The evidence of one decision, look by look.
-
-    Args:
-        alpha: What the decision may take.
-        planned: Tasks of the last look.
-    """
+    """The evidence of one decision, look by look."""
 
     def __init__(self, alpha: float, planned: int) -> None:
         self._alpha = alpha
@@ -106,13 +101,7 @@ class _Looks:
         self._waiting: list[float] = []
 
     def judge(self, new: Sequence[Pair], effect: PairedEffect, size: int) -> Verdict | None:
-        """Look at new pairs; ``None`` asks for more.
-
-        Args:
-            new: Pairs since the look before.
-            effect: What all pairs say.
-            size: Tasks drawn so far.
-        """
+        """Look at new pairs; ``None`` asks for more."""
         self._waiting += [pair.gain for pair in new if pair.gain is not None]
         is_last = size == self._planned
         problem = self._problem(effect, is_last=is_last)
@@ -203,9 +192,6 @@ class _Sums:
 
     Digit s of a big number counts the assignments whose positive gains add up to s; a digit is
     wide enough for all assignments together, so none ever carries into the next.
-
-    Args:
-        tasks: Gains that will be added at most.
     """
 
     def __init__(self, tasks: int) -> None:
@@ -248,11 +234,6 @@ def _is_hopeless(gains: Sequence[float], done: float, alpha: float) -> bool:
     """Tell whether a trend, if it goes on, has next to no chance of being accepted in the end.
 
     It plans with a normal approximation; an error here costs power or rollouts, never alpha.
-
-    Args:
-        gains: Gains so far.
-        done: The share of all tasks that they are, in (0, 1).
-        alpha: What the decision may take.
     """
     spread = math.hypot(*gains)
     z = math.fsum(gains) / spread if spread else 0.0
