@@ -21,7 +21,7 @@ from skillwright.evaluation.paired import paired_p_value
 
 IntervalMethod = Literal["student_t", "wilson"]
 
-_DIGITS = 9  # differences that agree to so many digits are equal, up to rounding
+_EQUAL_DIGITS = 9  # differences that agree to so many digits are equal, up to rounding
 MAX_EXACT_TASKS = 1000  # above it the exact test takes seconds and agrees with Student's t
 
 
@@ -69,7 +69,7 @@ def paired_difference(scores: Sequence[tuple[float, float]]) -> PairedDifference
     """
     if not scores:
         raise ValueError("no task was scored on both sides, so there is no difference")
-    gains = [round(second - first, _DIGITS) for first, second in scores]
+    gains = [round(second - first, _EQUAL_DIGITS) for first, second in scores]
     by_t = mean_interval(gains)
     return PairedDifference(
         tasks=len(scores),
