@@ -111,7 +111,6 @@ class Agent(Protocol):
     @property
     def identity(self) -> str:
         """Name what acts, for records and rollout reuse."""
-        ...
 
     async def act_batch(self, contexts: Sequence[TurnContext]) -> list[Act]:
         """Choose one action per context, in order.
@@ -119,4 +118,3 @@ class Agent(Protocol):
         Raises:
             ModelError: The endpoint behind the agent failed; nothing was chosen for any context.
         """
-        ...

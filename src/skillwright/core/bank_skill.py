@@ -3,7 +3,7 @@
 Source: SkillRL (arXiv 2602.08234), requirements R2-R4.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from enum import StrEnum
 
 from skillwright.core.jsonio import digest
@@ -128,16 +128,6 @@ class BankSkill:
                 "kind": self.kind,
                 "category": self.category,
                 "scope": self.scope,
-                "counterfactual": _parts(self.counterfactual),
+                "counterfactual": self.counterfactual and astuple(self.counterfactual),
             }
         )
-
-
-def _parts(counterfactual: Counterfactual | None) -> list[str] | None:
-    if counterfactual is None:
-        return None
-    return [
-        counterfactual.failure_point,
-        counterfactual.flawed_reasoning,
-        counterfactual.corrective_action,
-    ]

@@ -191,7 +191,6 @@ class ChatModel(Protocol):
     @property
     def identity(self) -> str:
         """Name what answers, for records and reuse: backend, model, and settings that matter."""
-        ...
 
     async def complete(
         self,
@@ -206,7 +205,6 @@ class ChatModel(Protocol):
         Raises:
             ModelError: The endpoint failed after its retries, or refused.
         """
-        ...
 
 
 def question(

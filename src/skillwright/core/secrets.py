@@ -13,7 +13,7 @@ Names that only sound like secrets keep their values: ``max_tokens``, ``token_co
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -212,7 +212,7 @@ class Redactor:
 
     def clean(self, value: Any) -> Any:
         """Replace known secrets and whatever looks like one, in a text or JSON value."""
-        return self._exactly(redact(value))
+        return _each_text(redact(value), self.exact)
 
     def facts(self, value: Any) -> Any:
         """Clean the texts in a JSON value of ours; its keys and numbers are data and stay.
@@ -220,26 +220,20 @@ class Redactor:
         `clean` also hides what stands under a secret-sounding name, which is right for settings
         and wrong here: a task family may be called ``reset_password``.
         """
-        match value:
-            case str():
-                return self.clean(value)
-            case dict():
-                return {key: self.facts(item) for key, item in value.items()}
-            case list() | tuple():
-                return [self.facts(item) for item in value]
-            case _:
-                return value
+        return _each_text(value, self.clean)
 
-    def _exactly(self, value: Any) -> Any:
-        match value:
-            case str():
-                return self.exact(value)
-            case dict():
-                return {key: self._exactly(item) for key, item in value.items()}
-            case list():
-                return [self._exactly(item) for item in value]
-            case _:
-                return value
+
+def _each_text(value: Any, change: Callable[[str], Any]) -> Any:
+    """Change every text in a JSON value but its keys."""
+    match value:
+        case str():
+            return change(value)
+        case dict():
+            return {key: _each_text(item, change) for key, item in value.items()}
+        case list() | tuple():
+            return [_each_text(item, change) for item in value]
+        case _:
+            return value
 
 
 def _hidden(value: Any, name: str) -> Any:

@@ -120,16 +120,52 @@ def paired_p_value(gains: Sequence[float]) -> float:
     if not moved:
         return 1.0
     weights = _whole_weights([abs(gain) for gain in moved])
-    observed = sum(weight for weight, gain in zip(weights, moved, strict=True) if gain > 0)
-    # Digit s of this number counts the choices of tasks whose weights add up to s; a digit is wide
-    # enough for all choices together, so none ever carries into the next.
-    width = len(weights) + 1
-    choices = 1
-    for weight in weights:
-        choices += choices << weight * width
-    # The rest on division by "all nines" is the sum of the digits.
-    as_large = (choices >> observed * width) % ((1 << width) - 1)
-    return as_large / (1 << len(weights))
+    sums = SignSums(len(weights))
+    sums.add(weight if gain > 0 else -weight for weight, gain in zip(weights, moved, strict=True))
+    return float(sums.as_large())
+
+
+class SignSums:
+    """How many sign assignments lead to each sum of positive gains, those cut off not counted.
+
+    Digit s of a big number counts the assignments whose positive gains add up to s; a digit is
+    wide enough for all assignments together, so none ever carries into the next.
+    """
+
+    def __init__(self, tasks: int) -> None:
+        self._bytes = tasks // 8 + 1
+        self._counts = 1
+        self._assignments = 1
+        self._observed = 0
+
+    def add(self, gains: Iterable[int]) -> None:
+        """Let each gain have either sign from now on."""
+        for gain in gains:
+            if gain:
+                self._counts += self._counts << abs(gain) * self._bytes * 8
+                self._assignments *= 2
+                self._observed += max(gain, 0)
+
+    def as_large(self) -> Fraction:
+        """Return the share of assignments with at least the observed sum."""
+        rest = self._counts >> self._observed * self._bytes * 8
+        # The rest on division by "all nines" is the sum of the digits.
+        return Fraction(rest % ((1 << self._bytes * 8) - 1), self._assignments)
+
+    def cut(self, limit: Fraction) -> Fraction:
+        """Cut off the largest sums, as many as have at most the share ``limit``; return it."""
+        most, cut = limit * self._assignments, 0
+        length = -(-self._counts.bit_length() // (8 * self._bytes))
+        body = self._counts.to_bytes(length * self._bytes, "big")
+        kept = length
+        while kept:
+            start = (length - kept) * self._bytes
+            count = int.from_bytes(body[start : start + self._bytes], "big")
+            if cut + count > most:
+                break
+            cut, kept = cut + count, kept - 1
+        self._counts &= (1 << kept * self._bytes * 8) - 1
+        return Fraction(cut, self._assignments)
 
 
 def _whole_weights(sizes: Sequence[float]) -> list[int]:

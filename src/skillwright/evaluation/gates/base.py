@@ -25,46 +25,37 @@ class Gate(Protocol):
     @property
     def kind(self) -> str:
         """The name that a configuration chooses it by."""
-        ...
 
     @property
     def metric(self) -> GateMetric:
         """What it compares; see `skillwright.evaluation.gates.judging.Metric`."""
-        ...
 
     @property
     def mixed_weight(self) -> float:
         """Weight of the soft score in the mixed one."""
-        ...
 
     @property
     def draws(self) -> int:
         """Draws per task and side that a decision takes at most."""
-        ...
 
     @property
     def knows_noise(self) -> bool:
         """Whether it tests at the ledger's alpha, so that too few tasks can prove nothing."""
-        ...
 
     @property
     def admits_all(self) -> bool:
         """Whether every candidate becomes current, and the gate decides about the best only."""
-        ...
 
     @property
     def redraws(self) -> bool:
         """Whether both sides are drawn anew once something was accepted."""
-        ...
 
     @property
     def release(self) -> ReleaseTest | None:
         """The test of what a run releases; ``None`` where each accepted candidate is released."""
-        ...
 
     def expected_rollouts(self, tasks: int) -> int:
         """Return how many rollouts of both sides a decision on so many tasks takes on average."""
-        ...
 
     def ledger(self, alpha: float, decisions: int, *, again: bool = False) -> AlphaLedger:
         """Return how a run's alpha is shared.
@@ -74,7 +65,6 @@ class Gate(Protocol):
             decisions: How often candidates may be judged, at least 1.
             again: Whether what a release test does not prove may be tested once more.
         """
-        ...
 
     async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = ...) -> Verdict:
         """Draw paired results from ``duel`` until the question is settled.
@@ -85,7 +75,6 @@ class Gate(Protocol):
                 the verdict (`AlphaLedger.spend`).
             terms: What the run says.
         """
-        ...
 
 
 class GateSettings(Frozen):
