@@ -1,13 +1,9 @@
 """Keys, tokens and passwords are taken out of whatever is written down.
 
-By pattern, where we cannot know the value: names that mean a secret (``api_key``,
-``HF_TOKEN``, ``password``, ``Authorization``) and values that look like one (``sk-...``,
-``Bearer ...``, credentials in an URL). By value, where we do: a `Redactor` replaces the very keys
-that the run was given, and those of the process's environment (`environment_secrets`), also inside
-texts that a model or an environment wrote.
-
-Names that only sound like secrets keep their values: ``max_tokens``, ``token_count``,
-``api_key_env``, ``episode_key``, ``eos_token``.
+By pattern, where the value is not known: secret names (``api_key``, ``HF_TOKEN``) and values that
+look like a secret (``sk-...``, credentials in an URL). By value, where it is (`Redactor`): the keys
+of the run and of the process's environment. Names that only sound like secrets keep their values:
+``max_tokens``, ``api_key_env``, ``episode_key``, ``eos_token``.
 """
 
 import json

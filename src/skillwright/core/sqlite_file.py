@@ -1,8 +1,6 @@
 """One SQLite file of ours, open: made or refused, brought up to date, read and written.
 
-A run's store and a bank are such files. How a file is opened, migrated and rolled back is the same
-for both; what to do where it cannot be used is each one's own (`SqliteFile.advice`).
-
+A run's store and a bank are such files; what to do where one cannot be used is each one's own.
 `PRAGMA user_version` counts the migrations that a file has been through. A release that changes a
 table adds a migration at the end of its `Schema` and never touches the ones before it. Every commit
 outlives a killed process (WAL).

@@ -1,13 +1,9 @@
 """A trajectory as one JSON text, and back, equal to what it was.
 
-Each turn's prompt repeats what was said before. Every message is therefore written once, and a
-prompt says how many messages it keeps of the prompt before it and which ones follow. The messages
-of the first prompt (instructions, skill, task) are the same for many episodes: they refer to texts
-that are stored once for the whole run.
-
+Every message is written once: a prompt says how many messages it keeps of the prompt before it and
+which ones follow. Those of the first prompt, which many episodes share, refer to texts of the run.
 The JSON is ``{"metadata": [at the start, per turn...], "messages": [...], "turns": [[prompt,
-output, observation, reply], ...]}``. What one asks for by column (seeds, rewards, usage) stands in
-the rows of the turns instead.
+output, observation, reply], ...]}``. Seeds, rewards and usage are columns of the turns.
 """
 
 import hashlib

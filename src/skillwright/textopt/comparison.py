@@ -1,7 +1,5 @@
 """What a skill changed: the same tasks under the previous epoch's skill and under the current one.
 
-Slow update and meta skill both look back over an epoch through such pairs.
-
 Source: SkillOpt (microsoft/SkillOpt), longitudinal pairs. Samples, policies and the order in which
 a sample is topped up match it; ours tops up in batches, which gives the same pairs, tells a success
 by a threshold instead of by any reward above zero, and leaves out what a fault has no score for.

@@ -1,8 +1,5 @@
 """What a step's micro-batches come to: each is analysed when it is in, and merging goes on beside.
 
-Nothing waits that need not: the analysts of a micro-batch start when it was played, and a merge
-starts when its chunk of patches is known. Who comes first changes only when things happen.
-
 Source: SkillOpt (microsoft/SkillOpt), accumulation of micro-batches. There all of a step is played
 before any of it is analysed, and every stage waits for the one before.
 """

@@ -1,10 +1,8 @@
 """Rewrite: the whole skill is written anew, by suggestions or by the analysts themselves.
 
-Protected regions are taken from the skill, never from the model: they are put back as they were,
-whatever it returns.
+Protected regions are taken from the skill, whatever the model returns.
 
-Source: SkillOpt (microsoft/SkillOpt), rewrite modes. There a region survives only where the model
-copies it, and the rewriter is not told what the optimiser has learned.
+Source: SkillOpt (microsoft/SkillOpt), rewrite modes.
 """
 
 from collections.abc import Sequence

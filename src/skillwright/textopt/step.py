@@ -191,7 +191,6 @@ async def propose(
     All micro-batches are awaited at once, and the analysts of each start when it is in. The
     outcome is the same whatever comes first.
 
-
     Raises:
         EngineDown: Not one analyst could be reached; the step has no outcome, and can be tried
             again.
