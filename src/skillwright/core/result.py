@@ -7,7 +7,7 @@ own engine returns; it cannot confuse a fault with a score.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 from skillwright.core.chat import Usage
@@ -100,19 +100,6 @@ class EpisodeResult:
         return float(self.reward >= threshold) if self.hard is None else self.hard
 
 
-_RESULT_TEXTS = (
-    "fail_reason",
-    "task_type",
-    "task_description",
-    "predicted_answer",
-    "question",
-    "reference_text",
-    "target_system_prompt",
-    "target_user_prompt",
-    "spreadsheet_preview",
-)
-
-
 @dataclass
 class RolloutResult:
     """One row of `EnvAdapter.rollout`, normalised.
@@ -175,6 +162,9 @@ class RolloutResult:
         # An extra that is called like a field must not overwrite a score.
         own = self.__dataclass_fields__.keys() - {"extras"}
         return {**data, **{key: value for key, value in self.extras.items() if key not in own}}
+
+
+_RESULT_TEXTS = tuple(one.name for one in fields(RolloutResult) if one.default == "")
 
 
 def _number(row: dict[str, Any], name: str, row_id: str) -> float:

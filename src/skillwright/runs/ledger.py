@@ -1,25 +1,15 @@
 """What was spent, on what: one ledger for episodes and optimiser calls."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from skillwright.core import Usage
 from skillwright.runs.archive import RunTable
 from skillwright.runs.database import Database
 
-_COUNTS = (
-    "calls",
-    "input_tokens",
-    "output_tokens",
-    "cached_tokens",
-    "failed_calls",
-    "cache_write_tokens",
-    "reasoning_tokens",
-    "cache_hits",
-    "seconds",
-)
-_FIELDS = (*_COUNTS, "cost_usd")
+_FIELDS = tuple(one.name for one in fields(Usage))
+_COUNTS = tuple(name for name in _FIELDS if name != "cost_usd")
 _NOTHING = Usage().to_dict()
 
 COLUMNS = ", ".join(f"u.{name}" for name in _FIELDS)

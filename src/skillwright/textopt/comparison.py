@@ -218,15 +218,10 @@ class Comparison:
     def _category(self, before: EpisodeResult, after: EpisodeResult) -> Category | None:
         if before.reward is None or after.reward is None:
             return None
-        match before.is_success(self.success_threshold), after.is_success(self.success_threshold):
-            case (True, True):
-                return Category.STABLE_SUCCESS
-            case (True, False):
-                return Category.REGRESSED
-            case (False, True):
-                return Category.IMPROVED
-            case _:
-                return Category.PERSISTENT_FAIL
+        was_solved = before.is_success(self.success_threshold)
+        if after.is_success(self.success_threshold):
+            return Category.STABLE_SUCCESS if was_solved else Category.IMPROVED
+        return Category.REGRESSED if was_solved else Category.PERSISTENT_FAIL
 
 
 def comparison_specs(tasks: Sequence[Task], *, seed: int, epoch: int) -> list[EpisodeSpec]:
