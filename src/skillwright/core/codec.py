@@ -52,14 +52,14 @@ def encode(value: Any) -> Any:
         return value
     if isinstance(value, Enum):
         return value.value
-    if hasattr(value, "to_dict"):
-        return value.to_dict()
     if isinstance(value, Mapping):
         return {encode(key): encode(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [encode(item) for item in value]
     if isinstance(value, set | frozenset):
         return sorted(encode(item) for item in value)
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
     return encode_fields(value) if is_dataclass(value) else value
 
 

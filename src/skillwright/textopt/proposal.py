@@ -47,7 +47,8 @@ class Proposal:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields and the support as a JSON object."""
-        return {**encode_fields(self), "support": self.support}
+        evidence = [item.to_dict() for item in self.evidence]
+        return {**encode_fields(self), "evidence": evidence, "support": self.support}
 
 
 @dataclass(frozen=True, slots=True)

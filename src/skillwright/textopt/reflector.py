@@ -14,7 +14,7 @@ from skillwright.core import (
     RawPatch,
     ReflectRequest,
 )
-from skillwright.core.codec import encode, encode_fields
+from skillwright.core.codec import encode_fields
 from skillwright.core.jsonio import dumps, write_text
 from skillwright.rollout.transcript import read_rows
 from skillwright.textopt.context import ANY_REWARD, StepContext, StepSettings
@@ -129,7 +129,7 @@ def _payload(outcome: AnalystPatch | AnalystFault, key: str) -> dict[str, Any] |
     items = payload["patch"].pop("edits")
     # Beyond the documented fields, so that an adapter that passes them on keeps the evidence.
     for item, proposal in zip(items, outcome.proposals, strict=True):
-        item["evidence"] = encode(proposal.evidence)
+        item["evidence"] = [one.to_dict() for one in proposal.evidence]
     for entry, note in zip(payload["failure_summary"], outcome.failures, strict=True):
         entry["ids"] = list(note.trajectories)
     payload["patch"][key] = items
