@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillwright.evaluation import paired_p_value
-from skillwright.evaluation.gates import SignTest
+from skillwright.evaluation.gates.release import SignTest
 
 ASSIGNMENTS = 10_000
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from fakes import ScriptedReplies, make_episode
 from skillwright.core import Edit, FailureSummaryEntry, Patch, RawPatch
+from skillwright.core.codec import encode
 from skillwright.textopt import (
     EditLimits,
     Evidence,
@@ -215,4 +216,4 @@ anything = st.recursive(
 def test_whatever_an_adapter_returns_is_read_or_said(payloads, mode):
     found = read(payloads, update_mode=mode)
     assert len(found.patches) + len(found.notes) == len(payloads)
-    json.dumps([patch.to_dict() for patch in found.patches])
+    json.dumps(encode(found.patches))

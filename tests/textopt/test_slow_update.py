@@ -5,7 +5,7 @@ import json
 import pytest
 
 from fakes import ScriptedReplies, make_episode
-from skillwright.core import ModelError, Purpose, Task
+from skillwright.core import ModelError, Purpose, Task, skill_hash
 from skillwright.core.skill import inject_empty_slow_update, replace_slow_update_field
 from skillwright.textopt import (
     Comparison,
@@ -120,14 +120,11 @@ def test_the_first_epoch_has_a_placeholder():
     assert first.status == "inject_placeholder"
 
 
-async def test_the_record_is_the_documented_one():
+async def test_the_record_names_the_guidance_and_leaves_trajectories_out():
     update, _ = await updated(says("New."))
-    record = update.result("reject", selection=(0.5, 0.6), time_s=1.5).to_dict()
-    assert list(record)[:2] == ["reasoning", "slow_update_content"]
-    assert record["action"] == "reject"
-    assert record["update_origin"] == "slow_update_momentum"
-    assert (record["selection_hard"], record["selection_soft"]) == (0.5, 0.6)
     body = json.loads(json.dumps(update.to_dict()))
+    assert body["slow_update_content"] == "New."
+    assert body["candidate_hash"] == skill_hash(update.candidate)
     assert [pair["category"] for pair in body["pairs"]] == [
         "improved",
         "regressed",

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwright.core import Edit, Patch, apply_patch_with_report, skill_hash
+from skillwright.core.codec import encode
 from skillwright.core.skill import (
     APPENDIX_END,
     APPENDIX_START,
@@ -78,7 +79,7 @@ def test_an_unchanged_text_is_a_no_op():
 
 def test_a_report_row_has_the_documented_keys_and_ours():
     (outcome,) = updated(SKILL, ("append", "x" * 300)).outcomes
-    assert outcome.to_dict() == {
+    assert encode(outcome) == {
         "index": 1,
         "op": "append",
         "target": "",

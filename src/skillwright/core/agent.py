@@ -69,12 +69,7 @@ class Act:
 
     @classmethod
     def of(cls, answer: Completion, *, offered_tools: bool = False) -> Self:
-        """Return the act of an agent whose answer is its action.
-
-        Args:
-            answer: What the model said.
-            offered_tools: It was offered tools, so that its calls are a part of the action.
-        """
+        """Return the act of an agent whose answer is its action."""
         if not offered_tools:
             return cls(answer.text, answer.usage, finish_reason=_ending(answer))
         return cls(
@@ -116,7 +111,6 @@ class Agent(Protocol):
     @property
     def identity(self) -> str:
         """Name what acts, for records and rollout reuse."""
-        ...
 
     async def act_batch(self, contexts: Sequence[TurnContext]) -> list[Act]:
         """Choose one action per context, in order.
@@ -124,4 +118,3 @@ class Agent(Protocol):
         Raises:
             ModelError: The endpoint behind the agent failed; nothing was chosen for any context.
         """
-        ...

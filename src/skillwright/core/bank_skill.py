@@ -3,7 +3,7 @@
 Source: SkillRL (arXiv 2602.08234), requirements R2-R4.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from enum import StrEnum
 
 from skillwright.core.jsonio import digest
@@ -60,11 +60,8 @@ class Provenance:
     """The evidence behind a version of a skill.
 
     Attributes:
-        origin: How it came into the bank.
-        episodes: Keys of the episodes that it was written from.
         turns: The turns that caused it: (episode key, turn from 0).
         prompt_digest: SHA-256 of the prompt that the teacher was given; "" without one.
-        model: Who wrote it.
         step: The training step or epoch at which it was written, where there was one.
     """
 
@@ -84,14 +81,10 @@ class BankSkill:
         id: Unique over the whole bank and never used again, whatever becomes of the skill.
         name: One to five words.
         principle: What to do, in one or two sentences; of a lesson, the preventive rule.
-        applicability: When to do it.
-        kind: What it is about.
         category: The category of tasks that it is for; "" for every one.
         scope: The one place that it holds in (``household 3``); "" holds everywhere.
         counterfactual: What the failure was; for lessons, and only for them.
         version: From 1; a refinement adds 1.
-        status: Whether agents are told it.
-        provenance: The evidence behind this version.
 
     Raises:
         ValueError: A lesson has no counterfactual or another kind has one, or a general skill has
@@ -135,16 +128,6 @@ class BankSkill:
                 "kind": self.kind,
                 "category": self.category,
                 "scope": self.scope,
-                "counterfactual": _parts(self.counterfactual),
+                "counterfactual": self.counterfactual and astuple(self.counterfactual),
             }
         )
-
-
-def _parts(counterfactual: Counterfactual | None) -> list[str] | None:
-    if counterfactual is None:
-        return None
-    return [
-        counterfactual.failure_point,
-        counterfactual.flawed_reasoning,
-        counterfactual.corrective_action,
-    ]

@@ -31,15 +31,12 @@ class SkillSource(Protocol):
     @property
     def waits(self) -> bool:
         """Whether an answer may take long (a model, an endpoint): an engine asks in a thread."""
-        ...
 
     def context(self, task: Task) -> SkillContext:
         """Return what the agent is told for ``task``."""
-        ...
 
     def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
         """Return what the agent is told for each task; asking for all at once may be cheaper."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,11 +33,9 @@ class Duel(Protocol):
     @property
     def task_ids(self) -> Sequence[str]:
         """The held-out tasks that may be drawn, in a fixed order."""
-        ...
 
     async def draw(self, task_ids: Sequence[str], n: int) -> list[Pair]:
         """Draw the next ``n`` pairs of each task, in order of ``task_ids``.
 
         A task's draws are numbered; drawing it again gives fresh ones, never a stored one twice.
         """
-        ...

@@ -8,6 +8,7 @@ region: such an edit is skipped.
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, get_args
 
+from skillwright.core.codec import encode, encode_fields
 from skillwright.core.skill import protected_regions, without_markers
 
 EditOp = Literal["append", "insert_after", "replace", "delete"]
@@ -22,11 +23,9 @@ class Edit:
     """One edit, as an optimiser model proposes it.
 
     Attributes:
-        op: What to do.
         content: The new text; ignored by ``delete``.
         target: The exact text to find; ignored by ``append``.
         support_count: Trajectories behind the edit, counted from the patches that it came from.
-        source_type: Whether failures or successes suggested it.
         merge_level: The level of the merge tree at which it was written, or ``None``.
         update_origin: Which stage wrote it.
         update_target: Which part of the skill it is meant for.
@@ -43,16 +42,12 @@ class Edit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return ``op`` and ``content`` always, and the other fields where they are set."""
-        data: dict[str, Any] = {"op": self.op, "content": self.content}
-        if self.target:
-            data["target"] = self.target
-        for name in ("support_count", "source_type", "merge_level"):
-            if getattr(self, name) is not None:
-                data[name] = getattr(self, name)
-        for name in ("update_origin", "update_target"):
-            if getattr(self, name):
-                data[name] = getattr(self, name)
-        return data
+        always = ("op", "content")
+        return {
+            name: value
+            for name, value in encode_fields(self).items()
+            if name in always or value not in (None, "")
+        }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
@@ -71,10 +66,7 @@ class Patch:
 
     def to_dict(self) -> dict[str, Any]:
         """Return ``reasoning`` and ``edits``, and ``ranking_details`` where it is set."""
-        data: dict[str, Any] = {
-            "reasoning": self.reasoning,
-            "edits": [edit.to_dict() for edit in self.edits],
-        }
+        data = {"reasoning": self.reasoning, "edits": encode(self.edits)}
         if self.ranking_details is not None:
             data["ranking_details"] = self.ranking_details
         return data

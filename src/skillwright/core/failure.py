@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Self
+from typing import Self
 
+from skillwright.core.codec import JsonRecord
 from skillwright.core.errors import EnvError, ModelError, ModelRefused, ModelTimeout, ReplyInvalid
 
 
@@ -25,7 +26,7 @@ class FailureCause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(JsonRecord):
     """Why an episode has no reward. It is retried, reported apart, and never a zero or a pass."""
 
     cause: FailureCause
@@ -35,19 +36,6 @@ class Failure:
     def of(cls, fault: BaseException) -> Self:
         """Charge an exception to the boundary that it crossed."""
         return cls(_cause(fault), str(fault) or type(fault).__name__)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return ``{"cause", "message"}``."""
-        return {"cause": self.cause.value, "message": self.message}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote.
-
-        Raises:
-            ValueError: The cause is unknown.
-        """
-        return cls(FailureCause(data["cause"]), data["message"])
 
 
 def _cause(fault: BaseException) -> FailureCause:

@@ -15,11 +15,6 @@ class PackedDamaged(DataError):
 def inflate(body: bytes, what: str, most: int = MOST_BYTES) -> bytes:
     """Unpack what zlib packed.
 
-    Args:
-        body: The packed bytes.
-        what: What it is to the reader, for the message.
-        most: Bytes that it may come to.
-
     Raises:
         PackedDamaged: It is damaged, cut, or comes to more.
     """

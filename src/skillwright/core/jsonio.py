@@ -43,10 +43,6 @@ def digest(value: Any) -> str:
 def read_text(path: Path, what: str) -> str:
     """Read a UTF-8 file that a person named: its text as it is, line breaks included.
 
-    Args:
-        path: The file.
-        what: What it is to the reader, for the message ("initial skill", "config").
-
     Raises:
         DataError: The file is missing, is a folder, cannot be read, or is not UTF-8
             (the message gives the byte offset).

@@ -1,8 +1,7 @@
 """Text that a terminal shows and does not obey.
 
-Endpoints, environments, skills and banks hold whatever somebody wrote. An escape sequence in it
-would move the cursor, rename the window or hide a line; a bidirectional override shows a text in
-another order than it has.
+An escape sequence that somebody wrote would move the cursor or hide a line; a bidirectional
+override shows a text in another order.
 """
 
 import re

@@ -48,4 +48,3 @@ class Reflector(Protocol):
 
         Blocks; adapters call it from their own thread.
         """
-        ...

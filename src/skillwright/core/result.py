@@ -7,10 +7,11 @@ own engine returns; it cannot confuse a fault with a score.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 from skillwright.core.chat import Usage
+from skillwright.core.codec import encode_fields
 from skillwright.core.edit import Patch
 from skillwright.core.errors import ContractError
 from skillwright.core.failure import Failure
@@ -23,12 +24,8 @@ class EpisodeResult:
     """One finished attempt: a reward or a `Failure`, never both.
 
     Attributes:
-        spec: What was attempted.
         reward: The episode's reward in [0, 1], or ``None`` with a failure.
-        failure: Why there is no reward, or ``None``.
-        stop_reason: Why the episode ended.
         trajectory: What happened; of the last attempt, where there were several.
-        metrics: Numbers that the environment reports about the episode.
         attempts: Fresh environments that were tried, at least 1.
         skill_version: The version of the skill that the agent was given.
         skill_ids: Skills of a bank that the agent was told, in order; none for a plain document.
@@ -103,25 +100,11 @@ class EpisodeResult:
         return float(self.reward >= threshold) if self.hard is None else self.hard
 
 
-_RESULT_TEXTS = (
-    "fail_reason",
-    "task_type",
-    "task_description",
-    "predicted_answer",
-    "question",
-    "reference_text",
-    "target_system_prompt",
-    "target_user_prompt",
-    "spreadsheet_preview",
-)
-
-
 @dataclass
 class RolloutResult:
     """One row of `EnvAdapter.rollout`, normalised.
 
     Attributes:
-        id: Episode or task id.
         hard: Pass or fail, 0 or 1 (a smoothed value in [0, 1] is allowed).
         soft: Partial credit in [0, 1].
         extras: Every key of the row that has no field of its own.
@@ -181,6 +164,9 @@ class RolloutResult:
         return {**data, **{key: value for key, value in self.extras.items() if key not in own}}
 
 
+_RESULT_TEXTS = tuple(one.name for one in fields(RolloutResult) if one.default == "")
+
+
 def _number(row: dict[str, Any], name: str, row_id: str) -> float:
     try:
         value = float(row[name])
@@ -216,11 +202,7 @@ class FailureSummaryEntry:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the three fields."""
-        return {
-            "failure_type": self.failure_type,
-            "count": self.count,
-            "description": self.description,
-        }
+        return encode_fields(self)
 
 
 @dataclass
@@ -228,10 +210,7 @@ class RawPatch:
     """What one analyst call proposes.
 
     Attributes:
-        patch: The proposed edits.
         source_type: ``failure`` or ``success``: which minibatch the analyst read.
-        batch_size: Trajectories in that minibatch.
-        failure_summary: Kinds of failure that the analyst named.
     """
 
     patch: Patch
@@ -267,12 +246,7 @@ class RawPatch:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented payload."""
-        return {
-            "patch": self.patch.to_dict(),
-            "source_type": self.source_type,
-            "batch_size": self.batch_size,
-            "failure_summary": [entry.to_dict() for entry in self.failure_summary],
-        }
+        return encode_fields(self)
 
 
 @dataclass
@@ -298,12 +272,9 @@ class SlowUpdateResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return reasoning and content always, other fields where they are set."""
-        data: dict[str, Any] = {
-            "reasoning": self.reasoning,
-            "slow_update_content": self.slow_update_content,
+        always = ("reasoning", "slow_update_content")
+        return {
+            name: value
+            for name, value in encode_fields(self).items()
+            if name in always or value not in (None, "")
         }
-        for name in self.__dataclass_fields__:
-            value = getattr(self, name)
-            if name not in data and value not in (None, ""):
-                data[name] = value
-        return data

@@ -1,19 +1,15 @@
 """Keys, tokens and passwords are taken out of whatever is written down.
 
-By pattern, where we cannot know the value: names that mean a secret (``api_key``,
-``HF_TOKEN``, ``password``, ``Authorization``) and values that look like one (``sk-...``,
-``Bearer ...``, credentials in an URL). By value, where we do: a `Redactor` replaces the very keys
-that the run was given, and those of the process's environment (`environment_secrets`), also inside
-texts that a model or an environment wrote.
-
-Names that only sound like secrets keep their values: ``max_tokens``, ``token_count``,
-``api_key_env``, ``episode_key``, ``eos_token``.
+By pattern, where the value is not known: secret names (``api_key``, ``HF_TOKEN``) and values that
+look like a secret (``sk-...``, credentials in an URL). By value, where it is (`Redactor`): the keys
+of the run and of the process's environment. Names that only sound like secrets keep their values:
+``max_tokens``, ``api_key_env``, ``episode_key``, ``eos_token``.
 """
 
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -167,9 +163,6 @@ def environment_secrets(environ: Mapping[str, str] | None = None) -> list[str]:
 
     Left out is what texts are full of, whatever its variable is called: single words, numbers and
     paths that exist (``PWD``, ``GOOGLE_APPLICATION_CREDENTIALS``).
-
-    Args:
-        environ: The variables; by default those of this process.
     """
     found = (os.environ if environ is None else environ).items()
     values = ((name, value.strip()) for name, value in found)
@@ -215,7 +208,7 @@ class Redactor:
 
     def clean(self, value: Any) -> Any:
         """Replace known secrets and whatever looks like one, in a text or JSON value."""
-        return self._exactly(redact(value))
+        return _each_text(redact(value), self.exact)
 
     def facts(self, value: Any) -> Any:
         """Clean the texts in a JSON value of ours; its keys and numbers are data and stay.
@@ -223,26 +216,20 @@ class Redactor:
         `clean` also hides what stands under a secret-sounding name, which is right for settings
         and wrong here: a task family may be called ``reset_password``.
         """
-        match value:
-            case str():
-                return self.clean(value)
-            case dict():
-                return {key: self.facts(item) for key, item in value.items()}
-            case list() | tuple():
-                return [self.facts(item) for item in value]
-            case _:
-                return value
+        return _each_text(value, self.clean)
 
-    def _exactly(self, value: Any) -> Any:
-        match value:
-            case str():
-                return self.exact(value)
-            case dict():
-                return {key: self._exactly(item) for key, item in value.items()}
-            case list():
-                return [self._exactly(item) for item in value]
-            case _:
-                return value
+
+def _each_text(value: Any, change: Callable[[str], Any]) -> Any:
+    """Change every text in a JSON value but its keys."""
+    match value:
+        case str():
+            return change(value)
+        case dict():
+            return {key: _each_text(item, change) for key, item in value.items()}
+        case list() | tuple():
+            return [_each_text(item, change) for item in value]
+        case _:
+            return value
 
 
 def _hidden(value: Any, name: str) -> Any:

@@ -1,8 +1,6 @@
 """One SQLite file of ours, open: made or refused, brought up to date, read and written.
 
-A run's store and a bank are such files. How a file is opened, migrated and rolled back is the same
-for both; what to do where it cannot be used is each one's own (`SqliteFile.advice`).
-
+A run's store and a bank are such files; what to do where one cannot be used is each one's own.
 `PRAGMA user_version` counts the migrations that a file has been through. A release that changes a
 table adds a migration at the end of its `Schema` and never touches the ones before it. Every commit
 outlives a killed process (WAL).
@@ -60,10 +58,6 @@ class Schema:
 
     def migrate(self, connection: sqlite3.Connection, where: str) -> None:
         """Bring a new or older file up to date, all migrations in one transaction.
-
-        Args:
-            connection: In autocommit mode.
-            where: The file, for messages.
 
         Raises:
             UsageError: `error`: the file is of another kind, or was written by a newer version.
@@ -168,11 +162,7 @@ class SqliteFile:
             raise self._fault(error) from error
 
     def write_many(self, sql: str, values: Iterable[Sequence[Any]]) -> None:
-        """Run a statement once per row of values.
-
-        Raises:
-            UsageError: As `rows`.
-        """
+        """Run a statement once per row of values."""
         try:
             self._open().executemany(sql, values)
         except sqlite3.Error as error:

@@ -31,7 +31,6 @@ class EpisodeSpec:
     """One attempt at a task.
 
     Attributes:
-        task: What to do.
         seed: The luck of this attempt.
         draw: Which of several attempts at the same task this is, from 0.
         phase: What the attempt is for (``train``, ``gate``, ``test``, ...); recorded only.

@@ -31,9 +31,7 @@ class Turn:
     Attributes:
         index: From 0.
         prompt: The messages that the agent was shown, exactly.
-        act: What it answered.
         observation: The environment's raw text, without what was added for the prompt.
-        reward: The reward of this step.
         metadata: What the environment reported beside its text.
         messages: The environment's reply as it enters the next prompt.
         seed: The seed that the agent was given.
@@ -55,7 +53,6 @@ class Trajectory:
 
     Attributes:
         opening: The environment's first raw text (the task statement stands in it).
-        turns: In order.
         metadata: What the environment reported when it started.
     """
 

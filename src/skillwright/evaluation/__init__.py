@@ -2,26 +2,22 @@
 
 from skillwright.evaluation.difference import PairedDifference, paired_difference
 from skillwright.evaluation.duel import DrawCount, Draws, SkillDuel
-from skillwright.evaluation.gates import (
+from skillwright.evaluation.gates import AnyGate
+from skillwright.evaluation.gates.base import Gate, power_text, why_hopeless
+from skillwright.evaluation.gates.explore import ExploreGate
+from skillwright.evaluation.gates.judging import Terms, tasks_needed
+from skillwright.evaluation.gates.open import OpenGate
+from skillwright.evaluation.gates.paired import PairedGate
+from skillwright.evaluation.gates.release import (
     RELEASE_DRAWS_FROM,
     RELEASE_PHASE,
-    AnyGate,
-    ExploreGate,
-    Gate,
-    OpenGate,
-    PairedGate,
     ReleaseTest,
-    SequentialGate,
-    StrictGate,
-    Terms,
     chosen_p_value,
     differing,
-    power_text,
     release_draws,
-    stagewise_p_value,
-    tasks_needed,
-    why_hopeless,
 )
+from skillwright.evaluation.gates.sequential import SequentialGate, stagewise_p_value
+from skillwright.evaluation.gates.strict import StrictGate
 from skillwright.evaluation.gates.strict_rule import (
     GateAction,
     GateMetric,

@@ -6,10 +6,11 @@ give with one mean per cluster, and the same as scipy's ``ttest_rel`` on the tas
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import fmean, stdev
-from typing import Any, Literal
+from typing import Literal
 
+from skillwright.core.codec import JsonRecord
 from skillwright.evaluation.intervals import (
     Interval,
     mean_interval,
@@ -20,12 +21,12 @@ from skillwright.evaluation.paired import paired_p_value
 
 IntervalMethod = Literal["student_t", "wilson"]
 
-_DIGITS = 9  # differences that agree to so many digits are equal, up to rounding
+_EQUAL_DIGITS = 9  # differences that agree to so many digits are equal, up to rounding
 MAX_EXACT_TASKS = 1000  # above it the exact test takes seconds and agrees with Student's t
 
 
 @dataclass(frozen=True, slots=True)
-class PairedDifference:
+class PairedDifference(JsonRecord):
     """How far the second side's scores lie above the first's.
 
     Attributes:
@@ -55,10 +56,6 @@ class PairedDifference:
     better: int
     worse: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {**asdict(self), "interval": list(self.interval)}
-
 
 def paired_difference(scores: Sequence[tuple[float, float]]) -> PairedDifference:
     """Estimate how far the second side lies above the first.
@@ -72,7 +69,7 @@ def paired_difference(scores: Sequence[tuple[float, float]]) -> PairedDifference
     """
     if not scores:
         raise ValueError("no task was scored on both sides, so there is no difference")
-    gains = [round(second - first, _DIGITS) for first, second in scores]
+    gains = [round(second - first, _EQUAL_DIGITS) for first, second in scores]
     by_t = mean_interval(gains)
     return PairedDifference(
         tasks=len(scores),

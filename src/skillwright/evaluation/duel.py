@@ -18,8 +18,6 @@ class Draws:
     Attributes:
         seed: The run's evaluation seed.
         first: Number of each task's first draw. Another number is other luck.
-        phase: What the episodes are for.
-        step: The training step that asks, or ``None``.
     """
 
     seed: int

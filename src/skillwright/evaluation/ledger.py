@@ -1,13 +1,14 @@
 """One alpha for a whole run: how much chance of a false accept each decision may take."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
+from skillwright.core.codec import REFUSE_UNKNOWN, JsonRecord
 from skillwright.evaluation.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class AlphaLedger:
+class AlphaLedger(JsonRecord):
     """Spends one alpha over the decisions that a run plans to make, evenly or by given shares.
 
     By Bonferroni's inequality the chance
@@ -22,6 +23,8 @@ class AlphaLedger:
         shares: How much of ``total`` each planned decision may take, in order; together at most 1.
             Empty shares it evenly.
     """
+
+    __pydantic_config__ = REFUSE_UNKNOWN
 
     total: float
     planned: int
@@ -62,22 +65,3 @@ class AlphaLedger:
         if self.made >= self.planned:
             raise ValueError(f"all {self.planned} planned decisions are made; no alpha is left")
         return replace(self, made=self.made + 1)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {
-            "total": self.total,
-            "planned": self.planned,
-            "made": self.made,
-            "shares": list(self.shares),
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote.
-
-        Raises:
-            TypeError: A field is unknown or missing.
-            ValueError: A field is outside its range.
-        """
-        return cls(**{**data, "shares": tuple(data.get("shares", ()))})

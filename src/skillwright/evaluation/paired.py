@@ -7,12 +7,12 @@ the task's own difference without pretending to be more tasks.
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from statistics import fmean
-from typing import Any, Self
 
 from skillwright.core import Pair
+from skillwright.core.codec import REFUSE_UNKNOWN, JsonRecord
 from skillwright.evaluation.intervals import (
     Interval,
     mean_interval,
@@ -25,7 +25,7 @@ _MAX_WEIGHT = 10_000  # of all tasks together: it bounds the sums that are count
 
 
 @dataclass(frozen=True, slots=True)
-class PairedEffect:
+class PairedEffect(JsonRecord):
     """What a set of pairs says about the candidate.
 
     Attributes:
@@ -36,10 +36,10 @@ class PairedEffect:
         candidate: The candidate's mean reward over tasks.
         tasks: Tasks with at least one scored pair.
         better: Tasks on which the candidate did better.
-        worse: Tasks on which it did worse.
-        pairs: Scored pairs.
         lost: Pairs left out because a side has a Failure.
     """
+
+    __pydantic_config__ = REFUSE_UNKNOWN
 
     gain: float | None
     interval: Interval | None
@@ -51,19 +51,6 @@ class PairedEffect:
     worse: int
     pairs: int
     lost: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {**asdict(self), "interval": self.interval and list(self.interval)}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote.
-
-        Raises:
-            TypeError: A field is unknown or missing.
-        """
-        return cls(**{**data, "interval": data["interval"] and Interval(*data["interval"])})
 
 
 def measure_effect(pairs: Sequence[Pair], *, tests: bool = True) -> PairedEffect:
@@ -133,16 +120,52 @@ def paired_p_value(gains: Sequence[float]) -> float:
     if not moved:
         return 1.0
     weights = _whole_weights([abs(gain) for gain in moved])
-    observed = sum(weight for weight, gain in zip(weights, moved, strict=True) if gain > 0)
-    # Digit s of this number counts the choices of tasks whose weights add up to s; a digit is wide
-    # enough for all choices together, so none ever carries into the next.
-    width = len(weights) + 1
-    choices = 1
-    for weight in weights:
-        choices += choices << weight * width
-    # The rest on division by "all nines" is the sum of the digits.
-    as_large = (choices >> observed * width) % ((1 << width) - 1)
-    return as_large / (1 << len(weights))
+    sums = SignSums(len(weights))
+    sums.add(weight if gain > 0 else -weight for weight, gain in zip(weights, moved, strict=True))
+    return float(sums.as_large())
+
+
+class SignSums:
+    """How many sign assignments lead to each sum of positive gains, those cut off not counted.
+
+    Digit s of a big number counts the assignments whose positive gains add up to s; a digit is
+    wide enough for all assignments together, so none ever carries into the next.
+    """
+
+    def __init__(self, tasks: int) -> None:
+        self._bytes = tasks // 8 + 1
+        self._counts = 1
+        self._assignments = 1
+        self._observed = 0
+
+    def add(self, gains: Iterable[int]) -> None:
+        """Let each gain have either sign from now on."""
+        for gain in gains:
+            if gain:
+                self._counts += self._counts << abs(gain) * self._bytes * 8
+                self._assignments *= 2
+                self._observed += max(gain, 0)
+
+    def as_large(self) -> Fraction:
+        """Return the share of assignments with at least the observed sum."""
+        rest = self._counts >> self._observed * self._bytes * 8
+        # The rest on division by "all nines" is the sum of the digits.
+        return Fraction(rest % ((1 << self._bytes * 8) - 1), self._assignments)
+
+    def cut(self, limit: Fraction) -> Fraction:
+        """Cut off the largest sums, as many as have at most the share ``limit``; return it."""
+        most, cut = limit * self._assignments, 0
+        length = -(-self._counts.bit_length() // (8 * self._bytes))
+        body = self._counts.to_bytes(length * self._bytes, "big")
+        kept = length
+        while kept:
+            start = (length - kept) * self._bytes
+            count = int.from_bytes(body[start : start + self._bytes], "big")
+            if cut + count > most:
+                break
+            cut, kept = cut + count, kept - 1
+        self._counts &= (1 << kept * self._bytes * 8) - 1
+        return Fraction(cut, self._assignments)
 
 
 def _whole_weights(sizes: Sequence[float]) -> list[int]:

@@ -54,12 +54,7 @@ def detectable_gain(tasks: int, draws: int, alpha: float) -> float | None:
 
 
 def what_would_prove(pairs: Sequence[Pair], alpha: float) -> str:
-    """Say how many more tasks or draws would prove a gain as large as the measured one, or "".
-
-    Args:
-        pairs: What was measured, scored by the metric that counts.
-        alpha: The test's, in (0, 1).
-    """
+    """Say how many more tasks or draws would prove a gain as large as the measured one, or ""."""
     gains: defaultdict[str, list[float]] = defaultdict(list)
     for pair in pairs:
         if pair.gain is not None:

@@ -4,9 +4,10 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Self
 
 from skillwright.core import EpisodeResult, Pair
+from skillwright.core.codec import JsonRecord
 from skillwright.evaluation.gates.judging import Metric
 from skillwright.evaluation.gates.strict_rule import GateMetric
 from skillwright.evaluation.intervals import Interval
@@ -16,7 +17,7 @@ from skillwright.evaluation.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreTable:
+class ScoreTable(JsonRecord):
     """One artefact's score, overall and by task family.
 
     Attributes:
@@ -41,24 +42,9 @@ class ScoreTable:
             },
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return ``{"overall", "families"}`` as a JSON object."""
-        return {
-            "overall": self.overall.to_dict(),
-            "families": {name: score.to_dict() for name, score in self.families.items()},
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        return cls(
-            overall=Score.from_dict(data["overall"]),
-            families={name: Score.from_dict(score) for name, score in data["families"].items()},
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class SplitReport:
+class SplitReport(JsonRecord):
     """Artefacts scored side by side on one split.
 
     Attributes:
@@ -81,13 +67,7 @@ class SplitReport:
         results: Mapping[str, Sequence[EpisodeResult]],
         success_threshold: float = 1.0,
     ) -> Self:
-        """Score each artefact's episodes, and pair them with those of the first.
-
-        Args:
-            split: The split's name.
-            results: Episodes per artefact; the first artefact is the baseline.
-            success_threshold: See `Score.of`.
-        """
+        """Score each artefact's episodes, and pair them with those of the first."""
         names = list(results)
         return cls(
             split=split,
@@ -106,28 +86,9 @@ class SplitReport:
         tables = {**self.tables, target: self.tables[source]}
         return replace(self, tables=tables, gains={**self.gains, target: self.gains[source]})
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {
-            "split": self.split,
-            "success_threshold": self.success_threshold,
-            "tables": {name: table.to_dict() for name, table in self.tables.items()},
-            "gains": {name: gain.to_dict() for name, gain in self.gains.items()},
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        return cls(
-            split=data["split"],
-            success_threshold=data["success_threshold"],
-            tables={name: ScoreTable.from_dict(row) for name, row in data["tables"].items()},
-            gains={name: PairedEffect.from_dict(row) for name, row in data["gains"].items()},
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class SelectionBias:
+class SelectionBias(JsonRecord):
     """How much of the gain that the gates saw did not come back on tasks that no gate had seen.
 
     Of many candidates those are accepted that are good or were lucky, so what the gates saw is
@@ -169,25 +130,6 @@ class SelectionBias:
         if self.interval.high < 0:
             return "says that the best skill is better than the gates saw"
         return "may itself be chance"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {
-            "seen": self.seen,
-            "confirmed": self.confirmed.to_dict(),
-            "bias": self.bias,
-            "interval": self.interval and list(self.interval),
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        return cls(
-            seen=data["seen"],
-            confirmed=PairedEffect.from_dict(data["confirmed"]),
-            bias=data["bias"],
-            interval=data["interval"] and Interval(*data["interval"]),
-        )
 
 
 def selection_bias(

@@ -3,11 +3,12 @@
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Self
 
 from skillwright.core import EpisodeResult, StopReason
+from skillwright.core.codec import REFUSE_UNKNOWN, JsonRecord
 from skillwright.evaluation.intervals import Interval, clustered_wilson_interval
 
 
@@ -35,7 +36,7 @@ def _mean_of(rows: Sequence[Any], name: str) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class Score(JsonRecord):
     """How well an agent did on some episodes. A Failure is counted, and scored as nothing.
 
     Attributes:
@@ -52,6 +53,8 @@ class Score:
         truncated: Scored episodes that the turn limit ended.
         failures: Episodes without a reward.
     """
+
+    __pydantic_config__ = REFUSE_UNKNOWN
 
     episodes: int
     tasks: int
@@ -87,16 +90,3 @@ class Score:
             truncated=sum(result.stop_reason is StopReason.MAX_TURNS for result in scored),
             failures=failures,
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {**asdict(self), "interval": self.interval and list(self.interval)}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote.
-
-        Raises:
-            TypeError: A field is unknown or missing.
-        """
-        return cls(**{**data, "interval": data["interval"] and Interval(*data["interval"])})

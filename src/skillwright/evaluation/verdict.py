@@ -1,8 +1,9 @@
 """What a gate decides, and why."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Self
+
+from skillwright.core.codec import REFUSE_UNKNOWN, JsonRecord
 
 
 class Decision(StrEnum):
@@ -17,12 +18,10 @@ class Decision(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(JsonRecord):
     """A gate's decision with the numbers behind it; rewards are in [0, 1].
 
     Attributes:
-        decision: What becomes of the candidate.
-        reason: A sentence for people.
         effect: Mean gain of the candidate over the incumbent, or ``None`` if none was measured.
         interval: 95% confidence interval of the effect, or ``None`` where the pairs show no
             spread to take one from.
@@ -35,8 +34,9 @@ class Verdict:
         incumbent_score: The incumbent's mean over tasks, or ``None`` if none was measured.
         candidate_score: The candidate's, on the same tasks and draws.
         better: Tasks on which the candidate did better; ``None`` in a verdict of an older version.
-        worse: Tasks on which it did worse, likewise.
     """
+
+    __pydantic_config__ = REFUSE_UNKNOWN
 
     decision: Decision
     reason: str
@@ -56,28 +56,3 @@ class Verdict:
     def accepted(self) -> bool:
         """Whether the candidate replaces the incumbent."""
         return self.decision is Decision.ACCEPT
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {
-            **asdict(self),
-            "decision": self.decision.value,
-            "interval": self.interval and list(self.interval),
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote.
-
-        Raises:
-            TypeError: A field is unknown, or one without a default is missing.
-            ValueError: The decision is unknown.
-        """
-        interval = data.get("interval")
-        return cls(
-            **{
-                **data,
-                "decision": Decision(data["decision"]),
-                "interval": interval and (interval[0], interval[1]),
-            }
-        )

@@ -7,7 +7,7 @@ taken out.
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from skillwright.core import Message, RunError
 from skillwright.core.inflate import inflate
@@ -92,6 +92,20 @@ class Archive:
         window, memory = (13, 6) if len(body) < _SMALL else (zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL)
         packer = zlib.compressobj(level=_LEVEL, wbits=window, memLevel=memory)
         return packer.compress(body) + packer.flush()
+
+
+class RunTable:
+    """A part of a run's store.
+
+    Args:
+        archive: Holds the texts that rows refer to, and says where the rows are.
+        clock: Tells the time, in seconds since 1970.
+    """
+
+    def __init__(self, archive: Archive, clock: Callable[[], float]) -> None:
+        self._archive = archive
+        self._database = archive.database
+        self._clock = clock
 
 
 def unpack(body: bytes) -> str:

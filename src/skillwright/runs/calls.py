@@ -1,12 +1,12 @@
 """Calls of models outside episodes: answered once, found again by their key."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from skillwright.core import Completion, Message, Purpose, ToolCall, Usage
-from skillwright.runs.archive import Archive
+from skillwright.runs.archive import RunTable
 from skillwright.runs.columns import read_digest, storable, to_json
 from skillwright.runs.ledger import COLUMNS, read_usage, spend
 
@@ -17,13 +17,9 @@ class CallRecord:
 
     Attributes:
         key: Digest of all that can change the answer; equal keys are the same question.
-        purpose: What the call is for.
-        identity: Who was asked.
-        messages: What was asked.
         completion: The answer, or ``None`` with an error.
         error: Why there is no answer, or ``None`` with one.
         usage: What a call without an answer consumed; an answer knows its own.
-        step: The training step that it belongs to, or ``None``.
         wall_s: Seconds from the question to the answer, retries and waiting included.
     """
 
@@ -47,9 +43,6 @@ class CallSummary:
     """A stored call without its texts, for reports.
 
     Attributes:
-        purpose: What it was for.
-        step: The training step that it belongs to, or ``None``.
-        prompt_digest: The digest of what was asked.
         asked_first: The digest of the question that it goes on with, where an unusable answer was
             asked for again; else ``prompt_digest``.
         wall_s: Seconds from the question to the answer; 0 where that is not known.
@@ -64,30 +57,20 @@ class CallSummary:
     ended_at: float
 
 
-class CallTable:
-    """The calls of a run.
+class CallTable(RunTable):
+    """The calls of a run."""
 
-    Args:
-        archive: Holds their prompts and answers, and says where they are.
-        clock: Tells when a call ended, in seconds since 1970.
-    """
-
-    def __init__(self, archive: Archive, clock: Callable[[], float]) -> None:
-        self._archive = archive
-        self._database = archive.database
-        self._clock = clock
-
-    def record(self, call: CallRecord) -> None:
-        """Write a call; a second answer to the same question is not kept, what it cost is."""
+    def record_call(self, call: CallRecord) -> None:
+        """Record a call; a second answer to the same question is not kept, what it cost is."""
         with self._database.transaction():
             row_id = None
-            if call.completion is None or self.find(call.key) is None:
-                row_id = self._insert(call)
+            if call.completion is None or self.find_call(call.key) is None:
+                row_id = self._insert_call(call)
             usage = call.usage if call.completion is None else call.completion.usage
             spend(self._database, {call.purpose.value: usage}, call=row_id)
 
-    def find(self, key: str) -> Completion | None:
-        """Return the answer to a question, or ``None`` where there is none yet."""
+    def find_call(self, key: str) -> Completion | None:
+        """Return the answer under a key, equal to what was recorded, or ``None``."""
         row = self._database.row(
             f"""SELECT c.*, {COLUMNS}
                 FROM calls c JOIN usage u ON u.call = c.id
@@ -106,8 +89,16 @@ class CallTable:
             reasoning=texts[row["reasoning"]],
         )
 
-    def summaries(self) -> list[CallSummary]:
-        """Summarise all calls, failed ones included, in order of recording."""
+    def prompt(self, digest: str) -> tuple[Message, ...]:
+        """Return the prompt of a call by the digest of its messages.
+
+        Raises:
+            RunError: There is none.
+        """
+        return self._archive.prompt(digest)
+
+    def calls(self) -> list[CallSummary]:
+        """Summarize the optimizer's calls, failed ones included, in order of recording."""
         rows = self._database.rows(
             """SELECT c.purpose, c.step, c.wall_s, c.ended_at, p.digest, p.messages
                 FROM calls c JOIN prompts p ON p.id = c.prompt ORDER BY c.id"""
@@ -125,7 +116,7 @@ class CallTable:
             for row in rows
         ]
 
-    def _insert(self, call: CallRecord) -> int:
+    def _insert_call(self, call: CallRecord) -> int:
         answer = call.completion
         said = () if answer is None else (answer.text, answer.reasoning)
         texts = self._archive.put_texts(said)

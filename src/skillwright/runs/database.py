@@ -66,13 +66,7 @@ class Database(SqliteFile):
             raise self._fault(error) from error
 
     def insert(self, table: str, values: Mapping[str, Any], *, replace: bool = False) -> int:
-        """Insert a row of columns and values, and return its id.
-
-        Args:
-            table: Where.
-            values: By column.
-            replace: Put it in the place of the row that has the same primary key.
-        """
+        """Insert a row of columns and values, and return its id."""
         verb = "INSERT OR REPLACE" if replace else "INSERT"
         columns, marks = ", ".join(values), ", ".join("?" * len(values))
         return self.write(

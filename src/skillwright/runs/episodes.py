@@ -2,9 +2,9 @@
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from skillwright.core import (
@@ -22,7 +22,7 @@ from skillwright.core import (
     Turn,
     Usage,
 )
-from skillwright.runs.archive import Archive, unpack
+from skillwright.runs.archive import RunTable, unpack
 from skillwright.runs.columns import failure_columns, read_failure, to_json
 from skillwright.runs.ledger import SUMS, brief, read_usage, spend
 from skillwright.runs.trajectories import (
@@ -43,26 +43,9 @@ class EpisodeSummary:
     """An episode without its turns, for reports.
 
     Attributes:
-        id: Its number in the store.
-        key: Its content address.
-        phase: What it was for.
-        step: The training step that it belongs to, or ``None``.
-        env: The environment's name.
-        task_id: What was attempted.
-        task_type: Its family.
-        split: Where the task comes from.
-        draw: Which attempt at the task.
-        seed: Its luck.
-        agent: Who acted.
-        skill_version: What the agent was told.
-        skill_ids: The skills of a bank in it.
         reward: In [0, 1], or ``None`` with a failure.
         hard: What the benchmark itself calls its success, or ``None``.
-        failure: Why there is no reward, or ``None``.
-        stop_reason: Why it ended.
-        attempts: Fresh environments that were tried.
         turns: How many turns the last attempt took.
-        metrics: What the environment reported.
         usage: What it consumed, a simulated user included.
         wall_s: Seconds from admission to the end.
         started_at: Seconds since 1970, UTC.
@@ -95,28 +78,36 @@ class EpisodeSummary:
     ended_at: float
 
 
-class EpisodeTable:
-    """The episodes of a run.
+class EpisodeTable(RunTable):
+    """The episodes of a run."""
 
-    Args:
-        archive: Holds texts that they share, and says where they are.
-        clock: Tells when an episode ended, in seconds since 1970.
-    """
-
-    def __init__(self, archive: Archive, clock: Callable[[], float]) -> None:
-        self._archive = archive
-        self._database = archive.database
-        self._clock = clock
-
-    def record(
+    def record_episode(
         self,
         result: EpisodeResult,
         *,
-        agent: str,
-        skill: str | None,
-        usage: Mapping[str, Usage] | None,
+        agent: str = "",
+        skill: str | None = None,
+        usage: Mapping[str, Usage] | None = None,
     ) -> int:
-        """Write an episode with its turns; one that is known by its key is left as it is."""
+        """Record a finished episode with its turns, in one transaction.
+
+        A failure is recorded too, beside the success that may come later under the same key. A
+        success under a key that has one already is not recorded again.
+
+        Args:
+            result: The attempt.
+            agent: The identity of who acted.
+            skill: The skill text that was injected.
+            usage: What was consumed, by purpose; ``None`` means the agent's part that stands in
+                the trajectory, with what was lost before it, under ``rollout``.
+
+        Returns:
+            The episode's number.
+
+        Raises:
+            ContractError: The environment reported what JSON cannot carry.
+            RunError: The disk is full; what was recorded before is safe.
+        """
         known = self._id_of(result.key) if result.reward is not None else None
         if known is not None:
             return known
@@ -150,10 +141,10 @@ class EpisodeTable:
             spend(self._database, spent, episode=episode)
         return episode
 
-    def find(self, key: str) -> EpisodeResult | None:
-        """Return the scored episode under a key, or ``None``."""
+    def find_episode(self, key: str) -> EpisodeResult | None:
+        """Return the episode with a reward under a key, equal to what was recorded, or ``None``."""
         episode = self._id_of(key)
-        return None if episode is None else self.load(episode)
+        return None if episode is None else self.load_episode(episode)
 
     def lone_failures(self) -> set[str]:
         """Return the keys of episodes that failed while others, recorded later, did not."""
@@ -164,17 +155,29 @@ class EpisodeTable:
         return {row["key"] for row in rows}
 
     def task(self, episode: int) -> Task:
-        """Return what an episode attempted, by its number; its turns are not read."""
+        """Return what an episode attempted, by the episode's number; its turns are not read.
+
+        Raises:
+            RunError: There is none.
+        """
         row = self._row(episode)
         return _task(row, self._archive.texts((row["extras"],))[row["extras"]])
 
     def injected_skill(self, episode: int) -> str | None:
-        """Return the skill text that was stored with an episode, by its number, or ``None``."""
+        """Return the skill text that was stored with an episode; ``None`` where its prompt has it.
+
+        Raises:
+            RunError: There is no such episode.
+        """
         number = self._row(episode)["skill"]
         return None if number is None else self._archive.texts((number,))[number]
 
-    def load(self, episode: int) -> EpisodeResult:
-        """Rebuild an episode by its number; it equals what was recorded."""
+    def load_episode(self, episode: int) -> EpisodeResult:
+        """Return an episode by its number, equal to what was recorded, failures included.
+
+        Raises:
+            RunError: There is none.
+        """
         row = self._row(episode)
         said = json.loads(unpack(row["said"]))
         texts = self._archive.texts((row["extras"], row["opening"], *stored_texts(said)))
@@ -201,8 +204,17 @@ class EpisodeTable:
             row=_optional_object(row["adapter_row"]),
         )
 
-    def summaries(self, filters: Mapping[str, Any]) -> list[EpisodeSummary]:
-        """Summarise episodes whose columns have the given values, by task, draw and time."""
+    def episodes(
+        self,
+        *,
+        phase: str | None = None,
+        split: str | None = None,
+        step: int | None = None,
+        task_id: str | None = None,
+    ) -> list[EpisodeSummary]:
+        """Summarize episodes of a phase, split, step or task, by task, draw and recording."""
+        wanted = {"phase": phase, "split": split, "step": step, "task_id": task_id}
+        filters = {column: value for column, value in wanted.items() if value is not None}
         conditions = [f"e.{column} = ?" for column in filters] or ["1"]
         rows = self._database.rows(
             f"""SELECT e.*, {SUMS},
@@ -213,6 +225,15 @@ class EpisodeTable:
             tuple(filters.values()),
         )
         return [_summary(row) for row in rows]
+
+    def turn_ends(self) -> dict[str, int]:
+        """Count the turns of scored episodes by how the agent's answer ended."""
+        rows = self._database.rows(
+            """SELECT t.finish_reason AS ending, count(*) AS turns FROM turns t
+                JOIN episodes e ON e.id = t.episode WHERE e.reward IS NOT NULL
+                GROUP BY t.finish_reason"""
+        )
+        return {row["ending"]: row["turns"] for row in rows}
 
     def _row(self, episode: int) -> sqlite3.Row:
         row = self._database.row("SELECT * FROM episodes WHERE id = ?", (episode,))
@@ -358,30 +379,16 @@ def _optional_object(body: bytes | None) -> dict[str, Any] | None:
     return None if body is None else dict(json.loads(unpack(body)))
 
 
+_READ = ("skill_ids", "failure", "stop_reason", "metrics", "usage")
+_COPIED = tuple(one.name for one in fields(EpisodeSummary) if one.name not in _READ)
+
+
 def _summary(row: sqlite3.Row) -> EpisodeSummary:
     return EpisodeSummary(
-        id=row["id"],
-        key=row["key"],
-        phase=row["phase"],
-        step=row["step"],
-        env=row["env"],
-        task_id=row["task_id"],
-        task_type=row["task_type"],
-        split=row["split"],
-        draw=row["draw"],
-        seed=row["seed"],
-        agent=row["agent"],
-        skill_version=row["skill_version"],
+        **{name: row[name] for name in _COPIED},
         skill_ids=_optional_tuple(row["skill_ids"]) or (),
-        reward=row["reward"],
-        hard=row["hard"],
         failure=read_failure(row),
         stop_reason=StopReason(row["stop_reason"]),
-        attempts=row["attempts"],
-        turns=row["turns"],
         metrics=json.loads(row["metrics"]),
         usage=read_usage(row),
-        wall_s=row["wall_s"],
-        started_at=row["started_at"],
-        ended_at=row["ended_at"],
     )

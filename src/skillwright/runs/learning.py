@@ -6,12 +6,12 @@ is known of an edit, updates what is there.
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from skillwright.core import Edit, Failure, RunError, skill_hash
-from skillwright.runs.archive import Archive
+from skillwright.runs.archive import RunTable
 from skillwright.runs.columns import (
     digest_column,
     failure_columns,
@@ -33,7 +33,6 @@ class SkillVersion:
         hash: `skill_hash` of the text.
         parent: The version that it was made from, or ``None``.
         origin: What wrote it (``initial_skill``, ``step_0003``).
-        step: The training step, or ``None``.
         created_at: Seconds since 1970, UTC.
     """
 
@@ -50,16 +49,11 @@ class PatchRecord:
     """What one analyst proposed, or one merge put together.
 
     Attributes:
-        step: The training step.
-        id: Its name within the step.
         source_type: ``failure`` or ``success``; ``""`` where both went in.
         inputs: What was read: task ids by an analyst, edit ids by a merge.
-        edits: Ids of the edits that came out.
         level: 0 for an analyst, above for the levels of the merge tree.
-        reasoning: Why.
         details: What else is known (failure kinds, notes, cuts), as JSON values.
         prompt_digest: The prompt that was answered, or ``""``.
-        failure: Why there is no answer, or ``None``.
     """
 
     step: int
@@ -79,8 +73,6 @@ class EditRecord:
     """An edit, where it came from, and what became of it.
 
     Attributes:
-        step: The training step.
-        id: Its name within the step.
         edit: What it does; support, source and merge level are in it.
         stage: How far it came.
         parents: Ids of the edits that it was merged from.
@@ -108,7 +100,6 @@ class VerdictRecord:
     """A gate's decision on a candidate.
 
     Attributes:
-        step: The training step.
         origin: What was judged: ``step``, or another stage that makes candidates.
         candidate: The candidate's `skill_hash`.
         body: The verdict as a JSON object. ``decision`` and ``reason`` are needed; ``effect``,
@@ -121,21 +112,13 @@ class VerdictRecord:
     origin: str = "step"
 
 
-class LearningTable:
-    """Skills, patches, edits and verdicts of a run.
+class LearningTable(RunTable):
+    """Skills, patches, edits and verdicts of a run."""
 
-    Args:
-        archive: Holds their texts, and says where they are.
-        clock: Tells the time, in seconds since 1970.
-    """
-
-    def __init__(self, archive: Archive, clock: Callable[[], float]) -> None:
-        self._archive = archive
-        self._database = archive.database
-        self._clock = clock
-
-    def add_skill(self, text: str, parent: int | None, origin: str, step: int | None) -> int:
-        """Add a version and return its number."""
+    def add_skill_version(
+        self, text: str, *, parent: int | None = None, origin: str = "", step: int | None = None
+    ) -> int:
+        """Add a version of the skill and return its number; the first is 0."""
         with self._database.transaction(durable=True):
             newest = self._database.rows("SELECT coalesce(max(version), -1) FROM skills")
             version = int(newest[0][0]) + 1
@@ -154,7 +137,11 @@ class LearningTable:
         return version
 
     def skill(self, version: int) -> str:
-        """Return the text of a version."""
+        """Return the text of a skill version.
+
+        Raises:
+            RunError: There is no such version.
+        """
         row = self._database.row("SELECT text FROM skills WHERE version = ?", (version,))
         if row is None:
             newest = self._database.rows("SELECT max(version) FROM skills")[0][0]
@@ -165,14 +152,14 @@ class LearningTable:
         return self._archive.text(row["text"])
 
     def skills(self) -> list[SkillVersion]:
-        """List all versions, oldest first."""
+        """List the skill versions, oldest first."""
         rows = self._database.rows(
             "SELECT version, hash, parent, origin, step, created_at FROM skills ORDER BY version"
         )
         return [SkillVersion(*row) for row in rows]
 
     def record_patches(self, patches: Iterable[PatchRecord]) -> None:
-        """Write patches; those known by step and id are updated."""
+        """Record patches; those known by step and id are updated."""
         with self._database.transaction():
             for patch in patches:
                 self._database.insert(
@@ -192,8 +179,8 @@ class LearningTable:
                     replace=True,
                 )
 
-    def patches(self, step: int | None) -> list[PatchRecord]:
-        """List patches by step, level and id."""
+    def patches(self, step: int | None = None) -> list[PatchRecord]:
+        """List patches, of one step or all, by step, level and id."""
         rows = self._database.rows(*_of_step("SELECT * FROM patches", step, "step, level, id"))
         texts = self._archive.texts(
             text_id for row in rows for text_id in (row["reasoning"], row["details"])
@@ -215,7 +202,7 @@ class LearningTable:
         ]
 
     def record_edits(self, edits: Iterable[EditRecord]) -> None:
-        """Write edits; those known by step and id are updated."""
+        """Record edits; those known by step and id are updated."""
         with self._database.transaction():
             for record in edits:
                 edit = record.edit
@@ -244,8 +231,8 @@ class LearningTable:
                     replace=True,
                 )
 
-    def edits(self, step: int | None) -> list[EditRecord]:
-        """List edits by step and id, each with the gate's decision on its step."""
+    def edits(self, step: int | None = None) -> list[EditRecord]:
+        """List edits, of one step or all, each with the gate's decision on its step."""
         query = """SELECT e.*, coalesce(v.decision, '') AS verdict FROM edits e
             LEFT JOIN verdicts v ON v.step = e.step AND v.origin = 'step'"""
         rows = self._database.rows(*_of_step(query, step, "e.step, e.id", column="e.step"))
@@ -255,7 +242,7 @@ class LearningTable:
         return [_edit_record(row, texts) for row in rows]
 
     def record_verdict(self, verdict: VerdictRecord) -> None:
-        """Write a verdict, and wait until the disk has it."""
+        """Record a gate's decision, and wait until the disk has it."""
         body = self._archive.redactor.facts(dict(verdict.body))
         low, high = body.get("interval") or (None, None)
         with self._database.transaction(durable=True):
@@ -279,7 +266,7 @@ class LearningTable:
             )
 
     def verdicts(self) -> list[VerdictRecord]:
-        """List verdicts by step and origin."""
+        """List the gate's decisions by step and origin."""
         rows = self._database.rows(
             "SELECT step, origin, candidate, body FROM verdicts ORDER BY step, origin"
         )

@@ -1,24 +1,15 @@
 """What was spent, on what: one ledger for episodes and optimiser calls."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from skillwright.core import Usage
+from skillwright.runs.archive import RunTable
 from skillwright.runs.database import Database
 
-_COUNTS = (
-    "calls",
-    "input_tokens",
-    "output_tokens",
-    "cached_tokens",
-    "failed_calls",
-    "cache_write_tokens",
-    "reasoning_tokens",
-    "cache_hits",
-    "seconds",
-)
-_FIELDS = (*_COUNTS, "cost_usd")
+_FIELDS = tuple(one.name for one in fields(Usage))
+_COUNTS = tuple(name for name in _FIELDS if name != "cost_usd")
 _NOTHING = Usage().to_dict()
 
 COLUMNS = ", ".join(f"u.{name}" for name in _FIELDS)
@@ -47,18 +38,6 @@ def spend(
             for purpose, spent in usage.items()
         ],
     )
-
-
-def usage_by_purpose(database: Database) -> dict[str, Usage]:
-    """Sum the ledger per purpose, in order of the purposes' names."""
-    rows = database.rows(f"SELECT purpose, {SUMS} FROM usage u GROUP BY purpose ORDER BY purpose")
-    return {row["purpose"]: read_usage(row) for row in rows}
-
-
-def usage_since(database: Database, entry: int) -> tuple[Usage, int]:
-    """Sum what was written down after an entry; return it with the number of the latest entry."""
-    row = database.row(f"SELECT max(u.id) AS latest, {SUMS} FROM usage u WHERE u.id > ?", (entry,))
-    return read_usage(row), entry if row is None or row["latest"] is None else row["latest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,19 +79,6 @@ class Bill:
         return self.known_usd + self.unknown_calls * (self.dearest_usd or 0.0)
 
 
-def bill(database: Database, after: int) -> Bill:
-    """Add up what was written down after an entry."""
-    row = database.row(
-        "SELECT coalesce(sum(u.input_tokens + u.output_tokens), 0),"
-        " coalesce(sum(u.cost_usd), 0.0),"
-        " coalesce(sum(CASE WHEN u.cost_usd IS NULL THEN max(u.calls, 1) END), 0),"
-        " max(CASE WHEN u.calls > 0 AND u.cost_usd > 0 THEN u.cost_usd / u.calls END),"
-        " coalesce(max(u.id), ?) FROM usage u WHERE u.id > ?",
-        (after, after),
-    )
-    return Bill() if row is None else Bill(*row)
-
-
 def read_usage(row: Any) -> Usage:
     """Read a usage from a row with its columns; a row without any entry used nothing."""
     return Usage(**{name: row[name] for name in _FIELDS}) if row["calls"] is not None else Usage()
@@ -122,3 +88,36 @@ def brief(usage: Usage) -> dict[str, Any]:
     """Return the fields that are not at their default, for a turn's JSON column."""
     spent = usage.to_dict()
     return {name: value for name, value in spent.items() if value != _NOTHING[name]}
+
+
+class UsageTable(RunTable):
+    """What a run has consumed."""
+
+    def record_usage(self, usage: Mapping[str, Usage]) -> None:
+        """Record what was consumed for nothing that is stored itself, by purpose."""
+        with self._database.transaction():
+            spend(self._database, {name: one for name, one in usage.items() if one != Usage()})
+
+    def usage_by_purpose(self) -> dict[str, Usage]:
+        """Return what was consumed so far per purpose, over all resumes, failures included."""
+        query = f"SELECT purpose, {SUMS} FROM usage u GROUP BY purpose ORDER BY purpose"
+        return {row["purpose"]: read_usage(row) for row in self._database.rows(query)}
+
+    def usage_since(self, entry: int = 0) -> tuple[Usage, int]:
+        """Return what was consumed after an entry of the ledger, and the latest entry's number."""
+        (row,) = self._database.rows(
+            f"SELECT max(u.id) AS latest, {SUMS} FROM usage u WHERE u.id > ?", (entry,)
+        )
+        return read_usage(row), entry if row["latest"] is None else row["latest"]
+
+    def bill(self, after: int = 0) -> Bill:
+        """Return what was consumed after an entry of the ledger, with what is unknown of it."""
+        (row,) = self._database.rows(
+            "SELECT coalesce(sum(u.input_tokens + u.output_tokens), 0),"
+            " coalesce(sum(u.cost_usd), 0.0),"
+            " coalesce(sum(CASE WHEN u.cost_usd IS NULL THEN max(u.calls, 1) END), 0),"
+            " max(CASE WHEN u.calls > 0 AND u.cost_usd > 0 THEN u.cost_usd / u.calls END),"
+            " coalesce(max(u.id), ?) FROM usage u WHERE u.id > ?",
+            (after, after),
+        )
+        return Bill(*row)

@@ -1,13 +1,9 @@
 """A trajectory as one JSON text, and back, equal to what it was.
 
-Each turn's prompt repeats what was said before. Every message is therefore written once, and a
-prompt says how many messages it keeps of the prompt before it and which ones follow. The messages
-of the first prompt (instructions, skill, task) are the same for many episodes: they refer to texts
-that are stored once for the whole run.
-
+Every message is written once: a prompt says how many messages it keeps of the prompt before it and
+which ones follow. Those of the first prompt, which many episodes share, refer to texts of the run.
 The JSON is ``{"metadata": [at the start, per turn...], "messages": [...], "turns": [[prompt,
-output, observation, reply], ...]}``. What one asks for by column (seeds, rewards, usage) stands in
-the rows of the turns instead.
+output, observation, reply], ...]}``. Seeds, rewards and usage are columns of the turns.
 """
 
 import hashlib
@@ -90,11 +86,7 @@ def read_trajectory(
 
 
 class _Pool:
-    """Every message of a trajectory, once.
-
-    Args:
-        texts: Numbers of stored texts.
-    """
+    """Every message of a trajectory, once."""
 
     def __init__(self, texts: Mapping[str, int]) -> None:
         self.items: list[list[Any]] = []
@@ -123,11 +115,7 @@ class _Pool:
 
 
 class _Prompts:
-    """The prompts of a trajectory, each told by its difference from the one before.
-
-    Args:
-        pool: Holds their messages.
-    """
+    """The prompts of a trajectory, each told by its difference from the one before."""
 
     def __init__(self, pool: _Pool) -> None:
         self.digests: list[bytes] = []

@@ -5,9 +5,11 @@ trees that grow at the same time, and then with each other. What a merged edit s
 counted from the edits that it names as its sources, never taken from the model's own number.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, get_args
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, get_args
 
 from skillwright.core import Edit, Purpose
 from skillwright.core.edit import SourceType
@@ -15,7 +17,6 @@ from skillwright.core.fence import json_block
 from skillwright.core.together import together
 from skillwright.textopt.context import StepContext, StepSettings
 from skillwright.textopt.items import ItemForm, item_form
-from skillwright.textopt.merge_tree import Chunk, Level, PatchNode
 from skillwright.textopt.optimizer import Call, Optimizer
 from skillwright.textopt.prompts import notes_section, skill_section, user_message
 from skillwright.textopt.proposal import AnalystFault, Proposal, united
@@ -35,8 +36,6 @@ class Merge:
         inputs: Ids of the proposals that went in.
         outputs: Those that came out; the inputs themselves where ``fault`` is set.
         fault: Why the inputs were put one after the other instead of merged, or ``None``.
-        notes: What was dropped or put right in the reply.
-        prompt_digest: The digest of the prompt.
     """
 
     call: str
@@ -47,14 +46,6 @@ class Merge:
     notes: tuple[str, ...] = ()
     prompt_digest: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {
-            **asdict(self),
-            "outputs": [proposal.to_dict() for proposal in self.outputs],
-            "fault": self.fault.to_dict() if self.fault else None,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
@@ -62,6 +53,13 @@ class Aggregate:
 
     proposals: tuple[Proposal, ...] = ()
     merges: tuple[Merge, ...] = ()
+
+
+class PatchNode(NamedTuple):
+    """A node of a merge tree: the proposals that an analyst or a merge wrote."""
+
+    source_type: SourceType
+    proposals: tuple[Proposal, ...]
 
 
 async def aggregate(
@@ -74,116 +72,97 @@ async def aggregate(
 
     A merge whose reply cannot be used puts its inputs one after the other, and says so.
     """
-    merging = Merging(optimizer, settings, context, groups=1)
-    await merging.add(0, patches)
-    return await merging.finish()
+
+    async def of(side: SourceType) -> AsyncIterator[PatchNode]:
+        for patch in patches:
+            if patch.source_type == side:
+                yield PatchNode(side, patch.proposals)
+
+    return await merge_sides(optimizer, settings, context, {side: of(side) for side in SIDES})
 
 
-class Merging:
-    """The merge calls of one step; patches are merged as they come, and the outcome is the same.
+async def merge_sides(
+    optimizer: Optimizer,
+    settings: StepSettings,
+    context: StepContext,
+    sides: Mapping[SourceType, AsyncIterator[PatchNode]],
+) -> Aggregate:
+    """Merge each side's patches as they come in, and then the sides with each other.
 
-    Args:
-        optimizer: Who merges.
-        settings: How many patches a call merges, and how long edits may become.
-        context: The skill, and the step's name and seed.
-        groups: Groups that the step's patches come in: its micro-batches.
+    A merge starts when the patches of its chunk are known, and every patch before them: who comes
+    first changes when a merge starts, never what goes into it.
     """
-
-    def __init__(
-        self, optimizer: Optimizer, settings: StepSettings, context: StepContext, groups: int
-    ) -> None:
-        self._calls = _MergeCalls(optimizer, settings, context)
-        self._trees = {side: _Tree(self._calls, side, groups) for side in SIDES}
-
-    async def add(self, group: int, patches: Sequence[AnalystPatch]) -> None:
-        """Add all patches of a group, in their order."""
-        sides = {side: [p for p in patches if p.source_type == side] for side in SIDES}
-        for side, found in sides.items():
-            for number, patch in enumerate(found):
-                self._trees[side].level(0).line.put(group, number, _node(patch))
-        await together(self.expect(group, side, len(found)) for side, found in sides.items())
-
-    async def expect(self, group: int, side: SourceType, count: int) -> None:
-        """Say how many patches a side of a group has, and merge what that makes ready."""
-        self._trees[side].level(0).line.expect(group, count)
-        await self._trees[side].grow(0)
-
-    async def put(
-        self, group: int, side: SourceType, number: int, patch: AnalystPatch | None
-    ) -> None:
-        """Put a patch in its place, or ``None`` where there is none; merge what is ready then."""
-        self._trees[side].level(0).line.put(group, number, _node(patch) if patch else None)
-        await self._trees[side].grow(0)
-
-    async def finish(self) -> Aggregate:
-        """Merge what both sides came to, once every place was filled."""
-        trees = list(self._trees.values())
-        merges = tuple(merge for tree in trees for merge in tree.merges)
-        roots = tuple(patch for tree in trees for patch in tree.top.root)
-        if len(roots) < 2:
-            return Aggregate(roots[0].proposals if roots else (), merges)
-        level = max(tree.height for tree in trees) + 1
-        calls = self._calls
-        prompt = f"merge_final{calls.form.suffix}"
-        final, merge = await calls.merge(f"{calls.context.name}.final", prompt, level, roots)
-        return Aggregate(final.proposals, (*merges, merge))
+    calls = _MergeCalls(optimizer, settings, context)
+    trees = [_Tree(calls, side) for side in sides]
+    grown = await together(
+        tree.grow(0, patches) for tree, patches in zip(trees, sides.values(), strict=True)
+    )
+    roots = [root for root in grown if root is not None]
+    merges = tuple(merge for tree in trees for merge in tree.merges)
+    if len(roots) < 2:
+        return Aggregate(roots[0].proposals if roots else (), merges)
+    level = max(tree.height for tree in trees) + 1
+    prompt = f"merge_final{calls.form.suffix}"
+    final, merge = await calls.merge(f"{context.name}.final", prompt, level, roots)
+    return Aggregate(final.proposals, (*merges, merge))
 
 
 class _Tree:
-    """One side's patches, merged until one is left."""
+    """One side's patches, merged level by level until one is left."""
 
-    def __init__(self, calls: "_MergeCalls", side: SourceType, groups: int) -> None:
+    def __init__(self, calls: "_MergeCalls", side: SourceType) -> None:
+        self.height = 0
         self._calls = calls
         self._side = side
-        self._levels = [Level(groups, calls.settings.merge_batch_size)]
         self._merges: dict[tuple[int, int], Merge] = {}
-
-    @property
-    def height(self) -> int:
-        """How many levels of merges there are."""
-        return len(self._levels) - 1
-
-    @property
-    def top(self) -> Level:
-        """The level that holds what the tree has grown into."""
-        return self._levels[-1]
 
     @property
     def merges(self) -> list[Merge]:
         """The merges so far, level by level."""
         return [self._merges[place] for place in sorted(self._merges)]
 
-    def level(self, number: int) -> Level:
-        """Return a level; the analysts' own patches are level 0."""
-        if number == len(self._levels):
-            self._levels.append(Level(1, self._calls.settings.merge_batch_size))
-        return self._levels[number]
+    async def grow(self, level: int, patches: AsyncIterator[PatchNode]) -> PatchNode | None:
+        """Merge patches in chunks, and the chunks on the levels above; return what is left."""
+        waiting: list[PatchNode] = []
+        merging: asyncio.Queue[asyncio.Task[PatchNode] | None] = asyncio.Queue()
+        numbers = itertools.count()
+        above: asyncio.Task[PatchNode | None] | None = None
+        async with asyncio.TaskGroup() as group:
 
-    async def grow(self, number: int) -> None:
-        """Merge what is ready on a level, all of it at once, and on the levels above."""
-        level = self._levels[number]
-        chunks = level.take_chunks()
-        works = [self._merge(number + 1, chunk) for chunk in chunks]
-        if level.line.is_over and not level.is_top:
-            # A merge may find nothing worth keeping; its place is then empty, and still counts.
-            self.level(number + 1).line.expect(0, level.chunks)
-            works.append(self.grow(number + 1))
-        await together(works)
+            def start_chunk() -> asyncio.Task[PatchNode | None]:
+                chunk = self._merged(level + 1, next(numbers), tuple(waiting))
+                merging.put_nowait(group.create_task(chunk))
+                waiting.clear()
+                return above or group.create_task(self.grow(level + 1, _in_order(merging)))
 
-    async def _merge(self, number: int, chunk: Chunk) -> None:
-        level = self.level(number)
-        patch, *several = chunk.patches
-        if several:
-            name = f"{self._calls.context.name}.{self._side[0]}.m{number}.{chunk.number}"
-            prompt = f"merge_{self._side}{self._calls.form.suffix}"
-            patch, merge = await self._calls.merge(name, prompt, number, chunk.patches)
-            self._merges[number, chunk.number] = merge
-        level.line.put(0, chunk.number, patch)
-        await self.grow(number)
+            async for patch in patches:
+                # A merge may find nothing worth keeping; its place is then empty.
+                waiting += [patch] if patch.proposals else []
+                if len(waiting) == self._calls.settings.merge_batch_size:
+                    above = start_chunk()
+            if len(waiting) > 1 or (waiting and above):
+                above = start_chunk()
+            merging.put_nowait(None)
+        if above is None:
+            return waiting[0] if waiting else None
+        return above.result()
+
+    async def _merged(self, level: int, number: int, chunk: Sequence[PatchNode]) -> PatchNode:
+        """Make one patch of a chunk; a chunk of one passes through."""
+        self.height = max(self.height, level)
+        if len(chunk) == 1:
+            return chunk[0]
+        name = f"{self._calls.context.name}.{self._side[0]}.m{level}.{number}"
+        prompt = f"merge_{self._side}{self._calls.form.suffix}"
+        patch, self._merges[level, number] = await self._calls.merge(name, prompt, level, chunk)
+        return patch
 
 
-def _node(patch: AnalystPatch) -> PatchNode:
-    return PatchNode(patch.source_type, patch.proposals)
+async def _in_order(
+    merging: asyncio.Queue[asyncio.Task[PatchNode] | None],
+) -> AsyncIterator[PatchNode]:
+    while (task := await merging.get()) is not None:
+        yield await task
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skillwright.core import Purpose
+from skillwright.core.codec import encode
 from skillwright.core.fence import json_block
 from skillwright.core.skill import (
     APPENDIX_END,
@@ -35,8 +36,6 @@ class AppendixUpdate:
         step_notes: The notes of the step, each once.
         notes: All notes that stand in the appendix now.
         added: How many of the step's were new.
-        consolidated: The optimiser made the notes fewer.
-        fault: Why its answer could not be used, or ``None``.
     """
 
     skill: str
@@ -62,7 +61,7 @@ class AppendixUpdate:
             "step_notes": list(self.step_notes),
             "appendix_after": list(self.notes),
             **self.counts,
-            "fault": self.fault.to_dict() if self.fault else None,
+            "fault": encode(self.fault),
         }
 
 
@@ -95,12 +94,6 @@ async def add_notes(
 
     Where there are more notes than the run's threshold then, the optimiser is asked to make them
     fewer; its answer counts only if it does.
-
-    Args:
-        optimizer: Who consolidates.
-        settings: Skill-aware reflection of the run; without it nothing is added.
-        context: The skill that the notes go into, and the step's name and seed.
-        notes: The step's notes (`StepProposal.execution_notes`).
     """
     skill, aware = context.skill, settings.skill_aware
     step_notes, before = unique_notes(notes), appendix_notes(skill)

@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from skillwright.core import Purpose
 from skillwright.core.fence import json_block, one_line
@@ -30,12 +29,8 @@ class BudgetDecision:
     """The budget of a step.
 
     Attributes:
-        control: Who decided.
         budget: Edits that the step may make; ``None`` sets no limit.
-        reasoning: Why, where the optimiser decided.
         fallback: The optimiser's answer could not be used, and the budget is 0.
-        fault: Why there is no answer, or ``None``.
-        prompt_digest: The digest of the prompt, or ``""`` where nobody was asked.
     """
 
     control: BudgetControl
@@ -45,17 +40,6 @@ class BudgetDecision:
     fault: AnalystFault | None = None
     prompt_digest: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {
-            "control": self.control.value,
-            "budget": self.budget,
-            "reasoning": self.reasoning,
-            "fallback": self.fallback,
-            "fault": self.fault.to_dict() if self.fault else None,
-            "prompt_digest": self.prompt_digest,
-        }
-
 
 async def decide_budget(
     optimizer: Optimizer,
@@ -64,15 +48,7 @@ async def decide_budget(
     rows: Sequence[Transcript],
     proposals: Sequence[Proposal],
 ) -> BudgetDecision:
-    """Decide how many of the merged edits a step makes.
-
-    Args:
-        optimizer: Who is asked under autonomous control; nobody where there is nothing to decide.
-        settings: Who decides.
-        context: The skill, the schedule's budget, and what earlier steps tried.
-        rows: The batch's trajectories, told as statistics.
-        proposals: The merged edits.
-    """
+    """Decide how many of the merged edits a step makes."""
     control = settings.control
     if control is BudgetControl.NONE:
         return BudgetDecision(control, None)

@@ -1,7 +1,5 @@
 """What a skill changed: the same tasks under the previous epoch's skill and under the current one.
 
-Slow update and meta skill both look back over an epoch through such pairs.
-
 Source: SkillOpt (microsoft/SkillOpt), longitudinal pairs. Samples, policies and the order in which
 a sample is topped up match it; ours tops up in batches, which gives the same pairs, tells a success
 by a threshold instead of by any reward above zero, and leaves out what a fault has no score for.
@@ -19,12 +17,12 @@ from skillwright.core import (
     EpisodeResult,
     EpisodeSpec,
     Task,
-    did_you_mean,
 )
 from skillwright.core.fence import attribute
 from skillwright.core.seeds import derive_seed
 from skillwright.rollout.transcript import Skipped, Transcript, read_episodes
 from skillwright.rollout.transcript_text import Cut, Rendering, estimate_tokens, render_trajectories
+from skillwright.textopt.update_modes import parse_mode
 
 EPOCH_STRIDE = 2_000
 """How far apart the seeds of two epochs' samples are."""
@@ -72,22 +70,12 @@ def parse_pair_policy(name: str) -> PairPolicy:
     Raises:
         ConfigError: There is no such policy; the message names the nearest.
     """
-    found = POLICY_ALIASES.get(name.strip().lower())
-    if found is None:
-        raise ConfigError(f"there is no pair policy {name!r}. {did_you_mean(name, POLICY_ALIASES)}")
-    return found
+    return parse_mode("pair policy", name, POLICY_ALIASES)
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedPair:
-    """One task under both skills, both with a reward.
-
-    Attributes:
-        task_id: The task.
-        category: How it fared.
-        previous: The episode under the previous skill.
-        current: The episode under the current skill.
-    """
+    """One task under both skills, both with a reward."""
 
     task_id: str
     category: Category
@@ -115,7 +103,6 @@ class Comparison:
 
     Attributes:
         wanted: How many pairs are looked at, at most.
-        policy: Which ones.
         success_threshold: An episode with at least this reward is a success.
         queue: The tasks that were not played yet, in the order in which they are drawn.
         drawn: The pairs with two rewards, in the order in which they were drawn.
@@ -186,10 +173,6 @@ class Comparison:
     def add(self, previous: Sequence[EpisodeResult], current: Sequence[EpisodeResult]) -> Self:
         """Return the comparison with the results of `todo` in it.
 
-        Args:
-            previous: The episodes under the previous skill, in order of `todo`.
-            current: Those under the current skill, likewise.
-
         Raises:
             ContractError: The results are not those of `todo`.
         """
@@ -235,15 +218,10 @@ class Comparison:
     def _category(self, before: EpisodeResult, after: EpisodeResult) -> Category | None:
         if before.reward is None or after.reward is None:
             return None
-        match before.is_success(self.success_threshold), after.is_success(self.success_threshold):
-            case (True, True):
-                return Category.STABLE_SUCCESS
-            case (True, False):
-                return Category.REGRESSED
-            case (False, True):
-                return Category.IMPROVED
-            case _:
-                return Category.PERSISTENT_FAIL
+        was_solved = before.is_success(self.success_threshold)
+        if after.is_success(self.success_threshold):
+            return Category.STABLE_SUCCESS if was_solved else Category.IMPROVED
+        return Category.REGRESSED if was_solved else Category.PERSISTENT_FAIL
 
 
 def comparison_specs(tasks: Sequence[Task], *, seed: int, epoch: int) -> list[EpisodeSpec]:

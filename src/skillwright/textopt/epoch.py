@@ -33,12 +33,6 @@ def epoch_message(
 ) -> tuple[str, tuple[Cut, ...]]:
     """Write the user message of an epoch-end stage, within the optimiser's token budget.
 
-    Args:
-        optimizer: Whose budget it is.
-        prompt: Name of the system prompt.
-        context: The situation.
-        earlier: Heading and text of what the stage wrote last time.
-
     Returns:
         The message, and what it leaves out of the trajectories.
     """

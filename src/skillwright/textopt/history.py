@@ -5,10 +5,11 @@ an epoch, and its failure labels are joined by position; ours is a value that a 
 labels are joined by trajectory.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Self
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
 
+from skillwright.core.codec import REFUSE_UNKNOWN, JsonRecord
 from skillwright.core.fence import one_line
 from skillwright.rollout.transcript import Transcript
 from skillwright.rollout.transcript_text import estimate_tokens
@@ -21,8 +22,10 @@ _PATTERNS_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)
-class TriedEdit:
+class TriedEdit(JsonRecord):
     """An edit that a step made or meant to make; ``status`` says what became of it."""
+
+    __pydantic_config__ = REFUSE_UNKNOWN
 
     op: str
     target: str
@@ -31,7 +34,7 @@ class TriedEdit:
 
 
 @dataclass(frozen=True, slots=True)
-class FailurePattern:
+class FailurePattern(JsonRecord):
     """A kind of failure seen in a step.
 
     Attributes:
@@ -40,13 +43,15 @@ class FailurePattern:
         task_ids: Their tasks, as far as they are known.
     """
 
+    __pydantic_config__ = REFUSE_UNKNOWN
+
     pattern: str
     count: int
     task_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class StepEntry:
+class StepEntry(JsonRecord):
     """One step, as later analysts are told about it.
 
     Attributes:
@@ -57,9 +62,9 @@ class StepEntry:
         score_before: The incumbent's score at the gate, or ``None``.
         score_after: The candidate's, or ``None``.
         p_value: Of the gate's test, or ``None``.
-        n_total: Trajectories in the batch.
-        n_fail: Those that failed.
     """
+
+    __pydantic_config__ = REFUSE_UNKNOWN
 
     step: int
     action: str
@@ -97,30 +102,12 @@ class StepEntry:
             facts.append(f"p = {self.p_value:.2f}")
         return f" ({', '.join(facts)})" if facts else ""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote.
-
-        Raises:
-            TypeError: A field is unknown or missing; the memory is from another version.
-        """
-        edits = tuple(TriedEdit(**edit) for edit in data["edits"])
-        failures = tuple(
-            FailurePattern(**{**pattern, "task_ids": tuple(pattern["task_ids"])})
-            for pattern in data["failures"]
-        )
-        return cls(**{**data, "edits": edits, "failures": failures})
-
 
 _VERDICTS = {"accept": "Accepted", "reject": "Rejected", "undecided": "Undecided"}
 
 
 @dataclass(frozen=True, slots=True)
-class StepMemory:
+class StepMemory(JsonRecord):
     """The steps so far; a value, so remembering returns a new one.
 
     Attributes:
@@ -157,23 +144,6 @@ class StepMemory:
         left_out = len(self.entries) - len(kept)
         gap = [f"[... {left_out} earlier steps left out ...]"] if left_out else []
         return "\n\n".join(gap + kept[::-1])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the memory as a JSON object."""
-        return {
-            "entries": [entry.to_dict() for entry in self.entries],
-            "max_steps": self.max_steps,
-            "across_epochs": self.across_epochs,
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        return cls(
-            tuple(StepEntry.from_dict(entry) for entry in data["entries"]),
-            max_steps=data["max_steps"],
-            across_epochs=data["across_epochs"],
-        )
 
 
 def failure_patterns(

@@ -31,8 +31,6 @@ class Suggestion(Edit):
 
     Attributes:
         kind: One of `SUGGESTION_TYPES`; its documented name is ``type``.
-        title: A short name.
-        motivation: Why.
         priority_hint: How much the analyst thinks of it, in its own words.
     """
 
@@ -51,7 +49,6 @@ class SkillCandidate(Edit):
     """A whole skill; ``content`` is its text.
 
     Attributes:
-        title: A short name.
         change_summary: What it does differently, a sentence each.
     """
 

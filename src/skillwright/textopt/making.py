@@ -1,9 +1,9 @@
 """From selected proposals to a candidate document, by the way of each update mode."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from typing import Protocol
+from typing import assert_never
 
 from skillwright.core import skill_hash
 from skillwright.textopt.appendix import AppendixUpdate, add_notes
@@ -40,20 +40,6 @@ class Made:
         return tuple(one.fault for one in asked if one is not None and one.fault is not None)
 
 
-class Maker(Protocol):
-    """Makes a candidate in one update mode."""
-
-    async def __call__(
-        self,
-        optimizer: Optimizer,
-        settings: StepSettings,
-        context: StepContext,
-        proposals: Sequence[Proposal],
-    ) -> Made:
-        """Make the candidate of the selected proposals."""
-        ...
-
-
 async def make_candidate(
     optimizer: Optimizer,
     settings: StepSettings,
@@ -61,7 +47,22 @@ async def make_candidate(
     proposals: Sequence[Proposal],
 ) -> Made:
     """Make the candidate of the selected proposals, in the way of the run's update mode."""
-    return await _MAKERS[settings.update_mode](optimizer, settings, context, proposals)
+    match settings.update_mode:
+        case UpdateMode.PATCH:
+            fallback = settings.insert_after_fallback
+            update = apply_proposals(
+                context.skill, proposals, settings.limits, insert_after_fallback=fallback
+            )
+            update, repair = await repair_anchors(optimizer, settings, context, proposals, update)
+            return Made(update, repair=repair)
+        case UpdateMode.REWRITE:
+            update, rewrite = await rewrite_skill(optimizer, settings, context, proposals)
+            return Made(update, rewrite=rewrite)
+        case UpdateMode.FULL_REWRITE:
+            update, rewrite = take_candidate(settings, context, proposals)
+            return Made(update, rewrite=rewrite)
+        case never:
+            assert_never(never)
 
 
 async def with_step_notes(
@@ -103,50 +104,3 @@ def _moved(outcomes: Sequence[EditOutcome], before: str, after: str) -> tuple[Ed
         return replace(outcome, lines=(first + shift, last + shift))
 
     return tuple(moved(outcome) for outcome in outcomes)
-
-
-async def _edit(
-    optimizer: Optimizer,
-    settings: StepSettings,
-    context: StepContext,
-    proposals: Sequence[Proposal],
-) -> Made:
-    """Apply the edits; those whose anchor is lost get one repair."""
-    update = apply_proposals(
-        context.skill,
-        proposals,
-        settings.limits,
-        insert_after_fallback=settings.insert_after_fallback,
-    )
-    update, repair = await repair_anchors(optimizer, settings, context, proposals, update)
-    return Made(update, repair=repair)
-
-
-async def _rewrite(
-    optimizer: Optimizer,
-    settings: StepSettings,
-    context: StepContext,
-    proposals: Sequence[Proposal],
-) -> Made:
-    """Have one call rewrite the skill by the suggestions."""
-    update, rewrite = await rewrite_skill(optimizer, settings, context, proposals)
-    return Made(update, rewrite=rewrite)
-
-
-async def _take(
-    optimizer: Optimizer,
-    settings: StepSettings,
-    context: StepContext,
-    proposals: Sequence[Proposal],
-) -> Made:
-    """Take the first rewritten skill; the optimiser has written it already."""
-    del optimizer
-    update, rewrite = take_candidate(settings, context, proposals)
-    return Made(update, rewrite=rewrite)
-
-
-_MAKERS: Mapping[UpdateMode, Maker] = {
-    UpdateMode.PATCH: _edit,
-    UpdateMode.REWRITE: _rewrite,
-    UpdateMode.FULL_REWRITE: _take,
-}

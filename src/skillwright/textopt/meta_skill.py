@@ -6,11 +6,12 @@ next epoch. It never enters the skill itself.
 Source: SkillOpt (microsoft/SkillOpt), its meta skill.
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from skillwright.core import Purpose
+from skillwright.core.codec import encode_fields
 from skillwright.rollout.transcript_text import Cut
 from skillwright.textopt.epoch import EpochContext, epoch_message
 from skillwright.textopt.lint import EditLimits, text_refusal
@@ -35,13 +36,7 @@ class MetaSkill:
     """The optimiser's memory after an epoch.
 
     Attributes:
-        action: What was done.
         content: What the next epoch is told, in its `StepContext.meta_skill`.
-        reasoning: Why.
-        cuts: What the prompt left out.
-        notes: Why content was refused.
-        fault: Why the answer could not be used, or ``None``.
-        prompt_digest: The digest of the prompt, or ``""`` where nobody was asked.
     """
 
     action: MetaSkillAction
@@ -54,28 +49,14 @@ class MetaSkill:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
-        return {
-            "action": self.action.value,
-            "meta_skill_content": self.content,
-            "reasoning": self.reasoning,
-            "cuts": [asdict(cut) for cut in self.cuts],
-            "notes": list(self.notes),
-            "fault": self.fault.to_dict() if self.fault else None,
-            "prompt_digest": self.prompt_digest,
-        }
+        record = encode_fields(self)
+        return {**record, "meta_skill_content": record.pop("content")}
 
 
 async def write_meta_skill(
     optimizer: Optimizer, context: EpochContext, previous: str, limits: EditLimits
 ) -> MetaSkill:
-    """Have the memory of an epoch written.
-
-    Args:
-        optimizer: Whose memory it is.
-        context: Both skills, without this epoch's slow update, and how the same tasks fared.
-        previous: What the memory said so far, or ``""``.
-        limits: How long it may become.
-    """
+    """Have the memory of an epoch written."""
     nothing = MetaSkill(MetaSkillAction.NO_CONTENT, previous)
     if not context.comparison.pairs:
         return nothing

@@ -1,21 +1,18 @@
 """What a step's micro-batches come to: each is analysed when it is in, and merging goes on beside.
 
-Nothing waits that need not: the analysts of a micro-batch start when it was played, and a merge
-starts when its chunk of patches is known. Who comes first changes only when things happen.
-
 Source: SkillOpt (microsoft/SkillOpt), accumulation of micro-batches. There all of a step is played
 before any of it is analysed, and every stage waits for the one before.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from skillwright.core.edit import SourceType
-from skillwright.core.together import together
+from skillwright.core.together import both, together
 from skillwright.rollout.transcript import Transcripts
-from skillwright.textopt.aggregate import SIDES, Aggregate, Merging
+from skillwright.textopt.aggregate import SIDES, Aggregate, PatchNode, merge_sides
 from skillwright.textopt.context import StepContext, StepSettings
 from skillwright.textopt.optimizer import Optimizer
 from skillwright.textopt.proposal import Evidence, Proposal
@@ -70,20 +67,24 @@ async def study(
         EngineDown: Not one analyst could be reached.
     """
     stage = _Studying(optimizer, settings, context, len(practices))
-    batches = await together(stage.batch(*numbered) for numbered in enumerate(practices))
-    found = Study(
-        Transcripts(
-            tuple(row for read, _ in batches for row in read.rows),
-            tuple(row for read, _ in batches for row in read.skipped),
-        ),
-        Reflection(
-            tuple(outcome for _, reflection in batches for outcome in reflection.outcomes),
-            tuple(note for _, reflection in batches for note in reflection.notes),
-        ),
-        Aggregate(),
+    sides = {side: stage.patches(side) for side in SIDES}
+    batches, merged = await both(
+        together(stage.batch(*numbered) for numbered in enumerate(practices)),
+        merge_sides(optimizer, settings, context, sides),
     )
-    found.reflection.refuse_dead_optimizer()
-    return found._replace(merged=await stage.merging.finish())
+    transcripts = Transcripts(
+        tuple(row for read, _ in batches for row in read.rows),
+        tuple(row for read, _ in batches for row in read.skipped),
+    )
+    reflection = Reflection(
+        tuple(outcome for _, reflection in batches for outcome in reflection.outcomes),
+        tuple(note for _, reflection in batches for note in reflection.notes),
+    )
+    reflection.refuse_dead_optimizer()
+    return Study(transcripts, reflection, merged)
+
+
+Analysis = tuple[SourceType, asyncio.Future[Outcome]]
 
 
 class _Studying:
@@ -92,56 +93,59 @@ class _Studying:
     def __init__(
         self, optimizer: Optimizer, settings: StepSettings, context: StepContext, batches: int
     ) -> None:
-        self.merging = Merging(optimizer, settings, context, batches)
         self._optimizer = optimizer
         self._settings = settings
         self._context = context
-        self._has_several = batches > 1
         self._slots = asyncio.Semaphore(settings.analyst_workers)
+        loop = asyncio.get_running_loop()
+        self._analyses: list[asyncio.Future[list[Analysis]]] = [
+            loop.create_future() for _ in range(batches)
+        ]
+
+    async def patches(self, side: SourceType) -> AsyncIterator[PatchNode]:
+        """Yield a side's patches in order, each as soon as it is there."""
+        for analyses in self._analyses:
+            for source_type, analysis in await analyses:
+                if source_type != side:
+                    continue
+                outcome = await analysis
+                if isinstance(outcome, AnalystPatch):
+                    yield PatchNode(side, outcome.proposals)
 
     async def batch(
         self, index: int, coming: Awaitable[Practice]
     ) -> tuple[Transcripts, Reflection]:
-        """Wait for a micro-batch, and have it analysed."""
+        """Wait for a micro-batch, and have it analyzed."""
         practice = await coming
-        name = f"{self._context.name}.b{index}" if self._has_several else self._context.name
+        several = len(self._analyses) > 1
+        name = f"{self._context.name}.b{index}" if several else self._context.name
         context = replace(self._context, name=name)
         if practice.reflect is None:
-            reflection = await self._analysed(index, practice, context)
+            reflection = await self._analyzed(index, practice, context)
         else:
             reflection = await practice.reflect(replace(context, seed=practice.seed))
             found = tuple(self._set_apart(index, outcome) for outcome in reflection.outcomes)
             reflection = replace(reflection, outcomes=found)
-            await self.merging.add(index, reflection.patches)
+            known = [(patch.source_type, _known(patch)) for patch in reflection.patches]
+            self._analyses[index].set_result(known)
         return self._transcripts(index, practice.transcripts), reflection
 
-    async def _analysed(self, index: int, practice: Practice, context: StepContext) -> Reflection:
-        optimizer = replace(
-            self._optimizer,
-            env_prompts={**self._optimizer.env_prompts, **practice.env_prompts},
-        )
-        rows, numbers = practice.transcripts.rows, dict.fromkeys(SIDES, 0)
-        works: list[Coroutine[Any, Any, Outcome | None]] = []
-        for minibatch in readable_minibatches(rows, self._settings, practice.seed):
-            side = minibatch.source_type
-            works.append(self._one(optimizer, context, minibatch, (index, side, numbers[side])))
-            numbers[side] += 1
-        # Beside the analysts: knowing how many they are may let merges of earlier patches begin.
-        works += [self.merging.expect(index, side, count) for side, count in numbers.items()]
-        return Reflection(tuple(outcome for outcome in await together(works) if outcome))
+    async def _analyzed(self, index: int, practice: Practice, context: StepContext) -> Reflection:
+        prompts = {**self._optimizer.env_prompts, **practice.env_prompts}
+        optimizer = replace(self._optimizer, env_prompts=prompts)
+        rows = practice.transcripts.rows
 
-    async def _one(
-        self,
-        optimizer: Optimizer,
-        context: StepContext,
-        minibatch: Minibatch,
-        place: tuple[int, SourceType, int],
-    ) -> Outcome:
-        """Have a minibatch analysed, and merge what its patch makes ready."""
-        found = await analyse(optimizer, self._settings, context, minibatch, self._slots)
-        outcome = self._set_apart(place[0], found)
-        await self.merging.put(*place, outcome if isinstance(outcome, AnalystPatch) else None)
-        return outcome
+        async def analyzed(minibatch: Minibatch) -> Outcome:
+            found = await analyse(optimizer, self._settings, context, minibatch, self._slots)
+            return self._set_apart(index, found)
+
+        async with asyncio.TaskGroup() as group:
+            works: list[Analysis] = [
+                (minibatch.source_type, group.create_task(analyzed(minibatch)))
+                for minibatch in readable_minibatches(rows, self._settings, practice.seed)
+            ]
+            self._analyses[index].set_result(works)
+        return Reflection(tuple(work.result() for _, work in works))
 
     def _transcripts(self, index: int, read: Transcripts) -> Transcripts:
         return Transcripts(
@@ -154,7 +158,7 @@ class _Studying:
 
         Two micro-batches may hold the same task, and a task's name is then no trajectory's.
         """
-        if not self._has_several or not isinstance(outcome, AnalystPatch):
+        if len(self._analyses) == 1 or not isinstance(outcome, AnalystPatch):
             return outcome
         failures = (
             replace(note, trajectories=tuple(self._named(index, t) for t in note.trajectories))
@@ -172,4 +176,10 @@ class _Studying:
         return replace(one, evidence=tuple(named))
 
     def _named(self, index: int, trajectory: str) -> str:
-        return f"b{index}.{trajectory}" if self._has_several else trajectory
+        return f"b{index}.{trajectory}" if len(self._analyses) > 1 else trajectory
+
+
+def _known(outcome: Outcome) -> asyncio.Future[Outcome]:
+    future = asyncio.get_running_loop().create_future()
+    future.set_result(outcome)
+    return future

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from skillwright.asking import AskFault
 from skillwright.core import Edit
+from skillwright.core.codec import encode_fields
 from skillwright.core.edit import SourceType
 
 
@@ -14,6 +15,10 @@ class Evidence(NamedTuple):
 
     trajectory: str
     turns: tuple[int, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return ``{"id", "turns"}``."""
+        return {"id": self.trajectory, "turns": list(self.turns)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +32,6 @@ class Proposal:
         source_type: Whether failures or successes suggested it; failures win where both did.
         evidence: The trajectories behind it, each once.
         parents: Proposals that it was merged from; empty for an analyst's own.
-        prompt_digest: The digest of the prompt that it answers.
     """
 
     id: str
@@ -44,15 +48,8 @@ class Proposal:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields and the support as a JSON object."""
-        return {
-            "id": self.id,
-            "edit": self.edit.to_dict(),
-            "source_type": self.source_type,
-            "support": self.support,
-            "evidence": [{"id": e.trajectory, "turns": list(e.turns)} for e in self.evidence],
-            "parents": list(self.parents),
-            "prompt_digest": self.prompt_digest,
-        }
+        evidence = [item.to_dict() for item in self.evidence]
+        return {**encode_fields(self), "evidence": evidence, "support": self.support}
 
 
 AnalystFault = AskFault

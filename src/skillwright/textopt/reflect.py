@@ -8,7 +8,7 @@ answer that cannot be used is a recorded fault instead of an empty patch.
 import asyncio
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from skillwright.core import Edit, FailureCause, Purpose
@@ -52,11 +52,8 @@ class FailureNote:
     """A kind of failure that an analyst named.
 
     Attributes:
-        failure_type: Its name.
         count: How often it was seen: the trajectories named, else the analyst's number within
             the size of the minibatch.
-        description: What it is.
-        trajectories: Which ones, where the analyst says so.
     """
 
     failure_type: str
@@ -71,16 +68,12 @@ class AnalystPatch:
 
     Attributes:
         call: ``s3.f0``: the analyst of failure minibatch 0 in step 3.
-        source_type: Which trajectories it read.
         trajectories: Their ids, in the order shown.
         proposals: Its edits, within the budget.
-        reasoning: Why.
         failures: Kinds of failure that it named.
         success_patterns: What it saw to work.
         execution_notes: Reminders of what the skill says and the agent did not do.
         notes: What was dropped or put right in its reply.
-        cuts: What its prompt left out.
-        prompt_digest: The digest of its prompt.
     """
 
     call: str
@@ -94,10 +87,6 @@ class AnalystPatch:
     notes: tuple[str, ...] = ()
     cuts: tuple[Cut, ...] = ()
     prompt_digest: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {**asdict(self), "proposals": [proposal.to_dict() for proposal in self.proposals]}
 
 
 Outcome = AnalystPatch | AnalystFault
@@ -158,14 +147,7 @@ async def reflect(
     context: StepContext,
     rows: Sequence[Transcript],
 ) -> Reflection:
-    """Have every minibatch analysed, all at once; the outcome does not depend on who is first.
-
-    Args:
-        optimizer: Who analyses.
-        settings: Sizes and thresholds.
-        context: The skill and the step's budget.
-        rows: The batch's trajectories, in input order.
-    """
+    """Have every minibatch analysed, all at once; the outcome does not depend on who is first."""
     slots = asyncio.Semaphore(settings.analyst_workers)
     minibatches = readable_minibatches(rows, settings, context.seed)
     works = [analyse(optimizer, settings, context, one, slots) for one in minibatches]

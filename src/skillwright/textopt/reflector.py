@@ -14,6 +14,7 @@ from skillwright.core import (
     RawPatch,
     ReflectRequest,
 )
+from skillwright.core.codec import encode_fields
 from skillwright.core.jsonio import dumps, write_text
 from skillwright.rollout.transcript import read_rows
 from skillwright.textopt.context import ANY_REWARD, StepContext, StepSettings
@@ -108,7 +109,7 @@ def _keep(reflection: Reflection, folder: Path, key: str) -> None:
     for outcome in reflection.outcomes:
         name = outcome.call.rpartition(".")[2]
         kind = "fail" if name.startswith("f") else "succ"
-        body = {**outcome.to_dict(), **(_payload(outcome, key) or {})}
+        body = {**encode_fields(outcome), **(_payload(outcome, key) or {})}
         write_text(folder / f"minibatch_{kind}_{int(name[1:]):03d}.json", dumps(body, indent=2))
 
 
@@ -128,7 +129,7 @@ def _payload(outcome: AnalystPatch | AnalystFault, key: str) -> dict[str, Any] |
     items = payload["patch"].pop("edits")
     # Beyond the documented fields, so that an adapter that passes them on keeps the evidence.
     for item, proposal in zip(items, outcome.proposals, strict=True):
-        item["evidence"] = [{"id": e.trajectory, "turns": list(e.turns)} for e in proposal.evidence]
+        item["evidence"] = [one.to_dict() for one in proposal.evidence]
     for entry, note in zip(payload["failure_summary"], outcome.failures, strict=True):
         entry["ids"] = list(note.trajectories)
     payload["patch"][key] = items

@@ -1,15 +1,12 @@
 """Rewrite: the whole skill is written anew, by suggestions or by the analysts themselves.
 
-Protected regions are taken from the skill, never from the model: they are put back as they were,
-whatever it returns.
+Protected regions are taken from the skill, whatever the model returns.
 
-Source: SkillOpt (microsoft/SkillOpt), rewrite modes. There a region survives only where the model
-copies it, and the rewriter is not told what the optimiser has learned.
+Source: SkillOpt (microsoft/SkillOpt), rewrite modes.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from skillwright.core import Purpose, skill_hash
 from skillwright.core.edit import PREVIEW_CHARS
@@ -33,11 +30,8 @@ class Rewrite:
     """How a skill was written anew.
 
     Attributes:
-        change_summary: What is different, a sentence each.
         unusable: Why there is no new skill, or ``""``.
-        fault: Why there is no answer, or ``None``.
         call: ``s3.rewrite``, or ``""`` where an analyst wrote the skill.
-        prompt_digest: The digest of the prompt, or ``""``.
     """
 
     change_summary: tuple[str, ...] = ()
@@ -45,16 +39,6 @@ class Rewrite:
     fault: AnalystFault | None = None
     call: str = ""
     prompt_digest: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {
-            "change_summary": list(self.change_summary),
-            "unusable": self.unusable,
-            "fault": self.fault.to_dict() if self.fault else None,
-            "call": self.call,
-            "prompt_digest": self.prompt_digest,
-        }
 
 
 async def rewrite_skill(

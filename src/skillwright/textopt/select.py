@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skillwright.core import Purpose
+from skillwright.core.codec import encode_fields
 from skillwright.core.fence import json_block
 from skillwright.textopt.context import StepContext
 from skillwright.textopt.items import item_form, listed
@@ -23,12 +24,8 @@ class Selection:
     """The edits to make, in order.
 
     Attributes:
-        proposals: What was selected.
         ranked: A model chose; else everything fitted, or the fallback decided.
-        reasoning: Why the model chose so.
-        fault: Why the model's choice could not be used, or ``None``.
         notes: What was put right in its reply.
-        prompt_digest: The digest of the prompt, or ``""`` where nobody was asked.
     """
 
     proposals: tuple[Proposal, ...]
@@ -40,14 +37,7 @@ class Selection:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON object, proposals by id."""
-        return {
-            "proposals": [proposal.id for proposal in self.proposals],
-            "ranked": self.ranked,
-            "reasoning": self.reasoning,
-            "fault": self.fault.to_dict() if self.fault else None,
-            "notes": list(self.notes),
-            "prompt_digest": self.prompt_digest,
-        }
+        return {**encode_fields(self), "proposals": [one.id for one in self.proposals]}
 
 
 async def rank_and_select(

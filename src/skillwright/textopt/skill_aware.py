@@ -1,11 +1,9 @@
 """Skill-aware reflection: a gap in the skill is one thing, a slip of the agent another.
 
-Where the skill says the right thing and the agent did not do it (an execution lapse), another rule
-in the body would only repeat it. The analyst then writes a short note instead, and the notes stand
-in an appendix of their own.
+Where the agent did not do what the skill says (an execution lapse), the analyst writes a short note
+for an appendix instead of another rule.
 
-Source: SkillOpt (microsoft/SkillOpt), skill-aware reflection. There it is switched on for a whole
-process; ours is a setting of the run.
+Source: SkillOpt (microsoft/SkillOpt), skill-aware reflection.
 """
 
 from collections.abc import Iterable, Mapping

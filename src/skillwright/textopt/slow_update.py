@@ -7,11 +7,12 @@ candidate; whether it replaces the skill is the gate's decision.
 Source: SkillOpt (microsoft/SkillOpt; arXiv 2605.23904), its slow update, the momentum of text.
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from skillwright.core import Purpose, SlowUpdateResult, skill_hash
+from skillwright.core import Purpose, skill_hash
+from skillwright.core.codec import encode_fields
 from skillwright.core.skill import (
     inject_empty_slow_update,
     replace_slow_update_field,
@@ -25,8 +26,6 @@ from skillwright.textopt.lint import EditLimits, text_refusal
 from skillwright.textopt.optimizer import Call, Optimizer
 from skillwright.textopt.proposal import AnalystFault
 from skillwright.textopt.replies import SlowUpdateReply
-
-ORIGIN = "slow_update_momentum"
 
 
 class SlowUpdateStatus(StrEnum):
@@ -51,16 +50,8 @@ class SlowUpdate:
     """A slow update before the gate.
 
     Attributes:
-        status: What it came to.
         candidate: The document to judge; the skill itself where nothing changed.
-        content: The guidance.
-        reasoning: Why.
-        pairs: What was compared.
         means: Mean rewards under the previous and the current skill, or ``None`` without pairs.
-        cuts: What the prompt left out.
-        notes: Why guidance was refused.
-        fault: Why the answer could not be used, or ``None``.
-        prompt_digest: The digest of the prompt, or ``""`` where nobody was asked.
     """
 
     status: SlowUpdateStatus
@@ -74,51 +65,12 @@ class SlowUpdate:
     fault: AnalystFault | None = None
     prompt_digest: str = ""
 
-    def result(
-        self,
-        action: str,
-        *,
-        selection: tuple[float, float] | None = None,
-        time_s: float | None = None,
-    ) -> SlowUpdateResult:
-        """Return the documented record.
-
-        Args:
-            action: The gate's decision, or the status where it was not asked.
-            selection: Hard and soft score of the candidate on the selection split.
-            time_s: How long it took.
-        """
-        before, after = self.means or (None, None)
-        hard, soft = selection or (None, None)
-        return SlowUpdateResult(
-            reasoning=self.reasoning,
-            slow_update_content=self.content,
-            action=action,
-            time_s=time_s,
-            prev_hard=before,
-            curr_hard=after,
-            selection_hard=hard,
-            selection_soft=soft,
-            candidate_hash=skill_hash(self.candidate),
-            update_origin=ORIGIN,
-            update_target="slow_update",
-        )
-
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the trajectories as a JSON object, for the run's record."""
-        return {
-            "status": self.status.value,
-            "candidate": self.candidate,
-            "candidate_hash": skill_hash(self.candidate),
-            "slow_update_content": self.content,
-            "reasoning": self.reasoning,
-            "pairs": [pair.to_dict() for pair in self.pairs],
-            "means": list(self.means) if self.means else None,
-            "cuts": [asdict(cut) for cut in self.cuts],
-            "notes": list(self.notes),
-            "fault": self.fault.to_dict() if self.fault else None,
-            "prompt_digest": self.prompt_digest,
-        }
+        record = encode_fields(self)
+        content = record.pop("content")
+        named = {"candidate_hash": skill_hash(self.candidate), "slow_update_content": content}
+        return {**record, **named}
 
 
 def placeholder(skill: str) -> SlowUpdate:
@@ -129,13 +81,7 @@ def placeholder(skill: str) -> SlowUpdate:
 async def write_slow_update(
     optimizer: Optimizer, context: EpochContext, limits: EditLimits
 ) -> SlowUpdate:
-    """Have the guidance of an epoch written, and put it into the skill.
-
-    Args:
-        optimizer: Who compares and writes.
-        context: Both skills, and how the same tasks fared under them.
-        limits: How long guidance and document may become.
-    """
+    """Have the guidance of an epoch written, and put it into the skill."""
     skill, comparison = context.skill, context.comparison
     nothing = SlowUpdate(
         SlowUpdateStatus.NO_PAIRS, skill, pairs=comparison.pairs, means=comparison.means

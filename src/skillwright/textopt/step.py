@@ -7,10 +7,11 @@ Source: SkillOpt (microsoft/SkillOpt; arXiv 2605.23904).
 """
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from skillwright.core.codec import encode
 from skillwright.rollout.transcript import Transcripts
 from skillwright.textopt.aggregate import Aggregate
 from skillwright.textopt.appendix import appendix_notes
@@ -48,13 +49,6 @@ class StepProposal:
     """Everything a step did, in the order it was done.
 
     Attributes:
-        context: What the step was given.
-        transcripts: What the analysts could read, and what they could not.
-        reflection: Their patches, and their faults.
-        merged: The patches made one.
-        budget: How many of its edits may be made.
-        selection: The edits within the budget.
-        made: The candidate, and how it was made.
         failed: Ids of the trajectories below the success threshold.
     """
 
@@ -117,25 +111,25 @@ class StepProposal:
             "name": self.context.name,
             "status": self.status.value,
             "budget": self.budget.budget,
-            "budget_decision": self.budget.to_dict(),
+            "budget_decision": encode(self.budget),
             "trajectories": [
                 {"id": row.id, "task_id": row.task_id, "key": row.key, "reward": row.reward}
                 for row in self.transcripts.rows
             ],
             "failed": list(self.failed),
-            "skipped": [asdict(skipped) for skipped in self.transcripts.skipped],
+            "skipped": encode(self.transcripts.skipped),
             "reflection_notes": list(self.reflection.notes),
-            "patches": [patch.to_dict() for patch in self.reflection.patches],
-            "faults": [fault.to_dict() for fault in self.faults],
+            "patches": encode(self.reflection.patches),
+            "faults": encode(self.faults),
             "execution_notes": list(self.execution_notes),
-            "merges": [merge.to_dict() for merge in self.merged.merges],
+            "merges": encode(self.merged.merges),
             "merged": [proposal.id for proposal in self.merged.proposals],
             "selection": self.selection.to_dict(),
-            "repair": self.made.repair.to_dict() if self.made.repair else None,
-            "rewrite": self.made.rewrite.to_dict() if self.made.rewrite else None,
-            "appendix": self.made.appendix.to_dict() if self.made.appendix else None,
+            "repair": encode(self.made.repair),
+            "rewrite": encode(self.made.rewrite),
+            "appendix": encode(self.made.appendix),
             **self._note_counts,
-            "edits": [outcome.to_dict() for outcome in self.update.outcomes],
+            "edits": encode(self.update.outcomes),
             "counts": self.update.counts,
             "candidate": self.candidate,
             "candidate_hash": self.update.candidate_hash,
@@ -155,14 +149,7 @@ class StepProposal:
         scores: tuple[float | None, float | None] = (None, None),
         p_value: float | None = None,
     ) -> StepEntry:
-        """Write down the step for later ones.
-
-        Args:
-            step: The global step, from 1.
-            action: The gate's decision, or the step's status where it was not asked.
-            scores: The incumbent's and the candidate's.
-            p_value: Of the gate's test.
-        """
+        """Write down the step for later ones."""
         edits = zip(self.selection.proposals, self.update.outcomes, strict=True)
         failed = [row for row in self.transcripts.rows if row.id in self.failed]
         read = (patch for patch in self.reflection.patches if patch.source_type == "failure")
@@ -203,12 +190,6 @@ async def propose(
 
     All micro-batches are awaited at once, and the analysts of each start when it is in. The
     outcome is the same whatever comes first.
-
-    Args:
-        optimizer: Who reads and proposes.
-        settings: What holds for the run.
-        context: The skill that is practised, the step's budget, and the seed of its calls.
-        practices: The step's micro-batches, in order.
 
     Raises:
         EngineDown: Not one analyst could be reached; the step has no outcome, and can be tried

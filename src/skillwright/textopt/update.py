@@ -36,9 +36,7 @@ class EditOutcome:
     """What became of one edit.
 
     Attributes:
-        proposal_id: The proposal that was applied or not.
         index: Its place in the patch, from 1.
-        op: What it was to do.
         target: The anchor, its first 200 characters.
         content_preview: The new text, its first 200 characters.
         status: ``applied_...``, ``repaired_...`` (applied at another anchor), ``skipped_...``,
@@ -65,27 +63,12 @@ class EditOutcome:
         """Tell whether the edit was skipped because its anchor is not in the document."""
         return self.status.endswith(_NO_ANCHOR)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the documented report row, with the proposal and its lines."""
-        return {
-            "index": self.index,
-            "op": self.op,
-            "target": self.target,
-            "content_preview": self.content_preview,
-            "status": self.status,
-            "proposal_id": self.proposal_id,
-            "lines": list(self.lines) if self.lines else None,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Update:
     """A candidate, and how it came about.
 
     Attributes:
-        candidate: The document after the edits.
-        candidate_hash: Its name by content.
-        outcomes: One per proposal, in order.
         is_noop: The text is unchanged, so there is nothing to judge.
     """
 

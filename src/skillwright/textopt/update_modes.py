@@ -79,7 +79,7 @@ def parse_update_mode(name: str) -> UpdateMode:
     Raises:
         ConfigError: There is no such mode; the message names the nearest.
     """
-    return _parsed("skill update mode", name, UPDATE_ALIASES)
+    return parse_mode("skill update mode", name, UPDATE_ALIASES)
 
 
 def parse_budget_control(name: str) -> BudgetControl:
@@ -88,10 +88,11 @@ def parse_budget_control(name: str) -> BudgetControl:
     Raises:
         ConfigError: There is no such mode; the message names the nearest.
     """
-    return _parsed("LR control mode", name, CONTROL_ALIASES)
+    return parse_mode("LR control mode", name, CONTROL_ALIASES)
 
 
-def _parsed(kind: str, name: str, known: Mapping[str, Mode]) -> Mode:
+def parse_mode(kind: str, name: str, known: Mapping[str, Mode]) -> Mode:
+    """Read a mode or one of its aliases, whatever its case."""
     found = known.get(name.strip().lower())
     if found is None:
         raise ConfigError(f"there is no {kind} {name!r}. {did_you_mean(name, known)}")

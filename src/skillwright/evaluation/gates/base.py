@@ -18,53 +18,44 @@ from skillwright.models.frozen import Frozen, Share
 class Gate(Protocol):
     """Judges whether a candidate replaces the current skill.
 
-    A gate is one class in one file: its fields are its keys in a configuration, and
+    A gate is one class: its fields are its keys in a configuration, and
     `skillwright.evaluation.gates.AnyGate` is the list that a configuration chooses from.
     """
 
     @property
     def kind(self) -> str:
         """The name that a configuration chooses it by."""
-        ...
 
     @property
     def metric(self) -> GateMetric:
         """What it compares; see `skillwright.evaluation.gates.judging.Metric`."""
-        ...
 
     @property
     def mixed_weight(self) -> float:
         """Weight of the soft score in the mixed one."""
-        ...
 
     @property
     def draws(self) -> int:
         """Draws per task and side that a decision takes at most."""
-        ...
 
     @property
     def knows_noise(self) -> bool:
         """Whether it tests at the ledger's alpha, so that too few tasks can prove nothing."""
-        ...
 
     @property
     def admits_all(self) -> bool:
         """Whether every candidate becomes current, and the gate decides about the best only."""
-        ...
 
     @property
     def redraws(self) -> bool:
         """Whether both sides are drawn anew once something was accepted."""
-        ...
 
     @property
     def release(self) -> ReleaseTest | None:
         """The test of what a run releases; ``None`` where each accepted candidate is released."""
-        ...
 
     def expected_rollouts(self, tasks: int) -> int:
         """Return how many rollouts of both sides a decision on so many tasks takes on average."""
-        ...
 
     def ledger(self, alpha: float, decisions: int, *, again: bool = False) -> AlphaLedger:
         """Return how a run's alpha is shared.
@@ -74,7 +65,6 @@ class Gate(Protocol):
             decisions: How often candidates may be judged, at least 1.
             again: Whether what a release test does not prove may be tested once more.
         """
-        ...
 
     async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = ...) -> Verdict:
         """Draw paired results from ``duel`` until the question is settled.
@@ -85,7 +75,6 @@ class Gate(Protocol):
                 the verdict (`AlphaLedger.spend`).
             terms: What the run says.
         """
-        ...
 
 
 class GateSettings(Frozen):
@@ -122,13 +111,7 @@ class GateSettings(Frozen):
 
 
 def why_hopeless(gate: Gate, ledger: AlphaLedger, tasks: int) -> str:
-    """Say why a gate could never let anything through on so few tasks, or return "".
-
-    Args:
-        gate: The gate.
-        ledger: How the run's alpha is shared; nothing is spent yet.
-        tasks: Held-out tasks that may be drawn.
-    """
+    """Say why a gate could never let anything through on so few tasks, or return ""."""
     needed = tasks_needed(ledger.share)
     if gate.release is not None and ledger.share * ASSIGNMENTS < 1:
         return (
@@ -147,13 +130,7 @@ def why_hopeless(gate: Gate, ledger: AlphaLedger, tasks: int) -> str:
 
 
 def power_text(gate: Gate, ledger: AlphaLedger, tasks: int) -> str:
-    """Say which gain a gate finds on so many held-out tasks; see `detectable_gain`.
-
-    Args:
-        gate: The gate.
-        ledger: How the run's alpha is shared; nothing is spent yet.
-        tasks: Held-out tasks that may be drawn, at least 1.
-    """
+    """Say which gain a gate finds on so many held-out tasks; see `detectable_gain`."""
     if gate.admits_all:
         return "the open gate lets every edit become current, and releases any measured gain"
     if not gate.knows_noise:

@@ -68,13 +68,7 @@ ASSIGNMENTS = 10_000
 
 
 def release_draws(seed: int, test: int, step: int | None) -> Draws:
-    """Return the draws of a release test, which no step and no other release test takes.
-
-    Args:
-        seed: The run's evaluation seed.
-        test: The number of the test among those on these tasks, from 0.
-        step: The training step that it follows.
-    """
+    """Return the draws of a release test, which no step and no other release test takes."""
     first = RELEASE_DRAWS_FROM + test * RELEASE_STRIDE
     return Draws(seed, first=first, phase=RELEASE_PHASE, step=step)
 
@@ -157,13 +151,7 @@ class ReleaseTest:
         return 2 * tasks * min(self.draws, 2 * _FIRST_DRAWS)
 
     async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
-        """Test the duel's candidate against what is released.
-
-        Args:
-            duel: Both sides, from `RELEASE_DRAWS_FROM` on.
-            ledger: What is left of the run's alpha; the caller spends the verdict.
-            terms: What the run says.
-        """
+        """Test the duel's candidate against what is released."""
         alpha, task_ids = ledger.share, duel.task_ids
         problem = nothing_left(ledger) or too_few(len(task_ids), alpha)
         if problem:
@@ -238,10 +226,6 @@ class SignTest:
     rejects those with the largest sums of gains, as many as its limit allows together with the
     looks before, and the observed one is among them with a chance of at most the last limit. With
     one look it is `paired_p_value`, up to the random choice of assignments.
-
-    Args:
-        tasks: How many tasks there are, at least 1.
-        seed: Chooses the assignments.
     """
 
     def __init__(self, tasks: int, seed: int) -> None:

@@ -6,7 +6,7 @@ looks; here each look is Fisher's exact randomisation test, so that nothing is a
 
 import math
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import ClassVar, Literal
@@ -29,7 +29,7 @@ from skillwright.evaluation.gates.judging import (
 )
 from skillwright.evaluation.intervals import normal_quantile
 from skillwright.evaluation.ledger import AlphaLedger
-from skillwright.evaluation.paired import PairedEffect, measure_effect
+from skillwright.evaluation.paired import PairedEffect, SignSums, measure_effect
 from skillwright.evaluation.verdict import Decision, Verdict
 
 EARLY_LOOKS = (0.25, 0.5)  # shares of the tasks; the last look is at all of them
@@ -91,12 +91,7 @@ class SequentialGate(GateSettings):
 
 
 class _Looks:
-    """The evidence of one decision, look by look.
-
-    Args:
-        alpha: What the decision may take.
-        planned: Tasks of the last look.
-    """
+    """The evidence of one decision, look by look."""
 
     def __init__(self, alpha: float, planned: int) -> None:
         self._alpha = alpha
@@ -106,13 +101,7 @@ class _Looks:
         self._waiting: list[float] = []
 
     def judge(self, new: Sequence[Pair], effect: PairedEffect, size: int) -> Verdict | None:
-        """Look at new pairs; ``None`` asks for more.
-
-        Args:
-            new: Pairs since the look before.
-            effect: What all pairs say.
-            size: Tasks drawn so far.
-        """
+        """Look at new pairs; ``None`` asks for more."""
         self._waiting += [pair.gain for pair in new if pair.gain is not None]
         is_last = size == self._planned
         problem = self._problem(effect, is_last=is_last)
@@ -189,7 +178,7 @@ def stagewise_p_value(
     shares = [[round(gain * grid) for gain in look] for look in looks]
     # What all have in common is divided out: gains of 0 and 1 are counted in ones.
     unit = math.gcd(*(share for look in shares for share in look)) or 1
-    sums = _Sums(tasks=sum(map(len, looks)))
+    sums = SignSums(tasks=sum(map(len, looks)))
     spent = Fraction(0)
     for look, limit in zip(shares[:-1], limits, strict=True):
         sums.add(share // unit for share in look)
@@ -198,61 +187,10 @@ def stagewise_p_value(
     return float(spent + sums.as_large())
 
 
-class _Sums:
-    """How many sign assignments lead to each sum of positive gains, those cut off not counted.
-
-    Digit s of a big number counts the assignments whose positive gains add up to s; a digit is
-    wide enough for all assignments together, so none ever carries into the next.
-
-    Args:
-        tasks: Gains that will be added at most.
-    """
-
-    def __init__(self, tasks: int) -> None:
-        self._bytes = tasks // 8 + 1
-        self._counts = 1
-        self._assignments = 1
-        self._observed = 0
-
-    def add(self, gains: Iterable[int]) -> None:
-        """Let each gain have either sign from now on."""
-        for gain in gains:
-            if gain:
-                self._counts += self._counts << abs(gain) * self._bytes * 8
-                self._assignments *= 2
-                self._observed += max(gain, 0)
-
-    def as_large(self) -> Fraction:
-        """Return the share of assignments with at least the observed sum."""
-        rest = self._counts >> self._observed * self._bytes * 8
-        # The rest on division by "all nines" is the sum of the digits.
-        return Fraction(rest % ((1 << self._bytes * 8) - 1), self._assignments)
-
-    def cut(self, limit: Fraction) -> Fraction:
-        """Cut off the largest sums, as many as have at most the share ``limit``; return it."""
-        most, cut = limit * self._assignments, 0
-        length = -(-self._counts.bit_length() // (8 * self._bytes))
-        body = self._counts.to_bytes(length * self._bytes, "big")
-        kept = length
-        while kept:
-            start = (length - kept) * self._bytes
-            count = int.from_bytes(body[start : start + self._bytes], "big")
-            if cut + count > most:
-                break
-            cut, kept = cut + count, kept - 1
-        self._counts &= (1 << kept * self._bytes * 8) - 1
-        return Fraction(cut, self._assignments)
-
-
 def _is_hopeless(gains: Sequence[float], done: float, alpha: float) -> bool:
     """Tell whether a trend, if it goes on, has next to no chance of being accepted in the end.
 
     It plans with a normal approximation; an error here costs power or rollouts, never alpha.
-
-    Args:
-        gains: Gains so far.
-        done: The share of all tasks that they are, in (0, 1).
-        alpha: What the decision may take.
     """
     spread = math.hypot(*gains)
     z = math.fsum(gains) / spread if spread else 0.0

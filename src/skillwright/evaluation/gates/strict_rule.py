@@ -138,21 +138,7 @@ def evaluate_gate(  # noqa: PLR0913 -- the documented signature; adapters call i
     A candidate above both becomes current and best; above the current one only, it becomes
     current; otherwise, ties included, nothing changes.
 
-    Args:
-        candidate_skill: The edited skill.
-        cand_hard: Its mean pass rate on the selection split.
-        current_skill: The skill that it was edited from.
-        current_score: That skill's gate score.
-        best_skill: The best skill so far.
-        best_score: That skill's gate score.
-        best_step: The step that produced the best skill.
-        global_step: The step that produced the candidate.
-        cand_soft: The candidate's mean partial credit.
-        metric: See `select_gate_score`, as for the remaining arguments.
-        mixed_weight: See `select_gate_score`.
-        use_semantic_density: See `select_gate_score`.
-        semantic_density_weight: See `select_gate_score`.
-        leading_words: See `select_gate_score`.
+    Scores are gate scores; the keyword arguments are those of `select_gate_score`.
 
     Raises:
         ValueError: The metric is unknown.

@@ -1,9 +1,8 @@
 """Draw again only where a further draw can tell something: tasks whose results differ so far.
 
-Most held-out tasks are always solved or never, by both sides; more draws of those measure nothing.
-Whether a task is drawn again depends on the results of both sides together, and not on which side
-had them. So swapping the sides of a task leaves the plan as it is, and a test that does so stays
-exact. A task that is left out keeps the gain of 0 that it showed: measured gains are conservative.
+Whether a task is drawn again depends on the results of both sides together, not on which side had
+them, so a test that swaps the sides of a task stays exact. A task that is left out keeps the gain
+of 0 that it showed: measured gains are conservative.
 """
 
 from collections import defaultdict
