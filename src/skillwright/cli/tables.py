@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from skillwright.cli.tau_tables import show_findings
+from skillwright.cli.env_tables import show_environment
 from skillwright.cli.words import counted
 from skillwright.core import Purpose, Usage
 from skillwright.evaluation import Score, ScoreTable, SplitReport, Verdict
@@ -108,7 +108,7 @@ def show_evaluation(console: Console, report: EvalReport, scripted: bool) -> Non
     intervals = report.pass_k_intervals or (None,) * len(report.pass_k)
     for k in shown_ks(len(report.pass_k)):
         chance, interval = report.pass_k[k - 1], intervals[k - 1]
-        name = "pass@1 = pass^1" if k == 1 and report.tau_bench else f"pass^{k}"
+        name = "pass@1 = pass^1" if k == 1 and report.environment else f"pass^{k}"
         bounds = f" (95% interval {interval.low:.3f} to {interval.high:.3f})" if interval else ""
         console.print(
             f"{name}: [bold]{chance:.3f}[/]{bounds}  "
@@ -116,8 +116,8 @@ def show_evaluation(console: Console, report: EvalReport, scripted: bool) -> Non
             highlight=False,
         )
     show_turns(console, report.turns)
-    if report.tau_bench is not None:
-        show_findings(console, report.tau_bench)
+    if report.environment is not None:
+        show_environment(console, report.environment)
     for purpose, spent in report.usage.items():
         money = "of unknown price" if spent.cost_usd is None else f"${spent.cost_usd:.2f}"
         console.print(

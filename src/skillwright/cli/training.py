@@ -47,7 +47,7 @@ from skillwright.jobs import (
     start_run,
     start_study,
 )
-from skillwright.jobs.parts.tau_report import refuse_small_store
+from skillwright.jobs.parts.environment import refuse_unasked_data
 from skillwright.jobs.rl import is_rl_run
 
 Compatible = Literal["skillopt"]
@@ -282,7 +282,7 @@ def begin(settings: RunConfig, plan: EvalPlan | None = None) -> Run:
 def _checked(settings: RunConfig, plan: EvalPlan | None = None) -> str:
     """Look for whatever would stop the run, and return the text that it begins with."""
     skill = read_initial_skill(settings)
-    refuse_small_store(settings.env)  # before an endpoint is asked
+    refuse_unasked_data(settings.env)  # before an endpoint is asked
     asyncio.run(preflight(settings, plan))
     return skill
 

@@ -48,6 +48,7 @@ from skillwright.jobs.launch.runs import (
 )
 from skillwright.jobs.parts.bank_source import read_bank
 from skillwright.jobs.parts.bench import Bench, Place, Sizes
+from skillwright.jobs.parts.environment import EnvFindings
 from skillwright.jobs.parts.money import BudgetSpent, PricedMind, priced_minds
 from skillwright.jobs.parts.opened import MakeModel
 from skillwright.jobs.parts.progress import (
@@ -63,7 +64,6 @@ from skillwright.jobs.parts.progress import (
     Unwatched,
     Watcher,
 )
-from skillwright.jobs.parts.tau_report import TauFindings
 from skillwright.jobs.parts.turn_ends import TurnEnds
 from skillwright.jobs.train.decisions import EpochRecord, StepRecord
 from skillwright.jobs.train.evaluate import MOST_FAILURES, EvalPlan, EvalReport, EvalSplit, evaluate
@@ -92,6 +92,7 @@ __all__ = [
     "Confirmation",
     "CriticalPath",
     "DistilOutcome",
+    "EnvFindings",
     "EpisodeFinished",
     "EpisodeList",
     "EpisodeQuery",
@@ -128,7 +129,6 @@ __all__ = [
     "StudiedRun",
     "Study",
     "StudySummary",
-    "TauFindings",
     "TrainReport",
     "TrainState",
     "TurnEnds",

@@ -22,12 +22,12 @@ from skillwright.jobs.parts.bank_source import (
     bank_source,
     opened_embedder,
 )
+from skillwright.jobs.parts.environment import refuse_unasked_data
 from skillwright.jobs.parts.evolution_split import evolution_split
 from skillwright.jobs.parts.memory import EngineEvents, StoredCalls
 from skillwright.jobs.parts.money import Budget, priced_mind
 from skillwright.jobs.parts.opened import MakeModel, opened_mind
 from skillwright.jobs.parts.progress import RunStarted, Watcher
-from skillwright.jobs.parts.tau_report import refuse_small_store
 from skillwright.jobs.parts.text_bench import TextBench
 from skillwright.jobs.train.wiring import (
     read_initial_skill,
@@ -108,7 +108,7 @@ async def check_bank_job(config: RunConfig) -> None:
             f"an EnvAdapter plays by itself and is told one document, so no bank is made of or for "
             f"it; {config.env.name!r} must be a text environment"
         )
-    refuse_small_store(config.env)
+    refuse_unasked_data(config.env)
     minds = [config.models.target, teacher_of(config)]
     unpriced = [mind for mind in minds if not priced_mind("", mind).is_priced]
     if config.budget.usd is not None and unpriced:

@@ -17,8 +17,7 @@ from skillwright.core import SkillwrightError
 from skillwright.core.together import together
 from skillwright.envs import specs
 from skillwright.jobs.launch.preflight import ask_if_ready, look_at_tasks, tools_of
-from skillwright.jobs.parts.tau_report import refuse_small_store
-from skillwright.jobs.parts.tau_user import user_mind
+from skillwright.jobs.parts.environment import refuse_unasked_data, user_mind
 from skillwright.jobs.train.wiring import read_initial_skill
 from skillwright.models import HttpClient, ModelConfig
 from skillwright.models.config import takes_seeds
@@ -129,7 +128,7 @@ def _official_games() -> Finding:
 async def _files(config: RunConfig) -> list[Finding]:
     try:
         read_initial_skill(config)
-        refuse_small_store(config.env)
+        refuse_unasked_data(config.env)
         sizes = await look_at_tasks(config)
     except SkillwrightError as error:
         return [Finding("tasks and skill", Health.BAD, str(error))]

@@ -21,10 +21,13 @@ from skillwright.jobs.launch.assumptions import ACCEPTED_SHARE, Assumptions, exp
 from skillwright.jobs.launch.preflight import build_first
 from skillwright.jobs.parts.adapter_load import find_adapter
 from skillwright.jobs.parts.bank_source import DocumentAndBank, bank_source, read_told_bank
+from skillwright.jobs.parts.environment import (
+    environment_of,
+    refuse_unasked_data,
+    user_mind,
+)
 from skillwright.jobs.parts.money import PricedMind, priced_mind, priced_minds
 from skillwright.jobs.parts.tasks import make_splits
-from skillwright.jobs.parts.tau_report import TAU_BENCH, refuse_small_store
-from skillwright.jobs.parts.tau_user import user_mind
 from skillwright.jobs.train.evaluate import EvalPlan
 from skillwright.jobs.train.expected import (
     practised_in_an_epoch,
@@ -35,8 +38,6 @@ from skillwright.models.http.wire import cost_usd
 from skillwright.rollout import PromptStyle, render
 
 MEASURED_TASKS = 3
-_OWN_USERS = ("scripted", "rule_based")
-_OPENING = "Hello, I have a question about an order of mine. Could you please help me with it?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,7 @@ def _splits(config: RunConfig) -> Splits:
             "is known of its calls before it played. Train with evaluation.val_tasks and "
             "test_tasks lowered, and read what that took off `skillwright runs show RUN`"
         )
-    refuse_small_store(config.env)
+    refuse_unasked_data(config.env)
     return make_splits(config)
 
 
@@ -223,10 +224,7 @@ async def _opening(config: RunConfig, task: Task, skill: str) -> int:
 
 def _asks_nobody(env: EnvSection) -> EnvSection:
     """Let a script open in place of a simulated user, who is a model or a person."""
-    if env.name != TAU_BENCH or env.config.get("user_strategy") in _OWN_USERS:
-        return env
-    script = {"user_strategy": "scripted", "user_replies": [_OPENING]}
-    return env.model_copy(update={"config": {**env.config, **script}})
+    return env.model_copy(update={"config": environment_of(env).quiet_config(env.config)})
 
 
 def _users(mind: PricedMind, assumed: Assumptions, episodes: int) -> Stage:

@@ -20,6 +20,7 @@ from skillwright.core.sqlite_log import log_of, log_size
 from skillwright.jobs.launch.latest import LATEST, latest_run
 from skillwright.jobs.parts.adapter_load import find_adapter
 from skillwright.jobs.parts.bank_source import keep_bank
+from skillwright.jobs.parts.environment import refuse_unasked_data, user_mind
 from skillwright.jobs.parts.opened import MakeModel
 from skillwright.jobs.parts.progress import Watcher
 from skillwright.jobs.parts.same_settings import (
@@ -28,8 +29,6 @@ from skillwright.jobs.parts.same_settings import (
     settings_facts,
 )
 from skillwright.jobs.parts.sessions import SESSION, SESSION_ENDED
-from skillwright.jobs.parts.tau_report import refuse_small_store
-from skillwright.jobs.parts.tau_user import user_mind
 from skillwright.jobs.train.evaluate import EvalPlan, EvalReport, evaluate
 from skillwright.jobs.train.state import restore
 from skillwright.jobs.train.train import TrainReport, finished_report, prove, train, why_not_again
@@ -99,7 +98,7 @@ def start_run(config: RunConfig, skill: str, plan: EvalPlan | None = None) -> Ru
         RunError: The folder cannot be made, or the disk is full; nothing is left of it.
         DataError: The environment that the configuration names is not found, or its data.
     """
-    refuse_small_store(config.env)
+    refuse_unasked_data(config.env)
     # One that imports from skillopt asks the run's models; any other asks its own.
     plays_itself = find_adapter(config.env) is not None and config.env.compat is None
     root, name = Path(config.run.root), config.run.name

@@ -14,8 +14,8 @@ from skillwright.bank import category_of, scope_of
 from skillwright.config.rl import RlConfig, RlDistilSection
 from skillwright.core import Task
 from skillwright.jobs.launch.assumptions import SUCCESS_RATE, Assumptions, expected_turns
+from skillwright.jobs.parts.environment import user_mind
 from skillwright.jobs.parts.money import priced_mind
-from skillwright.jobs.parts.tau_user import user_mind
 from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks
 
 POLICY = "policy"

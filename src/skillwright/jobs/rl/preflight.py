@@ -10,9 +10,8 @@ from skillwright.envs.drive import native_tools, open_env
 from skillwright.jobs.launch.doctor import Finding, Health
 from skillwright.jobs.launch.preflight import ask_if_ready, build_first
 from skillwright.jobs.parts.bank_source import opened_embedder
+from skillwright.jobs.parts.environment import refuse_unasked_data, user_mind
 from skillwright.jobs.parts.money import priced_mind, refuse_unheld
-from skillwright.jobs.parts.tau_report import refuse_small_store
-from skillwright.jobs.parts.tau_user import user_mind
 from skillwright.jobs.rl.first_bank import starting_bank
 from skillwright.jobs.rl.policies import PolicyMaker
 from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks
@@ -123,7 +122,7 @@ def _distinct(minds: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
 
 
 async def _look_at_tasks(config: RlConfig) -> RlTasks:
-    refuse_small_store(config.env)
+    refuse_unasked_data(config.env)
     tasks = find_rl_tasks(config)
     env = build_first(config.env, tasks.val[0])
     try:

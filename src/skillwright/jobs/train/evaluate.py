@@ -15,9 +15,9 @@ from skillwright.evaluation import (
 )
 from skillwright.jobs.parts.bank_source import told_lines
 from skillwright.jobs.parts.bench import SplitName
+from skillwright.jobs.parts.environment import EnvFindings, env_findings
 from skillwright.jobs.parts.progress import RunStarted, Scored, StageStarted
 from skillwright.jobs.parts.same_tasks import refuse_other_tasks
-from skillwright.jobs.parts.tau_report import TauFindings, tau_findings
 from skillwright.jobs.parts.turn_ends import TurnEnds
 from skillwright.jobs.train.wiring import Arena
 from skillwright.rollout import refuse_no_score
@@ -77,7 +77,7 @@ class EvalReport:
         pass_k_intervals: 95% confidence intervals of pass^1 ... pass^trials; the tasks are the
             sample.
         usage: What the run consumed, by purpose: the agent's part, and a simulated user's.
-        tau_bench: How tau-bench was played; ``None`` for another environment.
+        environment: What the environment says beside the success rate; ``None`` for nothing.
         turns: How the agent's answers ended.
     """
 
@@ -89,7 +89,7 @@ class EvalReport:
     complete_tasks: int
     pass_k_intervals: tuple[Interval, ...] = ()
     usage: Mapping[str, Usage] = field(default_factory=dict)
-    tau_bench: TauFindings | None = None
+    environment: EnvFindings | None = None
     turns: TurnEnds = field(default_factory=lambda: TurnEnds(0))
 
     def to_dict(self) -> dict[str, Any]:
@@ -103,14 +103,13 @@ class EvalReport:
             "complete_tasks": self.complete_tasks,
             "pass_k_intervals": [list(one) for one in self.pass_k_intervals],
             "usage": {purpose: spent.to_dict() for purpose, spent in self.usage.items()},
-            "tau_bench": self.tau_bench.to_dict() if self.tau_bench else None,
+            "environment": self.environment.to_dict() if self.environment else None,
             "turns": self.turns.to_dict() if self.turns.turns else None,
         }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Read what `to_dict` wrote; an earlier version wrote less."""
-        told = data.get("tau_bench")
         return cls(
             split=data["split"],
             trials=data["trials"],
@@ -120,7 +119,7 @@ class EvalReport:
             complete_tasks=data["complete_tasks"],
             pass_k_intervals=tuple(Interval(*one) for one in data.get("pass_k_intervals", ())),
             usage={name: Usage(**spent) for name, spent in data.get("usage", {}).items()},
-            tau_bench=TauFindings.from_dict(told) if told else None,
+            environment=EnvFindings.read(data),
             turns=TurnEnds.from_dict(turns) if (turns := data.get("turns")) else TurnEnds(0),
         )
 
@@ -189,7 +188,7 @@ def _report(run: Arena, plan: EvalPlan, skill: str, results: Sequence[EpisodeRes
         complete_tasks=len(wins),
         pass_k_intervals=tuple(pass_hat_k_interval(wins, plan.trials, k) for k in ks),
         usage=run.store.usage_by_purpose(),
-        tau_bench=tau_findings(run.config, plan.split, plan.trials, results),
+        environment=env_findings(run.config, plan.split, plan.trials, results),
         turns=TurnEnds.of(results),
     )
 

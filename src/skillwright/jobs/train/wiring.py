@@ -22,12 +22,12 @@ from skillwright.jobs.adapters.models import MakeMind, bound_models, set_up_with
 from skillwright.jobs.parts.adapter_load import find_adapter
 from skillwright.jobs.parts.bank_source import ToldBank, refuse_bank, told_bank
 from skillwright.jobs.parts.bench import Bench
+from skillwright.jobs.parts.environment import environment_of
 from skillwright.jobs.parts.memory import EngineEvents, StoredCalls, StoredEpisodes
 from skillwright.jobs.parts.money import Budget
 from skillwright.jobs.parts.opened import MakeModel, opened_mind
 from skillwright.jobs.parts.progress import Watcher
 from skillwright.jobs.parts.tasks import make_splits
-from skillwright.jobs.parts.tau_report import env_facts
 from skillwright.jobs.parts.text_bench import Longitudinal, TextBench
 from skillwright.models import HttpClient, agent_of, make_model
 from skillwright.rollout import Limits, LocalEngine, MakeEnv, PromptStyle
@@ -349,7 +349,7 @@ def env_identity(env: EnvSection) -> dict[str, Any]:
     return {
         "config": _env_config(env),
         "version": spec(env.name).load().version,
-        **env_facts(env),
+        **environment_of(env).identity(env.config),
     }
 
 
