@@ -85,8 +85,10 @@ def check(  # noqa: PLR0913 - each is an option
     as_json: AsJson = False,
 ) -> None:
     """Check that an environment keeps the contract that every learner relies on."""
-    if adapter is not None or compat is not None:
+    if adapter or (name and compat):
         _check_adapter(adapter or name, compat, as_json)
+    if not name:
+        raise typer.BadParameter("name an environment: skillwright env check NAME")
     with exit_codes():
         given: list[Any] = [_json_object(text, "--extras") for text in extras]
         if items is not None:
