@@ -17,9 +17,9 @@ from skillwright.jobs import (
     start_run,
 )
 from skillwright.jobs.launch.preflight import preflight
+from skillwright.jobs.parts.engine import make_env
 from skillwright.jobs.parts.tasks import make_splits
 from skillwright.jobs.parts.tau_report import env_facts
-from skillwright.jobs.train.wiring import make_env
 from skillwright.models import agent_of
 from skillwright.rollout import LocalEngine, TextEnvAdapter
 from tau_minds import RULE, TRANSFER, Clerk, shop, tau_config, tau_evaluated

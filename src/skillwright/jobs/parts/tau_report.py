@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from skillwright.config.run import EnvSection, RunConfig
 from skillwright.core import EpisodeResult, FailureCause, StopReason
+from skillwright.core.codec import JsonRecord
 from skillwright.envs.tau_bench import (
     ORIGINAL_TURNS,
     Store,
@@ -24,7 +25,7 @@ _FORMERLY: Final[Mapping[str, str]] = {"tools": "tags", "prompt": "skillwright"}
 
 
 @dataclass(frozen=True, slots=True)
-class TauFindings:
+class TauFindings(JsonRecord):
     """How a split of tau-bench was played, apart from how often it was won.
 
     Attributes:
@@ -51,34 +52,6 @@ class TauFindings:
     rates: Mapping[str, float | None]
     failures_as_losses: float | None
     departures: tuple[str, ...] | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {
-            "settings": dict(self.settings),
-            "data_origin": self.data_origin,
-            "no_op": self.no_op.to_dict(),
-            "without_free": self.without_free.to_dict(),
-            "free_tasks": list(self.free_tasks),
-            "rates": dict(self.rates),
-            "failures_as_losses": self.failures_as_losses,
-            "departures": None if self.departures is None else list(self.departures),
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote; an earlier version knew no departures."""
-        departed = data.get("departures")
-        return cls(
-            settings=data["settings"],
-            data_origin=data["data_origin"],
-            no_op=Score.from_dict(data["no_op"]),
-            without_free=Score.from_dict(data["without_free"]),
-            free_tasks=tuple(data["free_tasks"]),
-            rates=data["rates"],
-            failures_as_losses=data["failures_as_losses"],
-            departures=None if departed is None else tuple(departed),
-        )
 
 
 def env_facts(env: EnvSection) -> dict[str, Any]:
