@@ -179,7 +179,7 @@ def test_the_final_weights_are_no_current_skill():
     score = Score(9, 9, 1.0, Interval(1.0, 1.0), 1.0, 0, 0)
     tables_of = {name: ScoreTable(score, {}) for name in ("cold_start", "final")}
     shown = tables.split_table(SplitReport("test", 1.0, tables_of, gains={}))
-    assert [str(column.header) for column in shown.columns][2:] == ["cold_start", "final"]
+    assert [str(column.header) for column in shown.columns][2:] == ["cold start", "final"]
 
 
 def test_rates_in_one_line_of_tau_bench_share_one_denominator():

@@ -18,8 +18,8 @@ from skillwright.jobs import (
     start_run,
 )
 from skillwright.jobs.launch.preflight import preflight
+from skillwright.jobs.parts.engine import make_env
 from skillwright.jobs.parts.tasks import make_splits
-from skillwright.jobs.train.wiring import make_env
 from skillwright.models import agent_of
 from skillwright.rollout import LocalEngine, TextEnvAdapter
 from tau_minds import RULE, TRANSFER, Clerk, shop, tau_config, tau_evaluated
@@ -94,9 +94,8 @@ async def test_a_report_with_the_former_section_of_tau_bench_is_read_as_todays(m
     _, report = await tau_evaluated(mixed, TWICE, Clerk(), RULE)
     stored = report.to_dict()
     section = stored.pop("environment")
-    assert section.pop("name") == "tau_bench"
-    stored["tau_bench"] = {**section, **section.pop("scores")}
-    del stored["tau_bench"]["scores"]
+    assert section["name"] == "tau_bench"
+    stored["tau_bench"] = {**section["facts"], **section["scores"]}
     assert EvalReport.from_dict(json.loads(json.dumps(stored))) == report
 
 

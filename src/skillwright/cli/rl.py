@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skillwright.cli.faults import err, exit_codes
-from skillwright.cli.rl_live import rl_display
+from skillwright.cli.live import display
+from skillwright.cli.rl_live import RlTally
 from skillwright.cli.rl_tables import show_rl
-from skillwright.cli.tables import show_turns
+from skillwright.cli.tables import show_money, show_turns
 from skillwright.cli.words import make_console
 from skillwright.config import RlConfig, load_rl_config
-from skillwright.jobs import TurnEnds
+from skillwright.jobs.parts.money import priced_mind
+from skillwright.jobs.parts.turn_ends import TurnEnds
 from skillwright.jobs.rl import (
     RlRun,
     has_stand_ins,
@@ -66,15 +68,17 @@ def resume_rl(run: str, root: str, overrides: Sequence[str], as_json: bool) -> N
 
 def play(run: RlRun, as_json: bool, maker: "PolicyMaker | None" = None) -> None:
     """Run the recipe to its end, and show what came of it."""
+    minds = [priced_mind(role, mind) for role, mind in run.config.minds.items()]
     with run, exit_codes(run.go_on):
-        with rl_display(err if as_json else out) as watcher:
+        with display(err if as_json else out, minds, RlTally) as watcher:
             report = asyncio.run(run_rl(run, watcher, maker=maker))
         scripted = has_stand_ins(run.config)
-        turns = TurnEnds.read(run.store.turn_ends())
+        spent, turns = run.store.usage_by_purpose(), TurnEnds.read(run.store.turn_ends())
     if as_json:
         facts = {"run": str(run.folder.path), "scripted": scripted, "turns": turns.to_dict()}
         typer.echo(json.dumps(report.to_dict() | facts))
         return
     show_rl(out, report.state, report.iteration, scripted)
     show_turns(out, turns)
+    show_money(out, spent, minds)
     out.print(f"run: [bold]{run.folder.path}[/]", highlight=False, soft_wrap=True)

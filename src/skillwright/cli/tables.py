@@ -97,7 +97,7 @@ def gain_lines(report: SplitReport) -> Iterator[str]:
         elif effect.interval is not None:
             bounds = "95% interval {:+.3f} to {:+.3f}".format(*effect.interval)
         yield (
-            f"{heading} over {baseline}: [bold]{effect.gain:+.3f}[/] mean reward "
+            f"{_words(heading)} over {_words(baseline)}: [bold]{effect.gain:+.3f}[/] mean reward "
             f"({bounds}; paired by task)"
         )
 
@@ -227,10 +227,10 @@ def split_table(report: SplitReport) -> Table:
     )
     table.add_column("family", overflow="fold")
     table.add_column("n", justify="right")
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
     # More columns fit a small terminal only with each interval below its rate.
     between = " " if len(columns) <= _MOST_ABREAST else "\n"
+    for name in columns:
+        table.add_column(escape(name.replace("_", between)), justify="right", no_wrap=True)
     for family in first.families:
         scores = [_cell(column.families.get(family), between) for column in columns.values()]
         table.add_row(_words(family), str(first.families[family].tasks), *scores)

@@ -22,13 +22,13 @@ from skillwright.jobs.adapters.bench import check_adapter
 from skillwright.jobs.parts.adapter_load import find_adapter
 from skillwright.jobs.parts.bank_source import check_bank, refuse_bank
 from skillwright.jobs.parts.bench import Sizes
+from skillwright.jobs.parts.engine import make_env
 from skillwright.jobs.parts.environment import user_mind
 from skillwright.jobs.parts.money import refuse_unpriced
 from skillwright.jobs.parts.opened import MakeModel
 from skillwright.jobs.parts.tasks import make_splits
 from skillwright.jobs.train.evaluate import EvalPlan
 from skillwright.jobs.train.expected import refuse_hopeless_gate
-from skillwright.jobs.train.wiring import make_env
 from skillwright.models import (
     EndpointConfig,
     EndpointFault,

@@ -3,7 +3,7 @@
 import os
 import shlex
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from importlib.resources import as_file, files
@@ -42,7 +42,7 @@ from skillwright.models import (
     make_model,
 )
 from skillwright.runs import Redactor, RunFolder, RunStore, list_runs, provenance, unused_name
-from skillwright.runs.folder import LOCK_NAME, STORE_NAME
+from skillwright.runs.folder import CONFIG_NAME, LOCK_NAME, STORE_NAME
 
 MADE = "made"
 """The first event of a run: which job it is, and what it was made by."""
@@ -50,25 +50,21 @@ STUDY_NAME = "study.yaml"
 """The file that makes a folder of runs a study."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A run that this process works on, until it is closed.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenRun:
+    """A run of any job that this process works on, until it is closed.
 
     Attributes:
-        config: Its configuration.
         folder: Its folder, locked.
         store: Its store.
-        plan: What it evaluates; ``None`` for a training run.
     """
 
-    config: RunConfig
     folder: RunFolder
     store: RunStore
-    plan: EvalPlan | None = None
 
     @property
     def go_on(self) -> str:
-        """The command that goes on with it."""
+        """The command that resumes it."""
         return f"skillwright resume {shlex.quote(str(self.folder.path))}"
 
     def close(self) -> None:
@@ -81,6 +77,19 @@ class Run:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run(OpenRun):
+    """A training or an evaluation that this process works on, until it is closed.
+
+    Attributes:
+        config: Its configuration.
+        plan: What it evaluates; ``None`` for a training run.
+    """
+
+    config: RunConfig
+    plan: EvalPlan | None = None
 
 
 def start_run(config: RunConfig, skill: str, plan: EvalPlan | None = None) -> Run:
@@ -101,23 +110,47 @@ def start_run(config: RunConfig, skill: str, plan: EvalPlan | None = None) -> Ru
     refuse_unasked_data(config.env)
     # One that imports from skillopt asks the run's models; any other asks its own.
     plays_itself = find_adapter(config.env) is not None and config.env.compat is None
-    root, name = Path(config.run.root), config.run.name
+
+    def first(path: Path, store: RunStore) -> dict[str, Any]:
+        store.add_skill_version(skill, origin="initial_skill", step=0)
+        facts: dict[str, Any] = {"job": "eval", **asdict(plan)} if plan else {"job": "train"}
+        return facts | mode_facts(config) | keep_bank(config, path) | {"adapter": plays_itself}
+
+    folder, store = make_run(
+        Path(config.run.root), config.run.name, dump_config(config), known_secrets(config), first
+    )
+    return Run(config=config, folder=folder, store=store, plan=plan)
+
+
+def make_run(
+    root: Path,
+    name: str,
+    config: str,
+    secrets: Sequence[str],
+    first: Callable[[Path, RunStore], dict[str, Any]],
+) -> tuple[RunFolder, RunStore]:
+    """Make the folder and the store of a run of any job, or leave nothing behind.
+
+    Args:
+        root: The folder that holds runs.
+        name: Its name; a number is put behind it where that is taken.
+        config: Its configuration, as text.
+        secrets: What nothing that it writes may hold.
+        first: Writes what it begins with, and returns the facts of its first event.
+    """
+    redactor = Redactor(secrets)
     free = unused_name(root, name) if (root / name).exists() else name
-    redactor = Redactor(known_secrets(config))
-    folder = make_folder(root, free, dump_config(config), redactor)
+    folder = make_folder(root, free, config, redactor)
     with ExitStack() as undo:
         undo.callback(shutil.rmtree, folder.path, ignore_errors=True)
         undo.callback(folder.close)
-        told = keep_bank(config, folder.path)
         store = RunStore.open(folder.store_path, redactor=redactor)
         undo.callback(store.close)
         with store.transaction(durable=True):
-            store.add_skill_version(skill, origin="initial_skill", step=0)
-            made = _facts(plan) | {"provenance": provenance(), **mode_facts(config), **told}
-            made |= settings_facts(folder.path)
-            store.append_event(MADE, made | {"adapter": plays_itself})
+            facts = first(folder.path, store) | {"provenance": provenance()}
+            store.append_event(MADE, facts | settings_facts(folder.path))
         undo.pop_all()
-    return Run(config, folder, store, plan)
+    return folder, store
 
 
 def make_folder(root: Path, name: str, config: str, redactor: Redactor) -> RunFolder:
@@ -158,19 +191,24 @@ def open_run(run: str | Path, root: str | Path = "runs", overrides: Sequence[str
     """
     path = find_run(run, root)
     refuse_all_but_budget(overrides)
-    config = load_config(path / "config.yaml", overrides)
+    config = load_config(path / CONFIG_NAME, overrides)
     _refuse_redacted(config.env.config, path)
+    folder, store, plan = reopen(path, known_secrets(config))
+    return Run(config=config, folder=folder, store=store, plan=plan)
+
+
+def reopen(path: Path, secrets: Sequence[str]) -> tuple[RunFolder, RunStore, EvalPlan | None]:
+    """Open the folder and the store of a run of any job; its settings must not have changed."""
     folder = RunFolder.open(path)
     try:
         # Opened to look at first: a store that is not there must not be made here.
         with RunStore.open(folder.store_path, read_only=True) as store:
             plan = read_plan(store, path)
             refuse_other_settings(path, store, MADE)
-        store = RunStore.open(folder.store_path, redactor=Redactor(known_secrets(config)))
+        return folder, RunStore.open(folder.store_path, redactor=Redactor(secrets)), plan
     except BaseException:
         folder.close()
         raise
-    return Run(config, folder, store, plan)
 
 
 def _refuse_redacted(settings: dict[str, Any], path: Path) -> None:
@@ -178,7 +216,7 @@ def _refuse_redacted(settings: dict[str, Any], path: Path) -> None:
     hidden = [name for name, value in settings.items() if REDACTED in dumps(value)]
     if hidden:
         raise ConfigError(
-            f"{str(path / 'config.yaml')!r} holds {REDACTED!r} in place of env.config.{hidden[0]}: "
+            f"{str(path / CONFIG_NAME)!r} holds {REDACTED!r} in place of env.config.{hidden[0]}: "
             "secrets are not stored with a run. Put the value back there, then resume."
         )
 
@@ -190,7 +228,7 @@ def find_run(run: str | Path, root: str | Path = "runs") -> Path:
         RunError: There is none; the message names the nearest.
     """
     for path in (Path(run), Path(root) / run):
-        if (path / "config.yaml").is_file():
+        if (path / CONFIG_NAME).is_file():
             return path
     if str(run) == LATEST:
         return latest_run(Path(root))
@@ -227,12 +265,6 @@ def _without_beginning(path: Path) -> str:
         f"without {log!r}, which holds what was written last. Copy that file too; where there is "
         "none, start a new run."
     )
-
-
-def _facts(plan: EvalPlan | None) -> dict[str, Any]:
-    if plan is None:
-        return {"job": "train"}
-    return {"job": "eval", **asdict(plan)}
 
 
 async def run_training(run: Run, watcher: Watcher, make: MakeModel = make_model) -> TrainReport:

@@ -6,6 +6,7 @@ from typing import Any, Final, Self
 
 from skillwright.config.run import EnvSection, RunConfig
 from skillwright.core import DataError, EpisodeResult
+from skillwright.core.codec import JsonRecord
 from skillwright.envs import AboutEnv, Evaluation, TextEnv, spec
 from skillwright.evaluation import Score
 from skillwright.models import ModelConfig
@@ -16,7 +17,7 @@ _FORMER_SCORES: Final = ("no_op", "without_free")
 
 
 @dataclass(frozen=True, slots=True)
-class EnvFindings:
+class EnvFindings(JsonRecord):
     """What an environment says of an evaluation beside the success rate.
 
     Attributes:
@@ -29,25 +30,13 @@ class EnvFindings:
     facts: Mapping[str, Any]
     scores: Mapping[str, Score]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the facts as a JSON object, with ``name`` and ``scores`` beside them."""
-        scores = {name: score.to_dict() for name, score in self.scores.items()}
-        return {**self.facts, "name": self.name, "scores": scores}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        facts = {key: value for key, value in data.items() if key not in ("name", "scores")}
-        scores = {name: Score.from_dict(score) for name, score in data["scores"].items()}
-        return cls(data["name"], facts, scores)
-
     @classmethod
     def read(cls, report: Mapping[str, Any]) -> Self | None:
         """Read the section out of a stored report, in its present or its former shape."""
         if former := report.get(_FORMER_NAME):
             scores = {name: former[name] for name in _FORMER_SCORES}
             facts = {key: value for key, value in former.items() if key not in scores}
-            return cls.from_dict({**facts, "name": _FORMER_NAME, "scores": scores})
+            return cls.from_dict({"name": _FORMER_NAME, "facts": facts, "scores": scores})
         found = report.get("environment")
         return cls.from_dict(found) if found else None
 

@@ -8,12 +8,13 @@ from skillwright.config.rl_policy import ColdStartSection
 from skillwright.core import EpisodeResult, EpisodeSpec, SkillSource, TurnContext
 from skillwright.core.action import action_in
 from skillwright.core.seeds import derive_seed
+from skillwright.jobs.parts.event_log import write_down
 from skillwright.jobs.parts.progress import StageStarted
 from skillwright.jobs.rl.checkpoints import Checkpoints
 from skillwright.jobs.rl.first_bank import base_episodes
 from skillwright.jobs.rl.policies import openings, sft_settings, turns_of
 from skillwright.jobs.rl.progress import ColdStartEnded, ColdStartStep
-from skillwright.jobs.rl.state import RlKind, RlState, write_down
+from skillwright.jobs.rl.state import RlKind, RlState
 from skillwright.jobs.rl.told import Remembered, SometimesNothing
 from skillwright.jobs.rl.wiring import Workshop
 from skillwright.policy import (

@@ -18,9 +18,10 @@ from skillwright.bank.trial import bank_duel, candidate_sources
 from skillwright.core import ConfigError, EpisodeResult, EpisodeSpec, Task
 from skillwright.core.seeds import derive_seed
 from skillwright.evaluation import Draws, Verdict
+from skillwright.jobs.parts.event_log import write_down
 from skillwright.jobs.parts.progress import StageStarted
 from skillwright.jobs.rl.progress import BankEvolved
-from skillwright.jobs.rl.state import EvolutionRecord, RlKind, RlState, write_down
+from skillwright.jobs.rl.state import EvolutionRecord, RlKind, RlState
 from skillwright.jobs.rl.wiring import Workshop, stop_if_refused
 from skillwright.policy import PolicyBackend
 from skillwright.rollout import refuse_no_score

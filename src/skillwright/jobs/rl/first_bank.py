@@ -20,10 +20,11 @@ from skillwright.config.rl import RlConfig, RlDistilSection
 from skillwright.core import ConfigError, EpisodeResult, EpisodeSpec, PlainSkill, Task
 from skillwright.core.seeds import derive_seed
 from skillwright.jobs.parts.bank_source import read_told_bank
+from skillwright.jobs.parts.event_log import write_down
 from skillwright.jobs.parts.progress import StageStarted
 from skillwright.jobs.rl.policies import openings
 from skillwright.jobs.rl.progress import FirstBankMade
-from skillwright.jobs.rl.state import RlKind, RlState, write_down
+from skillwright.jobs.rl.state import RlKind, RlState
 from skillwright.jobs.rl.told import TrajectorySource
 from skillwright.jobs.rl.wiring import Workshop, stop_if_refused
 from skillwright.rollout import refuse_no_score

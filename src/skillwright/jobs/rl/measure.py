@@ -7,11 +7,12 @@ from skillwright.bank import scope_of
 from skillwright.core import EpisodeResult, EpisodeSpec, PlainSkill, SkillSource, Task
 from skillwright.core.seeds import evaluation_seed
 from skillwright.evaluation import ScoreTable, SplitReport
+from skillwright.jobs.parts.event_log import write_down
 from skillwright.jobs.parts.progress import Scored, StageStarted
 from skillwright.jobs.rl.checkpoints import Checkpoints
 from skillwright.jobs.rl.progress import Validated
 from skillwright.jobs.rl.report import selected
-from skillwright.jobs.rl.state import TEST_EPISODES, RlKind, RlState, Validation, write_down
+from skillwright.jobs.rl.state import TEST_EPISODES, RlKind, RlState, Validation
 from skillwright.jobs.rl.told import other_scopes
 from skillwright.jobs.rl.wiring import Workshop
 from skillwright.policy import PolicyBackend

@@ -17,6 +17,7 @@ Source: SkillRL (arXiv 2602.08234).
 
 from skillwright.bank import count_skills, to_markdown
 from skillwright.core.jsonio import write_text
+from skillwright.jobs.parts.event_log import write_down
 from skillwright.jobs.parts.progress import RunStarted
 from skillwright.jobs.parts.same_tasks import refuse_other_tasks
 from skillwright.jobs.rl.checkpoints import Checkpoints
@@ -28,7 +29,7 @@ from skillwright.jobs.rl.measure import open_sealed, validate
 from skillwright.jobs.rl.progress import IterationEnded
 from skillwright.jobs.rl.release import release
 from skillwright.jobs.rl.report import RlReport, selected
-from skillwright.jobs.rl.state import TIMING, RlKind, RlState, restore, write_down
+from skillwright.jobs.rl.state import TIMING, RlKind, RlState, restore
 from skillwright.jobs.rl.wiring import Workshop
 from skillwright.policy import PolicyBackend
 from skillwright.runs import RunFolder

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 
 from skillwright.core import EpisodeResult, Pair, SkillSource, Task
 from skillwright.evaluation import RELEASE_PHASE, DrawCount, Draws, differing, release_draws
+from skillwright.jobs.parts.event_log import write_down
 from skillwright.jobs.parts.progress import StageStarted
 from skillwright.jobs.rl.checkpoints import Checkpoints
 from skillwright.jobs.rl.report import selected
-from skillwright.jobs.rl.state import RlKind, RlState, write_down
+from skillwright.jobs.rl.state import RlKind, RlState
 from skillwright.jobs.rl.wiring import Workshop
 from skillwright.policy import PolicyBackend
 from skillwright.runs import VerdictRecord

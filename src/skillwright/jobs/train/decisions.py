@@ -12,8 +12,8 @@ itself. They part only where something enters the current skill unmeasured. The 
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Self
 
+from skillwright.core.codec import JsonRecord
 from skillwright.evaluation import Verdict
 from skillwright.textopt import StepEntry
 
@@ -52,7 +52,7 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class StepRecord(Judged):
+class StepRecord(Judged, JsonRecord):
     """A decided step.
 
     Attributes:
@@ -76,35 +76,9 @@ class StepRecord(Judged):
     best_verdict: Verdict | None = field(default=None, kw_only=True)
     noted_version: int | None = field(default=None, kw_only=True)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {
-            "step": self.step,
-            "epoch": self.epoch,
-            "action": self.action,
-            "entry": self.entry.to_dict(),
-            **_verdicts(self),
-            "skill_version": self.skill_version,
-            "noted_version": self.noted_version,
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        return cls(
-            step=data["step"],
-            epoch=data["epoch"],
-            action=data["action"],
-            entry=StepEntry.from_dict(data["entry"]),
-            verdict=_read_verdict(data, "verdict"),
-            skill_version=data["skill_version"],
-            best_verdict=_read_verdict(data, "best_verdict"),
-            noted_version=data.get("noted_version"),
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class EpochRecord(Judged):
+class EpochRecord(Judged, JsonRecord):
     """The look back over an epoch.
 
     Attributes:
@@ -126,39 +100,3 @@ class EpochRecord(Judged):
     verdict: Verdict | None = None
     skill_version: int | None = None
     best_verdict: Verdict | None = field(default=None, kw_only=True)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {
-            "epoch": self.epoch,
-            "steps_ended_with": self.steps_ended_with,
-            "action": self.action,
-            "meta_skill": self.meta_skill,
-            **_verdicts(self),
-            "skill_version": self.skill_version,
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote; keys beside the fields are for people."""
-        return cls(
-            epoch=data["epoch"],
-            steps_ended_with=data["steps_ended_with"],
-            action=data["action"],
-            meta_skill=data["meta_skill"],
-            verdict=_read_verdict(data, "verdict"),
-            skill_version=data["skill_version"],
-            best_verdict=_read_verdict(data, "best_verdict"),
-        )
-
-
-def _verdicts(record: Judged) -> dict[str, Any]:
-    return {
-        "verdict": record.verdict.to_dict() if record.verdict else None,
-        "best_verdict": record.best_verdict.to_dict() if record.best_verdict else None,
-    }
-
-
-def _read_verdict(data: dict[str, Any], name: str) -> Verdict | None:
-    found = data.get(name)  # a run of an earlier version knew one verdict only
-    return Verdict.from_dict(found) if found else None

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from skillwright.core import EpisodeResult, Usage, skill_hash
+from skillwright.core.codec import decode, encode_fields
 from skillwright.core.together import together
 from skillwright.evaluation import (
     Interval,
@@ -94,34 +95,16 @@ class EvalReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
-        return {
-            "split": self.split,
-            "trials": self.trials,
-            "skill_version": self.skill_version,
-            "table": self.table.to_dict(),
-            "pass_k": list(self.pass_k),
-            "complete_tasks": self.complete_tasks,
-            "pass_k_intervals": [list(one) for one in self.pass_k_intervals],
-            "usage": {purpose: spent.to_dict() for purpose, spent in self.usage.items()},
-            "environment": self.environment.to_dict() if self.environment else None,
-            "turns": self.turns.to_dict() if self.turns.turns else None,
-        }
+        return encode_fields(self) | {"turns": self.turns.to_dict() if self.turns.turns else None}
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read what `to_dict` wrote; an earlier version wrote less."""
-        return cls(
-            split=data["split"],
-            trials=data["trials"],
-            skill_version=data["skill_version"],
-            table=ScoreTable.from_dict(data["table"]),
-            pass_k=tuple(data["pass_k"]),
-            complete_tasks=data["complete_tasks"],
-            pass_k_intervals=tuple(Interval(*one) for one in data.get("pass_k_intervals", ())),
-            usage={name: Usage(**spent) for name, spent in data.get("usage", {}).items()},
-            environment=EnvFindings.read(data),
-            turns=TurnEnds.from_dict(turns) if (turns := data.get("turns")) else TurnEnds(0),
-        )
+        known = {
+            "environment": EnvFindings.read(data),
+            "turns": TurnEnds.from_dict(turns) if (turns := data.get("turns")) else TurnEnds(0),
+        }
+        return decode(cls, {**data, **known})
 
 
 async def evaluate(run: Arena, folder: RunFolder, plan: EvalPlan) -> EvalReport:

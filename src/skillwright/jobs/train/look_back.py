@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 from skillwright.core.together import both
 from skillwright.jobs.parts.bench import Place
+from skillwright.jobs.parts.event_log import write_down
 from skillwright.jobs.parts.progress import EpochEnded
 from skillwright.jobs.train.decisions import EpochRecord
 from skillwright.jobs.train.judging import Candidate, judge, stop_if_refused, store_candidate
-from skillwright.jobs.train.state import Kind, TrainState, write_down
+from skillwright.jobs.train.state import Kind, TrainState
 from skillwright.jobs.train.wiring import Assembly
 from skillwright.rollout import EngineDown
 from skillwright.textopt import (

@@ -13,11 +13,12 @@ from skillwright.core.together import both
 from skillwright.datasets import BatchSpec
 from skillwright.evaluation import ScoreTable
 from skillwright.jobs.parts.bench import Place
+from skillwright.jobs.parts.event_log import write_down
 from skillwright.jobs.parts.progress import Scored, StageStarted, StepDecided
 from skillwright.jobs.train.decisions import StepRecord
 from skillwright.jobs.train.judging import Candidate, judge, stop_if_refused, store_candidate
 from skillwright.jobs.train.records import edit_records, patch_records
-from skillwright.jobs.train.state import Kind, TrainState, write_down
+from skillwright.jobs.train.state import Kind, TrainState
 from skillwright.jobs.train.wiring import Assembly
 from skillwright.rollout import EngineDown, refuse_no_score
 from skillwright.textopt import (
