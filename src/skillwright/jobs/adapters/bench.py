@@ -9,11 +9,12 @@ Source: SkillOpt (microsoft/SkillOpt), API reference of June 2026 and the later 
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from skillwright.config.run import AdapterData, RunConfig
 from skillwright.core import ConfigError, EpisodeResult, RunError, SkillwrightError
@@ -21,19 +22,23 @@ from skillwright.core.jsonio import digest
 from skillwright.core.together import together
 from skillwright.datasets import BatchSpec
 from skillwright.evaluation import Draws
+from skillwright.integrations.skillopt_session import ModelSession
 from skillwright.jobs.adapters.compare import compare_skills
 from skillwright.jobs.adapters.duel import AdapterDuel
 from skillwright.jobs.adapters.memory import AdapterMemory
-from skillwright.jobs.adapters.models import named_models, set_up_within
+from skillwright.jobs.adapters.models import MakeMind, bound_models, named_models, set_up_within
 from skillwright.jobs.adapters.play import Player
 from skillwright.jobs.adapters.practice import PlayedBatch, make_practice
 from skillwright.jobs.adapters.rollouts import Rollouts, Round, refuse_no_score
 from skillwright.jobs.adapters.settings import flat_settings
 from skillwright.jobs.adapters.splits import AdapterPlanner, HeldOut
 from skillwright.jobs.parts.adapter_load import make_adapter
+from skillwright.jobs.parts.bank_source import refuse_bank
 from skillwright.jobs.parts.bench import Place, Sizes, SplitName
+from skillwright.jobs.parts.opened import Opened
 from skillwright.jobs.parts.progress import Unwatched, Watcher
 from skillwright.jobs.parts.text_bench import Longitudinal
+from skillwright.rollout.engine import Permit
 from skillwright.rollout.foreign import ForeignAdapter
 from skillwright.rollout.foreign_rows import as_json
 from skillwright.runs import RunStore
@@ -64,12 +69,58 @@ async def check_adapter(config: RunConfig) -> Sizes:
         TemporaryDirectory(prefix="skillwright-", ignore_cleanup_errors=True) as scratch,
         RunStore.open(Path(scratch) / "run.sqlite") as store,
         named_models(config) as session,
-        set_up_within(session),
     ):
-        bench = await AdapterBench.open(config, store, Unwatched())
+        bench = await AdapterBench.open(config, store, Host(Unwatched(), session=session))
         bench.close()
     _say_what_has_no_effect(config)
     return bench.sizes
+
+
+@asynccontextmanager
+async def adapter_bench(
+    config: RunConfig,
+    store: RunStore,
+    parts: Opened,
+    mind_of: MakeMind,
+    *,
+    forgets_failures: bool = False,
+) -> AsyncIterator["AdapterBench"]:
+    """Open the bench of the adapter that a configuration names; see `AdapterBench.open`.
+
+    Raises:
+        UsageError: The adapter cannot be used, or a setting is for environments of ours only.
+    """
+    refuse_bank(config)
+    if config.rollout.reuse:
+        raise ConfigError(
+            "rollout.reuse: what an EnvAdapter rolled out in another run cannot be used again; "
+            "leave it out"
+        )
+    watcher, budget = parts.seen.watcher, parts.budget
+    with bound_models(config, mind_of, store, watcher, budget) as session:
+        identity = "the adapter plays" if session is None else mind_of("target").identity
+        host = Host(watcher, budget.permit, session, identity)
+        bench = await AdapterBench.open(config, store, host, forgets_failures=forgets_failures)
+        try:
+            yield bench
+        finally:
+            bench.close()
+
+
+class Host(NamedTuple):
+    """What a run lends to an adapter.
+
+    Attributes:
+        watcher: Sees every episode.
+        permit: Asked before a batch is rolled out.
+        session: The models that the adapter asks through us; ``None`` where it asks its own.
+        target_identity: Who acts, for people.
+    """
+
+    watcher: Watcher
+    permit: Permit = nullcontext
+    session: ModelSession | None = None
+    target_identity: str = ""
 
 
 @dataclass(slots=True)
@@ -80,67 +131,85 @@ class AdapterBench:
         config: The run's.
         rollouts: Plans and plays its batches, and remembers them.
         train_size: Episodes in an epoch.
+        target_identity: Who acts, for people.
     """
 
     config: RunConfig
     rollouts: Rollouts
     train_size: int
+    target_identity: str
     _settings: StepSettings | None = field(default=None, init=False)
     _is_open: bool = field(default=False, init=False)
 
     @classmethod
     async def open(
-        cls,
-        config: RunConfig,
-        store: RunStore,
-        watcher: Watcher,
-        *,
-        forgets_failures: bool = False,
+        cls, config: RunConfig, store: RunStore, host: Host, *, forgets_failures: bool = False
     ) -> Self:
         """Build the adapter that a configuration names, and set it up.
 
         Args:
             config: The run's; ``env.name`` names an adapter.
             store: The run's; the adapter writes beside it.
-            watcher: Sees every episode.
+            host: What the run lends to it.
             forgets_failures: What failed in an earlier process is rolled out again.
 
         Raises:
             UsageError: The adapter cannot be found, built, set up, or run here; or its data
                 changed since the run began.
         """
-        name, root = config.env.name, (store.folder / FOLDER).absolute()
+        root = (store.folder / FOLDER).absolute()
         root.mkdir(parents=True, exist_ok=True)
         settings = flat_settings(config, root)
-        foreign = await make_adapter(config.env, settings)
-        try:
-            memory = AdapterMemory(store, f"adapter:{name}", forgets_failures)
-            planner = await _set_up(foreign, settings, memory, config)
-            held_out: dict[SplitName, HeldOut] = {
-                "val": await planner.held_out("val", settings["sel_env_num"]),
-                "test": await planner.held_out("test", settings["test_env_num"]),
-            }
-            train_size = await _train_size(planner, config)
-        except SkillwrightError:
-            foreign.close()
-            raise
-        except Exception as error:
-            foreign.close()
-            raise ConfigError(
-                f"adapter {name!r} cannot be set up: {type(error).__name__}: {error}. Its "
-                "settings stand in env.config."
-            ) from error
+        memory = AdapterMemory(store, f"adapter:{config.env.name}", forgets_failures)
+        with set_up_within(host.session):
+            foreign = await make_adapter(config.env, settings)
+            try:
+                bench = await cls._set_up(config, foreign, settings, memory, host)
+                bench._refuse_what_cannot_be()
+            except BaseException as error:
+                foreign.close()
+                if isinstance(error, SkillwrightError) or not isinstance(error, Exception):
+                    raise
+                raise ConfigError(
+                    f"adapter {config.env.name!r} cannot be set up: {type(error).__name__}: "
+                    f"{error}. Its settings stand in env.config."
+                ) from error
+        return bench
+
+    @classmethod
+    async def _set_up(
+        cls,
+        config: RunConfig,
+        foreign: ForeignAdapter,
+        settings: Mapping[str, Any],
+        memory: AdapterMemory,
+        host: Host,
+    ) -> Self:
+        planner = await _set_up(foreign, settings, memory, config)
+        held_out: dict[SplitName, HeldOut] = {
+            "val": await planner.held_out("val", settings["sel_env_num"]),
+            "test": await planner.held_out("test", settings["test_env_num"]),
+        }
+        train_size = await _train_size(planner, config)
         asked = {key: value for key, value in settings.items() if key != "out_root"}
         version = str(getattr(foreign.adapter, "version", ""))
-        # With the adapter's name and every path as they are written: from files that were moved,
-        # everything is rolled out again, and nobody has to prove that they are the same files.
-        identity = digest([name, version, as_json(asked)])
-        player = Player(foreign, name, identity, memory, root, config.rollout.retries, watcher)
-        player.task_types = await _task_types(foreign, name)
-        player.max_failure_share = config.rollout.max_failure_share
-        bench = cls(config, Rollouts(player, planner, held_out), train_size)
-        bench._refuse_what_cannot_be()
-        return bench
+        player = Player(
+            foreign=foreign,
+            name=config.env.name,
+            # With the adapter's name and every path as they are written: from files that were
+            # moved, everything is rolled out again, and nobody has to prove that they are the same.
+            identity=digest([config.env.name, version, as_json(asked)]),
+            memory=memory,
+            root=Path(settings["out_root"]),
+            retries=config.rollout.retries,
+            watcher=host.watcher,
+            task_types=await _task_types(foreign, config.env.name),
+            permit=host.permit,
+            max_failure_share=config.rollout.max_failure_share,
+            session=host.session,
+        )
+        rollouts = Rollouts(player, planner, held_out)
+        return cls(config, rollouts, train_size, host.target_identity)
 
     def bind(self, optimizer: Optimizer, settings: StepSettings) -> None:
         """Take what proposals are made with; an adapter's `reflect` may ask our analysts too."""

@@ -15,7 +15,7 @@ from skillwright.core.seeds import derive_seed
 from skillwright.core.together import together
 from skillwright.datasets import EvolutionTasks
 from skillwright.jobs.launch.preflight import ask_if_ready, look_at_tasks
-from skillwright.jobs.parts.adapter_load import find_adapter
+from skillwright.jobs.parts.adapter_load import is_adapter
 from skillwright.jobs.parts.bank_source import (
     DocumentAndBank,
     EmbedderLedger,
@@ -103,7 +103,7 @@ async def check_bank_job(config: RunConfig) -> None:
         ModelRefused: An endpoint refuses the key or the model.
         ModelError: An endpoint does not answer.
     """
-    if find_adapter(config.env) is not None:
+    if is_adapter(config.env):
         raise ConfigError(
             f"an EnvAdapter plays by itself and is told one document, so no bank is made of or for "
             f"it; {config.env.name!r} must be a text environment"

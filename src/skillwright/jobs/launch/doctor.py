@@ -16,7 +16,7 @@ from skillwright.config.run import RunConfig
 from skillwright.core import SkillwrightError
 from skillwright.core.together import together
 from skillwright.envs import specs
-from skillwright.jobs.launch.preflight import ask_if_ready, look_at_tasks, tools_of
+from skillwright.jobs.launch.preflight import ask_if_ready, look_at_tasks
 from skillwright.jobs.parts.environment import refuse_unasked_data, user_mind
 from skillwright.jobs.train.wiring import read_initial_skill
 from skillwright.models import HttpClient, ModelConfig
@@ -61,11 +61,12 @@ async def examine(root: Path, config: RunConfig | None = None) -> list[Finding]:
     ]
     if config is not None:
         findings.append(Finding("mode", Health.OK, say_mode(config)[0]))
-        findings += await _files(config)
+        files, offered = await _files(config)
+        findings += files
         minds = {"target": config.models.target, "optimizer": config.models.optimizer}
         async with HttpClient() as client:
             asked = {**minds, **_users(config)}
-            tools = {"target": _tools(config)}
+            tools = {"target": offered}
             findings += await together(
                 _mind(role, mind, client, tools.get(role, ())) for role, mind in asked.items()
             )
@@ -125,20 +126,21 @@ def _official_games() -> Finding:
     return Finding("ALFWorld games", Health.OK, root)
 
 
-async def _files(config: RunConfig) -> list[Finding]:
+async def _files(config: RunConfig) -> tuple[list[Finding], tuple[dict[str, Any], ...]]:
+    """Look at skill and tasks; also returns the tools that the agent will be offered."""
     try:
         read_initial_skill(config)
         refuse_unasked_data(config.env)
-        sizes = await look_at_tasks(config)
+        sizes, tools = await look_at_tasks(config)
     except SkillwrightError as error:
-        return [Finding("tasks and skill", Health.BAD, str(error))]
+        return [Finding("tasks and skill", Health.BAD, str(error))], ()
     # How many an adapter without a loader has, only its first rollout tells.
     counts = ("as many as it plays" if count is None else str(count) for count in sizes)
     named = (f"{count} {split}" for count, split in zip(counts, sizes._fields, strict=True))
     found = [Finding("tasks and skill", Health.OK, ", ".join(named))]
     if sizes.val:
         found.append(Finding("proof", Health.OK, config.power(sizes.train, sizes.val)))
-    return found
+    return found, tools
 
 
 def _seeds(minds: Mapping[str, ModelConfig]) -> list[Finding]:
@@ -160,13 +162,6 @@ def _users(config: RunConfig) -> dict[str, ModelConfig]:
     except SkillwrightError:
         return {}
     return {} if mind is None else {"simulated user": mind}
-
-
-def _tools(config: RunConfig) -> tuple[dict[str, Any], ...]:
-    try:
-        return tools_of(config)
-    except SkillwrightError:  # wrong settings, of which `_files` tells
-        return ()
 
 
 async def _mind(

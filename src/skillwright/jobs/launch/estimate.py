@@ -19,7 +19,7 @@ from skillwright.datasets import Splits
 from skillwright.envs.drive import native_tools, open_env
 from skillwright.jobs.launch.assumptions import ACCEPTED_SHARE, Assumptions, expected_turns
 from skillwright.jobs.launch.preflight import build_first
-from skillwright.jobs.parts.adapter_load import find_adapter
+from skillwright.jobs.parts.adapter_load import is_adapter
 from skillwright.jobs.parts.bank_source import DocumentAndBank, bank_source, read_told_bank
 from skillwright.jobs.parts.environment import (
     environment_of,
@@ -177,7 +177,7 @@ async def estimate_evaluation(
 
 
 def _splits(config: RunConfig) -> Splits:
-    if find_adapter(config.env) is not None:
+    if is_adapter(config.env):
         raise ConfigError(
             f"env.name {config.env.name!r} is an adapter: it asks its models by itself, so nothing "
             "is known of its calls before it played. Train with evaluation.val_tasks and "

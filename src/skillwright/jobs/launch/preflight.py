@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from skillwright.config.run import EnvSection, RunConfig
 from skillwright.core import (
@@ -16,10 +16,10 @@ from skillwright.core import (
     Task,
 )
 from skillwright.core.together import together
-from skillwright.envs import TextEnv, spec
+from skillwright.envs import TextEnv
 from skillwright.envs.drive import native_tools
 from skillwright.jobs.adapters.bench import check_adapter
-from skillwright.jobs.parts.adapter_load import find_adapter
+from skillwright.jobs.parts.adapter_load import is_adapter
 from skillwright.jobs.parts.bank_source import check_bank, refuse_bank
 from skillwright.jobs.parts.bench import Sizes
 from skillwright.jobs.parts.engine import make_env
@@ -61,21 +61,28 @@ async def preflight(config: RunConfig, plan: EvalPlan | None = None) -> None:
         ModelError: An endpoint does not answer.
     """
     refuse_unpriced(config, trains=plan is None)
-    await look_at_tasks(config, trains=plan is None)
+    found = await look_at_tasks(config, trains=plan is None)
     minds: list[ModelConfig] = []
     if plan is None:
         minds.append(config.models.optimizer)
     if (user := user_mind(config.env)) is not None:
         minds.append(user)
     # Two roles of one mind are one question; the target's has its tools beside it.
-    target, tools = config.models.target, tools_of(config)
+    target = config.models.target
     others = {mind.model_dump_json(): mind for mind in minds if mind != target}
     async with HttpClient() as client:
-        asked = [ask_if_ready(target, client, tools=tools)]
+        asked = [ask_if_ready(target, client, tools=found.tools)]
         await together([*asked, *(ask_if_ready(mind, client) for mind in others.values())])
 
 
-async def look_at_tasks(config: RunConfig, *, trains: bool = True) -> Sizes:
+class Found(NamedTuple):
+    """What a run plays: how many tasks, and the tools that the agent is offered natively."""
+
+    sizes: Sizes
+    tools: tuple[dict[str, Any], ...] = ()
+
+
+async def look_at_tasks(config: RunConfig, *, trains: bool = True) -> Found:
     """Find what a run plays, and build it once: an environment, or the adapter with its splits.
 
     Nothing is played, and nothing is written where the run will be.
@@ -84,43 +91,30 @@ async def look_at_tasks(config: RunConfig, *, trains: bool = True) -> Sizes:
         config: What will be run.
         trains: There is a gate, which must be able to accept something.
 
-    Returns:
-        How many tasks there are.
-
     Raises:
         UsageError: Tasks, environment or adapter are missing or wrong, or no candidate could ever
             pass the gate.
     """
     for path in config.rollout.reuse:
         RunFolder.look(Path(path))
-    if find_adapter(config.env) is None:
-        splits = make_splits(config)
-        build_first(config.env, splits.val.tasks[0]).close()
-        if tools_of(config):
-            refuse_without_tools(config.models.target, config.env.name)
-        check_bank(config)
-        sizes = Sizes(len(splits.train.tasks), len(splits.val.tasks), len(splits.test))
-    else:
+    if is_adapter(config.env):
         refuse_bank(config)
-        sizes = await check_adapter(config)
-    if trains and sizes.val is not None:
-        refuse_hopeless_gate(config, sizes.train, sizes.val)
-    return sizes
+        found = Found(await check_adapter(config))
+    else:
+        found = _look_at_environment(config)
+    if trains and found.sizes.val is not None:
+        refuse_hopeless_gate(config, found.sizes.train, found.sizes.val)
+    return found
 
 
-def tools_of(config: RunConfig) -> tuple[dict[str, Any], ...]:
-    """Return the tools that the agent is offered natively; none in most environments.
-
-    Raises:
-        UsageError: Tasks or environment are missing or wrong.
-    """
-    if find_adapter(config.env) is not None:
-        return ()
-    offered = getattr(spec(config.env.name).load(), "native_tools", TextEnv.native_tools)
-    if offered is TextEnv.native_tools:
-        return ()
-    with closing(build_first(config.env, make_splits(config).val.tasks[0])) as env:
-        return native_tools(env)
+def _look_at_environment(config: RunConfig) -> Found:
+    splits = make_splits(config)
+    with closing(build_first(config.env, splits.val.tasks[0])) as env:
+        tools = tuple(native_tools(env))
+    if tools:
+        refuse_without_tools(config.models.target, config.env.name)
+    check_bank(config)
+    return Found(Sizes(len(splits.train.tasks), len(splits.val.tasks), len(splits.test)), tools)
 
 
 def refuse_without_tools(target: ModelConfig, env: str) -> None:

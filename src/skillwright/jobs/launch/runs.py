@@ -18,7 +18,7 @@ from skillwright.core.jsonio import dumps
 from skillwright.core.secrets import REDACTED, environment_secrets, secrets_in
 from skillwright.core.sqlite_log import log_of, log_size
 from skillwright.jobs.launch.latest import LATEST, latest_run
-from skillwright.jobs.parts.adapter_load import find_adapter
+from skillwright.jobs.parts.adapter_load import is_adapter
 from skillwright.jobs.parts.bank_source import keep_bank
 from skillwright.jobs.parts.environment import refuse_unasked_data, user_mind
 from skillwright.jobs.parts.opened import MakeModel
@@ -109,7 +109,7 @@ def start_run(config: RunConfig, skill: str, plan: EvalPlan | None = None) -> Ru
     """
     refuse_unasked_data(config.env)
     # One that imports from skillopt asks the run's models; any other asks its own.
-    plays_itself = find_adapter(config.env) is not None and config.env.compat is None
+    plays_itself = config.env.compat is None and is_adapter(config.env)
 
     def first(path: Path, store: RunStore) -> dict[str, Any]:
         store.add_skill_version(skill, origin="initial_skill", step=0)

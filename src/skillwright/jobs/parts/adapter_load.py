@@ -49,6 +49,11 @@ def find_adapter(env: EnvSection) -> type[EnvAdapter] | None:
     return found
 
 
+def is_adapter(env: EnvSection) -> bool:
+    """Tell an adapter, which plays by itself, from a text environment; raises as `find_adapter`."""
+    return find_adapter(env) is not None
+
+
 def around(env: EnvSection) -> Around:
     """Return what opens the modules that the adapter's code imports; see `skillopt_alias`."""
     return partial(skillopt_alias, _file(env)) if env.compat == "skillopt" else nullcontext

@@ -24,7 +24,7 @@ from skillwright.bank.embedding.names import endpoint_named
 from skillwright.config.budget import BudgetSection
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, SkillwrightError, Usage
-from skillwright.jobs.parts.adapter_load import find_adapter
+from skillwright.jobs.parts.adapter_load import is_adapter
 from skillwright.jobs.parts.sessions import seconds_worked
 from skillwright.models import EndpointConfig, ModelConfig, PythonConfig, is_stand_in
 from skillwright.models.executors.config import ClaudeCodeExecConfig, CodexExecConfig
@@ -341,7 +341,7 @@ def refuse_unheld(budget: BudgetSection, minds: Iterable[PricedMind], embedder: 
 def budget_gaps(config: RunConfig) -> tuple[str, ...]:
     """Say what a budget does not bound, in lines for people."""
     budget = config.budget
-    if (budget.usd is None and budget.tokens is None) or find_adapter(config.env) is None:
+    if (budget.usd is None and budget.tokens is None) or not is_adapter(config.env):
         return ()
     bounds = [f"budget.{name}" for name in ("usd", "tokens") if getattr(budget, name) is not None]
     if config.env.compat is not None:

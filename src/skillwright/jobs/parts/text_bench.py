@@ -14,7 +14,15 @@ from skillwright.evaluation import Draws, SkillDuel
 from skillwright.jobs.parts.bench import Place, Sizes, SplitName
 from skillwright.jobs.parts.progress import StageStarted, Watcher
 from skillwright.rollout import Engine, refuse_no_score
-from skillwright.textopt import Comparison, PairPolicy, Practice, comparison_specs, read_episodes
+from skillwright.textopt import (
+    Comparison,
+    Optimizer,
+    PairPolicy,
+    Practice,
+    StepSettings,
+    comparison_specs,
+    read_episodes,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +50,7 @@ class TextBench:
         seed: The run's.
         longitudinal: What a look back compares.
         watcher: Is told of stages whose size only the bench knows.
+        target_identity: Who acts, for people.
         tell: What tasks are told of a document: it alone, or a bank below it.
     """
 
@@ -50,8 +59,12 @@ class TextBench:
     seed: int
     longitudinal: Longitudinal
     watcher: Watcher
+    target_identity: str
     tell: Callable[[str], SkillSource] = PlainSkill
     _test: tuple[Task, ...] | None = field(default=None, init=False)
+
+    def bind(self, optimizer: Optimizer, settings: StepSettings) -> None:
+        """Take nothing: our analysts read what was played, and ask no environment."""
 
     @property
     def sizes(self) -> Sizes:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from skillwright.config.rl import RlConfig
 from skillwright.config.run import RunConfig, SkillAwareSection
-from skillwright.core import ChatModel, ConfigError, PlainSkill, Sampling
+from skillwright.core import ChatModel, PlainSkill, Sampling
 from skillwright.core.jsonio import read_text
 from skillwright.evaluation import Gate, Terms
 from skillwright.integrations.skillopt_session import Role
-from skillwright.jobs.adapters.bench import AdapterBench
-from skillwright.jobs.adapters.models import MakeMind, bound_models, set_up_within
-from skillwright.jobs.parts.adapter_load import find_adapter
-from skillwright.jobs.parts.bank_source import ToldBank, refuse_bank, told_bank
+from skillwright.jobs.adapters.bench import adapter_bench
+from skillwright.jobs.adapters.models import MakeMind
+from skillwright.jobs.parts.adapter_load import is_adapter
+from skillwright.jobs.parts.bank_source import ToldBank, told_bank
 from skillwright.jobs.parts.bench import Bench
 from skillwright.jobs.parts.engine import make_engine
 from skillwright.jobs.parts.memory import EngineEvents, StoredCalls, StoredEpisodes
@@ -107,7 +107,7 @@ async def assemble_arena(
             return target if role == "target" else parts.model(config.models.optimizer)
 
         async with _bench(config, store, parts, mind_of, forgets_failures=True) as bench:
-            yield Arena(config, store, bench, _who_acts(bench, target), watcher)
+            yield Arena(config, store, bench, bench.target_identity, watcher)
 
 
 @asynccontextmanager
@@ -128,14 +128,13 @@ async def assemble(
         calls = parts.calls(mind)
         optimizer = Optimizer(calls, sampling=_optimizer_sampling(config))
         settings = step_settings(config)
-        if isinstance(bench, AdapterBench):
-            bench.bind(optimizer, settings)
+        bench.bind(optimizer, settings)
         steps_per_epoch = config.train.steps_per_epoch(bench.sizes.train)
         yield Assembly(
             config=config,
             store=store,
             bench=bench,
-            target_identity=_who_acts(bench, target),
+            target_identity=bench.target_identity,
             watcher=watcher,
             calls=calls,
             optimizer=optimizer,
@@ -150,11 +149,6 @@ async def assemble(
             ),
             steps_per_epoch=steps_per_epoch,
         )
-
-
-def _who_acts(bench: Bench, target: ChatModel) -> str:
-    plays_itself = isinstance(bench, AdapterBench) and bench.player.session is None
-    return "the adapter plays" if plays_itself else target.identity
 
 
 def step_settings(config: RunConfig) -> StepSettings:
@@ -201,28 +195,14 @@ async def _bench(
     forgets_failures: bool = False,
 ) -> AsyncIterator[Bench]:
     """Make what plays: an adapter where ``env.name`` names one, else our own environments."""
-    if find_adapter(config.env) is None:
-        with told_bank(config, store) as told, reused(config) as earlier:
-            target = mind_of("target")
-            yield text_bench(config, store, parts.seen, target, parts.budget, told, earlier)
-        return
-    refuse_bank(config)
-    if config.rollout.reuse:
-        raise ConfigError(
-            "rollout.reuse: what an EnvAdapter rolled out in another run cannot be used again; "
-            "leave it out"
-        )
-    watcher, budget = parts.seen.watcher, parts.budget
-    with bound_models(config, mind_of, store, watcher, budget) as session:
-        with set_up_within(session):
-            bench = await AdapterBench.open(
-                config, store, watcher, forgets_failures=forgets_failures
-            )
-        bench.player.permit, bench.player.session = budget.permit, session
-        try:
+    if is_adapter(config.env):
+        play = adapter_bench(config, store, parts, mind_of, forgets_failures=forgets_failures)
+        async with play as bench:
             yield bench
-        finally:
-            bench.close()
+        return
+    with told_bank(config, store) as told, reused(config) as earlier:
+        target = mind_of("target")
+        yield text_bench(config, store, parts.seen, target, parts.budget, told, earlier)
 
 
 def text_bench(
@@ -264,6 +244,7 @@ def text_bench(
         config.run.seed,
         pairs,
         seen.watcher,
+        target.identity,
         told.tell if told else PlainSkill,
     )
 
