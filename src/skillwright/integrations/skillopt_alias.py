@@ -177,11 +177,7 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return an adapter's own module; `None` for what is none of ours.
-
-        Raises:
-            ImportError: It is a name of `skillopt` that the alias does not have.
-        """
+        """Return an adapter's own module; `None` for what is none of ours."""
         parent, _, name = fullname.rpartition(".")
         if fullname.partition(".")[0] not in _TOPS or not parent:
             return None

@@ -96,22 +96,13 @@ class Hearing:
             _doubt(self.folder).unlink(missing_ok=True)
 
     def refuse_missing(self) -> None:
-        """Stop where a name or prompt of `skillopt` was missing, whoever caught that.
-
-        Raises:
-            ConfigError: It was.
-        """
+        """Stop where a name or prompt of `skillopt` was missing, whoever caught that."""
         for fault in self.faults.values():
             if isinstance(fault, ConfigError):
                 raise fault
 
     def sift(self, rows: Any) -> Any:
-        """Return what a rollout returned, without the rows that a fault scored.
-
-        Raises:
-            SkillwrightError: A fault was caught by the adapter and no row tells which episode it
-                hit; or it is one that every question meets, such as a refused key.
-        """
+        """Return what a rollout returned, without the rows that a fault scored."""
         for fault in self.faults.values():
             refused = isinstance(fault, ModelRefused) and not isinstance(fault, RequestRefused)
             if refused or not isinstance(fault, ModelError):

@@ -95,14 +95,7 @@ class Ask:
 
 
 class ModelSession:
-    """The models of one run, while adapters may ask them.
-
-    Args:
-        target: Who acts.
-        optimizer: Who analyses and judges.
-        loop: The run's; questions are put there.
-        reflector: Our analysts; ``None`` in an evaluation.
-    """
+    """The models of one run, while adapters may ask them."""
 
     def __init__(
         self,
@@ -140,26 +133,11 @@ class ModelSession:
                 self._hearings.remove(hearing)
 
     def ask(self, asked: Ask) -> Completion:
-        """Ask, and wait for the answer; from any thread but the event loop's own.
-
-        Raises:
-            ModelError: There is no answer; the run has its retries behind it, or has ended.
-            ContractError: It is called on the event loop, which would wait for itself.
-        """
+        """Ask, and wait for the answer; from any thread but the event loop's own."""
         return self.put(asked.key, asked.stage, lambda: self._answer(asked))
 
     def put(self, key: str, stage: str, make: Callable[[], Any]) -> Completion:
-        """Run what answers a question in the run's loop, and wait for it.
-
-        Args:
-            key: Tells equal questions.
-            stage: Where its tokens are summed.
-            make: Returns what is awaited.
-
-        Raises:
-            ModelError: See `ask`.
-            ContractError: See `ask`.
-        """
+        """Run what answers a question in the run's loop, and wait for it."""
         self._refuse_fork()
         heard = self._heard()
         for hearing in heard:
@@ -317,11 +295,7 @@ _guard = threading.Lock()
 
 
 def present_session() -> ModelSession:
-    """Return the run that the caller belongs to.
-
-    Raises:
-        ConfigError: No run is going on, or there are several and the thread says none.
-    """
+    """Return the run that the caller belongs to."""
     found = session_if_any()
     if found is not None:
         return found

@@ -48,15 +48,6 @@ def run_target_exec(  # noqa: PLR0913 - the documented signature
     It works in a copy, in the fences that the configuration gives it. With ``allow_file_edits``
     what it wrote is copied back. Which model, tools and sandbox it has is said by
     ``models.target``; the arguments for that say nothing here.
-
-    Returns:
-        Its last words, and its trace (the same words: the whole of it is kept where
-        ``models.target.keep_output`` says).
-
-    Raises:
-        ConfigError: The target is no program.
-        DataError: There is no such folder.
-        ModelError: The program failed at every attempt.
     """
     del model, timeout, images, allowed_tools, permission_mode, sandbox, full_auto, kwargs
     from skillwright.models import ExecAgent

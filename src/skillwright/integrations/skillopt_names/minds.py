@@ -92,14 +92,7 @@ def chat_target(
     reasoning_effort: str | None = None,
     timeout: float | None = None,
 ) -> tuple[str, _USAGE]:
-    """Ask the run's target model.
-
-    Returns:
-        Its text, and ``{"prompt_tokens", "completion_tokens", "total_tokens"}``.
-
-    Raises:
-        ModelError: There is no answer. It is no score: let it out, or leave the row out.
-    """
+    """Ask the run's target model."""
     del retries
     _doubt_effort("target", reasoning_effort)
     answer = _ask("target", _pair(system, user), max_completion_tokens, stage, timeout)
@@ -135,12 +128,7 @@ def _messages_of(role: Role) -> Callable[..., tuple[Any, _USAGE]]:
         return_message: bool = False,
         timeout: float | None = None,
     ) -> tuple[Any, _USAGE]:
-        """Ask with a whole conversation, and tools; see `chat_target`.
-
-        Returns:
-            The text, or with ``return_message`` a message with ``content`` and ``tool_calls``;
-            and the usage.
-        """
+        """Ask with a whole conversation, and tools; see `chat_target`."""
         del retries
         _doubt_effort(role, reasoning_effort)
         given = _tools(tools, tool_choice)
@@ -154,11 +142,7 @@ def _messages_of(role: Role) -> Callable[..., tuple[Any, _USAGE]]:
 def chat_messages_with_deployment(
     deployment: str, messages: Sequence[Mapping[str, Any]], *args: Any, **kwargs: Any
 ) -> tuple[Any, _USAGE]:
-    """Ask the role whose model has this name, with a whole conversation.
-
-    Raises:
-        ConfigError: Neither role's has.
-    """
+    """Ask the role whose model has this name, with a whole conversation."""
     return _messages_of(_role_of(deployment))(messages, *args, **kwargs)
 
 
@@ -171,11 +155,7 @@ def chat_with_deployment(
     stage: str = "target",
     **kwargs: Any,
 ) -> tuple[str, _USAGE]:
-    """Ask the role whose model has this name.
-
-    Raises:
-        ConfigError: Neither role's has.
-    """
+    """Ask the role whose model has this name."""
     asked = chat_target if _role_of(deployment) == "target" else chat_optimizer
     return asked(system, user, max_completion_tokens, retries, stage, **kwargs)
 

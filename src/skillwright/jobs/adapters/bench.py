@@ -28,8 +28,8 @@ from skillwright.jobs.adapters.duel import AdapterDuel
 from skillwright.jobs.adapters.memory import AdapterMemory
 from skillwright.jobs.adapters.models import MakeMind, bound_models, named_models, set_up_within
 from skillwright.jobs.adapters.play import Player
-from skillwright.jobs.adapters.practice import PlayedBatch, make_practice
-from skillwright.jobs.adapters.rollouts import Rollouts, Round, refuse_no_score
+from skillwright.jobs.adapters.practice import make_practice
+from skillwright.jobs.adapters.rollouts import Rollouts, refuse_no_score
 from skillwright.jobs.adapters.settings import flat_settings
 from skillwright.jobs.adapters.splits import AdapterPlanner, HeldOut
 from skillwright.jobs.parts.adapter_load import make_adapter
@@ -61,9 +61,6 @@ async def check_adapter(config: RunConfig) -> Sizes:
     """Build an adapter and set it up as a run does, and return how many episodes it has.
 
     What it writes meanwhile goes to a folder that is removed again.
-
-    Raises:
-        UsageError: It cannot be found, built, set up, or run here; the message says why.
     """
     with (
         TemporaryDirectory(prefix="skillwright-", ignore_cleanup_errors=True) as scratch,
@@ -85,11 +82,7 @@ async def adapter_bench(
     *,
     forgets_failures: bool = False,
 ) -> AsyncIterator["AdapterBench"]:
-    """Open the bench of the adapter that a configuration names; see `AdapterBench.open`.
-
-    Raises:
-        UsageError: The adapter cannot be used, or a setting is for environments of ours only.
-    """
+    """Open the bench of the adapter that a configuration names; see `AdapterBench.open`."""
     refuse_bank(config)
     if config.rollout.reuse:
         raise ConfigError(
@@ -108,14 +101,7 @@ async def adapter_bench(
 
 
 class Host(NamedTuple):
-    """What a run lends to an adapter.
-
-    Attributes:
-        watcher: Sees every episode.
-        permit: Asked before a batch is rolled out.
-        session: The models that the adapter asks through us; ``None`` where it asks its own.
-        target_identity: Who acts, for people.
-    """
+    """What a run lends to an adapter; without a ``session`` it asks models of its own."""
 
     watcher: Watcher
     permit: Permit = nullcontext
@@ -125,14 +111,7 @@ class Host(NamedTuple):
 
 @dataclass(slots=True)
 class AdapterBench:
-    """Plays an adapter's episodes; see `Bench`.
-
-    Attributes:
-        config: The run's.
-        rollouts: Plans and plays its batches, and remembers them.
-        train_size: Episodes in an epoch.
-        target_identity: Who acts, for people.
-    """
+    """Plays an adapter's episodes; see `Bench`."""
 
     config: RunConfig
     rollouts: Rollouts
@@ -145,18 +124,7 @@ class AdapterBench:
     async def open(
         cls, config: RunConfig, store: RunStore, host: Host, *, forgets_failures: bool = False
     ) -> Self:
-        """Build the adapter that a configuration names, and set it up.
-
-        Args:
-            config: The run's; ``env.name`` names an adapter.
-            store: The run's; the adapter writes beside it.
-            host: What the run lends to it.
-            forgets_failures: What failed in an earlier process is rolled out again.
-
-        Raises:
-            UsageError: The adapter cannot be found, built, set up, or run here; or its data
-                changed since the run began.
-        """
+        """Build the adapter that a configuration names, and set it up."""
         root = (store.folder / FOLDER).absolute()
         root.mkdir(parents=True, exist_ok=True)
         settings = flat_settings(config, root)
@@ -229,11 +197,6 @@ class AdapterBench:
         return self.rollouts.player
 
     @property
-    def planner(self) -> AdapterPlanner:
-        """Plans batches."""
-        return self.rollouts.planner
-
-    @property
     def _kept(self) -> int:
         return self.config.evaluation.confirm_tasks
 
@@ -250,7 +213,7 @@ class AdapterBench:
 
         What is in an item is its loader's business: `SplitDataLoader` compares it on a resume.
         """
-        pool = getattr(self.planner.loader, "train_items", None) or ()
+        pool = getattr(self.rollouts.planner.loader, "train_items", None) or ()
         train = [str(item.get("id")) for item in pool if isinstance(item, Mapping)]
         val, test = self.rollouts.held_out["val"], self.rollouts.held_out["test"]
         return {
@@ -261,7 +224,7 @@ class AdapterBench:
 
     async def batches(self, epoch: int, count: int, size: int) -> list[BatchSpec]:
         """Plan an epoch, as the adapter's loader does, or by seeds alone."""
-        return await self.planner.epoch(epoch, count, size)
+        return await self.rollouts.planner.epoch(epoch, count, size)
 
     async def practise(self, batch: BatchSpec, skill: str, place: Place, index: int) -> Practice:
         """Roll out a micro-batch with feedback, for analysts to read."""
@@ -275,16 +238,14 @@ class AdapterBench:
             practises=True,
         )
         played = await self.player.play(ask)
-        return await make_practice(
-            self.player, PlayedBatch(played, folder, batch.seed, skill), self._settings
-        )
+        return await make_practice(self.player, played, self._settings)
 
     async def measure(
         self, skill: str, split: SplitName, draw: int = 0, *, phase: str
     ) -> list[EpisodeResult]:
         """Roll out a whole split once."""
         ids = self.rollouts.ids("val", self._kept) if split == "val" else None
-        results = await self.rollouts.play(Round(split, skill, phase, draw, ids))
+        results = await self.rollouts.play(split, skill, phase, draw=draw, ids=ids)
         refuse_no_score(results, split, self.player.name)
         return results
 
@@ -327,8 +288,8 @@ class AdapterBench:
         phase: str,
     ) -> dict[str, list[EpisodeResult]]:
         texts = tuple(dict.fromkeys(skills.values()))
-        asks = [Round(split, text, phase, ids=ids) for text in texts]
-        by_text = dict(zip(texts, await together(map(self.rollouts.play, asks)), strict=True))
+        played = await together(self.rollouts.play(split, text, phase, ids=ids) for text in texts)
+        by_text = dict(zip(texts, played, strict=True))
         for results in by_text.values():
             refuse_no_score(results, split, self.player.name)
         return {name: by_text[text] for name, text in skills.items()}
@@ -397,11 +358,7 @@ async def _task_types(foreign: ForeignAdapter, name: str) -> frozenset[str]:
 
 
 async def _train_size(planner: AdapterPlanner, config: RunConfig) -> int:
-    """Return how many episodes an epoch has.
-
-    Raises:
-        ConfigError: Nobody says, or the loader and the configuration disagree.
-    """
+    """Return how many episodes an epoch has."""
     data = config.env.data
     given = data.train if isinstance(data, AdapterData) else None
     known = None

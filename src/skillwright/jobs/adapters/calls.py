@@ -28,14 +28,6 @@ class AdapterCalls:
 
     An adapter says nothing of draws: the same question again is meant as a new, independent one. It
     is the batch that is remembered, so a resumed run asks none of this again.
-
-    Args:
-        program: The run's model.
-        store: Where calls are recorded.
-        watcher: Is told of every call.
-        budget: Is asked before, and told after. Inside of a batch, whose permit covers it, a call
-            does not wait.
-        clock: Tells seconds, for the latency of a call.
     """
 
     def __init__(
@@ -65,12 +57,7 @@ class AdapterCalls:
         sampling: Sampling = Sampling(),
         purpose: Purpose,
     ) -> Completion:
-        """Ask the model, and record what it says.
-
-        Raises:
-            ModelError: The model failed; the fault is recorded.
-            BudgetSpent: There is no permit any more.
-        """
+        """Ask the model, and record what it says."""
         key = digest(
             {**question(self.identity, messages, tools, sampling), "purpose": purpose.value}
         )
@@ -83,12 +70,7 @@ class AdapterCalls:
     async def work(
         self, messages: Sequence[Message], folder: Path, *, keeps_edits: bool
     ) -> Completion:
-        """Run a command-line agent on the files of a folder, and record what it says.
-
-        Raises:
-            ModelError: The program failed; the fault is recorded.
-            BudgetSpent: There is no permit any more.
-        """
+        """Run a command-line agent on the files of a folder, and record what it says."""
         agent = self.program
         if not isinstance(agent, ExecAgent):
             raise TypeError(f"{type(agent).__name__} is no program")

@@ -28,10 +28,6 @@ def check_adapter_class(name: str, compat: str | None = None) -> ContractReport:
     """Check an adapter class against the contract, as far as that takes no data and no model.
 
     `skillwright doctor CONFIG` then builds it with its data.
-
-    Args:
-        name: ``path/to/file.py:Class`` or ``package.module:Class``.
-        compat: ``skillopt`` for one that imports from there.
     """
     env = EnvSection.model_validate(
         {"name": name, "compat": compat, "data": AdapterData().model_dump()}

@@ -140,11 +140,7 @@ def _refuse_same(a: Side, b: Side) -> None:
 
 
 def _refuse_other_tasks(a: Side, b: Side) -> list[str]:
-    """Refuse tasks that have only their ids in common: their pairs would mean nothing.
-
-    Returns:
-        A doubt in words where tasks may be others: an adapter's say what they are in words only.
-    """
+    """Refuse tasks that have only their ids in common: their pairs would mean nothing."""
     one, other = PurePath(a.env.name).name, PurePath(b.env.name).name
     if one != other:
         raise DataError(

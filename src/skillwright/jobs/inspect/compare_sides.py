@@ -63,11 +63,7 @@ class Side:
 
 
 def score(episode: EpisodeSummary, metric: CompareMetric, threshold: float) -> float:
-    """Return an episode's score: ``hard`` as in `EpisodeResult.hard_score`, ``soft`` its reward.
-
-    Raises:
-        ValueError: It failed; a fault is no score.
-    """
+    """Return an episode's score: ``hard`` as in `EpisodeResult.hard_score`, ``soft`` its reward."""
     if episode.reward is None:
         raise ValueError(f"task {episode.task_id!r}: a failure has no score; leave it out")
     if metric == "soft":
@@ -76,18 +72,7 @@ def score(episode: EpisodeSummary, metric: CompareMetric, threshold: float) -> f
 
 
 def read_side(label: str, run: str | Path, root: str | Path, skill: str | None) -> Side:
-    """Read what a run brings to a comparison.
-
-    Args:
-        label: ``A`` or ``B``, for messages.
-        run: Its folder, or its name below ``root``.
-        root: The folder that holds runs.
-        skill: Which tested skill of a training; ``None`` is what the training ended with, or an
-            evaluation's own.
-
-    Raises:
-        RunError: There is no such run or skill, or the run has no scores yet.
-    """
+    """Read what a run brings to a comparison."""
     study = find_study(run, root)
     if study is not None:
         first = next(iter(sorted(study.glob("seed_*"))), study / "seed_42")
@@ -139,11 +124,7 @@ class _Source:
         return f"--skill-{self.label.lower()}"
 
     def choose(self, tested: Iterable[str], default: str) -> str:
-        """Return the name of the skill that is compared.
-
-        Raises:
-            RunError: None of that name was tested.
-        """
+        """Return the name of the skill that is compared."""
         names = list(tested)
         name = default if self.skill is None else self.skill
         if name not in names:

@@ -180,11 +180,7 @@ def _read_or_say_why(folder: RunFolder) -> RunSummary:
 
 
 def read_folder(folder: RunFolder) -> RunSummary:
-    """Summarise a run without its critical path, which takes a look at every episode.
-
-    Raises:
-        SkillwrightError: Its configuration or its store cannot be read.
-    """
+    """Summarise a run without its critical path, which takes a look at every episode."""
     with RunStore.open(folder.store_path, read_only=True) as store:
         events = store.events()
         if any(event.kind == MADE and event.payload.get("job") == RL for event in events[:1]):
