@@ -12,6 +12,7 @@ from typing import Any
 from skillwright.config.load import load_config
 from skillwright.config.run import RunConfig
 from skillwright.core import EpisodeResult, RunError, Trajectory
+from skillwright.core.codec import JsonRecord
 from skillwright.envs import AboutEnv, specs
 from skillwright.evaluation import Score
 from skillwright.jobs.launch.runs import find_run
@@ -21,7 +22,7 @@ from skillwright.runs import RunFolder, RunStore
 
 
 @dataclass(frozen=True, slots=True)
-class Regraded:
+class Regraded(JsonRecord):
     """An episode whose score does not stand.
 
     Attributes:
@@ -40,13 +41,9 @@ class Regraded:
     after: float | None
     why: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
-
 
 @dataclass(frozen=True, slots=True)
-class RegradeReport:
+class RegradeReport(JsonRecord):
     """What became of a run's scores.
 
     Attributes:
@@ -73,19 +70,6 @@ class RegradeReport:
     def stands(self) -> bool:
         """Whether every stored score is what it would be now."""
         return not self.changed and not self.lost
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {
-            "settings": dict(self.settings),
-            "failures": self.failures,
-            "other_data": self.other_data,
-            "unchanged": self.unchanged,
-            "changed": [one.to_dict() for one in self.changed],
-            "lost": [one.to_dict() for one in self.lost],
-            "before": self.before.to_dict(),
-            "after": self.after.to_dict(),
-        }
 
 
 def regrade(run: str | Path, root: str | Path = "runs") -> RegradeReport:
