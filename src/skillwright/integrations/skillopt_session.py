@@ -49,36 +49,18 @@ NO_RUN = (
 
 @dataclass(frozen=True, slots=True)
 class Mind:
-    """One role's model.
-
-    Attributes:
-        name: As the configuration calls it.
-        backend: Its backend.
-        make: Returns what is asked; called with the first question.
-        effort: Its reasoning effort, or ``""``.
-        max_tokens: The bound on an answer that its settings name; ``None`` where they name none.
-    """
+    """One role's model, made with the first question to it."""
 
     name: str
     backend: str
     make: Callable[[], ChatModel]
     effort: str = ""
-    max_tokens: int | None = None
+    max_tokens: int | None = None  # the bound on an answer that its settings name
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One question.
-
-    Attributes:
-        role: Who is asked.
-        messages: The conversation.
-        stage: What the adapter calls it; its tokens are summed under this name.
-        purpose: What it is for.
-        tools: What may be called.
-        sampling: How the answer is drawn.
-        timeout_s: Seconds until it is given up; ``None`` leaves that to the role's settings.
-    """
+    """One question; tokens are summed under ``stage``, the adapter's own name for it."""
 
     role: Role
     messages: Sequence[Message]
@@ -86,7 +68,7 @@ class Ask:
     purpose: Purpose
     tools: Sequence[dict[str, Any]] = ()
     sampling: Sampling = field(default_factory=Sampling)
-    timeout_s: float | None = None
+    timeout_s: float | None = None  # ``None`` leaves that to the role's settings
 
     @property
     def key(self) -> str:

@@ -80,12 +80,12 @@ def run_error_analyst_minibatch(
     items: Sequence[dict[str, Any]],
     prediction_dir: str | Path,
     edit_budget: int = 4,
-    *,
-    skill_aware_reflection: bool = False,
     **kwargs: Any,
 ) -> Patch | None:
-    """Have one analyst read failures."""
-    del skill_aware_reflection
+    """Have one analyst read failures; ``None`` where it had nothing usable to say.
+
+    Update mode and skill-aware reflection are those of the run, whatever is passed.
+    """
     lost = [{**row, "hard": 0} for row in items]
     return _one_analyst(skill_content, lost, prediction_dir, edit_budget, "error_system", kwargs)
 
@@ -95,12 +95,9 @@ def run_success_analyst_minibatch(
     items: Sequence[dict[str, Any]],
     prediction_dir: str | Path,
     edit_budget: int = 4,
-    *,
-    skill_aware_reflection: bool = False,
     **kwargs: Any,
 ) -> Patch | None:
     """Have one analyst read successes; see `run_error_analyst_minibatch`."""
-    del skill_aware_reflection
     won = [{**row, "hard": row.get("hard") or 1} for row in items]
     return _one_analyst(skill_content, won, prediction_dir, edit_budget, "success_system", kwargs)
 
