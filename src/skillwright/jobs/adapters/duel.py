@@ -14,9 +14,7 @@ class AdapterDuel:
     def __init__(
         self, rollouts: Rollouts, sides: tuple[str, str], draws: Draws, ids: Sequence[str]
     ) -> None:
-        self._rollouts = rollouts
-        self._sides = sides
-        self._draws = draws
+        self._rollouts, self._sides, self._draws = rollouts, sides, draws
         self._ids = tuple(ids)
         self._count = DrawCount(dict.fromkeys(ids, draws.first))
         self._has_score = False

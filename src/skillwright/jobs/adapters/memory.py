@@ -3,7 +3,6 @@
 All of it stands in the run's store, so that what was rolled out is never rolled out again.
 """
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -14,8 +13,6 @@ from skillwright.rollout.foreign_rows import ReadBatch
 from skillwright.runs import RunStore
 
 BATCH, PATCHES, STATE = "adapter_batch", "adapter_patches", "adapter_state"
-
-_log = logging.getLogger(__name__)
 
 
 class Proposed(NamedTuple):
