@@ -93,18 +93,14 @@ class SeedResult:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
+        """Return the fields as a JSON object, with where the run stands."""
+        run = self.run
         return {
             "seed": self.seed,
-            "run": str(self.run.path),
-            "finished": self.run.is_finished,
-            "steps": self.run.steps,
-            "accepted": self.run.accepted,
-            "episodes": self.run.episodes,
-            "initial": self.initial,
-            "empty": self.empty,
-            "best": self.best,
-            "final": self.final,
+            "run": str(run.path),
+            "finished": run.is_finished,
+            **{name: getattr(run, name) for name in ("steps", "accepted", "episodes")},
+            **{name: getattr(self, name) for name in ("initial", "empty", "best", "final")},
             "gain": self.gain,
             "reward_gain": self.reward_gain,
         }
