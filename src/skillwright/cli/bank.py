@@ -1,21 +1,23 @@
 """``skillwright bank``: look into a skill bank. The commands that change one are beside it."""
 
-import json
 from typing import Annotated
 
 import typer
 
 from skillwright.bank import BankStore, calibrate, seed_pairs
 from skillwright.cli import bank_change, bank_reports, bank_tables
-from skillwright.cli.bank_options import (
+from skillwright.cli.faults import NO, exit_codes
+from skillwright.cli.options import (
+    DEFAULT_ROOT,
+    NO_OVERRIDES,
     AsJson,
+    BankOverrides,
     BankPath,
     ConfigFile,
-    Overrides,
     Root,
     existing_file,
+    print_result,
 )
-from skillwright.cli.faults import NO, exit_codes
 from skillwright.cli.words import make_console
 from skillwright.config import load_config
 from skillwright.config.bank_settings import search_settings
@@ -43,7 +45,7 @@ def search(
         str, typer.Option("--env", help="The environment, which knows a task's category.")
     ] = "",
     config: ConfigFile = None,
-    overrides: Overrides = bank_change.NONE,
+    overrides: BankOverrides = NO_OVERRIDES,
     as_json: AsJson = False,
 ) -> None:
     """Show what a task would be told, and how similar each skill is to it."""
@@ -57,10 +59,7 @@ def search(
                 spec(env)
             told, task = search_settings(overrides).bank, task_of_text(query, env)
         answer = search_bank(read_bank(bank, "--bank"), task, told)
-    if as_json:
-        typer.echo(json.dumps(answer.to_dict()))
-    else:
-        bank_tables.show_answer(out, answer)
+    print_result(as_json, answer.to_dict(), lambda: bank_tables.show_answer(out, answer))
 
 
 @app.command("show")
@@ -72,10 +71,9 @@ def show(
     """Show a skill: what it says, what it rests on, how it does, and its history."""
     with exit_codes():
         found = history_of(bank, skill)
-    if as_json:
-        typer.echo(json.dumps(bank_tables.history_json(found)))
-    else:
-        bank_tables.show_history(out, found)
+    print_result(
+        as_json, bank_tables.history_json(found), lambda: bank_tables.show_history(out, found)
+    )
 
 
 @app.command("stats")
@@ -85,18 +83,15 @@ def stats(
         typer.Argument(metavar="[RUN]...", help="Runs whose episodes skills were learnt from."),
     ] = None,
     bank: BankPath = bank_change.DEFAULT,
-    root: Root = bank_change.ROOT,
-    overrides: Overrides = bank_change.NONE,
+    root: Root = DEFAULT_ROOT,
+    overrides: BankOverrides = NO_OVERRIDES,
     as_json: AsJson = False,
 ) -> None:
     """Count skills, draw their growth, and measure how much shorter they are than trajectories."""
     with exit_codes():
         settings = search_settings(overrides).bank
         found = bank_statistics(bank, runs or [], root, settings)
-    if as_json:
-        typer.echo(json.dumps(found.to_dict()))
-    else:
-        bank_tables.show_statistics(out, found)
+    print_result(as_json, found.to_dict(), lambda: bank_tables.show_statistics(out, found))
 
 
 @app.command("lint")
@@ -111,10 +106,11 @@ def lint_command(
     """Look for what may not stand in a skill, and say why; 1 where a finding blocks."""
     with exit_codes():
         found = lint_bank(bank, source)
-    if as_json:
-        typer.echo(json.dumps([bank_tables.findings_json(*one) for one in found]))
-    else:
-        bank_tables.show_findings(out, found)
+    print_result(
+        as_json,
+        [bank_tables.findings_json(*one) for one in found],
+        lambda: bank_tables.show_findings(out, found),
+    )
     if any(finding.blocks for _, findings in found for finding in findings):
         raise typer.Exit(NO)
 
@@ -124,10 +120,11 @@ def log(bank: BankPath = bank_change.DEFAULT, as_json: AsJson = False) -> None:
     """List what happened to a bank, with reasons and verdicts, the latest last."""
     with exit_codes(), BankStore.open(existing_file(bank), read_only=True) as store:
         entries = store.log()
-    if as_json:
-        typer.echo(json.dumps([bank_tables.entry_json(one) for one in entries]))
-    else:
-        bank_tables.show_log(out, entries)
+    print_result(
+        as_json,
+        [bank_tables.entry_json(one) for one in entries],
+        lambda: bank_tables.show_log(out, entries),
+    )
 
 
 @app.command("diff")
@@ -142,10 +139,7 @@ def diff(
     """Show what differs between two versions of a bank."""
     with exit_codes(), BankStore.open(existing_file(bank), read_only=True) as store:
         found = store.diff(before, after)
-    if as_json:
-        typer.echo(json.dumps(bank_tables.diff_json(found)))
-    else:
-        bank_tables.show_diff(out, found)
+    print_result(as_json, bank_tables.diff_json(found), lambda: bank_tables.show_diff(out, found))
 
 
 @app.command("calibrate")
@@ -160,7 +154,8 @@ def calibrate_command(
     """Show how well an embedder's scores part what belongs together, by delta."""
     with exit_codes(), opened_embedder(embedder) as made:
         found = calibrate(made, seed_pairs(tasks))
-    if as_json:
-        typer.echo(json.dumps(bank_reports.calibration_json(found)))
-    else:
-        bank_reports.show_calibration(out, found)
+    print_result(
+        as_json,
+        bank_reports.calibration_json(found),
+        lambda: bank_reports.show_calibration(out, found),
+    )

@@ -1,7 +1,6 @@
 """The commands that change a bank: distil, evolve, import, admit, export, rollback."""
 
 import asyncio
-import json
 import shlex
 import sys
 from collections.abc import Callable, Coroutine
@@ -13,19 +12,22 @@ import typer
 
 from skillwright.bank import BankStore
 from skillwright.cli import bank_reports
-from skillwright.cli.bank_options import (
+from skillwright.cli.faults import NO, err, exit_codes
+from skillwright.cli.live import display
+from skillwright.cli.options import (
+    DEFAULT_ROOT,
+    NO_OVERRIDES,
     AsJson,
     BankFile,
+    BankOverrides,
     BankPath,
     ConfigFile,
-    Overrides,
     Root,
     Teacher,
     existing_file,
+    print_result,
     writable_file,
 )
-from skillwright.cli.faults import NO, err, exit_codes
-from skillwright.cli.live import display
 from skillwright.cli.words import make_console
 from skillwright.config.bank_settings import load_with_teacher, study_settings
 from skillwright.core import ConfigError
@@ -46,11 +48,10 @@ from skillwright.jobs.bank.moves import (
     roll_back,
 )
 from skillwright.jobs.parts.bank_source import read_bank
+from skillwright.jobs.parts.bank_work import has_work, look_at_work
 
 DEFAULT = "bank.sqlite"
 FILE = Path(DEFAULT)
-ROOT = Path("runs")
-NONE: list[str] = []
 _YAML = (".yaml", ".yml")
 _NOBODY = "scripted:household_teacher"
 
@@ -76,11 +77,11 @@ def distil(
     ],
     bank: BankFile = FILE,
     teacher: Teacher = None,
-    root: Root = ROOT,
+    root: Root = DEFAULT_ROOT,
     env: Annotated[
         str, typer.Option("--env", help="The environment of memories, in place of their own word.")
     ] = "",
-    overrides: Overrides = NONE,
+    overrides: BankOverrides = NO_OVERRIDES,
     as_json: AsJson = False,
 ) -> None:
     """Have a teacher write skills out of what was played: of runs, or of games played for it."""
@@ -92,12 +93,9 @@ def distil(
             work = _memories(sources, bank, teacher, env, overrides)
         else:
             work = _studies(sources, bank, teacher, root, overrides)
-    with exit_codes(again()), display(err if as_json else out) as watcher:
+    with exit_codes(partial(again, bank)), display(err if as_json else out) as watcher:
         outcome = asyncio.run(work(watcher))
-    if as_json:
-        typer.echo(json.dumps(outcome.to_dict()))
-    else:
-        bank_reports.show_distilled(out, outcome)
+    print_result(as_json, outcome.to_dict(), lambda: bank_reports.show_distilled(out, outcome))
 
 
 def _games(config: Path, bank: Path, teacher: str | None, overrides: list[str]) -> Distil:
@@ -126,7 +124,7 @@ def evolve(
     bank: BankFile = FILE,
     teacher: Teacher = None,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds; they share evaluation.alpha.")] = 1,
-    overrides: Overrides = NONE,
+    overrides: BankOverrides = NO_OVERRIDES,
     as_json: AsJson = False,
 ) -> None:
     """Play, have a teacher change the bank where it still fails, and let the gate decide."""
@@ -134,12 +132,9 @@ def evolve(
         existing_file(bank)
         settings = load_with_teacher(config, teacher, overrides)
         asyncio.run(check_bank_job(settings))
-    with exit_codes(again()), display(err if as_json else out) as watcher:
+    with exit_codes(partial(again, bank)), display(err if as_json else out) as watcher:
         report = asyncio.run(evolve_bank(settings, bank, rounds, watcher))
-    if as_json:
-        typer.echo(json.dumps(report.to_dict()))
-    else:
-        bank_reports.show_evolution(out, report)
+    print_result(as_json, report.to_dict(), lambda: bank_reports.show_evolution(out, report))
 
 
 def import_(
@@ -152,10 +147,9 @@ def import_(
     """Bring skills in, into quarantine: no agent is told one before it is admitted."""
     with exit_codes():
         report = import_into(writable_file(bank), source)
-    if as_json:
-        typer.echo(json.dumps(report.to_dict()))
-    else:
-        bank_reports.show_import(out, report, str(bank))
+    print_result(
+        as_json, report.to_dict(), lambda: bank_reports.show_import(out, report, str(bank))
+    )
 
 
 def admit(
@@ -168,7 +162,7 @@ def admit(
         str | None,
         typer.Option("--without-gate", metavar="REASON", help="Ask no gate; the log says why."),
     ] = None,
-    overrides: Overrides = NONE,
+    overrides: BankOverrides = NO_OVERRIDES,
     as_json: AsJson = False,
 ) -> None:
     """Let skills out of quarantine that pass lint, and a gate: with them games must go better."""
@@ -187,12 +181,9 @@ def admit(
             settings = load_with_teacher(config, _NOBODY, overrides)
             asyncio.run(check_bank_job(settings))
     if config is not None:
-        with exit_codes(again()), display(err if as_json else out) as watcher:
+        with exit_codes(partial(again, bank)), display(err if as_json else out) as watcher:
             report = asyncio.run(admit_judged(settings, bank, skills or [], watcher))
-    if as_json:
-        typer.echo(json.dumps(report.to_dict()))
-    else:
-        bank_reports.show_admission(out, report)
+    print_result(as_json, report.to_dict(), lambda: bank_reports.show_admission(out, report))
     if not let_in(report.report) or report.refused:
         raise typer.Exit(NO)
 
@@ -217,10 +208,11 @@ def export(
                 found = store.load(version)
         stem = bank.partition(":")[2] if bank.startswith("seed:") else Path(bank).stem
         written = export_bank(found, to, form, name or stem)
-    if as_json:
-        typer.echo(json.dumps({"to": str(to), "version": found.version, **written}))
-    else:
-        bank_reports.show_export(out, found, to, written)
+    print_result(
+        as_json,
+        {"to": str(to), "version": found.version, **written},
+        lambda: bank_reports.show_export(out, found, to, written),
+    )
 
 
 def rollback(
@@ -232,12 +224,18 @@ def rollback(
     """Make a new version that equals an old one; nothing is lost, and no id comes again."""
     with exit_codes():
         now = roll_back(existing_file(bank), version, reason)
-    if as_json:
-        typer.echo(json.dumps({"version": now.version, "equals": version}))
-    else:
-        out.print(f"version {now.version} of the bank equals version {version}", highlight=False)
+    print_result(
+        as_json,
+        {"version": now.version, "equals": version},
+        lambda: out.print(f"version {now.version} of the bank equals version {version}"),
+    )
 
 
-def again() -> str:
-    """Return the command itself: what was played and answered is not paid for again."""
-    return f"skillwright {shlex.join(sys.argv[1:])}"
+def again(bank: Path) -> str:
+    """Return the command itself where something was played or answered, which is not paid again."""
+    if not has_work(bank):
+        return ""
+    with look_at_work(bank) as work:
+        answered = any(used.calls for used in work.usage_by_purpose().values())
+        kept = answered or work.counts()["episodes"]
+    return f"skillwright {shlex.join(sys.argv[1:])}" if kept else ""

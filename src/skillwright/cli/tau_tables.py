@@ -31,7 +31,7 @@ _ORIGINS = {
 def show_findings(console: Console, findings: TauFindings) -> None:
     """Show what stands beside the success rate, and what it may be compared with."""
     for line in _lines(findings):
-        console.print(line, highlight=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)
 
 
 def _lines(findings: TauFindings) -> Iterator[str]:

@@ -79,17 +79,6 @@ async def look_at_tasks(config: RunConfig, *, trains: bool = True) -> Sizes:
     """Find what a run plays, and build it once: an environment, or the adapter with its splits.
 
     Nothing is played, and nothing is written where the run will be.
-
-    Args:
-        config: What will be run.
-        trains: There is a gate, which must be able to accept something.
-
-    Returns:
-        How many tasks there are.
-
-    Raises:
-        UsageError: Tasks, environment or adapter are missing or wrong, or no candidate could ever
-            pass the gate.
     """
     for path in config.rollout.reuse:
         RunFolder.look(Path(path))
@@ -109,11 +98,7 @@ async def look_at_tasks(config: RunConfig, *, trains: bool = True) -> Sizes:
 
 
 def tools_of(config: RunConfig) -> tuple[dict[str, Any], ...]:
-    """Return the tools that the agent is offered natively; none in most environments.
-
-    Raises:
-        UsageError: Tasks or environment are missing or wrong.
-    """
+    """Return the tools that the agent is offered natively; none in most environments."""
     if find_adapter(config.env) is not None:
         return ()
     offered = getattr(spec(config.env.name).load(), "native_tools", TextEnv.native_tools)
@@ -124,11 +109,7 @@ def tools_of(config: RunConfig) -> tuple[dict[str, Any], ...]:
 
 
 def refuse_without_tools(target: ModelConfig, env: str) -> None:
-    """Refuse a program at a command line where tools are called natively.
-
-    Raises:
-        ConfigError: The target is one.
-    """
+    """Refuse a program at a command line where tools are called natively."""
     if not isinstance(target, EndpointConfig | ScriptedConfig | PythonConfig) or (
         getattr(target, "transport", "") == "cli"
     ):
@@ -136,16 +117,7 @@ def refuse_without_tools(target: ModelConfig, env: str) -> None:
 
 
 def build_first(env: EnvSection, task: Task) -> TextEnv:
-    """Build the first environment of a run, before which any fault is one of the settings.
-
-    Args:
-        env: Which environment, with its settings.
-        task: What it is given.
-
-    Raises:
-        DataError: It is not found, or cannot be imported.
-        ConfigError: Its constructor raised.
-    """
+    """Build the first environment of a run, before which any fault is one of the settings."""
     build = make_env(env)
     try:
         return build(task)
@@ -170,18 +142,6 @@ async def ask_if_ready(
     """Ask an endpoint whether it answers; a scripted mind always does.
 
     A rate limit is waited for as in a run, as it says that the endpoint is there.
-
-    Args:
-        mind: Who is asked.
-        client: Asks.
-        make: Makes the model.
-        tools: What it will be offered; a server that takes none refuses the question.
-
-    Returns:
-        The model's name, as the endpoint reports it.
-
-    Raises:
-        ModelError: It does not, after a few attempts.
     """
     if isinstance(mind, ScriptedConfig | PythonConfig):
         model = make(mind, client)

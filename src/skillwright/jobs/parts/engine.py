@@ -24,20 +24,7 @@ def make_engine(
     mode: Mode = "free",
     max_turns: int | None = None,
 ) -> LocalEngine:
-    """Return the engine in which an agent plays what a configuration names.
-
-    Args:
-        config: What is played, and within which limits.
-        agent: Who acts.
-        recorder: Keeps episodes; ``None`` keeps none.
-        seen: Is told what happens.
-        permit: Asked before an episode begins.
-        mode: How agents take their turns.
-        max_turns: In place of ``env.max_turns``.
-
-    Raises:
-        DataError: There is no environment of this name, or it cannot be imported.
-    """
+    """Return the engine in which an agent plays what a configuration names."""
     rollout = config.rollout
     return LocalEngine(
         agent,
@@ -60,11 +47,7 @@ def make_engine(
 
 
 def make_env(env: EnvSection) -> MakeEnv:
-    """Return what builds the environment of a task.
-
-    Raises:
-        DataError: There is no environment of this name, or it cannot be imported.
-    """
+    """Return what builds the environment of a task."""
     found, settings = spec(env.name).load(), _env_config(env)
 
     def build(task: Task) -> TextEnv:

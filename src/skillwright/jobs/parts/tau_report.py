@@ -55,11 +55,7 @@ class TauFindings(JsonRecord):
 
 
 def env_facts(env: EnvSection) -> dict[str, Any]:
-    """Return what tells an environment's episodes apart beside its settings, as a JSON object.
-
-    Raises:
-        DataError: A setting of tau-bench is wrong, or its data is missing or damaged.
-    """
+    """Return what tells an environment's episodes apart beside its settings, as a JSON object."""
     if env.name != TAU_BENCH:
         return {}
     settings = _without_origin(comparability(env.config))
@@ -74,9 +70,6 @@ def refuse_small_store(env: EnvSection) -> None:
     """Refuse to begin on tau-bench's built-in store, unless the settings ask for it.
 
     A run that began on it goes on; see `skillwright.envs.tau_bench.refuse_unasked_store`.
-
-    Raises:
-        DataError: Nobody asked for it, and there is no other data.
     """
     if env.name == TAU_BENCH:
         refuse_unasked_store(env.config)
@@ -85,17 +78,7 @@ def refuse_small_store(env: EnvSection) -> None:
 def tau_findings(
     config: RunConfig, split: str, trials: int, results: Sequence[EpisodeResult]
 ) -> TauFindings | None:
-    """Look at an evaluation's episodes; ``None`` where they are of another environment.
-
-    Args:
-        config: The run's configuration.
-        split: Which tasks were played: ``train``, ``val`` or ``test``.
-        trials: Attempts per task.
-        results: The episodes.
-
-    Raises:
-        DataError: The data is missing or damaged.
-    """
+    """Look at an evaluation's episodes; ``None`` where they are of another environment."""
     env, threshold = config.env, config.env.success_threshold
     if env.name != TAU_BENCH:
         return None

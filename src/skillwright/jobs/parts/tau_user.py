@@ -11,12 +11,7 @@ from skillwright.models import ModelConfig
 
 
 def user_mind(env: EnvSection) -> ModelConfig | None:
-    """Return the model that plays the users; ``None`` where no model does.
-
-    Raises:
-        DataError: A setting is wrong.
-        ConfigError: A setting of the model is wrong.
-    """
+    """Return the model that plays the users; ``None`` where no model does."""
     if env.name != TAU_BENCH:
         return None
     config = read_config(env.config)

@@ -41,11 +41,7 @@ Recipe = Mapping[str, Any]
 
 
 class PolicyMaker:
-    """Builds the policy of a configuration; a caller may hand in one with a policy of its own.
-
-    Args:
-        config: What the policy is to be.
-    """
+    """Builds the policy of a configuration; a caller may hand in one with a policy of its own."""
 
     def __init__(self, config: RlConfig) -> None:
         self._config = config
@@ -63,11 +59,7 @@ class PolicyMaker:
         return isinstance(policy, ScorerPolicyConfig) or policy.restrict
 
     def recipe(self, turns: Sequence[TurnContext]) -> Recipe:
-        """Say what the policy is built of.
-
-        Args:
-            turns: Some that it will meet; read where `needs_turns`.
-        """
+        """Say what the policy is built of."""
         match self._config.policy:
             case ScorerPolicyConfig():
                 known = ScorerPolicy.for_turns(turns, ScorerSettings()).vocabulary
@@ -78,13 +70,7 @@ class PolicyMaker:
                 assert_never(never)
 
     def check(self) -> None:
-        """Find out before a run begins whether the policy can be built; what was, is used then.
-
-        Raises:
-            ModelMissing: The base model is not on this machine.
-            NoChatTemplate: Its tokenizer does not say how a conversation is written.
-            ConfigError: A setting is out of its range.
-        """
+        """Find out before a run begins whether the policy can be built; what was, is used then."""
         sft_settings(self._config)
         grpo_settings(self._config.grpo)
         group_settings(self._config.grpo)
@@ -95,13 +81,7 @@ class PolicyMaker:
                 self._ready = _language_model(policy)
 
     def make(self, recipe: Recipe) -> PolicyBackend:
-        """Build the policy, before it has learnt anything.
-
-        Raises:
-            ModelMissing: The base model is not on this machine.
-            NoChatTemplate: Its tokenizer does not say how a conversation is written.
-            ConfigError: A setting is out of its range.
-        """
+        """Build the policy, before it has learnt anything."""
         match self._config.policy:
             case ScorerPolicyConfig() as policy:
                 return _scorer(policy, recipe, derive_seed("weights", self._config.run.seed))
@@ -158,11 +138,7 @@ def _language_model(policy: HfPolicyConfig) -> PolicyBackend:
 
 
 async def openings(tasks: Sequence[Task], make_env: MakeEnv) -> list[TurnContext]:
-    """Return the first turn of tasks, told nothing: words for a policy that acts before it learns.
-
-    Raises:
-        DataError: A task cannot be opened.
-    """
+    """Return the first turn of tasks without skills, for a policy that acts before it learns."""
     found = []
     for task in tasks:
         env = make_env(task)
