@@ -30,11 +30,11 @@ _ORIGINS = {
 
 def show_findings(console: Console, findings: TauFindings) -> None:
     """Show what stands beside the success rate, and what it may be compared with."""
-    for line in _lines(findings):
+    for line in _tau_lines(findings):
         console.print(line, soft_wrap=True)
 
 
-def _lines(findings: TauFindings) -> Iterator[str]:
+def _tau_lines(findings: TauFindings) -> Iterator[str]:
     free = counted(len(findings.free_tasks), "task")
     yield f"tasks that want nothing changed: {_score(findings.no_op)}"
     yield f"without {free} that hanging up wins: {_score(findings.without_free)}"

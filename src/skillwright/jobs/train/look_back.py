@@ -88,7 +88,7 @@ async def end_epoch(run: Assembly, state: TrainState, epoch: int) -> TrainState:
     found = await _look_back(run, state, epoch)
     stop_if_refused(run)
     found.refuse_dead_optimiser()
-    judged = await _judged(run, state, found.slow_update, place)
+    judged = await _judged_update(run, state, found.slow_update, place)
     with run.store.transaction(durable=True):
         version = None
         if judged is not None:
@@ -100,7 +100,7 @@ async def end_epoch(run: Assembly, state: TrainState, epoch: int) -> TrainState:
     return state
 
 
-async def _judged(
+async def _judged_update(
     run: Assembly, state: TrainState, update: SlowUpdate | None, place: Place
 ) -> Candidate | None:
     """Return what becomes of a slow update, or ``None`` where it changes nothing."""
