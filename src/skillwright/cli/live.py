@@ -242,8 +242,8 @@ def _introduce(event: RunStarted) -> list[str]:
 
 
 def _decision(what: str, event: StepDecided | EpochEnded) -> str:
-    colour = {"accept": "green", "reject": "red"}.get(event.action.split("_")[0], "yellow")
-    return f"[{colour}]{what}[/]: {escape(decision_text(event.action, event.verdict))}"
+    color = {"accept": "green", "reject": "red"}.get(event.action.split("_")[0], "yellow")
+    return f"[{color}]{what}[/]: {escape(decision_text(event.action, event.verdict))}"
 
 
 def _score(tally: Tally) -> str:
