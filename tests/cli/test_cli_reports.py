@@ -6,8 +6,8 @@ import pytest
 
 from shown import FAMILY, WIDTH, episodes, pipe, verdict
 from skillwright.cli import tables
-from skillwright.cli.env_tables import show_environment
 from skillwright.cli.live import Tally, display
+from skillwright.cli.tables import show_environment
 from skillwright.core import Usage
 from skillwright.evaluation import (
     AlphaLedger,

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
@@ -12,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from skillwright.cli.faults import exit_codes
+from skillwright.cli.options import DEFAULT_ROOT, AsJson, Root
 from skillwright.cli.paging import show_paged
-from skillwright.cli.words import counted, make_console, print_words
+from skillwright.cli.words import counted, make_console, print_words, short_count
 from skillwright.core import StopReason, Usage
 from skillwright.jobs import (
     EpisodeList,
@@ -42,9 +42,6 @@ Run = Annotated[
         metavar="RUN", help="A run's folder or name, latest, or a bank's file: what it played."
     ),
 ]
-Root = Annotated[Path, typer.Option(help="The folder that holds runs.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-DEFAULT_ROOT = Path("runs")
 
 
 def episodes(  # noqa: PLR0913 - each is an option
@@ -74,7 +71,9 @@ def episodes(  # noqa: PLR0913 - each is an option
     task: Annotated[str | None, typer.Option(metavar="ID", help="Only of this task.")] = None,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, help=f"Show so many; {_SHOWN} by default, and all with --json."),
+        typer.Option(
+            min=1, metavar="N", help=f"Show at most N; {_SHOWN} by default, all with --json."
+        ),
     ] = None,
     root: Root = DEFAULT_ROOT,
     as_json: AsJson = False,
@@ -143,7 +142,7 @@ def _table(shown: tuple[FoundEpisode, ...]) -> Table:
         "task type": [] if texts else [Text(_type_of(one)) for one in shown],
         "reward": [_reward(one) for one in shown],
         "turns": [] if texts else [Text(f"{one.summary.turns:,}") for one in shown],
-        "tokens": [] if texts else [Text(_thousands(one.summary.usage)) for one in shown],
+        "tokens": [] if texts else [Text(_tokens(one.summary.usage)) for one in shown],
         "remark": [] if texts else [_remark(one) for one in shown],
         "text": [Text(one.match) for one in shown] if texts else [],
     }
@@ -212,13 +211,8 @@ def _reward(one: FoundEpisode) -> Text:
     return Text(f"{score:.3g}", "green" if one.solved else "")
 
 
-def _thousands(usage: Usage) -> str:
-    """Write how many tokens there were in at most six columns: ``950``, ``28.9k``, ``1.2M``."""
-    count = usage.input_tokens + usage.output_tokens
-    for unit, size in (("M", 1_000_000), ("k", 1_000)):
-        if count >= size:
-            return f"{count / size:.1f}{unit}"
-    return str(count)
+def _tokens(usage: Usage) -> str:
+    return short_count(usage.input_tokens + usage.output_tokens) or "0"
 
 
 def _show_episode(found: EpisodeView) -> None:
@@ -335,7 +329,7 @@ def _put(text: Text, label: Text | None = None, indent: int = 0) -> None:
     room, margin = max(out.width - len(first), _LEAST_ROOM), " " * len(first)
     if text.spans:  # one line of several styles
         parts = text.wrap(out, room) if out.is_terminal else [text]
-        out.print(first + Text(f"\n{margin}").join(parts), soft_wrap=True, highlight=False)
+        out.print(first + Text(f"\n{margin}").join(parts), soft_wrap=True)
         return
     lines = text.plain.split("\n")
     if out.is_terminal:
@@ -345,7 +339,7 @@ def _put(text: Text, label: Text | None = None, indent: int = 0) -> None:
     rest = [margin + line.rstrip() if line.strip() else "" for line in lines[1:]]
     first.append("\n".join([lines[0].rstrip(), *rest]), text.style)
     # All at once: rich takes a minute over the lines of a long episode.
-    out.print(first, soft_wrap=True, highlight=False)
+    out.print(first, soft_wrap=True)
 
 
 def _wrapped(line: str, room: int) -> Iterable[str]:

@@ -147,13 +147,11 @@ class PlainDisplay:
         """Print a line, or nothing for an event that comes by the thousand."""
         self._tally.add(event)
         for line in self._tally.say(event):
-            self._console.print(line, highlight=False, soft_wrap=True)
+            self._console.print(line, soft_wrap=True)
 
     def close(self) -> None:
         """Say what the run consumed."""
-        self._console.print(
-            "  ".join(_summary(self._tally)), markup=False, highlight=False, soft_wrap=True
-        )
+        self._console.print("  ".join(_summary(self._tally)), markup=False, soft_wrap=True)
 
 
 class LiveDisplay:
@@ -177,14 +175,14 @@ class LiveDisplay:
         if isinstance(event, IterationEnded):  # a row of the panel
             return
         for line in self._tally.say(event):
-            self._live.console.print(line, highlight=False, overflow="ignore", crop=False)
+            self._live.console.print(line, overflow="ignore", crop=False)
 
     def close(self) -> None:
         """Take the panel away and leave what it said about pace and cost."""
         self._live.stop()
         console = self._live.console
         for line in filled(_summary(self._tally), console.width):
-            console.print(line, style="dim", markup=False, highlight=False)
+            console.print(line, style="dim", markup=False)
 
     def draw(self) -> RenderableType:
         """Return the panel as it is now."""
@@ -206,13 +204,7 @@ class LiveDisplay:
 def display(
     console: Console, minds: Sequence[PricedMind] = (), kind: type[Tally] = Tally
 ) -> Iterator[RlWatcher]:
-    """Show a job while it runs: live on a terminal, plain lines elsewhere.
-
-    Args:
-        console: Where.
-        minds: Who is asked; the age of their prices stands beside the money.
-        kind: What is kept of the events, and how it is told.
-    """
+    """Show a job while it runs: live on a terminal, plain lines elsewhere."""
     shown = (LiveDisplay if console.is_terminal else PlainDisplay)(console, minds, kind)
     try:
         yield shown
@@ -250,8 +242,8 @@ def _introduce(event: RunStarted) -> list[str]:
 
 
 def _decision(what: str, event: StepDecided | EpochEnded) -> str:
-    colour = {"accept": "green", "reject": "red"}.get(event.action.split("_")[0], "yellow")
-    return f"[{colour}]{what}[/]: {escape(decision_text(event.action, event.verdict))}"
+    color = {"accept": "green", "reject": "red"}.get(event.action.split("_")[0], "yellow")
+    return f"[{color}]{what}[/]: {escape(decision_text(event.action, event.verdict))}"
 
 
 def _score(tally: Tally) -> str:

@@ -2,11 +2,11 @@
 
 import json
 from dataclasses import asdict
-from typing import Annotated
 
 import typer
 from rich.table import Table
 
+from skillwright.cli.options import AsJson
 from skillwright.cli.words import make_console
 from skillwright.models import list_backends
 
@@ -16,7 +16,7 @@ out = make_console()
 
 @app.command("list")
 def list_(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the backends that ``models.target`` and ``models.optimizer`` may name."""
     backends = list_backends()

@@ -39,16 +39,9 @@ _TESTED = {
 
 
 def show_rl(console: Console, state: RlState, selected: int | None, scripted: bool) -> None:
-    """Show what the recipe came to: the bank, training, validation, and the sealed test.
-
-    Args:
-        console: Where.
-        state: Where the run stands.
-        selected: After which iteration the selected weights are; ``None`` before the end.
-        scripted: A scripted mind took part, which must be said.
-    """
+    """Show what the recipe came to: the bank, training, validation, and the sealed test."""
     for line in _stages(state):
-        console.print(line, highlight=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)
     if state.iterations:
         console.print(iterations_table(state))
     for record in state.evolutions.values():
@@ -59,7 +52,6 @@ def show_rl(console: Console, state: RlState, selected: int | None, scripted: bo
         console.print(
             f"[bold]release test[/], cold start against selected: {escape(state.release.reason)} "
             f"Released: {'the selected weights' if state.release.accepted else 'the cold start'}.",
-            highlight=False,
             soft_wrap=True,
         )
     if state.test is not None:
@@ -68,7 +60,7 @@ def show_rl(console: Console, state: RlState, selected: int | None, scripted: bo
             about = f"{name.replace('_', ' ')}: {_TESTED.get(name, 'tested beside them')}"
             print_indented(console, 2, Text(about, style="dim"))
         for line in gain_lines(state.test):
-            console.print(f"  {line}", highlight=False)
+            console.print(f"  {line}")
     own_up(console, scripted)
 
 

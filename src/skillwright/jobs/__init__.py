@@ -109,59 +109,63 @@ if TYPE_CHECKING:
     from skillwright.jobs.train.wiring import assemble_arena as assemble_arena
     from skillwright.jobs.train.wiring import read_initial_skill as read_initial_skill
 
-_PLACES = {
-    "bank.distil": "DistilOutcome distil_config distil_runs",
-    "bank.evidence": "StudiedRun study_run",
-    "bank.evolve": "EvolutionRound EvolveReport evolve_bank",
-    "bank.look": "Answer BankStatistics bank_statistics search_bank",
-    "bank.moves": "MoveReport admit_judged admit_unjudged import_into",
-    "inspect.compare": "compare_runs",
-    "inspect.compare_sides": "CompareMetric",
-    "inspect.comparison": "ComparedSide ComparedTask RunComparison",
-    "inspect.critical_path": "CriticalPath critical_path",
-    "inspect.episodes": (
-        "EpisodeList EpisodeQuery EpisodeView FoundEpisode TurnView list_episodes read_episode"
+_PLACES = (
+    ("skillwright.jobs.bank.distil", "DistilOutcome distil_config distil_runs"),
+    ("skillwright.jobs.bank.evidence", "StudiedRun study_run"),
+    ("skillwright.jobs.bank.evolve", "EvolutionRound EvolveReport evolve_bank"),
+    ("skillwright.jobs.bank.look", "Answer BankStatistics bank_statistics search_bank"),
+    ("skillwright.jobs.bank.moves", "MoveReport admit_judged admit_unjudged import_into"),
+    ("skillwright.jobs.inspect.compare", "compare_runs"),
+    ("skillwright.jobs.inspect.compare_sides", "CompareMetric"),
+    ("skillwright.jobs.inspect.comparison", "ComparedSide ComparedTask RunComparison"),
+    ("skillwright.jobs.inspect.critical_path", "CriticalPath critical_path"),
+    (
+        "skillwright.jobs.inspect.episodes",
+        "EpisodeList EpisodeQuery EpisodeView FoundEpisode TurnView list_episodes read_episode",
     ),
-    "inspect.regrade": "Regraded RegradeReport regrade",
-    "inspect.skillopt_export": "export_skillopt",
-    "inspect.study": (
+    ("skillwright.jobs.inspect.regrade", "Regraded RegradeReport regrade"),
+    ("skillwright.jobs.inspect.skillopt_export", "export_skillopt"),
+    (
+        "skillwright.jobs.inspect.study",
         "SeedResult Study StudySummary find_study open_study read_study run_study start_study "
-        "summarise_studies"
+        "summarise_studies",
     ),
-    "inspect.summary": "RunSummary is_finished read_run summarise_runs",
-    "launch.doctor": "Finding Health examine",
-    "launch.estimate": "Estimate estimate",
-    "launch.preflight": "preflight",
-    "launch.runs": (
+    ("skillwright.jobs.inspect.summary", "RunSummary is_finished read_run summarise_runs"),
+    ("skillwright.jobs.launch.doctor", "Finding Health examine"),
+    ("skillwright.jobs.launch.estimate", "Estimate estimate"),
+    ("skillwright.jobs.launch.preflight", "preflight"),
+    (
+        "skillwright.jobs.launch.runs",
         "Run demo_file find_run has_scripted_minds open_run run_evaluation run_proof "
-        "run_training start_run"
+        "run_training start_run",
     ),
-    "parts.bank_source": "read_bank",
-    "parts.bench": "Bench Place Sizes",
-    "parts.money": "BudgetSpent PricedMind priced_minds",
-    "parts.opened": "MakeModel",
-    "parts.progress": (
+    ("skillwright.jobs.parts.bank_source", "read_bank"),
+    ("skillwright.jobs.parts.bench", "Bench Place Sizes"),
+    ("skillwright.jobs.parts.money", "BudgetSpent PricedMind priced_minds"),
+    ("skillwright.jobs.parts.opened", "MakeModel"),
+    (
+        "skillwright.jobs.parts.progress",
         "CallFinished EpisodeFinished EpochEnded Event ReleaseTested RunStarted Scored "
-        "StageStarted StepDecided Unwatched Watcher"
+        "StageStarted StepDecided Unwatched Watcher",
     ),
-    "parts.environment": "EnvFindings",
-    "parts.turn_ends": "TurnEnds",
-    "train.decisions": "EpochRecord StepRecord",
-    "train.evaluate": "MOST_FAILURES EvalPlan EvalReport EvalSplit evaluate",
-    "train.state": "Confirmation TrainState",
-    "train.train": "TrainReport train",
-    "train.wiring": "Arena Assembly assemble assemble_arena read_initial_skill",
-}
-"""Module -> the names that it brings. A name is imported when it is first asked for."""
+    ("skillwright.jobs.parts.environment", "EnvFindings"),
+    ("skillwright.jobs.parts.turn_ends", "TurnEnds"),
+    ("skillwright.jobs.train.decisions", "EpochRecord StepRecord"),
+    ("skillwright.jobs.train.evaluate", "MOST_FAILURES EvalPlan EvalReport EvalSplit evaluate"),
+    ("skillwright.jobs.train.state", "Confirmation TrainState"),
+    ("skillwright.jobs.train.train", "TrainReport train"),
+    ("skillwright.jobs.train.wiring", "Arena Assembly assemble assemble_arena read_initial_skill"),
+)
+"""Modules with the names that they bring. A name is imported when it is first asked for."""
 
-_MODULES = {name: module for module, names in _PLACES.items() for name in names.split()}
+_MODULES = {name: module for module, names in _PLACES for name in names.split()}
 __all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    found = getattr(import_module(_MODULES[name]), name)
     globals()[name] = found
     return found
 

@@ -60,7 +60,8 @@ async def examine(root: Path, config: RunConfig | None = None) -> list[Finding]:
         for name, why in ignored_variables(os.environ).items()
     ]
     if config is not None:
-        findings.append(Finding("mode", Health.OK, say_mode(config)[0]))
+        if config.run.parity:
+            findings.append(Finding("mode", Health.OK, say_mode(config)[0]))
         files, offered = await _files(config)
         findings += files
         minds = {"target": config.models.target, "optimizer": config.models.optimizer}

@@ -86,14 +86,6 @@ async def look_at_tasks(config: RunConfig, *, trains: bool = True) -> Found:
     """Find what a run plays, and build it once: an environment, or the adapter with its splits.
 
     Nothing is played, and nothing is written where the run will be.
-
-    Args:
-        config: What will be run.
-        trains: There is a gate, which must be able to accept something.
-
-    Raises:
-        UsageError: Tasks, environment or adapter are missing or wrong, or no candidate could ever
-            pass the gate.
     """
     for path in config.rollout.reuse:
         RunFolder.look(Path(path))
@@ -118,11 +110,7 @@ def _look_at_environment(config: RunConfig) -> Found:
 
 
 def refuse_without_tools(target: ModelConfig, env: str) -> None:
-    """Refuse a program at a command line where tools are called natively.
-
-    Raises:
-        ConfigError: The target is one.
-    """
+    """Refuse a program at a command line where tools are called natively."""
     if not isinstance(target, EndpointConfig | ScriptedConfig | PythonConfig) or (
         getattr(target, "transport", "") == "cli"
     ):
@@ -130,16 +118,7 @@ def refuse_without_tools(target: ModelConfig, env: str) -> None:
 
 
 def build_first(env: EnvSection, task: Task) -> TextEnv:
-    """Build the first environment of a run, before which any fault is one of the settings.
-
-    Args:
-        env: Which environment, with its settings.
-        task: What it is given.
-
-    Raises:
-        DataError: It is not found, or cannot be imported.
-        ConfigError: Its constructor raised.
-    """
+    """Build the first environment of a run, before which any fault is one of the settings."""
     build = make_env(env)
     try:
         return build(task)
@@ -164,18 +143,6 @@ async def ask_if_ready(
     """Ask an endpoint whether it answers; a scripted mind always does.
 
     A rate limit is waited for as in a run, as it says that the endpoint is there.
-
-    Args:
-        mind: Who is asked.
-        client: Asks.
-        make: Makes the model.
-        tools: What it will be offered; a server that takes none refuses the question.
-
-    Returns:
-        The model's name, as the endpoint reports it.
-
-    Raises:
-        ModelError: It does not, after a few attempts.
     """
     if isinstance(mind, ScriptedConfig | PythonConfig):
         model = make(mind, client)

@@ -52,12 +52,7 @@ STUDY_NAME = "study.yaml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenRun:
-    """A run of any job that this process works on, until it is closed.
-
-    Attributes:
-        folder: Its folder, locked.
-        store: Its store.
-    """
+    """A run of any job that this process works on, until it is closed."""
 
     folder: RunFolder
     store: RunStore
@@ -129,15 +124,7 @@ def make_run(
     secrets: Sequence[str],
     first: Callable[[Path, RunStore], dict[str, Any]],
 ) -> tuple[RunFolder, RunStore]:
-    """Make the folder and the store of a run of any job, or leave nothing behind.
-
-    Args:
-        root: The folder that holds runs.
-        name: Its name; a number is put behind it where that is taken.
-        config: Its configuration, as text.
-        secrets: What nothing that it writes may hold.
-        first: Writes what it begins with, and returns the facts of its first event.
-    """
+    """Make the folder and the store of a run of any job, or leave nothing behind."""
     redactor = Redactor(secrets)
     free = unused_name(root, name) if (root / name).exists() else name
     folder = make_folder(root, free, config, redactor)
@@ -154,11 +141,7 @@ def make_run(
 
 
 def make_folder(root: Path, name: str, config: str, redactor: Redactor) -> RunFolder:
-    """Make the folder of a run, or leave nothing behind.
-
-    Raises:
-        RunError: The folder is somebody else's, or cannot be written.
-    """
+    """Make the folder of a run, or leave nothing behind."""
     path = root / name
     try:
         return RunFolder.create(root, name, config, redactor)
@@ -238,11 +221,7 @@ def find_run(run: str | Path, root: str | Path = "runs") -> Path:
 
 
 def read_plan(store: RunStore, path: Path) -> EvalPlan | None:
-    """Return what a run evaluates; ``None`` for a training run.
-
-    Raises:
-        RunError: It was killed before it began, or its log is missing or damaged.
-    """
+    """Return what a run evaluates; ``None`` for a training run."""
     made = store.events(MADE)
     if not made:
         raise RunError(_without_beginning(path))

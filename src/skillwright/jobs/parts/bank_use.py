@@ -21,16 +21,7 @@ def may_be_studied(episode: EpisodeSummary) -> bool:
 
 
 def count_use(runs: RunStore, bank: BankStore, success_threshold: float) -> None:
-    """Count the episodes of a run in the bank that their agents were told; each counts once.
-
-    Args:
-        runs: The run's store.
-        bank: The bank's file.
-        success_threshold: The reward from which an episode counts as won.
-
-    Raises:
-        BankError: The file cannot be written, or another process holds it.
-    """
+    """Count the episodes of a run in the bank that their agents were told; each counts once."""
     bank.count(_counted(runs, success_threshold))
 
 

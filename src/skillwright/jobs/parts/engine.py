@@ -9,6 +9,7 @@ from skillwright.core import Agent, Task
 from skillwright.envs import TextEnv, spec
 from skillwright.jobs.parts.environment import environment_of
 from skillwright.jobs.parts.memory import EngineEvents
+from skillwright.jobs.parts.settings import filled
 from skillwright.rollout import EpisodeRecorder, Limits, LocalEngine, MakeEnv, PromptStyle
 from skillwright.rollout.engine import Permit
 from skillwright.rollout.local import Mode
@@ -24,32 +25,12 @@ def make_engine(
     mode: Mode = "free",
     max_turns: int | None = None,
 ) -> LocalEngine:
-    """Return the engine in which an agent plays what a configuration names.
-
-    Args:
-        config: What is played, and within which limits.
-        agent: Who acts.
-        recorder: Keeps episodes; ``None`` keeps none.
-        seen: Is told what happens.
-        permit: Asked before an episode begins.
-        mode: How agents take their turns.
-        max_turns: In place of ``env.max_turns``.
-
-    Raises:
-        DataError: There is no environment of this name, or it cannot be imported.
-    """
+    """Return the engine in which an agent plays what a configuration names."""
     rollout = config.rollout
     return LocalEngine(
         agent,
         make_env(config.env),
-        limits=Limits(
-            max_turns=max_turns or config.env.max_turns,
-            episode_timeout_s=rollout.episode_timeout_s,
-            max_concurrent=rollout.max_concurrent,
-            retries=rollout.retries,
-            give_up_after=rollout.give_up_after,
-            max_failure_share=rollout.max_failure_share,
-        ),
+        limits=filled(Limits, rollout, max_turns=max_turns or config.env.max_turns),
         prompt=PromptStyle(history_turns=rollout.history_turns),
         recorder=recorder,
         mode=mode,
@@ -60,11 +41,7 @@ def make_engine(
 
 
 def make_env(env: EnvSection) -> MakeEnv:
-    """Return what builds the environment of a task.
-
-    Raises:
-        DataError: There is no environment of this name, or it cannot be imported.
-    """
+    """Return what builds the environment of a task."""
     found, settings = spec(env.name).load(), _env_config(env)
 
     def build(task: Task) -> TextEnv:

@@ -31,14 +31,7 @@ _KEPT_FAILURES = 20
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What a job holds open; it is closed at the end, models and all that was entered since.
-
-    Attributes:
-        client: Sends requests to endpoints.
-        budget: Gives permits.
-        seen: Passes on what engines say, and counts it.
-        held: Closes what is entered here.
-    """
+    """What a job holds open; it is closed at the end, models and all that was entered since."""
 
     client: HttpClient
     budget: Budget
@@ -68,15 +61,7 @@ async def opened(
     make: MakeModel,
     after: int = 0,
 ) -> AsyncIterator[Opened]:
-    """Open what a job needs to play and to ask.
-
-    Args:
-        config: What is played, within which budget.
-        store: Of the job.
-        watcher: Is told of episodes and calls.
-        make: Makes models.
-        after: What is in the ledger up to this entry is not counted for the budget.
-    """
+    """Open what a job needs to play and to ask."""
     async with HttpClient() as client, AsyncExitStack() as held:
         budget = Budget(config.budget, store, after=after)
         seen = EngineEvents(watcher, budget.note, lambda: client.limits.in_flight)
@@ -96,14 +81,6 @@ def opened_mind(
 
     A program sees neither the folder of the store nor the data: it would find the answers there,
     whether it acts, proposes or teaches. What it printed when it failed is kept in that folder.
-
-    Args:
-        config: The model.
-        client: Sends requests to endpoints.
-        make: Makes the model.
-        store: Of the job.
-        env: What is played, where the job plays.
-        more: Further places that a program may not see, such as other runs.
     """
     path = config.cache if isinstance(config, EndpointConfig) else None
     hidden = (store.folder, *(_data_places(env) if env is not None else ()), *more)

@@ -18,12 +18,7 @@ from skillwright.envs import TextEnv, spec
 
 
 def make_splits(config: RunConfig) -> Splits:
-    """Find the tasks that a configuration names, and seal the test split.
-
-    Raises:
-        ConfigError: No val task is left for the gate.
-        DataError: Data is missing or malformed, or a task stands in two splits.
-    """
+    """Find the tasks that a configuration names, and seal the test split."""
     train, val, test = find_tasks(config.env)
     limits = config.evaluation
     judged, kept = val[: limits.val_tasks], limits.confirm_tasks
@@ -37,23 +32,14 @@ def make_splits(config: RunConfig) -> Splits:
 
 
 def tasks_in_file(env: str, path: Path) -> list[Task]:
-    """Read the tasks of one file, as the data kinds ``split_dir`` and ``ratio`` would.
-
-    Raises:
-        DataError: The environment is unknown, or the file is missing or malformed.
-    """
+    """Read the tasks of one file, as the data kinds ``split_dir`` and ``ratio`` would."""
     items = _tidied(env, read_raw_items(path), str(path))
     check_items(items, repr(str(path)))
     return [_task(env, "", item) for item in items]
 
 
 def find_tasks(env: EnvSection) -> tuple[list[Task], list[Task], list[Task]]:
-    """Return the tasks of an environment for train, val and test.
-
-    Raises:
-        ConfigError: An adapter would have to bring them.
-        DataError: Data is missing or malformed.
-    """
+    """Return the tasks of an environment for train, val and test."""
     match env.data:
         case SplitDirData() as data:
             train, val, test = _items(env.name, _read(env.name, data))
@@ -78,11 +64,7 @@ class _TidyLoader(SplitDataLoader):
         self._env = env
 
     def load_split_items(self, split_path: str) -> list[Any]:
-        """Read one split's folder.
-
-        Raises:
-            DataError: It holds no list of items, or the environment refuses one.
-        """
+        """Read one split's folder."""
         return _tidied(self._env, super().load_split_items(split_path), split_path)
 
 

@@ -27,13 +27,7 @@ from skillwright.textopt import (
 
 @dataclass(frozen=True, slots=True)
 class Longitudinal:
-    """Which tasks a look back compares two skills on.
-
-    Attributes:
-        wanted: Size of the sample, at least 1.
-        policy: Which pairs are looked at.
-        success_threshold: The reward from which an episode is a success.
-    """
+    """Which tasks a look back compares two skills on."""
 
     wanted: int
     policy: PairPolicy
@@ -42,17 +36,7 @@ class Longitudinal:
 
 @dataclass(slots=True)
 class TextBench:
-    """Plays tasks through an engine, which bounds and remembers all of it; see `Bench`.
-
-    Attributes:
-        engine: Plays episodes; every stage goes through it.
-        splits: The tasks.
-        seed: The run's.
-        longitudinal: What a look back compares.
-        watcher: Is told of stages whose size only the bench knows.
-        target_identity: Who acts, for people.
-        tell: What tasks are told of a document: it alone, or a bank below it.
-    """
+    """Plays tasks through an engine, which bounds and remembers all of it; see `Bench`."""
 
     engine: Engine
     splits: Splits

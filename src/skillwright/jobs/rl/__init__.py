@@ -28,24 +28,28 @@ if TYPE_CHECKING:
     from skillwright.jobs.rl.state import RlState as RlState
     from skillwright.jobs.rl.state import Validation as Validation
 
-_PLACES = {
-    "launch": "RlRun has_stand_ins is_rl_run open_rl refuse_without_torch run_rl start_rl",
-    "progress": (
-        "BankEvolved ColdStartEnded ColdStartStep FirstBankMade IterationEnded RlEvent "
-        "RlWatcher Validated"
+_PLACES = (
+    (
+        "skillwright.jobs.rl.launch",
+        "RlRun has_stand_ins is_rl_run open_rl refuse_without_torch run_rl start_rl",
     ),
-    "report": "RlReport",
-    "state": "EvolutionRecord IterationRecord RlState Validation",
-}
-"""Module -> the names that it brings. A name is imported when it is first asked for."""
+    (
+        "skillwright.jobs.rl.progress",
+        "BankEvolved ColdStartEnded ColdStartStep FirstBankMade IterationEnded RlEvent "
+        "RlWatcher Validated",
+    ),
+    ("skillwright.jobs.rl.report", "RlReport"),
+    ("skillwright.jobs.rl.state", "EvolutionRecord IterationRecord RlState Validation"),
+)
+"""Modules with the names that they bring. A name is imported when it is first asked for."""
 
-_MODULES = {name: module for module, names in _PLACES.items() for name in names.split()}
+_MODULES = {name: module for module, names in _PLACES for name in names.split()}
 __all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    found = getattr(import_module(_MODULES[name]), name)
     globals()[name] = found
     return found

@@ -33,12 +33,6 @@ async def start_cold(
     """Build the policy and teach it what the expert does; done already, return it as it began.
 
     What it is then becomes the reference of the divergence.
-
-    Raises:
-        ConfigError: The expert won nothing.
-        EngineDown: No episode of the expert has a reward.
-        ModelMissing: The base model is not on this machine.
-        NoChatTemplate: Its tokenizer does not say how a conversation is written.
     """
     if state.cold_start is not None and state.policy is not None:
         return run.maker.make(state.policy), state

@@ -33,15 +33,7 @@ EMPTY, SEED = "empty", "seed"
 
 
 async def make_first_bank(run: Workshop, state: RlState) -> tuple[Workshop, RlState]:
-    """Play base trajectories, have them distilled, and keep the bank; done already, return at once.
-
-    Returns:
-        The parts, which know the base trajectories where those are told; and the state.
-
-    Raises:
-        TeacherDown: The teacher gave nothing usable; the run can be resumed.
-        EngineDown: No base episode has a reward.
-    """
+    """Play base trajectories, have them distilled, and keep the bank, unless that is done."""
     told = run.config.bank.told
     if told == "trajectories":
         base = await base_episodes(run)
@@ -98,14 +90,7 @@ def _longer(task: Task, max_turns: int | None) -> Task:
 
 
 def starting_bank(config: RlConfig) -> Bank:
-    """Return the bank that a configuration begins with, without what is to be left out.
-
-    Raises:
-        ConfigError: The environment has no seed bank, there is no such file, or no skill of it is
-            active.
-        DataError: The file is no bank.
-        BankError: A skill does not pass lint.
-    """
+    """Return the bank that a configuration begins with, without what is to be left out."""
     start = config.bank.start
     if start == EMPTY:
         return Bank()

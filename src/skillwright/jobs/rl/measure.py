@@ -39,13 +39,7 @@ async def validate(run: Workshop, state: RlState, policy: PolicyBackend, iterati
 
 @dataclass(frozen=True, slots=True)
 class Artefact:
-    """Something that is scored on the sealed tasks.
-
-    Attributes:
-        name: Its name in the report.
-        iteration: After which iteration its weights were.
-        skills: What it is told.
-    """
+    """Something that is scored on the sealed tasks."""
 
     name: str
     iteration: int

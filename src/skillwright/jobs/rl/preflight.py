@@ -23,14 +23,6 @@ async def preflight_rl(config: RlConfig) -> PolicyMaker:
     """Check budget, tasks, bank and policy, and ask each distinct mind one small question.
 
     An endpoint that embeds is asked nothing; its key has to be there.
-
-    Returns:
-        What builds the policy; a language model that was loaded is used by the run.
-
-    Raises:
-        UsageError: Something that the configuration names is missing or wrong.
-        ModelRefused: An endpoint refuses the key or the model.
-        ModelError: An endpoint does not answer.
     """
     maker = PolicyMaker(config)
     for look in _looks(config, maker).values():
@@ -42,11 +34,7 @@ async def preflight_rl(config: RlConfig) -> PolicyMaker:
 
 
 async def examine_rl(config: RlConfig) -> list[Finding]:
-    """Look at all that `preflight_rl` looks at, also behind the first thing that is wrong.
-
-    Args:
-        config: What would be run; each distinct mind in it is asked one small question.
-    """
+    """Look at all that `preflight_rl` looks at, also behind the first thing that is wrong."""
     looks = _looks(config, PolicyMaker(config))
     findings = [await _found(name, look()) for name, look in looks.items()]
     minds = dict(config.minds)

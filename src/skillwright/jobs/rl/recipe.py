@@ -36,18 +36,7 @@ from skillwright.runs import RunFolder
 
 
 async def rl(run: Workshop, folder: RunFolder) -> RlReport:
-    """Run the recipe, or go on with it.
-
-    Raises:
-        DataError: The tasks are not those that the run began with.
-        ConfigError: The expert won nothing, or the base model is not there.
-        TeacherDown: The teacher gave nothing usable for a section of the first bank.
-        ModelRefused: An endpoint refuses the key or the model; mend it, and the run goes on.
-        EngineDown: Nothing but failures came back; the run can be resumed.
-        BankVersionGone: The bank is not the one that the checkpoints refer to.
-        OutOfMemory: The device's memory is spent; the message says what to lower.
-        RunError: The folder cannot be written.
-    """
+    """Run the recipe, or go on with it."""
     refuse_other_tasks(run.store, run.tasks.facts)
     state = restore(run.config, run.store)
     checkpoints = Checkpoints(run.checkpoints, run.bank_store)

@@ -22,12 +22,7 @@ from skillwright.runs import VerdictRecord
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Weights with the skills that are injected.
-
-    Attributes:
-        iteration: After which iteration the weights were.
-        skills: Where the skills come from.
-    """
+    """Weights with the skills that are injected."""
 
     iteration: int
     skills: SkillSource
@@ -35,15 +30,7 @@ class Version:
 
 @dataclass(slots=True)
 class WeightsDuel:
-    """Draws paired results of two versions; the weights of one at a time are loaded.
-
-    Attributes:
-        run: The parts.
-        policy: Plays with the weights that are loaded.
-        checkpoints: Where weights lie.
-        sides: Incumbent and candidate.
-        draws: Where the count of draws begins.
-    """
+    """Draws paired results of two versions; the weights of one at a time are loaded."""
 
     run: Workshop
     policy: PolicyBackend
@@ -80,11 +67,7 @@ class WeightsDuel:
 async def release(
     run: Workshop, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
 ) -> RlState:
-    """Test what the run ends with, where the gate leaves proof to the release; write it down.
-
-    Raises:
-        EngineDown: Nothing but failures came back.
-    """
+    """Test what the run ends with, where the gate leaves proof to the release; write it down."""
     test, chosen = run.config.evaluation.gate.release, selected(run.config, state)
     if test is None or chosen == 0 or state.release is not None:
         return state

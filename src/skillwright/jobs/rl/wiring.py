@@ -35,11 +35,7 @@ from skillwright.runs import RunStore
 
 
 class KeptOnly:
-    """A recorder that keeps episodes and never gives one back: a policy learns from fresh ones.
-
-    Args:
-        recorder: Where they are kept.
-    """
+    """A recorder that keeps episodes and never gives one back: a policy learns from fresh ones."""
 
     def __init__(self, recorder: EpisodeRecorder) -> None:
         self._recorder = recorder
@@ -65,23 +61,7 @@ class KeptOnly:
 
 @dataclass(frozen=True, slots=True)
 class Workshop:
-    """What it takes to run the recipe.
-
-    Attributes:
-        config: What the parts were made from.
-        store: The run's store.
-        bank_store: All versions of the run's bank.
-        tasks: Who may touch which.
-        minds: Base, teacher and expert, as far as there are any.
-        maker: Builds the policy.
-        teller: Tells tasks the skills of a bank.
-        terms: What a gate has to know of the run.
-        make_env: Builds the environment of a task.
-        opened: What is held open; ask for permits by `permit`.
-        ledger: Writes down what embedding consumed.
-        watcher: Sees what happens.
-        checkpoints: The folder that weights are kept in.
-    """
+    """What it takes to run the recipe."""
 
     config: RlConfig
     store: RunStore
@@ -131,11 +111,7 @@ class Workshop:
 
     @asynccontextmanager
     async def permit(self, kind: str = "episode") -> AsyncIterator[None]:
-        """Ask the budget before something is begun, once it knows what embedding has cost so far.
-
-        Raises:
-            BudgetSpent: The budget is spent.
-        """
+        """Ask the budget before something begins, once it knows what embedding has cost."""
         self.ledger.settle()
         async with self.opened.budget.permit(kind):
             yield
@@ -154,11 +130,7 @@ class Workshop:
 
 
 def stop_if_refused(teacher: Teacher) -> None:
-    """Stop where the teacher's endpoint refuses every request: a wrong key does not mend itself.
-
-    Raises:
-        ModelRefused: It does; what is missing now would be there after a resume.
-    """
+    """Stop where the teacher's endpoint refuses every request: a wrong key does not mend itself."""
     refusal = teacher.model.refusal if isinstance(teacher.model, StoredCalls) else None
     if refusal is not None:
         raise ModelRefused(f"the teacher was refused: {refusal}")
@@ -172,12 +144,7 @@ async def workshop(
     make: MakeModel = make_model,
     maker: PolicyMaker | None = None,
 ) -> AsyncIterator[Workshop]:
-    """Make the parts of a run; what they hold open is closed at the end.
-
-    Raises:
-        UsageError: A file, environment, task or key that the configuration names is missing or
-            wrong. Nothing was run yet.
-    """
+    """Make the parts of a run; what they hold open is closed at the end."""
     async with opened(config, store, watcher, make) as parts:
         held, minds = parts.held, {role: parts.model(mind) for role, mind in config.minds.items()}
         embedder = held.enter_context(opened_embedder(config.bank.embedder))

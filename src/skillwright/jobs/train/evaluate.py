@@ -59,7 +59,9 @@ class EvalPlan:
         if score.success_rate is None:
             reasons.append("no episode has a score")
         elif score.success_rate < self.min_pass:
-            reasons.append(f"{score.success_rate:.1%} won, and --min-pass is {self.min_pass:.1%}")
+            # As many digits as it takes: 0.9999 is not 100%, and a rate just below is not above.
+            rate, least = (f"{100 * share:.6g}%" for share in (score.success_rate, self.min_pass))
+            reasons.append(f"{rate} solved, and --min-pass is {least}")
         return reasons
 
 

@@ -36,14 +36,7 @@ from skillwright.textopt.reflect import INFRASTRUCTURE
 
 @dataclass(frozen=True, slots=True)
 class LookBack:
-    """What the optimiser made of an epoch, before the gate.
-
-    Attributes:
-        epoch: From 1.
-        slow_update: Guidance for the skill, or ``None`` where none was due.
-        meta_skill: Notes for the next epoch, or ``None`` where none were due.
-        comparison: What both are based on, or ``None``.
-    """
+    """What the optimiser made of an epoch, before the gate."""
 
     epoch: int
     slow_update: SlowUpdate | None = None
@@ -59,11 +52,7 @@ class LookBack:
         }
 
     def refuse_dead_optimiser(self) -> None:
-        """Stop where neither memory could be written: a resume writes them.
-
-        Raises:
-            EngineDown: Every call failed in the infrastructure; the message quotes the latest.
-        """
+        """Stop where neither memory could be written: a resume writes them."""
         asked = [one for one in (self.slow_update, self.meta_skill) if one and one.prompt_digest]
         failures = [one.fault.failure for one in asked if one.fault]
         lost = [failure for failure in failures if failure.cause in INFRASTRUCTURE]
@@ -93,17 +82,13 @@ async def end_epoch(run: Assembly, state: TrainState, epoch: int) -> TrainState:
     """Look back over an epoch, write down what came of it, and return what follows from it.
 
     Guidance passes the gate like any other change, unless the configuration lets it in unmeasured.
-
-    Raises:
-        ModelRefused: An endpoint refuses the key or the model.
-        EngineDown: Nothing but failures came back.
     """
     place = Place(state.last_step, epoch)
     run.calls.step = place.step  # a run that goes on here has taken no step yet
     found = await _look_back(run, state, epoch)
     stop_if_refused(run)
     found.refuse_dead_optimiser()
-    judged = await _judged(run, state, found.slow_update, place)
+    judged = await _judged_update(run, state, found.slow_update, place)
     with run.store.transaction(durable=True):
         version = None
         if judged is not None:
@@ -115,7 +100,7 @@ async def end_epoch(run: Assembly, state: TrainState, epoch: int) -> TrainState:
     return state
 
 
-async def _judged(
+async def _judged_update(
     run: Assembly, state: TrainState, update: SlowUpdate | None, place: Place
 ) -> Candidate | None:
     """Return what becomes of a slow update, or ``None`` where it changes nothing."""

@@ -54,14 +54,7 @@ class Confirmation(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class MetBest:
-    """A candidate met the best skill.
-
-    Attributes:
-        best_version: The best skill then.
-        version: The candidate.
-        accepts: How often a gate had accepted before: which draws they met on.
-        verdict: What the gate said.
-    """
+    """A candidate met the best skill."""
 
     best_version: int
     version: int

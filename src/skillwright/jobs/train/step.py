@@ -36,14 +36,7 @@ from skillwright.textopt import (
 async def take_step(
     run: Assembly, state: TrainState, batches: Sequence[BatchSpec], place: Place
 ) -> TrainState:
-    """Take a step, write it down, all of it or nothing, and return what follows from it.
-
-    Args:
-        run: The parts.
-        state: Where the run stands.
-        batches: The step's micro-batches.
-        place: The step.
-    """
+    """Take a step, write it down, all of it or nothing, and return what follows from it."""
     started = asyncio.Event()
     learning = _learn(run, state, batches, place, started)
     if state.baseline is None:

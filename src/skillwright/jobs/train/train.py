@@ -108,13 +108,7 @@ async def train(run: Assembly, folder: RunFolder) -> TrainReport:
 
 
 async def prove(run: Assembly, folder: RunFolder) -> TrainReport:
-    """Test once more what a finished run could not prove, on fresh draws, at the alpha kept for it.
-
-    Raises:
-        ConfigError: There is nothing to test: it is not finished, or nothing is left to prove, or
-            the alpha is spent.
-        EngineDown: Nothing but failures came back.
-    """
+    """Test once more what a finished run could not prove: fresh draws, the alpha kept for it."""
     refuse_other_tasks(run.store, run.bench.facts)
     state, test = restore(run.config, run.store), run.gate.release
     if test is None:
@@ -214,7 +208,7 @@ def _introduce(run: Assembly, state: TrainState, folder: RunFolder) -> None:
                 f"{config.env.name}: {sizes.train} train, {val} val, {test} sealed test tasks"
                 + (f", {kept} kept to confirm" if kept else ""),
                 f"{run.steps} steps, {config.evaluation.gate.kind} gate",
-                mode_line(config),
+                *((mode_line(config),) if config.run.parity else ()),
                 *told_lines(run.store),
                 *budget_gaps(config),
                 *(mind.line() for mind in priced_minds(config) if not mind.is_free),

@@ -214,20 +214,7 @@ def text_bench(
     told: ToldBank | None,
     earlier: Sequence[RunStore] = (),
 ) -> TextBench:
-    """Return the bench of our own environments.
-
-    Args:
-        config: What is played, and how.
-        store: Remembers what was played.
-        seen: Is told what happens.
-        target: Who acts.
-        budget: Gives permits.
-        told: The bank that is told below every document; ``None`` tells documents alone.
-        earlier: Stores of other runs whose episodes are used again.
-
-    Raises:
-        UsageError: Environment or tasks are missing or wrong.
-    """
+    """Return the bench of our own environments."""
     agent = agent_of(target)
     settle = told.ledger.settle if told else lambda: None
     recorder = StoredEpisodes(store, agent.identity, settle, earlier)
@@ -254,9 +241,6 @@ def reused(config: RunConfig) -> Iterator[list[RunStore]]:
     """Open the stores of the runs whose episodes are used again, to look only.
 
     One that was there when the run began, and is gone when it is resumed, is passed over.
-
-    Raises:
-        RunError: A store cannot be read.
     """
     with ExitStack() as held:
         paths = [Path(path) for path in config.rollout.reuse if Path(path).exists()]
