@@ -107,13 +107,13 @@ def _extras() -> list[Finding]:
 
 def _environments() -> list[Finding]:
     findings = []
-    for name, spec in specs().items():
+    for name, found in specs().items():
         try:
-            spec.load()
+            found.load()
         except SkillwrightError as error:
             findings.append(Finding(f"env {name}", Health.BAD, str(error)))
         else:
-            findings.append(Finding(f"env {name}", Health.OK, spec.entry_point))
+            findings.append(Finding(f"env {name}", Health.OK, found.entry_point))
     return findings
 
 
