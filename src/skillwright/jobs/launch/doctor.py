@@ -16,9 +16,8 @@ from skillwright.config.run import RunConfig
 from skillwright.core import SkillwrightError
 from skillwright.core.together import together
 from skillwright.envs import specs
-from skillwright.jobs.launch.preflight import ask_if_ready, look_at_tasks, tools_of
+from skillwright.jobs.launch.preflight import ask_if_ready, look_at_tasks, tools_of, users_of
 from skillwright.jobs.parts.tau_report import refuse_small_store
-from skillwright.jobs.parts.tau_user import user_mind
 from skillwright.jobs.train.wiring import read_initial_skill
 from skillwright.models import HttpClient, ModelConfig
 from skillwright.models.config import takes_seeds
@@ -156,12 +155,10 @@ def _seeds(minds: Mapping[str, ModelConfig]) -> list[Finding]:
 
 
 def _users(config: RunConfig) -> dict[str, ModelConfig]:
-    """Return the mind behind simulated users, where one is; wrong settings `_files` tells of."""
     try:
-        mind = user_mind(config.env)
-    except SkillwrightError:
+        return users_of(config.env)
+    except SkillwrightError:  # wrong settings, of which `_files` tells
         return {}
-    return {} if mind is None else {"simulated user": mind}
 
 
 def _tools(config: RunConfig) -> tuple[dict[str, Any], ...]:

@@ -62,11 +62,7 @@ async def preflight(config: RunConfig, plan: EvalPlan | None = None) -> None:
     """
     refuse_unpriced(config, trains=plan is None)
     await look_at_tasks(config, trains=plan is None)
-    minds: list[ModelConfig] = []
-    if plan is None:
-        minds.append(config.models.optimizer)
-    if (user := user_mind(config.env)) is not None:
-        minds.append(user)
+    minds = [*([config.models.optimizer] if plan is None else ()), *users_of(config.env).values()]
     # Two roles of one mind are one question; the target's has its tools beside it.
     target, tools = config.models.target, tools_of(config)
     others = {mind.model_dump_json(): mind for mind in minds if mind != target}
@@ -95,6 +91,12 @@ async def look_at_tasks(config: RunConfig, *, trains: bool = True) -> Sizes:
     if trains and sizes.val is not None:
         refuse_hopeless_gate(config, sizes.train, sizes.val)
     return sizes
+
+
+def users_of(env: EnvSection) -> dict[str, ModelConfig]:
+    """Return the model behind simulated users by its role, where one plays them."""
+    user = user_mind(env)
+    return {} if user is None else {"simulated user": user}
 
 
 def tools_of(config: RunConfig) -> tuple[dict[str, Any], ...]:

@@ -1,6 +1,7 @@
 """Where the tasks of our own environments come from."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -60,11 +61,8 @@ def find_tasks(env: EnvSection) -> tuple[list[Task], list[Task], list[Task]]:
     """Return the tasks of an environment for train, val and test."""
     match env.data:
         case GeneratedData() as data:
-            counts = {"train": data.train, "val": data.val, "test": data.test}
-            train, val, test = (
-                generated_tasks(split, count, seed=data.seed, household=data.household)
-                for split, count in counts.items()
-            )
+            make = partial(generated_tasks, seed=data.seed, household=data.household)
+            train, val, test = (make(split, count) for split, count in _counts(data))
         case HouseholdsData() as data:
             train, val, test = _households(data)
         case AlfworldData() as data:
@@ -81,16 +79,12 @@ def find_tasks(env: EnvSection) -> tuple[list[Task], list[Task], list[Task]]:
             val = retail_tasks(val_split, env.config, data.val)
             test = retail_tasks(data.test_split, env.config, data.test)
         case QaData() as data:
-            counts = {"train": data.train, "val": data.val, "test": data.test}
             train, val, test = (
-                generated_questions(split, count, seed=data.seed) for split, count in counts.items()
+                generated_questions(split, count, seed=data.seed) for split, count in _counts(data)
             )
         case WebShopData() as data:
-            counts = {"train": data.train, "val": data.val, "test": data.test}
-            train, val, test = (
-                webshop_tasks(split, n, seed=data.seed, goals=data.goals, env_config=env.config)
-                for split, n in counts.items()
-            )
+            goals = partial(webshop_tasks, goals=data.goals, env_config=env.config)
+            train, val, test = (goals(split, n, seed=data.seed) for split, n in _counts(data))
         case AdapterData():
             raise ConfigError(
                 f"env.data.kind 'adapter' gives the tasks of an EnvAdapter, and {env.name!r} is "
@@ -99,6 +93,10 @@ def find_tasks(env: EnvSection) -> tuple[list[Task], list[Task], list[Task]]:
         case never:
             assert_never(never)
     return train, val, test
+
+
+def _counts(data: GeneratedData | QaData | WebShopData) -> list[tuple[Any, int]]:
+    return [("train", data.train), ("val", data.val), ("test", data.test)]
 
 
 def _households(data: HouseholdsData) -> tuple[list[Task], list[Task], list[Task]]:
