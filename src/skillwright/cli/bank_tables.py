@@ -24,6 +24,7 @@ from skillwright.bank import (
 from skillwright.cli.tables import print_indented
 from skillwright.cli.words import counted, print_words
 from skillwright.core import BankSkill
+from skillwright.core.codec import encode_fields
 from skillwright.jobs.bank.look import Answer, BankStatistics, SkillHistory
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -312,17 +313,7 @@ def _outcomes(entry: LogEntry) -> Iterator[str]:
 
 def entry_json(entry: LogEntry) -> dict[str, Any]:
     """Return an entry of the log as a JSON object."""
-    return {
-        "number": entry.number,
-        "event": str(entry.event),
-        "before": entry.before,
-        "version": entry.version,
-        "reason": entry.reason,
-        "verdict": None if entry.verdict is None else dict(entry.verdict),
-        "step": entry.step,
-        "outcomes": [dict(one) for one in entry.outcomes],
-        "time": entry.time,
-    }
+    return encode_fields(entry)
 
 
 def show_diff(console: Console, found: BankDiff) -> None:

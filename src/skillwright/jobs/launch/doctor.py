@@ -16,8 +16,8 @@ from skillwright.config.run import RunConfig
 from skillwright.core import SkillwrightError
 from skillwright.core.together import together
 from skillwright.envs import specs
-from skillwright.jobs.launch.preflight import ask_if_ready, look_at_tasks
-from skillwright.jobs.parts.environment import refuse_unasked_data, user_mind
+from skillwright.jobs.launch.preflight import ask_if_ready, look_at_tasks, users_of
+from skillwright.jobs.parts.environment import refuse_unasked_data
 from skillwright.jobs.train.wiring import read_initial_skill
 from skillwright.models import HttpClient, ModelConfig
 from skillwright.models.config import takes_seeds
@@ -107,13 +107,13 @@ def _extras() -> list[Finding]:
 
 def _environments() -> list[Finding]:
     findings = []
-    for name, spec in specs().items():
+    for name, found in specs().items():
         try:
-            spec.load()
+            found.load()
         except SkillwrightError as error:
             findings.append(Finding(f"env {name}", Health.BAD, str(error)))
         else:
-            findings.append(Finding(f"env {name}", Health.OK, spec.entry_point))
+            findings.append(Finding(f"env {name}", Health.OK, found.entry_point))
     return findings
 
 
@@ -157,12 +157,10 @@ def _seeds(minds: Mapping[str, ModelConfig]) -> list[Finding]:
 
 
 def _users(config: RunConfig) -> dict[str, ModelConfig]:
-    """Return the mind behind simulated users, where one is; wrong settings `_files` tells of."""
     try:
-        mind = user_mind(config.env)
-    except SkillwrightError:
+        return users_of(config.env)
+    except SkillwrightError:  # wrong settings, of which `_files` tells
         return {}
-    return {} if mind is None else {"simulated user": mind}
 
 
 async def _mind(

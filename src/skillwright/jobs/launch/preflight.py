@@ -62,11 +62,7 @@ async def preflight(config: RunConfig, plan: EvalPlan | None = None) -> None:
     """
     refuse_unpriced(config, trains=plan is None)
     found = await look_at_tasks(config, trains=plan is None)
-    minds: list[ModelConfig] = []
-    if plan is None:
-        minds.append(config.models.optimizer)
-    if (user := user_mind(config.env)) is not None:
-        minds.append(user)
+    minds = [*([config.models.optimizer] if plan is None else ()), *users_of(config.env).values()]
     # Two roles of one mind are one question; the target's has its tools beside it.
     target = config.models.target
     others = {mind.model_dump_json(): mind for mind in minds if mind != target}
@@ -107,6 +103,12 @@ def _look_at_environment(config: RunConfig) -> Found:
         refuse_without_tools(config.models.target, config.env.name)
     check_bank(config)
     return Found(Sizes(len(splits.train.tasks), len(splits.val.tasks), len(splits.test)), tools)
+
+
+def users_of(env: EnvSection) -> dict[str, ModelConfig]:
+    """Return the model behind simulated users by its role, where one plays them."""
+    user = user_mind(env)
+    return {} if user is None else {"simulated user": user}
 
 
 def refuse_without_tools(target: ModelConfig, env: str) -> None:

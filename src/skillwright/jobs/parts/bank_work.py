@@ -1,8 +1,4 @@
-"""What was played and asked for a bank, kept beside it, so that nothing is paid for twice.
-
-The file ``bank.sqlite`` has a folder ``bank.work`` with a store like a run's. A command that was
-stopped is simply given again: what was played or answered then is taken from there.
-"""
+"""What was played and asked for a bank, kept beside it, so that nothing is paid for twice."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -23,7 +19,11 @@ def work_folder(bank: Path) -> Path:
 
 @contextmanager
 def bank_work(bank: Path, secrets: Sequence[str] = ()) -> Iterator[RunStore]:
-    """Open the store beside a bank, for one process at a time."""
+    """Open the store beside a bank, for one process at a time.
+
+    The file ``bank.sqlite`` has a folder ``bank.work`` with a store like a run's. A command that
+    was stopped is simply given again: what was played or answered then is taken from there.
+    """
     folder = work_folder(bank)
     with ExitStack() as held:
         try:

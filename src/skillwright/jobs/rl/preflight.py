@@ -8,9 +8,9 @@ from skillwright.core import ConfigError, SkillwrightError
 from skillwright.core.together import together
 from skillwright.envs.drive import native_tools, open_env
 from skillwright.jobs.launch.doctor import Finding, Health
-from skillwright.jobs.launch.preflight import ask_if_ready, build_first
+from skillwright.jobs.launch.preflight import ask_if_ready, build_first, users_of
 from skillwright.jobs.parts.bank_source import opened_embedder
-from skillwright.jobs.parts.environment import refuse_unasked_data, user_mind
+from skillwright.jobs.parts.environment import refuse_unasked_data
 from skillwright.jobs.parts.money import priced_mind, refuse_unheld
 from skillwright.jobs.rl.first_bank import starting_bank
 from skillwright.jobs.rl.policies import PolicyMaker
@@ -27,7 +27,7 @@ async def preflight_rl(config: RlConfig) -> PolicyMaker:
     maker = PolicyMaker(config)
     for look in _looks(config, maker).values():
         await look()
-    minds = {**config.minds, **_user(config)}
+    minds = {**config.minds, **users_of(config.env)}
     async with HttpClient() as client:
         await together(_mind(mind, client) for mind in _distinct(minds).values())
     return maker
@@ -39,7 +39,7 @@ async def examine_rl(config: RlConfig) -> list[Finding]:
     findings = [await _found(name, look()) for name, look in looks.items()]
     minds = dict(config.minds)
     try:
-        minds |= _user(config)
+        minds |= users_of(config.env)
     except SkillwrightError as error:
         findings.append(Finding("simulated user", Health.BAD, str(error)))
     async with HttpClient() as client:
@@ -94,11 +94,6 @@ async def _policy(config: RlConfig, maker: PolicyMaker) -> str:
 
 async def _mind(mind: ModelConfig, client: HttpClient) -> str:
     return f"{mind.backend}: {await ask_if_ready(mind, client)} answers"
-
-
-def _user(config: RlConfig) -> dict[str, ModelConfig]:
-    user = user_mind(config.env)
-    return {} if user is None else {"simulated user": user}
 
 
 def _distinct(minds: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:

@@ -1,9 +1,4 @@
-"""Is what the recipe ends with proven better than what it began reinforcement with?
-
-The reference, which the cold start ended with, and the first bank, against the selected weights and
-their bank: one release test, on draws that decided nothing before. Weights and bank change
-together, so they are tested together; where that proves nothing, the cold start stays released.
-"""
+"""Is what the recipe ends with proven better than what it began reinforcement with?"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -67,7 +62,12 @@ class WeightsDuel:
 async def release(
     run: Workshop, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
 ) -> RlState:
-    """Test what the run ends with, where the gate leaves proof to the release; write it down."""
+    """Test what the run ends with, where the gate leaves proof to the release; write it down.
+
+    The reference, which the cold start ended with, and the first bank, against the selected weights
+    and their bank: one test, on draws that decided nothing before. Weights and bank change
+    together, so they are tested together; where that proves nothing, the cold start stays released.
+    """
     test, chosen = run.config.evaluation.gate.release, selected(run.config, state)
     if test is None or chosen == 0 or state.release is not None:
         return state

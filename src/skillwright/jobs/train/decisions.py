@@ -1,15 +1,4 @@
-"""What became of a candidate: the records that a run's state is folded from.
-
-Two skills stand: the current one, which training continues from, and the best one, which has proved
-itself. They part only where something enters the current skill unmeasured. The actions:
-
-    accept_new_best     it beat both, or the one that is both: it is current and best now
-    accept              it beat the current skill and not the best one
-    force_accept        it is current without having to beat anything
-    inject_placeholder  an empty region entered the current skill
-    reject, undecided   nothing moves
-    skip_...            there was nothing to judge
-"""
+"""What became of a candidate: the records that a run's state is rebuilt from."""
 
 from dataclasses import dataclass, field
 
@@ -21,7 +10,18 @@ _ENTERING = ("accept_new_best", "accept", "force_accept", "inject_placeholder")
 
 
 class Judged:
-    """What a record says of its candidate."""
+    """What a record says of its candidate, and what became of it.
+
+    Two skills stand: the current one, which training continues from, and the best one, which has
+    proved itself. They part only where something enters the current skill unmeasured. The actions:
+
+        accept_new_best     it beat both, or the one that is both: it is current and best now
+        accept              it beat the current skill and not the best one
+        force_accept        it is current without having to beat anything
+        inject_placeholder  an empty region entered the current skill
+        reject, undecided   nothing moves
+        skip_...            there was nothing to judge
+    """
 
     __slots__ = ()
 
@@ -58,7 +58,7 @@ class StepRecord(Judged, JsonRecord):
     Attributes:
         step: From 1.
         epoch: From 1.
-        action: What became of it; see the head of this module.
+        action: What became of it; see `Judged`.
         entry: What later steps are told about it.
         verdict: The gate's judgement against the current skill, or ``None`` where it was not asked.
         skill_version: The version of the candidate, or ``None`` where there was none.
@@ -84,8 +84,7 @@ class EpochRecord(Judged, JsonRecord):
     Attributes:
         epoch: From 1.
         steps_ended_with: The skill version after the epoch's last step, before its slow update.
-        action: What became of the slow update, ``""`` where none was due; see the head of this
-            module.
+        action: What became of the slow update, ``""`` where none was due; see `Judged`.
         meta_skill: What the optimiser is told in the next epoch.
         verdict: The gate's judgement of the slow update against the current skill, or ``None``
             where it was not asked.

@@ -1,14 +1,4 @@
-"""An epoch's end: the same tasks under the old and the new skill, and what follows from it.
-
-    play both skills -> pairs
-    slow update: guidance that looks further than a batch -> candidate -> gate
-    meta skill: the optimiser's own notes for the next epoch, written at the same time
-
-The first epoch has nothing to look back on; it only notes which skill it ended with.
-
-Source: SkillOpt (microsoft/SkillOpt; arXiv 2605.23904). There a slow update enters unmeasured; here
-it passes the gate like any other change, unless the configuration says otherwise.
-"""
+"""An epoch's end: the same tasks under the old and the new skill, and what follows from it."""
 
 from dataclasses import dataclass
 
@@ -81,7 +71,12 @@ class LookBack:
 async def end_epoch(run: Assembly, state: TrainState, epoch: int) -> TrainState:
     """Look back over an epoch, write down what came of it, and return what follows from it.
 
-    Guidance passes the gate like any other change, unless the configuration lets it in unmeasured.
+    Both skills are played on the same tasks. From the pairs a slow update writes guidance that
+    looks further than a batch, and a meta skill the optimizer's own notes for the next epoch. The
+    first epoch has nothing to look back on; it only notes which skill it ended with.
+
+    Source: SkillOpt (microsoft/SkillOpt; arXiv 2605.23904). There a slow update enters unmeasured;
+    here it passes the gate like any other change, unless the configuration says otherwise.
     """
     place = Place(state.last_step, epoch)
     run.calls.step = place.step  # a run that goes on here has taken no step yet
