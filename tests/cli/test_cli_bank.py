@@ -138,3 +138,12 @@ def test_the_calibration_shows_precision_and_recall(cli):
     shown = cli("bank", "calibrate", "--tasks", 12).stdout
     assert "the embedder's own" in shown
     assert "precision" in shown
+
+
+def test_a_teacher_without_a_key_leaves_nothing_that_would_be_saved(cli, home, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    cli("train", home, "--set", "evaluation.test=false", "--set", "run.name=base")
+    teacher = ("--teacher", "openai_chat:gpt-5")
+    said = cli("bank", "distil", "base", *teacher, code=2).stderr
+    assert "OPENAI_API_KEY" in said
+    assert "saved" not in said

@@ -74,6 +74,7 @@ def test_the_demo_as_json_is_one_object_and_its_progress_goes_elsewhere(cli):
     assert set(report) == {
         "steps", "epochs", "ran_out_of_patience", "baseline", "final", "test", "confirmation",
         "initial_skill", "best_skill", "final_skill", "critical_path", "run", "scripted", "turns",
+        "causes",
     }  # fmt: skip
     assert report["critical_path"]["requests"] > 0
     assert set(report["test"]["tables"]) == {"initial", "best", "final", "placebo"}

@@ -39,7 +39,7 @@ STORY = [
         ("alfworld: 12 train, 24 val, 12 sealed test tasks",),
         steps=2,
         epochs=1,
-        episodes=200,
+        episodes=20,
     ),
     StageStarted("baseline", episodes=24),
     EpisodeFinished(make_episode("t1", 1.0)),
@@ -195,6 +195,16 @@ def test_the_time_left_is_estimated_from_what_was_really_played():
     for _ in range(3):
         tally.add(EpisodeFinished(make_episode("t", 1.0), reused=True))
     assert tally.left_s(120.0) == pytest.approx(50.0)
+
+
+def test_the_first_episodes_say_nothing_about_the_time_left():
+    tally = Tally(started_s=0.0)
+    tally.add(RunStarted("r", "f", {}, episodes=1_000))
+    for _ in range(49):
+        tally.add(EpisodeFinished(make_episode("t", 1.0)))
+    assert tally.left_s(2.0) is None
+    tally.add(EpisodeFinished(make_episode("t", 1.0)))
+    assert tally.left_s(2.0) == pytest.approx(38.0)
 
 
 def test_an_unknown_price_makes_the_sum_unknown_and_never_zero():

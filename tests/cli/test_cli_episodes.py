@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+from rich.text import Text
 
 from fakes import make_episode
 from skillwright.cli import episodes as command
@@ -326,3 +327,19 @@ def test_without_a_terminal_every_line_stays_one(kitchen, tmp_path):
     with RunStore.open(tmp_path / "runs" / "kitchen" / "run.sqlite") as store:
         store.record_episode(make_episode("long", 0.0, [("look", said)]))
     assert f"  result  {said.rstrip()}\n" in kitchen("runs", "view", "kitchen", "long").stdout
+
+
+def test_a_long_text_is_broken_where_rich_would_break_it(terminal):
+    words = "\n".join("You see a bowl, andalongshelf " * (n % 9) for n in range(200))
+    command._put(Text(words), indent=4)
+    room = command.out.width - 4
+    broken = [
+        part.plain for line in Text(words).split("\n") for part in line.wrap(command.out, room)
+    ]
+    assert terminal().splitlines() == [f"    {line}".rstrip() for line in broken]
+
+
+def test_wide_characters_are_broken_by_their_columns(terminal):
+    command._put(Text("\u58f6" * 40), indent=2)
+    first, second = terminal().splitlines()
+    assert (len(first), len(second)) == (2 + 29, 2 + 11)

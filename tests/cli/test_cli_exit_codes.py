@@ -1,6 +1,8 @@
 """The exit code says what became of it, also where the infrastructure failed."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,9 +10,10 @@ import pytest
 from doors import look
 from shown import WIDTH, episodes, pipe
 from skillwright.cli import tables
-from skillwright.evaluation import ScoreTable
+from skillwright.evaluation import ScoreTable, SplitReport
 from skillwright.jobs import EvalPlan, EvalReport
 from skillwright.jobs.launch.runs import read_plan
+from skillwright.jobs.parts.causes import Cause
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 BREAKING = """
@@ -150,3 +153,51 @@ def test_an_estimate_of_trials_is_one_of_the_evaluation_alone(cli, write_config)
 def test_an_evaluation_of_the_recipe_is_not_estimated(refused):
     said = refused("estimate", EXAMPLES / "rl" / "tau_bench.yaml", "--trials", "4")
     assert "--split and --trials are of an evaluation" in said
+
+
+def test_a_success_rate_just_below_is_told_with_all_its_digits():
+    table = ScoreTable.of(episodes(9_998, 2))
+    (reason,) = EvalPlan("test", 1, min_pass=0.9999).why_not(table.overall)
+    assert reason == "99.98% solved, and --min-pass is 99.99%"
+
+
+def test_a_run_ends_with_its_most_frequent_causes_of_failure(cli, write_config):
+    said = cli("eval", write_config(), "--min-pass", "0").stdout
+    causes = json.loads(cli("eval", write_config(), "--min-pass", "0", "--json").stdout)["causes"]
+    assert causes
+    assert "Most frequent causes of failure" in said
+    counts = [cause["count"] for cause in causes]
+    assert counts == sorted(counts, reverse=True)
+    shown = cli("runs", "view", "doors", causes[0]["episode"]).stdout
+    assert "outcome" in shown
+    assert "solved" not in shown.split("outcome")[1].splitlines()[0]
+
+
+def test_a_training_whose_released_skill_has_no_score_on_test_says_why():
+    report = SplitReport.of("test", {"initial": episodes(1, 1), "best": episodes(0, 0, 4)})
+    cause = Cause("cool", "failed (environment)", 4, "e7")
+    assert tables.why_no_score(report, "initial", []) == ""
+    assert tables.why_no_score(None, "best", []) == ""
+    assert tables.why_no_score(report, "best", [cause]) == (
+        "no test episode has a score, 4 failed; the most frequent: cool: failed (environment), 4 "
+        "(such as e7)"
+    )
+
+
+def test_a_finished_run_says_so_when_it_is_resumed_and_others_how_to_go_on(cli, breaking):
+    cli("eval", breaking)
+    assert "doors is finished" in cli("resume", "doors").stderr
+    assert "go on with" not in cli("runs", "show", "doors").stdout
+    break_rooms("attic", "cellar", "hall")
+    cli("eval", breaking, code=1)
+    said = " ".join(cli("runs", "show", "doors-1").stdout.split())
+    assert "not finished; go on with: skillwright resume runs/doors-1" in said
+
+
+def test_a_reader_that_leaves_ends_the_program_quietly(tmp_path):
+    words = [sys.executable, "-m", "skillwright", "models", "list"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+        program.stdout.close()
+        complaint = program.stderr.read()
+        program.wait()
+    assert (program.returncode, complaint) == (141, b"")

@@ -7,7 +7,7 @@ import pytest
 from shown import FAMILY, WIDTH, episodes, pipe, verdict
 from skillwright.cli import tables
 from skillwright.cli.live import Tally, display
-from skillwright.cli.tau_tables import show_findings
+from skillwright.cli.tables import show_environment
 from skillwright.core import Usage
 from skillwright.evaluation import (
     AlphaLedger,
@@ -21,12 +21,12 @@ from skillwright.evaluation.intervals import Interval
 from skillwright.jobs import (
     Confirmation,
     CriticalPath,
+    EnvFindings,
     EpochRecord,
     EvalReport,
     PricedMind,
     StepDecided,
     StepRecord,
-    TauFindings,
     TrainReport,
     TrainState,
 )
@@ -179,7 +179,7 @@ def test_the_final_weights_are_no_current_skill():
     score = Score(9, 9, 1.0, Interval(1.0, 1.0), 1.0, 0, 0)
     tables_of = {name: ScoreTable(score, {}) for name in ("cold_start", "final")}
     shown = tables.split_table(SplitReport("test", 1.0, tables_of, gains={}))
-    assert [str(column.header) for column in shown.columns][2:] == ["cold_start", "final"]
+    assert [str(column.header) for column in shown.columns][2:] == ["cold start", "final"]
 
 
 def test_rates_in_one_line_of_tau_bench_share_one_denominator():
@@ -192,7 +192,15 @@ def test_rates_in_one_line_of_tau_bench_share_one_denominator():
     }
     none = Score.of([], 1.0)
     console = pipe()
-    show_findings(console, TauFindings({}, "built-in", none, none, (), rates, None))
+    facts = {
+        "settings": {},
+        "data_origin": "built-in",
+        "free_tasks": [],
+        "rates": rates,
+        "failures_as_losses": None,
+    }
+    found = EnvFindings("tau_bench", facts, {"no_op": none, "without_free": none})
+    show_environment(console, found)
     told = [line for line in console.file.getvalue().splitlines() if "episodes:" in line]
     assert told == [
         "of scored episodes: 25.0% ran out of turns, 0.0% had a call that could not be parsed, "

@@ -7,9 +7,11 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from shown import pipe, terminal
+from fakes import make_episode
+from shown import WIDTH, pipe, terminal
 from skillwright.cli.app import app
-from skillwright.cli.rl_live import LiveRlDisplay, PlainRlDisplay, rl_display
+from skillwright.cli.live import LiveDisplay, PlainDisplay, display
+from skillwright.cli.rl_live import RlTally
 from skillwright.cli.rl_tables import evolution_text
 from skillwright.evaluation import Decision, Verdict
 from skillwright.jobs.parts.progress import EpisodeFinished, RunStarted, StageStarted
@@ -52,10 +54,10 @@ def test_a_run_tells_of_every_stage_and_ends_with_the_sealed_test(small):
         "first bank (version 1):",
         "cold start:",
         "val after iteration 0:",
-        "2/2 reward",
+        "2/2 success",
         "evolution after iteration 1:",
         "Held-out test tasks won",
-        "no_skills",
+        "control: the selected weights without skills",
         "Scripted minds took part",
     ):
         assert words in said, words
@@ -78,7 +80,7 @@ def test_runs_are_listed_and_shown_beside_others(small, monkeypatch):
     listed = json.loads(CliRunner().invoke(app, ["runs", "list", "--json"]).stdout)
     assert [(one["job"], one["finished"]) for one in listed] == [("rl", True)]
     shown = CliRunner().invoke(app, ["runs", "show", "small"], catch_exceptions=False)
-    assert "Val tasks won" in shown.stdout
+    assert "Val tasks solved" in shown.stdout
     told = json.loads(CliRunner().invoke(app, ["runs", "show", "small", "--json"]).stdout)
     assert told["rl"]["finished"] is True
 
@@ -155,23 +157,28 @@ RECORD = IterationRecord(
 STARTED = RunStarted("rl[1]", "runs/[dim]rl", {"policy": "a scorer"}, ("facts",), steps=9)
 
 
-def test_plain_lines_say_an_iteration_in_one_line():
+def test_plain_lines_say_an_iteration_within_a_small_terminal():
     console = pipe()
-    shown = PlainRlDisplay(console)
+    shown = PlainDisplay(console, kind=RlTally)
     for event in (STARTED, StageStarted("practice", step=3, episodes=24)):
         shown.see(event)
     shown.see(IterationEnded(RECORD, rollout_s=0.5, learning_s=0.5))
-    (line,) = [one for one in console.file.getvalue().splitlines() if one.startswith("3/9")]
-    for words in ("reward 0.500", "won 50%", "flat 50%", "KL 0.020", "entropy -", "24 episodes/s"):
+    lines = console.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= WIDTH
+    (line,) = [one for one in lines if one.startswith("3/9")]
+    for words in ("reward 0.500", "success 50%", "24 episodes/s"):
         assert words in line
-    assert "384 tokens/s" in line
-    assert "7.5 skills of v2" in line
     assert line.endswith("about 0:06 of learning left")  # six iterations of a second
+    below = " ".join(lines[lines.index(line) + 1 :])
+    for words in ("zero-variance groups 50%", "KL 0.020", "entropy -", "384 tokens/s"):
+        assert words in below
+    assert "7.5 skills of bank v2" in below
+    assert "pick and 50%" in below
 
 
 def test_the_live_table_shows_the_latest_iterations_and_the_skills_that_were_told():
     console = terminal()
-    shown = LiveRlDisplay(console)
+    shown = LiveDisplay(console, kind=RlTally)
     shown.see(STARTED)
     shown.see(StageStarted("practice", step=3, episodes=24))
     for number in range(1, 14):
@@ -196,9 +203,9 @@ def _drawn(shown):
 
 
 def test_a_terminal_gets_the_table_and_a_pipe_gets_lines():
-    for make, kind in ((pipe, PlainRlDisplay), (terminal, LiveRlDisplay)):
+    for make, kind in ((pipe, PlainDisplay), (terminal, LiveDisplay)):
         console = make()
-        with rl_display(console) as shown:
+        with display(console, kind=RlTally) as shown:
             assert isinstance(shown, kind)
 
 
@@ -221,7 +228,7 @@ def test_an_update_of_the_bank_is_told_in_a_sentence(action, words):
 
 def test_episodes_fill_the_bar_of_their_stage():
     console = pipe()
-    shown = PlainRlDisplay(console)
+    shown = PlainDisplay(console, kind=RlTally)
     shown.see(StageStarted("val", episodes=2))
-    shown.see(EpisodeFinished(None))
+    shown.see(EpisodeFinished(make_episode("t1", 1.0)))
     assert shown._tally.in_stage == 1

@@ -84,7 +84,8 @@ def test_a_misspelt_key_of_a_recipe_is_told_with_the_nearest_one(refused, recipe
 def test_an_estimate_counts_the_episodes_and_calls_of_a_recipe(cli, recipe):
     report = json.loads(cli("estimate", recipe, "--turns", "4", "--json").stdout)
     stages = {one["name"]: one for one in report["stages"]}
-    assert stages["practice"] == {"name": "practice", "role": "policy", "episodes": 8, "calls": 0}
+    asked = dict.fromkeys(("calls", "input_tokens", "output_tokens", "cost_usd"), 0)
+    assert stages["practice"] == {"name": "practice", "role": "policy", "episodes": 8, **asked}
     assert stages["cold start"]["calls"] == 4 * stages["cold start"]["episodes"] > 0
     assert report["calls"]["expert"] == stages["cold start"]["calls"]
     said = " ".join(cli("estimate", recipe).stdout.split())

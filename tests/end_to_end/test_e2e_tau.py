@@ -87,8 +87,8 @@ def test_one_command_evaluates_a_policy_against_a_simulated_user(tmp_path, endpo
     assert usage["rollout"]["calls"] == usage["user"]["calls"] == 20
     assert usage["rollout"]["cost_usd"] > 0
     assert usage["user"]["cost_usd"] > 0
-    assert report["tau_bench"]["settings"]["user"]["model"] == "customer"
-    assert report["tau_bench"]["rates"]["failure"] == 0.0
+    assert report["environment"]["facts"]["settings"]["user"]["model"] == "customer"
+    assert report["environment"]["facts"]["rates"]["failure"] == 0.0
     scored = CliRunner().invoke(app, ["regrade", report["run"]])
     assert scored.exit_code == 0, scored.output
 
@@ -104,7 +104,7 @@ def test_a_user_that_is_down_is_never_a_score(tmp_path, endpoints):
     report = json.loads(done.stdout)
     overall = report["table"]["overall"]
     assert (overall["failures"], overall["episodes"]) == (1, 4)
-    assert report["tau_bench"]["rates"]["user_failure"] == 0.2
+    assert report["environment"]["facts"]["rates"]["user_failure"] == 0.2
     assert overall["success_rate"] == 0.0
 
 

@@ -1,17 +1,23 @@
 """The small parts that an adapter's run is made of: settings, seeds, conversations."""
 
 import json
+from collections import Counter
 
 import pytest
 
+from doors import Coach, Walker, doors_config, resumed, trained
+from skillwright.jobs import preflight
 from skillwright.jobs.adapters.memory import AdapterMemory
 from skillwright.jobs.adapters.settings import flat_settings
 from skillwright.jobs.adapters.splits import AdapterPlanner
 from skillwright.jobs.adapters.trajectory import trajectory_of
+from skillwright.jobs.launch import preflight as checks
+from skillwright.jobs.parts.tasks import make_splits
+from skillwright.jobs.train import wiring
 from skillwright.rollout.foreign import ForeignAdapter
 from skillwright.runs import RunStore
 from skillwright.textopt import read_episodes, read_rows
-from somebodys import Documented, Seeded, adapter_config
+from somebodys import CALLS, Chosen, Documented, Seeded, adapter_config
 
 
 @pytest.fixture
@@ -133,3 +139,35 @@ def test_a_trajectory_reads_to_analysts_as_the_conversation_did(tmp_path):
     [again] = read_episodes([replace(result, trajectory=trajectory_of(row))]).rows
     assert again.lines == row.lines
     assert again.reward == row.reward == 1.0
+
+
+async def test_an_adapter_is_set_up_once_by_a_check_and_once_by_a_training(tmp_path):
+    config = adapter_config(tmp_path, Chosen)
+    await preflight(config)
+    assert counted() == {"init": 1, "setup": 1}
+    CALLS.clear()
+    path, _ = await trained(config, Walker(), Coach([]))
+    assert counted() == {"init": 1, "setup": 1}
+    CALLS.clear()
+    await resumed(path, Walker(), Coach([]))
+    assert counted() == {}  # it is finished
+
+
+def counted():
+    return Counter(method for method, _ in CALLS if method in ("init", "setup"))
+
+
+async def test_tasks_are_found_once_by_a_check_and_once_by_a_training(tmp_path, monkeypatch):
+    found = []
+
+    def counted(config):
+        found.append(config)
+        return make_splits(config)
+
+    monkeypatch.setattr(checks, "make_splits", counted)
+    monkeypatch.setattr(wiring, "make_splits", counted)
+    config = doors_config(tmp_path)
+    await preflight(config)
+    assert len(found) == 1
+    await trained(config, Walker(), Coach([]))
+    assert len(found) == 2

@@ -21,8 +21,8 @@ from skillwright.jobs import (
     start_run,
     summarise_runs,
 )
+from skillwright.jobs.parts.engine import make_env
 from skillwright.jobs.parts.tasks import make_splits
-from skillwright.jobs.train.wiring import make_env
 from skillwright.runs import RunFolder
 
 

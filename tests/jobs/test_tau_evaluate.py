@@ -7,6 +7,7 @@ import pytest
 
 from doors import look, minds
 from skillwright.core import DataError, ModelError, Purpose, Usage
+from skillwright.envs.tau_bench import TauBenchEnv
 from skillwright.jobs import (
     EvalPlan,
     EvalReport,
@@ -17,9 +18,8 @@ from skillwright.jobs import (
     start_run,
 )
 from skillwright.jobs.launch.preflight import preflight
+from skillwright.jobs.parts.engine import make_env
 from skillwright.jobs.parts.tasks import make_splits
-from skillwright.jobs.parts.tau_report import env_facts
-from skillwright.jobs.train.wiring import make_env
 from skillwright.models import agent_of
 from skillwright.rollout import LocalEngine, TextEnvAdapter
 from tau_minds import RULE, TRANSFER, Clerk, shop, tau_config, tau_evaluated
@@ -27,6 +27,10 @@ from tau_store import CANCEL, RETURN, task, tool_call, write_store
 
 TWICE = EvalPlan("test", 2)
 MIXED = [task(CANCEL), task(RETURN), task(), task(outputs=["20.10"]), task(CANCEL, RETURN)]
+
+
+def identity(config):
+    return TauBenchEnv.identity(config.env.config)
 
 
 @pytest.fixture
@@ -40,18 +44,18 @@ async def test_pass_k_has_intervals_and_tasks_that_want_nothing_stand_apart(mixe
     assert report.pass_k == (0.2, 0.2)  # what is to be cancelled is won, both times
     for chance, interval in zip(report.pass_k, report.pass_k_intervals, strict=True):
         assert interval.low < chance < interval.high
-    found = report.tau_bench
-    assert found.no_op.episodes == 4  # nothing to be changed: two tasks, twice
-    assert found.no_op.success_rate == 0.0  # and yet it cancelled
-    assert found.free_tasks == ("test-002",)
-    assert found.without_free.tasks == 4
+    found = report.environment
+    assert found.scores["no_op"].episodes == 4  # nothing to be changed: two tasks, twice
+    assert found.scores["no_op"].success_rate == 0.0  # and yet it cancelled
+    assert found.facts["free_tasks"] == ["test-002"]
+    assert found.scores["without_free"].tasks == 4
     assert set(report.table.families) == {"cancel", "return", "read_only", "several_kinds"}
 
 
 async def test_hanging_up_wins_the_free_tasks_only_and_the_report_says_so(mixed):
     _, report = await tau_evaluated(mixed, TWICE, Clerk())
     assert report.pass_k[0] == 0.2
-    assert report.tau_bench.without_free.success_rate == 0.0
+    assert report.environment.scores["without_free"].success_rate == 0.0
 
 
 @pytest.mark.parametrize(
@@ -64,7 +68,7 @@ async def test_hanging_up_wins_the_free_tasks_only_and_the_report_says_so(mixed)
 )
 async def test_rates_count_episodes_by_what_went_wrong_in_them(mixed, turns, rate):
     _, report = await tau_evaluated(mixed, TWICE, Clerk(turns=turns))
-    rates = report.tau_bench.rates
+    rates = report.environment.facts["rates"]
     others = {"parse_error", "tool_error", "truncated"} - {rate}
     assert rates[rate] == 1.0
     assert all(rates[other] == 0.0 for other in others)
@@ -83,12 +87,21 @@ async def test_a_report_of_an_earlier_version_is_read(mixed):
     earlier = {name: value for name, value in report.to_dict().items() if name in known}
     read = EvalReport.from_dict(earlier)
     assert read.pass_k == report.pass_k
-    assert (read.tau_bench, read.pass_k_intervals) == (None, ())
+    assert (read.environment, read.pass_k_intervals) == (None, ())
+
+
+async def test_a_report_with_the_former_section_of_tau_bench_is_read_as_todays(mixed):
+    _, report = await tau_evaluated(mixed, TWICE, Clerk(), RULE)
+    stored = report.to_dict()
+    section = stored.pop("environment")
+    assert section["name"] == "tau_bench"
+    stored["tau_bench"] = {**section["facts"], **section["scores"]}
+    assert EvalReport.from_dict(json.loads(json.dumps(stored))) == report
 
 
 async def test_settings_say_what_a_score_is_comparable_with(tmp_path, mixed):
     _, report = await tau_evaluated(mixed, TWICE, Clerk())
-    settings = report.tau_bench.settings
+    settings = report.environment.facts["settings"]
     assert settings["played"] == {
         "split": "test",
         "data_splits": ["test"],
@@ -98,14 +111,14 @@ async def test_settings_say_what_a_score_is_comparable_with(tmp_path, mixed):
     assert settings["benchmark"] != "tau-bench retail, original 115"  # it is a shop of ours
     assert settings["user"]["strategy"] == "scripted"
     assert len(settings["data"]["checksum"]) == 64
-    assert report.tau_bench.data_origin == "env_config.data_dir"
+    assert report.environment.facts["data_origin"] == "env_config.data_dir"
     elsewhere = shop(tmp_path / "moved", tasks_test=MIXED)
-    assert env_facts(tau_config(tmp_path, elsewhere).env) == env_facts(mixed.env)
+    assert identity(tau_config(tmp_path, elsewhere)) == identity(mixed)
 
 
 def test_the_original_data_is_called_so(tmp_path, reference_data):
     config = tau_config(tmp_path, reference_data / "tau_retail")
-    told = env_facts(config.env)["comparability"]
+    told = identity(config)["comparability"]
     assert told["benchmark"] == "tau-bench retail, original 115"
 
 
@@ -181,10 +194,10 @@ async def test_both_endpoints_tokens_and_money_are_told_apart(tmp_path, strategi
 async def test_a_user_that_is_lost_is_no_score(tmp_path, strategies):
     config = tau_config(tmp_path, shop(tmp_path / "shop", count=4), user_strategy="failing")
     _, report = await tau_evaluated(config, EvalPlan("test", 1), Clerk(), RULE)
-    found = report.tau_bench
-    assert found.rates["user_failure"] == found.rates["failure"] == 0.25
+    found = report.environment.facts
+    assert found["rates"]["user_failure"] == found["rates"]["failure"] == 0.25
     assert report.table.overall.success_rate == 1.0
-    assert found.failures_as_losses == 0.75
+    assert found["failures_as_losses"] == 0.75
     assert report.complete_tasks == 3
 
 

@@ -24,7 +24,7 @@ from skillwright.jobs import (
     run_training,
     start_run,
 )
-from skillwright.jobs.parts.tau_user import user_mind
+from skillwright.jobs.parts.environment import user_mind
 from tau_checkout import USER_WORDS, write_checkout
 from tau_minds import shop
 
@@ -146,7 +146,7 @@ async def test_who_asks_for_the_built_in_store_plays_it(no_data, tmp_path):
     plan = EvalPlan("test", 1)
     with start_run(config, "", plan) as run:
         report = await run_evaluation(run, plan, Unwatched())
-    assert report.tau_bench.data_origin == "built-in"
+    assert report.environment.facts["data_origin"] == "built-in"
 
 
 def test_who_names_the_data_is_not_asked_again(no_data, tmp_path, monkeypatch):

@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 from doors import look, minds
 from mock_openai import MockOpenAI, completion, error
 from skillwright.cli.app import app
-from skillwright.cli.tau_tables import _published
 from skillwright.config.run import validated
 from skillwright.core import (
     Completion,
@@ -22,7 +21,8 @@ from skillwright.core import (
     ToolCall,
     Usage,
 )
-from skillwright.envs.tau_bench import upstream_words
+from skillwright.envs.tau_bench import TauBenchEnv, upstream_words
+from skillwright.envs.tau_bench.report import published as published_lines
 from skillwright.jobs import (
     EvalPlan,
     EvalReport,
@@ -35,7 +35,7 @@ from skillwright.jobs import (
     start_run,
 )
 from skillwright.jobs.launch.preflight import look_at_tasks, preflight
-from skillwright.jobs.parts.tau_report import env_facts, tau_findings
+from skillwright.jobs.parts.environment import env_findings
 from skillwright.rollout.transcript import read_episodes
 from skillwright.scripted.retail import ScriptedRetail
 from skillwright.scripted.retail.lessons import LESSONS
@@ -242,31 +242,31 @@ def published(tmp_path, **config):
 
 def test_settings_of_before_keep_the_names_of_their_episodes(tmp_path):
     data = shop(tmp_path / "shop")
-    protocol = env_facts(tau_config(tmp_path, data).env)["comparability"]["protocol"]
+    protocol = comparable(tau_config(tmp_path, data))["protocol"]
     assert {"tools", "prompt"}.isdisjoint(protocol)
     asked = tau_config(tmp_path, data, tools="native", prompt="tau-bench")
-    protocol = env_facts(asked.env)["comparability"]["protocol"]
+    protocol = comparable(asked)["protocol"]
     assert (protocol["tools"], protocol["prompt"]) == ("native", "tau-bench")
 
 
 def test_other_words_for_the_user_make_other_episodes(tmp_path):
     config = published(tmp_path)
-    before = env_facts(config.env)["comparability"]["user"]["words"]
+    before = comparable(config)["user"]["words"]
     edited = write_checkout(tmp_path / "edited")
     path = edited / "tau_bench" / "envs" / "user.py"
     path.write_text(path.read_text().replace("You ring up", "You walk into"))
     other = published(tmp_path / "other", tau_bench_dir=str(edited))
-    assert env_facts(other.env)["comparability"]["user"]["words"] != before
+    assert comparable(other)["user"]["words"] != before
 
 
 async def test_a_report_says_in_what_it_departs_from_the_published_figures(native):
     path, report = await tau_evaluated(native, ONCE, NativeClerk())
-    said = report.tau_bench.departures
-    assert said == (
+    said = report.environment.facts["departures"]
+    assert said == [
         "the data is not tau-bench's",
         "prompt is ours; 'tau-bench' is its agent's",
         "user_strategy is 'scripted', and there 'llm'",
-    )
+    ]
     assert EvalReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
     shown = CliRunner().invoke(app, ["runs", "show", str(path)]).output
     assert "not comparable with tau-bench's published figures:" in shown
@@ -280,12 +280,20 @@ def same_words(monkeypatch):
     monkeypatch.setattr(upstream_words, "PUBLISHED", digest)
 
 
+def comparable(config):
+    return TauBenchEnv.identity(config.env.config)["comparability"]
+
+
 def findings(config, count=115, split="test"):
     """Return what is found where the first test tasks were all won."""
     extras = [{"task_index": index, "task_split": split} for index in range(count)]
     played = [Task(f"{split}-{one['task_index']:03}", "tau_bench", one) for one in extras]
     results = [EpisodeResult(EpisodeSpec(task, seed=0), reward=1.0) for task in played]
-    return tau_findings(config, "test", 1, results)
+    return env_findings(config, "test", 1, results)
+
+
+def departures(*args, **kwargs):
+    return findings(*args, **kwargs).facts["departures"]
 
 
 @pytest.fixture
@@ -298,12 +306,12 @@ def original(tmp_path, reference_data, same_words):
 
 
 def told(found):
-    return "\n".join(_published(found))
+    return "\n".join(published_lines(found.facts))
 
 
 def test_a_score_compares_where_words_tools_and_data_are_the_originals(original):
     found = findings(original(user_simulator_model="gpt-4o"))
-    assert found.departures == ()
+    assert found.facts["departures"] == []
     assert told(found) == (
         "comparable with published figures of tau-bench's tool-calling agent whose user was "
         "played by gpt-4o"
@@ -327,24 +335,28 @@ def test_a_score_compares_where_words_tools_and_data_are_the_originals(original)
 )
 def test_one_setting_of_ours_is_enough_not_to_compare(original, change, why):
     found = findings(original(**change), count=1 if "data_dir" in change else 115)
-    assert any(said.startswith(why) for said in found.departures)
+    assert any(said.startswith(why) for said in found.facts["departures"])
     assert told(found).startswith("not comparable with tau-bench's published figures:\n  ")
 
 
 def test_fewer_tasks_turns_or_memory_do_not_compare(original):
     config = original()
-    assert findings(config, count=20).departures == ("20 of the 115 test tasks were played",)
-    assert findings(config, 3, "dev").departures == ("the tasks are of dev, and there of test",)
+    assert findings(config, count=20).facts["departures"] == [
+        "20 of the 115 test tasks were played"
+    ]
+    assert findings(config, 3, "dev").facts["departures"] == [
+        "the tasks are of dev, and there of test"
+    ]
     settings = config.model_dump()
     settings["env"]["max_turns"] = 50
     settings["rollout"]["history_turns"] = 4
-    assert findings(validated(settings, "here")).departures == (
+    assert departures(validated(settings, "here")) == [
         "max_turns is 50, and there 30",
         "history_turns is 4, and its agent remembers all",
-    )
+    ]
 
 
 def test_words_that_somebody_changed_are_not_the_originals(tmp_path, reference_data):
     config = published(tmp_path, data_dir=str(reference_data / "tau_retail"))
-    (why,) = findings(config).departures
+    (why,) = departures(config)
     assert why.startswith("the words for the user in ")

@@ -37,7 +37,7 @@ def make_bench(train=5, val=4, kept=0, policy=PairPolicy.MIXED):
     splits = Splits.of(
         tasks("train", train), judged[: val - kept], tasks("test", 3), judged[val - kept :]
     )
-    return TextBench(Engine(), splits, 42, Longitudinal(2, policy, 1.0), Notebook())
+    return TextBench(Engine(), splits, 42, Longitudinal(2, policy, 1.0), Notebook(), "walker")
 
 
 async def test_an_epoch_visits_every_task_once_and_its_seeds_are_the_documented_ones():

@@ -19,7 +19,15 @@ from doors import (
 )
 from skillwright.config.load import load_config
 from skillwright.core import skill_hash
-from skillwright.jobs import StepDecided, Unwatched, open_run, read_run, run_training
+from skillwright.jobs import (
+    StepDecided,
+    Unwatched,
+    list_episodes,
+    open_run,
+    read_episode,
+    read_run,
+    run_training,
+)
 
 LEARNT = f"\n\n{ALL_RULES}\n"
 
@@ -196,6 +204,10 @@ async def test_a_placebo_of_the_same_length_is_tested_beside_the_best(tmp_path):
         digest = next(e for e in store.events() if e.kind == "test_opened").payload["skills"]
         assert digest["placebo"] not in (digest["best"], digest["initial"])
     assert report.test.tables["placebo"] == report.test.tables["initial"]  # it says nothing
+    every = list_episodes(path).episodes
+    played = [one for one in every if one.summary.skill_version == digest["placebo"]]
+    assert {one.tested for one in played} == {"placebo"}
+    assert read_episode(path, played[0].name).skill.startswith("placebo, ")
 
 
 async def test_a_run_may_leave_the_test_split_closed(tmp_path):

@@ -17,7 +17,8 @@ from skillwright.evaluation import (
 )
 from skillwright.evaluation.intervals import Interval
 from skillwright.jobs import Confirmation, EpochRecord, StepRecord, TrainState
-from skillwright.jobs.train.state import Kind, fold
+from skillwright.jobs.parts.event_log import rebuild
+from skillwright.jobs.train.state import Kind
 from skillwright.runs import Redactor, RunStore
 from skillwright.textopt import FailurePattern, StepEntry, StepMemory, TriedEdit
 
@@ -200,8 +201,8 @@ def test_what_was_stored_without_secrets_is_what_both_runs_go_on_with(tmp_path):
     record = StepRecord(1, 1, "accept_new_best", entry, ACCEPT, 1)
     with RunStore.open(tmp_path / "run.sqlite", redactor=Redactor([key])) as store:
         last = store.append_event(Kind.STEP, record.to_dict())
-        in_memory = fold(START, store.events(after=last - 1))
-        assert in_memory == fold(START, store.events())
+        in_memory = rebuild(START, store.events(after=last - 1))
+        assert in_memory == rebuild(START, store.events())
         (told,) = in_memory.memory.entries[0].edits
         assert key not in told.content
         assert "hunter2secret" not in told.content

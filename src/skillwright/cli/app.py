@@ -89,6 +89,17 @@ class Program(TyperGroup):
         for name, place, summary, panel in COMMANDS:
             self.add_command(LazyCommand(name, f"{_HERE}.{place}", summary, panel))
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; where nobody reads what it prints any more, end quietly."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            from skillwright.cli.words import leave_quietly
+
+            leave_quietly()
+        return result
+
 
 app = typer.Typer(
     name="skillwright",

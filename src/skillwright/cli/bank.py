@@ -1,25 +1,43 @@
-"""``skillwright bank``: look into a skill bank. The commands that change one are beside it."""
+"""``skillwright bank``: look into a skill bank, and change one."""
 
-import json
-from typing import Annotated
+import asyncio
+import shlex
+import sys
+from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from skillwright.bank import BankStore, calibrate, seed_pairs
-from skillwright.cli import bank_change, bank_reports, bank_tables
-from skillwright.cli.bank_options import (
+from skillwright.cli import bank_reports, bank_tables
+from skillwright.cli.faults import NO, err, exit_codes
+from skillwright.cli.live import display
+from skillwright.cli.options import (
+    DEFAULT_ROOT,
+    NO_OVERRIDES,
     AsJson,
+    BankFile,
+    BankOverrides,
     BankPath,
     ConfigFile,
-    Overrides,
     Root,
+    Teacher,
     existing_file,
+    print_result,
+    writable_file,
 )
-from skillwright.cli.faults import NO, exit_codes
 from skillwright.cli.words import make_console
 from skillwright.config import load_config
-from skillwright.config.bank_settings import search_settings
+from skillwright.config.bank_settings import load_with_teacher, search_settings, study_settings
+from skillwright.core import ConfigError
 from skillwright.envs import spec
+from skillwright.jobs import Watcher, find_run
+from skillwright.jobs.bank.arena import check_bank_job
+from skillwright.jobs.bank.distil import DistilOutcome, distil_config, distil_runs
+from skillwright.jobs.bank.evidence import study_run
+from skillwright.jobs.bank.evolve import evolve_bank
 from skillwright.jobs.bank.look import (
     bank_statistics,
     find_task,
@@ -28,22 +46,220 @@ from skillwright.jobs.bank.look import (
     search_bank,
     task_of_text,
 )
+from skillwright.jobs.bank.memories import study_memories
+from skillwright.jobs.bank.moves import (
+    Format,
+    admit_judged,
+    admit_unjudged,
+    export_bank,
+    import_into,
+    let_in,
+    quarantined,
+    roll_back,
+)
 from skillwright.jobs.parts.bank_source import opened_embedder, read_bank
+from skillwright.jobs.parts.bank_work import has_work, look_at_work
+
+DEFAULT = "bank.sqlite"
+FILE = Path(DEFAULT)
+_YAML = (".yaml", ".yml")
+_NOBODY = "scripted:household_teacher"
+
+Distil = Callable[[Watcher], Coroutine[Any, Any, DistilOutcome]]
 
 app = typer.Typer(help="Skill banks: distil, look into, evolve, move.", no_args_is_help=True)
-bank_change.add_to(app)
 out = make_console()
+
+
+@app.command()
+def distil(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN... | CONFIG | MEMORIES.json...",
+            help="Runs, a configuration, or SkillRL's generated memories.",
+        ),
+    ],
+    bank: BankFile = FILE,
+    teacher: Teacher = None,
+    root: Root = DEFAULT_ROOT,
+    env: Annotated[
+        str, typer.Option("--env", help="The environment of memories, in place of their own word.")
+    ] = "",
+    overrides: BankOverrides = NO_OVERRIDES,
+    as_json: AsJson = False,
+) -> None:
+    """Have a teacher write skills out of what was played: of runs, or of games played for it."""
+    with exit_codes():
+        writable_file(bank)
+        if len(sources) == 1 and Path(sources[0]).suffix in _YAML:
+            work = _games(Path(sources[0]), bank, teacher, overrides)
+        elif all(Path(source).suffix.lower() == ".json" for source in sources):
+            work = _memories(sources, bank, teacher, env, overrides)
+        else:
+            work = _studies(sources, bank, teacher, root, overrides)
+    with exit_codes(partial(again, bank)), display(err if as_json else out) as watcher:
+        outcome = asyncio.run(work(watcher))
+    print_result(as_json, outcome.to_dict(), lambda: bank_reports.show_distilled(out, outcome))
+
+
+def _games(config: Path, bank: Path, teacher: str | None, overrides: list[str]) -> Distil:
+    settings = load_with_teacher(config, teacher, overrides)
+    asyncio.run(check_bank_job(settings))
+    return partial(distil_config, settings, bank)
+
+
+def _studies(
+    runs: list[str], bank: Path, teacher: str | None, root: Path, overrides: list[str]
+) -> Distil:
+    settings = study_settings(teacher, find_run(runs[0], root) / "config.yaml", overrides)
+    return partial(distil_runs, [study_run(run, root) for run in runs], bank, settings)
+
+
+def _memories(
+    files: list[str], bank: Path, teacher: str | None, env: str, overrides: list[str]
+) -> Distil:
+    settings = study_settings(teacher, None, overrides)
+    found = [study_memories(Path(file), env) for file in files]
+    return partial(distil_runs, found, bank, settings)
+
+
+@app.command()
+def evolve(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="What is played by whom.")],
+    bank: BankFile = FILE,
+    teacher: Teacher = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds; they share evaluation.alpha.")] = 1,
+    overrides: BankOverrides = NO_OVERRIDES,
+    as_json: AsJson = False,
+) -> None:
+    """Play, have a teacher change the bank where it still fails, and let the gate decide."""
+    with exit_codes():
+        existing_file(bank)
+        settings = load_with_teacher(config, teacher, overrides)
+        asyncio.run(check_bank_job(settings))
+    with exit_codes(partial(again, bank)), display(err if as_json else out) as watcher:
+        report = asyncio.run(evolve_bank(settings, bank, rounds, watcher))
+    print_result(as_json, report.to_dict(), lambda: bank_reports.show_evolution(out, report))
+
+
+@app.command("import")
+def import_(
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="A file or folder of skills, or seed:alfworld.")
+    ],
+    bank: BankFile = FILE,
+    as_json: AsJson = False,
+) -> None:
+    """Bring skills in, into quarantine: no agent is told one before it is admitted."""
+    with exit_codes():
+        report = import_into(writable_file(bank), source)
+    print_result(
+        as_json, report.to_dict(), lambda: bank_reports.show_import(out, report, str(bank))
+    )
+
+
+@app.command()
+def admit(
+    skills: Annotated[
+        list[str] | None, typer.Argument(metavar="[SKILL]...", help="Ids; none means all.")
+    ] = None,
+    bank: BankFile = FILE,
+    config: ConfigFile = None,
+    without_gate: Annotated[
+        str | None,
+        typer.Option("--without-gate", metavar="REASON", help="Ask no gate; the log says why."),
+    ] = None,
+    overrides: BankOverrides = NO_OVERRIDES,
+    as_json: AsJson = False,
+) -> None:
+    """Let skills out of quarantine that pass lint, and a gate: with them games must go better."""
+    with exit_codes():
+        existing_file(bank)
+        if (config is None) == (without_gate is None):
+            raise ConfigError(
+                "a gate decides who leaves quarantine: give --config CONFIG, which says what is "
+                "played by whom, or --without-gate 'why not'"
+            )
+        if config is None:
+            report = admit_unjudged(bank, skills or [], without_gate or "")
+        else:
+            quarantined(read_bank(str(bank), "--bank"), skills or [])
+            # The gate asks no teacher, and a configuration need not name one.
+            settings = load_with_teacher(config, _NOBODY, overrides)
+            asyncio.run(check_bank_job(settings))
+    if config is not None:
+        with exit_codes(partial(again, bank)), display(err if as_json else out) as watcher:
+            report = asyncio.run(admit_judged(settings, bank, skills or [], watcher))
+    print_result(as_json, report.to_dict(), lambda: bank_reports.show_admission(out, report))
+    if not let_in(report.report) or report.refused:
+        raise typer.Exit(NO)
+
+
+@app.command()
+def export(
+    to: Annotated[Path, typer.Argument(metavar="TO", help="A file, or a folder.")],
+    bank: BankPath = DEFAULT,
+    form: Annotated[
+        Format | None,
+        typer.Option("--format", help="By default what the name says: .json, .md, else a folder."),
+    ] = None,
+    version: Annotated[int | None, typer.Option(help="A version; else the newest.")] = None,
+    name: Annotated[str, typer.Option(help="Names the folders of Agent Skills.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Write a bank as JSON, in SkillRL's layout, as Agent Skills folders, or as Markdown."""
+    with exit_codes():
+        if version is None:
+            found = read_bank(bank, "--bank")
+        else:
+            with BankStore.open(existing_file(bank), read_only=True) as store:
+                found = store.load(version)
+        stem = bank.partition(":")[2] if bank.startswith("seed:") else Path(bank).stem
+        written = export_bank(found, to, form, name or stem)
+    print_result(
+        as_json,
+        {"to": str(to), "version": found.version, **written},
+        lambda: bank_reports.show_export(out, found, to, written),
+    )
+
+
+@app.command()
+def rollback(
+    version: Annotated[int, typer.Argument(metavar="VERSION", help="What to go back to.")],
+    reason: Annotated[str, typer.Option(help="Why; it stands in the log.")],
+    bank: BankFile = FILE,
+    as_json: AsJson = False,
+) -> None:
+    """Make a new version that equals an old one; nothing is lost, and no id comes again."""
+    with exit_codes():
+        now = roll_back(existing_file(bank), version, reason)
+    print_result(
+        as_json,
+        {"version": now.version, "equals": version},
+        lambda: out.print(f"version {now.version} of the bank equals version {version}"),
+    )
+
+
+def again(bank: Path) -> str:
+    """Return the command itself where something was played or answered, which is not paid again."""
+    if not has_work(bank):
+        return ""
+    with look_at_work(bank) as work:
+        answered = any(used.calls for used in work.usage_by_purpose().values())
+        kept = answered or work.counts()["episodes"]
+    return f"skillwright {shlex.join(sys.argv[1:])}" if kept else ""
 
 
 @app.command("search")
 def search(
     query: Annotated[str, typer.Argument(metavar="TASK", help="A goal in words, or a task's id.")],
-    bank: BankPath = bank_change.DEFAULT,
+    bank: BankPath = DEFAULT,
     env: Annotated[
         str, typer.Option("--env", help="The environment, which knows a task's category.")
     ] = "",
     config: ConfigFile = None,
-    overrides: Overrides = bank_change.NONE,
+    overrides: BankOverrides = NO_OVERRIDES,
     as_json: AsJson = False,
 ) -> None:
     """Show what a task would be told, and how similar each skill is to it."""
@@ -57,25 +273,21 @@ def search(
                 spec(env)
             told, task = search_settings(overrides).bank, task_of_text(query, env)
         answer = search_bank(read_bank(bank, "--bank"), task, told)
-    if as_json:
-        typer.echo(json.dumps(answer.to_dict()))
-    else:
-        bank_tables.show_answer(out, answer)
+    print_result(as_json, answer.to_dict(), lambda: bank_tables.show_answer(out, answer))
 
 
 @app.command("show")
 def show(
     skill: Annotated[str, typer.Argument(metavar="SKILL", help="A skill's id, such as t014.")],
-    bank: BankPath = bank_change.DEFAULT,
+    bank: BankPath = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """Show a skill: what it says, what it rests on, how it does, and its history."""
     with exit_codes():
         found = history_of(bank, skill)
-    if as_json:
-        typer.echo(json.dumps(bank_tables.history_json(found)))
-    else:
-        bank_tables.show_history(out, found)
+    print_result(
+        as_json, bank_tables.history_json(found), lambda: bank_tables.show_history(out, found)
+    )
 
 
 @app.command("stats")
@@ -84,19 +296,16 @@ def stats(
         list[str] | None,
         typer.Argument(metavar="[RUN]...", help="Runs whose episodes skills were learnt from."),
     ] = None,
-    bank: BankPath = bank_change.DEFAULT,
-    root: Root = bank_change.ROOT,
-    overrides: Overrides = bank_change.NONE,
+    bank: BankPath = DEFAULT,
+    root: Root = DEFAULT_ROOT,
+    overrides: BankOverrides = NO_OVERRIDES,
     as_json: AsJson = False,
 ) -> None:
     """Count skills, draw their growth, and measure how much shorter they are than trajectories."""
     with exit_codes():
         settings = search_settings(overrides).bank
         found = bank_statistics(bank, runs or [], root, settings)
-    if as_json:
-        typer.echo(json.dumps(found.to_dict()))
-    else:
-        bank_tables.show_statistics(out, found)
+    print_result(as_json, found.to_dict(), lambda: bank_tables.show_statistics(out, found))
 
 
 @app.command("lint")
@@ -105,29 +314,31 @@ def lint_command(
         str | None,
         typer.Argument(metavar="[SOURCE]", help="A file or folder of skills, before its import."),
     ] = None,
-    bank: BankPath = bank_change.DEFAULT,
+    bank: BankPath = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """Look for what may not stand in a skill, and say why; 1 where a finding blocks."""
     with exit_codes():
         found = lint_bank(bank, source)
-    if as_json:
-        typer.echo(json.dumps([bank_tables.findings_json(*one) for one in found]))
-    else:
-        bank_tables.show_findings(out, found)
+    print_result(
+        as_json,
+        [bank_tables.findings_json(*one) for one in found],
+        lambda: bank_tables.show_findings(out, found),
+    )
     if any(finding.blocks for _, findings in found for finding in findings):
         raise typer.Exit(NO)
 
 
 @app.command("log")
-def log(bank: BankPath = bank_change.DEFAULT, as_json: AsJson = False) -> None:
+def log(bank: BankPath = DEFAULT, as_json: AsJson = False) -> None:
     """List what happened to a bank, with reasons and verdicts, the latest last."""
     with exit_codes(), BankStore.open(existing_file(bank), read_only=True) as store:
         entries = store.log()
-    if as_json:
-        typer.echo(json.dumps([bank_tables.entry_json(one) for one in entries]))
-    else:
-        bank_tables.show_log(out, entries)
+    print_result(
+        as_json,
+        [bank_tables.entry_json(one) for one in entries],
+        lambda: bank_tables.show_log(out, entries),
+    )
 
 
 @app.command("diff")
@@ -136,16 +347,13 @@ def diff(
     after: Annotated[
         int | None, typer.Argument(metavar="[AFTER]", help="Another; else the newest.")
     ] = None,
-    bank: BankPath = bank_change.DEFAULT,
+    bank: BankPath = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """Show what differs between two versions of a bank."""
     with exit_codes(), BankStore.open(existing_file(bank), read_only=True) as store:
         found = store.diff(before, after)
-    if as_json:
-        typer.echo(json.dumps(bank_tables.diff_json(found)))
-    else:
-        bank_tables.show_diff(out, found)
+    print_result(as_json, bank_tables.diff_json(found), lambda: bank_tables.show_diff(out, found))
 
 
 @app.command("calibrate")
@@ -160,7 +368,8 @@ def calibrate_command(
     """Show how well an embedder's scores part what belongs together, by delta."""
     with exit_codes(), opened_embedder(embedder) as made:
         found = calibrate(made, seed_pairs(tasks))
-    if as_json:
-        typer.echo(json.dumps(bank_reports.calibration_json(found)))
-    else:
-        bank_reports.show_calibration(out, found)
+    print_result(
+        as_json,
+        bank_reports.calibration_json(found),
+        lambda: bank_reports.show_calibration(out, found),
+    )

@@ -31,22 +31,20 @@ def show_distilled(console: Console, outcome: DistilOutcome) -> None:
     """Show what a distillation came to."""
     new = outcome.version != outcome.before
     moved = f"version {outcome.before} -> {outcome.version}" if new else "nothing new was learnt"
-    console.print(f"[bold]{escape(outcome.bank)}[/], {moved}: {outcome.skills}", highlight=False)
+    console.print(f"[bold]{escape(outcome.bank)}[/], {moved}: {outcome.skills}")
     console.print(
         f"{counted(outcome.episodes, 'episode')} ({outcome.won} won), {outcome.read} read; "
-        f"{counted(outcome.requests, 'question')} to the teacher",
-        highlight=False,
+        f"{counted(outcome.requests, 'question')} to the teacher"
     )
     if outcome.kept_out:
         left = ", ".join(f"{count} of {name}" for name, count in outcome.kept_out.items())
-        console.print(f"kept from the teacher: {left}", highlight=False)
+        console.print(f"kept from the teacher: {left}")
     fates = ", ".join(f"{count} {name}" for name, count in sorted(outcome.decisions.items()))
-    console.print(f"drafts: {fates or 'none'}", highlight=False)
+    console.print(f"drafts: {fates or 'none'}")
     raw = outcome.compression.get("raw")
     if raw is not None:
         console.print(
-            f"these trajectories are {raw:.1f} times as long as the skills learnt from them",
-            highlight=False,
+            f"these trajectories are {raw:.1f} times as long as the skills learnt from them"
         )
     for name, why in outcome.blocked:
         print_indented(console, 2, Text(f"kept out: {name}: {why}", style="yellow"))
@@ -69,8 +67,8 @@ def show_evolution(console: Console, report: EvolveReport) -> None:
     if report.release is not None:
         stays = "" if report.release.accepted else "; the bank stays as it was"
         reason = report.release.reason.removesuffix(".")
-        console.print(f"[bold]release test[/]: {escape(reason)}{stays}.", highlight=False)
-    console.print(f"[bold]{escape(report.bank)}[/]: {report.skills}", highlight=False)
+        console.print(f"[bold]release test[/]: {escape(reason)}{stays}.")
+    console.print(f"[bold]{escape(report.bank)}[/]: {report.skills}")
     own_up(console, report.is_scripted)
 
 
@@ -79,8 +77,7 @@ def _show_round(console: Console, one: EvolutionRound) -> None:
     moved = f" -> {one.version}" if one.version != one.before else ""
     console.print(
         f"\n[bold]Round {one.number}[/], version {one.before}{moved}: "
-        f"[{style}]{_ACTIONS.get(one.action, one.action)}[/]",
-        highlight=False,
+        f"[{style}]{_ACTIONS.get(one.action, one.action)}[/]"
     )
     table = bank_table("category", "won", "episodes", "share", right=("won", "episodes", "share"))
     for name, (wins, episodes) in one.success.items():
@@ -102,7 +99,7 @@ def show_import(console: Console, report: MoveReport, bank: str) -> None:
     """Show what became of skills that came in."""
     skills = count_skills(report.bank).headline
     at = f"[bold]{escape(bank)}[/] is at version {report.bank.version}"
-    console.print(f"{at}: {skills}", highlight=False)
+    console.print(f"{at}: {skills}")
     added = [one for one in report.report.outcomes if one.decision is Decision.ADDED]
     for one in report.report.outcomes:
         if one.decision is not Decision.ADDED:
@@ -110,8 +107,7 @@ def show_import(console: Console, report: MoveReport, bank: str) -> None:
     if added:
         console.print(
             f"{counted(len(added), 'skill')} in quarantine ({', '.join(o.id for o in added)}); no "
-            "agent is told one yet",
-            highlight=False,
+            "agent is told one yet"
         )
         move = "look at them:  skillwright bank lint --bank " + bank
         print_words(console, f"{move}\nlet them in:   skillwright bank admit --bank {bank} "
@@ -123,13 +119,11 @@ def show_admission(console: Console, report: MoveReport) -> None:
     if report.verdict is not None:
         print_words(console, f"gate: {report.verdict.reason}")
     if report.refused:
-        console.print("[yellow]nobody was let in[/]; the bank stays as it was", highlight=False)
+        console.print("[yellow]nobody was let in[/]; the bank stays as it was")
     else:
         ids = let_in(report.report)
         count = counted(len(ids), "skill")
-        console.print(
-            f"version {report.bank.version}: {count} let in: {', '.join(ids)}", highlight=False
-        )
+        console.print(f"version {report.bank.version}: {count} let in: {', '.join(ids)}")
     for one in report.report.outcomes:
         if one.decision is Decision.REFUSED:
             print_indented(console, 2, Text(f"{one.id} stays out: {one.reason}", style="yellow"))
@@ -157,13 +151,9 @@ def show_calibration(console: Console, found: Calibration) -> None:
         low, _, _, middle, _, _, high = spread.quantiles
         console.print(
             f"  {name:<9} {spread.count:>7,} pairs, from {low:.2f} to {high:.2f}, "
-            f"half below {middle:.2f}",
-            highlight=False,
+            f"half below {middle:.2f}"
         )
-    console.print(
-        f"  a matching pair scores higher in {found.separation:.1%} of all comparisons",
-        highlight=False,
-    )
+    console.print(f"  a matching pair scores higher in {found.separation:.1%} of all comparisons")
     numbers = ("delta", "precision", "recall", "tasks told nothing")
     table = bank_table(*numbers, "", right=numbers)
     every = max(1, len(found.curve) // 20)

@@ -24,6 +24,7 @@ from skillwright.bank import (
 from skillwright.cli.tables import print_indented
 from skillwright.cli.words import counted, print_words
 from skillwright.core import BankSkill
+from skillwright.core.codec import encode_fields
 from skillwright.jobs.bank.look import Answer, BankStatistics, SkillHistory
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -59,7 +60,7 @@ def show_answer(console: Console, answer: Answer) -> None:
     found = answer.retrieved
     own = "lessons of the category, " if found.category else ""
     about = found.category.replace("_", " ") or "unknown, so all are searched"
-    console.print(f"[bold]{escape(answer.task.description or answer.task.id)}[/]", highlight=False)
+    console.print(f"[bold]{escape(answer.task.description or answer.task.id)}[/]")
     console.print(
         f"category {escape(about)}"
         + (" (by similarity)" if answer.category_by == "similarity" else "")
@@ -67,7 +68,6 @@ def show_answer(console: Console, answer: Answer) -> None:
         + f"; told: general skills, {own}others with "
         f"a similarity above {found.delta:g} ({escape(found.embedder)}); "
         f"bank version {found.bank_version}",
-        highlight=False,
         soft_wrap=True,
     )
     table = bank_table("id", "score", "skill", right=("score",))
@@ -85,7 +85,7 @@ def show_answer(console: Console, answer: Answer) -> None:
     if table.row_count:
         console.print(table)
     else:
-        console.print("no skill of the bank is about this task", highlight=False)
+        console.print("no skill of the bank is about this task")
     dropped = answer.rendered.dropped
     console.print(
         f"{counted(len(answer.rendered.told), 'skill')}, about {answer.rendered.tokens:,} tokens"
@@ -93,7 +93,6 @@ def show_answer(console: Console, answer: Answer) -> None:
             f"; {len(dropped)} did not fit: {', '.join(o.skill.id for o in dropped)}"
             * bool(dropped)
         ),
-        highlight=False,
         soft_wrap=True,
     )
 
@@ -112,13 +111,12 @@ def _line(one: Scored) -> str:
 def show_history(console: Console, found: SkillHistory) -> None:
     """Show a skill and all that happened to it."""
     skill, said = found.skill, found.skill.counterfactual
-    console.print(f"[bold]{skill.id}  {escape(skill.name)}[/]", highlight=False)
+    console.print(f"[bold]{skill.id}  {escape(skill.name)}[/]")
     where = f", only in {skill.scope}" if skill.scope else ""
     kind = str(skill.kind).replace("_", " ")
     console.print(
         f"{kind}, {skill.status}, version {skill.version}, for {words(skill.category)}"
-        + escape(where),
-        highlight=False,
+        + escape(where)
     )
     lines = [("when", skill.applicability), ("do", skill.principle)]
     if said is not None:
@@ -134,8 +132,7 @@ def show_history(console: Console, found: SkillHistory) -> None:
     stats = found.stats
     console.print(
         f"\ntold {counted(stats.retrieved, 'time')}; {stats.wins} of "
-        f"{counted(stats.episodes, 'episode')} won; utility {found.utility:+.3f}",
-        highlight=False,
+        f"{counted(stats.episodes, 'episode')} won; utility {found.utility:+.3f}"
     )
     if len(found.wordings) > 1:
         console.print("\n[bold]Earlier words[/]")
@@ -191,11 +188,9 @@ def history_json(found: SkillHistory) -> dict[str, Any]:
 def show_statistics(console: Console, found: BankStatistics) -> None:
     """Show what a bank is and how it grew."""
     console.print(
-        f"[bold]{escape(found.where)}[/], version {found.version}: {found.headline}",
-        highlight=False,
-        soft_wrap=True,
+        f"[bold]{escape(found.where)}[/], version {found.version}: {found.headline}", soft_wrap=True
     )
-    console.print(f"{found.quarantined} in quarantine, {found.retired} retired", highlight=False)
+    console.print(f"{found.quarantined} in quarantine, {found.retired} retired")
     table = bank_table("category", "skills", "lessons", "growth", right=("skills", "lessons"))
     for category, (skills, lessons) in found.by_category.items():
         series = [counts.get(category, 0) for _, counts in found.growth]
@@ -212,29 +207,23 @@ def _show_kinds(console: Console, found: BankStatistics) -> None:
     if len(found.kinds) < 2:
         return
     names = ("general", "task-specific", "lessons")
-    console.print(
-        f"Growth over versions {found.kinds[0][0]} to {found.kinds[-1][0]}", highlight=False
-    )
+    console.print(f"Growth over versions {found.kinds[0][0]} to {found.kinds[-1][0]}")
     totals = [sum(one[1:]) for one in found.kinds]
     rows = [(name, [one[at] for one in found.kinds]) for at, name in enumerate(names, start=1)]
     for name, series in [*rows, ("all", totals)]:
-        console.print(
-            f"  {name:<13} {series[0]:>4} {sparkline(series)} {series[-1]}", highlight=False
-        )
+        console.print(f"  {name:<13} {series[0]:>4} {sparkline(series)} {series[-1]}")
 
 
 def _show_compression(console: Console, shorter: Compression) -> None:
     if not shorter.episodes:
         console.print(
             "No episode that the skills were learnt from was found; name its run to measure how "
-            "much shorter they are.",
-            highlight=False,
+            "much shorter they are."
         )
         return
     console.print(
         f"{counted(shorter.skills, 'skill')} learnt from {counted(shorter.episodes, 'episode')}"
-        + (f" ({shorter.missing} more not found)" if shorter.missing else ""),
-        highlight=False,
+        + (f" ({shorter.missing} more not found)" if shorter.missing else "")
     )
     ratios = (
         ("raw trajectories over skills", shorter.raw_ratio, "SkillRL: 10 to 20"),
@@ -244,7 +233,7 @@ def _show_compression(console: Console, shorter: Compression) -> None:
     for name, ratio, claim in ratios:
         if ratio is not None:
             note = f"  ({claim})" if claim else ""
-            console.print(f"  {name:<40} [bold]{ratio:.2f}[/]{note}", highlight=False)
+            console.print(f"  {name:<40} [bold]{ratio:.2f}[/]{note}")
 
 
 def _show_use(console: Console, found: BankStatistics) -> None:
@@ -270,9 +259,9 @@ def sparkline(series: Sequence[int]) -> str:
 def show_findings(console: Console, found: Sequence[tuple[BankSkill, tuple[Finding, ...]]]) -> None:
     """Explain each finding."""
     if not found:
-        console.print("lint finds nothing", highlight=False)
+        console.print("lint finds nothing")
     for skill, findings in found:
-        console.print(f"[bold]{escape(skill.id)}  {escape(skill.name)}[/]", highlight=False)
+        console.print(f"[bold]{escape(skill.id)}  {escape(skill.name)}[/]")
         for one in findings:
             blocks = one.severity is Severity.BLOCKS
             head = Text.assemble(
@@ -302,16 +291,14 @@ def show_log(console: Console, entries: Sequence[LogEntry]) -> None:
         event = str(one.event).replace("_", " ")
         moved = f"{one.before} -> {one.version}" if one.version != one.before else f"{one.version}"
         console.print(
-            f"[bold]{moved}[/]  {event}  [dim]{when} UTC[/]  {escape(one.reason)}",
-            highlight=False,
-            soft_wrap=True,
+            f"[bold]{moved}[/]  {event}  [dim]{when} UTC[/]  {escape(one.reason)}", soft_wrap=True
         )
         if one.verdict is not None and one.verdict.get("reason") != one.reason:
             print_indented(console, 2, Text(f"gate: {one.verdict.get('reason', '')}"))
         for line in _outcomes(one):
             print_indented(console, 2, Text(line, style="dim"))
     if not entries:
-        console.print("nothing has happened to this bank yet", highlight=False)
+        console.print("nothing has happened to this bank yet")
 
 
 def _outcomes(entry: LogEntry) -> Iterator[str]:
@@ -328,23 +315,13 @@ def _outcomes(entry: LogEntry) -> Iterator[str]:
 
 def entry_json(entry: LogEntry) -> dict[str, Any]:
     """Return an entry of the log as a JSON object."""
-    return {
-        "number": entry.number,
-        "event": str(entry.event),
-        "before": entry.before,
-        "version": entry.version,
-        "reason": entry.reason,
-        "verdict": None if entry.verdict is None else dict(entry.verdict),
-        "step": entry.step,
-        "outcomes": [dict(one) for one in entry.outcomes],
-        "time": entry.time,
-    }
+    return encode_fields(entry)
 
 
 def show_diff(console: Console, found: BankDiff) -> None:
     """Show what differs between two versions."""
     if found.is_empty:
-        console.print(f"versions {found.before} and {found.after} say the same", highlight=False)
+        console.print(f"versions {found.before} and {found.after} say the same")
     for sign, style, skills in _groups(found):
         for skill in skills:
             console.print(Text(f"{sign} {skill_line(skill)[2:]}", style=style))

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from skillwright.cli.faults import NO, exit_codes
+from skillwright.cli.options import DEFAULT_ROOT, AsJson, Root
 from skillwright.cli.tables import own_up, print_indented
-from skillwright.cli.training import AsJson
 from skillwright.cli.words import counted, make_console
 from skillwright.evaluation import PairedDifference
 from skillwright.jobs import (
@@ -35,7 +35,7 @@ def compare(  # noqa: PLR0913 - each is an option
     run_b: Annotated[
         str, typer.Argument(metavar="RUN_B", help="The run that is compared with it.")
     ],
-    root: Annotated[str, typer.Option(help="The folder that holds runs.")] = "runs",
+    root: Root = DEFAULT_ROOT,
     skill_a: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Of a training: initial, best, ...; by default best."),
@@ -72,13 +72,7 @@ def compare(  # noqa: PLR0913 - each is an option
 
 
 def show_comparison(console: Console, found: RunComparison, *, names_all: bool = False) -> None:
-    """Show how two runs differ: scores by task type, flipped tasks by name, and what it says.
-
-    Args:
-        console: Where.
-        found: The comparison.
-        names_all: Name every task that flipped, not only those with the largest changes.
-    """
+    """Show how two runs differ: scores by task type, flipped tasks by name, and what it says."""
     for label, side in (("A", found.a), ("B", found.b)):
         head = Text.assemble((f"{label}  ", "bold"), side.run, (f"  {side.what}", "dim"))
         _say(console, head)
@@ -98,7 +92,7 @@ def show_comparison(console: Console, found: RunComparison, *, names_all: bool =
 def _say(console: Console, text: str | Text, style: str = "") -> None:
     """Print a sentence: broken between words on a terminal, in one line elsewhere."""
     in_one = not console.is_terminal
-    console.print(text, style=style, markup=False, highlight=False, soft_wrap=in_one)
+    console.print(text, style=style, markup=False, soft_wrap=in_one)
 
 
 def _counts(found: RunComparison) -> str:
@@ -150,7 +144,7 @@ def _table(found: RunComparison) -> Table:
 
 
 def _show_flipped(console: Console, title: str, tasks: Sequence[ComparedTask], most: int) -> None:
-    console.print(f"\n[bold]{title}[/]: {len(tasks)}", highlight=False)
+    console.print(f"\n[bold]{title}[/]: {len(tasks)}")
     single = all(task.attempts_a == task.attempts_b == 1 for task in tasks)
     for task in tasks[:most]:
         rates = "" if single else f"  {task.success_a:.0%} -> {task.success_b:.0%}"

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from skillwright.cli.faults import exit_codes, say
+from skillwright.cli.options import AsJson
 from skillwright.cli.words import make_console
 from skillwright.core import DataError
 from skillwright.envs.tau_bench import data_dir, open_store
@@ -23,8 +24,6 @@ out = make_console()
 
 TAU_BENCH = "tau-bench"
 WEBSHOP = "webshop"
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
 @app.command(TAU_BENCH)

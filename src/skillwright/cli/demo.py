@@ -7,8 +7,9 @@ import typer
 from rich.markup import escape
 
 from skillwright.cli.faults import err, exit_codes
+from skillwright.cli.options import NO_OVERRIDES, AsJson, Overrides
 from skillwright.cli.rl import begin_rl, play
-from skillwright.cli.training import NO_OVERRIDES, AsJson, Overrides, begin, play_training
+from skillwright.cli.training import begin, play_training
 from skillwright.cli.words import make_console
 from skillwright.config import load_config, load_rl_config
 from skillwright.core import ConfigError

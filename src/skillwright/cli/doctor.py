@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from skillwright.cli.faults import DONE, NO, exit_codes
-from skillwright.cli.training import NO_OVERRIDES, Overrides
+from skillwright.cli.options import NO_OVERRIDES, AsJson, Overrides
 from skillwright.cli.words import counted, make_console, print_words
 from skillwright.config import (
     KEPT_OUT,
@@ -31,6 +31,15 @@ from skillwright.jobs.rl import refuse_without_torch
 
 out = make_console()
 _MARKS = {Health.OK: "[green]ok  [/]", Health.NOTE: "[yellow]note[/]", Health.BAD: "[red]BAD [/]"}
+
+
+_DEFAULTS = {
+    "models": {
+        "target": {"backend": "scripted", "model": "household"},
+        "optimizer": {"backend": "scripted", "model": "analyst"},
+    }
+}
+"""A configuration that says nothing but who takes part."""
 
 
 def parity_table(settings: RunConfig) -> Table:
@@ -67,7 +76,10 @@ def doctor(
         Path | None, typer.Argument(help="Also check what this configuration names.")
     ] = None,
     overrides: Overrides = NO_OVERRIDES,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
+    parity: Annotated[
+        bool, typer.Option("--parity", help="Also list the defaults that differ from SkillOpt's.")
+    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Look for whatever would stop a run: Python, disk, extras, environments, keys, endpoints."""
     with exit_codes():
@@ -80,10 +92,14 @@ def doctor(
             settings = load_config(config, overrides) if config else None
             root = Path(settings.run.root if settings else "runs")
             findings = asyncio.run(examine(root, settings))
+    if parity and not as_json:
+        out.print(
+            parity_table(settings or RunConfig.model_validate(_DEFAULTS)), kept_out_table(), ""
+        )
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in findings]))
     else:
-        _show(findings, settings)
+        _show(findings)
     bad = any(finding.health is Health.BAD for finding in findings)
     raise typer.Exit(NO if bad else DONE)
 
@@ -101,14 +117,10 @@ def _of_recipe(settings: RlConfig) -> list[Finding]:
     return [*findings, *asyncio.run(examine_rl(settings))]
 
 
-def _show(findings: Sequence[Finding], settings: RunConfig | None) -> None:
+def _show(findings: Sequence[Finding]) -> None:
     """Print findings; the problems come last, where they are still on the screen."""
     bad = [finding for finding in findings if finding.health is Health.BAD]
     _list([finding for finding in findings if finding not in bad])
-    if settings is not None:
-        out.print(parity_table(settings))
-        out.print(kept_out_table())
-        out.print()
     _list(bad)
     out.print(counted(len(bad), "problem") if bad else "no problems", style="bold")
 

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from skillwright.cli.faults import DONE, NO, exit_codes
-from skillwright.cli.training import Adapter, Compat
+from skillwright.cli.options import Adapter, AsJson, Compat
 from skillwright.cli.words import make_console
 from skillwright.core import DataError
 from skillwright.envs import Check, ContractReport, specs
@@ -21,7 +21,6 @@ from skillwright.jobs.parts.tasks import tasks_in_file
 app = typer.Typer(help="Look at environments, and begin one.", no_args_is_help=True)
 out = make_console()
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 NO_EXTRAS: list[str] = []
 
 
@@ -52,14 +51,14 @@ def init(
         typer.echo(json.dumps([str(path) for path in written]))
         return
     for path in written:
-        out.print(f"wrote {path}", style="dim", markup=False, highlight=False)
+        out.print(f"wrote {path}", style="dim", markup=False)
     for line in (
         f"{name}/ is a whole benchmark; from here:",
         f"  skillwright env check {name}/env.py:{class_name(name)}",
         f"  skillwright train {name}/train.yaml",
         f"Then make it yours: {name}/README.md says how.",
     ):
-        out.print(line, markup=False, highlight=False, soft_wrap=True)
+        out.print(line, markup=False, soft_wrap=True)
 
 
 @app.command("check")
@@ -85,8 +84,10 @@ def check(  # noqa: PLR0913 - each is an option
     as_json: AsJson = False,
 ) -> None:
     """Check that an environment keeps the contract that every learner relies on."""
-    if adapter is not None or compat is not None:
+    if adapter or (name and compat):
         _check_adapter(adapter or name, compat, as_json)
+    if not name:
+        raise typer.BadParameter("name an environment: skillwright env check NAME")
     with exit_codes():
         given: list[Any] = [_json_object(text, "--extras") for text in extras]
         if items is not None:
@@ -117,19 +118,14 @@ def _check_adapter(name: str, compat: str | None, as_json: bool) -> NoReturn:
 
 def _show(report: ContractReport) -> None:
     for row in report.checks:
-        out.print(f"{_mark(row)} {escape(row.name)}", highlight=False, end="")
-        out.print(f"  {row.detail}", style="dim", markup=False, highlight=False)
+        out.print(f"{_mark(row)} {escape(row.name)}", end="")
+        out.print(f"  {row.detail}", style="dim", markup=False)
     broken = [row for row in report.checks if not row.ok]
     if broken:
         counts = f"{len(broken)} of {len(report.checks)} points"
-        out.print(
-            f"{report.env} breaks its contract in {counts}.",
-            style="red",
-            markup=False,
-            highlight=False,
-        )
+        out.print(f"{report.env} breaks its contract in {counts}.", style="red", markup=False)
     else:
-        out.print(f"{report.env} keeps its contract.", markup=False, highlight=False)
+        out.print(f"{report.env} keeps its contract.", markup=False)
 
 
 def _mark(row: Check) -> str:

@@ -1,18 +1,19 @@
 """Commands that look into a run: ``runs episodes`` lists episodes, ``runs view`` shows one."""
 
 import json
-from pathlib import Path
+import re
+from collections.abc import Iterable
 from typing import Annotated, NamedTuple
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.containers import Lines
 from rich.table import Table
 from rich.text import Text
 
 from skillwright.cli.faults import exit_codes
+from skillwright.cli.options import DEFAULT_ROOT, AsJson, Root
 from skillwright.cli.paging import show_paged
-from skillwright.cli.words import counted, make_console, print_words
+from skillwright.cli.words import counted, make_console, print_words, short_count
 from skillwright.core import StopReason, Usage
 from skillwright.jobs import (
     EpisodeList,
@@ -27,6 +28,8 @@ from skillwright.jobs import (
 _SHOWN = 40  # episodes of a list that are shown without --limit
 _LEAST_TYPE = 12  # columns of a task type on a narrow terminal
 _LEAST_ROOM = 20  # columns of a text on a narrow terminal
+_NARROW = re.compile("[\\x20-\\x7e\\xa1-\\xac\\xae-\\u02ff\\u2010-\\u2027]*")
+"""Characters of one column each."""
 _NORMAL_END = "stop"
 _STYLES = {"reasoning": "dim italic", "verification": "yellow"}
 _ACTIONS = ("action", "tool call", "agent to user")
@@ -39,9 +42,6 @@ Run = Annotated[
         metavar="RUN", help="A run's folder or name, latest, or a bank's file: what it played."
     ),
 ]
-Root = Annotated[Path, typer.Option(help="The folder that holds runs.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-DEFAULT_ROOT = Path("runs")
 
 
 def episodes(  # noqa: PLR0913 - each is an option
@@ -71,7 +71,9 @@ def episodes(  # noqa: PLR0913 - each is an option
     task: Annotated[str | None, typer.Option(metavar="ID", help="Only of this task.")] = None,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, help=f"Show so many; {_SHOWN} by default, and all with --json."),
+        typer.Option(
+            min=1, metavar="N", help=f"Show at most N; {_SHOWN} by default, all with --json."
+        ),
     ] = None,
     root: Root = DEFAULT_ROOT,
     as_json: AsJson = False,
@@ -131,7 +133,7 @@ def _count(found: EpisodeList) -> str:
 def _table(shown: tuple[FoundEpisode, ...]) -> Table:
     """Return a line per episode; where a text was looked for, it is shown in place of the rest."""
     texts = any(one.match for one in shown)
-    by_skill = len({one.document for one in shown}) > 1
+    by_skill = len({(one.document, one.tested) for one in shown}) > 1
     columns = {
         "id": [Text(one.name, "bold") for one in shown],
         "phase": [Text(one.where.replace("_", " ")) for one in shown],
@@ -140,7 +142,7 @@ def _table(shown: tuple[FoundEpisode, ...]) -> Table:
         "task type": [] if texts else [Text(_type_of(one)) for one in shown],
         "reward": [_reward(one) for one in shown],
         "turns": [] if texts else [Text(f"{one.summary.turns:,}") for one in shown],
-        "tokens": [] if texts else [Text(_thousands(one.summary.usage)) for one in shown],
+        "tokens": [] if texts else [Text(_tokens(one.summary.usage)) for one in shown],
         "remark": [] if texts else [_remark(one) for one in shown],
         "text": [Text(one.match) for one in shown] if texts else [],
     }
@@ -170,7 +172,7 @@ def _fit(columns: dict[str, list[Text]]) -> None:
 
 
 def _document(one: FoundEpisode) -> Text:
-    return Text("other" if one.document is None else f"v{one.document}")
+    return Text(one.tested or "other" if one.document is None else f"v{one.document}")
 
 
 def _type_of(one: FoundEpisode) -> str:
@@ -209,13 +211,8 @@ def _reward(one: FoundEpisode) -> Text:
     return Text(f"{score:.3g}", "green" if one.solved else "")
 
 
-def _thousands(usage: Usage) -> str:
-    """Write how many tokens there were in at most six columns: ``950``, ``28.9k``, ``1.2M``."""
-    count = usage.input_tokens + usage.output_tokens
-    for unit, size in (("M", 1_000_000), ("k", 1_000)):
-        if count >= size:
-            return f"{count / size:.1f}{unit}"
-    return str(count)
+def _tokens(usage: Usage) -> str:
+    return short_count(usage.input_tokens + usage.output_tokens) or "0"
 
 
 def _show_episode(found: EpisodeView) -> None:
@@ -328,13 +325,31 @@ def _put(text: Text, label: Text | None = None, indent: int = 0) -> None:
 
     Elsewhere, each of its lines stays one line, and nothing is filled with blanks.
     """
-    label = label or Text()
-    first, rest = Text.assemble(" " * indent, label), Text(" " * (indent + len(label)))
-    lines = text.split("\n", allow_blank=True)
+    first = Text.assemble(" " * indent, label or Text())
+    room, margin = max(out.width - len(first), _LEAST_ROOM), " " * len(first)
+    if text.spans:  # one line of several styles
+        parts = text.wrap(out, room) if out.is_terminal else [text]
+        out.print(first + Text(f"\n{margin}").join(parts), soft_wrap=True)
+        return
+    lines = text.plain.split("\n")
     if out.is_terminal:
-        room = max(out.width - len(rest), _LEAST_ROOM)
-        lines = Lines(part for line in lines for part in (line.wrap(out, room) or [line]))
-    for number, line in enumerate(lines):
-        whole = (rest if number else first) + line
-        whole.rstrip()
-        out.print(whole, soft_wrap=True, highlight=False)
+        lines = [part for line in lines for part in _wrapped(line, room)]
+    if not lines[0].strip():
+        first.rstrip()
+    rest = [margin + line.rstrip() if line.strip() else "" for line in lines[1:]]
+    first.append("\n".join([lines[0].rstrip(), *rest]), text.style)
+    # All at once: rich takes a minute over the lines of a long episode.
+    out.print(first, soft_wrap=True)
+
+
+def _wrapped(line: str, room: int) -> Iterable[str]:
+    """Break a line between words where it can be; rich counts the columns of wide characters."""
+    if not _NARROW.fullmatch(line):
+        return (part.plain for part in Text(line).wrap(out, room))
+    line, parts, start = line.rstrip(), [], 0
+    while len(line) - start > room:
+        end = line.rfind(" ", start, start + room + 1)
+        end = start + room if end <= start else end
+        parts.append(line[start:end])
+        start = end + (line[end] == " ")
+    return [*parts, line[start:]]

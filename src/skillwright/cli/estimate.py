@@ -1,27 +1,28 @@
 """``skillwright estimate``: what a run will take, before anything is paid for."""
 
 import asyncio
-import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from skillwright.cli.faults import exit_codes
-from skillwright.cli.training import (
-    NO_OVERRIDES,
-    AsJson,
-    ConfigPath,
-    Overrides,
-    Split,
-    by_our_name,
-)
-from skillwright.cli.words import make_console
+from skillwright.cli.options import NO_OVERRIDES, AsJson, ConfigPath, Overrides, Split, print_result
+from skillwright.cli.training import by_our_name
+from skillwright.cli.words import make_console, short_count
 from skillwright.config import is_rl_config, load_config, load_rl_config
 from skillwright.core import ConfigError
 from skillwright.jobs import EvalPlan, read_initial_skill
-from skillwright.jobs.launch.estimate import Estimate, Stage, estimate, estimate_evaluation
+from skillwright.jobs.launch.estimate import (
+    Estimate,
+    Stage,
+    Stages,
+    estimate,
+    estimate_evaluation,
+)
 from skillwright.jobs.rl.estimate import RlEstimate, estimate_rl
 
 out = make_console()
@@ -43,34 +44,30 @@ def estimate_command(
 ) -> None:
     """Expected calls, tokens and money of a training per stage, and of an evaluation.
 
-    Nothing is asked and nothing is played. Of the recipe of `skillwright rl`, episodes and calls.
+    Nothing is asked and nothing is played.
     """
     with exit_codes():
-        plan = EvalPlan(by_our_name(split or "test"), trials or 1)
         trains = split is None and trials is None
-        recipe = is_rl_config(config)
-        if recipe:
+        if is_rl_config(config):
             _refuse_plan(trains)
-            counted = estimate_rl(load_rl_config(config, overrides), turns)
+            recipe = load_rl_config(config, overrides)
+            expected = asyncio.run(estimate_rl(recipe, turns))
+            over = expected.over_budget(recipe)
+            result = expected.to_dict() | {"over_budget": over}
+            show_it: Callable[[], None] = partial(show_recipe, expected)
         else:
+            plan = EvalPlan(by_our_name(split or "test"), trials or 1)
             settings = load_config(config, overrides)
             skill = read_initial_skill(settings)
             evaluation = asyncio.run(estimate_evaluation(settings, skill, plan, turns))
             found = asyncio.run(estimate(settings, skill, turns)) if trains else evaluation
-    if recipe:
-        if as_json:
-            typer.echo(json.dumps(counted.to_dict()))
-        else:
-            show_recipe(counted)
-        return
-    over = found.over_budget(settings)
-    if as_json:
-        told = {"evaluation": evaluation.to_dict()} if trains else {}
-        typer.echo(json.dumps(found.to_dict() | {"over_budget": over} | told))
-        return
-    show(found, evaluation, plan)
-    if over:
-        out.print(f"The run is {over}.", style="yellow", highlight=False)
+            over = found.over_budget(settings)
+            beside = {"evaluation": evaluation.to_dict()} if trains else {}
+            result = found.to_dict() | {"over_budget": over} | beside
+            show_it = partial(show, found, evaluation, plan)
+    print_result(as_json, result, show_it)
+    if over and not as_json:
+        out.print(f"The run is {over}.", style="yellow")
 
 
 def _refuse_plan(trains: bool) -> None:
@@ -82,13 +79,7 @@ def _refuse_plan(trains: bool) -> None:
 
 
 def show(found: Estimate, evaluation: Estimate, plan: EvalPlan) -> None:
-    """Print an estimate, with all that it rests on.
-
-    Args:
-        found: Of a training, or the evaluation itself.
-        evaluation: Of an evaluation with the same configuration.
-        plan: What that evaluates.
-    """
+    """Print an estimate, with all that it rests on."""
     trains = found is not evaluation
     if trains:
         out.print(_table("A training (skillwright train)", found))
@@ -103,38 +94,35 @@ def show(found: Estimate, evaluation: Estimate, plan: EvalPlan) -> None:
     _list("It rests on:", [measured, *found.assumptions.lines(trains=trains)])
 
 
-def _table(heading: str, found: Estimate) -> Table:
-    table = Table("stage", "asks", title=heading, title_justify="left")
+def _table(heading: str, found: Stages) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title=heading, title_justify="left")
+    table.add_column("stage")
+    table.add_column("asks", no_wrap=True)
     for column in ("episodes", "calls", "tokens in", "tokens out", "USD"):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", no_wrap=True)
     for stage in found.stages:
         table.add_row(*_row(stage))
     table.add_section()
     *counts, money = _row(found.total)
     if found.total.cost_usd is None and found.known_cost_usd:
-        money = f"at least {found.known_cost_usd:,.2f}"
+        money = f"at least\n{found.known_cost_usd:,.2f}"
     table.add_row(*counts, money, style="bold")
     return table
 
 
 def show_recipe(found: RlEstimate) -> None:
     """Print an estimate of a run of the recipe, with all that it rests on."""
-    table = Table("stage", "who")
-    for heading in ("episodes", "calls"):
-        table.add_column(heading, justify="right")
-    for stage in found.stages:
-        counts = (f"{count:,}" if count else "" for count in (stage.episodes, stage.calls))
-        table.add_row(stage.name, stage.role, *counts)
-    out.print(table)
-    _list("Prices:", found.prices)
+    out.print(_table("A training of weights (skillwright rl)", found))
+    _list("Prices:", [mind.line() for mind in found.minds])
     _list("It rests on:", found.lines())
 
 
 def _list(heading: str, lines: Sequence[str]) -> None:
-    out.print(heading, *lines, sep="\n  ", highlight=False, soft_wrap=True)
+    out.print(heading, *lines, sep="\n  ", soft_wrap=True)
 
 
 def _row(stage: Stage) -> tuple[str, ...]:
     money = "unknown" if stage.cost_usd is None else f"{stage.cost_usd:,.2f}"
-    counts = (stage.episodes, stage.calls, stage.input_tokens, stage.output_tokens)
-    return (stage.name, stage.role, *(f"{count:,}" if count else "" for count in counts), money)
+    tokens = (short_count(count) for count in (stage.input_tokens, stage.output_tokens))
+    counts = (f"{count:,}" if count else "" for count in (stage.episodes, stage.calls))
+    return (stage.name, stage.role, *counts, *tokens, money)

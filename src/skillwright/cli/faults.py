@@ -5,7 +5,7 @@ stopped it with SIGTERM.
 """
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import typer
@@ -24,14 +24,12 @@ err = make_console(stderr=True)
 
 
 @contextmanager
-def exit_codes(go_on: str = "") -> Iterator[None]:
+def exit_codes(go_on: str | Callable[[], str] = "") -> Iterator[None]:
     """Turn what was raised on purpose into one message and an exit code.
 
     What others print meanwhile goes to standard error: print results after it, or on a console.
-
-    Args:
-        go_on: The command with which a run goes on, or "" where there is none to go on with.
     """
+    larger = ""
     try:
         with others_to_stderr():
             yield
@@ -41,7 +39,7 @@ def exit_codes(go_on: str = "") -> Iterator[None]:
     except BudgetSpent as spent:
         say(str(spent))
         code = spent.exit_code
-        go_on = f"{go_on} {spent.larger}".strip() if go_on else ""
+        larger = f" {spent.larger}".rstrip()
     except SkillwrightError as error:
         say(f"error: {error}", style="red")
         code = error.exit_code
@@ -54,9 +52,9 @@ def exit_codes(go_on: str = "") -> Iterator[None]:
         code = ASKED_WRONGLY
     else:
         return
-    if go_on:
+    if command := go_on() if callable(go_on) else go_on:
         # In one piece, to be copied.
-        say(f"Everything that finished is saved; go on with:  {go_on}", wraps=False)
+        say(f"Everything that finished is saved; go on with:  {command}{larger}", wraps=False)
     raise typer.Exit(code)
 
 
@@ -65,4 +63,4 @@ def say(text: str, style: str = "", *, wraps: bool = True) -> None:
     if wraps:
         print_words(err, text, style)
     else:
-        err.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+        err.print(text, style=style, markup=False, soft_wrap=True)

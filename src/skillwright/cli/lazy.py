@@ -9,15 +9,7 @@ from typer.main import get_command, get_group
 
 
 class LazyCommand(TyperCommand):
-    """A command, or a group of them, of which only name and first line are known before it is run.
-
-    Args:
-        name: What is typed.
-        where: ``module:attribute`` of a function; or of a `typer.Typer`, whose command of that name
-            is meant, and without one the whole as a group.
-        summary: What its docstring, or its help, begins with.
-        panel: Under which heading the help lists it.
-    """
+    """A command or a group, of which only name and first line are known before it is run."""
 
     def __init__(self, name: str, where: str, summary: str, panel: str) -> None:
         super().__init__(name, help=summary, rich_help_panel=panel)

@@ -17,29 +17,29 @@ from skillwright.cli.tables import decision_text
 from skillwright.cli.words import counted
 from skillwright.core import Usage
 from skillwright.evaluation import Score
-from skillwright.jobs import (
+from skillwright.jobs.parts.consumed import consumed
+from skillwright.jobs.parts.money import PricedMind, money_text
+from skillwright.jobs.parts.progress import (
     CallFinished,
     EpisodeFinished,
     EpochEnded,
-    Event,
-    PricedMind,
     ReleaseTested,
     RunStarted,
     Scored,
     StageStarted,
     StepDecided,
-    Watcher,
 )
-from skillwright.jobs.parts.money import money_text
+from skillwright.jobs.rl.progress import IterationEnded, RlEvent, RlWatcher
 
 REFRESH_PER_S = 4
 # Stages that have another beside them, with the phase of the episodes that are their own.
 _OWN_PHASE = {"baseline": "gate", "release test": "release", "confirm": "confirm"}
+_ENOUGH = 0.05  # share of the episodes that have to be over before the time left is told
 
 
 @dataclass
 class Tally:
-    """Everything the display knows: a fold over the events, with the clock of the display.
+    """Everything the display knows: rebuilt from the events, with the clock of the display.
 
     Attributes:
         started_s: The display's clock when the run began.
@@ -56,7 +56,6 @@ class Tally:
     fresh: int = 0
     reused: int = 0
     failures: int = 0
-    turns: int = 0
     in_flight: int = 0
     in_stage: int = 0
     accepted: int = 0
@@ -64,7 +63,7 @@ class Tally:
     current: float | None = None
     minds: Sequence[PricedMind] = ()
 
-    def add(self, event: Event) -> None:
+    def add(self, event: RlEvent) -> None:
         """Take one event in."""
         match event:
             case RunStarted():
@@ -75,10 +74,12 @@ class Tally:
                 self._add_episode(event)
             case CallFinished():
                 self.usage = self.usage + event.usage
-            case Scored():
-                self.scored = event if event.split == "val" else self.scored
+            case Scored(split="val"):
+                self.scored = event
             case StepDecided() | EpochEnded():
                 self._add_decision(event)
+            case _:
+                pass
 
     def _add_episode(self, event: EpisodeFinished) -> None:
         phase = event.result.spec.phase
@@ -88,11 +89,8 @@ class Tally:
             return
         self.fresh += 1
         self.in_flight = event.in_flight
-        self.usage = self.usage + event.result.lost_usage
         self.failures += event.result.failure is not None
-        self.turns += len(event.result.trajectory.turns)
-        self.usage = sum(event.result.side_usage.values(), self.usage)
-        self.usage = self.usage + event.result.trajectory.usage
+        self.usage = sum(consumed(event.result).values(), self.usage)
 
     def _add_decision(self, event: StepDecided | EpochEnded) -> None:
         self.rejected += event.action == "reject"
@@ -100,39 +98,69 @@ class Tally:
             self.accepted += 1
             self.current = event.verdict.candidate_score
 
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How much of the present stage is done, and how much it is expected to be; 0: unknown."""
+        return self.in_stage, self.stage.episodes
+
     def left_s(self, now_s: float) -> float | None:
-        """Estimate the seconds left from the episodes that are expected to come, or ``None``."""
+        """Estimate the seconds left from the episodes that are expected to come, or ``None``.
+
+        The first ones say little: what is set up before them would count for every one to come.
+        """
         done = self.fresh + self.reused
         if self.run is None or not self.fresh or self.run.episodes <= done:
             return None
+        if done < _ENOUGH * self.run.episodes:
+            return None
         return (self.run.episodes - done) * (now_s - self.started_s) / self.fresh
+
+    def say(self, event: RlEvent) -> list[str]:
+        """Say an event in lines of console markup; none for events that come by the thousand."""
+        return narrate(event)
+
+    def where(self) -> list[str]:
+        """Say where in the run the present stage is."""
+        stage, run = self.stage, self.run
+        if run is None:
+            return []
+        parts = [f"epoch {stage.epoch}/{run.epochs}" if stage.epoch else ""]
+        parts.append(f"step {stage.step}/{run.steps}" if stage.step else "")
+        return [part for part in parts if part]
+
+    def panel(self, now_s: float, width: int) -> list[RenderableType]:
+        """Return what stands below the head of the live panel."""
+        lines = [_score(self), _decisions(self, now_s), *filled(_pace(self, now_s), width)]
+        return [Text.from_markup(line, emoji=False) for line in lines if line]
 
 
 class PlainDisplay:
     """One line per thing that matters; for logs, pipes and CI."""
 
-    def __init__(self, console: Console, minds: Sequence[PricedMind] = ()) -> None:
+    def __init__(
+        self, console: Console, minds: Sequence[PricedMind] = (), kind: type[Tally] = Tally
+    ) -> None:
         self._console = console
-        self._tally = Tally(time.monotonic(), minds=minds)
+        self._tally = kind(time.monotonic(), minds=minds)
 
-    def see(self, event: Event) -> None:
+    def see(self, event: RlEvent) -> None:
         """Print a line, or nothing for an event that comes by the thousand."""
         self._tally.add(event)
-        for line in narrate(event):
-            self._console.print(line, highlight=False, soft_wrap=True)
+        for line in self._tally.say(event):
+            self._console.print(line, soft_wrap=True)
 
     def close(self) -> None:
         """Say what the run consumed."""
-        self._console.print(
-            "  ".join(_summary(self._tally)), markup=False, highlight=False, soft_wrap=True
-        )
+        self._console.print("  ".join(_summary(self._tally)), markup=False, soft_wrap=True)
 
 
 class LiveDisplay:
     """A panel that is redrawn in place, below the lines that stay."""
 
-    def __init__(self, console: Console, minds: Sequence[PricedMind] = ()) -> None:
-        self._tally = Tally(time.monotonic(), minds=minds)
+    def __init__(
+        self, console: Console, minds: Sequence[PricedMind] = (), kind: type[Tally] = Tally
+    ) -> None:
+        self._tally = kind(time.monotonic(), minds=minds)
         self._live = Live(
             get_renderable=self.draw,
             console=console,
@@ -141,56 +169,50 @@ class LiveDisplay:
         )
         self._live.start()
 
-    def see(self, event: Event) -> None:
+    def see(self, event: RlEvent) -> None:
         """Update the panel; what should stay on screen is printed above it."""
         self._tally.add(event)
-        for line in narrate(event):
-            self._live.console.print(line, highlight=False, overflow="ignore", crop=False)
+        if isinstance(event, IterationEnded):  # a row of the panel
+            return
+        for line in self._tally.say(event):
+            self._live.console.print(line, overflow="ignore", crop=False)
 
     def close(self) -> None:
         """Take the panel away and leave what it said about pace and cost."""
         self._live.stop()
         console = self._live.console
-        for line in _filled(_summary(self._tally), console.width):
-            console.print(line, style="dim", markup=False, highlight=False)
+        for line in filled(_summary(self._tally), console.width):
+            console.print(line, style="dim", markup=False)
 
     def draw(self) -> RenderableType:
         """Return the panel as it is now."""
         tally = self._tally
-        run = tally.run
-        if run is None:
+        if tally.run is None:
             return Text("starting ...", style="dim")
-        where = [f"[bold]{escape(tally.stage.stage)}[/]"]
-        if tally.stage.epoch:
-            where.append(f"epoch {tally.stage.epoch}/{run.epochs}")
-        if tally.stage.step:
-            where.append(f"step {tally.stage.step}/{run.steps}")
+        done, expected = tally.progress
+        bar: tuple[RenderableType, ...] = ()
+        if expected:
+            bar = (ProgressBar(total=expected, completed=min(done, expected), width=30),)
+            bar = (*bar, f"{done}/{expected}")
         head = Table.grid(padding=(0, 2))
-        head.add_row(*where, *_bar(tally))
-        now_s = time.monotonic()
-        pace = _filled(_pace(tally, now_s), self._live.console.width)
-        lines = [_score(tally), _decisions(tally, now_s), *pace]
-        texts = [Text.from_markup(line, emoji=False) for line in lines if line]
-        return Padding(Group(head, *texts), (1, 0, 0, 0))
+        head.add_row(Text(tally.stage.stage, style="bold"), *tally.where(), *bar)
+        below = tally.panel(time.monotonic(), self._live.console.width)
+        return Padding(Group(head, *below), (1, 0, 0, 0))
 
 
 @contextmanager
-def display(console: Console, minds: Sequence[PricedMind] = ()) -> Iterator[Watcher]:
-    """Show a job while it runs: live on a terminal, plain lines elsewhere.
-
-    Args:
-        console: Where.
-        minds: Who is asked; the age of their prices stands beside the money.
-    """
-    kind = LiveDisplay if console.is_terminal else PlainDisplay
-    shown = kind(console, minds)
+def display(
+    console: Console, minds: Sequence[PricedMind] = (), kind: type[Tally] = Tally
+) -> Iterator[RlWatcher]:
+    """Show a job while it runs: live on a terminal, plain lines elsewhere."""
+    shown = (LiveDisplay if console.is_terminal else PlainDisplay)(console, minds, kind)
     try:
         yield shown
     finally:
         shown.close()
 
 
-def narrate(event: Event) -> list[str]:
+def narrate(event: RlEvent) -> list[str]:
     """Say an event in lines of console markup; none for events that come by the thousand."""
     match event:
         case RunStarted():
@@ -220,16 +242,8 @@ def _introduce(event: RunStarted) -> list[str]:
 
 
 def _decision(what: str, event: StepDecided | EpochEnded) -> str:
-    colour = {"accept": "green", "reject": "red"}.get(event.action.split("_")[0], "yellow")
-    return f"[{colour}]{what}[/]: {escape(decision_text(event.action, event.verdict))}"
-
-
-def _bar(tally: Tally) -> tuple[RenderableType, ...]:
-    expected = tally.stage.episodes
-    if not expected:
-        return ()
-    done = min(tally.in_stage, expected)
-    return (ProgressBar(total=expected, completed=done, width=30), f"{tally.in_stage}/{expected}")
+    color = {"accept": "green", "reject": "red"}.get(event.action.split("_")[0], "yellow")
+    return f"[{color}]{what}[/]: {escape(decision_text(event.action, event.verdict))}"
 
 
 def _score(tally: Tally) -> str:
@@ -288,7 +302,7 @@ def _summary(tally: Tally) -> list[str]:
     return [*_pace(tally, now_s), f"{clock_text(now_s - tally.started_s)} elapsed"]
 
 
-def _filled(parts: Sequence[str], width: int) -> list[str]:
+def filled(parts: Sequence[str], width: int) -> list[str]:
     """Put as many parts on a line as fit; only a part longer than a line is broken inside."""
     lines = [""]
     for part in parts:

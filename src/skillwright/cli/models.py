@@ -1,14 +1,14 @@
 """Commands about models: ``models list``."""
 
-import json
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
 
 import typer
 from rich.table import Table
 
+from skillwright.cli.options import AsJson, print_result
 from skillwright.cli.words import make_console
-from skillwright.models import list_backends
+from skillwright.models import Backend, list_backends
 
 app = typer.Typer(help="Look at model backends.", no_args_is_help=True)
 out = make_console()
@@ -16,13 +16,14 @@ out = make_console()
 
 @app.command("list")
 def list_(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the backends that ``models.target`` and ``models.optimizer`` may name."""
     backends = list_backends()
-    if as_json:
-        typer.echo(json.dumps([asdict(backend) for backend in backends]))
-        return
+    print_result(as_json, [asdict(backend) for backend in backends], lambda: _show(backends))
+
+
+def _show(backends: Sequence[Backend]) -> None:
     table = Table("backend", "what it is", "needs", "roles")
     for backend in backends:
         if backend.implemented:

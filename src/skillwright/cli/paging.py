@@ -14,12 +14,7 @@ _LESS = "FRX"
 
 
 def show_paged(console: Console, show: Callable[[], None]) -> None:
-    """Show something through the pager of the environment, where a person reads it.
-
-    Args:
-        console: What ``show`` prints on.
-        show: Prints it all.
-    """
+    """Show something through the pager of the environment, where a person reads it."""
     command = _pager() if console.is_terminal else []
     if not command:
         show()

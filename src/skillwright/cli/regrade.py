@@ -1,6 +1,5 @@
 """The command that scores a run's stored episodes again."""
 
-import json
 from typing import Annotated
 
 import typer
@@ -8,7 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from skillwright.cli.faults import NO, exit_codes
-from skillwright.cli.training import AsJson
+from skillwright.cli.options import DEFAULT_ROOT, AsJson, Root, print_result
 from skillwright.cli.words import counted, make_console
 from skillwright.evaluation import Score
 from skillwright.jobs import Regraded, RegradeReport
@@ -19,16 +18,13 @@ out = make_console()
 
 def regrade(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A folder of a run, or its name.")],
-    root: Annotated[str, typer.Option(help="The folder that holds runs.")] = "runs",
+    root: Root = DEFAULT_ROOT,
     as_json: AsJson = False,
 ) -> None:
     """Score a run's stored episodes again; exit with 1 where a score does not stand."""
     with exit_codes():
         report = score_again(run, root)
-    if as_json:
-        typer.echo(json.dumps(report.to_dict()))
-    else:
-        _show(report)
+    print_result(as_json, report.to_dict(), lambda: _show(report))
     if not report.stands:
         raise typer.Exit(NO)
 
@@ -39,14 +35,13 @@ def _show(report: RegradeReport) -> None:
         f"scored again: {counted(scored, 'episode')}, {report.unchanged} as before, "
         f"{len(report.changed)} otherwise, {len(report.lost)} that cannot be played again; "
         f"left as they are: {counted(report.failures, 'failure')}",
-        highlight=False,
         soft_wrap=True,
     )
     if report.other_data:
-        out.print(f"[yellow]{report.other_data} were played over other data[/]", highlight=False)
+        out.print(f"[yellow]{report.other_data} were played over other data[/]")
     if report.changed or report.lost:
         out.print(_table((*report.changed, *report.lost)))
-    out.print(f"won: {_rate(report.before)} before, {_rate(report.after)} now", highlight=False)
+    out.print(f"won: {_rate(report.before)} before, {_rate(report.after)} now")
 
 
 def _table(differing: tuple[Regraded, ...]) -> Table:

@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skillwright.cli.faults import err, exit_codes
-from skillwright.cli.rl_live import rl_display
+from skillwright.cli.faults import NO, err, exit_codes, say
+from skillwright.cli.live import display
+from skillwright.cli.options import NO_OVERRIDES, AsJson, Overrides
+from skillwright.cli.rl_live import RlTally
 from skillwright.cli.rl_tables import show_rl
-from skillwright.cli.tables import show_turns
+from skillwright.cli.tables import show_causes, show_money, show_turns, why_no_score
 from skillwright.cli.words import make_console
 from skillwright.config import RlConfig, load_rl_config
-from skillwright.jobs import TurnEnds
+from skillwright.core.codec import encode
+from skillwright.jobs.parts.causes import Cause, top_causes
+from skillwright.jobs.parts.money import priced_mind
+from skillwright.jobs.parts.turn_ends import TurnEnds
 from skillwright.jobs.rl import (
     RlRun,
     has_stand_ins,
@@ -23,23 +28,18 @@ from skillwright.jobs.rl import (
     run_rl,
     start_rl,
 )
+from skillwright.jobs.rl.state import TEST_EPISODES, RlKind
 
 if TYPE_CHECKING:
     from skillwright.jobs.rl.policies import PolicyMaker
 
 out = make_console()
-NO_OVERRIDES: list[str] = []
 
 
 def rl(
     config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A YAML file of the recipe.")],
-    overrides: Annotated[
-        list[str],
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: --set run.seed=2"),
-    ] = NO_OVERRIDES,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the result as JSON, for scripts.")
-    ] = False,
+    overrides: Overrides = NO_OVERRIDES,
+    as_json: AsJson = False,
 ) -> None:
     """Train a small policy with a bank of skills: cold start, GRPO, evolution, sealed test."""
     with exit_codes():
@@ -57,24 +57,41 @@ def begin_rl(settings: RlConfig) -> tuple[RlRun, "PolicyMaker"]:
     return start_rl(settings), maker
 
 
-def resume_rl(run: str, root: str, overrides: Sequence[str], as_json: bool) -> None:
+def resume_rl(run: str, root: Path, overrides: Sequence[str], as_json: bool) -> None:
     """Go on with a run of the recipe."""
     with exit_codes():
         opened = open_rl(run, root, overrides)
+    if opened.state.finished:
+        say(f"{opened.folder.name} is finished; what it came to:")
     play(opened, as_json)
 
 
 def play(run: RlRun, as_json: bool, maker: "PolicyMaker | None" = None) -> None:
     """Run the recipe to its end, and show what came of it."""
+    minds = [priced_mind(role, mind) for role, mind in run.config.minds.items()]
     with run, exit_codes(run.go_on):
-        with rl_display(err if as_json else out) as watcher:
+        with display(err if as_json else out, minds, RlTally) as watcher:
             report = asyncio.run(run_rl(run, watcher, maker=maker))
         scripted = has_stand_ins(run.config)
-        turns = TurnEnds.read(run.store.turn_ends())
+        causes = _causes(run)
+        spent, turns = run.store.usage_by_purpose(), TurnEnds.read(run.store.turn_ends())
     if as_json:
         facts = {"run": str(run.folder.path), "scripted": scripted, "turns": turns.to_dict()}
-        typer.echo(json.dumps(report.to_dict() | facts))
-        return
-    show_rl(out, report.state, report.iteration, scripted)
-    show_turns(out, turns)
-    out.print(f"run: [bold]{run.folder.path}[/]", highlight=False, soft_wrap=True)
+        typer.echo(json.dumps(report.to_dict() | facts | {"causes": encode(causes)}))
+    else:
+        show_rl(out, report.state, report.iteration, scripted)
+        show_turns(out, turns)
+        show_causes(out, causes, str(run.folder.path))
+        show_money(out, spent, minds)
+        out.print(f"run: [bold]{run.folder.path}[/]", soft_wrap=True)
+    if why := why_no_score(report.test, "final", causes):
+        say(f"The answer is no: {why}.", style="yellow")
+        raise typer.Exit(NO)
+
+
+def _causes(run: RlRun) -> list[Cause]:
+    """Return why the selected weights did not succeed on the sealed test."""
+    tested = [event.payload for event in run.store.events(RlKind.TEST)]
+    keys = set(tested[-1].get(TEST_EPISODES, {}).get("final", ())) if tested else set()
+    threshold = run.config.env.success_threshold
+    return top_causes(run.store.episodes(), threshold, lambda one: one.key in keys)

@@ -14,28 +14,34 @@ _MOST_LINES = 12
 
 ITERATION_COLUMNS = (
     "iteration",
-    "won",
-    "flat",
-    "rows",
+    "success",
+    "zero var.",
+    "turns kept",
     "KL",
     "entropy",
-    "clipped",
+    "clip",
     "norm",
     "turns",
 )
+_LEGEND = (
+    "zero var.: groups of which all attempts ended alike, which teach nothing; turns kept: those "
+    "learned from; KL: nats per token from the cold start; clip: tokens without gradient; norm: of "
+    "the gradient before clipping; turns: of an episode"
+)
+_TESTED = {
+    "cold_start": "weights before reinforcement learning, with the first bank",
+    "cold_start_last_bank": "the same weights with the last bank",
+    "final": "the selected weights with the last bank",
+    "no_skills": "control: the selected weights without skills",
+    "other_scope": "control: the selected weights with the skills of another place",
+}
+"""What the sealed test compares, by its name in the report."""
 
 
 def show_rl(console: Console, state: RlState, selected: int | None, scripted: bool) -> None:
-    """Show what the recipe came to: the bank, training, validation, and the sealed test.
-
-    Args:
-        console: Where.
-        state: Where the run stands.
-        selected: After which iteration the selected weights are; ``None`` before the end.
-        scripted: A scripted mind took part, which must be said.
-    """
+    """Show what the recipe came to: the bank, training, validation, and the sealed test."""
     for line in _stages(state):
-        console.print(line, highlight=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)
     if state.iterations:
         console.print(iterations_table(state))
     for record in state.evolutions.values():
@@ -46,13 +52,15 @@ def show_rl(console: Console, state: RlState, selected: int | None, scripted: bo
         console.print(
             f"[bold]release test[/], cold start against selected: {escape(state.release.reason)} "
             f"Released: {'the selected weights' if state.release.accepted else 'the cold start'}.",
-            highlight=False,
             soft_wrap=True,
         )
     if state.test is not None:
         console.print(split_table(state.test))
+        for name in state.test.tables:
+            about = f"{name.replace('_', ' ')}: {_TESTED.get(name, 'tested beside them')}"
+            print_indented(console, 2, Text(about, style="dim"))
         for line in gain_lines(state.test):
-            console.print(f"  {line}", highlight=False)
+            console.print(f"  {line}")
     own_up(console, scripted)
 
 
@@ -67,21 +75,23 @@ def _stages(state: RlState) -> Iterator[str]:
         coverage = facts["coverage"]
         first, last = facts["surprise"]
         yield (
-            f"cold start: {coverage['wins']} wins of {coverage['episodes']} episodes, "
-            f"{coverage['rows']} rows, {coverage['skill_blocks']} skill texts, "
+            f"cold start: {coverage['wins']} of {coverage['episodes']} episodes solved, "
+            f"{coverage['rows']} turns learned from, {coverage['skill_blocks']} skill texts, "
             f"cross-entropy {first:.2f} -> {last:.2f} nats"
         )
 
 
 def iterations_table(state: RlState) -> Table:
     """Return iterations as lines, evenly chosen where there are many."""
-    table = Table(title="\nPractice", title_justify="left", title_style="bold")
+    table = Table(title="\nRL rollouts", title_justify="left", title_style="bold")
     for name in ITERATION_COLUMNS:
         table.add_column(name, justify="right")
     numbers = sorted(state.iterations)
     step = max(1, len(numbers) // _MOST_LINES)
     for number in sorted({*numbers[::step], numbers[-1]}):
         table.add_row(*iteration_cells(state.iterations[number]))
+    table.caption = _LEGEND
+    table.caption_justify = "left"
     return table
 
 
@@ -102,7 +112,11 @@ def iteration_cells(one: IterationRecord) -> tuple[str, ...]:
 
 def validations_table(state: RlState, selected: int | None) -> Table:
     """Return success on val by family, one line per validation."""
-    table = Table(title="\nVal tasks won", title_justify="left", title_style="bold")
+    table = Table(
+        title="\nVal tasks solved, after an iteration (0: the cold start)",
+        title_justify="left",
+        title_style="bold",
+    )
     table.add_column("iteration", justify="right")
     table.add_column("bank", justify="right")
     table.add_column("all", justify="right")

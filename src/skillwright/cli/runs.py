@@ -1,6 +1,7 @@
 """Commands that look at runs and studies: ``runs list``, ``runs show`` and those of episodes."""
 
 import json
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -13,8 +14,9 @@ from rich.text import Text
 
 from skillwright.cli import episodes, studies, tables
 from skillwright.cli.faults import exit_codes
+from skillwright.cli.options import DEFAULT_ROOT, AsJson, Root
 from skillwright.cli.rl_tables import show_rl
-from skillwright.cli.words import make_console
+from skillwright.cli.words import make_console, print_words
 from skillwright.config import load_config
 from skillwright.core import SkillwrightError
 from skillwright.jobs import (
@@ -33,9 +35,6 @@ app.command("episodes")(episodes.episodes)
 app.command("view")(episodes.view)
 out = make_console()
 
-Root = Annotated[Path, typer.Option(help="The folder that holds runs.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-DEFAULT_ROOT = Path("runs")
 _TO_THE_MINUTE = len("2026-01-31 23:59")
 
 
@@ -106,12 +105,15 @@ def show(
 
 
 def _show_run(summary: RunSummary) -> None:
-    out.print(
-        f"[bold]{escape(summary.name)}[/]  {escape(str(summary.path))}",
-        highlight=False,
-        soft_wrap=True,
-    )
-    out.print(f"{summary.job}, started {summary.started}, {summary.result}", highlight=False)
+    _show_reports(summary)
+    if not summary.is_finished:
+        command = f"skillwright resume {shlex.quote(str(summary.path))}"
+        print_words(out, f"not finished; go on with:  {command}")
+
+
+def _show_reports(summary: RunSummary) -> None:
+    out.print(f"[bold]{escape(summary.name)}[/]  {escape(str(summary.path))}", soft_wrap=True)
+    out.print(f"{summary.job}, started {summary.started}, {summary.result}")
     if summary.state is not None:
         tables.show_state(out, summary.state)
     if summary.rl is not None:
@@ -123,7 +125,7 @@ def _show_run(summary: RunSummary) -> None:
     tables.own_up(out, summary.is_scripted)
     if summary.waits is not None and summary.waits.links:
         out.print(tables.waits_table(summary.waits))
-        out.print(f"  {summary.waits.line()}", highlight=False, soft_wrap=True)
+        out.print(f"  {summary.waits.line()}", soft_wrap=True)
     if summary.mode:
         out.print("\n[bold]How it differs from SkillOpt[/]")
         for line in summary.mode:
@@ -132,7 +134,7 @@ def _show_run(summary: RunSummary) -> None:
             tables.print_indented(out, 4, Text(f"not done in any mode: {kept}", style="dim"))
     out.print(tables.usage_table(summary.usage))
     for line in _prices(summary.path):
-        out.print(f"  {line}", style="dim", markup=False, highlight=False, soft_wrap=True)
+        out.print(f"  {line}", style="dim", markup=False, soft_wrap=True)
 
 
 def _prices(run: Path) -> list[str]:

@@ -11,14 +11,10 @@ from skillwright.jobs.inspect.study import points
 
 def show_study(console: Console, study: StudySummary) -> None:
     """Show a study's seeds, the mean gain with its interval, and how far the seeds lie apart."""
-    console.print(
-        f"\n[bold]{escape(study.name)}[/]  {escape(str(study.path))}",
-        highlight=False,
-        soft_wrap=True,
-    )
+    console.print(f"\n[bold]{escape(study.name)}[/]  {escape(str(study.path))}", soft_wrap=True)
     console.print(seed_table(study))
     for line in _lines(study):
-        console.print(f"  {line}", highlight=False, soft_wrap=True)
+        console.print(f"  {line}", soft_wrap=True)
     show_turns(console, sum((one.run.turns for one in study.seeds if one.run.turns), TurnEnds(0)))
     own_up(console, study.is_scripted)
 

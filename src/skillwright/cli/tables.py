@@ -1,5 +1,6 @@
 """Reports as tables that fit a terminal."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -9,12 +10,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from skillwright.cli.tau_tables import show_findings
 from skillwright.cli.words import counted
 from skillwright.core import Purpose, Usage
 from skillwright.evaluation import Score, ScoreTable, SplitReport, Verdict
 from skillwright.jobs import (
     CriticalPath,
+    EnvFindings,
     EpochRecord,
     EvalReport,
     PricedMind,
@@ -24,6 +25,7 @@ from skillwright.jobs import (
     TurnEnds,
 )
 from skillwright.jobs.inspect.critical_path import brief
+from skillwright.jobs.parts.causes import Cause
 from skillwright.jobs.parts.money import money_text
 from skillwright.jobs.parts.progress import SHOWN_AS
 from skillwright.textopt import TriedEdit, was_applied
@@ -38,29 +40,22 @@ _MOST_ABREAST = 4  # artefacts whose rates stand in one line with their interval
 
 
 def show_training(console: Console, report: TrainReport, best_skill: str, scripted: bool) -> None:
-    """Show what training came to: scores, decisions with their reasons, and the artefact.
-
-    Args:
-        console: Where.
-        report: What the job returned.
-        best_skill: The path of the best skill's file.
-        scripted: A scripted mind took part, which must be said.
-    """
+    """Show what training came to: scores, decisions with their reasons, and the artefact."""
     show_state(console, report.state)
     own_up(console, scripted)
-    console.print(f"released: [bold]{escape(best_skill)}[/]", highlight=False, soft_wrap=True)
+    console.print(f"released: [bold]{escape(best_skill)}[/]", soft_wrap=True)
 
 
 def show_state(console: Console, state: TrainState) -> None:
     """Show what was decided and what came of it, as far as a run has come."""
     show_decisions(console, state)
     for line in _endings(state):
-        console.print(line, highlight=False)
+        console.print(line)
     for report in (state.report, state.confirmation.report if state.confirmation else None):
         if report is not None:
             console.print(split_table(report))
             for line in gain_lines(report):
-                console.print(f"  {line}", highlight=False)
+                console.print(f"  {line}")
     if state.confirmation is not None:
         print_indented(console, 2, Text(state.confirmation.bias.sentence))
 
@@ -97,7 +92,7 @@ def gain_lines(report: SplitReport) -> Iterator[str]:
         elif effect.interval is not None:
             bounds = "95% interval {:+.3f} to {:+.3f}".format(*effect.interval)
         yield (
-            f"{heading} over {baseline}: [bold]{effect.gain:+.3f}[/] mean reward "
+            f"{_words(heading)} over {_words(baseline)}: [bold]{effect.gain:+.3f}[/] mean reward "
             f"({bounds}; paired by task)"
         )
 
@@ -108,24 +103,38 @@ def show_evaluation(console: Console, report: EvalReport, scripted: bool) -> Non
     intervals = report.pass_k_intervals or (None,) * len(report.pass_k)
     for k in shown_ks(len(report.pass_k)):
         chance, interval = report.pass_k[k - 1], intervals[k - 1]
-        name = "pass@1 = pass^1" if k == 1 and report.tau_bench else f"pass^{k}"
+        name = "pass@1 = pass^1" if k == 1 and report.environment else f"pass^{k}"
         bounds = f" (95% interval {interval.low:.3f} to {interval.high:.3f})" if interval else ""
         console.print(
             f"{name}: [bold]{chance:.3f}[/]{bounds}  "
-            f"[dim]({counted(report.complete_tasks, 'task')})[/]",
-            highlight=False,
+            f"[dim]({counted(report.complete_tasks, 'task')})[/]"
         )
     show_turns(console, report.turns)
-    if report.tau_bench is not None:
-        show_findings(console, report.tau_bench)
+    if report.environment is not None:
+        show_environment(console, report.environment)
     for purpose, spent in report.usage.items():
         money = "of unknown price" if spent.cost_usd is None else f"${spent.cost_usd:.2f}"
         console.print(
             f"consumed by {_ENDPOINTS.get(purpose, purpose)}: {counted(spent.calls, 'call')}, "
-            f"{spent.input_tokens + spent.output_tokens:,} tokens, {money}",
-            highlight=False,
+            f"{spent.input_tokens + spent.output_tokens:,} tokens, {money}"
         )
     own_up(console, scripted)
+
+
+def show_environment(console: Console, found: EnvFindings) -> None:
+    """Show what stands beside the success rate, and what it may be compared with."""
+    for line in found.lines({name: _score_words(score) for name, score in found.scores.items()}):
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+def _score_words(score: Score) -> str:
+    if score.success_rate is None or score.interval is None:
+        return "none was played"
+    low, high = score.interval
+    return (
+        f"[bold]{score.success_rate:.1%}[/] won (95% interval {low:.1%} to {high:.1%}; "
+        f"{counted(score.tasks, 'task')}, {counted(score.episodes, 'episode')})"
+    )
 
 
 def shown_ks(trials: int) -> list[int]:
@@ -162,13 +171,7 @@ def show_decisions(console: Console, state: TrainState) -> None:
 
 
 def decision_text(action: str, verdict: Verdict | None) -> str:
-    """Say what became of a candidate, and why, for people.
-
-    Args:
-        action: What became of it; see `skillwright.jobs.StepRecord`.
-        verdict: The gate's judgement; against the best skill where none was made against the
-            current one.
-    """
+    """Say what became of a candidate, and why, for people."""
     reason = verdict.reason if verdict else ""
     match action:
         case "accept" if reason.startswith("Accepted as current"):
@@ -227,10 +230,10 @@ def split_table(report: SplitReport) -> Table:
     )
     table.add_column("family", overflow="fold")
     table.add_column("n", justify="right")
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
     # More columns fit a small terminal only with each interval below its rate.
     between = " " if len(columns) <= _MOST_ABREAST else "\n"
+    for name in columns:
+        table.add_column(escape(name.replace("_", between)), justify="right", no_wrap=True)
     for family in first.families:
         scores = [_cell(column.families.get(family), between) for column in columns.values()]
         table.add_row(_words(family), str(first.families[family].tasks), *scores)
@@ -285,9 +288,9 @@ def show_money(console: Console, usage: Mapping[str, Usage], minds: Sequence[Pri
     lines = [mind.line() for mind in minds if not mind.is_free]
     if lines:
         spent = money_text(sum(usage.values(), Usage()).cost_usd, minds)
-        console.print(f"money: {spent}", highlight=False, soft_wrap=True)
+        console.print(f"money: {spent}", soft_wrap=True)
     for line in lines:
-        console.print(f"  {line}", style="dim", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"  {line}", style="dim", markup=False, soft_wrap=True)
 
 
 def waits_table(waits: CriticalPath) -> Table:
@@ -310,16 +313,34 @@ def show_failed_calls(console: Console, usage: Mapping[str, Usage]) -> None:
         console.print(
             f"[yellow]{counted(sum(failed.values()), 'call')} failed[/] at their endpoints "
             f"({parts}); none of them was scored",
-            highlight=False,
             soft_wrap=True,
         )
+
+
+def show_causes(console: Console, causes: Sequence[Cause], run: str) -> None:
+    """List why episodes did not succeed, most frequent first, and how to read one of them."""
+    if not causes:
+        return
+    console.print("\n[bold]Most frequent causes of failure[/]")
+    for cause in causes:
+        print_indented(console, 2, Text(cause.line))
+    command = f"skillwright runs view {shlex.quote(run)} {causes[0].episode}"
+    console.print(Text(f"  read one with:  {command}", style="dim"), soft_wrap=True)
+
+
+def why_no_score(report: SplitReport | None, name: str, causes: Sequence[Cause]) -> str:
+    """Say why what was learned has no score on test, or return "" where it has one."""
+    if report is None or (score := report.tables[name].overall).success_rate is not None:
+        return ""
+    most = f"; the most frequent: {causes[0].line}" if causes else ""
+    return f"no test episode has a score, {score.failures} failed{most}"
 
 
 def show_turns(console: Console, ends: TurnEnds) -> None:
     """Say which share of the agent's answers says nothing about it, and what to change."""
     style = "yellow" if ends.share else "dim"
     for line in ends.lines():
-        console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+        console.print(line, style=style, markup=False, soft_wrap=True)
 
 
 def _rows(table: ScoreTable) -> Iterator[tuple[str, Score]]:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperCommand
@@ -11,6 +11,17 @@ from typer.core import TyperCommand
 from skillwright.cli import studies, tables
 from skillwright.cli.faults import NO, err, exit_codes, say
 from skillwright.cli.live import display
+from skillwright.cli.options import (
+    DEFAULT_ROOT,
+    NO_OVERRIDES,
+    Adapter,
+    AsJson,
+    Compat,
+    ConfigPath,
+    Overrides,
+    Root,
+    Split,
+)
 from skillwright.cli.rl import resume_rl
 from skillwright.cli.words import make_console
 from skillwright.config import (
@@ -21,7 +32,8 @@ from skillwright.config import (
     load_config,
     load_rl_config,
 )
-from skillwright.core import ConfigError
+from skillwright.core import ConfigError, skill_hash
+from skillwright.core.codec import encode
 from skillwright.datasets import canonical_split
 from skillwright.jobs import (
     MOST_FAILURES,
@@ -47,27 +59,13 @@ from skillwright.jobs import (
     start_run,
     start_study,
 )
-from skillwright.jobs.parts.tau_report import refuse_small_store
+from skillwright.jobs.parts.causes import Cause, top_causes
+from skillwright.jobs.parts.environment import refuse_unasked_data
 from skillwright.jobs.rl import is_rl_run
 
-Compatible = Literal["skillopt"]
-ConfigPath = Annotated[
-    Path, typer.Argument(metavar="CONFIG", help="A YAML file, ours or SkillOpt's.")
-]
-Overrides = Annotated[
-    list[str],
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: --set train.epochs=2"),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
 Env = Annotated[
     str | None,
     typer.Option("--env", metavar="NAME", help="The environment, in place of the file's env.name."),
-]
-Adapter = Annotated[
-    str | None,
-    typer.Option(
-        "--adapter", metavar="FILE.py:CLASS", help="An EnvAdapter, in place of the file's env.name."
-    ),
 ]
 Theirs = Annotated[
     list[str],
@@ -75,19 +73,12 @@ Theirs = Annotated[
         "--cfg-options", metavar="KEY=VALUE ...", help="Change settings by SkillOpt's names."
     ),
 ]
-Split = Literal["train", "val", "test", "valid_seen", "valid_unseen"]
-"""A split by our name or SkillOpt's."""
-Compat = Annotated[
-    Compatible | None,
-    typer.Option("--compat", help="The adapter imports from this package, and finds ours there."),
-]
 Reuse = Annotated[
     list[str],
     typer.Option(
         "--reuse", metavar="RUN", help="Use what another run played under equal prompts and seeds."
     ),
 ]
-NO_OVERRIDES: list[str] = []
 _THEIR_OPTION = "--cfg-options"
 
 app = typer.Typer(add_completion=False)
@@ -125,7 +116,9 @@ def train(  # noqa: PLR0913 - each is an option
     ] = False,
     seeds: Annotated[
         int | None,
-        typer.Option(min=2, help="Train so often, each with the next seed, and sum up."),
+        typer.Option(
+            min=2, metavar="N", help="Train N times, each with the next seed, and sum up."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -185,7 +178,7 @@ def resume(
     run: Annotated[
         str, typer.Argument(metavar="RUN", help="A folder of a run or study, or its name.")
     ],
-    root: Annotated[str, typer.Option(help="The folder that holds runs.")] = "runs",
+    root: Root = DEFAULT_ROOT,
     overrides: Annotated[
         list[str],
         typer.Option("--set", metavar="KEY=VALUE", help="A larger budget: --set budget.usd=5"),
@@ -216,7 +209,9 @@ def resume(
         if prove:
             play_training(opened, as_json, again=True)
             return
-        if not is_finished(opened):
+        if is_finished(opened):
+            say(f"{opened.folder.name} is finished; what it came to:")
+        else:
             with exit_codes(opened.go_on):
                 asyncio.run(preflight(opened.config, opened.plan))
         if opened.plan is None:
@@ -242,11 +237,7 @@ def show_config(config: ConfigPath, overrides: Overrides = NO_OVERRIDES) -> None
 
 
 def played(env: str | None, adapter: str | None, compat: str | None) -> list[str]:
-    """Return the settings that the options for what is played stand for.
-
-    Raises:
-        ConfigError: Both an environment and an adapter are named.
-    """
+    """Return the settings that the options for what is played stand for."""
     if env is not None and adapter is not None:
         raise ConfigError("--env and --adapter both say what is played; give one of them")
     name = adapter if env is None else env
@@ -260,11 +251,7 @@ def by_our_name(split: Split) -> EvalSplit:
 
 
 def reusing(settings: RunConfig, runs: list[str]) -> RunConfig:
-    """Return settings under which what the runs played is used again.
-
-    Raises:
-        RunError: There is no such run.
-    """
+    """Return settings under which what the runs played is used again."""
     if not runs:
         return settings
     paths = [str(find_run(run, settings.run.root).resolve()) for run in runs]
@@ -282,7 +269,7 @@ def begin(settings: RunConfig, plan: EvalPlan | None = None) -> Run:
 def _checked(settings: RunConfig, plan: EvalPlan | None = None) -> str:
     """Look for whatever would stop the run, and return the text that it begins with."""
     skill = read_initial_skill(settings)
-    refuse_small_store(settings.env)  # before an endpoint is asked
+    refuse_unasked_data(settings.env)  # before an endpoint is asked
     asyncio.run(preflight(settings, plan))
     return skill
 
@@ -297,16 +284,31 @@ def play_training(run: Run, as_json: bool, *, again: bool = False) -> None:
         path = critical_path(run.store, run.config.rollout.max_concurrent)
         spent, scripted = run.store.usage_by_purpose(), _is_scripted(run)
         turns = TurnEnds.read(run.store.turn_ends())
+        causes = _causes(run, "test", skill_hash(report.best_skill))
     if as_json:
         beside = {"critical_path": path.to_dict(), "turns": turns.to_dict()}
-        _echo({**report.to_dict(), **beside}, run, scripted)
-        return
-    best = str(run.folder.best_skill_path)
-    tables.show_training(out, report, best, scripted)
-    tables.show_turns(out, turns)
-    out.print(path.line(), style="dim", highlight=False, soft_wrap=True)
-    tables.show_failed_calls(out, spent)
-    tables.show_money(out, spent, minds)
+        _echo({**report.to_dict(), **beside, "causes": encode(causes)}, run, scripted)
+    else:
+        best = str(run.folder.best_skill_path)
+        tables.show_training(out, report, best, scripted)
+        tables.show_turns(out, turns)
+        tables.show_causes(out, causes, str(run.folder.path))
+        out.print(path.line(), style="dim", soft_wrap=True)
+        tables.show_failed_calls(out, spent)
+        tables.show_money(out, spent, minds)
+    if why := tables.why_no_score(report.test, "best", causes):
+        say(f"The answer is no: {why}.", style="yellow")
+        raise typer.Exit(NO)
+
+
+def _causes(run: Run, phase: str, skill: str) -> list[Cause]:
+    """Return why the episodes of a skill in a phase did not succeed."""
+    return top_causes(
+        run.store.episodes(),
+        run.config.env.success_threshold,
+        # Below a document there may be a bank, which its version then names too.
+        lambda one: one.phase == phase and one.skill_version.split("+")[0] == skill,
+    )
 
 
 def _train_study(study: Study, as_json: bool) -> None:
@@ -325,10 +327,12 @@ def _evaluate(run: Run, plan: EvalPlan, as_json: bool) -> None:
         with display(err if as_json else out, minds) as watcher:
             report = asyncio.run(run_evaluation(run, plan, watcher))
         spent, scripted = run.store.usage_by_purpose(), _is_scripted(run)
+        causes = _causes(run, report.split, report.skill_version)
     if as_json:
-        _echo(report.to_dict(), run, scripted)
+        _echo(report.to_dict() | {"causes": encode(causes)}, run, scripted)
     else:
         tables.show_evaluation(out, report, scripted)
+        tables.show_causes(out, causes, str(run.folder.path))
         tables.show_money(out, spent, minds)
     reasons = plan.why_not(report.table.overall)
     for reason in reasons:

@@ -1,8 +1,10 @@
 """Words that every command writes in the same way, and none that a terminal would obey."""
 
 import logging
+import os
+import sys
 from collections.abc import Iterable
-from typing import IO, cast
+from typing import IO, NoReturn, cast
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -10,6 +12,9 @@ from rich.text import Text
 
 from skillwright.cli.streams import OwnOutput
 from skillwright.core.plain_text import without_controls
+
+_READER_GONE = 141
+"""128 and the number of SIGPIPE, as a shell has it."""
 
 
 class PlainConsole(Console):
@@ -27,6 +32,17 @@ class PlainConsole(Console):
                 else segment._replace(text=without_controls(segment.text))
             )
 
+    def on_broken_pipe(self) -> None:
+        """End quietly where nobody reads on."""
+        leave_quietly()
+
+
+def leave_quietly() -> NoReturn:
+    """End the program whose reader has gone, such as ``head``; it has what it wanted."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    sys.exit(_READER_GONE)
+
 
 class PlainFormatter(logging.Formatter):
     """Formats warnings that quote others."""
@@ -37,19 +53,23 @@ class PlainFormatter(logging.Formatter):
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """Return a console that prints words as they are: ``ids.py:A: 16`` holds no emoji.
-
-    Args:
-        stderr: Write to standard error instead of standard output.
-    """
+    """Return a console that prints words as they are: ``ids.py:A: 16`` holds no emoji."""
     if stderr:
-        return PlainConsole(stderr=True, emoji=False)
-    return PlainConsole(file=cast("IO[str]", OwnOutput()), emoji=False)
+        return PlainConsole(stderr=True, emoji=False, highlight=False)
+    return PlainConsole(file=cast("IO[str]", OwnOutput()), emoji=False, highlight=False)
 
 
 def counted(count: int, thing: str) -> str:
     """Write how many there are: ``1 failure``, ``2,000 failures``."""
     return f"{count:,} {thing}" + ("" if count == 1 else "s")
+
+
+def short_count(count: int) -> str:
+    """Write a number in few columns, and nothing for none: ``950``, ``28.9k``, ``1.2M``."""
+    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if count >= size:
+            return f"{count / size:.1f}{unit}"
+    return str(count or "")
 
 
 def print_words(console: Console, text: str | Text, style: str = "") -> None:
@@ -61,7 +81,6 @@ def print_words(console: Console, text: str | Text, style: str = "") -> None:
         text,
         style=style,
         markup=False,
-        highlight=False,
         soft_wrap=not console.is_terminal,
         overflow="ignore",
         crop=False,

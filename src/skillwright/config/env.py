@@ -1,6 +1,7 @@
 """The environment and its tasks, as a configuration names them."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -190,7 +191,10 @@ _OWN_DATA = {
 
 
 def _refuse_unknown(name: str) -> None:
-    """Speak of a misspelt name before of data that do not fit it."""
+    """Speak of a misspelt name or file before of data that do not fit it."""
+    file = name.rpartition(":")[0]
+    if file.endswith(".py") and not Path(file).is_file():
+        raise ValueError(f"env.name is {name!r}, and there is no file {file!r}")
     try:
         spec(name)
     except DataError as error:

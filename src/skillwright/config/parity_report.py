@@ -37,7 +37,7 @@ def standings(config: RunConfig) -> list[Standing]:
 
 def mode_line(config: RunConfig) -> str:
     """Say in a line in which mode a configuration runs, and where the list of differences is."""
-    where = "" if config.run.parity else "; `skillwright doctor CONFIG` lists them"
+    where = "" if config.run.parity else "; `skillwright doctor CONFIG --parity` lists them"
     return _mode(config) + where
 
 

@@ -1,15 +1,20 @@
 """Worlds: the episode environment, the registry, and the worlds themselves."""
 
+from skillwright.envs.about import AboutEnv, EnvReport, Evaluation, Replay
 from skillwright.envs.adapter import EnvAdapter
 from skillwright.envs.contract import Check, ContractReport, check_env
 from skillwright.envs.registry import EnvSpec, deregister, make, register, spec, specs
 from skillwright.envs.text_env import StepOutput, TextEnv
 
 __all__ = [
+    "AboutEnv",
     "Check",
     "ContractReport",
     "EnvAdapter",
+    "EnvReport",
     "EnvSpec",
+    "Evaluation",
+    "Replay",
     "StepOutput",
     "TextEnv",
     "check_env",

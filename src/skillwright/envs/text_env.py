@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
 from skillwright.core import DataError, Message, Task, ToolCall, Usage
+from skillwright.envs.about import AboutEnv
 
 DEFAULT_MAX_TURNS = 50
 
@@ -31,7 +32,7 @@ class StepOutput(TypedDict):
     postprocessed_action: NotRequired[str | None]
 
 
-class TextEnv:
+class TextEnv(AboutEnv):
     """One episode. Built cheaply, used once, closed.
 
     A subclass writes `init` and `step`. `step` never raises for anything a model wrote: a clumsy

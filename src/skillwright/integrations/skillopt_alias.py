@@ -27,14 +27,10 @@ from types import ModuleType
 from typing import Any, Final
 
 from skillwright.core import ConfigError, did_you_mean
-from skillwright.integrations.skillopt_names import (
-    analysts,
-    contract,
-    documents,
-    harness,
-    minds,
-    scripts,
-)
+from skillwright.integrations.skillopt_names.analysts import MODULES as _ANALYSTS
+from skillwright.integrations.skillopt_names.contract import MODULES as _CONTRACT
+from skillwright.integrations.skillopt_names.documents import MODULES as _DOCUMENTS
+from skillwright.integrations.skillopt_names.minds import MODULES as _MODELS
 from skillwright.integrations.skillopt_session import note_if_any
 
 PACKAGE: Final = "skillopt"
@@ -143,11 +139,8 @@ def _refuse_real() -> None:
 
 def _made() -> dict[str, ModuleType]:
     if not _modules:
-        tables: dict[str, Names] = {}
-        for group in (contract, documents, analysts, minds, harness, scripts):
-            tables |= group.MODULES
-        for path, names in tables.items():
-            _modules[path] = _module(path, names)
+        tables: dict[str, Names] = {**_CONTRACT, **_DOCUMENTS, **_ANALYSTS, **_MODELS}
+        _modules.update({path: _module(path, names) for path, names in tables.items()})
         for path, module in _modules.items():
             parent, _, leaf = path.rpartition(".")
             if parent:
@@ -177,11 +170,7 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return an adapter's own module; `None` for what is none of ours.
-
-        Raises:
-            ImportError: It is a name of `skillopt` that the alias does not have.
-        """
+        """Return an adapter's own module; `None` for what is none of ours."""
         parent, _, name = fullname.rpartition(".")
         if fullname.partition(".")[0] not in _TOPS or not parent:
             return None

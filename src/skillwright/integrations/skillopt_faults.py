@@ -45,18 +45,13 @@ _log = logging.getLogger(__name__)
 class Hearing:
     """What went wrong between an adapter's rollout and its models.
 
-    Attributes:
-        context: Of whoever called the adapter: its permit covers what the adapter asks.
-        folder: Where the adapter writes; ``None`` where nothing is scored.
-        faults: What had no answer, by mark; a question that its thread asked again at once, and had
-            answered, is none.
-        lost: Rows that are no score, by id, with the text that says so.
+    A question that its thread asked again at once, and had answered, is no fault.
     """
 
-    context: Context
-    folder: Path | None = None
-    faults: dict[str, SkillwrightError] = field(default_factory=dict)
-    lost: dict[str, str] = field(default_factory=dict)
+    context: Context  # of whoever called the adapter: its permit covers what the adapter asks
+    folder: Path | None = None  # where the adapter writes; ``None`` where nothing is scored
+    faults: dict[str, SkillwrightError] = field(default_factory=dict)  # by mark
+    lost: dict[str, str] = field(default_factory=dict)  # rows that are no score, and why, by id
     _times: dict[str, Iterator[int]] = field(default_factory=dict, init=False)
     _again: dict[int, tuple[str, str]] = field(default_factory=dict, init=False)
 
@@ -96,22 +91,13 @@ class Hearing:
             _doubt(self.folder).unlink(missing_ok=True)
 
     def refuse_missing(self) -> None:
-        """Stop where a name or prompt of `skillopt` was missing, whoever caught that.
-
-        Raises:
-            ConfigError: It was.
-        """
+        """Stop where a name or prompt of `skillopt` was missing, whoever caught that."""
         for fault in self.faults.values():
             if isinstance(fault, ConfigError):
                 raise fault
 
     def sift(self, rows: Any) -> Any:
-        """Return what a rollout returned, without the rows that a fault scored.
-
-        Raises:
-            SkillwrightError: A fault was caught by the adapter and no row tells which episode it
-                hit; or it is one that every question meets, such as a refused key.
-        """
+        """Return what a rollout returned, without the rows that a fault scored."""
         for fault in self.faults.values():
             refused = isinstance(fault, ModelRefused) and not isinstance(fault, RequestRefused)
             if refused or not isinstance(fault, ModelError):

@@ -49,36 +49,18 @@ NO_RUN = (
 
 @dataclass(frozen=True, slots=True)
 class Mind:
-    """One role's model.
-
-    Attributes:
-        name: As the configuration calls it.
-        backend: Its backend.
-        make: Returns what is asked; called with the first question.
-        effort: Its reasoning effort, or ``""``.
-        max_tokens: The bound on an answer that its settings name; ``None`` where they name none.
-    """
+    """One role's model, made with the first question to it."""
 
     name: str
     backend: str
     make: Callable[[], ChatModel]
     effort: str = ""
-    max_tokens: int | None = None
+    max_tokens: int | None = None  # the bound on an answer that its settings name
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One question.
-
-    Attributes:
-        role: Who is asked.
-        messages: The conversation.
-        stage: What the adapter calls it; its tokens are summed under this name.
-        purpose: What it is for.
-        tools: What may be called.
-        sampling: How the answer is drawn.
-        timeout_s: Seconds until it is given up; ``None`` leaves that to the role's settings.
-    """
+    """One question; tokens are summed under ``stage``, the adapter's own name for it."""
 
     role: Role
     messages: Sequence[Message]
@@ -86,7 +68,7 @@ class Ask:
     purpose: Purpose
     tools: Sequence[dict[str, Any]] = ()
     sampling: Sampling = field(default_factory=Sampling)
-    timeout_s: float | None = None
+    timeout_s: float | None = None  # ``None`` leaves that to the role's settings
 
     @property
     def key(self) -> str:
@@ -95,14 +77,7 @@ class Ask:
 
 
 class ModelSession:
-    """The models of one run, while adapters may ask them.
-
-    Args:
-        target: Who acts.
-        optimizer: Who analyses and judges.
-        loop: The run's; questions are put there.
-        reflector: Our analysts; ``None`` in an evaluation.
-    """
+    """The models of one run, while adapters may ask them."""
 
     def __init__(
         self,
@@ -140,26 +115,11 @@ class ModelSession:
                 self._hearings.remove(hearing)
 
     def ask(self, asked: Ask) -> Completion:
-        """Ask, and wait for the answer; from any thread but the event loop's own.
-
-        Raises:
-            ModelError: There is no answer; the run has its retries behind it, or has ended.
-            ContractError: It is called on the event loop, which would wait for itself.
-        """
+        """Ask, and wait for the answer; from any thread but the event loop's own."""
         return self.put(asked.key, asked.stage, lambda: self._answer(asked))
 
     def put(self, key: str, stage: str, make: Callable[[], Any]) -> Completion:
-        """Run what answers a question in the run's loop, and wait for it.
-
-        Args:
-            key: Tells equal questions.
-            stage: Where its tokens are summed.
-            make: Returns what is awaited.
-
-        Raises:
-            ModelError: See `ask`.
-            ContractError: See `ask`.
-        """
+        """Run what answers a question in the run's loop, and wait for it."""
         self._refuse_fork()
         heard = self._heard()
         for hearing in heard:
@@ -317,11 +277,7 @@ _guard = threading.Lock()
 
 
 def present_session() -> ModelSession:
-    """Return the run that the caller belongs to.
-
-    Raises:
-        ConfigError: No run is going on, or there are several and the thread says none.
-    """
+    """Return the run that the caller belongs to."""
     found = session_if_any()
     if found is not None:
         return found

@@ -175,11 +175,7 @@ class SkyRLGymEnv(TextEnv):
 
 @cache
 def env_of(name: str) -> type[SkyRLGymEnv]:
-    """Return the class behind ``skyrl_gym:<name>``.
-
-    Raises:
-        DataError: skyrl-gym is not installed, or has no such environment.
-    """
+    """Return the class behind ``skyrl_gym:<name>``."""
     gym = skyrl_gym()
     if name not in gym.registry:
         near = did_you_mean(name, gym.registry)
@@ -190,11 +186,7 @@ def env_of(name: str) -> type[SkyRLGymEnv]:
 
 
 def skyrl_gym() -> Any:
-    """Import skyrl-gym.
-
-    Raises:
-        DataError: It is not installed.
-    """
+    """Import skyrl-gym."""
     try:
         return importlib.import_module("skyrl_gym")
     except ImportError as error:

@@ -1,180 +1,185 @@
-"""The acts: train, evaluate, look. They are the only writers of runs."""
+"""The acts: train, evaluate, look. They are the only writers of runs.
 
-from skillwright.jobs.bank.distil import DistilOutcome, distil_config, distil_runs
-from skillwright.jobs.bank.evidence import StudiedRun, study_run
-from skillwright.jobs.bank.evolve import EvolutionRound, EvolveReport, evolve_bank
-from skillwright.jobs.bank.look import Answer, BankStatistics, bank_statistics, search_bank
-from skillwright.jobs.bank.moves import MoveReport, admit_judged, admit_unjudged, import_into
-from skillwright.jobs.inspect.compare import compare_runs
-from skillwright.jobs.inspect.compare_sides import CompareMetric
-from skillwright.jobs.inspect.comparison import ComparedSide, ComparedTask, RunComparison
-from skillwright.jobs.inspect.critical_path import CriticalPath, critical_path
-from skillwright.jobs.inspect.episodes import (
-    EpisodeList,
-    EpisodeQuery,
-    EpisodeView,
-    FoundEpisode,
-    TurnView,
-    list_episodes,
-    read_episode,
-)
-from skillwright.jobs.inspect.regrade import Regraded, RegradeReport, regrade
-from skillwright.jobs.inspect.skillopt_export import export_skillopt
-from skillwright.jobs.inspect.study import (
-    SeedResult,
-    Study,
-    StudySummary,
-    find_study,
-    open_study,
-    read_study,
-    run_study,
-    start_study,
-    summarise_studies,
-)
-from skillwright.jobs.inspect.summary import RunSummary, is_finished, read_run, summarise_runs
-from skillwright.jobs.launch.doctor import Finding, Health, examine
-from skillwright.jobs.launch.estimate import Estimate, estimate
-from skillwright.jobs.launch.preflight import preflight
-from skillwright.jobs.launch.runs import (
-    Run,
-    demo_file,
-    find_run,
-    has_scripted_minds,
-    open_run,
-    run_evaluation,
-    run_proof,
-    run_training,
-    start_run,
-)
-from skillwright.jobs.parts.bank_source import read_bank
-from skillwright.jobs.parts.bench import Bench, Place, Sizes
-from skillwright.jobs.parts.money import BudgetSpent, PricedMind, priced_minds
-from skillwright.jobs.parts.opened import MakeModel
-from skillwright.jobs.parts.progress import (
-    CallFinished,
-    EpisodeFinished,
-    EpochEnded,
-    Event,
-    ReleaseTested,
-    RunStarted,
-    Scored,
-    StageStarted,
-    StepDecided,
-    Unwatched,
-    Watcher,
-)
-from skillwright.jobs.parts.tau_report import TauFindings
-from skillwright.jobs.parts.turn_ends import TurnEnds
-from skillwright.jobs.train.decisions import EpochRecord, StepRecord
-from skillwright.jobs.train.evaluate import MOST_FAILURES, EvalPlan, EvalReport, EvalSplit, evaluate
-from skillwright.jobs.train.state import Confirmation, TrainState
-from skillwright.jobs.train.train import TrainReport, train
-from skillwright.jobs.train.wiring import (
-    Arena,
-    Assembly,
-    assemble,
-    assemble_arena,
-    read_initial_skill,
-)
+Names are imported when they are asked for: a command that lists runs needs no learner.
+"""
 
-__all__ = [
-    "MOST_FAILURES",
-    "Answer",
-    "Arena",
-    "Assembly",
-    "BankStatistics",
-    "Bench",
-    "BudgetSpent",
-    "CallFinished",
-    "CompareMetric",
-    "ComparedSide",
-    "ComparedTask",
-    "Confirmation",
-    "CriticalPath",
-    "DistilOutcome",
-    "EpisodeFinished",
-    "EpisodeList",
-    "EpisodeQuery",
-    "EpisodeView",
-    "EpochEnded",
-    "EpochRecord",
-    "Estimate",
-    "EvalPlan",
-    "EvalReport",
-    "EvalSplit",
-    "Event",
-    "EvolutionRound",
-    "EvolveReport",
-    "Finding",
-    "FoundEpisode",
-    "Health",
-    "MakeModel",
-    "MoveReport",
-    "Place",
-    "PricedMind",
-    "RegradeReport",
-    "Regraded",
-    "ReleaseTested",
-    "Run",
-    "RunComparison",
-    "RunStarted",
-    "RunSummary",
-    "Scored",
-    "SeedResult",
-    "Sizes",
-    "StageStarted",
-    "StepDecided",
-    "StepRecord",
-    "StudiedRun",
-    "Study",
-    "StudySummary",
-    "TauFindings",
-    "TrainReport",
-    "TrainState",
-    "TurnEnds",
-    "TurnView",
-    "Unwatched",
-    "Watcher",
-    "admit_judged",
-    "admit_unjudged",
-    "assemble",
-    "assemble_arena",
-    "bank_statistics",
-    "compare_runs",
-    "critical_path",
-    "demo_file",
-    "distil_config",
-    "distil_runs",
-    "estimate",
-    "evaluate",
-    "evolve_bank",
-    "examine",
-    "export_skillopt",
-    "find_run",
-    "find_study",
-    "has_scripted_minds",
-    "import_into",
-    "is_finished",
-    "list_episodes",
-    "open_run",
-    "open_study",
-    "preflight",
-    "priced_minds",
-    "read_bank",
-    "read_episode",
-    "read_initial_skill",
-    "read_run",
-    "read_study",
-    "regrade",
-    "run_evaluation",
-    "run_proof",
-    "run_study",
-    "run_training",
-    "search_bank",
-    "start_run",
-    "start_study",
-    "study_run",
-    "summarise_runs",
-    "summarise_studies",
-    "train",
-]
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skillwright.jobs.bank.distil import DistilOutcome as DistilOutcome
+    from skillwright.jobs.bank.distil import distil_config as distil_config
+    from skillwright.jobs.bank.distil import distil_runs as distil_runs
+    from skillwright.jobs.bank.evidence import StudiedRun as StudiedRun
+    from skillwright.jobs.bank.evidence import study_run as study_run
+    from skillwright.jobs.bank.evolve import EvolutionRound as EvolutionRound
+    from skillwright.jobs.bank.evolve import EvolveReport as EvolveReport
+    from skillwright.jobs.bank.evolve import evolve_bank as evolve_bank
+    from skillwright.jobs.bank.look import Answer as Answer
+    from skillwright.jobs.bank.look import BankStatistics as BankStatistics
+    from skillwright.jobs.bank.look import bank_statistics as bank_statistics
+    from skillwright.jobs.bank.look import search_bank as search_bank
+    from skillwright.jobs.bank.moves import MoveReport as MoveReport
+    from skillwright.jobs.bank.moves import admit_judged as admit_judged
+    from skillwright.jobs.bank.moves import admit_unjudged as admit_unjudged
+    from skillwright.jobs.bank.moves import import_into as import_into
+    from skillwright.jobs.inspect.compare import compare_runs as compare_runs
+    from skillwright.jobs.inspect.compare_sides import CompareMetric as CompareMetric
+    from skillwright.jobs.inspect.comparison import ComparedSide as ComparedSide
+    from skillwright.jobs.inspect.comparison import ComparedTask as ComparedTask
+    from skillwright.jobs.inspect.comparison import RunComparison as RunComparison
+    from skillwright.jobs.inspect.critical_path import CriticalPath as CriticalPath
+    from skillwright.jobs.inspect.critical_path import critical_path as critical_path
+    from skillwright.jobs.inspect.episodes import EpisodeList as EpisodeList
+    from skillwright.jobs.inspect.episodes import EpisodeQuery as EpisodeQuery
+    from skillwright.jobs.inspect.episodes import EpisodeView as EpisodeView
+    from skillwright.jobs.inspect.episodes import FoundEpisode as FoundEpisode
+    from skillwright.jobs.inspect.episodes import TurnView as TurnView
+    from skillwright.jobs.inspect.episodes import list_episodes as list_episodes
+    from skillwright.jobs.inspect.episodes import read_episode as read_episode
+    from skillwright.jobs.inspect.regrade import Regraded as Regraded
+    from skillwright.jobs.inspect.regrade import RegradeReport as RegradeReport
+    from skillwright.jobs.inspect.regrade import regrade as regrade
+    from skillwright.jobs.inspect.skillopt_export import export_skillopt as export_skillopt
+    from skillwright.jobs.inspect.study import SeedResult as SeedResult
+    from skillwright.jobs.inspect.study import Study as Study
+    from skillwright.jobs.inspect.study import StudySummary as StudySummary
+    from skillwright.jobs.inspect.study import find_study as find_study
+    from skillwright.jobs.inspect.study import open_study as open_study
+    from skillwright.jobs.inspect.study import read_study as read_study
+    from skillwright.jobs.inspect.study import run_study as run_study
+    from skillwright.jobs.inspect.study import start_study as start_study
+    from skillwright.jobs.inspect.study import summarise_studies as summarise_studies
+    from skillwright.jobs.inspect.summary import RunSummary as RunSummary
+    from skillwright.jobs.inspect.summary import is_finished as is_finished
+    from skillwright.jobs.inspect.summary import read_run as read_run
+    from skillwright.jobs.inspect.summary import summarise_runs as summarise_runs
+    from skillwright.jobs.launch.doctor import Finding as Finding
+    from skillwright.jobs.launch.doctor import Health as Health
+    from skillwright.jobs.launch.doctor import examine as examine
+    from skillwright.jobs.launch.estimate import Estimate as Estimate
+    from skillwright.jobs.launch.estimate import estimate as estimate
+    from skillwright.jobs.launch.preflight import preflight as preflight
+    from skillwright.jobs.launch.runs import Run as Run
+    from skillwright.jobs.launch.runs import demo_file as demo_file
+    from skillwright.jobs.launch.runs import find_run as find_run
+    from skillwright.jobs.launch.runs import has_scripted_minds as has_scripted_minds
+    from skillwright.jobs.launch.runs import open_run as open_run
+    from skillwright.jobs.launch.runs import run_evaluation as run_evaluation
+    from skillwright.jobs.launch.runs import run_proof as run_proof
+    from skillwright.jobs.launch.runs import run_training as run_training
+    from skillwright.jobs.launch.runs import start_run as start_run
+    from skillwright.jobs.parts.bank_source import read_bank as read_bank
+    from skillwright.jobs.parts.bench import Bench as Bench
+    from skillwright.jobs.parts.bench import Place as Place
+    from skillwright.jobs.parts.bench import Sizes as Sizes
+    from skillwright.jobs.parts.environment import EnvFindings as EnvFindings
+    from skillwright.jobs.parts.money import BudgetSpent as BudgetSpent
+    from skillwright.jobs.parts.money import PricedMind as PricedMind
+    from skillwright.jobs.parts.money import priced_minds as priced_minds
+    from skillwright.jobs.parts.opened import MakeModel as MakeModel
+    from skillwright.jobs.parts.progress import CallFinished as CallFinished
+    from skillwright.jobs.parts.progress import EpisodeFinished as EpisodeFinished
+    from skillwright.jobs.parts.progress import EpochEnded as EpochEnded
+    from skillwright.jobs.parts.progress import Event as Event
+    from skillwright.jobs.parts.progress import ReleaseTested as ReleaseTested
+    from skillwright.jobs.parts.progress import RunStarted as RunStarted
+    from skillwright.jobs.parts.progress import Scored as Scored
+    from skillwright.jobs.parts.progress import StageStarted as StageStarted
+    from skillwright.jobs.parts.progress import StepDecided as StepDecided
+    from skillwright.jobs.parts.progress import Unwatched as Unwatched
+    from skillwright.jobs.parts.progress import Watcher as Watcher
+    from skillwright.jobs.parts.turn_ends import TurnEnds as TurnEnds
+    from skillwright.jobs.train.decisions import EpochRecord as EpochRecord
+    from skillwright.jobs.train.decisions import StepRecord as StepRecord
+    from skillwright.jobs.train.evaluate import MOST_FAILURES as MOST_FAILURES
+    from skillwright.jobs.train.evaluate import EvalPlan as EvalPlan
+    from skillwright.jobs.train.evaluate import EvalReport as EvalReport
+    from skillwright.jobs.train.evaluate import EvalSplit as EvalSplit
+    from skillwright.jobs.train.evaluate import evaluate as evaluate
+    from skillwright.jobs.train.state import Confirmation as Confirmation
+    from skillwright.jobs.train.state import TrainState as TrainState
+    from skillwright.jobs.train.train import TrainReport as TrainReport
+    from skillwright.jobs.train.train import train as train
+    from skillwright.jobs.train.wiring import Arena as Arena
+    from skillwright.jobs.train.wiring import Assembly as Assembly
+    from skillwright.jobs.train.wiring import assemble as assemble
+    from skillwright.jobs.train.wiring import assemble_arena as assemble_arena
+    from skillwright.jobs.train.wiring import read_initial_skill as read_initial_skill
+
+_PLACES = (
+    ("skillwright.jobs.bank.distil", "DistilOutcome distil_config distil_runs"),
+    ("skillwright.jobs.bank.evidence", "StudiedRun study_run"),
+    ("skillwright.jobs.bank.evolve", "EvolutionRound EvolveReport evolve_bank"),
+    ("skillwright.jobs.bank.look", "Answer BankStatistics bank_statistics search_bank"),
+    ("skillwright.jobs.bank.moves", "MoveReport admit_judged admit_unjudged import_into"),
+    ("skillwright.jobs.inspect.compare", "compare_runs"),
+    ("skillwright.jobs.inspect.compare_sides", "CompareMetric"),
+    ("skillwright.jobs.inspect.comparison", "ComparedSide ComparedTask RunComparison"),
+    ("skillwright.jobs.inspect.critical_path", "CriticalPath critical_path"),
+    (
+        "skillwright.jobs.inspect.episodes",
+        "EpisodeList EpisodeQuery EpisodeView FoundEpisode TurnView list_episodes read_episode",
+    ),
+    ("skillwright.jobs.inspect.regrade", "Regraded RegradeReport regrade"),
+    ("skillwright.jobs.inspect.skillopt_export", "export_skillopt"),
+    (
+        "skillwright.jobs.inspect.study",
+        "SeedResult Study StudySummary find_study open_study read_study run_study start_study "
+        "summarise_studies",
+    ),
+    ("skillwright.jobs.inspect.summary", "RunSummary is_finished read_run summarise_runs"),
+    ("skillwright.jobs.launch.doctor", "Finding Health examine"),
+    ("skillwright.jobs.launch.estimate", "Estimate estimate"),
+    ("skillwright.jobs.launch.preflight", "preflight"),
+    (
+        "skillwright.jobs.launch.runs",
+        "Run demo_file find_run has_scripted_minds open_run run_evaluation run_proof "
+        "run_training start_run",
+    ),
+    ("skillwright.jobs.parts.bank_source", "read_bank"),
+    ("skillwright.jobs.parts.bench", "Bench Place Sizes"),
+    ("skillwright.jobs.parts.money", "BudgetSpent PricedMind priced_minds"),
+    ("skillwright.jobs.parts.opened", "MakeModel"),
+    (
+        "skillwright.jobs.parts.progress",
+        "CallFinished EpisodeFinished EpochEnded Event ReleaseTested RunStarted Scored "
+        "StageStarted StepDecided Unwatched Watcher",
+    ),
+    ("skillwright.jobs.parts.environment", "EnvFindings"),
+    ("skillwright.jobs.parts.turn_ends", "TurnEnds"),
+    ("skillwright.jobs.train.decisions", "EpochRecord StepRecord"),
+    ("skillwright.jobs.train.evaluate", "MOST_FAILURES EvalPlan EvalReport EvalSplit evaluate"),
+    ("skillwright.jobs.train.state", "Confirmation TrainState"),
+    ("skillwright.jobs.train.train", "TrainReport train"),
+    ("skillwright.jobs.train.wiring", "Arena Assembly assemble assemble_arena read_initial_skill"),
+)
+"""Modules with the names that they bring. A name is imported when it is first asked for."""
+
+_MODULES = {name: module for module, names in _PLACES for name in names.split()}
+__all__ = sorted(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = found
+    return found
+
+
+class _Jobs(ModuleType):
+    """Keeps the name ``train`` for the job, which a package has as well."""
+
+    @property
+    def train(self) -> Any:
+        return __getattr__("train")
+
+    @train.setter
+    def train(self, package: ModuleType) -> None:
+        """Take no note: the import system puts packages under their names."""
+
+
+sys.modules[__name__].__class__ = _Jobs

@@ -37,7 +37,7 @@ async def test_the_episodes_and_requests_of_a_run_are_those_that_were_estimated(
     )
     tutor = Tutor(first=(), later=(tuple(ROOMS), tuple(ROOMS)))
     played, duels = await ran(config, tutor)
-    stages = told(estimate_rl(config))
+    stages = told(await estimate_rl(config))
     assert stages["base"].role == ("base" if base else "policy")
     assert bool(stages["base"].calls) == bool(base)
     phases = {
@@ -64,7 +64,7 @@ async def test_what_is_known_already_is_not_played_again_so_there_may_be_less(tm
     config = lanes_config(tmp_path)
     tutor = Tutor()
     played, duels = await ran(config, tutor)
-    stages = told(estimate_rl(config))
+    stages = told(await estimate_rl(config))
     # Nothing is weak after the change is accepted, and so there is one proposal of two.
     asked = sum(system.startswith("# Evolve") for system, _ in tutor.calls)
     assert (asked, stages["evolve"].calls) == (1, 2)
@@ -76,43 +76,59 @@ async def test_what_is_known_already_is_not_played_again_so_there_may_be_less(tm
     assert 2 * TEST < played["test"] <= stages["test"].episodes
 
 
-def test_a_simulated_user_hears_half_of_a_base_episode_however_long_that_is():
+async def test_a_simulated_user_hears_half_of_a_base_episode_however_long_that_is():
     example = Path(__file__).parents[3] / "examples" / "rl" / "tau_bench.yaml"
-    usual, longer = (
-        estimate_rl(load_rl_config(example, [f"distil.max_turns={turns}"])) for turns in (40, 80)
-    )
+    usual, longer = [
+        await estimate_rl(load_rl_config(example, [f"distil.max_turns={turns}"]))
+        for turns in (40, 80)
+    ]
     assert longer.turns == usual.turns
     more = (longer.base_turns - usual.base_turns) // 2
     assert longer.calls("user") - usual.calls("user") == more * told(usual)["base"].episodes > 0
 
 
-def test_a_stage_that_is_left_out_takes_nothing(tmp_path):
+async def test_a_stage_that_is_left_out_takes_nothing(tmp_path):
     config = lanes_config(
         tmp_path, distil=None, cold_start=None, evolve=None, evaluation={"test": False}
     )
-    assert list(told(estimate_rl(config))) == ["practice", "val"]
+    assert list(told(await estimate_rl(config))) == ["practice", "val"]
 
 
-def test_a_turn_of_a_mind_is_a_call_and_a_person_may_know_better(tmp_path):
+async def test_a_turn_of_a_mind_is_a_call_and_a_person_may_know_better(tmp_path):
     config = lanes_config(tmp_path)
-    two, five = (told(estimate_rl(config, turns))["cold start"] for turns in (2, 5))
+    two, five = [told(await estimate_rl(config, turns))["cold start"] for turns in (2, 5)]
     assert two.episodes == five.episodes
     assert (two.calls, five.calls) == (2 * two.episodes, 5 * five.episodes)
 
 
-def test_what_is_tested_depends_on_what_is_told(tmp_path):
-    def tested(**sections):
-        return told(estimate_rl(lanes_config(tmp_path, **sections)))["test"].episodes // 9
+async def test_what_is_tested_depends_on_what_is_told(tmp_path):
+    async def tested(**sections):
+        return told(await estimate_rl(lanes_config(tmp_path, **sections)))["test"].episodes // 9
 
-    assert tested() == 5  # cold start twice, final, and two controls
-    assert tested(evolve=None) == 4
-    assert tested(evolve=None, bank={"told": "trajectories"}) == 3
-    assert tested(evolve=None, bank={"told": "nothing"}) == 2
-    assert tested(evolve=None, evaluation={"controls": []}) == 2
+    assert await tested() == 5  # cold start twice, final, and two controls
+    assert await tested(evolve=None) == 4
+    assert await tested(evolve=None, bank={"told": "trajectories"}) == 3
+    assert await tested(evolve=None, bank={"told": "nothing"}) == 2
+    assert await tested(evolve=None, evaluation={"controls": []}) == 2
 
 
-def test_a_model_without_prices_is_named(tmp_path):
+async def test_a_model_without_prices_is_named(tmp_path):
     endpoint = {"backend": "openai_chat", "model": "large", "base_url": "http://127.0.0.1:1/v1"}
-    found = estimate_rl(lanes_config(tmp_path, models={"teacher": endpoint}))
-    assert any("large: prices unknown; set models.teacher.prices" in line for line in found.prices)
+    found = await estimate_rl(lanes_config(tmp_path, models={"teacher": endpoint}))
+    assert any(
+        "large: prices unknown; set models.teacher.prices" in line
+        for line in found.to_dict()["prices"]
+    )
     assert found.to_dict()["calls"]["teacher"] == found.calls("teacher") > 2
+
+
+async def test_what_models_are_asked_has_tokens_and_money(tmp_path):
+    prices = {"input_usd_per_mtok": 1, "output_usd_per_mtok": 10}
+    endpoint = {"backend": "openai_chat", "model": "large", "base_url": "http://127.0.0.1:1/v1"}
+    models = {"expert": endpoint | {"prices": prices}}
+    found = await estimate_rl(lanes_config(tmp_path, models=models), turns=2)
+    cold = told(found)["cold start"]
+    assert cold.cost_usd == pytest.approx((cold.input_tokens + 10 * cold.output_tokens) / 1e6)
+    assert cold.input_tokens > cold.calls * found.opening_tokens > 0
+    assert told(found)["practice"].input_tokens == 0  # the policy plays on this machine
+    assert found.total.input_tokens == sum(stage.input_tokens for stage in found.stages)

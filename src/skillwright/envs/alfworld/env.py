@@ -10,11 +10,13 @@ from typing import Any, Final
 from skillwright.core import DataError, EnvError, Message, Task, did_you_mean
 from skillwright.core.action import action_in
 from skillwright.core.jsonio import canonical
+from skillwright.envs.about import TaskSplits
 from skillwright.envs.alfworld.categories import category_of, scope_of
 from skillwright.envs.alfworld.game_file import load_game
 from skillwright.envs.alfworld.generate import GENERATOR_VERSION, generate_problem
 from skillwright.envs.alfworld.official import game_item
 from skillwright.envs.alfworld.state import REJECTED, World
+from skillwright.envs.alfworld.tasks_source import find_tasks
 from skillwright.envs.text_env import StepOutput, TextEnv
 
 # ``seed`` comes with every task; a household has no luck, so that it changes nothing here.
@@ -98,6 +100,12 @@ class AlfworldEnv(TextEnv):
     def scope(cls, task: Task) -> str:
         """Return the household of a generated game, such as ``household 3``, or ``""``."""
         return scope_of(task)
+
+    @classmethod
+    def find_tasks(cls, data: Mapping[str, Any], env_config: object | None = None) -> TaskSplits:
+        """Return generated games, games of households, or the official ones."""
+        del env_config
+        return find_tasks(data)
 
     @classmethod
     def gold_actions(cls, extras: Mapping[str, Any]) -> list[str]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from skillwright.core import DataError, Message, did_you_mean
+from skillwright.envs.about import TaskSplits
 from skillwright.envs.qa.generate import generated_questions
 from skillwright.envs.qa.items import fitting, read_question, with_ids
 from skillwright.envs.qa.scoring import answer_in, exact_match, token_f1
@@ -44,6 +45,16 @@ class QaEnv(TextEnv):
     def examples(cls) -> list[dict[str, Any]]:
         """Return two generated questions of each kind."""
         return [dict(task.extras) for task in generated_questions("train", 8)]
+
+    @classmethod
+    def find_tasks(cls, data: Mapping[str, Any], env_config: object | None = None) -> TaskSplits:
+        """Return generated questions."""
+        del env_config
+        train, val, test = (
+            generated_questions(split, data[split], seed=data["seed"])
+            for split in ("train", "val", "test")
+        )
+        return train, val, test
 
     @classmethod
     def gold_actions(cls, extras: Mapping[str, Any]) -> list[str]:

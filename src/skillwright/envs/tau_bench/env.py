@@ -4,14 +4,15 @@ import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from skillwright.core import (
     DataError,
     EnvError,
+    EpisodeResult,
     Message,
     ModelError,
     Purpose,
@@ -19,6 +20,7 @@ from skillwright.core import (
     Usage,
     UsageError,
 )
+from skillwright.envs.about import EnvReport, Evaluation, Replay, TaskSplits
 from skillwright.envs.tau_bench.config import check_together, read_config, read_replies
 from skillwright.envs.tau_bench.line import UserLine, reason, refuses_everything, told
 from skillwright.envs.tau_bench.parsing import (
@@ -32,6 +34,9 @@ from skillwright.envs.tau_bench.parsing import (
     utf8_safe,
 )
 from skillwright.envs.tau_bench.prompts import system_prompt
+from skillwright.envs.tau_bench.replay import RecordedUser, replay
+from skillwright.envs.tau_bench.report import identity, lines, report
+from skillwright.envs.tau_bench.tasks_source import find_tasks, refuse_unasked_store
 from skillwright.envs.tau_bench.tau_core.location import data_dir
 from skillwright.envs.tau_bench.tau_core.reward import GRADER_VERSION
 from skillwright.envs.tau_bench.tau_core.session import RESPOND, TauEnv
@@ -40,6 +45,9 @@ from skillwright.envs.tau_bench.tau_core.tools import TRANSFER
 from skillwright.envs.tau_bench.upstream_words import user_words
 from skillwright.envs.tau_bench.users import STOP, UserSetting, check_strategy, make_user
 from skillwright.envs.text_env import StepOutput, TextEnv
+
+if TYPE_CHECKING:
+    from skillwright.models import ModelConfig
 
 DEFAULT_MAX_TURNS: Final = 30
 
@@ -57,6 +65,11 @@ _COUNTED: Final = (
 )
 
 SILENCE: Final = "(The customer has not said anything yet.)"
+
+_OWN_USERS: Final = ("scripted", "rule_based")
+_OPENING: Final = (
+    "Hello, I have a question about an order of mine. Could you please help me with it?"
+)
 
 logger = logging.getLogger(__name__)
 
@@ -136,6 +149,62 @@ class TauBenchEnv(TextEnv):
         calls = [{"name": one.name, "arguments": one.kwargs} for one in task.actions]
         turns = [f"{OPEN}{json.dumps(c)}{CLOSE}" for c in calls if c["name"] != TRANSFER]
         return [*turns, f"That is done. {' '.join(task.outputs)}".strip()]
+
+    @classmethod
+    def find_tasks(cls, data: Mapping[str, Any], env_config: object | None = None) -> TaskSplits:
+        """Return the tasks of the store's splits."""
+        return find_tasks(data, env_config)
+
+    @classmethod
+    def identity(cls, env_config: object | None = None) -> dict[str, Any]:
+        """Return under ``comparability`` what a score depends on beside the agent."""
+        return identity(env_config)
+
+    @classmethod
+    def refuse_unasked_data(cls, env_config: object | None = None) -> None:
+        """Refuse the built-in store, unless the settings ask for it."""
+        refuse_unasked_store(env_config)
+
+    @classmethod
+    def user_model(cls, env_config: object | None = None) -> "ModelConfig | None":
+        """Return the model behind the simulated users, an endpoint beside the agent's."""
+        from skillwright.envs.tau_bench.user_endpoint import user_endpoint
+        from skillwright.envs.tau_bench.user_model import ModelUser
+
+        config = read_config(env_config)
+        setting = UserSetting(config, split="", task_index=0, replies=config.user_replies)
+        user = make_user(config.user_strategy, setting)
+        return cast("ModelConfig", user_endpoint(config)) if isinstance(user, ModelUser) else None
+
+    @classmethod
+    def quiet_config(cls, env_config: object | None = None) -> Any:
+        """Let a script open in place of a user who is a model or a person."""
+        given = env_config if isinstance(env_config, Mapping) else {}
+        if given.get("user_strategy") in _OWN_USERS:
+            return env_config
+        return {**given, "user_strategy": "scripted", "user_replies": [_OPENING]}
+
+    @classmethod
+    def report(
+        cls, env_config: object | None, results: Sequence[EpisodeResult], played: Evaluation
+    ) -> EnvReport:
+        """Say what the score may be compared with."""
+        return report(env_config, results, played)
+
+    @classmethod
+    def report_lines(cls, facts: Mapping[str, Any], scores: Mapping[str, str]) -> Iterator[str]:
+        """Put a report into words."""
+        return lines(facts, scores)
+
+    @classmethod
+    def replay(cls, env_config: object | None, max_turns: int, episode: EpisodeResult) -> Replay:
+        """Play an episode again; its user says what it said then."""
+        extras = dict(episode.spec.task.extras)
+        most = [n for n in (extras.get("max_turns"), max_turns) if isinstance(n, int)]
+        user = RecordedUser(episode.trajectory.opening)
+        env = cls(env_config, {**extras, "max_turns": min(most)})
+        env.user_sim = user
+        return replay(env, user, episode)
 
     @property
     def user_sim(self) -> Any:

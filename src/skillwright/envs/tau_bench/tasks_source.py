@@ -1,9 +1,10 @@
 """The tasks of a split as the engine plays them, with what a report breaks them down by."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from skillwright.core import DataError, Task
+from skillwright.envs.about import TaskSplits
 from skillwright.envs.tau_bench.config import read_config
 from skillwright.envs.tau_bench.tau_core.location import (
     ASK_FOR_BUILT_IN,
@@ -74,6 +75,20 @@ def retail_tasks(
         )
         for index, task in enumerate(store.tasks(split)[:count])
     ]
+
+
+def find_tasks(data: Mapping[str, Any], env_config: object | None = None) -> TaskSplits:
+    """Return the tasks for train, val and test that a ``data`` section names.
+
+    The original data has no val split: unless one is named, its ``dev`` decides.
+    """
+    splits = configured_store(env_config).splits
+    val = "dev" if "val" not in splits and "dev" in splits else "val"
+    return (
+        retail_tasks(data["train_split"], env_config, data["train"]),
+        retail_tasks(data["val_split"] or val, env_config, data["val"]),
+        retail_tasks(data["test_split"], env_config, data["test"]),
+    )
 
 
 def task_type(actions: Iterable[Action]) -> str:

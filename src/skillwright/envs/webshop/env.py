@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from skillwright.core import DataError, EnvError, Message, Task, did_you_mean
 from skillwright.core.action import action_in, tagged_action
+from skillwright.envs.about import TaskSplits
 from skillwright.envs.text_env import StepOutput, TextEnv
 from skillwright.envs.webshop.builtin import GENERATOR_VERSION
 from skillwright.envs.webshop.catalogue import Catalogue, open_catalogue
@@ -98,6 +99,16 @@ class WebShopEnv(TextEnv):
         """Return goals of the built-in shop, of both kinds."""
         tasks = [*webshop_tasks("train", 6), *webshop_tasks("train", 2, goals="synthetic")]
         return [dict(task.extras) for task in tasks]
+
+    @classmethod
+    def find_tasks(cls, data: Mapping[str, Any], env_config: object | None = None) -> TaskSplits:
+        """Return goals of a shop."""
+        seed, goals = data["seed"], data["goals"]
+        train, val, test = (
+            webshop_tasks(split, data[split], seed=seed, goals=goals, env_config=env_config)
+            for split in ("train", "val", "test")
+        )
+        return train, val, test
 
     @classmethod
     def gold_actions(cls, extras: Mapping[str, Any], env_config: object | None = None) -> list[str]:

@@ -52,9 +52,6 @@ def run_minibatch_reflect(  # noqa: PLR0913 - what adapters pass by name
     """Have our analysts read rollouts in minibatches; see `EnvAdapter.reflect`.
 
     Update mode and skill-aware reflection are those of the run, whatever is passed.
-
-    Raises:
-        ConfigError: The run has no analysts: it is an evaluation.
     """
     del update_mode, skill_aware_reflection, skill_aware_appendix_source
     given = {"analyst_error": error_system, "analyst_success": success_system}
@@ -83,20 +80,12 @@ def run_error_analyst_minibatch(
     items: Sequence[dict[str, Any]],
     prediction_dir: str | Path,
     edit_budget: int = 4,
-    *,
-    skill_aware_reflection: bool = False,
     **kwargs: Any,
 ) -> Patch | None:
-    """Have one analyst read failures.
+    """Have one analyst read failures; ``None`` where it had nothing usable to say.
 
-    Returns:
-        Its raw patch, or ``None`` where it had nothing usable to say. Update mode and skill-aware
-        reflection are those of the run, whatever is passed.
-
-    Raises:
-        ConfigError: The run has no analysts: it is an evaluation.
+    Update mode and skill-aware reflection are those of the run, whatever is passed.
     """
-    del skill_aware_reflection
     lost = [{**row, "hard": 0} for row in items]
     return _one_analyst(skill_content, lost, prediction_dir, edit_budget, "error_system", kwargs)
 
@@ -106,12 +95,9 @@ def run_success_analyst_minibatch(
     items: Sequence[dict[str, Any]],
     prediction_dir: str | Path,
     edit_budget: int = 4,
-    *,
-    skill_aware_reflection: bool = False,
     **kwargs: Any,
 ) -> Patch | None:
     """Have one analyst read successes; see `run_error_analyst_minibatch`."""
-    del skill_aware_reflection
     won = [{**row, "hard": row.get("hard") or 1} for row in items]
     return _one_analyst(skill_content, won, prediction_dir, edit_budget, "success_system", kwargs)
 
@@ -180,11 +166,7 @@ def merge_patches(
     update_mode: str = "patch",
     **kwargs: Any,
 ) -> Patch:
-    """Merge failures, then successes, then both into one patch; failures come first.
-
-    Returns:
-        ``{"reasoning", <payload key>: [...]}``; a side that is empty leaves the other as it is.
-    """
+    """Merge failures, then successes, then both into one patch; failures come first."""
     key, mode = payload_key(update_mode), {"update_mode": update_mode, **kwargs}
     sides = [
         _hierarchical_merge(skill_content, of, f"merge_{name}", batch_size, workers, **mode)

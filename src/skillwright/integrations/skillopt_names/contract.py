@@ -36,6 +36,7 @@ from skillwright.evaluation import (
     select_gate_score,
 )
 from skillwright.evaluation.gates.strict_rule import LEADING_WORDS
+from skillwright.integrations.skillopt_names.scripts import SCRIPT_NAMES
 from skillwright.integrations.skillopt_session import note_if_any
 from skillwright.models.structured import extract_json, extract_json_array
 from skillwright.textopt.prompts import PROMPT_NAMES
@@ -207,5 +208,8 @@ MODULES: Final[Mapping[str, Mapping[str, Any]]] = {
         "_looks_json_like": _looks_like_json,
     },
     "skillopt.utils.scoring": {name: _UTILS[name] for name in ("compute_score", "skill_hash")},
+    "scripts": {},
+    "scripts.train": SCRIPT_NAMES,
+    "scripts.eval_only": SCRIPT_NAMES,
     "skillopt.prompts": {"load_prompt": load_prompt, "PROMPT_NAMES": PROMPT_NAMES},
 }

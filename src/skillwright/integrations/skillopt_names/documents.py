@@ -67,11 +67,7 @@ def apply_patch_with_report(
 
 
 def normalize_update_mode(mode: str) -> str:
-    """Return the canonical name of an update mode.
-
-    Raises:
-        ValueError: There is none of that name; the original takes it for ``patch``.
-    """
+    """Return the canonical name of an update mode."""
     return _canonical(parse_update_mode, mode or "patch")
 
 
@@ -118,20 +114,12 @@ def truncate_payload(payload: dict[str, Any], max_items: int, mode: str | None) 
 
 
 def normalize_lr_control_mode(mode: str) -> str:
-    """Return the canonical name of an LR control mode.
-
-    Raises:
-        ValueError: There is none of that name.
-    """
+    """Return the canonical name of an LR control mode."""
     return _canonical(parse_budget_control, mode)
 
 
 def normalize_longitudinal_pair_policy(policy: str) -> str:
-    """Return the canonical name of a pair policy.
-
-    Raises:
-        ValueError: There is none of that name.
-    """
+    """Return the canonical name of a pair policy."""
     return _canonical(parse_pair_policy, policy)
 
 

@@ -4,8 +4,9 @@ Source: SkillOpt (microsoft/SkillOpt), its exec harnesses.
 """
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,19 +15,14 @@ from skillwright.core.jsonio import digest
 from skillwright.integrations.skillopt_session import present_session
 
 
-def prepare_workspace(*args: Any, **kwargs: Any) -> tuple[Path, Path]:
-    """Lay out a folder; see `skillwright.models.prepare_workspace`."""
-    from skillwright.models import prepare_workspace as ours
+def _lazily(name: str) -> Callable[..., Any]:
+    """Return a function of `skillwright.models`, which is imported when it is called."""
 
-    prepared: tuple[Path, Path] = ours(*args, **kwargs)
-    return prepared
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return getattr(import_module("skillwright.models"), name)(*args, **kwargs)
 
-
-def render_skill_md(content: str, *args: Any, **kwargs: Any) -> str:
-    """Write a SKILL.md; see `skillwright.models.render_skill_md`."""
-    from skillwright.models import render_skill_md as ours
-
-    return str(ours(content, *args, **kwargs))
+    call.__name__ = call.__qualname__ = name
+    return call
 
 
 def run_target_exec(  # noqa: PLR0913 - the documented signature
@@ -48,15 +44,6 @@ def run_target_exec(  # noqa: PLR0913 - the documented signature
     It works in a copy, in the fences that the configuration gives it. With ``allow_file_edits``
     what it wrote is copied back. Which model, tools and sandbox it has is said by
     ``models.target``; the arguments for that say nothing here.
-
-    Returns:
-        Its last words, and its trace (the same words: the whole of it is kept where
-        ``models.target.keep_output`` says).
-
-    Raises:
-        ConfigError: The target is no program.
-        DataError: There is no such folder.
-        ModelError: The program failed at every attempt.
     """
     del model, timeout, images, allowed_tools, permission_mode, sandbox, full_auto, kwargs
     from skillwright.models import ExecAgent
@@ -83,10 +70,9 @@ def run_target_exec(  # noqa: PLR0913 - the documented signature
     return answer.text, answer.reasoning or answer.text
 
 
-MODULES: Final[Mapping[str, Mapping[str, Any]]] = {
-    "skillopt.model.codex_harness": {
-        "prepare_workspace": prepare_workspace,
-        "render_skill_md": render_skill_md,
-        "run_target_exec": run_target_exec,
-    },
+EXEC_NAMES: Final[Mapping[str, Any]] = {
+    "prepare_workspace": _lazily("prepare_workspace"),
+    "render_skill_md": _lazily("render_skill_md"),
+    "run_target_exec": run_target_exec,
 }
+"""The names of `skillopt.model.codex_harness`."""

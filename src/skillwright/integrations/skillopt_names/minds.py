@@ -14,6 +14,7 @@ from types import MappingProxyType, SimpleNamespace
 from typing import Any, Final
 
 from skillwright.core import Completion, ConfigError, Message, Purpose, Sampling
+from skillwright.integrations.skillopt_names.harness import EXEC_NAMES
 from skillwright.integrations.skillopt_session import (
     Ask,
     Role,
@@ -83,43 +84,34 @@ class ChatMessage:
         return said
 
 
-def chat_target(
-    system: str,
-    user: str,
-    max_completion_tokens: int = DEFAULT_TOKENS,
-    retries: int = 5,
-    stage: str = "target",
-    reasoning_effort: str | None = None,
-    timeout: float | None = None,
-) -> tuple[str, _USAGE]:
-    """Ask the run's target model.
+def _chat_of(role: Role, usual_retries: int) -> Callable[..., tuple[str, _USAGE]]:
+    def ask(
+        system: str,
+        user: str,
+        max_completion_tokens: int = DEFAULT_TOKENS,
+        retries: int = usual_retries,
+        stage: str = role,
+        reasoning_effort: str | None = None,
+        timeout: float | None = None,
+    ) -> tuple[str, _USAGE]:
+        """Ask the run's model of this role; without an answer, a `ModelError` is raised.
 
-    Returns:
-        Its text, and ``{"prompt_tokens", "completion_tokens", "total_tokens"}``.
+        It is no score: let it out, or leave the row out.
 
-    Raises:
-        ModelError: There is no answer. It is no score: let it out, or leave the row out.
-    """
-    del retries
-    _doubt_effort("target", reasoning_effort)
-    answer = _ask("target", _pair(system, user), max_completion_tokens, stage, timeout)
-    return answer.text, _usage(answer)
+        Returns:
+            The text, and ``{"prompt_tokens", "completion_tokens", "total_tokens"}``.
+        """
+        del retries
+        _doubt_effort(role, reasoning_effort)
+        answer = _ask(role, _pair(system, user), max_completion_tokens, stage, timeout)
+        return answer.text, _usage(answer)
+
+    ask.__name__ = ask.__qualname__ = f"chat_{role}"
+    return ask
 
 
-def chat_optimizer(
-    system: str,
-    user: str,
-    max_completion_tokens: int = DEFAULT_TOKENS,
-    retries: int = 3,
-    stage: str = "optimizer",
-    reasoning_effort: str | None = None,
-    timeout: float | None = None,
-) -> tuple[str, _USAGE]:
-    """Ask the run's optimiser model; see `chat_target`."""
-    del retries
-    _doubt_effort("optimizer", reasoning_effort)
-    answer = _ask("optimizer", _pair(system, user), max_completion_tokens, stage, timeout)
-    return answer.text, _usage(answer)
+chat_target = _chat_of("target", 5)
+chat_optimizer = _chat_of("optimizer", 3)
 
 
 def _messages_of(role: Role) -> Callable[..., tuple[Any, _USAGE]]:
@@ -135,12 +127,7 @@ def _messages_of(role: Role) -> Callable[..., tuple[Any, _USAGE]]:
         return_message: bool = False,
         timeout: float | None = None,
     ) -> tuple[Any, _USAGE]:
-        """Ask with a whole conversation, and tools; see `chat_target`.
-
-        Returns:
-            The text, or with ``return_message`` a message with ``content`` and ``tool_calls``;
-            and the usage.
-        """
+        """Ask with a whole conversation, and tools; see `chat_target`."""
         del retries
         _doubt_effort(role, reasoning_effort)
         given = _tools(tools, tool_choice)
@@ -154,11 +141,7 @@ def _messages_of(role: Role) -> Callable[..., tuple[Any, _USAGE]]:
 def chat_messages_with_deployment(
     deployment: str, messages: Sequence[Mapping[str, Any]], *args: Any, **kwargs: Any
 ) -> tuple[Any, _USAGE]:
-    """Ask the role whose model has this name, with a whole conversation.
-
-    Raises:
-        ConfigError: Neither role's has.
-    """
+    """Ask the role whose model has this name, with a whole conversation."""
     return _messages_of(_role_of(deployment))(messages, *args, **kwargs)
 
 
@@ -171,11 +154,7 @@ def chat_with_deployment(
     stage: str = "target",
     **kwargs: Any,
 ) -> tuple[str, _USAGE]:
-    """Ask the role whose model has this name.
-
-    Raises:
-        ConfigError: Neither role's has.
-    """
+    """Ask the role whose model has this name."""
     asked = chat_target if _role_of(deployment) == "target" else chat_optimizer
     return asked(system, user, max_completion_tokens, retries, stage, **kwargs)
 
@@ -417,6 +396,7 @@ _FUNCTIONS: Final[Mapping[str, Any]] = {
 }
 
 MODULES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "skillopt.model.codex_harness": EXEC_NAMES,
     "skillopt.model": {**_FUNCTIONS, "__getattr__": _some_name},
     "skillopt.model.backend_config": {
         name: _FUNCTIONS[name]

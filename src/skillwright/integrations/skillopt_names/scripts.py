@@ -35,13 +35,8 @@ def _register_builtins() -> None:
     """Do nothing: what is installed is known, and is imported when it is named."""
 
 
-_NAMES: Final[Mapping[str, Any]] = {
+SCRIPT_NAMES: Final[Mapping[str, Any]] = {
     "_ENV_REGISTRY": _REGISTRY,
     "_register_builtins": _register_builtins,
 }
-
-MODULES: Final[Mapping[str, Mapping[str, Any]]] = {
-    "scripts": {},
-    "scripts.train": _NAMES,
-    "scripts.eval_only": _NAMES,
-}
+"""The names of `scripts.train` and of `scripts.eval_only`."""

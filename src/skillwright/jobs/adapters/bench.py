@@ -9,11 +9,12 @@ Source: SkillOpt (microsoft/SkillOpt), API reference of June 2026 and the later 
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from skillwright.config.run import AdapterData, RunConfig
 from skillwright.core import ConfigError, EpisodeResult, RunError, SkillwrightError
@@ -21,19 +22,23 @@ from skillwright.core.jsonio import digest
 from skillwright.core.together import together
 from skillwright.datasets import BatchSpec
 from skillwright.evaluation import Draws
+from skillwright.integrations.skillopt_session import ModelSession
 from skillwright.jobs.adapters.compare import compare_skills
 from skillwright.jobs.adapters.duel import AdapterDuel
 from skillwright.jobs.adapters.memory import AdapterMemory
-from skillwright.jobs.adapters.models import named_models, set_up_within
+from skillwright.jobs.adapters.models import MakeMind, bound_models, named_models, set_up_within
 from skillwright.jobs.adapters.play import Player
-from skillwright.jobs.adapters.practice import PlayedBatch, make_practice
-from skillwright.jobs.adapters.rollouts import Rollouts, Round, refuse_no_score
+from skillwright.jobs.adapters.practice import make_practice
+from skillwright.jobs.adapters.rollouts import Rollouts, refuse_no_score
 from skillwright.jobs.adapters.settings import flat_settings
 from skillwright.jobs.adapters.splits import AdapterPlanner, HeldOut
 from skillwright.jobs.parts.adapter_load import make_adapter
+from skillwright.jobs.parts.bank_source import refuse_bank
 from skillwright.jobs.parts.bench import Place, Sizes, SplitName
+from skillwright.jobs.parts.opened import Opened
 from skillwright.jobs.parts.progress import Unwatched, Watcher
 from skillwright.jobs.parts.text_bench import Longitudinal
+from skillwright.rollout.engine import Permit
 from skillwright.rollout.foreign import ForeignAdapter
 from skillwright.rollout.foreign_rows import as_json
 from skillwright.runs import RunStore
@@ -56,91 +61,123 @@ async def check_adapter(config: RunConfig) -> Sizes:
     """Build an adapter and set it up as a run does, and return how many episodes it has.
 
     What it writes meanwhile goes to a folder that is removed again.
-
-    Raises:
-        UsageError: It cannot be found, built, set up, or run here; the message says why.
     """
     with (
         TemporaryDirectory(prefix="skillwright-", ignore_cleanup_errors=True) as scratch,
         RunStore.open(Path(scratch) / "run.sqlite") as store,
         named_models(config) as session,
-        set_up_within(session),
     ):
-        bench = await AdapterBench.open(config, store, Unwatched())
+        bench = await AdapterBench.open(config, store, Host(Unwatched(), session=session))
         bench.close()
     _say_what_has_no_effect(config)
     return bench.sizes
 
 
+@asynccontextmanager
+async def adapter_bench(
+    config: RunConfig,
+    store: RunStore,
+    parts: Opened,
+    mind_of: MakeMind,
+    *,
+    forgets_failures: bool = False,
+) -> AsyncIterator["AdapterBench"]:
+    """Open the bench of the adapter that a configuration names; see `AdapterBench.open`."""
+    refuse_bank(config)
+    if config.rollout.reuse:
+        raise ConfigError(
+            "rollout.reuse: what an EnvAdapter rolled out in another run cannot be used again; "
+            "leave it out"
+        )
+    watcher, budget = parts.seen.watcher, parts.budget
+    with bound_models(config, mind_of, store, watcher, budget) as session:
+        identity = "the adapter plays" if session is None else mind_of("target").identity
+        host = Host(watcher, budget.permit, session, identity)
+        bench = await AdapterBench.open(config, store, host, forgets_failures=forgets_failures)
+        try:
+            yield bench
+        finally:
+            bench.close()
+
+
+class Host(NamedTuple):
+    """What a run lends to an adapter; without a ``session`` it asks models of its own."""
+
+    watcher: Watcher
+    permit: Permit = nullcontext
+    session: ModelSession | None = None
+    target_identity: str = ""
+
+
 @dataclass(slots=True)
 class AdapterBench:
-    """Plays an adapter's episodes; see `Bench`.
-
-    Attributes:
-        config: The run's.
-        rollouts: Plans and plays its batches, and remembers them.
-        train_size: Episodes in an epoch.
-    """
+    """Plays an adapter's episodes; see `Bench`."""
 
     config: RunConfig
     rollouts: Rollouts
     train_size: int
+    target_identity: str
     _settings: StepSettings | None = field(default=None, init=False)
     _is_open: bool = field(default=False, init=False)
 
     @classmethod
     async def open(
-        cls,
-        config: RunConfig,
-        store: RunStore,
-        watcher: Watcher,
-        *,
-        forgets_failures: bool = False,
+        cls, config: RunConfig, store: RunStore, host: Host, *, forgets_failures: bool = False
     ) -> Self:
-        """Build the adapter that a configuration names, and set it up.
-
-        Args:
-            config: The run's; ``env.name`` names an adapter.
-            store: The run's; the adapter writes beside it.
-            watcher: Sees every episode.
-            forgets_failures: What failed in an earlier process is rolled out again.
-
-        Raises:
-            UsageError: The adapter cannot be found, built, set up, or run here; or its data
-                changed since the run began.
-        """
-        name, root = config.env.name, (store.folder / FOLDER).absolute()
+        """Build the adapter that a configuration names, and set it up."""
+        root = (store.folder / FOLDER).absolute()
         root.mkdir(parents=True, exist_ok=True)
         settings = flat_settings(config, root)
-        foreign = await make_adapter(config.env, settings)
-        try:
-            memory = AdapterMemory(store, f"adapter:{name}", forgets_failures)
-            planner = await _set_up(foreign, settings, memory, config)
-            held_out: dict[SplitName, HeldOut] = {
-                "val": await planner.held_out("val", settings["sel_env_num"]),
-                "test": await planner.held_out("test", settings["test_env_num"]),
-            }
-            train_size = await _train_size(planner, config)
-        except SkillwrightError:
-            foreign.close()
-            raise
-        except Exception as error:
-            foreign.close()
-            raise ConfigError(
-                f"adapter {name!r} cannot be set up: {type(error).__name__}: {error}. Its "
-                "settings stand in env.config."
-            ) from error
+        memory = AdapterMemory(store, f"adapter:{config.env.name}", forgets_failures)
+        with set_up_within(host.session):
+            foreign = await make_adapter(config.env, settings)
+            try:
+                bench = await cls._set_up(config, foreign, settings, memory, host)
+                bench._refuse_what_cannot_be()
+            except BaseException as error:
+                foreign.close()
+                if isinstance(error, SkillwrightError) or not isinstance(error, Exception):
+                    raise
+                raise ConfigError(
+                    f"adapter {config.env.name!r} cannot be set up: {type(error).__name__}: "
+                    f"{error}. Its settings stand in env.config."
+                ) from error
+        return bench
+
+    @classmethod
+    async def _set_up(
+        cls,
+        config: RunConfig,
+        foreign: ForeignAdapter,
+        settings: Mapping[str, Any],
+        memory: AdapterMemory,
+        host: Host,
+    ) -> Self:
+        planner = await _set_up(foreign, settings, memory, config)
+        held_out: dict[SplitName, HeldOut] = {
+            "val": await planner.held_out("val", settings["sel_env_num"]),
+            "test": await planner.held_out("test", settings["test_env_num"]),
+        }
+        train_size = await _train_size(planner, config)
         asked = {key: value for key, value in settings.items() if key != "out_root"}
         version = str(getattr(foreign.adapter, "version", ""))
-        # With the adapter's name and every path as they are written: from files that were moved,
-        # everything is rolled out again, and nobody has to prove that they are the same files.
-        identity = digest([name, version, as_json(asked)])
-        player = Player(foreign, name, identity, memory, root, config.rollout.retries, watcher)
-        player.task_types = await _task_types(foreign, name)
-        player.max_failure_share = config.rollout.max_failure_share
-        bench = cls(config, Rollouts(player, planner, held_out), train_size)
-        bench._refuse_what_cannot_be()
-        return bench
+        player = Player(
+            foreign=foreign,
+            name=config.env.name,
+            # With the adapter's name and every path as they are written: from files that were
+            # moved, everything is rolled out again, and nobody has to prove that they are the same.
+            identity=digest([config.env.name, version, as_json(asked)]),
+            memory=memory,
+            root=Path(settings["out_root"]),
+            retries=config.rollout.retries,
+            watcher=host.watcher,
+            task_types=await _task_types(foreign, config.env.name),
+            permit=host.permit,
+            max_failure_share=config.rollout.max_failure_share,
+            session=host.session,
+        )
+        rollouts = Rollouts(player, planner, held_out)
+        return cls(config, rollouts, train_size, host.target_identity)
 
     def bind(self, optimizer: Optimizer, settings: StepSettings) -> None:
         """Take what proposals are made with; an adapter's `reflect` may ask our analysts too."""
@@ -160,11 +197,6 @@ class AdapterBench:
         return self.rollouts.player
 
     @property
-    def planner(self) -> AdapterPlanner:
-        """Plans batches."""
-        return self.rollouts.planner
-
-    @property
     def _kept(self) -> int:
         return self.config.evaluation.confirm_tasks
 
@@ -181,7 +213,7 @@ class AdapterBench:
 
         What is in an item is its loader's business: `SplitDataLoader` compares it on a resume.
         """
-        pool = getattr(self.planner.loader, "train_items", None) or ()
+        pool = getattr(self.rollouts.planner.loader, "train_items", None) or ()
         train = [str(item.get("id")) for item in pool if isinstance(item, Mapping)]
         val, test = self.rollouts.held_out["val"], self.rollouts.held_out["test"]
         return {
@@ -192,7 +224,7 @@ class AdapterBench:
 
     async def batches(self, epoch: int, count: int, size: int) -> list[BatchSpec]:
         """Plan an epoch, as the adapter's loader does, or by seeds alone."""
-        return await self.planner.epoch(epoch, count, size)
+        return await self.rollouts.planner.epoch(epoch, count, size)
 
     async def practise(self, batch: BatchSpec, skill: str, place: Place, index: int) -> Practice:
         """Roll out a micro-batch with feedback, for analysts to read."""
@@ -206,16 +238,14 @@ class AdapterBench:
             practises=True,
         )
         played = await self.player.play(ask)
-        return await make_practice(
-            self.player, PlayedBatch(played, folder, batch.seed, skill), self._settings
-        )
+        return await make_practice(self.player, played, self._settings)
 
     async def measure(
         self, skill: str, split: SplitName, draw: int = 0, *, phase: str
     ) -> list[EpisodeResult]:
         """Roll out a whole split once."""
         ids = self.rollouts.ids("val", self._kept) if split == "val" else None
-        results = await self.rollouts.play(Round(split, skill, phase, draw, ids))
+        results = await self.rollouts.play(split, skill, phase, draw=draw, ids=ids)
         refuse_no_score(results, split, self.player.name)
         return results
 
@@ -258,8 +288,8 @@ class AdapterBench:
         phase: str,
     ) -> dict[str, list[EpisodeResult]]:
         texts = tuple(dict.fromkeys(skills.values()))
-        asks = [Round(split, text, phase, ids=ids) for text in texts]
-        by_text = dict(zip(texts, await together(map(self.rollouts.play, asks)), strict=True))
+        played = await together(self.rollouts.play(split, text, phase, ids=ids) for text in texts)
+        by_text = dict(zip(texts, played, strict=True))
         for results in by_text.values():
             refuse_no_score(results, split, self.player.name)
         return {name: by_text[text] for name, text in skills.items()}
@@ -328,11 +358,7 @@ async def _task_types(foreign: ForeignAdapter, name: str) -> frozenset[str]:
 
 
 async def _train_size(planner: AdapterPlanner, config: RunConfig) -> int:
-    """Return how many episodes an epoch has.
-
-    Raises:
-        ConfigError: Nobody says, or the loader and the configuration disagree.
-    """
+    """Return how many episodes an epoch has."""
     data = config.env.data
     given = data.train if isinstance(data, AdapterData) else None
     known = None

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,34 +23,20 @@ from skillwright.models.executors.model import Request
 from skillwright.runs import CallRecord, RunStore
 
 
+@dataclass(slots=True)
 class AdapterCalls:
     """A chat model for an adapter. Every call is recorded, and none is answered from the store.
 
     An adapter says nothing of draws: the same question again is meant as a new, independent one. It
-    is the batch that is remembered, so a resumed run asks none of this again.
-
-    Args:
-        program: The run's model.
-        store: Where calls are recorded.
-        watcher: Is told of every call.
-        budget: Is asked before, and told after. Inside of a batch, whose permit covers it, a call
-            does not wait.
-        clock: Tells seconds, for the latency of a call.
+    is the batch that is remembered, so a resumed run asks none of this again. Inside of a batch,
+    whose permit covers it, a call does not wait for one.
     """
 
-    def __init__(
-        self,
-        program: ChatModel,
-        store: RunStore,
-        watcher: Watcher,
-        budget: Budget,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.program = program
-        self._store = store
-        self._watcher = watcher
-        self._budget = budget
-        self._clock = clock
+    program: ChatModel
+    store: RunStore
+    watcher: Watcher
+    budget: Budget
+    clock: Callable[[], float] = time.monotonic
 
     @property
     def identity(self) -> str:
@@ -65,12 +51,7 @@ class AdapterCalls:
         sampling: Sampling = Sampling(),
         purpose: Purpose,
     ) -> Completion:
-        """Ask the model, and record what it says.
-
-        Raises:
-            ModelError: The model failed; the fault is recorded.
-            BudgetSpent: There is no permit any more.
-        """
+        """Ask the model, and record what it says."""
         key = digest(
             {**question(self.identity, messages, tools, sampling), "purpose": purpose.value}
         )
@@ -83,12 +64,7 @@ class AdapterCalls:
     async def work(
         self, messages: Sequence[Message], folder: Path, *, keeps_edits: bool
     ) -> Completion:
-        """Run a command-line agent on the files of a folder, and record what it says.
-
-        Raises:
-            ModelError: The program failed; the fault is recorded.
-            BudgetSpent: There is no permit any more.
-        """
+        """Run a command-line agent on the files of a folder, and record what it says."""
         agent = self.program
         if not isinstance(agent, ExecAgent):
             raise TypeError(f"{type(agent).__name__} is no program")
@@ -103,8 +79,8 @@ class AdapterCalls:
         purpose: Purpose,
         ask: Callable[[], Awaitable[Completion]],
     ) -> Completion:
-        async with self._budget.permit("call"):
-            began = self._clock()
+        async with self.budget.permit("call"):
+            began = self.clock()
             call = CallRecord(key, purpose, self.identity, messages, error="not answered")
             try:
                 answer = await ask()
@@ -117,6 +93,6 @@ class AdapterCalls:
             return answer
 
     def _keep(self, call: CallRecord, began: float) -> None:
-        self._store.record_call(replace(call, wall_s=self._clock() - began))
-        self._budget.note(call.usage)
-        self._watcher.see(CallFinished(call.purpose.value, call.usage))
+        self.store.record_call(replace(call, wall_s=self.clock() - began))
+        self.budget.note(call.usage)
+        self.watcher.see(CallFinished(call.purpose.value, call.usage))

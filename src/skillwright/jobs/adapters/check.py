@@ -1,8 +1,7 @@
 """What `skillwright env check` can ask of an adapter without its data: class, methods, settings."""
 
 import inspect
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
 
 from skillwright.config.env import AdapterData
 from skillwright.config.run import EnvSection
@@ -19,19 +18,10 @@ _GIVEN = {
 }
 
 
-class _Asked(NamedTuple):
-    name: str
-    examine: Callable[[type[EnvAdapter]], str]
-
-
 def check_adapter_class(name: str, compat: str | None = None) -> ContractReport:
     """Check an adapter class against the contract, as far as that takes no data and no model.
 
     `skillwright doctor CONFIG` then builds it with its data.
-
-    Args:
-        name: ``path/to/file.py:Class`` or ``package.module:Class``.
-        compat: ``skillopt`` for one that imports from there.
     """
     env = EnvSection.model_validate(
         {"name": name, "compat": compat, "data": AdapterData().model_dump()}
@@ -43,11 +33,11 @@ def check_adapter_class(name: str, compat: str | None = None) -> ContractReport:
     except SkillwrightError as error:
         return ContractReport(name, (Check("is an adapter", False, str(error)),))
     checks = [Check("is an adapter", True, f"{found.__module__}:{found.__qualname__}")]
-    for asked in _ASKED:
+    for asked, examine in _ASKED.items():
         try:
-            checks.append(Check(asked.name, True, asked.examine(found)))
+            checks.append(Check(asked, True, examine(found)))
         except ConfigError as error:
-            checks.append(Check(asked.name, False, str(error)))
+            checks.append(Check(asked, False, str(error)))
     return ContractReport(name, tuple(checks))
 
 
@@ -84,8 +74,8 @@ def _reflects(adapter: type[EnvAdapter]) -> str:
     return "by analysts of its own" if own else "by our analysts, who read predictions/<id>"
 
 
-_ASKED = (
-    _Asked("takes what it is given", _takes_what_it_is_given),
-    _Asked("settings", _names_its_settings),
-    _Asked("reflects", _reflects),
-)
+_ASKED: Mapping[str, Callable[[type[EnvAdapter]], str]] = {
+    "takes what it is given": _takes_what_it_is_given,
+    "settings": _names_its_settings,
+    "reflects": _reflects,
+}

@@ -22,18 +22,7 @@ SAMPLE_STRIDE = 2_000
 async def compare_skills(
     rollouts: Rollouts, wanted: Longitudinal, sides: tuple[str, str], epoch: int
 ) -> Comparison:
-    """Roll a sample of train episodes out under both skills, until there are enough pairs.
-
-    Args:
-        rollouts: Rolls out.
-        wanted: How many pairs, of which kind.
-        sides: The previous epoch's skill, and this one's.
-        epoch: From 2.
-
-    Returns:
-        The pairs, joined by row id; where items are known, those that the adapter's
-        `select_representative_items` chooses come first.
-    """
+    """Roll a sample of train episodes out under both skills, until there are enough pairs."""
     comparison = Comparison(wanted.wanted, wanted.policy, wanted.success_threshold)
     # Nothing can have changed under one and the same text, so nothing is played to find it.
     if sides[0] == sides[1] and wanted.policy is PairPolicy.CHANGED:

@@ -5,25 +5,16 @@ from collections.abc import Sequence
 from skillwright.core import EpisodeResult, Pair
 from skillwright.core.together import together
 from skillwright.evaluation import DrawCount, Draws
-from skillwright.jobs.adapters.rollouts import Rollouts, Round, refuse_no_score
+from skillwright.jobs.adapters.rollouts import Rollouts, refuse_no_score
 
 
 class AdapterDuel:
-    """Draws paired results; draw number n of every task is the n-th rollout of the split.
-
-    Args:
-        rollouts: Rolls out the split.
-        sides: Incumbent and candidate.
-        draws: Where the count of draws begins.
-        ids: The tasks, in the split's order.
-    """
+    """Draws paired results; draw number n of every task is the n-th rollout of the split."""
 
     def __init__(
         self, rollouts: Rollouts, sides: tuple[str, str], draws: Draws, ids: Sequence[str]
     ) -> None:
-        self._rollouts = rollouts
-        self._sides = sides
-        self._draws = draws
+        self._rollouts, self._sides, self._draws = rollouts, sides, draws
         self._ids = tuple(ids)
         self._count = DrawCount(dict.fromkeys(ids, draws.first))
         self._has_score = False
@@ -34,14 +25,7 @@ class AdapterDuel:
         return self._ids
 
     async def draw(self, task_ids: Sequence[str], n: int) -> list[Pair]:
-        """Draw the next ``n`` pairs of each task, in order of ``task_ids``.
-
-        Raises:
-            ValueError: A task is not part of the duel.
-            EngineDown: Neither side has a score yet. Where one has, the gate decides on it: a text
-                that breaks the adapter is no reason to stop, and neither are the few tasks that are
-                drawn again.
-        """
+        """Draw the next ``n`` pairs of each task, in order of ``task_ids``."""
         numbers: dict[int, list[str]] = {}
         for task_id in task_ids:
             for number in self._count.take(task_id, n):
@@ -60,7 +44,7 @@ class AdapterDuel:
     async def _pairs(self, number: int, ids: Sequence[str]) -> dict[str, Pair]:
         phase, step = self._draws.phase, self._draws.step
         old, new = await together(
-            self._rollouts.play(Round("val", text, phase, number, ids, step))
+            self._rollouts.play("val", text, phase, draw=number, ids=ids, step=step)
             for text in self._sides
         )
         if not self._has_score:

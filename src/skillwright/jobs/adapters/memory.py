@@ -3,7 +3,6 @@
 All of it stands in the run's store, so that what was rolled out is never rolled out again.
 """
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -15,16 +14,9 @@ from skillwright.runs import RunStore
 
 BATCH, PATCHES, STATE = "adapter_batch", "adapter_patches", "adapter_state"
 
-_log = logging.getLogger(__name__)
-
 
 class Proposed(NamedTuple):
-    """What an adapter's own analysts proposed.
-
-    Attributes:
-        patches: Raw patches, as JSON.
-        note: What is odd about the answer as a whole, or ``""``.
-    """
+    """Raw patches of an adapter's own analysts, as JSON, and what is odd about them, or ``""``."""
 
     patches: list[Any]
     note: str
@@ -34,11 +26,8 @@ class Proposed(NamedTuple):
 class AdapterMemory:
     """The adapter's part of a run's store.
 
-    Attributes:
-        store: The run's.
-        agent: Who acts, for the store: the adapter.
-        forgets_failures: What failed in an earlier process is rolled out again: an evaluation may,
-            a training may not, because it would decide otherwise than the run that was not stopped.
+    With ``forgets_failures``, what failed in an earlier process is rolled out again: an evaluation
+    may, a training may not, because it would decide otherwise than the run that was not stopped.
     """
 
     store: RunStore
@@ -81,13 +70,6 @@ class AdapterMemory:
         """Store a batch: all of its episodes at once, with what was noted.
 
         A batch without one score is not finished: after a resume it is rolled out again.
-
-        Args:
-            key: Its content address.
-            read: What came of it.
-            skill: The text that was rolled out.
-            whole: The split that it is the whole of, or ``""``.
-            about: More for people, as JSON values.
         """
         with self.store.transaction(durable=True):
             numbers = [
@@ -124,11 +106,7 @@ class AdapterMemory:
         return self._states.get(at) if at else self._latest
 
     def keep_state(self, at: str, state: Any) -> None:
-        """Store the loader's state at a checkpoint; one that did not change is not repeated.
-
-        Raises:
-            ContractError: It is no JSON object, so a resumed run could not be given it back.
-        """
+        """Store the loader's state at a checkpoint; one that did not change is not repeated."""
         try:
             same = isinstance(state, Mapping) and canonical(state) == canonical(self._latest)
         except (TypeError, ValueError) as error:

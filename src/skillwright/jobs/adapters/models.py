@@ -18,18 +18,7 @@ MakeMind = Callable[[Role], ChatModel]
 def bound_models(
     config: RunConfig, make: MakeMind, store: RunStore, watcher: Watcher, budget: Budget
 ) -> AbstractContextManager[ModelSession | None]:
-    """Let an adapter ask the models of its run until the block ends.
-
-    Args:
-        config: The run's.
-        make: Returns a role's mind; it is called when the adapter first asks it.
-        store: Records calls.
-        watcher: Is told of them.
-        budget: Permits them.
-
-    Returns:
-        ``None`` where the adapter is written for us and asks its own models.
-    """
+    """Let an adapter ask the models of its run until the block ends."""
     return _bound(config, lambda role: AdapterCalls(make(role), store, watcher, budget))
 
 

@@ -60,56 +60,32 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A batch to be rolled out.
+    """A batch to be rolled out: ``size`` episodes (0 is the whole split), or those of ``ids``."""
 
-    Attributes:
-        build: Builds a fresh environment manager.
-        skill: The text to roll out with.
-        split: ``train``, ``val`` or ``test``.
-        phase: What the episodes are for.
-        seed: The batch's.
-        size: Episodes asked for; 0 is the whole split.
-        folder: Where the adapter writes, below the adapter's folder of the run.
-        ids: The episodes asked for, in order, where they are known.
-        items: The items behind them, where they are known.
-        draw: Which of several attempts this is, from 0.
-        step: The training step, or ``None``.
-        is_whole: It is the whole of its split.
-        is_once: It belongs to its place in the run; else equal batches are one, wherever asked.
-        practises: Analysts will read it, so the adapter may show feedback.
-    """
-
-    build: Callable[[], Awaitable[Any]]
+    build: Callable[[], Awaitable[Any]]  # makes a fresh environment manager
     skill: str
     split: str
     phase: str
     seed: int
     size: int
-    folder: str
+    folder: str  # below the adapter's folder of the run
     ids: tuple[str, ...] | None = None
     items: Mapping[str, Item] | None = None
     draw: int = 0
     step: int | None = None
     is_whole: bool = False
-    is_once: bool = False
-    practises: bool = False
+    is_once: bool = False  # it belongs to its place in the run; else equal batches are one
+    practises: bool = False  # analysts will read it, so the adapter may show feedback
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A batch that was rolled out, now or before.
+    """A batch that was rolled out, now or before, as it is in the store."""
 
-    Attributes:
-        results: One per episode.
-        rows: The rows by id, only scored ones: as the adapter returned them, or out of the store.
-        items: The items behind them by id, or ``None`` where only the adapter knows them.
-        folder: Where the adapter wrote.
-        key: The batch's content address.
-    """
-
+    ask: Ask
     results: tuple[EpisodeResult, ...]
-    rows: Mapping[str, Row]
-    items: Mapping[str, Item] | None
+    rows: Mapping[str, Row]  # scored ones by id: as the adapter returned them, or as stored
+    items: Mapping[str, Item] | None  # ``None`` where only the adapter knows them
     folder: Path
     key: str
 
@@ -121,34 +97,19 @@ class Played:
 
 @dataclass(slots=True)
 class Player:
-    """Rolls out batches of one adapter.
-
-    Attributes:
-        foreign: The adapter.
-        name: What the configuration calls it.
-        identity: What its results depend on besides the batch and the skill, as a digest.
-        memory: What was rolled out before.
-        root: The adapter's folder of the run.
-        retries: Further attempts at a rollout that raised.
-        watcher: Sees every episode.
-        task_types: Those that the adapter says it has; none where it does not say.
-        permit: Asked before a batch is rolled out.
-        max_failure_share: A larger share of failures in the latest batches stops the run.
-        session: The models that the adapter asks through us; ``None`` where it asks its own.
-        lost_reflections: Faults of the adapter's own analysts in a row, just now.
-    """
+    """Rolls out batches of one adapter."""
 
     foreign: ForeignAdapter
     name: str
-    identity: str
+    identity: str  # a digest of what results depend on besides the batch and the skill
     memory: AdapterMemory
     root: Path
     retries: int
     watcher: Watcher
-    task_types: frozenset[str] = frozenset()
+    task_types: frozenset[str] = frozenset()  # none where the adapter does not say
     permit: Permit = nullcontext
     max_failure_share: float | None = None
-    session: ModelSession | None = None
+    session: ModelSession | None = None  # ``None`` where the adapter asks models of its own
     lost_reflections: int = field(default=0, init=False)
     _locks: dict[str, asyncio.Lock] = field(
         default_factory=lambda: defaultdict(asyncio.Lock), init=False
@@ -164,13 +125,7 @@ class Player:
         self._turn = nullcontext() if overlaps else asyncio.Lock()
 
     async def play(self, ask: Ask) -> Played:
-        """Roll a batch out, unless it was before.
-
-        Raises:
-            EngineDown: Several batches in a row gave nothing but failures.
-            UsageError: The adapter cannot do what is asked.
-            ModelRefused: An endpoint that the adapter uses refuses the key or the model.
-        """
+        """Roll a batch out, unless it was before."""
         key = self._batch_key(ask)
         async with self._locks[key]:  # asked for twice at once, it is rolled out once
             known = self.memory.batch(key)
@@ -182,7 +137,7 @@ class Player:
         items = ask.items
         if items is None and ask.is_once:  # the optimiser may be shown what is in them
             items = items_by_id(await ask.build())
-        return Played(tuple(known), _stored(known), items, self.root / ask.folder, key)
+        return Played(ask, tuple(known), _stored(known), items, self.root / ask.folder, key)
 
     def recall(self, ask: Ask, row_id: str) -> EpisodeResult | None:
         """Return a held-out episode that was rolled out before, or ``None``."""
@@ -245,7 +200,7 @@ class Player:
         kept = tuple(self.memory.batch(key) or read.results)
         for result in kept:
             self.watcher.see(EpisodeFinished(result))
-        return Played(kept, read.rows, about.items, folder, key)
+        return Played(ask, kept, read.rows, about.items, folder, key)
 
     def _doubts(self, ask: Ask, about: RowsAbout, read: ReadBatch) -> list[str]:
         """Return what is odd about a batch as a whole."""
@@ -348,14 +303,7 @@ def _stored(results: Iterable[EpisodeResult]) -> dict[str, Row]:
 
 
 def raise_if_hopeless(error: Exception) -> None:
-    """Let out what going on cannot help; any other fault is the adapter's own.
-
-    Raises:
-        ModelRefused: An endpoint refuses the key or the model.
-        UsageError: What was asked for cannot be done.
-        EngineDown: A run cannot go on.
-        BudgetSpent: What it may use up is used up.
-    """
+    """Let out what going on cannot help; any other fault is the adapter's own."""
     refused = isinstance(error, ModelRefused) and not isinstance(error, RequestRefused)
     if refused or isinstance(error, UsageError | EngineDown | BudgetSpent):
         raise error

@@ -32,43 +32,17 @@ MOST_LOST_REFLECTIONS = 3
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class PlayedBatch:
-    """A micro-batch that was rolled out.
-
-    Attributes:
-        played: What came of it.
-        folder: The step's folder, below the adapter's; the rollout lies in it.
-        seed: The batch's.
-        skill: The text that it was rolled out with.
-    """
-
-    played: Played
-    folder: str
-    seed: int
-    skill: str
-
-
-async def make_practice(
-    player: Player, batch: PlayedBatch, settings: StepSettings | None
-) -> Practice:
-    """Prepare a micro-batch for analysts.
-
-    Args:
-        player: Rolled it out.
-        batch: The micro-batch.
-        settings: How patches are read; ``None`` where nothing is learned.
-    """
-    played = batch.played
+async def make_practice(player: Player, played: Played, settings: StepSettings | None) -> Practice:
+    """Prepare a micro-batch for analysts."""
     if settings is None or not player.foreign.overrides("reflect"):
         rows = await _with_references(player, played, played.stored)
         prompts = await _own_prompts(player)
-        return Practice(await _transcripts(played, rows), batch.seed, env_prompts=prompts)
+        return Practice(await _transcripts(played, rows), played.ask.seed, env_prompts=prompts)
     transcripts = await _transcripts(played, list(played.stored.values()))
     # Its own analysts may look for what no store can keep.
     rows = await _with_references(player, played, played.rows)
-    analysts = _OwnAnalysts(player, batch, rows, transcripts, settings)
-    return Practice(transcripts, batch.seed, reflect=analysts.reflect)
+    analysts = _OwnAnalysts(player, played, rows, transcripts, settings)
+    return Practice(transcripts, played.ask.seed, reflect=analysts.reflect)
 
 
 async def _transcripts(played: Played, rows: Sequence[Row]) -> Transcripts:
@@ -81,7 +55,7 @@ class _OwnAnalysts:
     """An adapter's `reflect`, asked once for every question."""
 
     player: Player
-    batch: PlayedBatch
+    played: Played
     rows: Sequence[Row]
     transcripts: Transcripts
     settings: StepSettings
@@ -97,7 +71,7 @@ class _OwnAnalysts:
         if not self.rows:
             return Reflection()
         about = [context.name, context.seed, context.earlier_steps, context.meta_skill]
-        key = digest([self.batch.played.key, text_digest(context.skill), *about])
+        key = digest([self.played.key, text_digest(context.skill), *about])
         proposed = self.player.memory.patches(key)
         if proposed is None:
             try:
@@ -145,7 +119,7 @@ class _OwnAnalysts:
         return AnalystFault(f"{context.name}.a0", Failure(cause, said), "")
 
     async def _ask(self, context: StepContext) -> Any:
-        foreign, root = self.player.foreign, self.player.root / self.batch.folder
+        foreign, root = self.player.foreign, self.played.folder.parent  # the step's
         patches = root / "patches"
         patches.mkdir(parents=True, exist_ok=True)
         session = self.player.session
@@ -155,9 +129,9 @@ class _OwnAnalysts:
                 list(self.rows),
                 context.skill,
                 str(root),
-                prediction_dir=str(self.batch.played.folder / PREDICTIONS),
+                prediction_dir=str(self.played.folder / PREDICTIONS),
                 patches_dir=str(patches),
-                random_seed=self.batch.seed,
+                random_seed=self.played.ask.seed,
                 step_buffer_context=context.earlier_steps,
                 meta_skill_context=context.meta_skill,
             )

@@ -18,35 +18,8 @@ _FOLDERS: Mapping[SplitName, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
-    """A held-out split under one skill.
-
-    Attributes:
-        split: Which.
-        skill: The text that is rolled out.
-        phase: What the episodes are for.
-        draw: Which of several rollouts of the split this is, from 0.
-        ids: Only these episodes; ``None`` is all of them.
-        step: The training step that asks, or ``None``.
-    """
-
-    split: SplitName
-    skill: str
-    phase: str
-    draw: int = 0
-    ids: Sequence[str] | None = None
-    step: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Rollouts:
-    """Rolls out an adapter's splits.
-
-    Attributes:
-        player: Rolls out batches, and remembers them.
-        planner: Plans them.
-        held_out: Val and test.
-    """
+    """Rolls out an adapter's splits."""
 
     player: Player
     planner: AdapterPlanner
@@ -76,31 +49,46 @@ class Rollouts:
             items=items,
         )
 
-    async def play(self, asked: Round) -> list[EpisodeResult]:
+    async def play(
+        self,
+        split: SplitName,
+        skill: str,
+        phase: str,
+        *,
+        draw: int = 0,
+        ids: Sequence[str] | None = None,
+        step: int | None = None,
+    ) -> list[EpisodeResult]:
         """Roll out a split, or some of it, and return the results in its order.
 
         What is known from an earlier rollout is not rolled out again. Where the adapter cannot be
         asked for single episodes, the whole split is.
         """
-        split, skill = asked.split, asked.skill
         held = self.held_out.get(split) or await self.planner.held_out(split, 0)
-        batch = self.planner.held_out_batch(split, held)
         # Named by the text and the draw, so that no two rollouts share an adapter's own files.
-        folder = f"{_FOLDERS[split]}/{skill_hash(skill)}/draw_{asked.draw:02d}"
-        ask = self._asked(asked, batch, folder)
-        async with self.player.turn(split, skill, asked.draw):
+        folder = f"{_FOLDERS[split]}/{skill_hash(skill)}/draw_{draw:02d}"
+
+        def asked(batch: BatchSpec) -> Ask:
+            ask = self.ask(batch, skill, split, folder)
+            return replace(ask, phase=phase, draw=draw, step=step)
+
+        whole = asked(self.planner.held_out_batch(split, held))
+        async with self.player.turn(split, skill, draw):
             if held.items is None:
-                return _chosen(await self._whole(replace(ask, is_whole=True)), asked.ids)
-            wanted = tuple(held.items) if asked.ids is None else tuple(asked.ids)
-            found = {one: self.player.recall(ask, one) for one in wanted}
-            missing = [one for one in wanted if found[one] is None]
-            if missing:
-                if missing != list(held.items):
+                results = (await self._whole(replace(whole, is_whole=True))).results
+                wanted = tuple(one.task_id for one in results) if ids is None else tuple(ids)
+                found = {one.task_id: one for one in results}
+            else:
+                wanted = tuple(held.items if ids is None else ids)
+                recalled = {one: self.player.recall(whole, one) for one in wanted}
+                found = {one: result for one, result in recalled.items() if result is not None}
+                missing = [one for one in wanted if one not in found]
+                if missing:
                     part = self.planner.part(split, [dict(held.items[one]) for one in missing])
-                    ask = self._asked(asked, part, folder)
-                fresh = await self.player.play(ask)
-                found |= {result.task_id: result for result in fresh.results}
-        return [result for one in wanted if (result := found.get(one)) is not None]
+                    ask = whole if missing == list(held.items) else asked(part)
+                    fresh = await self.player.play(ask)
+                    found |= {result.task_id: result for result in fresh.results}
+        return [found[one] for one in wanted if one in found]
 
     async def _whole(self, ask: Ask) -> Played:
         """Roll out the whole of a split whose ids the adapter alone knows.
@@ -113,10 +101,6 @@ class Rollouts:
             if known(ask.split) is None:
                 return await self.player.play(ask)
         return await self.player.play(replace(ask, ids=known(ask.split)))
-
-    def _asked(self, asked: Round, batch: BatchSpec, folder: str) -> Ask:
-        ask = self.ask(batch, asked.skill, asked.split, folder)
-        return replace(ask, phase=asked.phase, draw=asked.draw, step=asked.step)
 
 
 def refuse_no_score(results: Sequence[EpisodeResult], split: str, name: str) -> None:
@@ -132,10 +116,3 @@ def refuse_no_score(results: Sequence[EpisodeResult], split: str, name: str) -> 
         f"adapter {name!r} gave no score for the {split} split: {said}. Mend it, and the run goes "
         "on."
     )
-
-
-def _chosen(played: Played, ids: Sequence[str] | None) -> list[EpisodeResult]:
-    if ids is None:
-        return list(played.results)
-    by_id = {result.task_id: result for result in played.results}
-    return [by_id[one] for one in ids if one in by_id]

@@ -16,12 +16,7 @@ _ABSENT = object()
 
 
 def flat_settings(config: RunConfig, out_root: Path) -> dict[str, Any]:
-    """Return what `EnvAdapter.setup` is given; the settings in ``env.config`` beat all others.
-
-    Args:
-        config: The run's.
-        out_root: The folder that the adapter may write to.
-    """
+    """Return what `EnvAdapter.setup` is given; the settings in ``env.config`` beat all others."""
     return {
         **_copied(config),
         **_models(config),

@@ -28,12 +28,9 @@ THEIR_NAMES: Mapping[SplitName, str] = {
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """A split that is rolled out as a whole.
+    """A split that is rolled out: all of it, or its first ``count`` episodes where that is not 0.
 
-    Attributes:
-        batch: What the loader made of it; ``None`` without a loader.
-        count: Episodes that are asked for; 0 is the whole split.
-        items: Its items by id, in order, where they are known before anything is rolled out.
+    Without a loader there is no batch; the items, by id, are known where the adapter takes them.
     """
 
     batch: BatchSpec | None
@@ -50,16 +47,7 @@ class HeldOut:
 
 @dataclass(slots=True)
 class AdapterPlanner:
-    """Plans batches, and builds what `rollout` takes of them.
-
-    Attributes:
-        foreign: The adapter.
-        loader: Its loader, set up; ``None`` for an adapter that goes by seeds.
-        memory: Keeps the loader's states.
-        seed: The run's.
-        out_root: The adapter's folder of the run.
-        accumulation: Micro-batches per step.
-    """
+    """Plans batches, and builds what `rollout` takes of them; without a loader, by seeds alone."""
 
     foreign: ForeignAdapter
     loader: BaseDataLoader | None
@@ -75,11 +63,7 @@ class AdapterPlanner:
         return self.loader is not None and self.foreign.overrides("build_env_from_batch")
 
     async def epoch(self, epoch: int, count: int, size: int) -> list[BatchSpec]:
-        """Plan an epoch of ``count`` micro-batches of ``size``; asked again, it is the same.
-
-        Raises:
-            ContractError: The loader planned another number of batches.
-        """
+        """Plan an epoch of ``count`` micro-batches of ``size``; asked again, it is the same."""
         if epoch not in self._epochs:
             self._epochs[epoch] = await self._planned(epoch, count, size)
         return self._epochs[epoch]
@@ -122,11 +106,7 @@ class AdapterPlanner:
             self.memory.keep_state(at, await self.foreign.call(self.loader.state_dict))
 
     async def held_out(self, split: SplitName, count: int) -> HeldOut:
-        """Plan the whole of a split, or its first ``count`` episodes.
-
-        Raises:
-            ConfigError: There is nothing in it.
-        """
+        """Plan the whole of a split, or its first ``count`` episodes."""
         if self.loader is None:
             return HeldOut(None, count, None)
         build, name = self.loader.build_eval_batch, THEIR_NAMES[split]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from skillwright.core import Act, Trajectory, Turn
-from skillwright.textopt import Line, Transcript
+from skillwright.textopt import Transcript
 
 _ACTS = frozenset({"action", "assistant", "agent"})
 
@@ -14,36 +14,27 @@ def trajectory_of(transcript: Transcript) -> Trajectory:
     What came before the first act is the opening; an adapter records neither prompts nor tokens.
     """
     opening: list[str] = []
-    turns: list[_Turn] = []
+    acts: list[tuple[str, list[str]]] = []  # what was done, and what was seen then
     thoughts: list[str] = []
     for line in transcript.lines:
         if line.kind == "reasoning":
             thoughts.append(line.text)
         elif line.kind in _ACTS:
-            turns.append(_Turn(line, thoughts))
+            thought = _joined(thoughts)
+            text = f"<think>{thought}</think><action>{line.text}</action>" if thought else line.text
+            acts.append((text, []))
             thoughts = []
-        elif turns:
-            turns[-1].seen.append(line.text)
         else:
-            opening.append(line.text)
+            (acts[-1][1] if acts else opening).append(line.text)
     # The task is stated first; adapters often repeat it as the first message.
     told = [transcript.opening] if transcript.opening not in opening else []
     return Trajectory(
         opening=_joined([*told, *opening]),
-        turns=tuple(turn.as_turn(index) for index, turn in enumerate(turns)),
+        turns=tuple(
+            Turn(index, prompt=(), act=Act(text), observation=_joined(seen), reward=0.0)
+            for index, (text, seen) in enumerate(acts)
+        ),
     )
-
-
-class _Turn:
-    def __init__(self, act: Line, thoughts: list[str]) -> None:
-        self.act = act.text
-        self.thoughts = thoughts
-        self.seen: list[str] = []
-
-    def as_turn(self, index: int) -> Turn:
-        thought = _joined(self.thoughts)
-        text = f"<think>{thought}</think><action>{self.act}</action>" if thought else self.act
-        return Turn(index, prompt=(), act=Act(text), observation=_joined(self.seen), reward=0.0)
 
 
 def _joined(texts: Iterable[str]) -> str:

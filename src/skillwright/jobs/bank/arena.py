@@ -14,20 +14,20 @@ from skillwright.core.seeds import derive_seed
 from skillwright.core.together import together
 from skillwright.datasets import EvolutionTasks
 from skillwright.jobs.launch.preflight import ask_if_ready, look_at_tasks
-from skillwright.jobs.parts.adapter_load import find_adapter
+from skillwright.jobs.parts.adapter_load import is_adapter
 from skillwright.jobs.parts.bank_source import (
     DocumentAndBank,
     EmbedderLedger,
     bank_source,
     opened_embedder,
 )
+from skillwright.jobs.parts.environment import refuse_unasked_data
 from skillwright.jobs.parts.evolution_round import EvolutionLoop
 from skillwright.jobs.parts.evolution_split import evolution_split
 from skillwright.jobs.parts.memory import EngineEvents, StoredCalls
 from skillwright.jobs.parts.money import Budget, priced_mind
 from skillwright.jobs.parts.opened import MakeModel, opened_mind
 from skillwright.jobs.parts.progress import RunStarted, Watcher
-from skillwright.jobs.parts.tau_report import refuse_small_store
 from skillwright.jobs.parts.text_bench import TextBench
 from skillwright.jobs.train.wiring import (
     read_initial_skill,
@@ -119,12 +119,12 @@ async def check_bank_job(config: RunConfig) -> None:
         ModelRefused: An endpoint refuses the key or the model.
         ModelError: An endpoint does not answer.
     """
-    if find_adapter(config.env) is not None:
+    if is_adapter(config.env):
         raise ConfigError(
             f"an EnvAdapter plays by itself and is told one document, so no bank is made of or for "
             f"it; {config.env.name!r} must be a text environment"
         )
-    refuse_small_store(config.env)
+    refuse_unasked_data(config.env)
     minds = [config.models.target, teacher_of(config)]
     unpriced = [mind for mind in minds if not priced_mind("", mind).is_priced]
     if config.budget.usd is not None and unpriced:

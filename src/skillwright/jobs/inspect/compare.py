@@ -99,22 +99,20 @@ def _compared(side: Side, common: Sequence[str], only_here: int) -> ComparedSide
 def _tasks(
     a: Side, b: Side, common: Iterable[str], metric: CompareMetric
 ) -> tuple[ComparedTask, ...]:
-    found = []
-    for task_id in common:
-        scores_a, scores_b = a.scores(task_id, metric), b.scores(task_id, metric)
-        if scores_a and scores_b:
-            found.append(
-                ComparedTask(
-                    id=task_id,
-                    task_type=a.tasks[task_id].task_type,
-                    a=fmean(scores_a),
-                    b=fmean(scores_b),
-                    success_a=fmean(a.scores(task_id, "hard")),
-                    success_b=fmean(b.scores(task_id, "hard")),
-                    attempts_a=len(scores_a),
-                    attempts_b=len(scores_b),
-                )
-            )
+    found = [
+        ComparedTask(
+            id=task_id,
+            task_type=a.tasks[task_id].task_type,
+            a=fmean(scores_a),
+            b=fmean(scores_b),
+            success_a=fmean(a.scores(task_id, "hard")),
+            success_b=fmean(b.scores(task_id, "hard")),
+            attempts_a=len(scores_a),
+            attempts_b=len(scores_b),
+        )
+        for task_id in common
+        if (scores_a := a.scores(task_id, metric)) and (scores_b := b.scores(task_id, metric))
+    ]
     if not found:
         raise RunError(
             f"no task has a score in both runs: {_of(a)}; {_of(b)}. Compare runs on the same "
@@ -140,10 +138,9 @@ def _refuse_same(a: Side, b: Side) -> None:
 
 
 def _refuse_other_tasks(a: Side, b: Side) -> list[str]:
-    """Refuse tasks that have only their ids in common: their pairs would mean nothing.
+    """Refuse tasks that have only their ids in common; return a doubt where nobody can tell.
 
-    Returns:
-        A doubt in words where tasks may be others: an adapter's say what they are in words only.
+    An adapter's tasks say what they are in words only.
     """
     one, other = PurePath(a.env.name).name, PurePath(b.env.name).name
     if one != other:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from skillwright.config.load import load_config
 from skillwright.config.rl_load import load_rl_config
@@ -23,30 +23,17 @@ CompareMetric = Literal["hard", "soft"]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one run brings to a comparison.
+    """What one run brings to a comparison."""
 
-    Attributes:
-        label: ``A`` or ``B``.
-        name: The run's name.
-        path: Its folder.
-        job: ``eval``, ``train`` or ``rl``.
-        skill: The name of the tested skill; "" for an evaluation, which has one.
-        what: What was measured, for people.
-        env: The environment's settings.
-        attempts: Every attempt by task id, a fault that was tried again later left out.
-        tasks: The tasks of which an attempt has a score, by id.
-        is_scripted: Whether a scripted model took part.
-    """
-
-    label: str
+    label: str  # ``A`` or ``B``
     name: str
     path: Path
     job: str
-    skill: str
+    skill: str  # the name of the tested one; "" for an evaluation, which has one
     what: str
     env: EnvSection
-    attempts: Mapping[str, Sequence[EpisodeSummary]]
-    tasks: Mapping[str, Task]
+    attempts: Mapping[str, Sequence[EpisodeSummary]]  # without faults that were tried again
+    tasks: Mapping[str, Task]  # those of which an attempt has a score
     is_scripted: bool
 
     def scores(self, task_id: str, metric: CompareMetric) -> list[float]:
@@ -63,11 +50,7 @@ class Side:
 
 
 def score(episode: EpisodeSummary, metric: CompareMetric, threshold: float) -> float:
-    """Return an episode's score: ``hard`` as in `EpisodeResult.hard_score`, ``soft`` its reward.
-
-    Raises:
-        ValueError: It failed; a fault is no score.
-    """
+    """Return a scored episode's ``hard``, as in `EpisodeResult.hard_score`, or its reward."""
     if episode.reward is None:
         raise ValueError(f"task {episode.task_id!r}: a failure has no score; leave it out")
     if metric == "soft":
@@ -76,18 +59,7 @@ def score(episode: EpisodeSummary, metric: CompareMetric, threshold: float) -> f
 
 
 def read_side(label: str, run: str | Path, root: str | Path, skill: str | None) -> Side:
-    """Read what a run brings to a comparison.
-
-    Args:
-        label: ``A`` or ``B``, for messages.
-        run: Its folder, or its name below ``root``.
-        root: The folder that holds runs.
-        skill: Which tested skill of a training; ``None`` is what the training ended with, or an
-            evaluation's own.
-
-    Raises:
-        RunError: There is no such run or skill, or the run has no scores yet.
-    """
+    """Read what a run brings to a comparison."""
     study = find_study(run, root)
     if study is not None:
         first = next(iter(sorted(study.glob("seed_*"))), study / "seed_42")
@@ -98,7 +70,7 @@ def read_side(label: str, run: str | Path, root: str | Path, skill: str | None) 
     folder = RunFolder.look(find_run(run, root))
     summary = read_folder(folder)
     with RunStore.open(folder.store_path, read_only=True) as store:
-        name, what, episodes = _READERS[summary.job](_Source(label, summary, store, skill))
+        name, what, episodes = _READERS[summary.job](summary, store, _Asked(label, skill))
         attempts = _by_task(episodes)
         # An adapter says what a task is in its rows, so an attempt that failed may not know it.
         scored = {one.task_id: one.id for one in episodes if one.reward is not None}
@@ -117,69 +89,55 @@ def read_side(label: str, run: str | Path, root: str | Path, skill: str | None) 
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """What a side is read from.
-
-    Attributes:
-        label: ``A`` or ``B``.
-        summary: The run's.
-        store: Its store, open.
-        skill: The tested skill that was asked for, or ``None``.
-    """
+class _Asked(NamedTuple):
+    """Which tested skill of a side is compared."""
 
     label: str
-    summary: RunSummary
-    store: RunStore
     skill: str | None
 
     @property
     def option(self) -> str:
-        """The option that names a skill of this side."""
         return f"--skill-{self.label.lower()}"
 
-    def choose(self, tested: Iterable[str], default: str) -> str:
-        """Return the name of the skill that is compared.
-
-        Raises:
-            RunError: None of that name was tested.
-        """
+    def choose(self, summary: RunSummary, tested: Iterable[str], default: str) -> str:
         names = list(tested)
         name = default if self.skill is None else self.skill
         if name not in names:
             raise RunError(
-                f"{self.option}: run {self.summary.name!r} tested no {name!r}. "
+                f"{self.option}: run {summary.name!r} tested no {name!r}. "
                 f"{did_you_mean(name, names)}"
             )
         return name
 
-    def no_scores(self, why: str) -> RunError:
-        """Return the error of a run that has nothing to compare."""
-        return RunError(f"run {self.summary.name!r} has no scores to compare: {why}")
+
+def _no_scores(summary: RunSummary, why: str) -> RunError:
+    return RunError(f"run {summary.name!r} has no scores to compare: {why}")
 
 
-def _read_eval(source: _Source) -> tuple[str, str, list[EpisodeSummary]]:
-    summary, report = source.summary, source.summary.evaluation
-    if source.skill is not None:
+Measured = tuple[str, str, list[EpisodeSummary]]
+"""The name of a tested skill, what was measured, and the episodes."""
+
+
+def _read_eval(summary: RunSummary, store: RunStore, asked: _Asked) -> Measured:
+    report = summary.evaluation
+    if asked.skill is not None:
         raise RunError(
-            f"{source.option} names a skill that a training tested; run {summary.name!r} is an "
+            f"{asked.option} names a skill that a training tested; run {summary.name!r} is an "
             "evaluation of one skill, so leave the option out"
         )
     if report is None:
         # Not what is there so far: which episodes end first depends on how long they take.
-        raise source.no_scores(
-            f"its evaluation did not finish. Go on with: skillwright resume {summary.path}"
-        )
+        why = f"its evaluation did not finish. Go on with: skillwright resume {summary.path}"
+        raise _no_scores(summary, why)
     what = f"evaluation on {report.split}, skill {report.skill_version}"
-    return "", what, source.store.episodes()
+    return "", what, store.episodes()
 
 
-def _read_train(source: _Source) -> tuple[str, str, list[EpisodeSummary]]:
-    summary, store = source.summary, source.store
+def _read_train(summary: RunSummary, store: RunStore, asked: _Asked) -> Measured:
     if summary.state is None or summary.state.report is None:
-        raise source.no_scores(_untested(summary))
+        raise _no_scores(summary, _untested(summary))
     tested: dict[str, str] = store.events(Kind.TEST_OPENED)[0].payload["skills"]
-    name = source.choose(tested, "best")
+    name = asked.choose(summary, tested, "best")
     episodes = store.episodes(phase="test")
     found = [one for one in episodes if one.skill_version.partition("+")[0] == tested[name]]
     if not found:
@@ -188,23 +146,23 @@ def _read_train(source: _Source) -> tuple[str, str, list[EpisodeSummary]]:
     return name, f"training, {name} skill {tested[name]} on test", found
 
 
-def _read_rl(source: _Source) -> tuple[str, str, list[EpisodeSummary]]:
-    summary, store = source.summary, source.store
+def _read_rl(summary: RunSummary, store: RunStore, asked: _Asked) -> Measured:
     if summary.rl is None or summary.rl.test is None:
-        raise source.no_scores(_untested(summary))
+        raise _no_scores(summary, _untested(summary))
     tested: dict[str, list[str]] = store.events(RlKind.TEST)[-1].payload.get(TEST_EPISODES, {})
     if not tested:
-        raise source.no_scores(
+        why = (
             "an earlier version of Skillwright tested it, and did not record which episodes belong "
             "to which policy. Train it again to compare it."
         )
-    name = source.choose(tested, "final")
+        raise _no_scores(summary, why)
+    name = asked.choose(summary, tested, "final")
     keys = set(tested[name])
     found = [one for one in store.episodes() if one.key in keys]
     return name, f"RL training, {name} on test", found
 
 
-_READERS: Mapping[str, Callable[[_Source], tuple[str, str, list[EpisodeSummary]]]] = {
+_READERS: Mapping[str, Callable[[RunSummary, RunStore, _Asked], Measured]] = {
     "eval": _read_eval,
     "train": _read_train,
     "rl": _read_rl,
@@ -241,10 +199,7 @@ def changed_tasks(a: Side, b: Side) -> list[str]:
 
 
 def env_differences(a: EnvSection, b: EnvSection) -> list[str]:
-    """Name the settings of an environment that differ, with their values in A and in B.
-
-    Which tasks are played is no setting here: they are compared one by one.
-    """
+    """Name the settings that differ, with their values; which tasks are played is none of them."""
     one, other = _settings(a), _settings(b)
     return [
         f"{key} ({one.get(key)!r} in A, {other.get(key)!r} in B)"

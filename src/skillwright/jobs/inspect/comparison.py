@@ -1,10 +1,11 @@
 """What a comparison of two runs found, as values; the command line renders them."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from skillwright.core.codec import JsonRecord, encode, encode_fields
 from skillwright.evaluation import PairedDifference
 from skillwright.evaluation.gates.judging import MAX_LOST_SHARE
 from skillwright.jobs.inspect.compare_sides import CompareMetric
@@ -47,11 +48,11 @@ class ComparedSide:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
-        return {**asdict(self), "path": str(self.path)}
+        return encode_fields(self) | {"path": str(self.path)}
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedTask:
+class ComparedTask(JsonRecord):
     """A task that both sides have scores of.
 
     Attributes:
@@ -83,10 +84,6 @@ class ComparedTask:
     def change(self) -> float:
         """B's success minus A's, in [-1, 1]."""
         return self.success_b - self.success_a
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,20 +194,23 @@ class RunComparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as a JSON object."""
-        return {
-            "a": self.a.to_dict(),
-            "b": self.b.to_dict(),
-            "metric": self.metric,
-            "overall": self.overall.to_dict(),
-            "task_types": {name: one.to_dict() for name, one in self.task_types.items()},
-            "now_solved": [task.id for task in self.now_solved],
-            "no_longer_solved": [task.id for task in self.no_longer_solved],
-            "tasks": [task.to_dict() for task in self.tasks],
-            "notes": list(self.notes),
-            "scripted": self.is_scripted,
-            "result": self.result,
-            "sentence": self.sentence,
-        }
+        told: dict[str, Any] = encode(
+            {
+                "a": self.a,
+                "b": self.b,
+                "metric": self.metric,
+                "overall": self.overall,
+                "task_types": self.task_types,
+                "now_solved": [task.id for task in self.now_solved],
+                "no_longer_solved": [task.id for task in self.no_longer_solved],
+                "tasks": self.tasks,
+                "notes": self.notes,
+                "scripted": self.is_scripted,
+                "result": self.result,
+                "sentence": self.sentence,
+            }
+        )
+        return told
 
     def _flipped(self, sign: int) -> list[ComparedTask]:
         found = [task for task in self.tasks if task.is_flipped and sign * task.change > 0]

@@ -11,9 +11,9 @@ counts as its latency. The baseline runs beside the first step's learning, so th
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from skillwright.core import Purpose
 from skillwright.core.fence import attribute
@@ -21,6 +21,9 @@ from skillwright.jobs.adapters.memory import BATCH
 from skillwright.jobs.parts.sessions import sessions_of, worked
 from skillwright.jobs.train.state import Kind
 from skillwright.runs import CallSummary, EpisodeSummary, Event, PatchRecord, RunStore
+
+Item = TypeVar("Item")
+Key = TypeVar("Key")
 
 _ONE_BY_ONE = {
     Purpose.BUDGET: "budget",
@@ -186,19 +189,16 @@ class _Past:
         events: Sequence[Event],
         slots: int | None,
     ) -> "_Past":
-        played, by_step, said = defaultdict(list), defaultdict(list), defaultdict(list)
-        baseline = []
-        for episode in episodes:
-            # The initial skill is measured outside the steps, on the tasks that gates draw.
-            if episode.phase == "gate" and episode.step is None:
-                baseline.append(episode)
-            else:
-                played[episode.phase].append(episode)
-        for call in calls:
-            by_step[call.step or 0].append(call)
-        for patch in patches:
-            said[patch.step].append(patch)
-        return cls(slots, _decisions(events), sessions_of(events), played, baseline, by_step, said)
+        every = _grouped(episodes, lambda one: "" if _is_baseline(one) else one.phase)
+        return cls(
+            slots,
+            _decisions(events),
+            sessions_of(events),
+            every,
+            every.get("", ()),
+            _grouped(calls, lambda one: one.step or 0),
+            _grouped(patches, lambda one: one.step),
+        )
 
     def chain(self) -> Chain:
         links: list[Link] = []
@@ -259,6 +259,18 @@ class _Past:
             waves[-1].append(episode)
             over = max(over, episode.ended_at)
         return tuple(link for wave in waves for link in _slowest(stage, wave))
+
+
+def _is_baseline(episode: EpisodeSummary) -> bool:
+    """The initial skill is measured outside the steps, on the tasks that gates draw."""
+    return episode.phase == "gate" and episode.step is None
+
+
+def _grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    found = defaultdict[Key, list[Item]](list)
+    for item in items:
+        found[key(item)].append(item)
+    return dict(found)
 
 
 def _decisions(events: Iterable[Event]) -> list[_Decision]:

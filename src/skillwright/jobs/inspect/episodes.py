@@ -10,6 +10,7 @@ from skillwright.core import EpisodeResult, Message, RunError, Turn, Usage, did_
 from skillwright.jobs.bank.evidence import threshold_of
 from skillwright.jobs.launch.runs import find_run
 from skillwright.jobs.parts.bank_work import work_folder
+from skillwright.jobs.train.state import Kind
 from skillwright.rollout.transcript import Line, split_thought, spoken
 from skillwright.runs import EpisodeSummary, RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
@@ -18,6 +19,19 @@ _NUMBER: Final = re.compile(r"e(\d{1,15})")
 _BARE_NUMBER: Final = re.compile(r"\d{1,15}")
 _KEY: Final = re.compile(r"[0-9a-f]{4,64}")
 _MOST_NAMED: Final = 8
+_COLUMNS: Final = (
+    "key",
+    "phase",
+    "step",
+    "split",
+    "env",
+    "task_id",
+    "task_type",
+    "draw",
+    "seed",
+    "agent",
+    "skill_version",
+)
 _AROUND: Final = 20  # characters that are quoted on either side of a text that was looked for
 
 
@@ -56,12 +70,14 @@ class FoundEpisode:
         solved: Whether its score counts as solved; ``None`` for a failure.
         document: The version of the run's skill document that was injected; ``None`` for any other
             text and for skills of a bank.
+        tested: What the final test calls a text that is no document, such as ``placebo``, or "".
         match: The line that holds the text that was looked for, shortened, or ``""``.
     """
 
     summary: EpisodeSummary
     solved: bool | None
     document: int | None = None
+    tested: str = ""
     match: str = ""
 
     @property
@@ -80,17 +96,7 @@ class FoundEpisode:
         one = self.summary
         return {
             "episode": self.name,
-            "key": one.key,
-            "phase": one.phase,
-            "step": one.step,
-            "split": one.split,
-            "env": one.env,
-            "task_id": one.task_id,
-            "task_type": one.task_type,
-            "draw": one.draw,
-            "seed": one.seed,
-            "agent": one.agent,
-            "skill_version": one.skill_version,
+            **{column: getattr(one, column) for column in _COLUMNS},
             "skill_document": self.document,
             "skill_ids": list(one.skill_ids),
             "reward": one.reward,
@@ -102,9 +108,7 @@ class FoundEpisode:
             "turns": one.turns,
             "usage": one.usage.to_dict(),
             "metrics": dict(one.metrics),
-            "wall_s": one.wall_s,
-            "started_at": one.started_at,
-            "ended_at": one.ended_at,
+            **{column: getattr(one, column) for column in ("wall_s", "started_at", "ended_at")},
             "match": self.match,
         }
 
@@ -216,7 +220,16 @@ def list_episodes(
         _refuse_unknown(path.name, query, every)
         wanted = [one for one in every if _fits(one, query, threshold)]
         wanted.sort(key=lambda one: one.id, reverse=True)
-        found = tuple(_matching(store, wanted, query.grep, threshold))
+        texts = _texts_of(store)
+
+        def place(one: EpisodeSummary) -> str | None:
+            return "" if query.grep is None else _match(store.load_episode(one.id), query.grep)
+
+        found = tuple(
+            _found(one, threshold, texts, match)
+            for one in wanted
+            if (match := place(one)) is not None
+        )
     return EpisodeList(path.name, path, threshold, len(every), found)
 
 
@@ -236,12 +249,12 @@ def read_episode(run: str | Path, episode: str, root: str | Path = "runs") -> Ep
     with RunStore.open(path / STORE_NAME, read_only=True) as store:
         summary = _find_episode(store, path.name, episode)
         result = store.load_episode(summary.id)
-        documents = _documents(store)
+        texts = _texts_of(store)
         return EpisodeView(
             run=path.name,
-            found=_found(summary, _threshold(path), documents),
+            found=_found(summary, _threshold(path), texts),
             description=result.spec.task.description,
-            skill=_skill(result, documents),
+            skill=_skill(result, texts),
             skill_text=store.injected_skill(summary.id) or "",
             prompt=_opening(result),
             turns=tuple(_view(turn) for turn in result.trajectory.turns),
@@ -262,9 +275,15 @@ def _threshold(path: Path) -> float:
     return threshold_of(path) if (path / CONFIG_NAME).is_file() else 1.0
 
 
-def _documents(store: RunStore) -> dict[str, int]:
-    """Return the versions of a run's skill document by hash; of equal texts the first."""
-    return {one.hash: one.version for one in reversed(store.skills())}
+Texts = Mapping[str, int | str]
+"""What a run calls a skill text, by its hash: a version of its document, or a name of its test."""
+
+
+def _texts_of(store: RunStore) -> Texts:
+    """Return a name for each text that a run knows; of equal texts the first version."""
+    tested = [event.payload["skills"] for event in store.events(Kind.TEST_OPENED)]
+    named = {digest: name for skills in tested for name, digest in skills.items()}
+    return named | {one.hash: one.version for one in reversed(store.skills())}
 
 
 def _solved(one: EpisodeSummary, threshold: float) -> bool | None:
@@ -272,11 +291,11 @@ def _solved(one: EpisodeSummary, threshold: float) -> bool | None:
     return None if score is None else score >= threshold
 
 
-def _found(
-    one: EpisodeSummary, threshold: float, documents: Mapping[str, int], match: str = ""
-) -> FoundEpisode:
-    document = None if one.skill_ids else documents.get(one.skill_version)
-    return FoundEpisode(one, _solved(one, threshold), document, match)
+def _found(one: EpisodeSummary, threshold: float, texts: Texts, match: str = "") -> FoundEpisode:
+    text = None if one.skill_ids else texts.get(one.skill_version)
+    document = text if isinstance(text, int) else None
+    tested = text if isinstance(text, str) else ""
+    return FoundEpisode(one, _solved(one, threshold), document, tested, match)
 
 
 def _plain(task_type: str) -> str:
@@ -307,12 +326,9 @@ def _refuse_unknown(run: str, query: EpisodeQuery, every: Sequence[EpisodeSummar
 
 def _fits(one: EpisodeSummary, query: EpisodeQuery, threshold: float) -> bool:
     solved = _solved(one, threshold)
-    if query.failed or query.lost:
-        outcome = (query.failed and solved is None) or (query.lost and solved is False)
-    else:
-        outcome = True
+    wanted = [outcome for asked, outcome in ((query.failed, None), (query.lost, False)) if asked]
     return (
-        outcome
+        (not wanted or solved in wanted)
         and query.phase in (None, one.phase)
         and query.split in (None, one.split)
         and query.step in (None, one.step)
@@ -321,20 +337,10 @@ def _fits(one: EpisodeSummary, query: EpisodeQuery, threshold: float) -> bool:
     )
 
 
-def _matching(
-    store: RunStore, wanted: Sequence[EpisodeSummary], text: str | None, threshold: float
-) -> Iterator[FoundEpisode]:
-    documents = _documents(store)
-    for one in wanted:
-        match = "" if text is None else _match(store.load_episode(one.id), text)
-        if text is None or match:
-            yield _found(one, threshold, documents, match)
-
-
-def _match(result: EpisodeResult, text: str) -> str:
-    """Return the place where an episode holds a text, or ``""``."""
+def _match(result: EpisodeResult, text: str) -> str | None:
+    """Return the place where an episode holds a text; ``None`` where it does not."""
     pattern = re.compile(re.escape(text), re.IGNORECASE)
-    for said in _texts(result):
+    for said in _said(result):
         if found := pattern.search(said):
             before = said[max(found.start() - _AROUND, 0) : found.start()]
             behind = said[found.end() : found.end() + _AROUND]
@@ -343,10 +349,10 @@ def _match(result: EpisodeResult, text: str) -> str:
             if found.end() + _AROUND < len(said) and " " in behind:
                 behind = behind.rpartition(" ")[0]
             return " ".join(f"{before}{found[0]}{behind}".split()) or text
-    return ""
+    return None
 
 
-def _texts(result: EpisodeResult) -> Iterator[str]:
+def _said(result: EpisodeResult) -> Iterator[str]:
     yield from (result.task_id, result.spec.task.description, result.trajectory.opening)
     yield from (line.text for line in spoken(result.trajectory.turns))
     yield from (_thoughts(turn) for turn in result.trajectory.turns)
@@ -366,7 +372,7 @@ def _find_episode(store: RunStore, run: str, wanted: str) -> EpisodeSummary:
     if not named:
         raise RunError(_no_episode(run, wanted, every))
     if len(named) > 1:
-        raise RunError(_several(run, wanted, named, _documents(store)))
+        raise RunError(_several(run, wanted, named, _texts_of(store)))
     return named[0]
 
 
@@ -389,11 +395,9 @@ def _no_episode(run: str, wanted: str, every: Sequence[EpisodeSummary]) -> str:
     )
 
 
-def _several(
-    run: str, wanted: str, named: Sequence[EpisodeSummary], documents: Mapping[str, int]
-) -> str:
+def _several(run: str, wanted: str, named: Sequence[EpisodeSummary], texts: Texts) -> str:
     newest = sorted(named, key=lambda one: one.id, reverse=True)
-    listed = [_in_words(_found(one, 1.0, documents)) for one in newest[:_MOST_NAMED]]
+    listed = [_in_words(_found(one, 1.0, texts)) for one in newest[:_MOST_NAMED]]
     more = f", and {len(newest) - _MOST_NAMED} more" if len(newest) > _MOST_NAMED else ""
     return (
         f"{len(named)} episodes of run {run!r} are called {wanted!r}; name one of them, the "
@@ -408,7 +412,7 @@ def _in_words(found: FoundEpisode) -> str:
     return f"{found.name} ({', '.join(filter(None, (found.where, skill, outcome)))})"
 
 
-def _skill(result: EpisodeResult, documents: Mapping[str, int]) -> str:
+def _skill(result: EpisodeResult, texts: Texts) -> str:
     """Say which skill was injected."""
     if result.skill_ids:
         scores: Sequence[float | None] = result.skill_scores or [None] * len(result.skill_ids)
@@ -419,10 +423,10 @@ def _skill(result: EpisodeResult, documents: Mapping[str, int]) -> str:
         return ", ".join(parts)
     if not result.skill_version:
         return ""
-    version = documents.get(result.skill_version)
-    if version is None:
-        return f"{result.skill_version}, no version of this run's document"
-    return f"v{version} of this run's document"
+    text = texts.get(result.skill_version)
+    if isinstance(text, int):
+        return f"v{text} of this run's document"
+    return f"{text or result.skill_version}, no version of this run's document"
 
 
 def _opening(result: EpisodeResult) -> tuple[Message, ...]:

@@ -12,16 +12,17 @@ from typing import Any
 from skillwright.config.load import load_config
 from skillwright.config.run import RunConfig
 from skillwright.core import EpisodeResult, RunError, Trajectory
+from skillwright.core.codec import JsonRecord
+from skillwright.envs import AboutEnv, specs
 from skillwright.evaluation import Score
-from skillwright.jobs.inspect.tau_replay import replay
 from skillwright.jobs.launch.runs import find_run
+from skillwright.jobs.parts.environment import environment_named, environment_of
 from skillwright.jobs.parts.sessions import REGRADED
-from skillwright.jobs.parts.tau_report import TAU_BENCH, env_facts
 from skillwright.runs import RunFolder, RunStore
 
 
 @dataclass(frozen=True, slots=True)
-class Regraded:
+class Regraded(JsonRecord):
     """An episode whose score does not stand.
 
     Attributes:
@@ -40,17 +41,13 @@ class Regraded:
     after: float | None
     why: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
-
 
 @dataclass(frozen=True, slots=True)
-class RegradeReport:
+class RegradeReport(JsonRecord):
     """What became of a run's scores.
 
     Attributes:
-        settings: What scores depend on now, as a JSON object; see `TauFindings`.
+        settings: What scores depend on now, as a JSON object.
         failures: Stored episodes without a reward, which stay without one.
         other_data: Scored episodes that were played over other data than there is now.
         unchanged: Episodes that were scored as before.
@@ -74,22 +71,9 @@ class RegradeReport:
         """Whether every stored score is what it would be now."""
         return not self.changed and not self.lost
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {
-            "settings": dict(self.settings),
-            "failures": self.failures,
-            "other_data": self.other_data,
-            "unchanged": self.unchanged,
-            "changed": [one.to_dict() for one in self.changed],
-            "lost": [one.to_dict() for one in self.lost],
-            "before": self.before.to_dict(),
-            "after": self.after.to_dict(),
-        }
-
 
 def regrade(run: str | Path, root: str | Path = "runs") -> RegradeReport:
-    """Score the episodes of a run on tau-bench again, and add what came of it to its store.
+    """Score the episodes of a run again, and add what came of it to its store.
 
     Args:
         run: Its folder, or its name below ``root``.
@@ -102,10 +86,11 @@ def regrade(run: str | Path, root: str | Path = "runs") -> RegradeReport:
     """
     path = find_run(run, root)
     config = load_config(path / "config.yaml")
-    if config.env.name != TAU_BENCH:
+    if not _replays(environment_of(config.env)):
+        known = [repr(name) for name in specs() if _replays(environment_named(name))]
         raise RunError(
-            f"run {str(path)!r} plays {config.env.name!r}; only runs on {TAU_BENCH!r} can be "
-            "scored again, because their users' words are stored and decide what happens"
+            f"run {str(path)!r} plays {config.env.name!r}; only runs on {' or '.join(known)} can "
+            "be scored again, because all that was said is stored and decides what happens"
         )
     folder = RunFolder.open(path)
     try:
@@ -120,7 +105,12 @@ def regrade(run: str | Path, root: str | Path = "runs") -> RegradeReport:
         folder.close()
 
 
+def _replays(env: type[AboutEnv]) -> bool:
+    return env.replay.__func__ is not AboutEnv.replay.__func__  # type: ignore[attr-defined]
+
+
 def _regrade(config: RunConfig, store: RunStore) -> RegradeReport:
+    environment = environment_of(config.env)
     failures, before, after = 0, list[EpisodeResult](), list[EpisodeResult]()
     changed, lost = list[Regraded](), list[Regraded]()
     for summary in store.episodes():
@@ -128,7 +118,7 @@ def _regrade(config: RunConfig, store: RunStore) -> RegradeReport:
             failures += 1
             continue
         episode = store.load_episode(summary.id)
-        again = replay(config.env, episode)
+        again = environment.replay(config.env.config, config.env.max_turns, episode)
         scored = replace(episode, trajectory=Trajectory(""))  # what was said is read one by one
         before.append(scored)
         after.append(scored if again.reward is None else replace(scored, reward=again.reward))
@@ -137,7 +127,7 @@ def _regrade(config: RunConfig, store: RunStore) -> RegradeReport:
             found = Regraded(*where, after=again.reward, why=again.why)
             (lost if again.reward is None else changed).append(found)
     threshold = config.env.success_threshold
-    settings = env_facts(config.env)["comparability"]
+    settings = environment.identity(config.env.config)["comparability"]
     then = [one.spec.task.extras.get("data_sha256") for one in before]
     return RegradeReport(
         settings=settings,

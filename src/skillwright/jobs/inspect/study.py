@@ -93,18 +93,14 @@ class SeedResult:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
+        """Return the fields as a JSON object, with where the run stands."""
+        run = self.run
         return {
             "seed": self.seed,
-            "run": str(self.run.path),
-            "finished": self.run.is_finished,
-            "steps": self.run.steps,
-            "accepted": self.run.accepted,
-            "episodes": self.run.episodes,
-            "initial": self.initial,
-            "empty": self.empty,
-            "best": self.best,
-            "final": self.final,
+            "run": str(run.path),
+            "finished": run.is_finished,
+            **{name: getattr(run, name) for name in ("steps", "accepted", "episodes")},
+            **{name: getattr(self, name) for name in ("initial", "empty", "best", "final")},
             "gain": self.gain,
             "reward_gain": self.reward_gain,
         }
@@ -129,7 +125,11 @@ class StudySummary:
     @property
     def gains(self) -> list[float]:
         """What the seeds gained in tasks won on test, in order, where they were tested."""
-        return [one.gain for one in self.seeds if one.gain is not None]
+        return [one.gain for one in self._tested if one.gain is not None]
+
+    @property
+    def _tested(self) -> list[SeedResult]:
+        return [one for one in self.seeds if one.gain is not None]
 
     @property
     def mean_gain(self) -> float | None:
@@ -146,14 +146,12 @@ class StudySummary:
     @property
     def highest(self) -> SeedResult | None:
         """The seed that gained most, the first of equals, or ``None`` where none has a gain."""
-        tested = [one for one in self.seeds if one.gain is not None]
-        return max(tested, key=lambda one: one.gain or 0.0, default=None)
+        return max(self._tested, key=lambda one: one.gain or 0.0, default=None)
 
     @property
     def lowest(self) -> SeedResult | None:
         """The seed that gained least, the first of equals, or ``None`` where none has a gain."""
-        tested = [one for one in self.seeds if one.gain is not None]
-        return min(tested, key=lambda one: one.gain or 0.0, default=None)
+        return min(self._tested, key=lambda one: one.gain or 0.0, default=None)
 
     @property
     def finished(self) -> int:
@@ -326,13 +324,18 @@ def open_study(
         RunError: There is no such study, its list of seeds cannot be read, or another process
             works on it.
     """
+    path = _known_study(study, root)
+    refuse_all_but_budget(overrides)
+    return Study(path, _read_seeds(path), overrides)
+
+
+def _known_study(study: str | Path, root: str | Path) -> Path:
     path = find_study(study, root)
     if path is None:
         names = [found.parent.name for found in Path(root).glob(f"*/{STUDY_NAME}")]
         hint = did_you_mean(str(study), names)
         raise RunError(f"no study {str(study)!r} here or in {str(root)!r}. {hint}")
-    refuse_all_but_budget(overrides)
-    return Study(path, _read_seeds(path), overrides)
+    return path
 
 
 async def run_study(study: Study, watch: Watch, make: MakeModel = make_model) -> StudySummary:
@@ -363,10 +366,7 @@ def read_study(study: str | Path, root: str | Path = "runs") -> StudySummary:
     Raises:
         RunError: There is no such study, or one of its runs cannot be read.
     """
-    path = find_study(study, root)
-    if path is None:
-        raise RunError(f"no study {str(study)!r} here or in {str(root)!r}")
-    return _read(path)
+    return _read(_known_study(study, root))
 
 
 def summarise_studies(root: Path) -> list[StudySummary]:

@@ -1,6 +1,6 @@
 """What a run's store says about it, without running anything."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,6 +10,7 @@ from skillwright.config.load import load_config
 from skillwright.config.parity_report import mode_facts, say_mode
 from skillwright.config.rl_load import load_rl_config
 from skillwright.core import SkillwrightError, Usage
+from skillwright.core.codec import encode
 from skillwright.jobs.inspect.critical_path import CriticalPath, critical_path
 from skillwright.jobs.launch.runs import MADE, Run, find_run, has_scripted_minds, read_plan
 from skillwright.jobs.parts.turn_ends import TurnEnds
@@ -19,7 +20,7 @@ from skillwright.jobs.rl.state import RlState
 from skillwright.jobs.rl.state import restore as restore_rl
 from skillwright.jobs.train.evaluate import EVALUATED, EvalReport
 from skillwright.jobs.train.state import Kind, TrainState, restore
-from skillwright.runs import Event, RunFolder, RunStore, list_runs
+from skillwright.runs import RunFolder, RunStore, list_runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,50 +95,48 @@ class RunSummary:
             return f"cannot be read: {self.problem}"
         if self.evaluation is not None:
             return f"{_percent(self.evaluation.table.overall.success_rate)} won"
-        if self.rl is not None and self.rl.test is not None:
-            tables = self.rl.test.tables
-            first, best = tables["cold_start"].overall, tables["final"].overall
-            return f"{_percent(first.success_rate)} -> {_percent(best.success_rate)} won"
-        if self.rl is not None and not self.is_finished:
-            return f"not finished: iteration {self.rl.last_iteration}"
-        if not self.is_finished:
-            return "not finished"
-        if self.state is None:
+        names, report = ("initial", "best"), self.state.report if self.state else None
+        if self.rl is not None:
+            names, report = ("cold_start", "final"), self.rl.test
+        if report is not None and (self.is_finished or self.rl is not None):
+            first, last = (report.tables[name].overall.success_rate for name in names)
+            return f"{_percent(first)} -> {_percent(last)} won"
+        if self.is_finished:
             return "finished, not tested"
-        if self.state.report is None:
-            return "finished, not tested"
-        tables = self.state.report.tables
-        first, best = tables["initial"].overall, tables["best"].overall
-        return f"{_percent(first.success_rate)} -> {_percent(best.success_rate)} won"
+        where = f": iteration {self.rl.last_iteration}" if self.rl else ""
+        return f"not finished{where}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as a JSON object."""
         state = self.state
-        return {
-            "name": self.name,
-            "path": str(self.path),
-            "job": self.job,
-            "started": self.started,
-            "finished": self.is_finished,
-            "result": self.result,
-            "scripted": self.is_scripted,
-            "episodes": self.episodes,
-            "failures": self.failures,
-            "usage": {purpose: usage.to_dict() for purpose, usage in self.usage.items()},
-            "steps": [step.to_dict() for step in state.steps] if state else [],
-            "epochs": [epoch.to_dict() for epoch in state.epochs] if state else [],
-            "ran_out_of_patience": state.ran_out_of_patience if state else False,
-            "best_version": state.best_version if state else None,
-            "current_version": state.skill_version if state else None,
-            "release": state.release_text if state else "",
-            "test": state.report.to_dict() if state and state.report else None,
-            "confirmation": state.confirmation.to_dict() if state and state.confirmation else None,
-            "mode": dict(self.mode_facts),
-            "critical_path": self.waits.to_dict() if self.waits else None,
-            "turns": self.turns.to_dict() if self.turns else None,
-            "evaluation": self.evaluation.to_dict() if self.evaluation else None,
-            "rl": self.rl.to_dict() if self.rl else None,
-        }
+        told: dict[str, Any] = encode(
+            {
+                "name": self.name,
+                "path": str(self.path),
+                "job": self.job,
+                "started": self.started,
+                "finished": self.is_finished,
+                "result": self.result,
+                "scripted": self.is_scripted,
+                "episodes": self.episodes,
+                "failures": self.failures,
+                "usage": self.usage,
+                "steps": state.steps if state else [],
+                "epochs": state.epochs if state else [],
+                "ran_out_of_patience": state.ran_out_of_patience if state else False,
+                "best_version": state and state.best_version,
+                "current_version": state and state.skill_version,
+                "release": state.release_text if state else "",
+                "test": state and state.report,
+                "confirmation": state and state.confirmation,
+                "mode": self.mode_facts,
+                "critical_path": self.waits,
+                "turns": self.turns,
+                "evaluation": self.evaluation,
+                "rl": self.rl,
+            }
+        )
+        return told
 
 
 def read_run(run: str | Path, root: str | Path = "runs") -> RunSummary:
@@ -180,49 +179,41 @@ def _read_or_say_why(folder: RunFolder) -> RunSummary:
 
 
 def read_folder(folder: RunFolder) -> RunSummary:
-    """Summarise a run without its critical path, which takes a look at every episode.
-
-    Raises:
-        SkillwrightError: Its configuration or its store cannot be read.
-    """
+    """Summarise a run without its critical path, which takes a look at every episode."""
     with RunStore.open(folder.store_path, read_only=True) as store:
-        events = store.events()
+        events, counts, path = store.events(), store.counts(), folder.path / "config.yaml"
+        common: dict[str, Any] = {
+            "name": folder.name,
+            "path": folder.path,
+            "episodes": counts["episodes"],
+            "failures": counts["failures"],
+            "usage": store.usage_by_purpose(),
+        }
         if any(event.kind == MADE and event.payload.get("job") == RL for event in events[:1]):
-            return _read_rl(folder, store, events)
-        plan = read_plan(store, folder.path)
-        config = load_config(folder.path / "config.yaml")
-        counts = store.counts()
-        evaluated = [event for event in events if event.kind == EVALUATED]
-        trains = plan is None
-        return RunSummary(
-            name=folder.name,
-            path=folder.path,
-            job="train" if trains else "eval",
-            started=_time(events[0].time),
-            episodes=counts["episodes"],
-            failures=counts["failures"],
-            usage=store.usage_by_purpose(),
-            is_scripted=has_scripted_minds(config, store, plan),
-            state=restore(config, store) if trains else None,
-            evaluation=EvalReport.from_dict(evaluated[-1].payload) if evaluated else None,
-            mode=say_mode(config) if trains else (),
-            mode_facts=mode_facts(config) if trains else {},
-        )
-
-
-def _read_rl(folder: RunFolder, store: RunStore, events: Sequence[Event]) -> RunSummary:
-    config, counts = load_rl_config(folder.path / "config.yaml"), store.counts()
-    return RunSummary(
-        name=folder.name,
-        path=folder.path,
-        job=RL,
-        started=_time(events[0].time),
-        episodes=counts["episodes"],
-        failures=counts["failures"],
-        usage=store.usage_by_purpose(),
-        is_scripted=has_stand_ins(config),
-        rl=restore_rl(config, store),
-    )
+            recipe = load_rl_config(path)
+            return RunSummary(
+                **common,
+                job=RL,
+                started=_time(events[0].time),
+                is_scripted=has_stand_ins(recipe),
+                rl=restore_rl(recipe, store),
+            )
+        plan, config = read_plan(store, folder.path), load_config(path)
+        common |= {
+            "started": _time(events[0].time),
+            "is_scripted": has_scripted_minds(config, store, plan),
+        }
+        if plan is None:
+            return RunSummary(
+                **common,
+                job="train",
+                state=restore(config, store),
+                mode=say_mode(config),
+                mode_facts=mode_facts(config),
+            )
+        evaluated = [event.payload for event in events if event.kind == EVALUATED]
+        report = EvalReport.from_dict(evaluated[-1]) if evaluated else None
+        return RunSummary(**common, job="eval", evaluation=report)
 
 
 def _time(seconds: float) -> str:

@@ -32,6 +32,11 @@ class Assumptions:
     user_prompt_tokens: int = 500
     chars_per_token: float = 4.0
 
+    @property
+    def turn_tokens(self) -> int:
+        """What a turn adds to the next prompt."""
+        return self.action_tokens + self.observation_tokens
+
     def lines(self, *, trains: bool = True) -> list[str]:
         """Say them for people; an evaluation rests on fewer than a training."""
         learning = [

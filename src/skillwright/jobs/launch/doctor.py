@@ -16,9 +16,8 @@ from skillwright.config.run import RunConfig
 from skillwright.core import SkillwrightError
 from skillwright.core.together import together
 from skillwright.envs import specs
-from skillwright.jobs.launch.preflight import ask_if_ready, look_at_tasks, tools_of
-from skillwright.jobs.parts.tau_report import refuse_small_store
-from skillwright.jobs.parts.tau_user import user_mind
+from skillwright.jobs.launch.preflight import ask_if_ready, look_at_tasks, users_of
+from skillwright.jobs.parts.environment import refuse_unasked_data
 from skillwright.jobs.train.wiring import read_initial_skill
 from skillwright.models import HttpClient, ModelConfig
 from skillwright.models.config import takes_seeds
@@ -61,12 +60,14 @@ async def examine(root: Path, config: RunConfig | None = None) -> list[Finding]:
         for name, why in ignored_variables(os.environ).items()
     ]
     if config is not None:
-        findings.append(Finding("mode", Health.OK, say_mode(config)[0]))
-        findings += await _files(config)
+        if config.run.parity:
+            findings.append(Finding("mode", Health.OK, say_mode(config)[0]))
+        files, offered = await _files(config)
+        findings += files
         minds = {"target": config.models.target, "optimizer": config.models.optimizer}
         async with HttpClient() as client:
             asked = {**minds, **_users(config)}
-            tools = {"target": _tools(config)}
+            tools = {"target": offered}
             findings += await together(
                 _mind(role, mind, client, tools.get(role, ())) for role, mind in asked.items()
             )
@@ -106,13 +107,13 @@ def _extras() -> list[Finding]:
 
 def _environments() -> list[Finding]:
     findings = []
-    for name, spec in specs().items():
+    for name, found in specs().items():
         try:
-            spec.load()
+            found.load()
         except SkillwrightError as error:
             findings.append(Finding(f"env {name}", Health.BAD, str(error)))
         else:
-            findings.append(Finding(f"env {name}", Health.OK, spec.entry_point))
+            findings.append(Finding(f"env {name}", Health.OK, found.entry_point))
     return findings
 
 
@@ -126,20 +127,21 @@ def _official_games() -> Finding:
     return Finding("ALFWorld games", Health.OK, root)
 
 
-async def _files(config: RunConfig) -> list[Finding]:
+async def _files(config: RunConfig) -> tuple[list[Finding], tuple[dict[str, Any], ...]]:
+    """Look at skill and tasks; also returns the tools that the agent will be offered."""
     try:
         read_initial_skill(config)
-        refuse_small_store(config.env)
-        sizes = await look_at_tasks(config)
+        refuse_unasked_data(config.env)
+        sizes, tools = await look_at_tasks(config)
     except SkillwrightError as error:
-        return [Finding("tasks and skill", Health.BAD, str(error))]
+        return [Finding("tasks and skill", Health.BAD, str(error))], ()
     # How many an adapter without a loader has, only its first rollout tells.
     counts = ("as many as it plays" if count is None else str(count) for count in sizes)
     named = (f"{count} {split}" for count, split in zip(counts, sizes._fields, strict=True))
     found = [Finding("tasks and skill", Health.OK, ", ".join(named))]
     if sizes.val:
         found.append(Finding("proof", Health.OK, config.power(sizes.train, sizes.val)))
-    return found
+    return found, tools
 
 
 def _seeds(minds: Mapping[str, ModelConfig]) -> list[Finding]:
@@ -155,19 +157,10 @@ def _seeds(minds: Mapping[str, ModelConfig]) -> list[Finding]:
 
 
 def _users(config: RunConfig) -> dict[str, ModelConfig]:
-    """Return the mind behind simulated users, where one is; wrong settings `_files` tells of."""
     try:
-        mind = user_mind(config.env)
-    except SkillwrightError:
-        return {}
-    return {} if mind is None else {"simulated user": mind}
-
-
-def _tools(config: RunConfig) -> tuple[dict[str, Any], ...]:
-    try:
-        return tools_of(config)
+        return users_of(config.env)
     except SkillwrightError:  # wrong settings, of which `_files` tells
-        return ()
+        return {}
 
 
 async def _mind(

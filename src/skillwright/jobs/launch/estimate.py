@@ -12,6 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from skillwright.bank import LexicalEmbedder
+from skillwright.config.rl import RlConfig
 from skillwright.config.run import EnvSection, RunConfig
 from skillwright.core import ConfigError, Task, Usage
 from skillwright.core.jsonio import dumps
@@ -19,12 +20,15 @@ from skillwright.datasets import Splits
 from skillwright.envs.drive import native_tools, open_env
 from skillwright.jobs.launch.assumptions import ACCEPTED_SHARE, Assumptions, expected_turns
 from skillwright.jobs.launch.preflight import build_first
-from skillwright.jobs.parts.adapter_load import find_adapter
+from skillwright.jobs.parts.adapter_load import is_adapter
 from skillwright.jobs.parts.bank_source import DocumentAndBank, bank_source, read_told_bank
+from skillwright.jobs.parts.environment import (
+    environment_of,
+    refuse_unasked_data,
+    user_mind,
+)
 from skillwright.jobs.parts.money import PricedMind, priced_mind, priced_minds
 from skillwright.jobs.parts.tasks import make_splits
-from skillwright.jobs.parts.tau_report import TAU_BENCH, refuse_small_store
-from skillwright.jobs.parts.tau_user import user_mind
 from skillwright.jobs.train.evaluate import EvalPlan
 from skillwright.jobs.train.expected import (
     practised_in_an_epoch,
@@ -35,8 +39,6 @@ from skillwright.models.http.wire import cost_usd
 from skillwright.rollout import PromptStyle, render
 
 MEASURED_TASKS = 3
-_OWN_USERS = ("scripted", "rule_based")
-_OPENING = "Hello, I have a question about an order of mine. Could you please help me with it?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,51 @@ class Stage:
     cost_usd: float | None
 
 
+def sum_of(stages: Sequence[Stage]) -> Stage:
+    """Return stages together; the cost is unknown where one stage's is."""
+    costs = [stage.cost_usd for stage in stages]
+    known = [cost for cost in costs if cost is not None]
+    return Stage(
+        "total",
+        "",
+        sum(stage.episodes for stage in stages),
+        sum(stage.calls for stage in stages),
+        sum(stage.input_tokens for stage in stages),
+        sum(stage.output_tokens for stage in stages),
+        sum(known) if len(known) == len(costs) else None,
+    )
+
+
+class Stages:
+    """What the stages of a job take together."""
+
+    __slots__ = ()
+
+    stages: tuple[Stage, ...]
+
+    @property
+    def total(self) -> Stage:
+        """All stages together; its cost is unknown where one stage's is."""
+        return sum_of(self.stages)
+
+    @property
+    def known_cost_usd(self) -> float:
+        """What the stages cost together whose price is known."""
+        return sum(stage.cost_usd for stage in self.stages if stage.cost_usd is not None)
+
+    def over_budget(self, config: RunConfig | RlConfig) -> str:
+        """Say which bound of the budget the run is expected to reach, or ``""``."""
+        total, budget = self.total, config.budget
+        tokens = total.input_tokens + total.output_tokens
+        if budget.usd is not None and total.cost_usd is not None and total.cost_usd > budget.usd:
+            return f"over budget.usd = {budget.usd:g}: it will stop there, and can be resumed"
+        if budget.tokens is not None and tokens > budget.tokens:
+            return f"over budget.tokens = {budget.tokens:,}: it will stop there, and can be resumed"
+        return ""
+
+
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Stages):
     """What a run is expected to take.
 
     Attributes:
@@ -81,36 +126,6 @@ class Estimate:
     minds: tuple[PricedMind, ...]
     assumptions: Assumptions
     power: str = ""
-
-    @property
-    def total(self) -> Stage:
-        """All stages together; its cost is unknown where one stage's is."""
-        costs = [stage.cost_usd for stage in self.stages]
-        known = [cost for cost in costs if cost is not None]
-        return Stage(
-            "total",
-            "",
-            sum(stage.episodes for stage in self.stages),
-            sum(stage.calls for stage in self.stages),
-            sum(stage.input_tokens for stage in self.stages),
-            sum(stage.output_tokens for stage in self.stages),
-            sum(known) if len(known) == len(costs) else None,
-        )
-
-    @property
-    def known_cost_usd(self) -> float:
-        """What the stages cost together whose price is known."""
-        return sum(stage.cost_usd for stage in self.stages if stage.cost_usd is not None)
-
-    def over_budget(self, config: RunConfig) -> str:
-        """Say which bound of the budget the run is expected to reach, or ``""``."""
-        total, budget = self.total, config.budget
-        tokens = total.input_tokens + total.output_tokens
-        if budget.usd is not None and total.cost_usd is not None and total.cost_usd > budget.usd:
-            return f"over budget.usd = {budget.usd:g}: it will stop there, and can be resumed"
-        if budget.tokens is not None and tokens > budget.tokens:
-            return f"over budget.tokens = {budget.tokens:,}: it will stop there, and can be resumed"
-        return ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as a JSON object."""
@@ -157,16 +172,6 @@ async def estimate_evaluation(
 
     The tasks of the test split stay sealed: its first prompts are taken to be as long as those of
     train tasks.
-
-    Args:
-        config: The run.
-        skill: The text that is evaluated.
-        plan: What an evaluation evaluates.
-        turns: Turns of an episode, where a person knows better.
-
-    Raises:
-        ConfigError: ``env.name`` is an adapter, which asks its models by itself.
-        UsageError: A task or the environment is missing or wrong.
     """
     splits, minds = _splits(config), priced_minds(config, trains=False)
     tasks = splits.val.tasks if plan.split == "val" else splits.train.tasks
@@ -176,13 +181,13 @@ async def estimate_evaluation(
 
 
 def _splits(config: RunConfig) -> Splits:
-    if find_adapter(config.env) is not None:
+    if is_adapter(config.env):
         raise ConfigError(
             f"env.name {config.env.name!r} is an adapter: it asks its models by itself, so nothing "
             "is known of its calls before it played. Train with evaluation.val_tasks and "
             "test_tasks lowered, and read what that took off `skillwright runs show RUN`"
         )
-    refuse_small_store(config.env)
+    refuse_unasked_data(config.env)
     return make_splits(config)
 
 
@@ -192,13 +197,12 @@ async def _measured(
     """Measure the first prompts of a few tasks, and assume the rest."""
     assumed = Assumptions(turns=turns or expected_turns(config.env.max_turns))
     first = tasks[:MEASURED_TASKS]
-    told = zip(first, _told(config, skill, first), strict=True)
-    opening = round(fmean([await _opening(config, task, text) for task, text in told]))
-    measured = tuple(task.id for task in first)
-    return _Episodes(config, mind, assumed, round(opening / assumed.chars_per_token), measured)
+    injected = _injected(config, skill, first)
+    opening = await measured_opening(config.env, config.run.seed, first, injected, assumed)
+    return _Episodes(config, mind, assumed, opening, tuple(task.id for task in first))
 
 
-def _told(config: RunConfig, skill: str, tasks: Sequence[Task]) -> list[str]:
+def _injected(config: RunConfig, skill: str, tasks: Sequence[Task]) -> list[str]:
     """Return what agents are told of the document and the bank, for each task."""
     if not config.skill.bank:
         return [skill] * len(tasks)
@@ -207,38 +211,74 @@ def _told(config: RunConfig, skill: str, tasks: Sequence[Task]) -> list[str]:
     return [one.text for one in DocumentAndBank(skill, bank).contexts(tasks)]
 
 
-async def _opening(config: RunConfig, task: Task, skill: str) -> int:
-    """Return the characters of the first prompt of a task, with the tools that stand beside it."""
-    seeded = replace(task, extras={"seed": config.run.seed, **task.extras})
-    env = build_first(_asks_nobody(config.env), seeded)
+async def measured_opening(
+    env: EnvSection, seed: int, tasks: Sequence[Task], skills: Sequence[str], assumed: Assumptions
+) -> int:
+    """Return the tokens of the first prompts of tasks, on average, native tools included."""
+    sizes = [
+        await _opening(env, replace(task, extras={"seed": seed, **task.extras}), skill)
+        for task, skill in zip(tasks, skills, strict=True)
+    ]
+    return round(fmean(sizes) / assumed.chars_per_token)
+
+
+async def _opening(section: EnvSection, task: Task, skill: str) -> int:
+    """Return the characters of the first prompt of a task, and of the tools beside it."""
+    env = build_first(_asks_nobody(section), task)
     try:
         reply = await open_env(env)
         tools = sum(len(dumps(tool)) for tool in native_tools(env))
     finally:
         env.close()
-    return tools + sum(
-        len(said["content"]) for said in render(PromptStyle(), reply.messages, [], skill)
-    )
+    messages = render(PromptStyle(), reply.messages, [], skill)
+    return tools + sum(len(said["content"]) for said in messages)
 
 
 def _asks_nobody(env: EnvSection) -> EnvSection:
     """Let a script open in place of a simulated user, who is a model or a person."""
-    if env.name != TAU_BENCH or env.config.get("user_strategy") in _OWN_USERS:
-        return env
-    script = {"user_strategy": "scripted", "user_replies": [_OPENING]}
-    return env.model_copy(update={"config": {**env.config, **script}})
+    return env.model_copy(update={"config": environment_of(env).quiet_config(env.config)})
 
 
-def _users(mind: PricedMind, assumed: Assumptions, episodes: int) -> Stage:
+def users_stage(mind: PricedMind, assumed: Assumptions, episodes: int, turns: int) -> Stage:
     """Return what simulated users take: each prompt holds all that was said to them before."""
-    calls = 1 + round(assumed.turns * assumed.user_share)
-    said, answer = assumed.action_tokens + assumed.observation_tokens, assumed.observation_tokens
-    prompts = [assumed.user_prompt_tokens + heard * said for heard in range(calls)]
+    heard = range(1 + round(turns * assumed.user_share))
+    said, answer = assumed.turn_tokens, assumed.observation_tokens
+    prompts = [assumed.user_prompt_tokens + count * said for count in heard]
+    return make_stage("simulated user", mind, episodes, prompts, answer)
+
+
+def make_stage(
+    name: str, mind: PricedMind, times: int, prompts: Sequence[int], answer: int, *, plays: int = 0
+) -> Stage:
+    """Return what it takes to send prompts of so many tokens, one after the other, so many times.
+
+    Args:
+        name: What people call it.
+        mind: Who is asked.
+        times: How often all of the prompts are sent.
+        prompts: Tokens of each.
+        answer: Tokens of each answer.
+        plays: Episodes that are played meanwhile.
+    """
     costs = [_cost(mind, prompt, answer) for prompt in prompts]
     known = [cost for cost in costs if cost is not None]
-    cost = episodes * sum(known) if len(known) == len(costs) else None
-    total_in, total_out = episodes * sum(prompts), episodes * calls * answer
-    return Stage("simulated user", "user", 0, episodes * calls, total_in, total_out, cost)
+    return Stage(
+        name,
+        mind.role,
+        plays,
+        times * len(prompts),
+        times * sum(prompts),
+        times * len(prompts) * answer,
+        times * sum(known) if len(known) == len(costs) else None,
+    )
+
+
+def episode_prompts(
+    opening: int, turns: int, history: int | None, assumed: Assumptions
+) -> list[int]:
+    """Return the tokens of an episode's prompts: each holds the turns before it, or the latest."""
+    kept = [turn if history is None else min(turn, history) for turn in range(turns)]
+    return [opening + turn * assumed.turn_tokens for turn in kept]
 
 
 def _played(config: RunConfig, splits: Splits, has_skill: bool) -> Iterator[tuple[str, int]]:
@@ -280,36 +320,21 @@ class _Episodes:
         if (user := user_mind(self.config.env)) is not None:
             customer = priced_mind("user", user)
             minds = (*minds, customer)
-            stages.append(_users(customer, self.assumed, sum(one.episodes for one in played)))
+            episodes = sum(one.episodes for one in played)
+            stages.append(users_stage(customer, self.assumed, episodes, self.assumed.turns))
         stages = [stage for stage in (*stages, *asked) if stage.calls]
         return Estimate(tuple(stages), self.opening_tokens, self.measured, minds, self.assumed)
 
     @property
     def transcript_tokens(self) -> int:
         """The length of a finished episode."""
-        return self.opening_tokens + self.assumed.turns * self._turn_tokens
-
-    @property
-    def _turn_tokens(self) -> int:
-        return self.assumed.action_tokens + self.assumed.observation_tokens
+        return self.opening_tokens + self.assumed.turns * self.assumed.turn_tokens
 
     def stage(self, name: str, count: int) -> Stage:
-        """Return what ``count`` episodes take: each prompt holds all turns before it."""
-        turns, shown = self.assumed.turns, self.config.rollout.history_turns
-        kept = [turn if shown is None else min(turn, shown) for turn in range(turns)]
-        prompts = [self.opening_tokens + turn * self._turn_tokens for turn in kept]
-        answer = self.assumed.action_tokens
-        costs = [_cost(self.mind, prompt, answer) for prompt in prompts]
-        known = [cost for cost in costs if cost is not None]
-        return Stage(
-            name,
-            "target",
-            count,
-            count * turns,
-            count * sum(prompts),
-            count * turns * answer,
-            count * sum(known) if len(known) == len(costs) else None,
-        )
+        """Return what ``count`` episodes take."""
+        history, assumed = self.config.rollout.history_turns, self.assumed
+        prompts = episode_prompts(self.opening_tokens, assumed.turns, history, assumed)
+        return make_stage(name, self.mind, count, prompts, assumed.action_tokens, plays=count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,10 +372,7 @@ class _Questions:
     def stage(self, name: str, count: int, evidence: int) -> Stage:
         """Return what ``count`` questions take."""
         prompt = self.assumed.instructions_tokens + self.skill_tokens + evidence
-        answer = self.assumed.proposal_tokens
-        cost = _cost(self.mind, prompt, answer)
-        total = None if cost is None else count * cost
-        return Stage(name, "optimizer", 0, count, count * prompt, count * answer, total)
+        return make_stage(name, self.mind, count, [prompt], self.assumed.proposal_tokens)
 
     def _groups(self) -> Sequence[int]:
         """Return the analysts of a step that read failures, and those that read successes."""

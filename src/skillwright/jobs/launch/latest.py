@@ -12,11 +12,7 @@ LATEST: Final = "latest"
 
 
 def latest_run(root: Path) -> Path:
-    """Return the folder of the run below a folder that began last; a study's runs count too.
-
-    Raises:
-        RunError: There is no run.
-    """
+    """Return the folder of the run below a folder that began last; a study's runs count too."""
     runs = sorted(_runs(root), key=_began)
     if not runs:
         raise RunError(

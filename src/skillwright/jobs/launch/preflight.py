@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from skillwright.config.run import EnvSection, RunConfig
 from skillwright.core import (
@@ -16,19 +16,19 @@ from skillwright.core import (
     Task,
 )
 from skillwright.core.together import together
-from skillwright.envs import TextEnv, spec
+from skillwright.envs import TextEnv
 from skillwright.envs.drive import native_tools
 from skillwright.jobs.adapters.bench import check_adapter
-from skillwright.jobs.parts.adapter_load import find_adapter
+from skillwright.jobs.parts.adapter_load import is_adapter
 from skillwright.jobs.parts.bank_source import check_bank, refuse_bank
 from skillwright.jobs.parts.bench import Sizes
+from skillwright.jobs.parts.engine import make_env
+from skillwright.jobs.parts.environment import user_mind
 from skillwright.jobs.parts.money import refuse_unpriced
 from skillwright.jobs.parts.opened import MakeModel
 from skillwright.jobs.parts.tasks import make_splits
-from skillwright.jobs.parts.tau_user import user_mind
 from skillwright.jobs.train.evaluate import EvalPlan
 from skillwright.jobs.train.expected import refuse_hopeless_gate
-from skillwright.jobs.train.wiring import make_env
 from skillwright.models import (
     EndpointConfig,
     EndpointFault,
@@ -61,74 +61,58 @@ async def preflight(config: RunConfig, plan: EvalPlan | None = None) -> None:
         ModelError: An endpoint does not answer.
     """
     refuse_unpriced(config, trains=plan is None)
-    await look_at_tasks(config, trains=plan is None)
-    minds: list[ModelConfig] = []
-    if plan is None:
-        minds.append(config.models.optimizer)
-    if (user := user_mind(config.env)) is not None:
-        minds.append(user)
+    found = await look_at_tasks(config, trains=plan is None)
+    minds = [*([config.models.optimizer] if plan is None else ()), *users_of(config.env).values()]
     # Two roles of one mind are one question; the target's has its tools beside it.
-    target, tools = config.models.target, tools_of(config)
+    target = config.models.target
     others = {mind.model_dump_json(): mind for mind in minds if mind != target}
     async with HttpClient() as client:
-        asked = [ask_if_ready(target, client, tools=tools)]
+        asked = [ask_if_ready(target, client, tools=found.tools)]
         await together([*asked, *(ask_if_ready(mind, client) for mind in others.values())])
 
 
-async def look_at_tasks(config: RunConfig, *, trains: bool = True) -> Sizes:
+class Found(NamedTuple):
+    """What a run plays: how many tasks, and the tools that the agent is offered natively."""
+
+    sizes: Sizes
+    tools: tuple[dict[str, Any], ...] = ()
+
+
+async def look_at_tasks(config: RunConfig, *, trains: bool = True) -> Found:
     """Find what a run plays, and build it once: an environment, or the adapter with its splits.
 
     Nothing is played, and nothing is written where the run will be.
-
-    Args:
-        config: What will be run.
-        trains: There is a gate, which must be able to accept something.
-
-    Returns:
-        How many tasks there are.
-
-    Raises:
-        UsageError: Tasks, environment or adapter are missing or wrong, or no candidate could ever
-            pass the gate.
     """
     for path in config.rollout.reuse:
         RunFolder.look(Path(path))
-    if find_adapter(config.env) is None:
-        splits = make_splits(config)
-        build_first(config.env, splits.val.tasks[0]).close()
-        if tools_of(config):
-            refuse_without_tools(config.models.target, config.env.name)
-        check_bank(config)
-        sizes = Sizes(len(splits.train.tasks), len(splits.val.tasks), len(splits.test))
-    else:
+    if is_adapter(config.env):
         refuse_bank(config)
-        sizes = await check_adapter(config)
-    if trains and sizes.val is not None:
-        refuse_hopeless_gate(config, sizes.train, sizes.val)
-    return sizes
+        found = Found(await check_adapter(config))
+    else:
+        found = _look_at_environment(config)
+    if trains and found.sizes.val is not None:
+        refuse_hopeless_gate(config, found.sizes.train, found.sizes.val)
+    return found
 
 
-def tools_of(config: RunConfig) -> tuple[dict[str, Any], ...]:
-    """Return the tools that the agent is offered natively; none in most environments.
+def _look_at_environment(config: RunConfig) -> Found:
+    splits = make_splits(config)
+    with closing(build_first(config.env, splits.val.tasks[0])) as env:
+        tools = tuple(native_tools(env))
+    if tools:
+        refuse_without_tools(config.models.target, config.env.name)
+    check_bank(config)
+    return Found(Sizes(len(splits.train.tasks), len(splits.val.tasks), len(splits.test)), tools)
 
-    Raises:
-        UsageError: Tasks or environment are missing or wrong.
-    """
-    if find_adapter(config.env) is not None:
-        return ()
-    offered = getattr(spec(config.env.name).load(), "native_tools", TextEnv.native_tools)
-    if offered is TextEnv.native_tools:
-        return ()
-    with closing(build_first(config.env, make_splits(config).val.tasks[0])) as env:
-        return native_tools(env)
+
+def users_of(env: EnvSection) -> dict[str, ModelConfig]:
+    """Return the model behind simulated users by its role, where one plays them."""
+    user = user_mind(env)
+    return {} if user is None else {"simulated user": user}
 
 
 def refuse_without_tools(target: ModelConfig, env: str) -> None:
-    """Refuse a program at a command line where tools are called natively.
-
-    Raises:
-        ConfigError: The target is one.
-    """
+    """Refuse a program at a command line where tools are called natively."""
     if not isinstance(target, EndpointConfig | ScriptedConfig | PythonConfig) or (
         getattr(target, "transport", "") == "cli"
     ):
@@ -136,16 +120,7 @@ def refuse_without_tools(target: ModelConfig, env: str) -> None:
 
 
 def build_first(env: EnvSection, task: Task) -> TextEnv:
-    """Build the first environment of a run, before which any fault is one of the settings.
-
-    Args:
-        env: Which environment, with its settings.
-        task: What it is given.
-
-    Raises:
-        DataError: It is not found, or cannot be imported.
-        ConfigError: Its constructor raised.
-    """
+    """Build the first environment of a run, before which any fault is one of the settings."""
     build = make_env(env)
     try:
         return build(task)
@@ -170,18 +145,6 @@ async def ask_if_ready(
     """Ask an endpoint whether it answers; a scripted mind always does.
 
     A rate limit is waited for as in a run, as it says that the endpoint is there.
-
-    Args:
-        mind: Who is asked.
-        client: Asks.
-        make: Makes the model.
-        tools: What it will be offered; a server that takes none refuses the question.
-
-    Returns:
-        The model's name, as the endpoint reports it.
-
-    Raises:
-        ModelError: It does not, after a few attempts.
     """
     if isinstance(mind, ScriptedConfig | PythonConfig):
         model = make(mind, client)

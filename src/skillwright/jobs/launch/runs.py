@@ -3,7 +3,7 @@
 import os
 import shlex
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from importlib.resources import as_file, files
@@ -18,8 +18,9 @@ from skillwright.core.jsonio import dumps
 from skillwright.core.secrets import REDACTED, environment_secrets, secrets_in
 from skillwright.core.sqlite_log import log_of, log_size
 from skillwright.jobs.launch.latest import LATEST, latest_run
-from skillwright.jobs.parts.adapter_load import find_adapter
+from skillwright.jobs.parts.adapter_load import is_adapter
 from skillwright.jobs.parts.bank_source import keep_bank
+from skillwright.jobs.parts.environment import refuse_unasked_data, user_mind
 from skillwright.jobs.parts.opened import MakeModel
 from skillwright.jobs.parts.progress import Watcher
 from skillwright.jobs.parts.same_settings import (
@@ -28,8 +29,6 @@ from skillwright.jobs.parts.same_settings import (
     settings_facts,
 )
 from skillwright.jobs.parts.sessions import SESSION, SESSION_ENDED
-from skillwright.jobs.parts.tau_report import refuse_small_store
-from skillwright.jobs.parts.tau_user import user_mind
 from skillwright.jobs.train.evaluate import EvalPlan, EvalReport, evaluate
 from skillwright.jobs.train.state import restore
 from skillwright.jobs.train.train import TrainReport, finished_report, prove, train, why_not_again
@@ -43,7 +42,7 @@ from skillwright.models import (
     make_model,
 )
 from skillwright.runs import Redactor, RunFolder, RunStore, list_runs, provenance, unused_name
-from skillwright.runs.folder import LOCK_NAME, STORE_NAME
+from skillwright.runs.folder import CONFIG_NAME, LOCK_NAME, STORE_NAME
 
 MADE = "made"
 """The first event of a run: which job it is, and what it was made by."""
@@ -51,25 +50,16 @@ STUDY_NAME = "study.yaml"
 """The file that makes a folder of runs a study."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A run that this process works on, until it is closed.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenRun:
+    """A run of any job that this process works on, until it is closed."""
 
-    Attributes:
-        config: Its configuration.
-        folder: Its folder, locked.
-        store: Its store.
-        plan: What it evaluates; ``None`` for a training run.
-    """
-
-    config: RunConfig
     folder: RunFolder
     store: RunStore
-    plan: EvalPlan | None = None
 
     @property
     def go_on(self) -> str:
-        """The command that goes on with it."""
+        """The command that resumes it."""
         return f"skillwright resume {shlex.quote(str(self.folder.path))}"
 
     def close(self) -> None:
@@ -82,6 +72,19 @@ class Run:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run(OpenRun):
+    """A training or an evaluation that this process works on, until it is closed.
+
+    Attributes:
+        config: Its configuration.
+        plan: What it evaluates; ``None`` for a training run.
+    """
+
+    config: RunConfig
+    plan: EvalPlan | None = None
 
 
 def start_run(config: RunConfig, skill: str, plan: EvalPlan | None = None) -> Run:
@@ -99,34 +102,46 @@ def start_run(config: RunConfig, skill: str, plan: EvalPlan | None = None) -> Ru
         RunError: The folder cannot be made, or the disk is full; nothing is left of it.
         DataError: The environment that the configuration names is not found, or its data.
     """
-    refuse_small_store(config.env)
+    refuse_unasked_data(config.env)
     # One that imports from skillopt asks the run's models; any other asks its own.
-    plays_itself = find_adapter(config.env) is not None and config.env.compat is None
-    root, name = Path(config.run.root), config.run.name
+    plays_itself = config.env.compat is None and is_adapter(config.env)
+
+    def first(path: Path, store: RunStore) -> dict[str, Any]:
+        store.add_skill_version(skill, origin="initial_skill", step=0)
+        facts: dict[str, Any] = {"job": "eval", **asdict(plan)} if plan else {"job": "train"}
+        return facts | mode_facts(config) | keep_bank(config, path) | {"adapter": plays_itself}
+
+    folder, store = make_run(
+        Path(config.run.root), config.run.name, dump_config(config), known_secrets(config), first
+    )
+    return Run(config=config, folder=folder, store=store, plan=plan)
+
+
+def make_run(
+    root: Path,
+    name: str,
+    config: str,
+    secrets: Sequence[str],
+    first: Callable[[Path, RunStore], dict[str, Any]],
+) -> tuple[RunFolder, RunStore]:
+    """Make the folder and the store of a run of any job, or leave nothing behind."""
+    redactor = Redactor(secrets)
     free = unused_name(root, name) if (root / name).exists() else name
-    redactor = Redactor(known_secrets(config))
-    folder = make_folder(root, free, dump_config(config), redactor)
+    folder = make_folder(root, free, config, redactor)
     with ExitStack() as undo:
         undo.callback(shutil.rmtree, folder.path, ignore_errors=True)
         undo.callback(folder.close)
-        told = keep_bank(config, folder.path)
         store = RunStore.open(folder.store_path, redactor=redactor)
         undo.callback(store.close)
         with store.transaction(durable=True):
-            store.add_skill_version(skill, origin="initial_skill", step=0)
-            made = _facts(plan) | {"provenance": provenance(), **mode_facts(config), **told}
-            made |= settings_facts(folder.path)
-            store.append_event(MADE, made | {"adapter": plays_itself})
+            facts = first(folder.path, store) | {"provenance": provenance()}
+            store.append_event(MADE, facts | settings_facts(folder.path))
         undo.pop_all()
-    return Run(config, folder, store, plan)
+    return folder, store
 
 
 def make_folder(root: Path, name: str, config: str, redactor: Redactor) -> RunFolder:
-    """Make the folder of a run, or leave nothing behind.
-
-    Raises:
-        RunError: The folder is somebody else's, or cannot be written.
-    """
+    """Make the folder of a run, or leave nothing behind."""
     path = root / name
     try:
         return RunFolder.create(root, name, config, redactor)
@@ -159,19 +174,24 @@ def open_run(run: str | Path, root: str | Path = "runs", overrides: Sequence[str
     """
     path = find_run(run, root)
     refuse_all_but_budget(overrides)
-    config = load_config(path / "config.yaml", overrides)
+    config = load_config(path / CONFIG_NAME, overrides)
     _refuse_redacted(config.env.config, path)
+    folder, store, plan = reopen(path, known_secrets(config))
+    return Run(config=config, folder=folder, store=store, plan=plan)
+
+
+def reopen(path: Path, secrets: Sequence[str]) -> tuple[RunFolder, RunStore, EvalPlan | None]:
+    """Open the folder and the store of a run of any job; its settings must not have changed."""
     folder = RunFolder.open(path)
     try:
         # Opened to look at first: a store that is not there must not be made here.
         with RunStore.open(folder.store_path, read_only=True) as store:
             plan = read_plan(store, path)
             refuse_other_settings(path, store, MADE)
-        store = RunStore.open(folder.store_path, redactor=Redactor(known_secrets(config)))
+        return folder, RunStore.open(folder.store_path, redactor=Redactor(secrets)), plan
     except BaseException:
         folder.close()
         raise
-    return Run(config, folder, store, plan)
 
 
 def _refuse_redacted(settings: dict[str, Any], path: Path) -> None:
@@ -179,7 +199,7 @@ def _refuse_redacted(settings: dict[str, Any], path: Path) -> None:
     hidden = [name for name, value in settings.items() if REDACTED in dumps(value)]
     if hidden:
         raise ConfigError(
-            f"{str(path / 'config.yaml')!r} holds {REDACTED!r} in place of env.config.{hidden[0]}: "
+            f"{str(path / CONFIG_NAME)!r} holds {REDACTED!r} in place of env.config.{hidden[0]}: "
             "secrets are not stored with a run. Put the value back there, then resume."
         )
 
@@ -191,7 +211,7 @@ def find_run(run: str | Path, root: str | Path = "runs") -> Path:
         RunError: There is none; the message names the nearest.
     """
     for path in (Path(run), Path(root) / run):
-        if (path / "config.yaml").is_file():
+        if (path / CONFIG_NAME).is_file():
             return path
     if str(run) == LATEST:
         return latest_run(Path(root))
@@ -201,11 +221,7 @@ def find_run(run: str | Path, root: str | Path = "runs") -> Path:
 
 
 def read_plan(store: RunStore, path: Path) -> EvalPlan | None:
-    """Return what a run evaluates; ``None`` for a training run.
-
-    Raises:
-        RunError: It was killed before it began, or its log is missing or damaged.
-    """
+    """Return what a run evaluates; ``None`` for a training run."""
     made = store.events(MADE)
     if not made:
         raise RunError(_without_beginning(path))
@@ -228,12 +244,6 @@ def _without_beginning(path: Path) -> str:
         f"without {log!r}, which holds what was written last. Copy that file too; where there is "
         "none, start a new run."
     )
-
-
-def _facts(plan: EvalPlan | None) -> dict[str, Any]:
-    if plan is None:
-        return {"job": "train"}
-    return {"job": "eval", **asdict(plan)}
 
 
 async def run_training(run: Run, watcher: Watcher, make: MakeModel = make_model) -> TrainReport:

@@ -19,13 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 def find_adapter(env: EnvSection) -> type[EnvAdapter] | None:
-    """Find the adapter class that ``env.name`` names; ``None`` for a text environment.
-
-    Raises:
-        DataError: Nothing is found under the name, or it cannot be imported.
-        ConfigError: The class leaves methods of the contract unwritten; or ``env.compat`` names a
-            package that is imported already, or stands beside an environment of ours.
-    """
+    """Find the adapter class that ``env.name`` names; ``None`` for a text environment."""
     try:
         with missing_names() as missed, around(env)():
             found = load_adapter(_import_name(env))
@@ -49,17 +43,18 @@ def find_adapter(env: EnvSection) -> type[EnvAdapter] | None:
     return found
 
 
+def is_adapter(env: EnvSection) -> bool:
+    """Tell an adapter, which plays by itself, from a text environment; raises as `find_adapter`."""
+    return find_adapter(env) is not None
+
+
 def around(env: EnvSection) -> Around:
     """Return what opens the modules that the adapter's code imports; see `skillopt_alias`."""
     return partial(skillopt_alias, _file(env)) if env.compat == "skillopt" else nullcontext
 
 
 async def make_adapter(env: EnvSection, settings: Mapping[str, Any]) -> ForeignAdapter:
-    """Build the adapter that ``env.name`` names, from a flat configuration.
-
-    Raises:
-        UsageError: It is not found, is none, or cannot be built or run here.
-    """
+    """Build the adapter that ``env.name`` names, from a flat configuration."""
     found = find_adapter(env)
     if found is None:
         raise ConfigError(f"{env.name!r} is no EnvAdapter, so it has no splits of its own")

@@ -67,15 +67,7 @@ def read_bank(where: str, key: str = "skill.bank") -> Bank:
 
 
 def read_told_bank(where: str, key: str = "skill.bank") -> Bank:
-    """Read a bank that agents are going to be told.
-
-    Args:
-        where: As in `read_bank`.
-        key: What names it, for messages.
-
-    Raises:
-        UsageError: It cannot be read, or no skill of it would be told.
-    """
+    """Read a bank that agents are going to be told."""
     bank = read_bank(where, key)
     if not bank.active:
         raise ConfigError(f"{key}: no skill of the bank {where!r} is active. {_why_none(bank)}")
@@ -100,25 +92,13 @@ def _why_none(bank: Bank) -> str:
 def bank_source(
     bank: Bank, settings: BankSection, embedder: Embedder, store: BankStore | None = None
 ) -> BankSource:
-    """Return what tells tasks the skills of a bank.
-
-    Args:
-        bank: The bank.
-        settings: How much is told.
-        embedder: Says what is similar.
-        store: Keeps the vectors of skills; ``None`` keeps them in memory.
-    """
+    """Return what tells tasks the skills of a bank."""
     return BankSource(bank, embedder, settings.retrieval, settings.budget, store=store)
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentAndBank:
-    """A document for every task, and below it the skills of a bank that are about the task.
-
-    Attributes:
-        document: The text of the document; a blank one is left out.
-        bank: Tells the skills.
-    """
+    """A document for every task, and below it the skills of a bank that are about the task."""
 
     document: str
     bank: SkillSource
@@ -133,11 +113,7 @@ class DocumentAndBank:
         return self.contexts([task])[0]
 
     def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
-        """Return what the agent is told for each task.
-
-        Raises:
-            ModelError: The embedder asks an endpoint, and that failed.
-        """
+        """Return what the agent is told for each task."""
         told = self.bank.contexts(tasks)
         if not self.document.strip():
             return told
@@ -150,12 +126,7 @@ class DocumentAndBank:
 
 @dataclass
 class EmbedderLedger:
-    """Writes down what an embedder consumed: an endpoint counts it, and knows no run.
-
-    Attributes:
-        embedder: Who encodes.
-        store: The run's store; written by one thread, from which `settle` is called.
-    """
+    """Writes down what an embedder consumed: an endpoint counts it, and knows no run."""
 
     embedder: Embedder
     store: RunStore
@@ -180,12 +151,7 @@ def _since(before: Usage, now: Usage) -> Usage:
 
 @dataclass(frozen=True, slots=True)
 class ToldBank:
-    """The bank that a run's agents are told, open.
-
-    Attributes:
-        source: Tells it.
-        ledger: Writes down what embedding consumed.
-    """
+    """The bank that a run's agents are told, open."""
 
     source: BankSource
     ledger: EmbedderLedger
@@ -201,9 +167,6 @@ def told_bank(config: RunConfig, store: RunStore) -> Iterator[ToldBank | None]:
 
     At the end, episodes that may be studied are counted in the bank's own file, each once, if it
     can be written.
-
-    Raises:
-        UsageError: The bank or its embedder is missing or wrong.
     """
     where = config.skill.bank
     if not where:
@@ -234,11 +197,7 @@ def _own_file(where: str) -> Path | None:
 
 @contextmanager
 def opened_embedder(name: str) -> Iterator[Embedder]:
-    """Make an embedder, and close what it holds open.
-
-    Raises:
-        ConfigError: There is no such embedder, or its extra is not installed.
-    """
+    """Make an embedder, and close what it holds open."""
     embedder = make_embedder(name)
     try:
         yield embedder
@@ -252,10 +211,6 @@ def keep_bank(config: RunConfig, folder: Path) -> dict[str, Any]:
     """Put the bank that a run begins with into its folder, and say which one it is.
 
     The file that it comes from may change meanwhile; the run goes on with what it began with.
-
-    Raises:
-        UsageError: There is no such bank.
-        OSError: The folder cannot be written.
     """
     if not config.skill.bank:
         return {}
@@ -276,11 +231,7 @@ def told_lines(store: RunStore) -> tuple[str, ...]:
 
 
 def check_bank(config: RunConfig) -> None:
-    """Look at the bank and the embedder that a run will need, before anything is written.
-
-    Raises:
-        UsageError: One of them is missing or wrong, no skill is active, or one does not pass lint.
-    """
+    """Look at the bank and the embedder that a run will need, before anything is written."""
     if config.skill.bank:
         # A file's own changes were linted; an export may have been written by anybody.
         refuse_unsafe(read_told_bank(config.skill.bank).active, config.skill.bank)
@@ -289,11 +240,7 @@ def check_bank(config: RunConfig) -> None:
 
 
 def refuse_bank(config: RunConfig) -> None:
-    """Refuse a bank where an adapter plays: it is handed one document for all of its tasks.
-
-    Raises:
-        ConfigError: There is a bank.
-    """
+    """Refuse a bank where an adapter plays: it is handed one document for all of its tasks."""
     if config.skill.bank:
         raise ConfigError(
             f"skill.bank tells each task its own skills, and the EnvAdapter {config.env.name!r} is "

@@ -1,8 +1,4 @@
-"""Which stored episodes may teach or rate a skill, and what became of those that had one.
-
-What a skill is worth decides what is told first. So neither that nor any skill may come from tasks
-that decide or are reported.
-"""
+"""Which stored episodes may teach or rate a skill, and what became of those that had one."""
 
 from collections.abc import Iterator
 
@@ -16,21 +12,16 @@ _DECIDING_PHASES = frozenset({"gate", "release", "val", "test", "confirm", "base
 
 
 def may_be_studied(episode: EpisodeSummary) -> bool:
-    """Tell whether a stored episode is of a task that neither decides nor is reported."""
+    """Tell whether a stored episode is of a task that neither decides nor is reported.
+
+    What a skill is worth decides what is injected first, so no skill and no rate may come from
+    tasks that decide or are reported.
+    """
     return episode.split in STUDIED_SPLITS and episode.phase not in _DECIDING_PHASES
 
 
 def count_use(runs: RunStore, bank: BankStore, success_threshold: float) -> None:
-    """Count the episodes of a run in the bank that their agents were told; each counts once.
-
-    Args:
-        runs: The run's store.
-        bank: The bank's file.
-        success_threshold: The reward from which an episode counts as won.
-
-    Raises:
-        BankError: The file cannot be written, or another process holds it.
-    """
+    """Count the episodes of a run in the bank that their agents were told; each counts once."""
     bank.count(_counted(runs, success_threshold))
 
 

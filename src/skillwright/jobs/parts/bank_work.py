@@ -1,8 +1,4 @@
-"""What was played and asked for a bank, kept beside it, so that nothing is paid for twice.
-
-The file ``bank.sqlite`` has a folder ``bank.work`` with a store like a run's. A command that was
-stopped is simply given again: what was played or answered then is taken from there.
-"""
+"""What was played and asked for a bank, kept beside it, so that nothing is paid for twice."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -25,12 +21,8 @@ def work_folder(bank: Path) -> Path:
 def bank_work(bank: Path, secrets: Sequence[str] = ()) -> Iterator[RunStore]:
     """Open the store beside a bank, for one process at a time.
 
-    Args:
-        bank: The bank's file.
-        secrets: Keys that nothing which is written may hold.
-
-    Raises:
-        BankError: Another process works on it, or the folder cannot be made.
+    The file ``bank.sqlite`` has a folder ``bank.work`` with a store like a run's. A command that
+    was stopped is simply given again: what was played or answered then is taken from there.
     """
     folder = work_folder(bank)
     with ExitStack() as held:
@@ -52,9 +44,6 @@ def changed_at_once(bank: Path) -> Iterator[BankStore]:
 
     Other processes that change it wait. A command that plays for it does not: what such a command
     decides holds for the bank that it began with.
-
-    Raises:
-        BankError: A command is playing for it, or its file cannot be used.
     """
     with BankStore.open(bank) as store, store.together():
         if not work_folder(bank).is_dir():
@@ -94,10 +83,6 @@ def has_work(bank: Path) -> bool:
 
 @contextmanager
 def look_at_work(bank: Path) -> Iterator[RunStore]:
-    """Open the store beside a bank only to read it.
-
-    Raises:
-        RunError: There is none, or it is damaged.
-    """
+    """Open the store beside a bank only to read it."""
     with RunStore.open(work_folder(bank) / STORE_NAME, read_only=True) as store:
         yield store

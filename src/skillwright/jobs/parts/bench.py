@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from skillwright.core import Duel, EpisodeResult
 from skillwright.datasets import BatchSpec
 from skillwright.evaluation import Draws
-from skillwright.textopt import Comparison, Practice
+from skillwright.textopt import Comparison, Optimizer, Practice, StepSettings
 
 SplitName = Literal["train", "val", "test"]
 
@@ -41,6 +41,15 @@ class Bench(Protocol):
     refused, `EngineDown` where nothing but failures comes back, `UsageError` for an environment
     that cannot be built as asked.
     """
+
+    @property
+    def target_identity(self) -> str:
+        """Who acts, for people."""
+        ...
+
+    def bind(self, optimizer: Optimizer, settings: StepSettings) -> None:
+        """Take what proposals are made with, before a training plays."""
+        ...
 
     @property
     def sizes(self) -> Sizes:

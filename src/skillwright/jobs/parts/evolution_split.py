@@ -10,15 +10,7 @@ from skillwright.datasets.splits import StudyTasks
 
 
 def evolution_split(train: StudyTasks, nth: int) -> EvolutionTasks:
-    """Take every nth train task of each family and place, the last of each ``nth``.
-
-    Args:
-        train: The train tasks.
-        nth: Which of them, from 2.
-
-    Raises:
-        ConfigError: There are fewer than two train tasks.
-    """
+    """Take every nth train task of each family and place, the last of each ``nth``."""
     if len(train.tasks) < 2:
         raise ConfigError(
             f"{len(train.tasks)} train tasks cannot be parted into tasks that a bank evolves on "

@@ -32,15 +32,7 @@ from skillwright.runs import CallRecord, RunStore
 
 
 class StoredEpisodes:
-    """The engine's recorder over a run's store.
-
-    Args:
-        store: The run's.
-        agent_identity: Who acts.
-        also: Called after each episode, by whoever has something else to write down.
-        earlier: Stores of other runs, whose episodes are used again under equal keys. Those of
-            their release tests are not: a release was decided on them.
-    """
+    """The engine's recorder over a run's store."""
 
     def __init__(
         self,
@@ -112,13 +104,6 @@ class StoredCalls:
     Every question of a run is its own: the optimiser seeds each by its step and place, so that a
     stored answer is never taken for a second, independent one.
 
-    Args:
-        model: Who is asked.
-        store: Where answers are kept.
-        watcher: Is told of every call.
-        clock: Tells seconds, for the latency of a call.
-        permit: Asked before the model is.
-
     Attributes:
         step: The training step that calls are stored with; the job moves it on.
         refusal: The error with which the endpoint refused every question alike, or ``None``.
@@ -153,11 +138,7 @@ class StoredCalls:
         sampling: Sampling = Sampling(),
         purpose: Purpose,
     ) -> Completion:
-        """Answer from the store, or ask the model and store what it says.
-
-        Raises:
-            ModelError: The model failed; the fault is stored, and the question may be asked again.
-        """
+        """Answer from the store, or ask the model and store what it says."""
         asked = question(self.identity, messages, tools, sampling)
         key = digest({**asked, "purpose": purpose.value})
         known = self._store.find_call(key)
@@ -206,11 +187,6 @@ class StoredCalls:
 class EngineEvents:
     """Passes on what an engine tells to the watcher of a job.
 
-    Args:
-        watcher: Is told of every episode.
-        on_usage: Is told what each turn consumed, before the episode is stored.
-        in_flight: Tells how many calls are at endpoints.
-
     Attributes:
         refuses_unfit: A first prompt that does not fit the model's window stops the run.
     """
@@ -232,11 +208,7 @@ class EngineEvents:
         self._on_usage(event.turn.act.usage)
 
     def on_episode(self, event: Played) -> None:
-        """Tell of a finished episode.
-
-        Raises:
-            NotMeasured: Its first prompt did not fit, and that is refused.
-        """
+        """Tell of a finished episode."""
         result = event.result
         self.watcher.see(EpisodeFinished(result, event.reused, self._in_flight()))
         if self.refuses_unfit and result.failure and result.stop_reason is StopReason.CONTEXT:

@@ -24,7 +24,7 @@ from skillwright.bank.embedding.names import endpoint_named
 from skillwright.config.budget import BudgetSection
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, SkillwrightError, Usage
-from skillwright.jobs.parts.adapter_load import find_adapter
+from skillwright.jobs.parts.adapter_load import is_adapter
 from skillwright.jobs.parts.sessions import seconds_worked
 from skillwright.models import EndpointConfig, ModelConfig, PythonConfig, is_stand_in
 from skillwright.models.executors.config import ClaudeCodeExecConfig, CodexExecConfig
@@ -70,14 +70,7 @@ class BudgetSpent(SkillwrightError):
 
 
 class Budget:
-    """Gives permits to begin something, until the bounds of a run are reached.
-
-    Args:
-        bounds: What the whole run may use up.
-        store: Where what it used up is written.
-        clock: Seconds that only go forward.
-        after: What stands in the ledger up to this entry is somebody else's.
-    """
+    """Gives permits to begin something, until the bounds of a run are reached."""
 
     def __init__(
         self,
@@ -104,12 +97,6 @@ class Budget:
         """Ask before something is begun, and end the block when it is stored.
 
         What is begun inside of something that has a permit needs none of its own.
-
-        Args:
-            kind: Work of one kind is taken to cost about the same.
-
-        Raises:
-            BudgetSpent: The budget is spent; everything that had a permit has ended.
         """
         if not self._bounds.is_set or _permit.get() is not None:
             yield
@@ -301,27 +288,13 @@ def money_text(cost_usd: float | None, minds: Iterable[PricedMind]) -> str:
 
 
 def refuse_unpriced(config: RunConfig, *, trains: bool = True) -> None:
-    """Refuse a training's or an evaluation's budget in money that could not be held.
-
-    Raises:
-        ConfigError: See `refuse_unheld`.
-    """
+    """Refuse a training's or an evaluation's budget in money that could not be held."""
     embedder = config.bank.embedder if config.skill.bank else ""
     refuse_unheld(config.budget, priced_minds(config, trains=trains), embedder)
 
 
 def refuse_unheld(budget: BudgetSection, minds: Iterable[PricedMind], embedder: str) -> None:
-    """Refuse a budget in money that could not be held, before anything is paid for.
-
-    Args:
-        budget: What the run may use up.
-        minds: Who is asked.
-        embedder: ``bank.embedder``, or "" where nothing is embedded.
-
-    Raises:
-        ConfigError: ``budget.usd`` is set and the prices of a mind, or of the endpoint that
-            embeds, are unknown; or that endpoint's model is not named.
-    """
+    """Refuse a budget in money that could not be held, before anything is paid for."""
     if budget.usd is None:
         return
     unheld = f"budget.usd = {budget.usd:g} cannot be held: no prices are known for"
@@ -341,7 +314,7 @@ def refuse_unheld(budget: BudgetSection, minds: Iterable[PricedMind], embedder: 
 def budget_gaps(config: RunConfig) -> tuple[str, ...]:
     """Say what a budget does not bound, in lines for people."""
     budget = config.budget
-    if (budget.usd is None and budget.tokens is None) or find_adapter(config.env) is None:
+    if (budget.usd is None and budget.tokens is None) or not is_adapter(config.env):
         return ()
     bounds = [f"budget.{name}" for name in ("usd", "tokens") if getattr(budget, name) is not None]
     if config.env.compat is not None:

@@ -1,14 +1,24 @@
-"""Models as every job opens them: behind their cache, and programs fenced off from the run."""
+"""What every job opens: one client, one budget, and models behind their cache.
+
+Programs are fenced off from the run.
+"""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from skillwright.config.env import EnvSection
+from skillwright.config.rl import RlConfig
+from skillwright.config.run import RunConfig
 from skillwright.core import ChatModel
 from skillwright.datasets import cache_dir
+from skillwright.jobs.parts.memory import EngineEvents, StoredCalls
+from skillwright.jobs.parts.money import Budget
+from skillwright.jobs.parts.progress import Watcher
 from skillwright.models import EndpointConfig, ExecConfig, HttpClient, ModelConfig
 from skillwright.models.cache import cached
 from skillwright.runs import RunStore
@@ -17,6 +27,45 @@ MakeModel = Callable[[ModelConfig, HttpClient], ChatModel]
 """Makes a model of its settings; a notebook or a test may hand in its own."""
 
 _KEPT_FAILURES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a job holds open; it is closed at the end, models and all that was entered since."""
+
+    client: HttpClient
+    budget: Budget
+    seen: EngineEvents
+    held: AsyncExitStack
+    _env: EnvSection
+    _store: RunStore
+    _make: MakeModel
+
+    def model(self, config: ModelConfig) -> ChatModel:
+        """Open a model."""
+        return self.held.enter_context(
+            opened_mind(config, self.client, self._make, self._store, self._env)
+        )
+
+    def calls(self, model: ChatModel, permit: Callable[[str], Any] | None = None) -> StoredCalls:
+        """Return a model whose answers are stored, and for which a permit is asked."""
+        asked = partial(permit or self.budget.permit, "call")
+        return StoredCalls(model, self._store, self.seen.watcher, permit=asked)
+
+
+@asynccontextmanager
+async def opened(
+    config: RunConfig | RlConfig,
+    store: RunStore,
+    watcher: Watcher,
+    make: MakeModel,
+    after: int = 0,
+) -> AsyncIterator[Opened]:
+    """Open what a job needs to play and to ask."""
+    async with HttpClient() as client, AsyncExitStack() as held:
+        budget = Budget(config.budget, store, after=after)
+        seen = EngineEvents(watcher, budget.note, lambda: client.limits.in_flight)
+        yield Opened(client, budget, seen, held, config.env, store, make)
 
 
 @contextmanager
@@ -32,14 +81,6 @@ def opened_mind(
 
     A program sees neither the folder of the store nor the data: it would find the answers there,
     whether it acts, proposes or teaches. What it printed when it failed is kept in that folder.
-
-    Args:
-        config: The model.
-        client: Sends requests to endpoints.
-        make: Makes the model.
-        store: Of the job.
-        env: What is played, where the job plays.
-        more: Further places that a program may not see, such as other runs.
     """
     path = config.cache if isinstance(config, EndpointConfig) else None
     hidden = (store.folder, *(_data_places(env) if env is not None else ()), *more)

@@ -24,17 +24,7 @@ def settings_facts(folder: Path) -> dict[str, Any]:
 
 
 def refuse_other_settings(folder: Path, store: RunStore, made: str) -> None:
-    """Refuse to go on where the configuration in a run's folder was edited.
-
-    Args:
-        folder: The run's.
-        store: The run's.
-        made: The kind of its first event. What a run of an earlier version did not write down is
-            not compared.
-
-    Raises:
-        ConfigError: Something else than the budget is not what it was; one line per key.
-    """
+    """Refuse to go on where the configuration in a run's folder was edited."""
     begun = next((event.payload for event in store.events(made)), {}).get("settings")
     now = _values(folder)
     if begun is None or begun["digest"] == digest(now):
@@ -54,11 +44,7 @@ def refuse_other_settings(folder: Path, store: RunStore, made: str) -> None:
 
 
 def refuse_all_but_budget(overrides: Sequence[str]) -> None:
-    """Refuse to change anything of a run that goes on but what it may use up.
-
-    Raises:
-        ConfigError: Something else would change.
-    """
+    """Refuse to change anything of a run that goes on but what it may use up."""
     others = [one for one in overrides if not one.startswith(f"{_BUDGET}.")]
     if others:
         raise ConfigError(

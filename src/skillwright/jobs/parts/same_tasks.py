@@ -11,17 +11,7 @@ TASKS = "tasks"
 
 
 def refuse_other_tasks(store: RunStore, facts: Mapping[str, Any]) -> None:
-    """Write down which tasks a new run is made of; compare, where it goes on.
-
-    Args:
-        store: The run's.
-        facts: What a bench says of its tasks, by split. Tasks are told apart by what they are,
-            their files may be moved. What a run of an earlier version did not write down is not
-            compared.
-
-    Raises:
-        DataError: There are other tasks now; what was decided would not speak of them.
-    """
+    """Write down which tasks a new run is made of; compare, where it goes on."""
     known = store.events(TASKS)
     if not known:
         store.append_event(TASKS, dict(facts))

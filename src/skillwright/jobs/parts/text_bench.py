@@ -14,18 +14,20 @@ from skillwright.evaluation import Draws, SkillDuel
 from skillwright.jobs.parts.bench import Place, Sizes, SplitName
 from skillwright.jobs.parts.progress import StageStarted, Watcher
 from skillwright.rollout import Engine, refuse_no_score
-from skillwright.textopt import Comparison, PairPolicy, Practice, comparison_specs, read_episodes
+from skillwright.textopt import (
+    Comparison,
+    Optimizer,
+    PairPolicy,
+    Practice,
+    StepSettings,
+    comparison_specs,
+    read_episodes,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Longitudinal:
-    """Which tasks a look back compares two skills on.
-
-    Attributes:
-        wanted: Size of the sample, at least 1.
-        policy: Which pairs are looked at.
-        success_threshold: The reward from which an episode is a success.
-    """
+    """Which tasks a look back compares two skills on."""
 
     wanted: int
     policy: PairPolicy
@@ -34,24 +36,19 @@ class Longitudinal:
 
 @dataclass(slots=True)
 class TextBench:
-    """Plays tasks through an engine, which bounds and remembers all of it; see `Bench`.
-
-    Attributes:
-        engine: Plays episodes; every stage goes through it.
-        splits: The tasks.
-        seed: The run's.
-        longitudinal: What a look back compares.
-        watcher: Is told of stages whose size only the bench knows.
-        tell: What tasks are told of a document: it alone, or a bank below it.
-    """
+    """Plays tasks through an engine, which bounds and remembers all of it; see `Bench`."""
 
     engine: Engine
     splits: Splits
     seed: int
     longitudinal: Longitudinal
     watcher: Watcher
+    target_identity: str
     tell: Callable[[str], SkillSource] = PlainSkill
     _test: tuple[Task, ...] | None = field(default=None, init=False)
+
+    def bind(self, optimizer: Optimizer, settings: StepSettings) -> None:
+        """Take nothing: our analysts read what was played, and ask no environment."""
 
     @property
     def sizes(self) -> Sizes:

@@ -1,8 +1,4 @@
-"""How the answers of an agent ended: a share of those that say nothing about it, in every report.
-
-A turn whose answer was cut, went into the reasoning, or called tools natively is played as a clumsy
-move, and its episode is scored. Where most turns are like that, the score measures the settings.
-"""
+"""How the answers of an agent ended: shares that say nothing about it, in every report."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,6 +47,9 @@ _MOVES: Final[Mapping[Lapse, str]] = {
 @dataclass(frozen=True, slots=True)
 class TurnEnds:
     """The turns of scored episodes, and how many of them ended in each `Lapse`.
+
+    Such a turn is played as a clumsy move, and its episode is scored. Where most turns are like
+    that, the score measures the settings.
 
     Attributes:
         turns: All of them: what every share is of.

@@ -3,47 +3,53 @@
 Nothing here imports torch before a run begins.
 """
 
-from skillwright.jobs.rl.launch import (
-    RlRun,
-    has_stand_ins,
-    is_rl_run,
-    open_rl,
-    refuse_without_torch,
-    run_rl,
-    start_rl,
-)
-from skillwright.jobs.rl.progress import (
-    BankEvolved,
-    ColdStartEnded,
-    ColdStartStep,
-    FirstBankMade,
-    IterationEnded,
-    RlEvent,
-    RlWatcher,
-    Validated,
-)
-from skillwright.jobs.rl.report import RlReport
-from skillwright.jobs.rl.state import EvolutionRecord, IterationRecord, RlState, Validation
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "BankEvolved",
-    "ColdStartEnded",
-    "ColdStartStep",
-    "EvolutionRecord",
-    "FirstBankMade",
-    "IterationEnded",
-    "IterationRecord",
-    "RlEvent",
-    "RlReport",
-    "RlRun",
-    "RlState",
-    "RlWatcher",
-    "Validated",
-    "Validation",
-    "has_stand_ins",
-    "is_rl_run",
-    "open_rl",
-    "refuse_without_torch",
-    "run_rl",
-    "start_rl",
-]
+if TYPE_CHECKING:
+    from skillwright.jobs.rl.launch import RlRun as RlRun
+    from skillwright.jobs.rl.launch import has_stand_ins as has_stand_ins
+    from skillwright.jobs.rl.launch import is_rl_run as is_rl_run
+    from skillwright.jobs.rl.launch import open_rl as open_rl
+    from skillwright.jobs.rl.launch import refuse_without_torch as refuse_without_torch
+    from skillwright.jobs.rl.launch import run_rl as run_rl
+    from skillwright.jobs.rl.launch import start_rl as start_rl
+    from skillwright.jobs.rl.progress import BankEvolved as BankEvolved
+    from skillwright.jobs.rl.progress import ColdStartEnded as ColdStartEnded
+    from skillwright.jobs.rl.progress import ColdStartStep as ColdStartStep
+    from skillwright.jobs.rl.progress import FirstBankMade as FirstBankMade
+    from skillwright.jobs.rl.progress import IterationEnded as IterationEnded
+    from skillwright.jobs.rl.progress import RlEvent as RlEvent
+    from skillwright.jobs.rl.progress import RlWatcher as RlWatcher
+    from skillwright.jobs.rl.progress import Validated as Validated
+    from skillwright.jobs.rl.report import RlReport as RlReport
+    from skillwright.jobs.rl.state import EvolutionRecord as EvolutionRecord
+    from skillwright.jobs.rl.state import IterationRecord as IterationRecord
+    from skillwright.jobs.rl.state import RlState as RlState
+    from skillwright.jobs.rl.state import Validation as Validation
+
+_PLACES = (
+    (
+        "skillwright.jobs.rl.launch",
+        "RlRun has_stand_ins is_rl_run open_rl refuse_without_torch run_rl start_rl",
+    ),
+    (
+        "skillwright.jobs.rl.progress",
+        "BankEvolved ColdStartEnded ColdStartStep FirstBankMade IterationEnded RlEvent "
+        "RlWatcher Validated",
+    ),
+    ("skillwright.jobs.rl.report", "RlReport"),
+    ("skillwright.jobs.rl.state", "EvolutionRecord IterationRecord RlState Validation"),
+)
+"""Modules with the names that they bring. A name is imported when it is first asked for."""
+
+_MODULES = {name: module for module, names in _PLACES for name in names.split()}
+__all__ = sorted(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = found
+    return found

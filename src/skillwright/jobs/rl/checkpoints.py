@@ -25,12 +25,7 @@ _NAME = re.compile(r"iteration_(\d{5,})\.ckpt")
 
 
 class Checkpoints:
-    """The checkpoints of a run.
-
-    Args:
-        folder: Where they lie.
-        bank_store: The bank whose versions they refer to.
-    """
+    """The checkpoints of a run."""
 
     def __init__(self, folder: Path, bank_store: BankStore) -> None:
         self._folder = folder
@@ -49,11 +44,7 @@ class Checkpoints:
         return self._folder / f"iteration_{iteration:05d}.ckpt"
 
     def save(self, backend: PolicyBackend, iteration: int, bank_version: int) -> None:
-        """Keep everything that the next iteration depends on.
-
-        Raises:
-            RunError: The disk is full, or the folder cannot be written.
-        """
+        """Keep everything that the next iteration depends on."""
         bank = self._bank_store.load(bank_version)
         kept = Checkpoint(backend.snapshot(), iteration, bank_version, bank.digest)
         try:
@@ -65,13 +56,7 @@ class Checkpoints:
             ) from error
 
     def load(self, backend: PolicyBackend, iteration: int) -> Checkpoint:
-        """Take a policy back to a checkpoint.
-
-        Raises:
-            CheckpointDamaged: It is missing, cut, or of another policy.
-            BankVersionGone: The bank does not have the version any more, or another one under its
-                number.
-        """
+        """Take a policy back to a checkpoint."""
         versions = {0, *self._bank_store.versions()}
         kept = load_checkpoint(self.path(iteration), versions)
         version = kept.bank_version or 0
@@ -92,14 +77,6 @@ class Checkpoints:
 
         A damaged one is passed over: what came after the one before it is played again, and ends
         the same.
-
-        Args:
-            backend: The policy.
-            before: Not later than this iteration.
-
-        Raises:
-            CheckpointDamaged: None can be read.
-            BankVersionGone: The bank is not the one that they refer to.
         """
         damage: CheckpointDamaged | None = None
         for iteration in reversed([number for number in self.iterations if number <= before]):

@@ -8,12 +8,13 @@ from skillwright.config.rl_policy import ColdStartSection
 from skillwright.core import EpisodeResult, EpisodeSpec, SkillSource, TurnContext
 from skillwright.core.action import action_in
 from skillwright.core.seeds import derive_seed
+from skillwright.jobs.parts.event_log import write_down
 from skillwright.jobs.parts.progress import StageStarted
 from skillwright.jobs.rl.checkpoints import Checkpoints
 from skillwright.jobs.rl.first_bank import base_episodes
 from skillwright.jobs.rl.policies import openings, sft_settings, turns_of
 from skillwright.jobs.rl.progress import ColdStartEnded, ColdStartStep
-from skillwright.jobs.rl.state import RlKind, RlState, write_down
+from skillwright.jobs.rl.state import RlKind, RlState
 from skillwright.jobs.rl.told import Remembered, SometimesNothing
 from skillwright.jobs.rl.wiring import Workshop
 from skillwright.policy import (
@@ -32,12 +33,6 @@ async def start_cold(
     """Build the policy and teach it what the expert does; done already, return it as it began.
 
     What it is then becomes the reference of the divergence.
-
-    Raises:
-        ConfigError: The expert won nothing.
-        EngineDown: No episode of the expert has a reward.
-        ModelMissing: The base model is not on this machine.
-        NoChatTemplate: Its tokenizer does not say how a conversation is written.
     """
     if state.cold_start is not None and state.policy is not None:
         return run.maker.make(state.policy), state

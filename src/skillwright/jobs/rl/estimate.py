@@ -1,11 +1,12 @@
-"""What a run of the recipe will take, before it begins: episodes and calls, stage by stage.
+"""What a run of the recipe will take, before it begins, stage by stage.
 
-Nothing is asked and nothing is played: it is counted from the configuration and the tasks.
+Nothing is asked and nothing is played: stages are counted from the configuration and the tasks, and
+first prompts are measured as for every job. The policy plays on this machine, and makes no calls.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import ceil
 from statistics import fmean
 from typing import Any
@@ -14,45 +15,42 @@ from skillwright.bank import category_of, scope_of
 from skillwright.config.rl import RlConfig, RlDistilSection
 from skillwright.core import Task
 from skillwright.jobs.launch.assumptions import SUCCESS_RATE, Assumptions, expected_turns
-from skillwright.jobs.parts.money import priced_mind
-from skillwright.jobs.parts.tau_user import user_mind
+from skillwright.jobs.launch.estimate import (
+    MEASURED_TASKS,
+    Stage,
+    Stages,
+    episode_prompts,
+    make_stage,
+    measured_opening,
+    sum_of,
+    users_stage,
+)
+from skillwright.jobs.parts.environment import user_mind
+from skillwright.jobs.parts.money import PricedMind, priced_mind
 from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks
 
 POLICY = "policy"
+BANK_TOKENS = 500
+"""What an episode is injected of a bank, where ``bank.max_tokens`` allows as much."""
 
 
 @dataclass(frozen=True, slots=True)
-class RlStage:
-    """What one stage takes over the whole run.
-
-    Attributes:
-        name: What people call it.
-        role: Who acts or is asked: ``policy``, ``base``, ``expert``, ``teacher`` or ``user``.
-        episodes: Episodes, 0 where somebody is only asked.
-        calls: Calls of a model; 0 for the policy, which plays on this machine.
-    """
-
-    name: str
-    role: str
-    episodes: int
-    calls: int
-
-
-@dataclass(frozen=True, slots=True)
-class RlEstimate:
+class RlEstimate(Stages):
     """What a run of the recipe is expected to take, and at most where the bank evolves.
 
     Attributes:
         stages: In the order of the run; those that do nothing are left out.
         turns: Turns of an episode.
         base_turns: Turns of a base episode.
-        prices: What the minds cost, a line each.
+        opening_tokens: The measured length of a first prompt, without skills.
+        minds: Who is asked, with prices and their age.
     """
 
-    stages: tuple[RlStage, ...]
+    stages: tuple[Stage, ...]
     turns: int
     base_turns: int
-    prices: tuple[str, ...]
+    opening_tokens: int
+    minds: tuple[PricedMind, ...]
 
     def calls(self, role: str) -> int:
         """Return all calls of a role."""
@@ -60,9 +58,14 @@ class RlEstimate:
 
     def lines(self) -> list[str]:
         """Say what it rests on, for people."""
+        assumed = Assumptions(self.turns)
         return [
             f"an episode takes {self.turns} turns, a base episode {self.base_turns}; each turn of "
-            "a mind is a call",
+            "a model is a call; the policy plays on this machine",
+            f"the first prompt has {self.opening_tokens:,} tokens (measured), injected skills up "
+            f"to {BANK_TOKENS}; each turn adds {assumed.turn_tokens}",
+            f"a teacher's question has {assumed.instructions_tokens:,} tokens beside episodes, its "
+            f"answer {assumed.proposal_tokens:,}",
             f"{SUCCESS_RATE:.0%} of the base episodes succeed, and nothing fails",
             "every evolution finds a weak category, and its proposal goes to the gate",
         ]
@@ -73,51 +76,39 @@ class RlEstimate:
         return {
             "job": "rl",
             "stages": [asdict(stage) for stage in self.stages],
-            "episodes": sum(stage.episodes for stage in self.stages),
+            "total": asdict(self.total),
+            "known_cost_usd": self.known_cost_usd,
+            "episodes": self.total.episodes,
             "calls": {role: self.calls(role) for role in roles},
             "turns": self.turns,
             "base_turns": self.base_turns,
-            "prices": list(self.prices),
+            "opening_tokens": self.opening_tokens,
+            "prices": [mind.line() for mind in self.minds],
         }
 
 
-def estimate_rl(config: RlConfig, turns: int | None = None) -> RlEstimate:
-    """Estimate a run of the recipe.
-
-    Args:
-        config: The run.
-        turns: Turns of an episode, where a person knows better.
+async def estimate_rl(config: RlConfig, turns: int | None = None) -> RlEstimate:
+    """Estimate a run of the recipe; ``turns`` are those of an episode, where a person knows better.
 
     Raises:
-        ConfigError: Nothing is left to practise on.
+        ConfigError: Nothing is left to train on.
         DataError: Tasks are missing or malformed.
     """
     tasks = find_rl_tasks(config)
     usual = turns or expected_turns(_limit(config, tasks.practice))
     longer = config.distil.max_turns if config.distil else None
     base_turns = turns or expected_turns(longer or _limit(config, tasks.base))
-    stages = [*_before_practice(config, tasks, usual, base_turns), *_practice(config, tasks)]
-    minds = [priced_mind(role, mind) for role, mind in config.minds.items()]
+    first = tasks.practice[:MEASURED_TASKS]
+    assumed, blank = Assumptions(usual), [""] * len(first)
+    opening = await measured_opening(config.env, config.run.seed, first, blank, assumed)
+    minds = {role: priced_mind(role, mind) for role, mind in config.minds.items()}
+    work = _Work(config, tasks, minds, assumed, base_turns, opening)
+    stages = [*work.before_practice(), *work.practice()]
     if (user := user_mind(config.env)) is not None:
-        minds.append(priced_mind("user", user))
-        stages.append(
-            RlStage("simulated user", "user", 0, _said_by_users(stages, usual, base_turns))
-        )
-    return RlEstimate(
-        tuple(stage for stage in stages if stage.episodes or stage.calls),
-        usual,
-        base_turns,
-        tuple(mind.line() for mind in minds),
-    )
-
-
-def _said_by_users(stages: Sequence[RlStage], turns: int, base_turns: int) -> int:
-    """Count what simulated users say in all episodes; base episodes may be longer ones."""
-    share = Assumptions(turns).user_share
-    return sum(
-        stage.episodes * (1 + round((base_turns if stage.name == "base" else turns) * share))
-        for stage in stages
-    )
+        minds["user"] = priced_mind("user", user)
+        stages.append(work.users(stages, minds["user"]))
+    done = tuple(stage for stage in stages if stage.episodes or stage.calls)
+    return RlEstimate(done, usual, base_turns, opening, tuple(minds.values()))
 
 
 def _limit(config: RlConfig, tasks: Sequence[Task]) -> int:
@@ -126,22 +117,78 @@ def _limit(config: RlConfig, tasks: Sequence[Task]) -> int:
     return round(fmean(min(most, task.extras.get("max_turns", most)) for task in tasks))
 
 
-def _before_practice(
-    config: RlConfig, tasks: RlTasks, turns: int, base_turns: int
-) -> Iterator[RlStage]:
-    """Count what the first bank and the cold start take."""
-    distil, told = config.distil, config.bank.told
-    if distil is not None and told != "nothing":
-        base = tasks.base[: distil.tasks]
-        count = len(base) * distil.episodes
-        by_mind = "base" in config.minds
-        role = "base" if by_mind else POLICY
-        yield RlStage("base", role, count, count * base_turns * by_mind)
-        if told == "skills":
-            yield RlStage("distil", "teacher", 0, _requests(base, distil))
-    if config.cold_start is not None:
-        count = len(tasks.practice[: config.cold_start.tasks]) * config.cold_start.episodes
-        yield RlStage("cold start", "expert", count, count * turns)
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What the stages of the recipe take."""
+
+    config: RlConfig
+    tasks: RlTasks
+    minds: dict[str, PricedMind]
+    assumed: Assumptions
+    base_turns: int
+    opening_tokens: int
+
+    def before_practice(self) -> Iterator[Stage]:
+        """Count what the first bank and the cold start take."""
+        distil, told = self.config.distil, self.config.bank.told
+        if distil is not None and told != "nothing":
+            base = self.tasks.base[: distil.tasks]
+            count = len(base) * distil.episodes
+            if "base" in self.minds:
+                yield self._played("base", "base", count, self.base_turns, 0)
+            else:
+                yield _on_this_machine("base", count)
+            if told == "skills":
+                yield self._asked("distil", _requests(base, distil), distil.batch_size)
+        cold = self.config.cold_start
+        if cold is not None:
+            count = len(self.tasks.practice[: cold.tasks]) * cold.episodes
+            injected = 0 if told == "nothing" else min(BANK_TOKENS, self.config.bank.max_tokens)
+            yield self._played("cold start", "expert", count, self.assumed.turns, injected)
+
+    def practice(self) -> Iterator[Stage]:
+        """Count what reinforcement, evolution, validation and test take."""
+        config, tasks = self.config, self.tasks
+        grpo, evaluation, val = config.grpo, config.evaluation, len(tasks.val)
+        at_once = min(grpo.tasks_per_iteration, len(tasks.practice))
+        yield _on_this_machine("practice", grpo.iterations * at_once * grpo.group_size)
+        if config.evolve is not None and tasks.evolution is not None:
+            looked_at = len(tasks.evolution.tasks) * config.evolve.episodes
+            yield _on_this_machine("evolution split", config.evolutions * looked_at)
+            yield self._asked("evolve", config.evolutions, config.evolve.max_failures)
+            judged = evaluation.gate.expected_rollouts(val)
+            yield _on_this_machine("gate", config.evolutions * judged)
+        if evaluation.gate.release is not None:
+            yield _on_this_machine("release test", evaluation.gate.release.expected_rollouts(val))
+        # Before the first iteration, every n-th, and after the last.
+        looks = 1 + ceil(grpo.iterations / evaluation.val_every)
+        yield _on_this_machine("val", looks * val)
+        if evaluation.test:
+            yield _on_this_machine("test", _tested(config) * len(tasks.splits.test))
+
+    def users(self, stages: Sequence[Stage], mind: PricedMind) -> Stage:
+        """Count what simulated users say in all episodes; base episodes may be longer ones."""
+        base = sum(stage.episodes for stage in stages if stage.name == "base")
+        others = sum(stage.episodes for stage in stages) - base
+        usual = users_stage(mind, self.assumed, others, self.assumed.turns)
+        longer = users_stage(mind, self.assumed, base, self.base_turns)
+        return replace(sum_of([usual, longer]), name=usual.name, role=usual.role)
+
+    def _played(self, name: str, role: str, count: int, turns: int, injected: int) -> Stage:
+        opening, history = self.opening_tokens + injected, self.config.rollout.history_turns
+        prompts = episode_prompts(opening, turns, history, self.assumed)
+        answer = self.assumed.action_tokens
+        return make_stage(name, self.minds[role], count, prompts, answer, plays=count)
+
+    def _asked(self, name: str, count: int, episodes: int) -> Stage:
+        transcript = self.opening_tokens + self.base_turns * self.assumed.turn_tokens
+        prompt = self.assumed.instructions_tokens + episodes * transcript
+        answer = self.assumed.proposal_tokens
+        return make_stage(name, self.minds["teacher"], count, [prompt], answer)
+
+
+def _on_this_machine(name: str, episodes: int) -> Stage:
+    return Stage(name, POLICY, episodes, 0, 0, 0, 0.0)
 
 
 def _requests(base: Sequence[Task], section: RlDistilSection) -> int:
@@ -156,27 +203,6 @@ def _requests(base: Sequence[Task], section: RlDistilSection) -> int:
     return asked + sum(
         ceil(tasks * section.episodes / section.place_episodes) for tasks in places.values()
     )
-
-
-def _practice(config: RlConfig, tasks: RlTasks) -> Iterator[RlStage]:
-    """Count what reinforcement, evolution, validation and test take."""
-    grpo, evaluation, val = config.grpo, config.evaluation, len(tasks.val)
-    at_once = min(grpo.tasks_per_iteration, len(tasks.practice))
-    yield RlStage("practice", POLICY, grpo.iterations * at_once * grpo.group_size, 0)
-    if config.evolve is not None and tasks.evolution is not None:
-        looked_at = len(tasks.evolution.tasks) * config.evolve.episodes
-        yield RlStage("evolution split", POLICY, config.evolutions * looked_at, 0)
-        yield RlStage("evolve", "teacher", 0, config.evolutions)
-        judged = evaluation.gate.expected_rollouts(val)
-        yield RlStage("gate", POLICY, config.evolutions * judged, 0)
-    if evaluation.gate.release is not None:
-        played = evaluation.gate.release.expected_rollouts(val)
-        yield RlStage("release test", POLICY, played, 0)
-    # Before the first iteration, every so many, and after the last.
-    looks = 1 + ceil(grpo.iterations / evaluation.val_every)
-    yield RlStage("val", POLICY, looks * val, 0)
-    if evaluation.test:
-        yield RlStage("test", POLICY, _tested(config) * len(tasks.splits.test), 0)
 
 
 def _tested(config: RlConfig) -> int:

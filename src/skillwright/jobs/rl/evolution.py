@@ -4,9 +4,10 @@ from typing import Any
 
 from skillwright.bank.measure import active_by_category
 from skillwright.core import ConfigError
+from skillwright.jobs.parts.event_log import write_down
 from skillwright.jobs.parts.evolution_round import EvolutionLoop, PlayedRound
 from skillwright.jobs.rl.progress import BankEvolved
-from skillwright.jobs.rl.state import EvolutionRecord, RlKind, RlState, write_down
+from skillwright.jobs.rl.state import EvolutionRecord, RlKind, RlState
 from skillwright.jobs.rl.wiring import Workshop, stop_if_refused
 from skillwright.policy import PolicyBackend
 from skillwright.runs import VerdictRecord

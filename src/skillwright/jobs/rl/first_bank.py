@@ -21,10 +21,11 @@ from skillwright.config.rl import RlConfig, RlDistilSection
 from skillwright.core import ConfigError, EpisodeResult, EpisodeSpec, PlainSkill, Task
 from skillwright.core.seeds import derive_seed
 from skillwright.jobs.parts.bank_source import read_told_bank
+from skillwright.jobs.parts.event_log import write_down
 from skillwright.jobs.parts.progress import StageStarted
 from skillwright.jobs.rl.policies import openings
 from skillwright.jobs.rl.progress import FirstBankMade
-from skillwright.jobs.rl.state import RlKind, RlState, write_down
+from skillwright.jobs.rl.state import RlKind, RlState
 from skillwright.jobs.rl.told import TrajectorySource
 from skillwright.jobs.rl.wiring import Workshop, stop_if_refused
 from skillwright.rollout import refuse_no_score
@@ -33,15 +34,7 @@ EMPTY, SEED = "empty", "seed"
 
 
 async def make_first_bank(run: Workshop, state: RlState) -> tuple[Workshop, RlState]:
-    """Play base trajectories, have them distilled, and keep the bank; done already, return at once.
-
-    Returns:
-        The parts, which know the base trajectories where those are told; and the state.
-
-    Raises:
-        TeacherDown: The teacher gave nothing usable; the run can be resumed.
-        EngineDown: No base episode has a reward.
-    """
+    """Play base trajectories, have them distilled, and keep the bank, unless that is done."""
     told = run.config.bank.told
     if told == "trajectories":
         base = await base_episodes(run)
@@ -98,14 +91,7 @@ def _longer(task: Task, max_turns: int | None) -> Task:
 
 
 def starting_bank(config: RlConfig) -> Bank:
-    """Return the bank that a configuration begins with, without what is to be left out.
-
-    Raises:
-        ConfigError: The environment has no seed bank, there is no such file, or no skill of it is
-            active.
-        DataError: The file is no bank.
-        BankError: A skill does not pass lint.
-    """
+    """Return the bank that a configuration begins with, without what is to be left out."""
     start = config.bank.start
     if start == EMPTY:
         return Bank()

@@ -35,13 +35,7 @@ from skillwright.rollout import refuse_no_score
 async def practise(
     run: Workshop, state: RlState, policy: PolicyBackend, iteration: int, bank_version: int
 ) -> IterationEnded:
-    """Play an iteration and learn from it; the policy is another one afterwards.
-
-    Raises:
-        ReferenceMissing: The reference is not what the cold start ended with.
-        EngineDown: No episode has a reward.
-        OutOfMemory: The device's memory is spent.
-    """
+    """Play an iteration and learn from it; the policy is another one afterwards."""
     section, seed = run.config.grpo, run.config.run.seed
     if section.kl_weight > 0:
         check_reference(policy, state.reference)

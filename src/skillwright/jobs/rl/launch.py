@@ -1,29 +1,21 @@
 """Begin a run of the recipe, find one again, and play it: for the command line and for scripts."""
 
-import shlex
-import shutil
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from skillwright.config.rl import RlConfig
 from skillwright.config.rl_load import dump_rl_config, is_rl_config, load_rl_config
 from skillwright.core import ConfigError, RunError
-from skillwright.jobs.launch.runs import MADE, find_run, make_folder, read_plan, secrets_of, session
+from skillwright.jobs.launch.runs import OpenRun, find_run, make_run, reopen, secrets_of, session
 from skillwright.jobs.parts.opened import MakeModel
-from skillwright.jobs.parts.same_settings import (
-    refuse_all_but_budget,
-    refuse_other_settings,
-    settings_facts,
-)
+from skillwright.jobs.parts.same_settings import refuse_all_but_budget
 from skillwright.jobs.rl.progress import RlWatcher
 from skillwright.jobs.rl.report import RlReport, selected
 from skillwright.jobs.rl.state import RlState, restore
 from skillwright.models import is_stand_in, make_model
-from skillwright.runs import Redactor, RunFolder, RunStore, provenance, unused_name
 from skillwright.runs.folder import CONFIG_NAME
 
 if TYPE_CHECKING:
@@ -32,40 +24,20 @@ if TYPE_CHECKING:
 JOB = "rl"
 
 
-@dataclass(frozen=True, slots=True)
-class RlRun:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RlRun(OpenRun):
     """A run of the recipe that this process works on, until it is closed.
 
     Attributes:
         config: Its configuration.
-        folder: Its folder, locked.
-        store: Its store.
     """
 
     config: RlConfig
-    folder: RunFolder
-    store: RunStore
-
-    @property
-    def go_on(self) -> str:
-        """The command that goes on with it."""
-        return f"skillwright resume {shlex.quote(str(self.folder.path))}"
 
     @property
     def state(self) -> RlState:
         """Where it stands."""
         return restore(self.config, self.store)
-
-    def close(self) -> None:
-        """Close the store and let others work on the run."""
-        self.store.close()
-        self.folder.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
 
 def refuse_without_torch() -> None:
@@ -90,20 +62,10 @@ def start_rl(config: RlConfig) -> RlRun:
     Raises:
         RunError: The folder cannot be made, or the disk is full; nothing is left of it.
     """
-    root, name = Path(config.run.root), config.run.name
-    free = unused_name(root, name) if (root / name).exists() else name
-    redactor = Redactor(_secrets(config))
-    folder = make_folder(root, free, dump_rl_config(config), redactor)
-    with ExitStack() as undo:
-        undo.callback(shutil.rmtree, folder.path, ignore_errors=True)
-        undo.callback(folder.close)
-        store = RunStore.open(folder.store_path, redactor=redactor)
-        undo.callback(store.close)
-        with store.transaction(durable=True):
-            made = {"job": JOB, "provenance": provenance(), **settings_facts(folder.path)}
-            store.append_event(MADE, made)
-        undo.pop_all()
-    return RlRun(config, folder, store)
+    root, text, secrets = Path(config.run.root), dump_rl_config(config), _secrets(config)
+    named = config.run.name
+    folder, store = make_run(root, named, text, secrets, lambda path, store: {"job": JOB})
+    return RlRun(config=config, folder=folder, store=store)
 
 
 def is_rl_run(run: str | Path, root: str | Path = "runs") -> bool:
@@ -129,17 +91,9 @@ def open_rl(run: str | Path, root: str | Path = "runs", overrides: Sequence[str]
     """
     path = find_run(run, root)
     refuse_all_but_budget(overrides)
-    config = load_rl_config(path / "config.yaml", overrides)
-    folder = RunFolder.open(path)
-    try:
-        with RunStore.open(folder.store_path, read_only=True) as store:
-            read_plan(store, path)  # which says so, where it never began
-            refuse_other_settings(path, store, MADE)
-        store = RunStore.open(folder.store_path, redactor=Redactor(_secrets(config)))
-    except BaseException:
-        folder.close()
-        raise
-    return RlRun(config, folder, store)
+    config = load_rl_config(path / CONFIG_NAME, overrides)
+    folder, store, _ = reopen(path, _secrets(config))
+    return RlRun(config=config, folder=folder, store=store)
 
 
 async def run_rl(

@@ -7,11 +7,12 @@ from skillwright.bank import scope_of
 from skillwright.core import EpisodeResult, EpisodeSpec, PlainSkill, SkillSource, Task
 from skillwright.core.seeds import evaluation_seed
 from skillwright.evaluation import ScoreTable, SplitReport
+from skillwright.jobs.parts.event_log import write_down
 from skillwright.jobs.parts.progress import Scored, StageStarted
 from skillwright.jobs.rl.checkpoints import Checkpoints
 from skillwright.jobs.rl.progress import Validated
 from skillwright.jobs.rl.report import selected
-from skillwright.jobs.rl.state import TEST_EPISODES, RlKind, RlState, Validation, write_down
+from skillwright.jobs.rl.state import TEST_EPISODES, RlKind, RlState, Validation
 from skillwright.jobs.rl.told import other_scopes
 from skillwright.jobs.rl.wiring import Workshop
 from skillwright.policy import PolicyBackend
@@ -38,13 +39,7 @@ async def validate(run: Workshop, state: RlState, policy: PolicyBackend, iterati
 
 @dataclass(frozen=True, slots=True)
 class Artefact:
-    """Something that is scored on the sealed tasks.
-
-    Attributes:
-        name: Its name in the report.
-        iteration: After which iteration its weights were.
-        skills: What it is told.
-    """
+    """Something that is scored on the sealed tasks."""
 
     name: str
     iteration: int

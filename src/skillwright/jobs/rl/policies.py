@@ -21,6 +21,7 @@ from skillwright.core import (
 )
 from skillwright.core.seeds import derive_seed
 from skillwright.envs.drive import open_env
+from skillwright.jobs.parts.settings import filled
 from skillwright.policy import (
     AdvantageSettings,
     GroupSettings,
@@ -41,11 +42,7 @@ Recipe = Mapping[str, Any]
 
 
 class PolicyMaker:
-    """Builds the policy of a configuration; a caller may hand in one with a policy of its own.
-
-    Args:
-        config: What the policy is to be.
-    """
+    """Builds the policy of a configuration; a caller may hand in one with a policy of its own."""
 
     def __init__(self, config: RlConfig) -> None:
         self._config = config
@@ -63,11 +60,7 @@ class PolicyMaker:
         return isinstance(policy, ScorerPolicyConfig) or policy.restrict
 
     def recipe(self, turns: Sequence[TurnContext]) -> Recipe:
-        """Say what the policy is built of.
-
-        Args:
-            turns: Some that it will meet; read where `needs_turns`.
-        """
+        """Say what the policy is built of."""
         match self._config.policy:
             case ScorerPolicyConfig():
                 known = ScorerPolicy.for_turns(turns, ScorerSettings()).vocabulary
@@ -78,13 +71,7 @@ class PolicyMaker:
                 assert_never(never)
 
     def check(self) -> None:
-        """Find out before a run begins whether the policy can be built; what was, is used then.
-
-        Raises:
-            ModelMissing: The base model is not on this machine.
-            NoChatTemplate: Its tokenizer does not say how a conversation is written.
-            ConfigError: A setting is out of its range.
-        """
+        """Find out before a run begins whether the policy can be built; what was, is used then."""
         sft_settings(self._config)
         grpo_settings(self._config.grpo)
         group_settings(self._config.grpo)
@@ -95,13 +82,7 @@ class PolicyMaker:
                 self._ready = _language_model(policy)
 
     def make(self, recipe: Recipe) -> PolicyBackend:
-        """Build the policy, before it has learnt anything.
-
-        Raises:
-            ModelMissing: The base model is not on this machine.
-            NoChatTemplate: Its tokenizer does not say how a conversation is written.
-            ConfigError: A setting is out of its range.
-        """
+        """Build the policy, before it has learnt anything."""
         match self._config.policy:
             case ScorerPolicyConfig() as policy:
                 return _scorer(policy, recipe, derive_seed("weights", self._config.run.seed))
@@ -115,19 +96,8 @@ class PolicyMaker:
 def _scorer(policy: ScorerPolicyConfig, recipe: Recipe, seed: int) -> PolicyBackend:
     # Sums that threads share are rounded in another order, as many threads as there are.
     torch.set_num_threads(policy.threads)
-    settings = ScorerSettings(
-        architecture=Architecture(
-            width=policy.width,
-            heads=policy.heads,
-            layers=policy.layers,
-            reach=policy.reach,
-            hidden=policy.hidden,
-        ),
-        seed=seed,
-        most_rows=policy.most_rows,
-        max_grad_norm=policy.max_grad_norm,
-        weight_decay=policy.weight_decay,
-    )
+    architecture = filled(Architecture, policy)
+    settings = filled(ScorerSettings, policy, architecture=architecture, seed=seed)
     return ScorerPolicy(Vocabulary(tuple(recipe["words"])), settings)
 
 
@@ -140,29 +110,12 @@ def _language_model(policy: HfPolicyConfig) -> PolicyBackend:
         targets = policy.lora.targets
         names = targets if isinstance(targets, str) else tuple(targets)
         lora = LoraSettings(policy.lora.rank, policy.lora.alpha, names)
-    settings = HfSettings(
-        lora=lora,
-        precision=policy.precision,
-        device=policy.device,
-        max_new_tokens=policy.max_new_tokens,
-        context_tokens=policy.context_tokens,
-        sample_rows=policy.sample_rows,
-        micro_tokens=policy.micro_tokens,
-        restrict=policy.restrict,
-        gradient_checkpointing=policy.gradient_checkpointing,
-        max_grad_norm=policy.max_grad_norm,
-        weight_decay=policy.weight_decay,
-        template=policy.template,
-    )
+    settings = filled(HfSettings, policy, lora=lora)
     return HfPolicy.load_pretrained(policy.model, settings, download=policy.download)
 
 
 async def openings(tasks: Sequence[Task], make_env: MakeEnv) -> list[TurnContext]:
-    """Return the first turn of tasks, told nothing: words for a policy that acts before it learns.
-
-    Raises:
-        DataError: A task cannot be opened.
-    """
+    """Return the first turn of tasks without skills, for a policy that acts before it learns."""
     found = []
     for task in tasks:
         env = make_env(task)
@@ -189,33 +142,12 @@ def turns_of(results: Sequence[EpisodeResult], skills: SkillSource | None) -> li
 def sft_settings(config: RlConfig) -> SftSettings:
     """Return how the cold start learns; where there is none, as one would by default."""
     section = config.cold_start or ColdStartSection()
-    return SftSettings(
-        steps=section.steps,
-        batch_rows=section.batch_rows,
-        learning_rate=section.learning_rate,
-        schedule=Schedule(**section.schedule.model_dump()),
-        join_turns=section.join_turns,
-        whole_episodes=section.whole_episodes,
-    )
+    return filled(SftSettings, section, schedule=Schedule(**section.schedule.model_dump()))
 
 
 def grpo_settings(section: GrpoSection) -> GrpoSettings:
     """Return how an iteration's rows are learnt from."""
-    objective = GrpoObjective(
-        clip_low=section.clip_low,
-        clip_high=section.clip_high,
-        dual_clip=section.dual_clip,
-        kl_weight=section.kl_weight,
-        entropy_weight=section.entropy_weight,
-        average=section.average,
-    )
-    return GrpoSettings(
-        objective=objective,
-        learning_rate=section.learning_rate,
-        epochs=section.epochs,
-        minibatch_rows=section.minibatch_rows,
-        rows=section.rows,
-    )
+    return filled(GrpoSettings, section, objective=filled(GrpoObjective, section))
 
 
 def group_settings(section: GrpoSection) -> GroupSettings:
@@ -223,11 +155,7 @@ def group_settings(section: GrpoSection) -> GroupSettings:
     step = section.step_advantage
     return GroupSettings(
         size=section.group_size,
-        advantage=AdvantageSettings(
-            statistics=section.statistics,
-            scale_by_std=section.scale_by_std,
-            leave_one_out=section.leave_one_out,
-        ),
+        advantage=filled(AdvantageSettings, section),
         step_advantage=None if step is None else StepAdvantage(**step.model_dump()),
         penalty=section.penalty,
     )

@@ -8,11 +8,10 @@ from skillwright.core import ConfigError, SkillwrightError
 from skillwright.core.together import together
 from skillwright.envs.drive import native_tools, open_env
 from skillwright.jobs.launch.doctor import Finding, Health
-from skillwright.jobs.launch.preflight import ask_if_ready, build_first
+from skillwright.jobs.launch.preflight import ask_if_ready, build_first, users_of
 from skillwright.jobs.parts.bank_source import opened_embedder
+from skillwright.jobs.parts.environment import refuse_unasked_data
 from skillwright.jobs.parts.money import priced_mind, refuse_unheld
-from skillwright.jobs.parts.tau_report import refuse_small_store
-from skillwright.jobs.parts.tau_user import user_mind
 from skillwright.jobs.rl.first_bank import starting_bank
 from skillwright.jobs.rl.policies import PolicyMaker
 from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks
@@ -24,35 +23,23 @@ async def preflight_rl(config: RlConfig) -> PolicyMaker:
     """Check budget, tasks, bank and policy, and ask each distinct mind one small question.
 
     An endpoint that embeds is asked nothing; its key has to be there.
-
-    Returns:
-        What builds the policy; a language model that was loaded is used by the run.
-
-    Raises:
-        UsageError: Something that the configuration names is missing or wrong.
-        ModelRefused: An endpoint refuses the key or the model.
-        ModelError: An endpoint does not answer.
     """
     maker = PolicyMaker(config)
     for look in _looks(config, maker).values():
         await look()
-    minds = {**config.minds, **_user(config)}
+    minds = {**config.minds, **users_of(config.env)}
     async with HttpClient() as client:
         await together(_mind(mind, client) for mind in _distinct(minds).values())
     return maker
 
 
 async def examine_rl(config: RlConfig) -> list[Finding]:
-    """Look at all that `preflight_rl` looks at, also behind the first thing that is wrong.
-
-    Args:
-        config: What would be run; each distinct mind in it is asked one small question.
-    """
+    """Look at all that `preflight_rl` looks at, also behind the first thing that is wrong."""
     looks = _looks(config, PolicyMaker(config))
     findings = [await _found(name, look()) for name, look in looks.items()]
     minds = dict(config.minds)
     try:
-        minds |= _user(config)
+        minds |= users_of(config.env)
     except SkillwrightError as error:
         findings.append(Finding("simulated user", Health.BAD, str(error)))
     async with HttpClient() as client:
@@ -109,11 +96,6 @@ async def _mind(mind: ModelConfig, client: HttpClient) -> str:
     return f"{mind.backend}: {await ask_if_ready(mind, client)} answers"
 
 
-def _user(config: RlConfig) -> dict[str, ModelConfig]:
-    user = user_mind(config.env)
-    return {} if user is None else {"simulated user": user}
-
-
 def _distinct(minds: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
     """Return each mind once, by all of its roles: two roles of one mind are one question."""
     roles: dict[str, list[str]] = {}
@@ -123,7 +105,7 @@ def _distinct(minds: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
 
 
 async def _look_at_tasks(config: RlConfig) -> RlTasks:
-    refuse_small_store(config.env)
+    refuse_unasked_data(config.env)
     tasks = find_rl_tasks(config)
     env = build_first(config.env, tasks.val[0])
     try:

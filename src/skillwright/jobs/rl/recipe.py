@@ -17,6 +17,7 @@ Source: SkillRL (arXiv 2602.08234).
 
 from skillwright.bank import count_skills, to_markdown
 from skillwright.core.jsonio import write_text
+from skillwright.jobs.parts.event_log import write_down
 from skillwright.jobs.parts.progress import RunStarted
 from skillwright.jobs.parts.same_tasks import refuse_other_tasks
 from skillwright.jobs.rl.checkpoints import Checkpoints
@@ -28,25 +29,14 @@ from skillwright.jobs.rl.measure import open_sealed, validate
 from skillwright.jobs.rl.progress import IterationEnded
 from skillwright.jobs.rl.release import release
 from skillwright.jobs.rl.report import RlReport, selected
-from skillwright.jobs.rl.state import TIMING, RlKind, RlState, restore, write_down
+from skillwright.jobs.rl.state import TIMING, RlKind, RlState, restore
 from skillwright.jobs.rl.wiring import Workshop
 from skillwright.policy import PolicyBackend
 from skillwright.runs import RunFolder
 
 
 async def rl(run: Workshop, folder: RunFolder) -> RlReport:
-    """Run the recipe, or go on with it.
-
-    Raises:
-        DataError: The tasks are not those that the run began with.
-        ConfigError: The expert won nothing, or the base model is not there.
-        TeacherDown: The teacher gave nothing usable for a section of the first bank.
-        ModelRefused: An endpoint refuses the key or the model; mend it, and the run goes on.
-        EngineDown: Nothing but failures came back; the run can be resumed.
-        BankVersionGone: The bank is not the one that the checkpoints refer to.
-        OutOfMemory: The device's memory is spent; the message says what to lower.
-        RunError: The folder cannot be written.
-    """
+    """Run the recipe, or go on with it."""
     refuse_other_tasks(run.store, run.tasks.facts)
     state = restore(run.config, run.store)
     checkpoints = Checkpoints(run.checkpoints, run.bank_store)

@@ -1,19 +1,15 @@
-"""Is what the recipe ends with proven better than what it began reinforcement with?
-
-The reference, which the cold start ended with, and the first bank, against the selected weights and
-their bank: one release test, on draws that decided nothing before. Weights and bank change
-together, so they are tested together; where that proves nothing, the cold start stays released.
-"""
+"""Is what the recipe ends with proven better than what it began reinforcement with?"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from skillwright.core import EpisodeResult, Pair, SkillSource, Task
 from skillwright.evaluation import RELEASE_PHASE, DrawCount, Draws, differing, release_draws
+from skillwright.jobs.parts.event_log import write_down
 from skillwright.jobs.parts.progress import StageStarted
 from skillwright.jobs.rl.checkpoints import Checkpoints
 from skillwright.jobs.rl.report import selected
-from skillwright.jobs.rl.state import RlKind, RlState, write_down
+from skillwright.jobs.rl.state import RlKind, RlState
 from skillwright.jobs.rl.wiring import Workshop
 from skillwright.policy import PolicyBackend
 from skillwright.runs import VerdictRecord
@@ -21,12 +17,7 @@ from skillwright.runs import VerdictRecord
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Weights with the skills that are injected.
-
-    Attributes:
-        iteration: After which iteration the weights were.
-        skills: Where the skills come from.
-    """
+    """Weights with the skills that are injected."""
 
     iteration: int
     skills: SkillSource
@@ -34,15 +25,7 @@ class Version:
 
 @dataclass(slots=True)
 class WeightsDuel:
-    """Draws paired results of two versions; the weights of one at a time are loaded.
-
-    Attributes:
-        run: The parts.
-        policy: Plays with the weights that are loaded.
-        checkpoints: Where weights lie.
-        sides: Incumbent and candidate.
-        draws: Where the count of draws begins.
-    """
+    """Draws paired results of two versions; the weights of one at a time are loaded."""
 
     run: Workshop
     policy: PolicyBackend
@@ -81,8 +64,9 @@ async def release(
 ) -> RlState:
     """Test what the run ends with, where the gate leaves proof to the release; write it down.
 
-    Raises:
-        EngineDown: Nothing but failures came back.
+    The reference, which the cold start ended with, and the first bank, against the selected weights
+    and their bank: one test, on draws that decided nothing before. Weights and bank change
+    together, so they are tested together; where that proves nothing, the cold start stays released.
     """
     test, chosen = run.config.evaluation.gate.release, selected(run.config, state)
     if test is None or chosen == 0 or state.release is not None:

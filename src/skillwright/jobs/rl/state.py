@@ -1,13 +1,15 @@
-"""The state of the recipe: a fold over the events in its store. Weights lie in checkpoints."""
+"""The state of the recipe, rebuilt from the event log. Weights lie in checkpoints."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Self
 
 from skillwright.config.rl import RlConfig
+from skillwright.core.codec import JsonRecord, encode
 from skillwright.evaluation import AlphaLedger, ScoreTable, SplitReport, Verdict
-from skillwright.runs import Event, RunStore
+from skillwright.jobs.parts.event_log import rebuild
+from skillwright.runs import RunStore
 
 TIMING = "timing"
 """The key of an event's payload that holds what took how long; no decision reads it."""
@@ -44,7 +46,7 @@ _FIELDS = {RlKind.BANK: "bank", RlKind.POLICY: "policy", RlKind.COLD_START: "col
 
 
 @dataclass(frozen=True, slots=True)
-class IterationRecord:
+class IterationRecord(JsonRecord):
     """What an iteration played and did.
 
     Attributes:
@@ -110,21 +112,9 @@ class IterationRecord:
         """Share of the groups that teach nothing."""
         return self.flat / self.groups if self.groups else 0.0
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        families = {name: list(counts) for name, counts in self.families.items()}
-        return {**asdict(self), "families": families}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        families = {name: (won, of) for name, (won, of) in data["families"].items()}
-        values = {name: value for name, value in data.items() if name != TIMING}
-        return cls(**{**values, "families": families})
-
 
 @dataclass(frozen=True, slots=True)
-class EvolutionRecord:
+class EvolutionRecord(JsonRecord):
     """What became of an update of the bank.
 
     Attributes:
@@ -160,31 +150,9 @@ class EvolutionRecord:
     earlier: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {
-            **asdict(self),
-            "success": {name: list(counts) for name, counts in self.success.items()},
-            "verdict": self.verdict.to_dict() if self.verdict else None,
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        lists = ("added", "refined", "retired", "earlier", "notes")
-        verdict = data["verdict"]
-        return cls(
-            **{
-                **data,
-                **{name: tuple(data[name]) for name in lists},
-                "success": {name: (won, of) for name, (won, of) in data["success"].items()},
-                "verdict": Verdict.from_dict(verdict) if verdict else None,
-            }
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class Validation:
+class Validation(JsonRecord):
     """A score on val.
 
     Attributes:
@@ -203,21 +171,6 @@ class Validation:
     def success(self) -> float:
         """Share of the val tasks that was won; 0 where none was scored."""
         return self.table.overall.success_rate or 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {
-            "iteration": self.iteration,
-            "bank_version": self.bank_version,
-            "table": self.table.to_dict(),
-            "policy": self.policy,
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        table = ScoreTable.from_dict(data["table"])
-        return cls(data["iteration"], data["bank_version"], table, data["policy"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,15 +229,15 @@ class RlState:
     def to_dict(self) -> dict[str, Any]:
         """Return what happened as a JSON object."""
         return {
-            "bank": dict(self.bank) if self.bank else None,
-            "cold_start": dict(self.cold_start) if self.cold_start else None,
-            "iterations": [one.to_dict() for one in self.iterations.values()],
-            "evolutions": [one.to_dict() for one in self.evolutions.values()],
-            "validations": [one.to_dict() for one in self.validations.values()],
+            "bank": encode(self.bank),
+            "cold_start": encode(self.cold_start),
+            "iterations": encode(list(self.iterations.values())),
+            "evolutions": encode(list(self.evolutions.values())),
+            "validations": encode(list(self.validations.values())),
             "best_iteration": self.best.iteration if self.best else None,
-            "ledger": self.ledger.to_dict(),
-            "test": self.test.to_dict() if self.test else None,
-            "release": self.release.to_dict() if self.release else None,
+            "ledger": encode(self.ledger),
+            "test": encode(self.test),
+            "release": encode(self.release),
             "finished": self.finished,
         }
 
@@ -353,22 +306,6 @@ class RlState:
         return replace(self, ledger=ledger, evolutions=evolutions)
 
 
-def fold(start: RlState, events: Iterable[Event]) -> RlState:
-    """Return the state that a run's events lead to."""
-    for event in events:
-        start = start.after(event.kind, event.payload)
-    return start
-
-
-def write_down(
-    store: RunStore, state: RlState, kind: RlKind, payload: Mapping[str, Any]
-) -> RlState:
-    """Append an event, durably, and fold it in as it was stored."""
-    with store.transaction(durable=True):
-        position = store.append_event(kind, payload)
-    return fold(state, store.events(after=position - 1))
-
-
 def restore(config: RlConfig, store: RunStore) -> RlState:
     """Return where a run stands; nothing but its configuration and its store is needed."""
-    return fold(RlState(config.ledger), store.events())
+    return rebuild(RlState(config.ledger), store.events())

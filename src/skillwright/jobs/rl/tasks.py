@@ -16,8 +16,9 @@ from skillwright.core.jsonio import digest
 from skillwright.core.seeds import derive_seed
 from skillwright.datasets import EvolutionTasks, Splits
 from skillwright.datasets.splits import tasks_digest
+from skillwright.envs.about import SURVEY
 from skillwright.jobs.parts.evolution_split import evolution_split
-from skillwright.jobs.parts.tasks import SURVEY, find_tasks
+from skillwright.jobs.parts.tasks import find_tasks
 
 _LEAST_WEIGHT = 0.08
 """Of a family that is always won: it is practised now and then, or it is forgotten."""
@@ -25,14 +26,7 @@ _LEAST_WEIGHT = 0.08
 
 @dataclass(frozen=True, slots=True)
 class RlTasks:
-    """The tasks of a run.
-
-    Attributes:
-        splits: All of them; test is sealed.
-        practice: What weights are trained on.
-        base: What base trajectories are played on.
-        evolution: What the bank evolves on; ``None`` where it does not.
-    """
+    """The tasks of a run."""
 
     splits: Splits
     practice: tuple[Task, ...]
@@ -61,12 +55,7 @@ class RlTasks:
 
 
 def find_rl_tasks(config: RlConfig) -> RlTasks:
-    """Find the tasks that a configuration names, and seal the test split.
-
-    Raises:
-        ConfigError: Nothing is left to practise on.
-        DataError: Data is missing or malformed, or a task stands in two splits.
-    """
+    """Find the tasks that a configuration names, and seal the test split."""
     train, val, test = find_tasks(config.env)
     limits = config.evaluation
     splits = Splits.of(train, val[: limits.val_tasks], test[: limits.test_tasks])
@@ -90,12 +79,6 @@ def tasks_of_iteration(
     """Return the tasks of an iteration: a portion of a pass, which has an order of its own.
 
     What is left of a pass when no whole portion is, is left out of it.
-
-    Args:
-        tasks: What is practised.
-        iteration: From 1.
-        count: Tasks per iteration; all where there are fewer.
-        seed: The run's.
     """
     portions = max(1, len(tasks) // count)
     number, at = divmod(iteration - 1, portions)
@@ -106,15 +89,7 @@ def tasks_of_iteration(
 def harder_tasks(
     tasks: Sequence[Task], iteration: int, count: int, seed: int, wins: Mapping[str, float]
 ) -> tuple[Task, ...]:
-    """Draw an iteration's tasks so that families that are lost more often come more often.
-
-    Args:
-        tasks: What is practised.
-        iteration: From 1.
-        count: Tasks per iteration, none of them twice.
-        seed: The run's.
-        wins: How often each family was won lately, in [0, 1]; a half where nothing is known.
-    """
+    """Draw an iteration's tasks so that families that are lost more often come more often."""
     rng = random.Random(derive_seed("harder", seed, iteration))
     pools: dict[str, list[Task]] = {}
     for task in _shuffled(tasks, derive_seed("harder order", seed, iteration)):
@@ -133,15 +108,7 @@ def harder_tasks(
 def again_tasks(
     tasks: Sequence[Task], iteration: int, count: int, seed: int, undecided: Collection[str]
 ) -> tuple[Task, ...]:
-    """Draw tasks that have something left to teach.
-
-    Args:
-        tasks: What is practised.
-        iteration: From 1.
-        count: At most so many, none of them twice.
-        seed: The run's.
-        undecided: Ids of tasks that were sometimes won and sometimes not.
-    """
+    """Draw tasks that have something left to teach."""
     found = [task for task in tasks if task.id in undecided]
     return tuple(_shuffled(found, derive_seed("again", seed, iteration))[:count])
 

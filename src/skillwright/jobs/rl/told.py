@@ -30,11 +30,7 @@ _LONGEST_OBSERVATION = 200
 
 
 class Remembered:
-    """A source that is asked once per task; so all of a group are told the same.
-
-    Args:
-        source: Who is asked.
-    """
+    """A source that is asked once per task; so all of a group are told the same."""
 
     def __init__(self, source: SkillSource) -> None:
         self._source = source
@@ -60,16 +56,7 @@ class Remembered:
 
 @dataclass(frozen=True)
 class FlatSource:
-    """Tells the most similar skills of a bank, whatever their kind and category: an ablation.
-
-    Attributes:
-        bank: The bank.
-        encoder: Says what is similar.
-        k: How many are told.
-        budget: How long the text may be.
-        waits: Whether the embedder asks an endpoint or a model.
-        scope: The place that a task is set in; "" where it has none.
-    """
+    """Tells the most similar skills of a bank, whatever their kind and category: an ablation."""
 
     bank: Bank
     encoder: Encoder
@@ -114,13 +101,7 @@ def _flat_text(found: Sequence[tuple[float, BankSkill]]) -> str:
 
 @dataclass(frozen=True)
 class TrajectorySource:
-    """Tells raw base trajectories of the same category and place, the won ones first: an ablation.
-
-    Attributes:
-        texts: Trajectories by category and scope, in the order in which they are told.
-        max_tokens: How long the text may be; what does not fit is left out whole.
-        version: Digest of all of them.
-    """
+    """Tells raw trajectories of the same category and place, solved ones first: an ablation."""
 
     texts: Mapping[tuple[str, str], tuple[str, ...]]
     max_tokens: int
@@ -169,13 +150,7 @@ def _raw(result: EpisodeResult, is_won: bool) -> str:
 
 @dataclass(frozen=True)
 class SometimesNothing:
-    """Tells a share of the tasks nothing, so that an agent is seen to do without as well.
-
-    Attributes:
-        source: Tells the others.
-        share: Share of the tasks, in [0, 1].
-        seed: Draws them.
-    """
+    """Tells a share of the tasks nothing, so that an agent is seen to do without as well."""
 
     source: SkillSource
     share: float
@@ -212,15 +187,7 @@ def other_scopes(scopes: Iterable[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Teller:
-    """Makes the source that tells tasks the skills of a bank, as the configuration wants it.
-
-    Attributes:
-        embedder: Says what is similar.
-        settings: How much is told.
-        budget: How long the text may be.
-        hierarchy: Whether kinds and categories count.
-        raw: Told in place of any bank: base trajectories, or nothing at all.
-    """
+    """Makes the source that tells tasks the skills of a bank, as the configuration wants it."""
 
     embedder: Embedder
     settings: RetrievalSettings
@@ -242,12 +209,7 @@ class Teller:
         return self._latest[0]
 
     def elsewhere(self, bank: Bank, scopes: Mapping[str, str]) -> SkillSource:
-        """Return a source that tells a task the skills of another place.
-
-        Args:
-            bank: The bank.
-            scopes: Place -> the one whose skills are told there.
-        """
+        """Return a source that tells a task the skills of another place."""
 
         def moved(task: Task) -> str:
             return scopes.get(scope_of(task), "")

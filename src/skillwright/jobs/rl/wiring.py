@@ -1,9 +1,8 @@
 """Where the recipe's configuration becomes objects."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from skillwright.bank import BankStore, Embedder
@@ -20,27 +19,23 @@ from skillwright.core import (
 from skillwright.evaluation import Terms
 from skillwright.jobs.bank.arena import make_teacher
 from skillwright.jobs.parts.bank_source import EmbedderLedger, opened_embedder
-from skillwright.jobs.parts.memory import EngineEvents, StoredCalls, StoredEpisodes
-from skillwright.jobs.parts.money import Budget
-from skillwright.jobs.parts.opened import MakeModel, opened_mind
+from skillwright.jobs.parts.engine import make_engine, make_env
+from skillwright.jobs.parts.memory import StoredCalls, StoredEpisodes
+from skillwright.jobs.parts.opened import MakeModel, Opened, opened
 from skillwright.jobs.rl.policies import PolicyMaker
 from skillwright.jobs.rl.progress import RlWatcher
 from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks
 from skillwright.jobs.rl.told import Teller
-from skillwright.jobs.train.wiring import env_identity, make_env
-from skillwright.models import HttpClient, agent_of, make_model
+from skillwright.jobs.train.wiring import terms_of
+from skillwright.models import agent_of, make_model
 from skillwright.policy import PolicyAgent, PolicyBackend
-from skillwright.rollout import EpisodeRecorder, Limits, LocalEngine, MakeEnv, PromptStyle
+from skillwright.rollout import EpisodeRecorder, LocalEngine, MakeEnv
 from skillwright.rollout.local import Mode
 from skillwright.runs import RunStore
 
 
 class KeptOnly:
-    """A recorder that keeps episodes and never gives one back: a policy learns from fresh ones.
-
-    Args:
-        recorder: Where they are kept.
-    """
+    """A recorder that keeps episodes and never gives one back: a policy learns from fresh ones."""
 
     def __init__(self, recorder: EpisodeRecorder) -> None:
         self._recorder = recorder
@@ -66,24 +61,7 @@ class KeptOnly:
 
 @dataclass(frozen=True, slots=True)
 class Workshop:
-    """What it takes to run the recipe.
-
-    Attributes:
-        config: What the parts were made from.
-        store: The run's store.
-        bank_store: All versions of the run's bank.
-        tasks: Who may touch which.
-        minds: Base, teacher and expert, as far as there are any.
-        maker: Builds the policy.
-        teller: Tells tasks the skills of a bank.
-        terms: What a gate has to know of the run.
-        make_env: Builds the environment of a task.
-        budget: Gives permits; ask for them by `permit`.
-        ledger: Writes down what embedding consumed.
-        seen: Passes on what engines tell.
-        watcher: Sees what happens.
-        checkpoints: The folder that weights are kept in.
-    """
+    """What it takes to run the recipe."""
 
     config: RlConfig
     store: RunStore
@@ -94,9 +72,8 @@ class Workshop:
     teller: Teller
     terms: Terms
     make_env: MakeEnv
-    budget: Budget
+    opened: Opened
     ledger: EmbedderLedger
-    seen: EngineEvents
     watcher: RlWatcher
     checkpoints: Path
 
@@ -125,12 +102,7 @@ class Workshop:
 
     def teacher(self, stage: str) -> Teacher:
         """Return the teacher, whose luck is the stage's own."""
-        calls = StoredCalls(
-            self.minds["teacher"],
-            self.store,
-            self.watcher,
-            permit=partial(self.permit, "call"),
-        )
+        calls = self.opened.calls(self.minds["teacher"], self.permit)
         return make_teacher(calls, self.config.minds["teacher"], self.config.run.seed, stage)
 
     def source(self, version: int) -> SkillSource:
@@ -139,13 +111,9 @@ class Workshop:
 
     @asynccontextmanager
     async def permit(self, kind: str = "episode") -> AsyncIterator[None]:
-        """Ask the budget before something is begun, once it knows what embedding has cost so far.
-
-        Raises:
-            BudgetSpent: The budget is spent.
-        """
+        """Ask the budget before something begins, once it knows what embedding has cost."""
         self.ledger.settle()
-        async with self.budget.permit(kind):
+        async with self.opened.budget.permit(kind):
             yield
 
     def _engine(
@@ -155,33 +123,14 @@ class Workshop:
         mode: Mode,
         max_turns: int | None = None,
     ) -> LocalEngine:
-        rollout = self.config.rollout
-        return LocalEngine(
-            agent,
-            self.make_env,
-            limits=Limits(
-                max_turns=max_turns or self.config.env.max_turns,
-                episode_timeout_s=rollout.episode_timeout_s,
-                max_concurrent=rollout.max_concurrent,
-                retries=rollout.retries,
-                give_up_after=rollout.give_up_after,
-                max_failure_share=rollout.max_failure_share,
-            ),
-            prompt=PromptStyle(history_turns=rollout.history_turns),
-            recorder=recorder,
-            mode=mode,
-            env_identity=env_identity(self.config.env),
-            observer=self.seen,
-            permit=self.permit,
+        seen = self.opened.seen
+        return make_engine(
+            self.config, agent, recorder, seen, self.permit, mode=mode, max_turns=max_turns
         )
 
 
 def stop_if_refused(teacher: Teacher) -> None:
-    """Stop where the teacher's endpoint refuses every request: a wrong key does not mend itself.
-
-    Raises:
-        ModelRefused: It does; what is missing now would be there after a resume.
-    """
+    """Stop where the teacher's endpoint refuses every request: a wrong key does not mend itself."""
     refusal = teacher.model.refusal if isinstance(teacher.model, StoredCalls) else None
     if refusal is not None:
         raise ModelRefused(f"the teacher was refused: {refusal}")
@@ -195,18 +144,9 @@ async def workshop(
     make: MakeModel = make_model,
     maker: PolicyMaker | None = None,
 ) -> AsyncIterator[Workshop]:
-    """Make the parts of a run; what they hold open is closed at the end.
-
-    Raises:
-        UsageError: A file, environment, task or key that the configuration names is missing or
-            wrong. Nothing was run yet.
-    """
-    async with HttpClient() as client, AsyncExitStack() as held:
-        budget = Budget(config.budget, store)
-        minds = {
-            role: held.enter_context(opened_mind(mind, client, make, store, config.env))
-            for role, mind in config.minds.items()
-        }
+    """Make the parts of a run; what they hold open is closed at the end."""
+    async with opened(config, store, watcher, make) as parts:
+        held, minds = parts.held, {role: parts.model(mind) for role, mind in config.minds.items()}
         embedder = held.enter_context(opened_embedder(config.bank.embedder))
         ledger = EmbedderLedger(embedder, store)
         held.callback(ledger.settle)
@@ -219,11 +159,10 @@ async def workshop(
             minds=minds,
             maker=maker or PolicyMaker(config),
             teller=make_teller(config, embedder),
-            terms=Terms(config.env.success_threshold, config.run.seed),
+            terms=terms_of(config),
             make_env=make_env(config.env),
-            budget=budget,
+            opened=parts,
             ledger=ledger,
-            seen=EngineEvents(watcher, budget.note, lambda: client.limits.in_flight),
             watcher=watcher,
             checkpoints=store.folder / "checkpoints",
         )

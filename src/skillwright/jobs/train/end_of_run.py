@@ -15,10 +15,11 @@ from skillwright.evaluation import (
     selection_bias,
 )
 from skillwright.jobs.parts.bench import Place
+from skillwright.jobs.parts.event_log import write_down
 from skillwright.jobs.parts.progress import SHOWN_AS, ReleaseTested, Scored, StageStarted
 from skillwright.jobs.train.judging import duel, standing, store_verdict
 from skillwright.jobs.train.placebo import placebo_text
-from skillwright.jobs.train.state import Confirmation, Kind, TrainState, write_down
+from skillwright.jobs.train.state import Confirmation, Kind, TrainState
 from skillwright.jobs.train.wiring import Assembly
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from skillwright.core import EpisodeResult, Usage, skill_hash
+from skillwright.core.codec import decode, encode_fields
 from skillwright.core.together import together
 from skillwright.evaluation import (
     Interval,
@@ -15,9 +16,9 @@ from skillwright.evaluation import (
 )
 from skillwright.jobs.parts.bank_source import told_lines
 from skillwright.jobs.parts.bench import SplitName
+from skillwright.jobs.parts.environment import EnvFindings, env_findings
 from skillwright.jobs.parts.progress import RunStarted, Scored, StageStarted
 from skillwright.jobs.parts.same_tasks import refuse_other_tasks
-from skillwright.jobs.parts.tau_report import TauFindings, tau_findings
 from skillwright.jobs.parts.turn_ends import TurnEnds
 from skillwright.jobs.train.wiring import Arena
 from skillwright.rollout import refuse_no_score
@@ -58,7 +59,9 @@ class EvalPlan:
         if score.success_rate is None:
             reasons.append("no episode has a score")
         elif score.success_rate < self.min_pass:
-            reasons.append(f"{score.success_rate:.1%} won, and --min-pass is {self.min_pass:.1%}")
+            # As many digits as it takes: 0.9999 is not 100%, and a rate just below is not above.
+            rate, least = (f"{100 * share:.6g}%" for share in (score.success_rate, self.min_pass))
+            reasons.append(f"{rate} solved, and --min-pass is {least}")
         return reasons
 
 
@@ -77,7 +80,7 @@ class EvalReport:
         pass_k_intervals: 95% confidence intervals of pass^1 ... pass^trials; the tasks are the
             sample.
         usage: What the run consumed, by purpose: the agent's part, and a simulated user's.
-        tau_bench: How tau-bench was played; ``None`` for another environment.
+        environment: What the environment says beside the success rate; ``None`` for nothing.
         turns: How the agent's answers ended.
     """
 
@@ -89,40 +92,21 @@ class EvalReport:
     complete_tasks: int
     pass_k_intervals: tuple[Interval, ...] = ()
     usage: Mapping[str, Usage] = field(default_factory=dict)
-    tau_bench: TauFindings | None = None
+    environment: EnvFindings | None = None
     turns: TurnEnds = field(default_factory=lambda: TurnEnds(0))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
-        return {
-            "split": self.split,
-            "trials": self.trials,
-            "skill_version": self.skill_version,
-            "table": self.table.to_dict(),
-            "pass_k": list(self.pass_k),
-            "complete_tasks": self.complete_tasks,
-            "pass_k_intervals": [list(one) for one in self.pass_k_intervals],
-            "usage": {purpose: spent.to_dict() for purpose, spent in self.usage.items()},
-            "tau_bench": self.tau_bench.to_dict() if self.tau_bench else None,
-            "turns": self.turns.to_dict() if self.turns.turns else None,
-        }
+        return encode_fields(self) | {"turns": self.turns.to_dict() if self.turns.turns else None}
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read what `to_dict` wrote; an earlier version wrote less."""
-        told = data.get("tau_bench")
-        return cls(
-            split=data["split"],
-            trials=data["trials"],
-            skill_version=data["skill_version"],
-            table=ScoreTable.from_dict(data["table"]),
-            pass_k=tuple(data["pass_k"]),
-            complete_tasks=data["complete_tasks"],
-            pass_k_intervals=tuple(Interval(*one) for one in data.get("pass_k_intervals", ())),
-            usage={name: Usage(**spent) for name, spent in data.get("usage", {}).items()},
-            tau_bench=TauFindings.from_dict(told) if told else None,
-            turns=TurnEnds.from_dict(turns) if (turns := data.get("turns")) else TurnEnds(0),
-        )
+        known = {
+            "environment": EnvFindings.read(data),
+            "turns": TurnEnds.from_dict(turns) if (turns := data.get("turns")) else TurnEnds(0),
+        }
+        return decode(cls, {**data, **known})
 
 
 async def evaluate(run: Arena, folder: RunFolder, plan: EvalPlan) -> EvalReport:
@@ -189,7 +173,7 @@ def _report(run: Arena, plan: EvalPlan, skill: str, results: Sequence[EpisodeRes
         complete_tasks=len(wins),
         pass_k_intervals=tuple(pass_hat_k_interval(wins, plan.trials, k) for k in ks),
         usage=run.store.usage_by_purpose(),
-        tau_bench=tau_findings(run.config, plan.split, plan.trials, results),
+        environment=env_findings(run.config, plan.split, plan.trials, results),
         turns=TurnEnds.of(results),
     )
 

@@ -9,14 +9,6 @@ def refuse_hopeless_gate(config: RunConfig, train_tasks: int, val_tasks: int) ->
     """Refuse a gate that no candidate could ever pass, before a rollout is paid for.
 
     The configuration does the same for generated games, whose number it knows.
-
-    Args:
-        config: The run's.
-        train_tasks: Tasks to practise on, at least so many, from 1.
-        val_tasks: Tasks that the gate may draw.
-
-    Raises:
-        ConfigError: It is one.
     """
     problem = config.why_hopeless(train_tasks, val_tasks)
     if problem:
@@ -28,11 +20,6 @@ def expected_episodes(config: RunConfig, sizes: Sizes, *, starts_blank: bool) ->
 
     It counts no candidate as skipped, and what a gate with several looks takes on average; an
     epoch update that wants pairs of a kind may ask for more.
-
-    Args:
-        config: The run's.
-        sizes: Tasks by split; a split whose size nobody knows counts nothing.
-        starts_blank: The initial skill is blank, and so is its own empty baseline.
     """
     evaluation, epochs = config.evaluation, config.train.epochs
     val, test = sizes.val or 0, sizes.test or 0

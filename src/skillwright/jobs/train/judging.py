@@ -20,14 +20,7 @@ Stage = Literal["step", "slow_update", "final"]
 
 @dataclass(frozen=True, slots=True)
 class Candidate(Judged):
-    """A changed skill, and what became of it.
-
-    Attributes:
-        text: The skill.
-        action: What became of it; see `skillwright.jobs.train.decisions`.
-        verdict: The judgement against the current skill, or ``None`` where it was not asked.
-        best_verdict: The judgement against the best skill, or ``None``.
-    """
+    """A changed skill, and what became of it."""
 
     text: str
     action: str
@@ -64,11 +57,6 @@ def standing(run: Assembly, state: TrainState, *, inherits: bool = False) -> tup
 
     Where first scores stand for the whole run, an empty region does not make another text: what was
     measured without it stands for it.
-
-    Args:
-        run: The run.
-        state: Where it stands.
-        inherits: What entered the current skill unmeasured has the score of what was there before.
     """
     current = state.skill_version
     if not run.gate.redraws:

@@ -1,23 +1,14 @@
-"""An epoch's end: the same tasks under the old and the new skill, and what follows from it.
-
-    play both skills -> pairs
-    slow update: guidance that looks further than a batch -> candidate -> gate
-    meta skill: the optimiser's own notes for the next epoch, written at the same time
-
-The first epoch has nothing to look back on; it only notes which skill it ended with.
-
-Source: SkillOpt (microsoft/SkillOpt; arXiv 2605.23904). There a slow update enters unmeasured; here
-it passes the gate like any other change, unless the configuration says otherwise.
-"""
+"""An epoch's end: the same tasks under the old and the new skill, and what follows from it."""
 
 from dataclasses import dataclass
 
 from skillwright.core.together import both
 from skillwright.jobs.parts.bench import Place
+from skillwright.jobs.parts.event_log import write_down
 from skillwright.jobs.parts.progress import EpochEnded
 from skillwright.jobs.train.decisions import EpochRecord
 from skillwright.jobs.train.judging import Candidate, judge, stop_if_refused, store_candidate
-from skillwright.jobs.train.state import Kind, TrainState, write_down
+from skillwright.jobs.train.state import Kind, TrainState
 from skillwright.jobs.train.wiring import Assembly
 from skillwright.rollout import EngineDown
 from skillwright.textopt import (
@@ -35,14 +26,7 @@ from skillwright.textopt.reflect import INFRASTRUCTURE
 
 @dataclass(frozen=True, slots=True)
 class LookBack:
-    """What the optimiser made of an epoch, before the gate.
-
-    Attributes:
-        epoch: From 1.
-        slow_update: Guidance for the skill, or ``None`` where none was due.
-        meta_skill: Notes for the next epoch, or ``None`` where none were due.
-        comparison: What both are based on, or ``None``.
-    """
+    """What the optimiser made of an epoch, before the gate."""
 
     epoch: int
     slow_update: SlowUpdate | None = None
@@ -58,11 +42,7 @@ class LookBack:
         }
 
     def refuse_dead_optimiser(self) -> None:
-        """Stop where neither memory could be written: a resume writes them.
-
-        Raises:
-            EngineDown: Every call failed in the infrastructure; the message quotes the latest.
-        """
+        """Stop where neither memory could be written: a resume writes them."""
         asked = [one for one in (self.slow_update, self.meta_skill) if one and one.prompt_digest]
         failures = [one.fault.failure for one in asked if one.fault]
         lost = [failure for failure in failures if failure.cause in INFRASTRUCTURE]
@@ -91,18 +71,19 @@ class LookBack:
 async def end_epoch(run: Assembly, state: TrainState, epoch: int) -> TrainState:
     """Look back over an epoch, write down what came of it, and return what follows from it.
 
-    Guidance passes the gate like any other change, unless the configuration lets it in unmeasured.
+    Both skills are played on the same tasks. From the pairs a slow update writes guidance that
+    looks further than a batch, and a meta skill the optimizer's own notes for the next epoch. The
+    first epoch has nothing to look back on; it only notes which skill it ended with.
 
-    Raises:
-        ModelRefused: An endpoint refuses the key or the model.
-        EngineDown: Nothing but failures came back.
+    Source: SkillOpt (microsoft/SkillOpt; arXiv 2605.23904). There a slow update enters unmeasured;
+    here it passes the gate like any other change, unless the configuration says otherwise.
     """
     place = Place(state.last_step, epoch)
     run.calls.step = place.step  # a run that goes on here has taken no step yet
     found = await _look_back(run, state, epoch)
     stop_if_refused(run)
     found.refuse_dead_optimiser()
-    judged = await _judged(run, state, found.slow_update, place)
+    judged = await _judged_update(run, state, found.slow_update, place)
     with run.store.transaction(durable=True):
         version = None
         if judged is not None:
@@ -114,7 +95,7 @@ async def end_epoch(run: Assembly, state: TrainState, epoch: int) -> TrainState:
     return state
 
 
-async def _judged(
+async def _judged_update(
     run: Assembly, state: TrainState, update: SlowUpdate | None, place: Place
 ) -> Candidate | None:
     """Return what becomes of a slow update, or ``None`` where it changes nothing."""

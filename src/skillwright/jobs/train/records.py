@@ -1,8 +1,9 @@
 """What a step leaves in the store: every patch and edit, with where it came from."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
-from skillwright.core import Failure
 from skillwright.runs import EditRecord, PatchRecord, Stage
 from skillwright.textopt import AnalystFault, AppendixUpdate, StepProposal
 
@@ -27,52 +28,56 @@ def patch_records(
     ]
 
 
+def _patch(
+    step: int, id: str, inputs: Sequence[str], said: Any, fault: AnalystFault | None, **more: Any
+) -> PatchRecord:
+    """Return what was said in one call, with the digest of its prompt and its fault."""
+    return PatchRecord(
+        step=step,
+        id=id,
+        source_type=more.pop("source_type", ""),
+        inputs=inputs,
+        prompt_digest=getattr(said, "prompt_digest", ""),
+        failure=fault.failure if fault else None,
+        **more,
+    )
+
+
 def _analysts(proposal: StepProposal, step: int) -> list[PatchRecord]:
-    reflection = proposal.reflection
     patches = [
-        PatchRecord(
-            step=step,
-            id=patch.call,
-            source_type=patch.source_type,
-            inputs=patch.trajectories,
-            edits=[one.id for one in patch.proposals],
-            reasoning=patch.reasoning,
+        _patch(
+            step,
+            one.call,
+            one.trajectories,
+            one,
+            None,
+            source_type=one.source_type,
+            edits=[edit.id for edit in one.proposals],
+            reasoning=one.reasoning,
             details={
-                "failures": [asdict(note) for note in patch.failures],
-                "success_patterns": list(patch.success_patterns),
-                "notes": list(patch.notes),
-                "cuts": [asdict(cut) for cut in patch.cuts],
+                "failures": [asdict(note) for note in one.failures],
+                "success_patterns": list(one.success_patterns),
+                "notes": list(one.notes),
+                "cuts": [asdict(cut) for cut in one.cuts],
             },
-            prompt_digest=patch.prompt_digest,
         )
-        for patch in reflection.patches
+        for one in proposal.reflection.patches
     ]
-    faults = [
-        PatchRecord(
-            step=step,
-            id=fault.call,
-            source_type="",
-            inputs=(),
-            prompt_digest=fault.prompt_digest,
-            failure=fault.failure,
-        )
-        for fault in reflection.faults
-    ]
+    faults = [_patch(step, one.call, (), one, one) for one in proposal.reflection.faults]
     return [*patches, *faults]
 
 
 def _merges(proposal: StepProposal, step: int) -> list[PatchRecord]:
     return [
-        PatchRecord(
-            step=step,
-            id=merge.call,
-            source_type="",
-            inputs=merge.inputs,
+        _patch(
+            step,
+            merge.call,
+            merge.inputs,
+            merge,
+            merge.fault,
             edits=[one.id for one in merge.outputs],
             level=merge.level,
             details={"notes": list(merge.notes)},
-            prompt_digest=merge.prompt_digest,
-            failure=_failure(merge.fault),
         )
         for merge in proposal.merged.merges
     ]
@@ -82,35 +87,26 @@ def _budget(proposal: StepProposal, step: int) -> list[PatchRecord]:
     decided = proposal.budget
     if not decided.prompt_digest:  # the schedule's, or no limit: nobody was asked
         return []
-    return [
-        PatchRecord(
-            step=step,
-            id=f"{proposal.context.name}.lr",
-            source_type="",
-            inputs=[one.id for one in proposal.merged.proposals],
-            reasoning=decided.reasoning,
-            details={"budget": decided.budget, "fallback": decided.fallback},
-            prompt_digest=decided.prompt_digest,
-            failure=_failure(decided.fault),
-        )
-    ]
+    inputs = [one.id for one in proposal.merged.proposals]
+    details = {"budget": decided.budget, "fallback": decided.fallback}
+    name, why = f"{proposal.context.name}.lr", decided.reasoning
+    return [_patch(step, name, inputs, decided, decided.fault, reasoning=why, details=details)]
 
 
 def _ranking(proposal: StepProposal, step: int) -> list[PatchRecord]:
-    selection = proposal.selection
-    if not selection.prompt_digest:  # everything fitted
+    chosen = proposal.selection
+    if not chosen.prompt_digest:  # everything fitted
         return []
     return [
-        PatchRecord(
-            step=step,
-            id=f"{proposal.context.name}.rank",
-            source_type="",
-            inputs=[one.id for one in proposal.merged.proposals],
-            edits=[one.id for one in selection.proposals],
-            reasoning=selection.reasoning,
-            details={"ranked": selection.ranked, "notes": list(selection.notes)},
-            prompt_digest=selection.prompt_digest,
-            failure=_failure(selection.fault),
+        _patch(
+            step,
+            f"{proposal.context.name}.rank",
+            [one.id for one in proposal.merged.proposals],
+            chosen,
+            chosen.fault,
+            edits=[one.id for one in chosen.proposals],
+            reasoning=chosen.reasoning,
+            details={"ranked": chosen.ranked, "notes": list(chosen.notes)},
         )
     ]
 
@@ -120,20 +116,17 @@ def _repair(proposal: StepProposal, step: int) -> list[PatchRecord]:
     if repair is None:
         return []
     targets = {outcome.proposal_id: outcome.target for outcome in proposal.update.outcomes}
+    anchors = {one: targets[one] for one in repair.repaired}
     return [
-        PatchRecord(
-            step=step,
-            id=repair.call,
-            source_type="",
-            inputs=repair.asked,
+        _patch(
+            step,
+            repair.call,
+            repair.asked,
+            repair,
+            repair.fault,
             edits=repair.repaired,
             reasoning=repair.reasoning,
-            details={
-                "anchors": {one: targets[one] for one in repair.repaired},
-                "notes": list(repair.notes),
-            },
-            prompt_digest=repair.prompt_digest,
-            failure=_failure(repair.fault),
+            details={"anchors": anchors, "notes": list(repair.notes)},
         )
     ]
 
@@ -142,39 +135,20 @@ def _rewrite(proposal: StepProposal, step: int) -> list[PatchRecord]:
     rewrite = proposal.made.rewrite
     if rewrite is None:
         return []
-    return [
-        PatchRecord(
-            step=step,
-            # A skill that an analyst or a merge wrote is taken without another call.
-            id=rewrite.call or f"{proposal.context.name}.rewrite",
-            source_type="",
-            inputs=[one.id for one in proposal.selection.proposals],
-            edits=[one.proposal_id for one in proposal.update.outcomes if one.is_applied],
-            details={"change_summary": list(rewrite.change_summary), "unusable": rewrite.unusable},
-            prompt_digest=rewrite.prompt_digest,
-            failure=_failure(rewrite.fault),
-        )
-    ]
+    # A skill that an analyst or a merge wrote is taken without another call.
+    name = rewrite.call or f"{proposal.context.name}.rewrite"
+    inputs = [one.id for one in proposal.selection.proposals]
+    edits = [one.proposal_id for one in proposal.update.outcomes if one.is_applied]
+    details = {"change_summary": list(rewrite.change_summary), "unusable": rewrite.unusable}
+    return [_patch(step, name, inputs, rewrite, rewrite.fault, edits=edits, details=details)]
 
 
 def _notes(proposal: StepProposal, step: int, appendix: AppendixUpdate | None) -> list[PatchRecord]:
     if appendix is None or not appendix.step_notes:
         return []
-    patches = proposal.reflection.patches
-    return [
-        PatchRecord(
-            step=step,
-            id=f"{proposal.context.name}.notes",
-            source_type="",
-            inputs=[patch.call for patch in patches if patch.execution_notes],
-            details=appendix.to_dict(),
-            failure=_failure(appendix.fault),
-        )
-    ]
-
-
-def _failure(fault: AnalystFault | None) -> Failure | None:
-    return fault.failure if fault else None
+    calls = [patch.call for patch in proposal.reflection.patches if patch.execution_notes]
+    name, details = f"{proposal.context.name}.notes", appendix.to_dict()
+    return [_patch(step, name, calls, None, appendix.fault, details=details)]
 
 
 def edit_records(proposal: StepProposal, step: int) -> list[EditRecord]:

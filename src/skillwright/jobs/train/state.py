@@ -1,19 +1,20 @@
-"""Where a training run stands: a fold over the events in its store.
+"""Where a training run stands, rebuilt from the event log in its store.
 
 Nothing else decides how a run goes on, so a resumed run takes the decisions that an uninterrupted
 one would have taken.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Self
 
 from skillwright.config.run import RunConfig
+from skillwright.core.codec import JsonRecord
 from skillwright.evaluation import AlphaLedger, ScoreTable, SelectionBias, SplitReport, Verdict
+from skillwright.jobs.parts.event_log import rebuild
 from skillwright.jobs.parts.same_tasks import train_tasks
 from skillwright.jobs.train.decisions import EpochRecord, Judged, StepRecord
-from skillwright.runs import Event, RunStore
+from skillwright.runs import RunStore
 from skillwright.textopt import StepMemory
 
 
@@ -39,7 +40,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Confirmation:
+class Confirmation(JsonRecord):
     """How the best skill does on val tasks that no gate has drawn.
 
     Attributes:
@@ -50,26 +51,10 @@ class Confirmation:
     report: SplitReport
     bias: SelectionBias
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {"report": self.report.to_dict(), "bias": self.bias.to_dict()}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        return cls(SplitReport.from_dict(data["report"]), SelectionBias.from_dict(data["bias"]))
-
 
 @dataclass(frozen=True, slots=True)
 class MetBest:
-    """A candidate met the best skill.
-
-    Attributes:
-        best_version: The best skill then.
-        version: The candidate.
-        accepts: How often a gate had accepted before: which draws they met on.
-        verdict: What the gate said.
-    """
+    """A candidate met the best skill."""
 
     best_version: int
     version: int
@@ -265,21 +250,6 @@ class TrainState:
         return replace(self, ledger=ledger, accepts=accepts)
 
 
-def fold(start: TrainState, events: Iterable[Event]) -> TrainState:
-    """Return the state that a run's events lead to."""
-    for event in events:
-        start = start.after(event.kind, event.payload)
-    return start
-
-
-def write_down(
-    store: RunStore, state: TrainState, kind: Kind, payload: dict[str, Any]
-) -> TrainState:
-    """Append an event and fold it in as it was stored, so that a resume folds in the same."""
-    position = store.append_event(kind, payload)
-    return fold(state, store.events(after=position - 1))
-
-
 def restore(config: RunConfig, store: RunStore) -> TrainState:
     """Return where a run stands; nothing but its configuration and its store is needed."""
     optimizer = config.optimizer
@@ -287,4 +257,4 @@ def restore(config: RunConfig, store: RunStore) -> TrainState:
         max_steps=optimizer.memory_steps, across_epochs=optimizer.memory_across_epochs
     )
     start = TrainState(memory, config.ledger(train_tasks(store) or 1))
-    return fold(start, store.events())
+    return rebuild(start, store.events())

@@ -13,11 +13,12 @@ from skillwright.core.together import both
 from skillwright.datasets import BatchSpec
 from skillwright.evaluation import ScoreTable
 from skillwright.jobs.parts.bench import Place
+from skillwright.jobs.parts.event_log import write_down
 from skillwright.jobs.parts.progress import Scored, StageStarted, StepDecided
 from skillwright.jobs.train.decisions import StepRecord
 from skillwright.jobs.train.judging import Candidate, judge, stop_if_refused, store_candidate
 from skillwright.jobs.train.records import edit_records, patch_records
-from skillwright.jobs.train.state import Kind, TrainState, write_down
+from skillwright.jobs.train.state import Kind, TrainState
 from skillwright.jobs.train.wiring import Assembly
 from skillwright.rollout import EngineDown, refuse_no_score
 from skillwright.textopt import (
@@ -35,14 +36,7 @@ from skillwright.textopt import (
 async def take_step(
     run: Assembly, state: TrainState, batches: Sequence[BatchSpec], place: Place
 ) -> TrainState:
-    """Take a step, write it down, all of it or nothing, and return what follows from it.
-
-    Args:
-        run: The parts.
-        state: Where the run stands.
-        batches: The step's micro-batches.
-        place: The step.
-    """
+    """Take a step, write it down, all of it or nothing, and return what follows from it."""
     started = asyncio.Event()
     learning = _learn(run, state, batches, place, started)
     if state.baseline is None:

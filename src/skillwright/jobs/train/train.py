@@ -20,13 +20,14 @@ from skillwright.core import ConfigError
 from skillwright.evaluation import SplitReport
 from skillwright.jobs.parts.bank_source import told_lines
 from skillwright.jobs.parts.bench import Place
+from skillwright.jobs.parts.event_log import write_down
 from skillwright.jobs.parts.money import budget_gaps, priced_minds
 from skillwright.jobs.parts.progress import RunStarted, Scored
 from skillwright.jobs.parts.same_tasks import refuse_other_tasks
 from skillwright.jobs.train.end_of_run import judge_last, open_sealed, run_release_test
 from skillwright.jobs.train.expected import expected_episodes, refuse_hopeless_gate
 from skillwright.jobs.train.look_back import end_epoch
-from skillwright.jobs.train.state import Kind, TrainState, restore, write_down
+from skillwright.jobs.train.state import Kind, TrainState, restore
 from skillwright.jobs.train.step import take_step
 from skillwright.jobs.train.wiring import Assembly
 from skillwright.runs import RunFolder, RunStore
@@ -107,13 +108,7 @@ async def train(run: Assembly, folder: RunFolder) -> TrainReport:
 
 
 async def prove(run: Assembly, folder: RunFolder) -> TrainReport:
-    """Test once more what a finished run could not prove, on fresh draws, at the alpha kept for it.
-
-    Raises:
-        ConfigError: There is nothing to test: it is not finished, or nothing is left to prove, or
-            the alpha is spent.
-        EngineDown: Nothing but failures came back.
-    """
+    """Test once more what a finished run could not prove: fresh draws, the alpha kept for it."""
     refuse_other_tasks(run.store, run.bench.facts)
     state, test = restore(run.config, run.store), run.gate.release
     if test is None:
@@ -213,7 +208,7 @@ def _introduce(run: Assembly, state: TrainState, folder: RunFolder) -> None:
                 f"{config.env.name}: {sizes.train} train, {val} val, {test} sealed test tasks"
                 + (f", {kept} kept to confirm" if kept else ""),
                 f"{run.steps} steps, {config.evaluation.gate.kind} gate",
-                mode_line(config),
+                *((mode_line(config),) if config.run.parity else ()),
                 *told_lines(run.store),
                 *budget_gaps(config),
                 *(mind.line() for mind in priced_minds(config) if not mind.is_free),

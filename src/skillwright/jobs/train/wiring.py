@@ -1,36 +1,29 @@
 """The one place where a configuration becomes objects."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
 
-from skillwright.config.run import (
-    EnvSection,
-    RunConfig,
-    SkillAwareSection,
-)
-from skillwright.core import ChatModel, ConfigError, PlainSkill, Sampling, Task
+from skillwright.config.rl import RlConfig
+from skillwright.config.run import RunConfig, SkillAwareSection
+from skillwright.core import ChatModel, PlainSkill, Sampling
 from skillwright.core.jsonio import read_text
-from skillwright.envs import TextEnv, spec
 from skillwright.evaluation import Gate, Terms
 from skillwright.integrations.skillopt_session import Role
-from skillwright.jobs.adapters.bench import AdapterBench
-from skillwright.jobs.adapters.models import MakeMind, bound_models, set_up_within
-from skillwright.jobs.parts.adapter_load import find_adapter
-from skillwright.jobs.parts.bank_source import ToldBank, refuse_bank, told_bank
+from skillwright.jobs.adapters.bench import adapter_bench
+from skillwright.jobs.adapters.models import MakeMind
+from skillwright.jobs.parts.adapter_load import is_adapter
+from skillwright.jobs.parts.bank_source import ToldBank, told_bank
 from skillwright.jobs.parts.bench import Bench
+from skillwright.jobs.parts.engine import make_engine
 from skillwright.jobs.parts.memory import EngineEvents, StoredCalls, StoredEpisodes
 from skillwright.jobs.parts.money import Budget
-from skillwright.jobs.parts.opened import MakeModel, opened_mind
+from skillwright.jobs.parts.opened import MakeModel, Opened, opened
 from skillwright.jobs.parts.progress import Watcher
 from skillwright.jobs.parts.tasks import make_splits
-from skillwright.jobs.parts.tau_report import env_facts
 from skillwright.jobs.parts.text_bench import Longitudinal, TextBench
-from skillwright.models import HttpClient, agent_of, make_model
-from skillwright.rollout import Limits, LocalEngine, MakeEnv, PromptStyle
+from skillwright.models import agent_of, make_model
 from skillwright.runs import RunFolder, RunStore
 from skillwright.textopt import (
     AppendixSource,
@@ -106,21 +99,15 @@ async def assemble_arena(
         UsageError: A file, environment, task or key that the configuration names is missing or
             wrong. Nothing was run yet.
     """
-    async with HttpClient() as client, AsyncExitStack() as held:
-        budget = Budget(config.budget, store)
-        seen = _seen(watcher, budget, client)
-        seen.refuses_unfit = True
-        target = held.enter_context(
-            opened_mind(config.models.target, client, make, store, config.env)
-        )
+    async with opened(config, store, watcher, make) as parts:
+        parts.seen.refuses_unfit = True
+        target = parts.model(config.models.target)
 
         def mind_of(role: Role) -> ChatModel:
-            other = partial(opened_mind, config.models.optimizer, client, make, store, config.env)
-            return target if role == "target" else held.enter_context(other())
+            return target if role == "target" else parts.model(config.models.optimizer)
 
-        play = _bench(config, store, seen, mind_of, budget, forgets_failures=True)
-        async with play as bench:
-            yield Arena(config, store, bench, _who_acts(bench, target), watcher)
+        async with _bench(config, store, parts, mind_of, forgets_failures=True) as bench:
+            yield Arena(config, store, bench, bench.target_identity, watcher)
 
 
 @asynccontextmanager
@@ -133,29 +120,21 @@ async def assemble(
         UsageError: A file, environment, task or key that the configuration names is missing or
             wrong. Nothing was run yet.
     """
-    async with HttpClient() as client, AsyncExitStack() as held:
-        budget = Budget(config.budget, store)
-        target = held.enter_context(
-            opened_mind(config.models.target, client, make, store, config.env)
-        )
-        mind = held.enter_context(
-            opened_mind(config.models.optimizer, client, make, store, config.env)
-        )
-        seen = _seen(watcher, budget, client)
+    async with opened(config, store, watcher, make) as parts:
+        target, mind = parts.model(config.models.target), parts.model(config.models.optimizer)
         minds: Mapping[Role, ChatModel] = {"target": target, "optimizer": mind}
-        play = _bench(config, store, seen, minds.__getitem__, budget)
-        bench = await held.enter_async_context(play)
-        calls = StoredCalls(mind, store, watcher, permit=partial(budget.permit, "call"))
+        play = _bench(config, store, parts, minds.__getitem__)
+        bench = await parts.held.enter_async_context(play)
+        calls = parts.calls(mind)
         optimizer = Optimizer(calls, sampling=_optimizer_sampling(config))
         settings = step_settings(config)
-        if isinstance(bench, AdapterBench):
-            bench.bind(optimizer, settings)
+        bench.bind(optimizer, settings)
         steps_per_epoch = config.train.steps_per_epoch(bench.sizes.train)
         yield Assembly(
             config=config,
             store=store,
             bench=bench,
-            target_identity=_who_acts(bench, target),
+            target_identity=bench.target_identity,
             watcher=watcher,
             calls=calls,
             optimizer=optimizer,
@@ -170,11 +149,6 @@ async def assemble(
             ),
             steps_per_epoch=steps_per_epoch,
         )
-
-
-def _who_acts(bench: Bench, target: ChatModel) -> str:
-    plays_itself = isinstance(bench, AdapterBench) and bench.player.session is None
-    return "the adapter plays" if plays_itself else target.identity
 
 
 def step_settings(config: RunConfig) -> StepSettings:
@@ -211,42 +185,24 @@ def _shown_success(config: RunConfig) -> float:
     return config.gradient.success_threshold or config.env.success_threshold
 
 
-def _seen(watcher: Watcher, budget: Budget, client: HttpClient) -> EngineEvents:
-    return EngineEvents(watcher, budget.note, lambda: client.limits.in_flight)
-
-
 @asynccontextmanager
 async def _bench(
     config: RunConfig,
     store: RunStore,
-    seen: EngineEvents,
+    parts: Opened,
     mind_of: MakeMind,
-    budget: Budget,
     *,
     forgets_failures: bool = False,
 ) -> AsyncIterator[Bench]:
     """Make what plays: an adapter where ``env.name`` names one, else our own environments."""
-    if find_adapter(config.env) is None:
-        with told_bank(config, store) as told, reused(config) as earlier:
-            yield text_bench(config, store, seen, mind_of("target"), budget, told, earlier)
-        return
-    refuse_bank(config)
-    if config.rollout.reuse:
-        raise ConfigError(
-            "rollout.reuse: what an EnvAdapter rolled out in another run cannot be used again; "
-            "leave it out"
-        )
-    watcher = seen.watcher
-    with bound_models(config, mind_of, store, watcher, budget) as session:
-        with set_up_within(session):
-            bench = await AdapterBench.open(
-                config, store, watcher, forgets_failures=forgets_failures
-            )
-        bench.player.permit, bench.player.session = budget.permit, session
-        try:
+    if is_adapter(config.env):
+        play = adapter_bench(config, store, parts, mind_of, forgets_failures=forgets_failures)
+        async with play as bench:
             yield bench
-        finally:
-            bench.close()
+        return
+    with told_bank(config, store) as told, reused(config) as earlier:
+        target = mind_of("target")
+        yield text_bench(config, store, parts.seen, target, parts.budget, told, earlier)
 
 
 def text_bench(
@@ -258,40 +214,12 @@ def text_bench(
     told: ToldBank | None,
     earlier: Sequence[RunStore] = (),
 ) -> TextBench:
-    """Return the bench of our own environments.
-
-    Args:
-        config: What is played, and how.
-        store: Remembers what was played.
-        seen: Is told what happens.
-        target: Who acts.
-        budget: Gives permits.
-        told: The bank that is told below every document; ``None`` tells documents alone.
-        earlier: Stores of other runs whose episodes are used again.
-
-    Raises:
-        UsageError: Environment or tasks are missing or wrong.
-    """
+    """Return the bench of our own environments."""
     agent = agent_of(target)
     settle = told.ledger.settle if told else lambda: None
-    engine = LocalEngine(
-        agent,
-        make_env(config.env),
-        limits=Limits(
-            max_turns=config.env.max_turns,
-            episode_timeout_s=config.rollout.episode_timeout_s,
-            max_concurrent=config.rollout.max_concurrent,
-            retries=config.rollout.retries,
-            give_up_after=config.rollout.give_up_after,
-            max_failure_share=config.rollout.max_failure_share,
-        ),
-        prompt=PromptStyle(history_turns=config.rollout.history_turns),
-        recorder=StoredEpisodes(store, agent.identity, settle, earlier),
-        mode=config.rollout.mode,
-        env_identity=env_identity(config.env),
-        observer=seen,
-        permit=budget.permit,
-    )
+    recorder = StoredEpisodes(store, agent.identity, settle, earlier)
+    mode = config.rollout.mode
+    engine = make_engine(config, agent, recorder, seen, budget.permit, mode=mode)
     pairs = Longitudinal(
         wanted=config.optimizer.slow_update_samples,
         policy=PairPolicy(config.optimizer.longitudinal_pair_policy),
@@ -303,6 +231,7 @@ def text_bench(
         config.run.seed,
         pairs,
         seen.watcher,
+        target.identity,
         told.tell if told else PlainSkill,
     )
 
@@ -312,9 +241,6 @@ def reused(config: RunConfig) -> Iterator[list[RunStore]]:
     """Open the stores of the runs whose episodes are used again, to look only.
 
     One that was there when the run began, and is gone when it is resumed, is passed over.
-
-    Raises:
-        RunError: A store cannot be read.
     """
     with ExitStack() as held:
         paths = [Path(path) for path in config.rollout.reuse if Path(path).exists()]
@@ -330,35 +256,7 @@ def _optimizer_sampling(config: RunConfig) -> Sampling:
     return Sampling(max_tokens=given or OPTIMIZER_TOKENS)
 
 
-def make_env(env: EnvSection) -> MakeEnv:
-    """Return what builds the environment of a task.
-
-    Raises:
-        DataError: There is no environment of this name, or it cannot be imported.
-    """
-    found, settings = spec(env.name).load(), _env_config(env)
-
-    def build(task: Task) -> TextEnv:
-        return found(env_config=settings, extras=dict(task.extras))
-
-    return build
-
-
-def env_identity(env: EnvSection) -> dict[str, Any]:
-    """Return what tells the episodes of an environment from those of another one."""
-    return {
-        "config": _env_config(env),
-        "version": spec(env.name).load().version,
-        **env_facts(env),
-    }
-
-
-def _env_config(env: EnvSection) -> object | None:
-    """Return the configuration's settings of an environment, else those of its registration."""
-    return env.config or spec(env.name).env_config
-
-
-def terms_of(config: RunConfig) -> Terms:
+def terms_of(config: RunConfig | RlConfig) -> Terms:
     """Return what a gate has to know of a run."""
     return Terms(config.env.success_threshold, config.run.seed)
 

@@ -1,12 +1,38 @@
-"""Options that the commands about banks share."""
+"""Options and defaults that several commands share, and how a command prints its result."""
 
+import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
 from skillwright.core import ConfigError
 
+DEFAULT_ROOT = Path("runs")
+NO_OVERRIDES: list[str] = []
+Split = Literal["train", "val", "test", "valid_seen", "valid_unseen"]
+"""A split by our name or SkillOpt's."""
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
+Root = Annotated[Path, typer.Option(help="The folder that holds runs.")]
+ConfigPath = Annotated[
+    Path, typer.Argument(metavar="CONFIG", help="A YAML file, ours or SkillOpt's.")
+]
+Overrides = Annotated[
+    list[str],
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: --set train.epochs=2"),
+]
+Adapter = Annotated[
+    str | None,
+    typer.Option(
+        "--adapter", metavar="FILE.py:CLASS", help="An EnvAdapter, in place of the file's env.name."
+    ),
+]
+Compat = Annotated[
+    Literal["skillopt"] | None,
+    typer.Option("--compat", help="The adapter imports from this package, and finds ours there."),
+]
 BankPath = Annotated[
     str,
     typer.Option(
@@ -16,7 +42,7 @@ BankPath = Annotated[
     ),
 ]
 BankFile = Annotated[Path, typer.Option("--bank", metavar="FILE", help="The bank's file.")]
-Overrides = Annotated[
+BankOverrides = Annotated[
     list[str],
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: --set bank.delta=0.4"),
 ]
@@ -24,8 +50,6 @@ ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", metavar="CONFIG", help="A YAML file that says what is played."),
 ]
-Root = Annotated[Path, typer.Option(help="The folder that holds runs.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 Teacher = Annotated[
     str | None,
     typer.Option(
@@ -34,12 +58,16 @@ Teacher = Annotated[
 ]
 
 
-def writable_file(bank: Path) -> Path:
-    """Return the path of a bank's file that is there or will be made.
+def print_result(as_json: bool, result: Any, show: Callable[[], object]) -> None:
+    """Print a result as JSON for scripts, or show it to a person."""
+    if as_json:
+        typer.echo(json.dumps(result))
+    else:
+        show()
 
-    Raises:
-        ConfigError: It names what has no versions.
-    """
+
+def writable_file(bank: Path) -> Path:
+    """Return the path of a bank's file that is there or will be made."""
     if str(bank).startswith("seed:") or bank.suffix.lower() == ".json":
         raise ConfigError(
             f"{str(bank)!r} cannot be changed: it has no versions and no log. Name a bank's file, "
@@ -49,11 +77,7 @@ def writable_file(bank: Path) -> Path:
 
 
 def existing_file(bank: str | Path) -> Path:
-    """Return the path of a bank's file that must be there.
-
-    Raises:
-        ConfigError: It is not there, or is no file with versions.
-    """
+    """Return the path of a bank's file that must be there."""
     path = Path(bank)
     if str(bank).startswith("seed:") or path.suffix.lower() == ".json":
         raise ConfigError(

@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 
-from skillwright.config.run import EnvSection
 from skillwright.core import EpisodeResult, SkillwrightError, StopReason, Turn
 from skillwright.core.tool_calls import sendable, with_ids_of
-from skillwright.envs import StepOutput
-from skillwright.envs.tau_bench import TauBenchEnv
+from skillwright.envs.about import Replay
+from skillwright.envs.text_env import StepOutput, TextEnv
 
 
 class _NotAsked(SkillwrightError):
@@ -38,31 +37,9 @@ class RecordedUser:
         return self.next_reply
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """What came of an episode that was played again.
-
-    Attributes:
-        reward: Its reward now; ``None`` where it would have gone another way.
-        why: What is different from then, or "".
-    """
-
-    reward: float | None
-    why: str = ""
-
-
-def replay(env_section: EnvSection, episode: EpisodeResult) -> Replay:
-    """Play a scored episode again.
-
-    Raises:
-        DataError: The data is missing or damaged, or lacks the task.
-    """
+def replay(env: TextEnv, user: RecordedUser, episode: EpisodeResult) -> Replay:
+    """Play a scored episode again in a fresh environment whose user says what is recorded."""
     turns = episode.trajectory.turns
-    extras = dict(episode.spec.task.extras)
-    most = [n for n in (extras.get("max_turns"), env_section.max_turns) if isinstance(n, int)]
-    user = RecordedUser(episode.trajectory.opening)
-    env = TauBenchEnv(env_section.config, {**extras, "max_turns": min(most)})
-    env.user_sim = user
     env.init([])
     reward, done = 0.0, False
     for turn in turns:
@@ -83,7 +60,7 @@ def replay(env_section: EnvSection, episode: EpisodeResult) -> Replay:
     return Replay(reward, "" if reward == then else _difference(turns[-1].metadata, metadata))
 
 
-def _taken(env: TauBenchEnv, turn: Turn) -> StepOutput:
+def _taken(env: TextEnv, turn: Turn) -> StepOutput:
     if not env.native_tools():
         return env.step(turn.act.text)
     calls = turn.act.tool_calls

@@ -1,0 +1,126 @@
+"""What an environment says about itself to whoever runs, prices, reports or regrades it.
+
+Everything has a default that says nothing, so that an environment writes only what applies to it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from skillwright.core import DataError, EpisodeResult, Task
+
+if TYPE_CHECKING:  # an environment without a model loads no network stack
+    from skillwright.models import ModelConfig
+
+TaskSplits = tuple[list[Task], list[Task], list[Task]]
+"""The tasks for train, val and test."""
+
+SURVEY = "survey"
+"""What `Task.split` says of train tasks that a bank may learn from, and weights may not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """How a split was evaluated.
+
+    Attributes:
+        split: ``train``, ``val`` or ``test``.
+        trials: Attempts per task.
+        max_turns: Most actions in an episode.
+        history_turns: Turns that the agent was shown; ``None`` for all.
+        success_threshold: The reward from which an episode is a success.
+    """
+
+    split: str
+    trials: int
+    max_turns: int
+    history_turns: int | None
+    success_threshold: float
+
+
+@dataclass(frozen=True, slots=True)
+class EnvReport:
+    """What stands beside the success rate of an evaluation.
+
+    Attributes:
+        facts: A JSON object, which is stored; `AboutEnv.report_lines` puts it into words.
+        subsets: Ids of the tasks whose score is reported apart, by name.
+    """
+
+    facts: Mapping[str, Any]
+    subsets: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """The outcome of an episode that was played again.
+
+    Attributes:
+        reward: Its reward now; ``None`` where it would have gone another way.
+        why: What is different from then, or "".
+    """
+
+    reward: float | None
+    why: str = ""
+
+
+class AboutEnv:
+    """The class methods by which an environment describes itself; ``env_config`` is its settings.
+
+    Each raises `DataError` where a setting is wrong, or data is missing or damaged.
+    """
+
+    @classmethod
+    def find_tasks(cls, data: Mapping[str, Any], env_config: object | None = None) -> TaskSplits:
+        """Return the tasks that a ``data`` section of the environment's own kind names."""
+        raise DataError(f"{cls.__name__} has no tasks of kind {data.get('kind')!r}")
+
+    @classmethod
+    def identity(cls, env_config: object | None = None) -> dict[str, Any]:
+        """Return what tells episodes apart beside the settings, such as a checksum of the data."""
+        del env_config
+        return {}
+
+    @classmethod
+    def refuse_unasked_data(cls, env_config: object | None = None) -> None:
+        """Refuse to begin a run on data that nobody asked for; one that began on it goes on."""
+        del env_config
+
+    @classmethod
+    def user_model(cls, env_config: object | None = None) -> "ModelConfig | None":
+        """Return the model that plays a simulated user; ``None`` where none does.
+
+        Raises:
+            ConfigError: A setting of the model is wrong.
+        """
+        del env_config
+        return None
+
+    @classmethod
+    def quiet_config(cls, env_config: object | None = None) -> Any:
+        """Return settings under which an episode opens without asking a model or a person."""
+        return env_config
+
+    @classmethod
+    def report(
+        cls, env_config: object | None, results: Sequence[EpisodeResult], played: Evaluation
+    ) -> EnvReport | None:
+        """Look at the episodes of an evaluation; ``None`` where there is nothing to say."""
+        del env_config, results, played
+        return None
+
+    @classmethod
+    def report_lines(cls, facts: Mapping[str, Any], scores: Mapping[str, str]) -> Iterator[str]:
+        """Put a report into lines of rich's markup.
+
+        Args:
+            facts: Those of `EnvReport`, as this or an earlier version stored them.
+            scores: The score of each of its subsets, in words.
+        """
+        del facts, scores
+        return iter(())
+
+    @classmethod
+    def replay(cls, env_config: object | None, max_turns: int, episode: EpisodeResult) -> Replay:
+        """Play a scored episode again from what is stored of it, without asking anybody."""
+        raise NotImplementedError(f"{cls.__name__} cannot play an episode again")

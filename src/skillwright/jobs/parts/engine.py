@@ -1,0 +1,65 @@
+"""The engine of every job: our own environments, played under the limits of a configuration."""
+
+from contextlib import nullcontext
+from typing import Any
+
+from skillwright.config.rl import RlConfig
+from skillwright.config.run import EnvSection, RunConfig
+from skillwright.core import Agent, Task
+from skillwright.envs import TextEnv, spec
+from skillwright.jobs.parts.environment import environment_of
+from skillwright.jobs.parts.memory import EngineEvents
+from skillwright.jobs.parts.settings import filled
+from skillwright.rollout import EpisodeRecorder, Limits, LocalEngine, MakeEnv, PromptStyle
+from skillwright.rollout.engine import Permit
+from skillwright.rollout.local import Mode
+
+
+def make_engine(
+    config: RunConfig | RlConfig,
+    agent: Agent,
+    recorder: EpisodeRecorder | None,
+    seen: EngineEvents,
+    permit: Permit = nullcontext,
+    *,
+    mode: Mode = "free",
+    max_turns: int | None = None,
+) -> LocalEngine:
+    """Return the engine in which an agent plays what a configuration names."""
+    rollout = config.rollout
+    return LocalEngine(
+        agent,
+        make_env(config.env),
+        limits=filled(Limits, rollout, max_turns=max_turns or config.env.max_turns),
+        prompt=PromptStyle(history_turns=rollout.history_turns),
+        recorder=recorder,
+        mode=mode,
+        env_identity=env_identity(config.env),
+        observer=seen,
+        permit=permit,
+    )
+
+
+def make_env(env: EnvSection) -> MakeEnv:
+    """Return what builds the environment of a task."""
+    found, settings = spec(env.name).load(), _env_config(env)
+
+    def build(task: Task) -> TextEnv:
+        return found(env_config=settings, extras=dict(task.extras))
+
+    return build
+
+
+def env_identity(env: EnvSection) -> dict[str, Any]:
+    """Return what tells the episodes of an environment from those of another one."""
+    version = spec(env.name).load().version
+    return {
+        "config": _env_config(env),
+        "version": version,
+        **environment_of(env).identity(env.config),
+    }
+
+
+def _env_config(env: EnvSection) -> object | None:
+    """Return the configuration's settings of an environment, else those of its registration."""
+    return env.config or spec(env.name).env_config
