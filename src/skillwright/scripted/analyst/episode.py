@@ -1,6 +1,6 @@
 """A household game, read back from a trajectory: which places were visited, and what was done."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -114,6 +114,11 @@ def read_episode(trajectory: Trajectory) -> Episode | None:
         return None
     visits = tuple(_visits(trajectory, belief, errand))
     return Episode(trajectory.id, errand, belief.places, visits)
+
+
+def read_episodes(trajectories: Iterable[Trajectory]) -> list[Episode]:
+    """Replay those trajectories that tell of a household task."""
+    return [episode for one in trajectories if (episode := read_episode(one))]
 
 
 def _visits(trajectory: Trajectory, belief: Belief, errand: Errand) -> Iterator[Visit]:

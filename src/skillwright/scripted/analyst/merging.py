@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skillwright.scripted.analyst.meaning import are_alike, says, text_of
-from skillwright.scripted.analyst.prompt import read_listing
+from skillwright.scripted.analyst.prompt import Reply, read_listing
 from skillwright.scripted.skilltext import Rule
 
 
@@ -32,18 +32,12 @@ class _Group:
         return max(self.members, key=support_of)
 
 
-def merge(user: str, seed: int) -> dict[str, Any] | None:
-    """Answer a merge prompt: say each thing once, settle contradictions, keep the rest.
-
-    Returns:
-        The reply, or ``None`` where the prompt cannot be read.
-    """
-    del seed
-    listing = read_listing(user, "Patches")
-    return None if listing is None else merge_patches(listing.items)
+def merge(user: str) -> Reply:
+    """Answer a merge prompt: say each thing once, settle contradictions, keep the rest."""
+    return merge_patches(read_listing(user, "Patches").items)
 
 
-def merge_patches(patches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def merge_patches(patches: Sequence[Mapping[str, Any]]) -> Reply:
     """Merge patches of edits, and return the reply."""
     groups = _grouped(patches)
     # Failures first; then what most trajectories speak for.

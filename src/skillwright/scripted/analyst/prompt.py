@@ -20,10 +20,22 @@ _TRAJECTORY = re.compile(
     r'^<trajectory id="([^"\n]*)"([^>\n]*)>\n<task>(.*?)</task>\n(.*?)^</trajectory>$',
     re.DOTALL | re.MULTILINE,
 )
+_EPISODE = re.compile(
+    r'^<trajectory id="([^"\n]*)"([^>\n]*)>\n(.*?)^</trajectory>$', re.DOTALL | re.MULTILINE
+)
+_TURN = re.compile(r"^\[(\d{1,6})\]", re.MULTILINE)
 _OUTCOME = re.compile(r' outcome="(\w+)"')
 _FAMILY = re.compile(r' family="([^"\n]*)"')
 _PLACE = re.compile(r"\A(?:\[fact\] (?!place: ).*\n)*\[fact\] place: (.*)")
 _LINE = re.compile(r"^\[(\d{1,6})\] (action|result): (.*(?:\n    .*)*)", re.MULTILINE)
+
+
+Reply = dict[str, Any]
+"""What is answered, before it is written as JSON."""
+
+
+class Unreadable(ValueError):
+    """A part that the prompt should have is missing."""
 
 
 class Step(NamedTuple):
@@ -104,17 +116,17 @@ class Retrospect:
     trajectories: tuple[Trajectory, ...]
 
 
-def read_retrospect(user: str) -> Retrospect | None:
-    """Read the prompt of a slow update or a meta skill; ``None`` where a part is missing."""
+def read_retrospect(user: str) -> Retrospect:
+    """Read the prompt of a slow update or a meta skill."""
     shown = _SKILL.match(user)
     rest = user[shown.end() :] if shown else ""
     before = _PREVIOUS.match(rest)
     if not shown or not before:
-        return None
+        raise Unreadable(user[:80])
     head, mark, body = rest[before.end() :].partition("\n## Comparison\n")
     earlier = re.match(r"\n## Previous (?:guidance|notes)\n(.*)\n\n## Outcomes\n", head, re.DOTALL)
     if not mark or not earlier:
-        return None
+        raise Unreadable(user[:80])
     return Retrospect(
         skill=_filled(shown[1]),
         previous=_filled(before[1]),
@@ -123,15 +135,15 @@ def read_retrospect(user: str) -> Retrospect | None:
     )
 
 
-def read_reading(user: str) -> Reading | None:
-    """Read an analyst's prompt; ``None`` where a part of it is missing."""
+def read_reading(user: str) -> Reading:
+    """Read an analyst's prompt."""
     shown = _SKILL.match(user)
     if not shown:
-        return None
+        raise Unreadable(user[:80])
     head, mark, body = user[shown.end() :].partition("\n## Trajectories\n<trajectory ")
     _, _, earlier = head.partition("\n## Earlier steps\n")
     if not mark:
-        return None
+        raise Unreadable(user[:80])
     return Reading(
         skill=_filled(shown[1]),
         budget=_budget(head.partition("\n## Earlier steps\n")[0]),
@@ -140,8 +152,8 @@ def read_reading(user: str) -> Reading | None:
     )
 
 
-def read_listing(user: str, heading: str) -> Listing | None:
-    """Read the prompt of a merge or a ranking; ``None`` where a part of it is missing.
+def read_listing(user: str, heading: str) -> Listing:
+    """Read the prompt of a merge or a ranking.
 
     Args:
         user: The message.
@@ -149,20 +161,26 @@ def read_listing(user: str, heading: str) -> Listing | None:
     """
     shown = _SKILL.match(user)
     if not shown:
-        return None
-    # Line breaks in JSON strings are escaped, so that the last heading is the real one.
-    head, mark, body = user[shown.end() :].rpartition(f"\n## {heading}\n")
-    try:
-        items = json.loads(body) if mark else None
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(items, list):
-        return None
+        raise Unreadable(user[:80])
+    head, items = json_list_under(heading, user[shown.end() :])
     return Listing(
         skill=_filled(shown[1]),
         budget=_budget(head.rpartition("## Edit budget\n")[2]),
         items=tuple(item for item in items if isinstance(item, dict)),
     )
+
+
+def json_list_under(heading: str, text: str) -> tuple[str, list[Any]]:
+    """Return what stands before the last such heading, and the JSON array below it."""
+    # Line breaks in JSON strings are escaped, so that the last heading is the real one.
+    head, mark, body = text.rpartition(f"\n## {heading}\n")
+    try:
+        items = json.loads(body) if mark else None
+    except (ValueError, RecursionError) as fault:
+        raise Unreadable(heading) from fault
+    if not isinstance(items, list):
+        raise Unreadable(heading)
+    return head, items
 
 
 def _filled(text: str) -> str:
@@ -188,6 +206,20 @@ def read_trajectories(text: str) -> Iterator[Trajectory]:
             family=family[1] if family else "",
             place=place[1].strip() if place else "",
         )
+
+
+def episode_texts(shown: str, outcome: str) -> dict[str, str]:
+    """Return the episodes with an outcome as they are shown: id -> text below the first line."""
+    return {
+        name: body
+        for name, attributes, body in _EPISODE.findall(shown)
+        if f' outcome="{outcome}"' in attributes
+    }
+
+
+def last_turns(episode: str, most: int) -> list[int]:
+    """Return the numbers of the last turns of an episode's text."""
+    return sorted({int(turn) for turn in _TURN.findall(episode)})[-most:]
 
 
 def _steps(body: str) -> Iterator[Step]:

@@ -6,11 +6,11 @@ from typing import Any, Final
 from skillwright.core.jsonio import digest
 from skillwright.core.seeds import derive_seed
 from skillwright.scripted.analyst.diagnosis import Diagnosis, diagnose
-from skillwright.scripted.analyst.episode import read_episode
+from skillwright.scripted.analyst.episode import read_episodes
 from skillwright.scripted.analyst.lessons import LESSONS
 from skillwright.scripted.analyst.memory import Memory, read_memory
 from skillwright.scripted.analyst.patterns import success_patterns
-from skillwright.scripted.analyst.prompt import Reading, read_reading
+from skillwright.scripted.analyst.prompt import Reading, Reply, read_reading
 from skillwright.scripted.analyst.superstitions import (
     FROM_FAILURES,
     FROM_SUCCESSES,
@@ -34,16 +34,14 @@ _TURNS_OF_A_WITNESS: Final = 2
 Evidence = Mapping[str, Sequence[int]]
 
 
-def analyse_failures(user: str, seed: int) -> dict[str, Any] | None:
-    """Answer a failure analyst's prompt; ``None`` where it cannot be read."""
-    reading = read_reading(user)
-    return None if reading is None else _Analysis(reading, "failure", seed).of_failures()
+def analyse_failures(user: str, seed: int) -> Reply:
+    """Answer a failure analyst's prompt."""
+    return _Analysis(read_reading(user), "failure", seed).of_failures()
 
 
-def analyse_successes(user: str, seed: int) -> dict[str, Any] | None:
-    """Answer a success analyst's prompt; ``None`` where it cannot be read."""
-    reading = read_reading(user)
-    return None if reading is None else _Analysis(reading, "success", seed).of_successes()
+def analyse_successes(user: str, seed: int) -> Reply:
+    """Answer a success analyst's prompt."""
+    return _Analysis(read_reading(user), "success", seed).of_successes()
 
 
 class _Analysis:
@@ -57,7 +55,7 @@ class _Analysis:
 
     def __init__(self, reading: Reading, outcome: str, seed: int) -> None:
         told = [one for one in reading.trajectories if one.outcome == outcome]
-        self._episodes = [episode for one in told if (episode := read_episode(one))]
+        self._episodes = read_episodes(told)
         self._read = len(told)
         self._reading = reading
         self._memory: Memory = read_memory(reading.earlier)

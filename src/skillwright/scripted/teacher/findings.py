@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from skillwright.scripted.analyst.diagnosis import diagnose
-from skillwright.scripted.analyst.episode import read_episode
+from skillwright.scripted.analyst.episode import read_episodes
 from skillwright.scripted.analyst.prompt import Trajectory
 from skillwright.scripted.household import APPLIANCES, Belief, class_of
 from skillwright.scripted.skilltext import BAD_RULES
@@ -32,8 +32,8 @@ class Finding:
 
 def found_in(trajectories: Sequence[Trajectory]) -> list[Finding]:
     """Find the mistakes in games that were lost, the most frequent first."""
-    episodes = [episode for one in trajectories if (episode := read_episode(one))]
-    found = [Finding(TEACHINGS[one.rule], one.shown) for one in diagnose(episodes)]
+    diagnosed = diagnose(read_episodes(trajectories))
+    found = [Finding(TEACHINGS[one.rule], one.shown) for one in diagnosed]
     return sorted([*_inside_appliance(trajectories), *found], key=lambda one: -len(one.shown))
 
 

@@ -1,13 +1,11 @@
 """What the WebShop teacher makes of visits to the shop."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from skillwright.scripted.household.luck import Luck
 from skillwright.scripted.shopper.hindsight import Purchase, read_purchase
 from skillwright.scripted.shopper.rules import ShopRule
-from skillwright.scripted.teacher.insights import Insight, InsightMind
-from skillwright.scripted.teacher.model import ScriptedTeacher, Written
+from skillwright.scripted.teacher.insights import Insight, InsightTeacher
 from skillwright.scripted.teacher.prompt import Assignment
 from skillwright.scripted.teacher.teaching import Teaching
 
@@ -24,50 +22,18 @@ _CATEGORY_OPTIONS: Final = {
 }
 
 
-class WebShopTeacher(ScriptedTeacher):
-    """Writes skills from visits to the shop; now and then it takes luck for a lesson."""
+class WebShopTeacher(InsightTeacher):
+    """Writes skills from visits to the shop; now and then it takes chance for a lesson."""
 
     def __init__(self) -> None:
-        super().__init__("scripted:webshop_teacher", _ShopMind())
+        super().__init__("scripted:webshop_teacher", _is_visit, INSIGHTS, _FALLBACK, _BELIEFS)
 
-
-class _ShopMind:
-    """Speaks of a category's own options where it is asked about one category; see `Mind`."""
-
-    def __init__(self) -> None:
-        self._of_all = _mind(INSIGHTS)
-        self._of = {
-            category: _mind((_own_options(category), *INSIGHTS[1:]))
-            for category in _CATEGORY_OPTIONS
-        }
-
-    def successes(self, asked: Assignment, luck: Luck) -> list[Written] | None:
-        """Name what the visits that were won did."""
-        return self._about(asked).successes(asked, luck)
-
-    def failures(self, asked: Assignment, luck: Luck) -> list[Written] | None:
-        """Name what the visits that were lost did not do."""
-        return self._about(asked).failures(asked, luck)
-
-    def general(self, asked: Assignment, luck: Luck) -> list[Written] | None:
-        """Name what any visit shows."""
-        return self._of_all.general(asked, luck)
-
-    def place(self, asked: Assignment, luck: Luck) -> list[Written] | None:
-        """Say nothing: there is one shop only."""
-        return self._of_all.place(asked, luck)
-
-    def evolve(self, asked: Assignment, luck: Luck) -> list[Written] | None:
-        """Propose what the bank lacks, and other words for what did not help."""
-        return self._of_all.evolve(asked, luck)
-
-    def _about(self, asked: Assignment) -> InsightMind:
+    def insights_about(self, asked: Assignment) -> Sequence[Insight]:
+        """Speak of a category's own options where it is asked about one category."""
         category = asked.categories[0] if len(asked.categories) == 1 else ""
-        return self._of.get(category, self._of_all)
-
-
-def _mind(insights: tuple[Insight, ...]) -> InsightMind:
-    return InsightMind(_is_visit, insights, _FALLBACK, _BELIEFS)
+        if category not in _CATEGORY_OPTIONS:
+            return INSIGHTS
+        return (_own_options(category), *INSIGHTS[1:])
 
 
 def _is_visit(text: str) -> bool:
