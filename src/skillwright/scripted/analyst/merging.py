@@ -11,15 +11,10 @@ from skillwright.scripted.skilltext import Rule
 
 @dataclass(slots=True)
 class _Group:
-    """Edits that say the same.
+    """Edits that say the same."""
 
-    Attributes:
-        members: In the order given.
-        comes_from_failures: A failure suggested one of them.
-    """
-
-    members: list[Mapping[str, Any]] = field(default_factory=list)
-    comes_from_failures: bool = False
+    members: list[Mapping[str, Any]] = field(default_factory=list)  # in the order given
+    comes_from_failures: bool = False  # a failure suggested one of them
 
     @property
     def support(self) -> int:

@@ -48,71 +48,43 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """One episode as an analyst sees it.
+    """One episode as an analyst sees it."""
 
-    Attributes:
-        id: Names it in evidence.
-        outcome: ``failure`` or ``success``.
-        opening: The first text of the game.
-        steps: The turns that are shown, in order.
-        family: The family or category of its task, or "".
-        place: The place that its task is set in, where the prompt says so.
-    """
-
-    id: str
-    outcome: str
-    opening: str
-    steps: tuple[Step, ...]
-    family: str = ""
-    place: str = ""
+    id: str  # names it in evidence
+    outcome: str  # ``failure`` or ``success``
+    opening: str  # the first text of the game
+    steps: tuple[Step, ...]  # the turns that are shown, in order
+    family: str = ""  # the family or category of its task, or ""
+    place: str = ""  # the place that its task is set in, where the prompt says so
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What an analyst is given.
+    """What an analyst is given."""
 
-    Attributes:
-        skill: The current skill, "" for an empty one.
-        budget: The most edits that may be proposed.
-        earlier: What earlier steps tried, as text; "" for nothing.
-        trajectories: In the order shown.
-    """
-
-    skill: str
-    budget: int
-    earlier: str
-    trajectories: tuple[Trajectory, ...]
+    skill: str  # the current skill, "" for an empty one
+    budget: int  # the most edits that may be proposed
+    earlier: str  # what earlier steps tried, as text; "" for nothing
+    trajectories: tuple[Trajectory, ...]  # in the order shown
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a merge or a ranking is given.
+    """What a merge or a ranking is given."""
 
-    Attributes:
-        skill: The current skill, "" for an empty one.
-        budget: The most edits that may be selected.
-        items: The objects of the JSON array: patches or edits.
-    """
-
-    skill: str
-    budget: int
-    items: tuple[dict[str, Any], ...]
+    skill: str  # the current skill, "" for an empty one
+    budget: int  # the most edits that may be selected
+    items: tuple[dict[str, Any], ...]  # the objects of the JSON array: patches or edits
 
 
 @dataclass(frozen=True, slots=True)
 class Retrospect:
-    """What an optimiser is given at an epoch's end.
+    """What an optimiser is given at an epoch's end."""
 
-    Attributes:
-        skill: The current skill, "" for an empty one.
-        previous: The skill of the epoch before, likewise.
-        earlier: What was written last time, "" for nothing.
-        trajectories: Those under the current skill; ``outcome`` is the category of their task.
-    """
-
-    skill: str
-    previous: str
-    earlier: str
+    skill: str  # the current skill, "" for an empty one
+    previous: str  # the skill of the epoch before, likewise
+    earlier: str  # what was written last time, "" for nothing
+    # those under the current skill; ``outcome`` is the category of their task
     trajectories: tuple[Trajectory, ...]
 
 
@@ -153,12 +125,7 @@ def read_reading(user: str) -> Reading:
 
 
 def read_listing(user: str, heading: str) -> Listing:
-    """Read the prompt of a merge or a ranking.
-
-    Args:
-        user: The message.
-        heading: What stands above the JSON array, which ends the message.
-    """
+    """Read the prompt of a merge or a ranking, which ends with a JSON array under a heading."""
     shown = _SKILL.match(user)
     if not shown:
         raise Unreadable(user[:80])

@@ -45,13 +45,7 @@ def analyse_successes(user: str, seed: int) -> Reply:
 
 
 class _Analysis:
-    """One analyst's work.
-
-    Args:
-        reading: What it was given.
-        outcome: Which trajectories count; others are passed over.
-        seed: The sampling's.
-    """
+    """One analyst's work; trajectories with another outcome are passed over."""
 
     def __init__(self, reading: Reading, outcome: str, seed: int) -> None:
         told = [one for one in reading.trajectories if one.outcome == outcome]

@@ -22,12 +22,7 @@ Edit = dict[str, Any]
 
 
 class Writer:
-    """Writes the edits of one answer, so that no two of them need the same line.
-
-    Args:
-        skill: The current skill.
-        luck: Chooses among equals.
-    """
+    """Writes the edits of one answer, so that no two of them need the same line."""
 
     def __init__(self, skill: str, luck: Luck) -> None:
         self._skill = skill

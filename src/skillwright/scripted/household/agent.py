@@ -47,12 +47,7 @@ def decide(
 ) -> str:
     """Return the next command; "look" where the conversation tells of no household task.
 
-    Args:
-        belief: What the conversation tells.
-        conduct: The rules that the skill gives.
-        habits: The storage habits that the skill tells.
-        seed: Decides all random choices of this turn.
-        noise: The probability of a random move instead of a chosen one, in [0, 1).
+    The probability ``noise`` is that of a random move instead of a chosen one, in [0, 1).
     """
     if belief.errand is None:
         return LOOK

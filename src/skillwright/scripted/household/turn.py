@@ -33,12 +33,9 @@ class Turn:
         return self.conduct.follows(rule)
 
     def dares(self, rule: Rule, kind: str, chance: float) -> bool:
-        """Do what a rule would ask for: always where it is given, else sometimes, by luck.
+        """Do what a rule asks for: always where it is given, else with a chance in [0, 1].
 
-        Args:
-            rule: The rule. What the skill forbids is never done.
-            kind: Names the choice, for its luck.
-            chance: How often it is done without the rule, in [0, 1].
+        What the skill forbids is never done.
         """
         if self.conduct.follows(rule):
             return True

@@ -51,12 +51,7 @@ def _identify() -> Service[str]:
 
 
 class Desk:
-    """One customer's requests, one after the other.
-
-    Args:
-        user_id: The customer.
-        rules: What the agent was taught.
-    """
+    """One customer's requests, one after the other, by the rules that were taught."""
 
     def __init__(self, user_id: str, rules: frozenset[RetailRule]) -> None:
         self._user_id = user_id

@@ -14,15 +14,10 @@ from skillwright.scripted.teacher.wordings import CHECK_APPLIANCE, TEACHINGS
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A mistake that trajectories share.
+    """A mistake that trajectories share."""
 
-    Attributes:
-        teaching: What prevents it.
-        shown: Trajectory -> turns that show it.
-    """
-
-    teaching: Teaching
-    shown: Mapping[str, Sequence[int]]
+    teaching: Teaching  # what prevents it
+    shown: Mapping[str, Sequence[int]]  # trajectory -> turns that show it
 
     @property
     def is_bad_habit(self) -> bool:

@@ -20,17 +20,11 @@ Tells = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Insight:
-    """Something to look for.
+    """Something to look for."""
 
-    Attributes:
-        teaching: How to teach it.
-        was_missing: A failed episode went wrong for want of it.
-        was_kept: A successful episode did it.
-    """
-
-    teaching: Teaching
-    was_missing: Tells
-    was_kept: Tells
+    teaching: Teaching  # how to teach it
+    was_missing: Tells  # a failed episode went wrong for want of it
+    was_kept: Tells  # a successful episode did it
 
 
 class InsightTeacher(ScriptedTeacher):
