@@ -17,7 +17,7 @@ from skillwright.scripted.analyst.superstitions import (
     Superstition,
     tempted_by,
 )
-from skillwright.scripted.analyst.writing import Edit, Writer
+from skillwright.scripted.analyst.writing import Writer
 from skillwright.scripted.household.luck import Luck
 from skillwright.scripted.skilltext import BAD_RULES, GOOD_RULES, Conduct, Rule, read_conduct
 
@@ -107,13 +107,13 @@ class _Analysis:
         """The skill does not give a good rule yet, or still gives a bad one."""
         return self._conduct.follows(rule) == (rule in BAD_RULES)
 
-    def _lesson(self, one: Diagnosis) -> Edit:
+    def _lesson(self, one: Diagnosis) -> Reply:
         lesson = LESSONS[one.rule]
         unused = [text for text in lesson.wordings if not self._memory.used_words(text)]
         sentence = self._luck.pick(f"word {one.rule}", unused or lesson.wordings)
         return {**self._writer.teach(lesson, sentence), "evidence": _cited(one.shown)}
 
-    def _belief(self, among: Sequence[Superstition], chance: float) -> list[Edit]:
+    def _belief(self, among: Sequence[Superstition], chance: float) -> list[Reply]:
         """Return the superstition that the analyst falls for, or nothing."""
         if self._is_careful or self._luck.chance("believe") >= chance:
             return []
@@ -145,7 +145,7 @@ class _Analysis:
         known = (text for text in one.wordings if text in self._reading.skill)
         return not any(known) and not any(map(self._memory.has_tried, one.wordings))
 
-    def _reasoning(self, seen: Sequence[str], edits: Sequence[Edit]) -> str:
+    def _reasoning(self, seen: Sequence[str], edits: Sequence[Reply]) -> str:
         if not self._episodes:
             return f"None of {self._read} trajectories is one that I can read; I propose nothing."
         told = "; ".join(text.rstrip(".") for text in seen) or "nothing that a rule would change"

@@ -17,7 +17,7 @@ def merge_skills(user: str) -> Reply:
     lines: list[str] = []
     for one in versions:
         for line in text_of(one, "new_skill").splitlines():
-            if not lines or one is versions[0] or _is_new(line, lines):
+            if not lines or one is versions[0] or _is_new_line(line, lines):
                 lines.append(line)
     merged = {
         "title": "all versions",
@@ -52,7 +52,7 @@ def _versions(patch: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [one for one in found if isinstance(one, Mapping) and text_of(one, "new_skill")]
 
 
-def _is_new(line: str, known: list[str]) -> bool:
+def _is_new_line(line: str, known: list[str]) -> bool:
     """Tell whether a line says something that the known ones neither say nor deny."""
     if line in known or not line.strip() or line.startswith("#"):
         return False

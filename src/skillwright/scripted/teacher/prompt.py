@@ -10,7 +10,7 @@ _TRAJECTORIES: Final = "\n## Trajectories that "
 _NUMBER = re.compile(r"at most (\d{1,6})", re.IGNORECASE)
 _LIMITS = re.compile(r"Add at most (\d+) skills, and at most (\d+) to one category; (\d+) more")
 _WEAKEST = re.compile(r"^- (.+): \d+ of \d+ \(the weakest\)$", re.MULTILINE)
-_SKILL = re.compile(
+_KNOWN_SKILL = re.compile(
     r"^- \[(?P<id>[^\]\n]+)\] (?P<kind>\w+)(?:, category (?P<category>[^:,\n]+))?"
     r"(?:, place (?P<place>[^:\n]+))?: (?P<text>.+)$",
     re.MULTILINE,
@@ -94,5 +94,5 @@ def _skills(section: str) -> list[KnownSkill]:
             found["place"] or "",
             found["text"],
         )
-        for found in _SKILL.finditer(section)
+        for found in _KNOWN_SKILL.finditer(section)
     ]
