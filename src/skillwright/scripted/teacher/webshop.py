@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from skillwright.scripted.shopper.hindsight import Purchase, read_purchase
+from skillwright.scripted.shopper.lessons import LESSONS, LONG_QUERY
 from skillwright.scripted.shopper.rules import ShopRule
 from skillwright.scripted.teacher.insights import Insight, InsightTeacher
 from skillwright.scripted.teacher.prompt import Assignment
 from skillwright.scripted.teacher.teaching import Teaching
 
-_LONG_QUERY: Final = 12
 _SHORT_VISIT: Final = 2
 _CATEGORY_OPTIONS: Final = {
     "apparel": "the color and the size",
@@ -40,11 +40,10 @@ def _is_visit(text: str) -> bool:
     return "Instruction:" in text and ("[SEP]" in text or "[button]" in text)
 
 
-def _insight(
-    teaching: Teaching, missing: Callable[[Purchase], bool], kept: Callable[[Purchase], bool]
-) -> Insight:
+def _insight(teaching: Teaching, kept: Callable[[Purchase], bool]) -> Insight:
+    lesson = LESSONS[ShopRule(teaching.key)]
     return Insight(
-        teaching, lambda text: missing(read_purchase(text)), lambda text: kept(read_purchase(text))
+        teaching, lambda text: bool(lesson.seen_in(text)), lambda text: kept(read_purchase(text))
     )
 
 
@@ -83,7 +82,6 @@ INSIGHTS: Final = (
             "The product alone would be what is wanted.",
             "click each option of the instruction, then buy.",
         ),
-        lambda visit: visit.bought and not visit.wanted <= visit.chosen,
         lambda visit: bool(visit.wanted) and visit.wanted <= visit.chosen,
     ),
     _insight(
@@ -101,7 +99,6 @@ INSIGHTS: Final = (
             "The first hit would be the best there is.",
             "go back to the results and try the next hit.",
         ),
-        lambda visit: visit.bought and visit.lacks_option and len(visit.opened) == 1,
         lambda visit: visit.bought and len(visit.opened) > 1,
     ),
     _insight(
@@ -118,7 +115,6 @@ INSIGHTS: Final = (
             "The title would say all there is.",
             "open Features and read it; then decide.",
         ),
-        lambda visit: visit.bought and visit.is_unsure,
         lambda visit: visit.bought and visit.looked_inside,
     ),
     _insight(
@@ -137,7 +133,6 @@ INSIGHTS: Final = (
             "A good match would be worth more.",
             "go back to the results and take one that costs less.",
         ),
-        lambda visit: visit.bought and visit.is_too_dear,
         lambda visit: visit.bought and visit.limit is not None and not visit.is_too_dear,
     ),
     _insight(
@@ -156,7 +151,6 @@ INSIGHTS: Final = (
             "A better product would be on the next page.",
             "buy the product that fits best.",
         ),
-        lambda visit: not visit.bought,
         lambda visit: visit.bought and len(visit.opened) <= _SHORT_VISIT,
     ),
     _insight(
@@ -174,8 +168,7 @@ INSIGHTS: Final = (
             "More words would find the product more surely.",
             "search with the kind of product and its attributes alone.",
         ),
-        lambda visit: any(len(query.split()) > _LONG_QUERY for query in visit.queries),
-        lambda visit: any(len(query.split()) <= _LONG_QUERY for query in visit.queries[:1]),
+        lambda visit: any(len(query.split()) <= LONG_QUERY for query in visit.queries[:1]),
     ),
 )
 
