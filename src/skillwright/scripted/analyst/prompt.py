@@ -15,6 +15,7 @@ NO_LIMIT: Final = 8
 
 _SKILL = re.compile(r"\s*## Current skill\n<skill>\n(.*?)\n</skill>\n", re.DOTALL)
 _PREVIOUS = re.compile(r"\n## Previous skill\n<skill>\n(.*?)\n</skill>\n", re.DOTALL)
+_NOTES = re.compile(r"\n## Optimi[sz]er notes\n")
 _BUDGET = re.compile(r"(?:Propose|Select) at most (\d{1,6}) (?:edits|suggestions|skill)")
 _TRAJECTORY = re.compile(
     r'^<trajectory id="([^"\n]*)"([^>\n]*)>\n<task>(.*?)</task>\n(.*?)^</trajectory>$',
@@ -119,7 +120,7 @@ def read_reading(user: str) -> Reading:
     return Reading(
         skill=_filled(shown[1]),
         budget=_budget(head.partition("\n## Earlier steps\n")[0]),
-        earlier=_filled(earlier.partition("\n## Optimiser notes\n")[0]),
+        earlier=_filled(_NOTES.split(earlier, maxsplit=1)[0]),
         trajectories=tuple(read_trajectories(f"<trajectory {body}")),
     )
 

@@ -49,18 +49,20 @@ class ScriptedTeacher(ScriptedModel):
 
     def reply(self, messages: Sequence[Message], seed: int) -> str:
         """Return the JSON that the prompt asks for, or prose where it asks for none."""
+        # The draws hang on the heading as it was first spelled.
         title = heading_of(first_of(messages, "system"))
+        title = title.replace("# Distill: ", "# Distil: ")  # stored name
         asked = read_assignment(first_of(messages, "user"))
         luck = Luck(derive_seed("teacher", title, seed, digest([t.id for t in asked.trajectories])))
         name, preface, written = "skills", {}, None
-        match title:
-            case "# Distil: successes":
+        match title.removeprefix("# Distil: "):  # stored name
+            case "successes":
                 written = self.successes(asked, luck)
-            case "# Distil: failures":
+            case "failures":
                 name, written = "lessons", self.failures(asked)
-            case "# Distil: general":
+            case "general":
                 written = self.general(asked)
-            case "# Distil: place":
+            case "place":
                 written = self.place(asked)
             case "# Evolve":
                 preface = {"reasoning": f"{len(asked.trajectories)} failures were read."}
