@@ -27,18 +27,18 @@ import json
 import os
 import re
 import resource
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from time import perf_counter, process_time
 from typing import Any
 
 import orjson
 
 from measuring import Kind, at_least, at_most, compared, long_plain_s, plain_work, ratios_of, report
+from measuring.endpoint import completion, serve, served
+from measuring.machine import tau_folder
 
 LATENCY_S = 0.2
 WALL_TO_BARE = 1.5
@@ -46,20 +46,14 @@ WORK_PER_REQUEST = 2.0
 """CPU time, in pieces of plain work."""
 GC = (10_000, 10, 10)
 """When Python collects garbage: as the command line sets it."""
+ROLES = ("policy", "user")
 STOP = "###STOP###"
 TRANSFER = "transfer_to_human_agents"
 
 
-def data_folder() -> Path:
-    """Find the data."""
-    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
-    reference = Path(os.environ.get("SKILLWRIGHT_REFERENCE_DATA", beside)) / "tau_retail"
-    return Path(os.environ.get("SKILLWRIGHT_TAU_DATA", reference))
-
-
 def test_tasks() -> list[dict[str, Any]]:
     """Read the test split."""
-    return json.loads((data_folder() / "tasks_test.json").read_text(encoding="utf-8"))
+    return json.loads((tau_folder() / "tasks_test.json").read_text(encoding="utf-8"))
 
 
 def gold_turns(task: dict[str, Any]) -> list[str]:
@@ -106,71 +100,16 @@ class Customer:
         return f"Hello, I am customer number {index}."
 
 
-class Answering(asyncio.Protocol):
-    """As much HTTP as a client needs that sends one request at a time; it costs next to nothing."""
-
-    def __init__(self, mind: Policy | Customer) -> None:
-        self._mind = mind
-        self._received = bytearray()
-        self._transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep where answers go."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        """Answer a request when it is whole, after the latency."""
-        arrived = asyncio.get_running_loop().time()
-        self._received += data
-        head, found, body = bytes(self._received).partition(b"\r\n\r\n")
-        if not found:
-            return
-        length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
-        if len(body) < length:
-            return
-        self._received.clear()
-        text = self._mind.answer(orjson.loads(body)["messages"])
-        asyncio.get_running_loop().call_at(arrived + LATENCY_S, self._send, text)
-
-    def _send(self, text: str) -> None:
-        message = {"role": "assistant", "content": text}
-        answer = {
-            "id": "chatcmpl-1",
-            "object": "chat.completion",
-            "created": 1_790_000_000,
-            "model": "m",
-            "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
-            "usage": {"prompt_tokens": 5_000, "completion_tokens": 40, "total_tokens": 5_040},
-        }
-        body = orjson.dumps(answer)
-        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(head.encode() + b"\r\n\r\n" + body)
-
-
-async def serve(role: str) -> None:
+async def serve_role(role: str) -> None:
     """Serve until killed; the first line printed is the port."""
-    mind = Policy() if role == "policy" else Customer()
-    server = await asyncio.get_running_loop().create_server(
-        lambda: Answering(mind), "127.0.0.1", 0, backlog=4_096
-    )
-    sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
-    sys.stdout.flush()
-    await server.serve_forever()
+    model = Policy() if role == "policy" else Customer()
 
+    def reply(head: bytes, body: bytes) -> tuple[float, Callable[[], bytes]]:
+        del head
+        text = model.answer(orjson.loads(body)["messages"])
+        return LATENCY_S, lambda: completion(text, tokens=(5_000, 40))
 
-@contextmanager
-def served(role: str) -> Iterator[str]:
-    """Run a server in a process of its own, and give its base URL."""
-    command = [sys.executable, __file__, "--serve", role]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
-    finally:
-        process.kill()
-        process.wait()
+    await serve(reply)
 
 
 # --- the ideal ----------------------------------------------------------------------------------
@@ -250,7 +189,7 @@ def evaluate(policy: str, user: str, concurrent: int, trials: int) -> dict[str, 
             "run": {"name": "eval", "root": folder},
             "env": {
                 "name": "tau_bench",
-                "config": {"user_simulator_endpoint": user, "data_dir": str(data_folder())},
+                "config": {"user_simulator_endpoint": user, "data_dir": str(tau_folder())},
             },
             "models": {"target": endpoint, "optimizer": endpoint},
             "rollout": {"max_concurrent": concurrent},
@@ -277,10 +216,10 @@ def main() -> int:
     parser.add_argument("--concurrent", type=int, default=64)
     parser.add_argument("--trials", type=int, default=4)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--serve", choices=("policy", "user"), help=argparse.SUPPRESS)
+    parser.add_argument("--serve", choices=ROLES, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.serve:
-        asyncio.run(serve(asked.serve))
+        asyncio.run(serve_role(asked.serve))
         return 0
     os.environ.setdefault("OPENAI_API_KEY", "sk-mock")
     gc.set_threshold(*GC)
@@ -293,7 +232,8 @@ def main() -> int:
     readings: list[dict[str, Any]] = []
     bare: list[float] = []
     with ExitStack() as held:
-        policy, user = (held.enter_context(served(role)) for role in ("policy", "user"))
+        roles = [held.enter_context(served(__file__, "--serve", role)) for role in ROLES]
+        policy, user = (f"{url}/v1" for url in roles)
 
         def once() -> float:
             readings.append(evaluate(policy, user, asked.concurrent, asked.trials))

@@ -28,8 +28,8 @@ import subprocess
 import sys
 import time
 import venv
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -37,6 +37,7 @@ from statistics import median
 from typing import Any
 
 from measuring import Check, Kind, at_least, at_most, ratios_of, report
+from measuring.endpoint import completion, serve, served
 
 CPU_TO_OPENAI = {"64_at_0ms": 0.15, "1000_at_500ms": 0.09}
 CPU_TO_HTTPX = {"64_at_0ms": 0.14, "1000_at_500ms": 0.02}
@@ -52,19 +53,12 @@ Ask = Callable[[], Awaitable[str]]
 
 @dataclass(frozen=True)
 class Load:
-    """How much is asked at once, and how long the server takes.
+    """How much is asked at once, and how long the server takes."""
 
-    Attributes:
-        name: What it is called in the result.
-        in_flight: Requests at a time.
-        latency_ms: Of every answer.
-        requests: How many of them, by client; slow ones are asked for fewer.
-    """
-
-    name: str
-    in_flight: int
-    latency_ms: float
-    requests: dict[str, int]
+    name: str  # what it is called in the result
+    in_flight: int  # requests at a time
+    latency_ms: float  # of every answer
+    requests: dict[str, int]  # how many of them, by client; slow ones are asked for fewer
 
 
 LOADS = (
@@ -76,82 +70,7 @@ MESSAGES = [
     {"role": "system", "content": "You act in a house. " * (BODY_CHARS // 20)},
     {"role": "user", "content": "You are in the kitchen."},
 ]
-ANSWER = {
-    "id": "chatcmpl-1",
-    "object": "chat.completion",
-    "created": 1_790_000_000,
-    "model": "m",
-    "choices": [
-        {
-            "index": 0,
-            "finish_reason": "stop",
-            "message": {"role": "assistant", "content": "go to fridge 1"},
-        }
-    ],
-    "usage": {"prompt_tokens": 1500, "completion_tokens": 5, "total_tokens": 1505},
-}
-
-
-# --- the server ---------------------------------------------------------------------------------
-
-
-class Answering(asyncio.Protocol):
-    """Answers each request of a connection after a latency; knows just enough of HTTP/1.1."""
-
-    def __init__(self, latency_s: float) -> None:
-        body = json.dumps(ANSWER).encode()
-        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
-        self._reply = head.encode() + b"\r\n\r\n" + body
-        self._latency_s = latency_s
-        self._loop = asyncio.get_running_loop()
-        self._buffer = b""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remember whom to answer."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        """Answer when a request is whole."""
-        self._buffer += data
-        head, found, body = self._buffer.partition(b"\r\n\r\n")
-        if not found:
-            return
-        length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
-        if len(body) < length:
-            return
-        self._buffer = body[length:]
-        if self._latency_s:
-            self._loop.call_later(self._latency_s, self._answer)
-        else:
-            self._answer()
-
-    def _answer(self) -> None:
-        if not self._transport.is_closing():
-            self._transport.write(self._reply)
-
-
-async def serve(latency_ms: float) -> None:
-    """Serve until killed; the first line printed is the port."""
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(
-        lambda: Answering(latency_ms / 1000), "127.0.0.1", 0, backlog=4_096
-    )
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await server.serve_forever()
-
-
-@contextmanager
-def served(latency_ms: float) -> Iterator[int]:
-    """Run the server in a process of its own, and give its port."""
-    command = [sys.executable, __file__, "--serve", str(latency_ms)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        yield int(process.stdout.readline())
-    finally:
-        process.kill()
-        process.wait()
+ANSWER = completion("go to fridge 1", tokens=(1500, 5))
 
 
 # --- the clients --------------------------------------------------------------------------------
@@ -212,10 +131,10 @@ async def make_httpx(base_url: str, in_flight: int, held: AsyncExitStack) -> Ask
 CLIENTS = {"ours": make_ours, "openai": make_openai, "httpx": make_httpx}
 
 
-async def play(client: str, port: int, in_flight: int, requests: int) -> dict[str, float]:
+async def play(client: str, url: str, in_flight: int, requests: int) -> dict[str, float]:
     """Ask so often, so many at a time; return wall and CPU seconds."""
     async with AsyncExitStack() as held:
-        ask = await CLIENTS[client](f"http://127.0.0.1:{port}/v1", in_flight, held)
+        ask = await CLIENTS[client](f"{url}/v1", in_flight, held)
         await ask()  # whatever is only loaded when it is used
         gc.set_threshold(*GC)
         left = iter(range(requests))
@@ -249,11 +168,11 @@ def peers_python() -> Path:
     return python
 
 
-def read(client: str, load: Load, port: int) -> dict[str, float]:
+def read(client: str, load: Load, url: str) -> dict[str, float]:
     """Take one reading in a fresh process."""
     requests = load.requests[client]
     python = sys.executable if client == "ours" else peers_python()
-    command = [str(python), __file__, "--client", client, "--port", str(port)]
+    command = [str(python), __file__, "--client", client, "--url", url]
     command += ["--in-flight", str(load.in_flight), "--requests", str(requests)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -282,14 +201,14 @@ def measure(repeats: int) -> dict[str, dict[str, list[dict[str, float]]]]:
     taken: dict[str, dict[str, list[dict[str, float]]]] = {}
     for load in LOADS:
         readings: dict[str, list[dict[str, float]]] = {client: [] for client in CLIENTS}
-        with served(load.latency_ms) as port:
-            read("ours", load, port)  # nobody is first with a cold machine
+        with served(__file__, "--serve", load.latency_ms) as url:
+            read("ours", load, url)  # nobody is first with a cold machine
             for _ in range(repeats):
                 for client in CLIENTS:
-                    readings[client].append(read(client, load, port))
+                    readings[client].append(read(client, load, url))
         for client, found in readings.items():
-            told = summed_up(found).items()
-            shown = "  ".join(f"{k} {v}" for k, v in told if not k.endswith("spread"))
+            figures = summed_up(found).items()
+            shown = "  ".join(f"{k} {v}" for k, v in figures if not k.endswith("spread"))
             print(f"{load.name:>14}  {client:<7} {shown}", flush=True)
         taken[load.name] = readings
     return taken
@@ -318,16 +237,17 @@ def main() -> int:
     """Play the part that the arguments name; without one, measure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5)
-    for name in ("--serve", "--client", "--port", "--in-flight", "--requests"):
+    for name in ("--serve", "--client", "--url", "--in-flight", "--requests"):
         parser.add_argument(name, help=argparse.SUPPRESS)
-    told = parser.parse_args()
-    if told.serve is not None:
-        asyncio.run(serve(float(told.serve)))
-    elif told.client is not None:
-        load = int(told.port), int(told.in_flight), int(told.requests)
-        print(json.dumps(asyncio.run(play(told.client, *load))))
+    asked = parser.parse_args()
+    if asked.serve is not None:
+        latency_s = float(asked.serve) / 1000
+        asyncio.run(serve(lambda head, body: (latency_s, lambda: ANSWER)))
+    elif asked.client is not None:
+        load = asked.url, int(asked.in_flight), int(asked.requests)
+        print(json.dumps(asyncio.run(play(asked.client, *load))))
     else:
-        taken = measure(told.repeats)
+        taken = measure(asked.repeats)
         figures = {
             load: {client: summed_up(readings) for client, readings in clients.items()}
             for load, clients in taken.items()

@@ -43,15 +43,10 @@ HELP, HARM = "surely", "hastily"
 
 @dataclass
 class ChanceEngine:
-    """Succeeds by chance, drawn from task, prompt and seed; counts what it really plays.
+    """Succeeds by chance, drawn from task, prompt and seed; counts what it really plays."""
 
-    Attributes:
-        rates: Success rates without any help, by task id.
-        remembers: Whether an episode of an equal prompt and seed is played once.
-    """
-
-    rates: dict[str, float]
-    remembers: bool
+    rates: dict[str, float]  # success rates without any help, by task id
+    remembers: bool  # whether an episode of an equal prompt and seed is played once
     played: int = 0
     _known: dict[tuple[str, str, int], float] = field(default_factory=dict)
 

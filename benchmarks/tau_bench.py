@@ -16,7 +16,6 @@ DATA is a folder with tau-bench's data (default: ``$SKILLWRIGHT_REFERENCE_DATA/t
 The figures are medians, the spread their quartiles. One thread; nothing waits.
 """
 
-import gc
 import hashlib
 import json
 import os
@@ -27,6 +26,7 @@ from statistics import median
 from time import perf_counter, process_time
 
 from measuring import Kind, at_least, at_most, compared, report
+from measuring.machine import resident_bytes, tau_folder
 from skillwright.envs.tau_bench import TauBenchEnv, comparability, open_store
 from skillwright.envs.tau_bench.parsing import OPEN
 from skillwright.envs.tau_bench.tau_core.canonical import canonical_text
@@ -41,13 +41,6 @@ EPISODE, CONSTRUCTION, TOOL_STEP = 0.9, 0.024, 0.05
 MOST_MB = 100.0
 USER = {"user_strategy": "scripted", "user_replies": ["Hello, it is about my order."]}
 MEGABYTE = 1_000_000
-
-
-def data_folder() -> str:
-    """Find the data."""
-    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
-    reference = Path(os.environ.get("SKILLWRIGHT_REFERENCE_DATA", beside)) / "tau_retail"
-    return sys.argv[1] if len(sys.argv) > 1 else str(reference)
 
 
 def build(index: int) -> TauBenchEnv:
@@ -99,13 +92,6 @@ def baseline_s(folder: str) -> float:
     return process_time() - start
 
 
-def resident_bytes() -> int:
-    """Return the memory of this process."""
-    gc.collect()
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
-
 def live_bytes(golds: list[list[str]]) -> int:
     """Hold 1,000 episodes open after their gold calls; return what they take."""
     before, held = resident_bytes(), []
@@ -118,7 +104,7 @@ def live_bytes(golds: list[list[str]]) -> int:
 
 def main() -> int:
     """Measure, and print the checks."""
-    folder = data_folder()
+    folder = sys.argv[1] if len(sys.argv) > 1 else str(tau_folder())
     os.environ["SKILLWRIGHT_TAU_DATA"] = folder
     start = perf_counter()
     build(0)

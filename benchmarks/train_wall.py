@@ -46,8 +46,6 @@ import time
 import urllib.request
 import venv
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -55,6 +53,7 @@ from typing import Any
 
 from measuring import Check, Kind, at_most, report
 from measuring import ratios_of as by_turns
+from measuring.endpoint import served
 from wall import job
 
 HERE = Path(__file__).resolve().parent / "wall"
@@ -70,33 +69,22 @@ WALL, CPU, LOGNORMAL, HEDGED = 1.0, 0.55, 1.0, 0.85
 
 @dataclass(frozen=True)
 class Figures:
-    """One run of one side.
+    """One run of one side."""
 
-    Attributes:
-        train_s: Seconds of the training.
-        train_cpu_s: CPU seconds of the training.
-        process_s: Seconds of the whole process.
-        process_cpu_s: CPU seconds of the whole process.
-        requests: How many requests of each stage were answered.
-        asked: How many the endpoint saw, with those that were given up because another one
-            answered first.
-        waves: The longest chain of requests of which each came after the answer to the one before.
-        chain: Requests in a row that the run's own records say it could not do without; 0 for the
-            original, which keeps no such records.
-        busy: Share of the worker slots that was waiting for an answer.
-        actions: What became of each step.
-    """
-
-    train_s: float
-    train_cpu_s: float
-    process_s: float
-    process_cpu_s: float
-    requests: dict[str, int]
+    train_s: float  # seconds of the training
+    train_cpu_s: float  # cPU seconds of the training
+    process_s: float  # seconds of the whole process
+    process_cpu_s: float  # cPU seconds of the whole process
+    requests: dict[str, int]  # how many requests of each stage were answered
+    # how many the endpoint saw, with those that were given up because another one answered first
     asked: int
+    # the longest chain of requests of which each came after the answer to the one before
     waves: int
+    # requests in a row that the run's own records say it could not do without; 0 for the
+    # original, which keeps no such records
     chain: int
-    busy: float
-    actions: list[str]
+    busy: float  # share of the worker slots that was waiting for an answer
+    actions: list[str]  # what became of each step
 
 
 def install() -> Path:
@@ -117,22 +105,10 @@ def install() -> Path:
     return python
 
 
-@contextmanager
-def endpoint(sigma: float, seed: int) -> Iterator[str]:
-    """Serve in a process of its own, and give the URL."""
-    words = [sys.executable, HERE / "endpoint.py", LATENCY_MS, sigma, seed]
-    with subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        port = process.stdout.readline().strip()
-        try:
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-
-
 def run(python: Path, script: str, sigma: float, seed: int, *options: str) -> Figures:
     """Let one side do the job."""
-    with tempfile.TemporaryDirectory() as name, endpoint(sigma, seed) as url:
+    server = served(HERE / "endpoint.py", LATENCY_MS, sigma, seed)
+    with tempfile.TemporaryDirectory() as name, server as url:
         folder = Path(name)
         job.write_items(folder / "tasks")
         said = folder / "said.txt"

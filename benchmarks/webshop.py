@@ -16,9 +16,7 @@ medians, the spread their quartiles. One thread; nothing waits.
 """
 
 import argparse
-import gc
 import json
-import os
 import random
 import resource
 import subprocess
@@ -31,6 +29,7 @@ from statistics import median
 from time import perf_counter, process_time
 
 from measuring import Kind, arrays_s, at_most, compared, report
+from measuring.machine import resident_bytes
 from skillwright.core import Task
 from skillwright.envs.webshop import (
     Catalogue,
@@ -53,13 +52,6 @@ STEP, SEARCH = 0.115, 2.6
 """In pieces of plain work, and of plain numpy work."""
 MOST_MB = 200.0
 BATCH = 10
-
-
-def resident_bytes() -> int:
-    """Return the memory of this process."""
-    gc.collect()
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def timed(work: Callable[[], object]) -> float:

@@ -26,33 +26,19 @@ NAN = math.nan
 
 
 class Outcome(NamedTuple):
-    """What a run ends with; the truth is known.
+    """What a run ends with; the truth is known."""
 
-    Attributes:
-        current: True gain of the skill that training would go on from.
-        released: True gain of the released skill; 0 where the initial one stays.
-        out: Whether something was released.
-        rollouts: Episodes that were played, the baseline's included.
-        accepts: Accepted steps.
-        waves: Calls of the duel, by all step decisions together.
-        release_waves: Calls of the duel by the release test.
-        release_rollouts: Episodes of the release test.
-        error: The release test's estimate minus the true gain; NaN without a test.
-        error_on_val: The same, against the true gain on the validation tasks.
-        covered: Whether the test's interval holds the true gain; NaN without one.
-    """
-
-    current: float
-    released: float
-    out: float
-    rollouts: float
-    accepts: float
-    waves: float = NAN
-    release_waves: float = NAN
-    release_rollouts: float = NAN
-    error: float = NAN
-    error_on_val: float = NAN
-    covered: float = NAN
+    current: float  # true gain of the skill that training would go on from
+    released: float  # true gain of the released skill; 0 where the initial one stays
+    out: float  # whether something was released
+    rollouts: float  # episodes that were played, the baseline's included
+    accepts: float  # accepted steps
+    waves: float = NAN  # calls of the duel, by all step decisions together
+    release_waves: float = NAN  # calls of the duel by the release test
+    release_rollouts: float = NAN  # episodes of the release test
+    error: float = NAN  # the release test's estimate minus the true gain; NaN without a test
+    error_on_val: float = NAN  # the same, against the true gain on the validation tasks
+    covered: float = NAN  # whether the test's interval holds the true gain; NaN without one
 
 
 Rule = Callable[[Run, np.random.Generator], Outcome]

@@ -36,23 +36,14 @@ ONE_STEP = 0.15
 
 @dataclass(frozen=True)
 class Cell:
-    """One condition of the study.
+    """One condition of the study."""
 
-    Attributes:
-        world: Where success rates come from, a key of `WORLDS`.
-        mixture: What edits do, a key of `MIXTURES`.
-        tasks: Validation tasks.
-        steps: Candidates that a run judges.
-        lost: The chance that an episode is lost to a fault.
-        decisions: How many decisions the run's alpha is planned for; 0 means ``steps``.
-    """
-
-    world: str
-    mixture: str
-    tasks: int
-    steps: int
-    lost: float = 0.0
-    decisions: int = 0
+    world: str  # where success rates come from, a key of `WORLDS`
+    mixture: str  # what edits do, a key of `MIXTURES`
+    tasks: int  # validation tasks
+    steps: int  # candidates that a run judges
+    lost: float = 0.0  # the chance that an episode is lost to a fault
+    decisions: int = 0  # how many decisions the run's alpha is planned for; 0 means ``steps``
 
     @property
     def planned(self) -> int:
@@ -74,17 +65,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Edit:
-    """What a candidate changes: rates of the tasks that it hits move towards 1 or 0.
+    """What a candidate changes: rates of the tasks that it hits move towards 1 or 0."""
 
-    Attributes:
-        kind: 0 changes nothing, 1 helps, -1 harms.
-        hit: Which tasks it touches, shape ``[tasks + OTHERS]``.
-        strength: How far a rate moves, in [0, 1].
-    """
-
-    kind: int
-    hit: NDArray[np.bool_]
-    strength: float
+    kind: int  # 0 changes nothing, 1 helps, -1 harms
+    hit: NDArray[np.bool_]  # which tasks it touches, shape ``[tasks + OTHERS]``
+    strength: float  # how far a rate moves, in [0, 1]
 
     def of(self, rates: Rates) -> Rates:
         """Return the rates after the edit."""
@@ -96,19 +81,12 @@ class Edit:
 
 @dataclass(frozen=True)
 class Run:
-    """A run whose truth is known; every rule sees the same edits of the same tasks.
+    """A run whose truth is known; every rule sees the same edits of the same tasks."""
 
-    Attributes:
-        cell: The condition.
-        number: Which of its runs.
-        rates: Success rates under the initial skill: validation tasks first, then `OTHERS`.
-        edits: What each step proposes to do to the current skill.
-    """
-
-    cell: Cell
-    number: int
-    rates: Rates
-    edits: list[Edit]
+    cell: Cell  # the condition
+    number: int  # which of its runs
+    rates: Rates  # success rates under the initial skill: validation tasks first, then `OTHERS`
+    edits: list[Edit]  # what each step proposes to do to the current skill
 
     def gain(self, rates: Rates) -> float:
         """Return the true gain of a skill over the initial one."""

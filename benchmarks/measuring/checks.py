@@ -25,21 +25,13 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A figure and its target.
+    """A figure and its target."""
 
-    Attributes:
-        measured: What was measured, in words.
-        kind: In what it is told.
-        samples: The readings; their median decides.
-        target: The bound.
-        is_floor: Whether the median must be at least the target, and not at most.
-    """
-
-    measured: str
-    kind: Kind
-    samples: tuple[float, ...]
-    target: float
-    is_floor: bool = False
+    measured: str  # what was measured, in words
+    kind: Kind  # in what it is told
+    samples: tuple[float, ...]  # the readings; their median decides
+    target: float  # the bound
+    is_floor: bool = False  # whether the median must be at least the target, and not at most
 
     def __post_init__(self) -> None:
         if not self.samples:

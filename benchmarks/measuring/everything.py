@@ -21,21 +21,13 @@ OPTIONS = {"gates": ("--short",)}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of the table.
+    """A line of the table."""
 
-    Attributes:
-        name: The benchmark.
-        measured: What was measured.
-        target: The bound, as text.
-        value: The figure, as text.
-        ok: Whether the target holds.
-    """
-
-    name: str
-    measured: str
-    target: str
-    value: str
-    ok: bool
+    name: str  # the benchmark
+    measured: str  # what was measured
+    target: str  # the bound, as text
+    value: str  # the figure, as text
+    ok: bool  # whether the target holds
 
 
 def names() -> list[str]:

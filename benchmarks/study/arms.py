@@ -21,19 +21,12 @@ them once, with a shorter cold start; what was changed then was chosen on val of
 
 @dataclass(frozen=True)
 class Arm:
-    """One way to run the recipe.
+    """One way to run the recipe."""
 
-    Attributes:
-        name: Its name on the command line and in files.
-        says: What it is, for tables.
-        changes: Settings, laid over those of the example.
-        lacks: The family that its bank of habits tells nothing of the new homes, or "".
-    """
-
-    name: str
-    says: str
-    changes: tuple[str, ...] = ()
-    lacks: str = ""
+    name: str  # its name on the command line and in files
+    says: str  # what it is, for tables
+    changes: tuple[str, ...] = ()  # Settings, laid over those of the example
+    lacks: str = ""  # the family that its bank of habits tells nothing of the new homes, or ""
 
 
 # The teacher's own facts of a home hold for every family, so nothing of one could be left out: this

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from household_expert import Searcher
 from skillwright.envs.alfworld import AlfworldEnv, generated_tasks, habits_text, household
-from skillwright.scripted.household.expert import Searcher
 
 
 def _play(task, skill=""):

@@ -2,13 +2,13 @@
 
 import pytest
 
+from household_expert import Searcher
 from skillwright.core import PlainSkill, Purpose, Sampling
 from skillwright.envs.alfworld import AlfworldEnv
 from skillwright.envs.alfworld.generate import household_tasks
 from skillwright.envs.alfworld.households import habits_text, household
 from skillwright.models import HttpClient, make_model, parse_model_config
 from skillwright.rollout import PromptStyle, render
-from skillwright.scripted.household.expert import Searcher
 from skillwright.scripted.household.searcher import ScriptedSearcher
 
 GAMES = household_tasks("train", 12, homes=range(4))

@@ -29,7 +29,7 @@ from skillwright.core import (
 from skillwright.datasets import EvolutionTasks, StudyTasks
 from skillwright.envs.alfworld import generated_tasks, household
 from skillwright.scripted.skilltext import BAD_RULES, Rule, read_conduct, read_habits
-from skillwright.scripted.teacher import HouseholdTeacher
+from skillwright.scripted.teacher.household import HouseholdTeacher
 from skillwright.scripted.teacher.wordings import (
     CHECK_APPLIANCE,
     READ_THE_GOAL,

@@ -28,9 +28,9 @@ from skillwright.scripted.shopper import BAD_RULES as SHOP_HARM
 from skillwright.scripted.shopper import ScriptedShopper, ShopRule
 from skillwright.scripted.shopper import read_rules as read_shop_rules
 from skillwright.scripted.shopper.hindsight import read_purchase
-from skillwright.scripted.teacher import RetailTeacher, WebShopTeacher
 from skillwright.scripted.teacher.retail import INSIGHTS as RETAIL
-from skillwright.scripted.teacher.webshop import INSIGHTS
+from skillwright.scripted.teacher.retail import RetailTeacher
+from skillwright.scripted.teacher.webshop import INSIGHTS, WebShopTeacher
 from tau_built_in.generate import HERE
 
 RETAIL_CONFIG = {"user_strategy": "rule_based", "data_dir": str(HERE)}

@@ -1,4 +1,4 @@
-"""A scripted optimiser of a few lessons: it finds marks of mistakes and has sentences for them."""
+"""A scripted optimizer of a few lessons: it finds marks of mistakes and has sentences for them."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -9,15 +9,19 @@ from skillwright.core import Completion, Message, Purpose, Sampling
 from skillwright.core.jsonio import digest, dumps
 from skillwright.core.seeds import derive_seed
 from skillwright.scripted.analyst.model import ScriptedAnalyst
-from skillwright.scripted.analyst.prompt import Reading, read_reading
+from skillwright.scripted.analyst.prompt import (
+    Reading,
+    Reply,
+    Unreadable,
+    episode_texts,
+    last_turns,
+    read_reading,
+)
+from skillwright.scripted.answering import first_of, heading_of
 from skillwright.scripted.household.luck import Luck
 
 _BELIEVES: Final = 0.2
-_ASKED: Final = "# Analyst: failures"
-_TRAJECTORY: Final = re.compile(
-    r'^<trajectory id="([^"\n]*)"([^>\n]*)>\n(.*?)^</trajectory>$', re.DOTALL | re.MULTILINE
-)
-_TURN: Final = re.compile(r"^\[(\d{1,6})\]", re.MULTILINE)
+_FAILURES: Final = "# Analyst: failures"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +52,11 @@ class Lesson:
         return tuple(text.format_map(named) for text in self.wordings)
 
 
-class LessonAnalyst:
+class LessonAnalyst(ScriptedAnalyst):
     """Reads failed episodes and proposes the sentences of the lessons that they show.
 
-    It merges, ranks and remembers as the `ScriptedAnalyst` does. Like that one it looks at the text
-    of its messages and at ``sampling.seed`` alone. A sentence that the skill has is not proposed
-    again; of several wordings, the first that no earlier step tried.
+    It merges, ranks and remembers as the `ScriptedAnalyst` does. A sentence that the skill has is
+    not proposed again; of several wordings, the first that no earlier step tried.
 
     Args:
         identity: What the run's records call it; it begins with ``scripted:``.
@@ -61,15 +64,17 @@ class LessonAnalyst:
         superstitions: Advice without a reason, of which it believes one now and then.
     """
 
-    is_scripted = True
+    _headings: tuple[str, ...] = (_FAILURES,)
+    _turns_cited = 1
+    _reasoning = "I read {} episodes; {} lessons are in them."
 
     def __init__(
         self, identity: str, lessons: Sequence[Lesson], superstitions: Sequence[str] = ()
     ) -> None:
         self.identity = identity
+        self._seed_name = identity
         self._lessons = tuple(lessons)
         self._superstitions = tuple(superstitions)
-        self._other = ScriptedAnalyst()
 
     async def complete(
         self,
@@ -80,30 +85,31 @@ class LessonAnalyst:
         purpose: Purpose,
     ) -> Completion:
         """Answer with the JSON that the prompt asks for, or with prose where it asks for none."""
-        other = await self._other.complete(
-            messages, tools=tools, sampling=sampling, purpose=purpose
-        )
-        said = {message["role"]: message["content"] for message in reversed(messages)}
-        user = said.get("user", "").encode(errors="replace").decode()
-        reading = read_reading(user)
-        if reading is None or said.get("system", "").strip().partition("\n")[0] != _ASKED:
-            return replace(other, model=self.identity)
-        episodes = {
-            name: body for name, facts, body in _TRAJECTORY.findall(user) if '="failure"' in facts
-        }
+        other = await super().complete(messages, tools=tools, sampling=sampling, purpose=purpose)
+        heading, user = heading_of(first_of(messages, "system")), first_of(messages, "user")
+        try:
+            reading = read_reading(user)
+        except Unreadable:
+            return other
+        if heading not in self._headings:
+            return other
+        episodes = episode_texts(user, "failure") if heading == _FAILURES else {}
         text = dumps(self._analysis(reading, episodes, sampling.seed or 0), indent=1)
-        return replace(other, text=text, model=self.identity)
+        return replace(other, text=text)
 
-    def _analysis(self, reading: Reading, episodes: Mapping[str, str], seed: int) -> dict[str, Any]:
+    def _analysis(self, reading: Reading, episodes: Mapping[str, str], seed: int) -> Reply:
         found = self._found(reading, episodes)
-        edits = [_edit(text, names, episodes) for _, text, names in found]
-        luck = Luck(derive_seed(self.identity, seed, digest([reading.skill, list(episodes)])))
-        new = [text for text in self._superstitions if text not in reading.skill]
-        if new and episodes and luck.chance("believe") < _BELIEVES:
+        edits = [self._edit(text, names, episodes) for _, text, names in found]
+        luck = Luck(derive_seed(self._seed_name, seed, digest([reading.skill, list(episodes)])))
+        corrections, beliefs = self._corrections(reading.skill), self._beliefs(reading.skill)
+        if corrections:
+            edits = [*(self._edit(text, (), episodes) for text in corrections), *edits]
+        elif beliefs and episodes and luck.chance("believe") < _BELIEVES:
             # It stands before the last lesson, so that it is not what a budget always cuts off.
-            edits.insert(max(len(edits) - 1, 0), _edit(luck.pick("belief", new), (), episodes))
+            belief = self._edit(luck.pick("belief", beliefs), (), episodes)
+            edits.insert(max(len(edits) - 1, 0), belief)
         return {
-            "reasoning": f"I read {len(episodes)} episodes; {len(found)} lessons are in them.",
+            "reasoning": self._reasoning.format(len(episodes), len(found)),
             "failure_summary": [
                 {
                     "failure_type": lesson.failure,
@@ -117,6 +123,20 @@ class LessonAnalyst:
             "patch": {"edits": edits[: reading.budget]},
         }
 
+    def _knows(self, skill: str, lesson: Lesson, wordings: Sequence[str]) -> bool:
+        """Tell whether a skill teaches a lesson."""
+        del lesson
+        return any(text in skill for text in wordings)
+
+    def _beliefs(self, skill: str) -> list[str]:
+        """Return the superstitions of which one may be proposed."""
+        return [text for text in self._superstitions if text not in skill]
+
+    def _corrections(self, skill: str) -> list[str]:
+        """Return what is said against harm that a skill does."""
+        del skill
+        return []
+
     def _found(
         self, reading: Reading, episodes: Mapping[str, str]
     ) -> list[tuple[Lesson, str, tuple[str, ...]]]:
@@ -125,7 +145,7 @@ class LessonAnalyst:
         for lesson in self._lessons:
             for name, body in episodes.items():
                 wordings = lesson.seen_in(body)
-                if wordings and not any(text in reading.skill for text in wordings):
+                if wordings and not self._knows(reading.skill, lesson, wordings):
                     found.setdefault(wordings, (lesson, []))[1].append(name)
         # Sorting keeps the order of equals.
         ordered = sorted(found.items(), key=lambda one: -len(one[1][1]))
@@ -138,10 +158,8 @@ class LessonAnalyst:
             for wordings, (lesson, names) in ordered
         ]
 
-
-def _edit(sentence: str, names: Sequence[str], episodes: Mapping[str, str]) -> dict[str, Any]:
-    evidence = [
-        {"id": name, "turns": sorted({int(turn) for turn in _TURN.findall(episodes[name])})[-1:]}
-        for name in names
-    ]
-    return {"op": "append", "target": "", "content": f"- {sentence}", "evidence": evidence}
+    def _edit(self, sentence: str, names: Sequence[str], episodes: Mapping[str, str]) -> Reply:
+        evidence = [
+            {"id": name, "turns": last_turns(episodes[name], self._turns_cited)} for name in names
+        ]
+        return {"op": "append", "target": "", "content": f"- {sentence}", "evidence": evidence}

@@ -22,15 +22,10 @@ Turns = list[int]
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """A mistake that trajectories share.
+    """A mistake that trajectories share."""
 
-    Attributes:
-        rule: What was not done, or for a bad rule what was done.
-        shown: Trajectory -> turns that show it.
-    """
-
-    rule: Rule
-    shown: Mapping[str, tuple[int, ...]]
+    rule: Rule  # what was not done, or for a bad rule what was done
+    shown: Mapping[str, tuple[int, ...]]  # trajectory -> turns that show it
 
 
 def diagnose(episodes: Sequence[Episode]) -> list[Diagnosis]:

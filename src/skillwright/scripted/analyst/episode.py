@@ -1,6 +1,6 @@
 """A household game, read back from a trajectory: which places were visited, and what was done."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -12,37 +12,21 @@ _RITUALS: Final = ("inventory", "look", "examine")
 
 @dataclass(slots=True)
 class Visit:
-    """What was seen and done from one arrival to the next.
+    """What was seen and done from one arrival to the next."""
 
-    Attributes:
-        place: Where.
-        turns: The turns spent there, the arrival first.
-        held: The object in hand on arrival, or "".
-        is_repeated: The place was visited before.
-        is_treated: The object in hand on arrival had the state that the task asks for, or the task
-            asks for none.
-        was_closed: It was closed on arrival.
-        was_opened: Its door was opened.
-        contents: What was seen there.
-        taken: Objects picked up.
-        placed: Objects put down here.
-        treated: Objects that were cleaned, heated or cooled.
-        lit: Lamps switched on.
-        rituals: Command word (``inventory``, ``look``, ``examine``) -> turns.
-    """
-
-    place: str
-    turns: list[int]
-    held: str = ""
-    is_repeated: bool = False
-    is_treated: bool = True
-    was_closed: bool = False
-    was_opened: bool = False
-    contents: set[str] = field(default_factory=set)
-    taken: list[str] = field(default_factory=list)
-    placed: list[str] = field(default_factory=list)
-    treated: list[str] = field(default_factory=list)
-    lit: list[str] = field(default_factory=list)
+    place: str  # where
+    turns: list[int]  # the turns spent there, the arrival first
+    held: str = ""  # the object in hand on arrival, or ""
+    is_repeated: bool = False  # the place was visited before
+    is_treated: bool = True  # what was in hand on arrival had the state that the task asks for
+    was_closed: bool = False  # it was closed on arrival
+    was_opened: bool = False  # its door was opened
+    contents: set[str] = field(default_factory=set)  # what was seen there
+    taken: list[str] = field(default_factory=list)  # objects picked up
+    placed: list[str] = field(default_factory=list)  # objects put down here
+    treated: list[str] = field(default_factory=list)  # objects that were cleaned, heated or cooled
+    lit: list[str] = field(default_factory=list)  # lamps switched on
+    # command word (``inventory``, ``look``, ``examine``) -> turns
     rituals: dict[str, list[int]] = field(default_factory=dict)
 
     @property
@@ -53,19 +37,12 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """A household game.
+    """A household game."""
 
-    Attributes:
-        id: The trajectory.
-        errand: The task.
-        places: The receptacles of the room.
-        visits: In order.
-    """
-
-    id: str
-    errand: Errand
-    places: tuple[str, ...]
-    visits: tuple[Visit, ...]
+    id: str  # the trajectory
+    errand: Errand  # the task
+    places: tuple[str, ...]  # the receptacles of the room
+    visits: tuple[Visit, ...]  # in order
 
     def is_wanted(self, name: str) -> bool:
         """Tell whether an object is of the wanted class."""
@@ -114,6 +91,11 @@ def read_episode(trajectory: Trajectory) -> Episode | None:
         return None
     visits = tuple(_visits(trajectory, belief, errand))
     return Episode(trajectory.id, errand, belief.places, visits)
+
+
+def read_episodes(trajectories: Iterable[Trajectory]) -> list[Episode]:
+    """Replay those trajectories that tell of a household task."""
+    return [episode for one in trajectories if (episode := read_episode(one))]
 
 
 def _visits(trajectory: Trajectory, belief: Belief, errand: Errand) -> Iterator[Visit]:

@@ -1,14 +1,14 @@
 """What an optimiser writes at an epoch's end, from the same tasks under two skills."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from skillwright.core.jsonio import digest
 from skillwright.core.seeds import derive_seed
 from skillwright.scripted.analyst.diagnosis import Diagnosis, diagnose
-from skillwright.scripted.analyst.episode import read_episode
+from skillwright.scripted.analyst.episode import read_episodes
 from skillwright.scripted.analyst.lessons import LESSONS
-from skillwright.scripted.analyst.prompt import Retrospect, read_retrospect
+from skillwright.scripted.analyst.prompt import Reply, Retrospect, read_retrospect
 from skillwright.scripted.household.luck import Luck
 from skillwright.scripted.skilltext import BAD_RULES, Conduct, read_conduct
 
@@ -16,15 +16,9 @@ _MOST_LESSONS: Final = 3
 _FAILING: Final = ("regressed", "persistent_fail")
 
 
-def slow_update(user: str, seed: int) -> dict[str, Any] | None:
-    """Answer a slow-update prompt: teach what failing games lack, and keep earlier guidance.
-
-    Returns:
-        The reply, or ``None`` where the prompt cannot be read.
-    """
+def slow_update(user: str, seed: int) -> Reply:
+    """Answer a slow-update prompt: teach what failing games lack, and keep earlier guidance."""
     told = read_retrospect(user)
-    if told is None:
-        return None
     conduct = read_conduct(told.skill)
     lacking = [one for one in _mistakes(told) if _is_lacking(one, conduct)][:_MOST_LESSONS]
     luck = Luck(derive_seed("slow update", seed, digest([told.skill, told.previous])))
@@ -36,16 +30,9 @@ def slow_update(user: str, seed: int) -> dict[str, Any] | None:
     }
 
 
-def remember(user: str, seed: int) -> dict[str, Any] | None:
-    """Answer a meta-skill prompt: name the mistakes that persist, and what was learned.
-
-    Returns:
-        The reply, or ``None`` where the prompt cannot be read.
-    """
-    del seed
+def remember(user: str) -> Reply:
+    """Answer a meta-skill prompt: name the mistakes that persist, and what was learned."""
     told = read_retrospect(user)
-    if told is None:
-        return None
     before, now = read_conduct(told.previous), read_conduct(told.skill)
     learned = [r for r in LESSONS if r not in BAD_RULES and now.follows(r) > before.follows(r)]
     notes = [
@@ -63,7 +50,7 @@ def _mistakes(told: Retrospect) -> Sequence[Diagnosis]:
     found: dict[str, Diagnosis] = {}
     for category in _FAILING:
         shown = [one for one in told.trajectories if one.outcome == category]
-        for one in diagnose([episode for t in shown if (episode := read_episode(t))]):
+        for one in diagnose(read_episodes(shown)):
             found.setdefault(one.rule, one)
     return list(found.values())
 

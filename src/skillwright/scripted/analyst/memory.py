@@ -17,17 +17,11 @@ _EDIT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class EarlierStep:
-    """One step.
+    """One step."""
 
-    Attributes:
-        action: What the gate decided (``accept``, ``reject``, ...), or that it was not asked.
-        texts: What the step's edits said, each on one line.
-        deleted: Lines that they were to take out.
-    """
-
-    action: str
-    texts: tuple[str, ...]
-    deleted: tuple[str, ...]
+    action: str  # what the gate decided (``accept``, ``reject``, ...), or that it was not asked
+    texts: tuple[str, ...]  # what the step's edits said, each on one line
+    deleted: tuple[str, ...]  # lines that they were to take out
 
     @property
     def was_refused(self) -> bool:

@@ -5,21 +5,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skillwright.scripted.analyst.meaning import are_alike, says, text_of
-from skillwright.scripted.analyst.prompt import read_listing
+from skillwright.scripted.analyst.prompt import Reply, read_listing
 from skillwright.scripted.skilltext import Rule
 
 
 @dataclass(slots=True)
 class _Group:
-    """Edits that say the same.
+    """Edits that say the same."""
 
-    Attributes:
-        members: In the order given.
-        comes_from_failures: A failure suggested one of them.
-    """
-
-    members: list[Mapping[str, Any]] = field(default_factory=list)
-    comes_from_failures: bool = False
+    members: list[Mapping[str, Any]] = field(default_factory=list)  # in the order given
+    comes_from_failures: bool = False  # a failure suggested one of them
 
     @property
     def support(self) -> int:
@@ -32,18 +27,12 @@ class _Group:
         return max(self.members, key=support_of)
 
 
-def merge(user: str, seed: int) -> dict[str, Any] | None:
-    """Answer a merge prompt: say each thing once, settle contradictions, keep the rest.
-
-    Returns:
-        The reply, or ``None`` where the prompt cannot be read.
-    """
-    del seed
-    listing = read_listing(user, "Patches")
-    return None if listing is None else merge_patches(listing.items)
+def merge(user: str) -> Reply:
+    """Answer a merge prompt: say each thing once, settle contradictions, keep the rest."""
+    return merge_patches(read_listing(user, "Patches").items)
 
 
-def merge_patches(patches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def merge_patches(patches: Sequence[Mapping[str, Any]]) -> Reply:
     """Merge patches of edits, and return the reply."""
     groups = _grouped(patches)
     # Failures first; then what most trajectories speak for.

@@ -1,53 +1,59 @@
-"""A scripted optimiser model: it answers every prompt of the learner."""
+"""A scripted optimizer model: it answers every prompt of the learner."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
-from skillwright.core import Completion, Message, Purpose, Sampling
+from skillwright.core import Message
 from skillwright.core.jsonio import dumps
 from skillwright.scripted.analyst.hindsight import remember, slow_update
 from skillwright.scripted.analyst.lapses import HEADING, consolidate, execution_notes
 from skillwright.scripted.analyst.merging import merge
+from skillwright.scripted.analyst.prompt import Reply, Unreadable
 from skillwright.scripted.analyst.ranking import decide, rank
 from skillwright.scripted.analyst.reflection import analyse_failures, analyse_successes
 from skillwright.scripted.analyst.repairing import repair
 from skillwright.scripted.analyst.suggesting import (
+    as_suggestions,
     merge_suggestions,
     rank_suggestions,
     rewrite,
-    suggest_from_failures,
-    suggest_from_successes,
 )
-from skillwright.scripted.analyst.whole import (
-    merge_skills,
-    write_from_failures,
-    write_from_successes,
-)
-from skillwright.scripted.answering import answered
+from skillwright.scripted.analyst.whole import as_whole_skill, merge_skills
+from skillwright.scripted.answering import ScriptedModel, first_of, heading_of
 
-_ANSWERS: Final[Mapping[str, Callable[[str, int], dict[str, Any] | None]]] = {
+_BY_SEED: Final[Mapping[str, Callable[[str, int], Reply]]] = {
     "# Analyst: failures": analyse_failures,
     "# Analyst: successes": analyse_successes,
+    "# Analyst: failures, suggestions": lambda user, seed: as_suggestions(
+        analyse_failures(user, seed)
+    ),
+    "# Analyst: successes, suggestions": lambda user, seed: as_suggestions(
+        analyse_successes(user, seed)
+    ),
+    "# Analyst: failures, whole skill": lambda user, seed: as_whole_skill(
+        user, analyse_failures(user, seed)
+    ),
+    "# Analyst: successes, whole skill": lambda user, seed: as_whole_skill(
+        user, analyse_successes(user, seed)
+    ),
+    "# Slow update": slow_update,
+}
+_BY_PROMPT: Final[Mapping[str, Callable[[str], Reply]]] = {
     "# Merge: failures": merge,
     "# Merge: successes": merge,
     "# Merge: final": merge,
     "# Rank edits": rank,
-    "# Analyst: failures, suggestions": suggest_from_failures,
-    "# Analyst: successes, suggestions": suggest_from_successes,
     "# Merge: failures, suggestions": merge_suggestions,
     "# Merge: successes, suggestions": merge_suggestions,
     "# Merge: final, suggestions": merge_suggestions,
     "# Rank suggestions": rank_suggestions,
     "# Rewrite the skill": rewrite,
-    "# Analyst: failures, whole skill": write_from_failures,
-    "# Analyst: successes, whole skill": write_from_successes,
     "# Merge: failures, whole skills": merge_skills,
     "# Merge: successes, whole skills": merge_skills,
     "# Merge: final, whole skills": merge_skills,
     "# Edit budget": decide,
     "# Repair anchors": repair,
     "# Consolidate notes": consolidate,
-    "# Slow update": slow_update,
     "# Meta skill": remember,
 }
 _PROSE: Final = (
@@ -56,42 +62,30 @@ _PROSE: Final = (
 )
 
 
-class ScriptedAnalyst:
+class ScriptedAnalyst(ScriptedModel):
     """Reads household trajectories and proposes edits of a skill, as a language model would.
 
-    It stands in for an optimiser model where none is at hand. It looks at the text of its messages
-    and at ``sampling.seed``, and at nothing else; equal questions get equal answers. It is no
-    better than a language model: now and then it takes luck for a lesson, or quotes a line that is
-    not there.
+    It is no better than a language model: now and then it takes chance for a lesson, or quotes a
+    line that is not there.
     """
 
     identity = "scripted:analyst"
-    is_scripted = True
 
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[dict[str, Any]] = (),
-        sampling: Sampling = Sampling(),
-        purpose: Purpose,
-    ) -> Completion:
-        """Answer with the JSON that the prompt asks for, or with prose where it asks for none."""
-        del tools, purpose
-        text = _answer(_first(messages, "system"), _first(messages, "user"), sampling.seed or 0)
-        return answered(text, messages, self.identity)
+    def reply(self, messages: Sequence[Message], seed: int) -> str:
+        """Return the JSON that the prompt asks for, or prose where it asks for none."""
+        system, user = first_of(messages, "system"), first_of(messages, "user")
+        try:
+            answer = _answer(heading_of(system), user, seed)
+            if HEADING in system:
+                answer["appendix_notes"] = execution_notes(user)
+        except Unreadable:
+            return _PROSE
+        return dumps(answer, indent=1)
 
 
-def _first(messages: Sequence[Message], role: str) -> str:
-    """Return the first message of a role: what follows it is a complaint about the answer."""
-    return next((m["content"] for m in messages if m["role"] == role), "")
-
-
-def _answer(system: str, user: str, seed: int) -> str:
-    answer = _ANSWERS.get(system.strip().partition("\n")[0].strip())
-    # Half a surrogate pair is no text, and nothing could be derived from it.
-    readable = user.encode(errors="replace").decode()
-    reply = answer(readable, seed) if answer else None
-    if reply is not None and HEADING in system:
-        reply["appendix_notes"] = execution_notes(readable)
-    return _PROSE if reply is None else dumps(reply, indent=1)
+def _answer(heading: str, user: str, seed: int) -> Reply:
+    if heading in _BY_SEED:
+        return _BY_SEED[heading](user, seed)
+    if heading in _BY_PROMPT:
+        return _BY_PROMPT[heading](user)
+    raise Unreadable(heading)

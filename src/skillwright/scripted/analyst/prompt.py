@@ -15,15 +15,28 @@ NO_LIMIT: Final = 8
 
 _SKILL = re.compile(r"\s*## Current skill\n<skill>\n(.*?)\n</skill>\n", re.DOTALL)
 _PREVIOUS = re.compile(r"\n## Previous skill\n<skill>\n(.*?)\n</skill>\n", re.DOTALL)
+_NOTES = re.compile(r"\n## Optimi[sz]er notes\n")
 _BUDGET = re.compile(r"(?:Propose|Select) at most (\d{1,6}) (?:edits|suggestions|skill)")
 _TRAJECTORY = re.compile(
     r'^<trajectory id="([^"\n]*)"([^>\n]*)>\n<task>(.*?)</task>\n(.*?)^</trajectory>$',
     re.DOTALL | re.MULTILINE,
 )
+_EPISODE = re.compile(
+    r'^<trajectory id="([^"\n]*)"([^>\n]*)>\n(.*?)^</trajectory>$', re.DOTALL | re.MULTILINE
+)
+_TURN = re.compile(r"^\[(\d{1,6})\]", re.MULTILINE)
 _OUTCOME = re.compile(r' outcome="(\w+)"')
 _FAMILY = re.compile(r' family="([^"\n]*)"')
 _PLACE = re.compile(r"\A(?:\[fact\] (?!place: ).*\n)*\[fact\] place: (.*)")
 _LINE = re.compile(r"^\[(\d{1,6})\] (action|result): (.*(?:\n    .*)*)", re.MULTILINE)
+
+
+Reply = dict[str, Any]
+"""What is answered, before it is written as JSON."""
+
+
+class Unreadable(ValueError):
+    """A part that the prompt should have is missing."""
 
 
 class Step(NamedTuple):
@@ -36,85 +49,57 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """One episode as an analyst sees it.
+    """One episode as an analyst sees it."""
 
-    Attributes:
-        id: Names it in evidence.
-        outcome: ``failure`` or ``success``.
-        opening: The first text of the game.
-        steps: The turns that are shown, in order.
-        family: The family or category of its task, or "".
-        place: The place that its task is set in, where the prompt says so.
-    """
-
-    id: str
-    outcome: str
-    opening: str
-    steps: tuple[Step, ...]
-    family: str = ""
-    place: str = ""
+    id: str  # names it in evidence
+    outcome: str  # ``failure`` or ``success``
+    opening: str  # the first text of the game
+    steps: tuple[Step, ...]  # the turns that are shown, in order
+    family: str = ""  # the family or category of its task, or ""
+    place: str = ""  # the place that its task is set in, where the prompt says so
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What an analyst is given.
+    """What an analyst is given."""
 
-    Attributes:
-        skill: The current skill, "" for an empty one.
-        budget: The most edits that may be proposed.
-        earlier: What earlier steps tried, as text; "" for nothing.
-        trajectories: In the order shown.
-    """
-
-    skill: str
-    budget: int
-    earlier: str
-    trajectories: tuple[Trajectory, ...]
+    skill: str  # the current skill, "" for an empty one
+    budget: int  # the most edits that may be proposed
+    earlier: str  # what earlier steps tried, as text; "" for nothing
+    trajectories: tuple[Trajectory, ...]  # in the order shown
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a merge or a ranking is given.
+    """What a merge or a ranking is given."""
 
-    Attributes:
-        skill: The current skill, "" for an empty one.
-        budget: The most edits that may be selected.
-        items: The objects of the JSON array: patches or edits.
-    """
-
-    skill: str
-    budget: int
-    items: tuple[dict[str, Any], ...]
+    skill: str  # the current skill, "" for an empty one
+    budget: int  # the most edits that may be selected
+    items: tuple[dict[str, Any], ...]  # the objects of the JSON array: patches or edits
 
 
 @dataclass(frozen=True, slots=True)
 class Retrospect:
-    """What an optimiser is given at an epoch's end.
+    """What an optimiser is given at an epoch's end."""
 
-    Attributes:
-        skill: The current skill, "" for an empty one.
-        previous: The skill of the epoch before, likewise.
-        earlier: What was written last time, "" for nothing.
-        trajectories: Those under the current skill; ``outcome`` is the category of their task.
-    """
-
-    skill: str
-    previous: str
-    earlier: str
+    skill: str  # the current skill, "" for an empty one
+    previous: str  # the skill of the epoch before, likewise
+    earlier: str  # what was written last time, "" for nothing
+    # those under the current skill; ``outcome`` is the category of their task
     trajectories: tuple[Trajectory, ...]
 
 
-def read_retrospect(user: str) -> Retrospect | None:
-    """Read the prompt of a slow update or a meta skill; ``None`` where a part is missing."""
+def read_retrospect(user: str) -> Retrospect:
+    """Read the prompt of a slow update or a meta skill."""
     shown = _SKILL.match(user)
     rest = user[shown.end() :] if shown else ""
     before = _PREVIOUS.match(rest)
     if not shown or not before:
-        return None
+        raise Unreadable(user[:80])
     head, mark, body = rest[before.end() :].partition("\n## Comparison\n")
     earlier = re.match(r"\n## Previous (?:guidance|notes)\n(.*)\n\n## Outcomes\n", head, re.DOTALL)
     if not mark or not earlier:
-        return None
+        raise Unreadable(user[:80])
     return Retrospect(
         skill=_filled(shown[1]),
         previous=_filled(before[1]),
@@ -123,46 +108,47 @@ def read_retrospect(user: str) -> Retrospect | None:
     )
 
 
-def read_reading(user: str) -> Reading | None:
-    """Read an analyst's prompt; ``None`` where a part of it is missing."""
+def read_reading(user: str) -> Reading:
+    """Read an analyst's prompt."""
     shown = _SKILL.match(user)
     if not shown:
-        return None
+        raise Unreadable(user[:80])
     head, mark, body = user[shown.end() :].partition("\n## Trajectories\n<trajectory ")
     _, _, earlier = head.partition("\n## Earlier steps\n")
     if not mark:
-        return None
+        raise Unreadable(user[:80])
     return Reading(
         skill=_filled(shown[1]),
         budget=_budget(head.partition("\n## Earlier steps\n")[0]),
-        earlier=_filled(earlier.partition("\n## Optimiser notes\n")[0]),
+        earlier=_filled(_NOTES.split(earlier, maxsplit=1)[0]),
         trajectories=tuple(read_trajectories(f"<trajectory {body}")),
     )
 
 
-def read_listing(user: str, heading: str) -> Listing | None:
-    """Read the prompt of a merge or a ranking; ``None`` where a part of it is missing.
-
-    Args:
-        user: The message.
-        heading: What stands above the JSON array, which ends the message.
-    """
+def read_listing(user: str, heading: str) -> Listing:
+    """Read the prompt of a merge or a ranking, which ends with a JSON array under a heading."""
     shown = _SKILL.match(user)
     if not shown:
-        return None
-    # Line breaks in JSON strings are escaped, so that the last heading is the real one.
-    head, mark, body = user[shown.end() :].rpartition(f"\n## {heading}\n")
-    try:
-        items = json.loads(body) if mark else None
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(items, list):
-        return None
+        raise Unreadable(user[:80])
+    head, items = json_list_under(heading, user[shown.end() :])
     return Listing(
         skill=_filled(shown[1]),
         budget=_budget(head.rpartition("## Edit budget\n")[2]),
         items=tuple(item for item in items if isinstance(item, dict)),
     )
+
+
+def json_list_under(heading: str, text: str) -> tuple[str, list[Any]]:
+    """Return what stands before the last such heading, and the JSON array below it."""
+    # Line breaks in JSON strings are escaped, so that the last heading is the real one.
+    head, mark, body = text.rpartition(f"\n## {heading}\n")
+    try:
+        items = json.loads(body) if mark else None
+    except (ValueError, RecursionError) as fault:
+        raise Unreadable(heading) from fault
+    if not isinstance(items, list):
+        raise Unreadable(heading)
+    return head, items
 
 
 def _filled(text: str) -> str:
@@ -188,6 +174,20 @@ def read_trajectories(text: str) -> Iterator[Trajectory]:
             family=family[1] if family else "",
             place=place[1].strip() if place else "",
         )
+
+
+def episode_texts(shown: str, outcome: str) -> dict[str, str]:
+    """Return the episodes with an outcome as they are shown: id -> text below the first line."""
+    return {
+        name: body
+        for name, attributes, body in _EPISODE.findall(shown)
+        if f' outcome="{outcome}"' in attributes
+    }
+
+
+def last_turns(episode: str, most: int) -> list[int]:
+    """Return the numbers of the last turns of an episode's text."""
+    return sorted({int(turn) for turn in _TURN.findall(episode)})[-most:]
 
 
 def _steps(body: str) -> Iterator[Step]:

@@ -5,18 +5,13 @@ from typing import Any
 
 from skillwright.scripted.analyst.meaning import Say, says, text_of
 from skillwright.scripted.analyst.merging import support_of
-from skillwright.scripted.analyst.prompt import Listing, read_listing
+from skillwright.scripted.analyst.prompt import Listing, Reply, read_listing
 
 
-def rank(user: str, seed: int) -> dict[str, Any] | None:
-    """Answer a rank prompt: by support, then by what the skill does not say yet.
-
-    Returns:
-        The reply, or ``None`` where the prompt cannot be read.
-    """
-    del seed
+def rank(user: str) -> Reply:
+    """Answer a rank prompt: by support, then by what the skill does not say yet."""
     listing = read_listing(user, "Edits")
-    return None if listing is None else ranked(listing, listing.items)
+    return ranked(listing, listing.items)
 
 
 def ranked(listing: Listing, items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -31,16 +26,9 @@ def ranked(listing: Listing, items: Sequence[Mapping[str, Any]]) -> dict[str, An
     }
 
 
-def decide(user: str, seed: int) -> dict[str, Any] | None:
-    """Answer a budget prompt: as many edits as something speaks for and the skill does not say.
-
-    Returns:
-        The reply, or ``None`` where the prompt cannot be read.
-    """
-    del seed
+def decide(user: str) -> Reply:
+    """Answer a budget prompt: as many edits as something speaks for and the skill does not say."""
     listing = read_listing(user, "Edits")
-    if listing is None:
-        return None
     known = says(listing.skill)
     useful = [edit for edit in listing.items if support_of(edit) and _is_new(edit, known)]
     return {

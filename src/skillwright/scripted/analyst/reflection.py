@@ -6,18 +6,18 @@ from typing import Any, Final
 from skillwright.core.jsonio import digest
 from skillwright.core.seeds import derive_seed
 from skillwright.scripted.analyst.diagnosis import Diagnosis, diagnose
-from skillwright.scripted.analyst.episode import read_episode
+from skillwright.scripted.analyst.episode import read_episodes
 from skillwright.scripted.analyst.lessons import LESSONS
 from skillwright.scripted.analyst.memory import Memory, read_memory
 from skillwright.scripted.analyst.patterns import success_patterns
-from skillwright.scripted.analyst.prompt import Reading, read_reading
+from skillwright.scripted.analyst.prompt import Reading, Reply, read_reading
 from skillwright.scripted.analyst.superstitions import (
     FROM_FAILURES,
     FROM_SUCCESSES,
     Superstition,
     tempted_by,
 )
-from skillwright.scripted.analyst.writing import Edit, Writer
+from skillwright.scripted.analyst.writing import Writer
 from skillwright.scripted.household.luck import Luck
 from skillwright.scripted.skilltext import BAD_RULES, GOOD_RULES, Conduct, Rule, read_conduct
 
@@ -34,30 +34,22 @@ _TURNS_OF_A_WITNESS: Final = 2
 Evidence = Mapping[str, Sequence[int]]
 
 
-def analyse_failures(user: str, seed: int) -> dict[str, Any] | None:
-    """Answer a failure analyst's prompt; ``None`` where it cannot be read."""
-    reading = read_reading(user)
-    return None if reading is None else _Analysis(reading, "failure", seed).of_failures()
+def analyse_failures(user: str, seed: int) -> Reply:
+    """Answer a failure analyst's prompt."""
+    return _Analysis(read_reading(user), "failure", seed).of_failures()
 
 
-def analyse_successes(user: str, seed: int) -> dict[str, Any] | None:
-    """Answer a success analyst's prompt; ``None`` where it cannot be read."""
-    reading = read_reading(user)
-    return None if reading is None else _Analysis(reading, "success", seed).of_successes()
+def analyse_successes(user: str, seed: int) -> Reply:
+    """Answer a success analyst's prompt."""
+    return _Analysis(read_reading(user), "success", seed).of_successes()
 
 
 class _Analysis:
-    """One analyst's work.
-
-    Args:
-        reading: What it was given.
-        outcome: Which trajectories count; others are passed over.
-        seed: The sampling's.
-    """
+    """One analyst's work; trajectories with another outcome are passed over."""
 
     def __init__(self, reading: Reading, outcome: str, seed: int) -> None:
         told = [one for one in reading.trajectories if one.outcome == outcome]
-        self._episodes = [episode for one in told if (episode := read_episode(one))]
+        self._episodes = read_episodes(told)
         self._read = len(told)
         self._reading = reading
         self._memory: Memory = read_memory(reading.earlier)
@@ -115,13 +107,13 @@ class _Analysis:
         """The skill does not give a good rule yet, or still gives a bad one."""
         return self._conduct.follows(rule) == (rule in BAD_RULES)
 
-    def _lesson(self, one: Diagnosis) -> Edit:
+    def _lesson(self, one: Diagnosis) -> Reply:
         lesson = LESSONS[one.rule]
         unused = [text for text in lesson.wordings if not self._memory.used_words(text)]
         sentence = self._luck.pick(f"word {one.rule}", unused or lesson.wordings)
         return {**self._writer.teach(lesson, sentence), "evidence": _cited(one.shown)}
 
-    def _belief(self, among: Sequence[Superstition], chance: float) -> list[Edit]:
+    def _belief(self, among: Sequence[Superstition], chance: float) -> list[Reply]:
         """Return the superstition that the analyst falls for, or nothing."""
         if self._is_careful or self._luck.chance("believe") >= chance:
             return []
@@ -153,7 +145,7 @@ class _Analysis:
         known = (text for text in one.wordings if text in self._reading.skill)
         return not any(known) and not any(map(self._memory.has_tried, one.wordings))
 
-    def _reasoning(self, seen: Sequence[str], edits: Sequence[Edit]) -> str:
+    def _reasoning(self, seen: Sequence[str], edits: Sequence[Reply]) -> str:
         if not self._episodes:
             return f"None of {self._read} trajectories is one that I can read; I propose nothing."
         told = "; ".join(text.rstrip(".") for text in seen) or "nothing that a rule would change"

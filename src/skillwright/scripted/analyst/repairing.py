@@ -1,23 +1,15 @@
 """Where edits belong whose anchor was not found."""
 
-from typing import Any
-
 from skillwright.scripted.analyst.meaning import text_of
-from skillwright.scripted.analyst.prompt import read_listing
+from skillwright.scripted.analyst.prompt import Reply, read_listing
 
 
-def repair(user: str, seed: int) -> dict[str, Any] | None:
+def repair(user: str) -> Reply:
     """Answer a repair prompt: take the nearest passage that stands once in the skill.
 
     An insertion without such a passage goes to the end; any other edit is left out.
-
-    Returns:
-        The reply, or ``None`` where the prompt cannot be read.
     """
-    del seed
     listing = read_listing(user, "Edits")
-    if listing is None:
-        return None
     anchors = []
     for edit in listing.items:
         near = edit.get("nearest")

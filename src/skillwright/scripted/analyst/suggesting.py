@@ -10,9 +10,8 @@ from typing import Any, Final
 from skillwright.core import Edit, Patch, apply_patch
 from skillwright.scripted.analyst.meaning import text_of
 from skillwright.scripted.analyst.merging import merge_patches
-from skillwright.scripted.analyst.prompt import read_listing
+from skillwright.scripted.analyst.prompt import Reply, read_listing
 from skillwright.scripted.analyst.ranking import ranked
-from skillwright.scripted.analyst.reflection import analyse_failures, analyse_successes
 from skillwright.scripted.analyst.writing import edit
 
 _TYPES: Final = {"append": "add_rule", "insert_after": "add_rule", "delete": "remove_rule"}
@@ -24,40 +23,23 @@ _ADD: Final = "Write: "
 Item = Mapping[str, Any]
 
 
-def suggest_from_failures(user: str, seed: int) -> dict[str, Any] | None:
-    """Answer a failure analyst's prompt with suggestions; ``None`` where it cannot be read."""
-    return _suggesting(analyse_failures(user, seed))
-
-
-def suggest_from_successes(user: str, seed: int) -> dict[str, Any] | None:
-    """Answer a success analyst's prompt with suggestions; ``None`` where it cannot be read."""
-    return _suggesting(analyse_successes(user, seed))
-
-
-def merge_suggestions(user: str, seed: int) -> dict[str, Any] | None:
+def merge_suggestions(user: str) -> Reply:
     """Answer a merge prompt as for the edits that the suggestions mean."""
-    del seed
     listing = read_listing(user, "Patches")
-    if listing is None:
-        return None
     reply = merge_patches([_as_patch(patch) for patch in listing.items])
     merged = [{**_suggestion(one), "sources": one["sources"]} for one in reply.pop("edits")]
     return {**reply, "revise_suggestions": merged}
 
 
-def rank_suggestions(user: str, seed: int) -> dict[str, Any] | None:
+def rank_suggestions(user: str) -> Reply:
     """Answer a rank prompt as for the edits that the suggestions mean."""
-    del seed
     listing = read_listing(user, "Suggestions")
-    return None if listing is None else ranked(listing, [_as_edit(one) for one in listing.items])
+    return ranked(listing, [_as_edit(one) for one in listing.items])
 
 
-def rewrite(user: str, seed: int) -> dict[str, Any] | None:
+def rewrite(user: str) -> Reply:
     """Answer a rewrite prompt: do to the text what the suggestions say."""
-    del seed
     listing = read_listing(user, "Suggestions")
-    if listing is None:
-        return None
     meant = [_as_edit(one) for one in listing.items]
     edits = [Edit(one["op"], one["content"], one["target"]) for one in meant]
     return {
@@ -67,9 +49,8 @@ def rewrite(user: str, seed: int) -> dict[str, Any] | None:
     }
 
 
-def _suggesting(reply: dict[str, Any] | None) -> dict[str, Any] | None:
-    if reply is None:
-        return None
+def as_suggestions(reply: Reply) -> Reply:
+    """Put the edits of an analyst's reply into words."""
     suggested = [
         {**_suggestion(one), "evidence": one["evidence"]} for one in reply["patch"]["edits"]
     ]

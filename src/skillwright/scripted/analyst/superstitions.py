@@ -18,22 +18,15 @@ _SOON: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Superstition:
-    """Something that trajectories seem to teach.
+    """Something that trajectories seem to teach."""
 
-    Attributes:
-        name: Names it among the others.
-        tempts: Tells whether a trajectory seems to speak for it. What speaks against it in another
-            one is overlooked.
-        wordings: Sentences, any of which states it.
-        rule: The rule that it perverts, or ``None`` where it changes nothing.
-        wanted: It asks for the rule's doing; ``False`` where it forbids it.
-    """
-
-    name: str
+    name: str  # names it among the others
+    # tells whether a trajectory seems to speak for it. What speaks against it in another one is
+    # overlooked.
     tempts: Callable[[Episode], bool]
-    wordings: tuple[str, ...]
-    rule: Rule | None = None
-    wanted: bool = True
+    wordings: tuple[str, ...]  # Sentences, any of which states it
+    rule: Rule | None = None  # the rule that it perverts, or ``None`` where it changes nothing
+    wanted: bool = True  # it asks for the rule's doing; ``False`` where it forbids it
 
 
 def _always(episode: Episode) -> bool:
@@ -55,6 +48,20 @@ def _is_plain(episode: Episode) -> bool:
 
 def _wants_one(episode: Episode) -> bool:
     return episode.errand.kind is not Kind.TWO
+
+
+def _optional(rule: Rule, doing: str, verb: str, appliance: str) -> Superstition:
+    return Superstition(
+        f"{doing} is optional",
+        _is_plain,
+        (
+            f"{doing.capitalize()} is optional; skip the {appliance}.",
+            f"Do not waste turns on {doing} the object before you deliver it.",
+            f"Never {verb} an object; deliver it at once.",
+        ),
+        rule,
+        wanted=False,
+    )
 
 
 _INVENTORY: Final = Superstition(
@@ -90,39 +97,9 @@ FROM_SUCCESSES: Final = (
         ),
         Rule.FEW_PLACES,
     ),
-    Superstition(
-        "heating is optional",
-        _is_plain,
-        (
-            "Heating is optional; skip the microwave.",
-            "Do not waste turns on heating the object before you deliver it.",
-            "Never heat an object; deliver it at once.",
-        ),
-        Rule.HEAT_FIRST,
-        wanted=False,
-    ),
-    Superstition(
-        "cooling is optional",
-        _is_plain,
-        (
-            "Cooling is optional; skip the fridge.",
-            "Do not waste turns on cooling the object before you deliver it.",
-            "Never cool an object; deliver it at once.",
-        ),
-        Rule.COOL_FIRST,
-        wanted=False,
-    ),
-    Superstition(
-        "cleaning is optional",
-        _is_plain,
-        (
-            "Cleaning is optional; skip the sinkbasin.",
-            "Do not waste turns on cleaning the object before you deliver it.",
-            "Never wash an object; deliver it at once.",
-        ),
-        Rule.CLEAN_FIRST,
-        wanted=False,
-    ),
+    _optional(Rule.HEAT_FIRST, "heating", "heat", "microwave"),
+    _optional(Rule.COOL_FIRST, "cooling", "cool", "fridge"),
+    _optional(Rule.CLEAN_FIRST, "cleaning", "wash", "sinkbasin"),
     Superstition(
         "one object is enough",
         _wants_one,

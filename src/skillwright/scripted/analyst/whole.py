@@ -6,36 +6,18 @@ from typing import Any
 from skillwright.core import Edit, Patch, apply_patch
 from skillwright.scripted.analyst.meaning import are_alike, says, text_of
 from skillwright.scripted.analyst.merging import support_of
-from skillwright.scripted.analyst.prompt import read_listing, read_reading
-from skillwright.scripted.analyst.reflection import analyse_failures, analyse_successes
+from skillwright.scripted.analyst.prompt import Reply, read_listing, read_reading
 
 
-def write_from_failures(user: str, seed: int) -> dict[str, Any] | None:
-    """Answer a failure analyst's prompt with a skill; ``None`` where it cannot be read."""
-    return _writing(user, analyse_failures(user, seed))
-
-
-def write_from_successes(user: str, seed: int) -> dict[str, Any] | None:
-    """Answer a success analyst's prompt with a skill; ``None`` where it cannot be read."""
-    return _writing(user, analyse_successes(user, seed))
-
-
-def merge_skills(user: str, seed: int) -> dict[str, Any] | None:
-    """Answer a merge prompt: take the skill with most support, and add what others say besides.
-
-    Returns:
-        The reply, or ``None`` where the prompt cannot be read.
-    """
-    del seed
+def merge_skills(user: str) -> Reply:
+    """Answer a merge prompt: take the skill with most support, and add what others say besides."""
     listing = read_listing(user, "Patches")
-    if listing is None:
-        return None
     versions = [one for patch in listing.items for one in _versions(patch)]
     versions.sort(key=lambda one: -support_of(one))
     lines: list[str] = []
     for one in versions:
         for line in text_of(one, "new_skill").splitlines():
-            if not lines or one is versions[0] or _is_new(line, lines):
+            if not lines or one is versions[0] or _is_new_line(line, lines):
                 lines.append(line)
     merged = {
         "title": "all versions",
@@ -49,10 +31,9 @@ def merge_skills(user: str, seed: int) -> dict[str, Any] | None:
     }
 
 
-def _writing(user: str, reply: dict[str, Any] | None) -> dict[str, Any] | None:
+def as_whole_skill(user: str, reply: Reply) -> Reply:
+    """Work the edits of an analyst's reply into the skill of its prompt."""
     reading = read_reading(user)
-    if reply is None or reading is None:
-        return None
     found = reply["patch"]["edits"]
     edits = [Edit(one["op"], one["content"], one["target"]) for one in found]
     evidence = {item["id"]: item for one in found for item in one["evidence"]}
@@ -71,7 +52,7 @@ def _versions(patch: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [one for one in found if isinstance(one, Mapping) and text_of(one, "new_skill")]
 
 
-def _is_new(line: str, known: list[str]) -> bool:
+def _is_new_line(line: str, known: list[str]) -> bool:
     """Tell whether a line says something that the known ones neither say nor deny."""
     if line in known or not line.strip() or line.startswith("#"):
         return False

@@ -1,9 +1,10 @@
 """How an analyst puts something into an edit of a skill."""
 
-from typing import Any, Final
+from typing import Final
 
 from skillwright.core.skill import protected_regions
 from skillwright.scripted.analyst.lessons import LESSONS, Lesson
+from skillwright.scripted.analyst.prompt import Reply
 from skillwright.scripted.household.luck import Luck
 from skillwright.scripted.skilltext import (
     Rule,
@@ -18,23 +19,16 @@ _REPLACES_WEAK_LINE: Final = 0.25
 _MISQUOTES: Final = 0.04
 _MISQUOTED: Final = ("## General rules", "- Think before you act.")
 
-Edit = dict[str, Any]
-
 
 class Writer:
-    """Writes the edits of one answer, so that no two of them need the same line.
-
-    Args:
-        skill: The current skill.
-        luck: Chooses among equals.
-    """
+    """Writes the edits of one answer, so that no two of them need the same line."""
 
     def __init__(self, skill: str, luck: Luck) -> None:
         self._skill = skill
         self._luck = luck
         self._spent: set[str] = set()  # lines that an edit takes away, headings that one brings
 
-    def teach(self, lesson: Lesson, sentence: str) -> Edit:
+    def teach(self, lesson: Lesson, sentence: str) -> Reply:
         """Write a lesson down: in place of a line that says the opposite, or below its like."""
         opposite = self._opposite(lesson.rule)
         if opposite:
@@ -50,7 +44,7 @@ class Writer:
             return edit("replace", line, f"- {sentence}")
         return self._add(lesson.topic, f"- {sentence}", lesson.rule)
 
-    def believe(self, sentence: str, kind: str) -> Edit:
+    def believe(self, sentence: str, kind: str) -> Reply:
         """Write a superstition down: anywhere."""
         anchors = [stance.source for stance in read_stances(self._skill)]
         usable = [line for line in dict.fromkeys(anchors) if self._is_usable(line)]
@@ -58,7 +52,7 @@ class Writer:
             return edit("insert_after", self._luck.pick(kind, usable), f"- {sentence}")
         return edit("append", "", f"- {sentence}")
 
-    def _add(self, topic: str, line: str, rule: Rule) -> Edit:
+    def _add(self, topic: str, line: str, rule: Rule) -> Reply:
         like = [
             stance.source
             for stance in read_stances(self._skill)
@@ -77,7 +71,7 @@ class Writer:
         stance = read_conduct(self._skill).stances.get(rule)
         return stance if stance and stance.is_harmful else None
 
-    def _instead_of(self, stance: Stance, lesson: Lesson, sentence: str) -> Edit:
+    def _instead_of(self, stance: Stance, lesson: Lesson, sentence: str) -> Reply:
         # A line that is good for something else stays; a later line overrides it.
         others = [one for one in read_stances(self._skill) if one.source == stance.source]
         if not self._is_usable(stance.source) or not all(one.is_harmful for one in others):
@@ -105,6 +99,6 @@ class Writer:
         return at >= 0 and self._skill.count(line) == 1 and not guarded and line not in self._spent
 
 
-def edit(op: str, target: str, content: str) -> Edit:
+def edit(op: str, target: str, content: str) -> Reply:
     """Return an edit as the prompt asks for it, without evidence."""
     return {"op": op, "target": target, "content": content}

@@ -23,41 +23,27 @@ class Belief:
     """The state of an episode as its texts tell it.
 
     Built by telling it each command and each observation in order; nothing else changes it.
-
-    Attributes:
-        errand: The task, or ``None`` where no text tells it.
-        places: Receptacles, in listing order.
-        here: The place that the agent went to last, or "".
-        beside: Other places that turned out to be within reach from there.
-        contents: Place -> what was last seen there.
-        closed: Places that are closed as far as is known.
-        doors: Places that were seen to have a door.
-        visits: Place -> how often it was reached, in order of the first visit.
-        held: The object in hand, or "".
-        treated: Object -> verbs that were applied to it; heat and cold undo each other.
-        placed: Object -> where the agent put it.
-        lit: Lamps that are on.
-        commands: All commands, in order.
-        since_move: Commands since the agent last reached a place, newest last.
-        latest: The last observation.
     """
 
     def __init__(self) -> None:
-        self.errand: Errand | None = None
-        self.places: tuple[str, ...] = ()
-        self.here = ""
-        self.beside: set[str] = set()
-        self.contents: dict[str, tuple[str, ...]] = {}
-        self.closed: set[str] = set()
-        self.doors: set[str] = set()
+        self.errand: Errand | None = None  # the task, or ``None`` where no text tells it
+        self.places: tuple[str, ...] = ()  # Receptacles, in listing order
+        self.here = ""  # the place that the agent went to last, or ""
+        self.beside: set[str] = set()  # other places that turned out to be within reach from there
+        self.contents: dict[str, tuple[str, ...]] = {}  # place -> what was last seen there
+        self.closed: set[str] = set()  # places that are closed as far as is known
+        self.doors: set[str] = set()  # places that were seen to have a door
+        # place -> how often it was reached, in order of the first visit
         self.visits: dict[str, int] = {}
-        self.held = ""
+        self.held = ""  # the object in hand, or ""
+        # object -> verbs that were applied to it; heat and cold undo each other
         self.treated: dict[str, set[str]] = {}
-        self.placed: dict[str, str] = {}
-        self.lit: set[str] = set()
-        self.commands: list[str] = []
+        self.placed: dict[str, str] = {}  # object -> where the agent put it
+        self.lit: set[str] = set()  # lamps that are on
+        self.commands: list[str] = []  # all commands, in order
+        # commands since the agent last reached a place, newest last
         self.since_move: list[str] = []
-        self.latest: Observation = read_observation("")
+        self.latest: Observation = read_observation("")  # the last observation
 
     def open_with(self, opening: str) -> None:
         """Take in the first text of a game."""

@@ -58,17 +58,11 @@ _READERS: Final = tuple((kind, _compiled(sentence)) for kind, sentence in _SENTE
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """What a household task asks for.
+    """What a household task asks for."""
 
-    Attributes:
-        kind: Its family.
-        wanted: The class of the object.
-        target: The class of the destination, or of the lamp where the object is to be looked at.
-    """
-
-    kind: Kind
-    wanted: str
-    target: str
+    kind: Kind  # its family
+    wanted: str  # the class of the object
+    target: str  # the class of the destination, or of the lamp where the object is to be looked at
 
     @property
     def verb(self) -> str:

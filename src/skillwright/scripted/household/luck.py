@@ -10,11 +10,7 @@ from skillwright.core.seeds import SEED_BITS, derive_seed
 
 
 class Luck:
-    """The luck of one turn.
-
-    Args:
-        seed: The turn's seed.
-    """
+    """What a turn draws from its seed."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed

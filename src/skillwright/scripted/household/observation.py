@@ -21,39 +21,23 @@ _FACING = re.compile(r"You are facing the ([^.]+?)\. Next to it")
 
 
 class Observation(NamedTuple):
-    """The facts in one message of the household.
+    """The facts in one message of the household."""
 
-    Attributes:
-        text: The observation itself, without the list of commands.
-        commands: The admissible commands, or ``None`` where the message does not list them.
-        arrived: The place that was reached, or "".
-        contents: Place -> what is seen in or on it.
-        closed: Places that are seen to be closed.
-        opened: Places that are seen to be open, with a door.
-        taken: (object, place) that was picked up, or ``None``.
-        moved: (object, place) that was put down, or ``None``.
-        treated: (verb, object), or ``None``.
-        lit: The lamp that was switched on, or "".
-        carrying: What the inventory shows, "" for nothing, ``None`` where it is not shown.
-        places: Receptacles in the room, where the text lists them.
-        facing: Receptacles within reach, where the text lists them.
-        rejected: The last command did nothing.
-    """
-
-    text: str
+    text: str  # the observation itself, without the list of commands
+    # the admissible commands, or ``None`` where the message does not list them
     commands: tuple[str, ...] | None
-    arrived: str
-    contents: dict[str, tuple[str, ...]]
-    closed: tuple[str, ...]
-    opened: tuple[str, ...]
-    taken: tuple[str, str] | None
-    moved: tuple[str, str] | None
-    treated: tuple[str, str] | None
-    lit: str
-    carrying: str | None
-    places: tuple[str, ...]
-    facing: tuple[str, ...]
-    rejected: bool
+    arrived: str  # the place that was reached, or ""
+    contents: dict[str, tuple[str, ...]]  # place -> what is seen in or on it
+    closed: tuple[str, ...]  # places that are seen to be closed
+    opened: tuple[str, ...]  # places that are seen to be open, with a door
+    taken: tuple[str, str] | None  # (object, place) that was picked up, or ``None``
+    moved: tuple[str, str] | None  # (object, place) that was put down, or ``None``
+    treated: tuple[str, str] | None  # (verb, object), or ``None``
+    lit: str  # the lamp that was switched on, or ""
+    carrying: str | None  # what the inventory shows, "" for nothing, ``None`` where it is not shown
+    places: tuple[str, ...]  # receptacles in the room, where the text lists them
+    facing: tuple[str, ...]  # receptacles within reach, where the text lists them
+    rejected: bool  # the last command did nothing
 
 
 @lru_cache(maxsize=16384)

@@ -1,6 +1,7 @@
 """All that one decision can look at, and the questions that deciding asks of it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from skillwright.scripted.household.belief import Belief
@@ -12,30 +13,15 @@ from skillwright.scripted.skilltext import Conduct, Habit, Rule
 TREATING = {"clean": Rule.CLEAN_FIRST, "heat": Rule.HEAT_FIRST, "cool": Rule.COOL_FIRST}
 
 
+@dataclass(frozen=True)
 class Turn:
-    """One decision.
+    """One decision: what the conversation, the skill and the seed of the turn give."""
 
-    Args:
-        belief: What the conversation tells.
-        errand: The task.
-        conduct: The rules that the skill gives.
-        habits: The storage habits that the skill tells.
-        luck: The luck of this turn.
-    """
-
-    def __init__(
-        self,
-        belief: Belief,
-        errand: Errand,
-        conduct: Conduct,
-        habits: Sequence[Habit],
-        luck: Luck,
-    ) -> None:
-        self.belief = belief
-        self.errand = errand
-        self.conduct = conduct
-        self.habits = habits
-        self.luck = luck
+    belief: Belief
+    errand: Errand
+    conduct: Conduct
+    habits: Sequence[Habit]
+    luck: Luck
 
     def can(self, command: str) -> bool:
         """Tell whether a command may be given; any may where the commands are not listed."""
@@ -47,12 +33,9 @@ class Turn:
         return self.conduct.follows(rule)
 
     def dares(self, rule: Rule, kind: str, chance: float) -> bool:
-        """Do what a rule would ask for: always where it is given, else sometimes, by luck.
+        """Do what a rule asks for: always where it is given, else with a chance in [0, 1].
 
-        Args:
-            rule: The rule. What the skill forbids is never done.
-            kind: Names the choice, for its luck.
-            chance: How often it is done without the rule, in [0, 1].
+        What the skill forbids is never done.
         """
         if self.conduct.follows(rule):
             return True

@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from skillwright.core import Completion, Message, Purpose, Sampling
-from skillwright.scripted.answering import answered
-from skillwright.scripted.household.agent import skill_in
+from skillwright.core import Message
+from skillwright.scripted.answering import ScriptedModel, skill_in
 from skillwright.scripted.reader.rules import ReaderRule, read_rules
 
 _PASSAGE: Final = re.compile(r"^Passage \d+: ", re.MULTILINE)
@@ -27,32 +26,22 @@ class _Asked(NamedTuple):
     passages: tuple[str, ...]
 
 
-class ScriptedReader:
-    """Answers questions over passages by the rules that it recognises in its skill.
+class ScriptedReader(ScriptedModel):
+    """Answers questions over passages by the rules that it recognizes in its skill.
 
-    It stands in for a language model where none is at hand, and reads little more than the
-    generated questions of ``qa``. It looks at the text of its messages and at nothing else.
+    It reads little more than the generated questions of ``qa``, and never looks at the seed.
     Without a skill it answers out of the first passage with the first that it finds, and who and
     where in whole sentences.
     """
 
     identity = "scripted:reader"
-    is_scripted = True
 
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[dict[str, Any]] = (),
-        sampling: Sampling = Sampling(),
-        purpose: Purpose,
-    ) -> Completion:
-        """Answer in ``<answer>`` tags."""
-        del tools, sampling, purpose
+    def reply(self, messages: Sequence[Message], seed: int) -> str:
+        """Return the answer in ``<answer>`` tags."""
+        del seed
         asked = _asked([one["content"] for one in messages if one["role"] == "user"])
         answer = _answer(asked, read_rules(skill_in(messages))) if asked else "I do not know"
-        text = f"<answer>{answer}</answer>"
-        return answered(text, messages, self.identity)
+        return f"<answer>{answer}</answer>"
 
 
 def _asked(said: Sequence[str]) -> _Asked | None:
@@ -71,7 +60,7 @@ def _answer(asked: _Asked, rules: frozenset[ReaderRule]) -> str:
         return sentence
     if ReaderRule.EXPLAIN in rules and not is_short:
         return sentence
-    return _span(asked.question, sentence, minds_unit=ReaderRule.ASKED_UNIT in rules) or sentence
+    return _span(asked.question, sentence, needs_unit=ReaderRule.ASKED_UNIT in rules) or sentence
 
 
 def _fitting(question: str, passage: str, *, looks_at_years: bool) -> str:
@@ -88,14 +77,14 @@ def _fitting(question: str, passage: str, *, looks_at_years: bool) -> str:
     return max(_SENTENCE.split(passage), key=fit)
 
 
-def _span(question: str, sentence: str, *, minds_unit: bool) -> str:
+def _span(question: str, sentence: str, *, needs_unit: bool) -> str:
     if question.startswith("When"):
         found = _YEAR.search(sentence)
         return found[0] if found else ""
     if question.startswith("How many"):
         amounts = _AMOUNT.findall(sentence)
         unit = question.split()[2]
-        asked = [one for one in amounts if minds_unit and one.endswith(f" {unit}")]
+        asked = [one for one in amounts if needs_unit and one.endswith(f" {unit}")]
         return next(iter(asked or amounts), "")
     known = _names(question)
     names = [name for name in _NAME.findall(sentence) if name not in known and name != "The"]

@@ -38,7 +38,7 @@ _TELLS: Final[Mapping[ReaderRule, str]] = {
     ReaderRule.EXPLAIN: r"\b(explain\w*|(full|whole|complete) sentences?)\b",
 }
 _PATTERNS: Final = {rule: re.compile(text) for rule, text in _TELLS.items()}
-_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n+")
+_ADVICE_END: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 _NEGATED: Final = re.compile(r"\b(do not|don't|never|avoid|not (with|in)|no|ignore)\b")
 
 
@@ -46,7 +46,7 @@ _NEGATED: Final = re.compile(r"\b(do not|don't|never|avoid|not (with|in)|no|igno
 def read_rules(text: str) -> frozenset[ReaderRule]:
     """Return the rules that a text gives; of two sentences about one rule the later holds."""
     given: dict[ReaderRule, bool] = {}
-    for sentence in _SENTENCE.split(text.lower()):
+    for sentence in _ADVICE_END.split(text.lower()):
         for rule, pattern in _PATTERNS.items():
             if found := pattern.search(sentence):
                 given[rule] = not _NEGATED.search(sentence[: found.start()])

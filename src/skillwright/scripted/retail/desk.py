@@ -51,12 +51,7 @@ def _identify() -> Service[str]:
 
 
 class Desk:
-    """One customer's requests, one after the other.
-
-    Args:
-        user_id: The customer.
-        rules: What the agent was taught.
-    """
+    """One customer's requests, one after the other, by the rules that were taught."""
 
     def __init__(self, user_id: str, rules: frozenset[RetailRule]) -> None:
         self._user_id = user_id
@@ -85,48 +80,38 @@ class Desk:
         if RetailRule.ASK_REASON in self._rules:
             told = yield Say("What is the reason: not needed any more, or a mistake?")
             reason = "ordered by mistake" if "mistake" in told else reason
-        return (
-            yield from self._write(
-                "cancel the order",
-                "cancel_pending_order",
-                order_id=order["order_id"],
-                reason=reason,
-            )
+        written = self._write(
+            "cancel the order", "cancel_pending_order", order_id=order["order_id"], reason=reason
         )
+        return (yield from written)
 
     def pay(self, found: re.Match[str]) -> Service[str]:
         """Pay an order by another method."""
         yield from self._find(found[1])
         method = yield from self._method(found[2])
-        return (
-            yield from self._write(
-                "change how it is paid",
-                "modify_pending_order_payment",
-                order_id=found[1],
-                payment_method_id=method,
-            )
+        written = self._write(
+            "change how it is paid",
+            "modify_pending_order_payment",
+            order_id=found[1],
+            payment_method_id=method,
         )
+        return (yield from written)
 
     def send(self, found: re.Match[str]) -> Service[str]:
         """Send an order elsewhere: to an address in the message, or the one given before."""
         address = _read_address(found[0]) or self._address
-        return (
-            yield from self._write(
-                "change where it is sent",
-                "modify_pending_order_address",
-                order_id=found[1],
-                **address,
-            )
+        written = self._write(
+            "change where it is sent", "modify_pending_order_address", order_id=found[1], **address
         )
+        return (yield from written)
 
     def move(self, found: re.Match[str]) -> Service[str]:
         """Change the address in the profile."""
         self._address = _read_address(found[0])
-        return (
-            yield from self._write(
-                "change your address", "modify_user_address", user_id=self._user_id, **self._address
-            )
+        written = self._write(
+            "change your address", "modify_user_address", user_id=self._user_id, **self._address
         )
+        return (yield from written)
 
     # Items
 
@@ -150,16 +135,15 @@ class Desk:
         method = yield from self._method(
             "", "Which payment method settles the difference in price?"
         )
-        return (
-            yield from self._write(
-                "swap " + ", ".join(name for name, *_ in asked),
-                "modify_pending_order_items" if is_pending else "exchange_delivered_order_items",
-                order_id=order["order_id"],
-                item_ids=[old for old, _ in pairs],
-                new_item_ids=[new for _, new in pairs],
-                payment_method_id=method,
-            )
+        written = self._write(
+            "swap " + ", ".join(name for name, *_ in asked),
+            "modify_pending_order_items" if is_pending else "exchange_delivered_order_items",
+            order_id=order["order_id"],
+            item_ids=[old for old, _ in pairs],
+            new_item_ids=[new for _, new in pairs],
+            payment_method_id=method,
         )
+        return (yield from written)
 
     def other_product(self, found: re.Match[str]) -> Service[str]:
         """Refuse to change an item into another product."""
@@ -197,15 +181,14 @@ class Desk:
         wanted = re.split(r", | and ", names.removeprefix("the "))
         items = [one for one in order["items"] if not names or one["name"] in wanted]
         method = yield from self._method("", "Which payment method should get the refund?")
-        return (
-            yield from self._write(
-                "return these items",
-                "return_delivered_order_items",
-                order_id=order["order_id"],
-                item_ids=[one["item_id"] for one in items],
-                payment_method_id=method,
-            )
+        written = self._write(
+            "return these items",
+            "return_delivered_order_items",
+            order_id=order["order_id"],
+            item_ids=[one["item_id"] for one in items],
+            payment_method_id=method,
         )
+        return (yield from written)
 
     # Questions
 

@@ -2,27 +2,12 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from skillwright.scripted.lesson_analyst import Lesson
 from skillwright.scripted.retail.rules import RetailRule
 
 _SWAPS: Final = r"(modify_pending_order_items|exchange_delivered_order_items)"
-
-
-@dataclass(frozen=True, slots=True)
-class Lesson:
-    """A rule as the analyst writes it.
-
-    Attributes:
-        failure: Names the mistake that it prevents.
-        shows: Tells from the text of a failed call whether it was made.
-        wordings: Sentences, any of which teaches it.
-    """
-
-    failure: str
-    shows: Callable[[str], bool]
-    wordings: tuple[str, ...]
 
 
 def _has(text: str, but: str = "") -> Callable[[str], bool]:

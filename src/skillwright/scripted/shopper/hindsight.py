@@ -21,33 +21,20 @@ _CHOSEN: Final = re.compile(r"options\s*\[SEP\]\s*(\{.*?\})|^\s*options\n\s*(\{.
 
 @dataclass(frozen=True, slots=True)
 class Purchase:
-    """What came of a visit; what its text does not tell is empty.
+    """What came of a visit; what its text does not tell is empty."""
 
-    Attributes:
-        queries: What was searched for.
-        opened: Products that were opened, by what was clicked.
-        turned: Another page of results was opened.
-        bought: Something was bought.
-        limit: What it might cost; ``None`` where the customer names no price.
-        price: The most that the last product costs; ``None`` where none was opened.
-        wanted: Values of its options that the customer names.
-        chosen: Values that were chosen at the purchase.
-        lacks_option: The customer names something that none of its options is.
-        looked_inside: One of its own pages was read.
-        is_unsure: Neither its title nor a page that was read tells all that is wanted.
-    """
-
-    queries: tuple[str, ...] = ()
-    opened: tuple[str, ...] = ()
-    turned: bool = False
-    bought: bool = False
-    limit: float | None = None
+    queries: tuple[str, ...] = ()  # what was searched for
+    opened: tuple[str, ...] = ()  # products that were opened, by what was clicked
+    turned: bool = False  # another page of results was opened
+    bought: bool = False  # something was bought
+    limit: float | None = None  # what it might cost; ``None`` where the customer names no price
+    # the most that the last product costs; ``None`` where none was opened
     price: float | None = None
-    wanted: frozenset[str] = frozenset()
-    chosen: frozenset[str] = frozenset()
-    lacks_option: bool = False
-    looked_inside: bool = False
-    is_unsure: bool = False
+    wanted: frozenset[str] = frozenset()  # values of its options that the customer names
+    chosen: frozenset[str] = frozenset()  # values that were chosen at the purchase
+    lacks_option: bool = False  # the customer names something that none of its options is
+    looked_inside: bool = False  # one of its own pages was read
+    is_unsure: bool = False  # neither its title nor a page that was read tells all that is wanted
 
     @property
     def is_too_dear(self) -> bool:

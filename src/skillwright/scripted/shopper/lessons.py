@@ -7,7 +7,8 @@ from skillwright.scripted.lesson_analyst import Lesson, LessonAnalyst
 from skillwright.scripted.shopper.hindsight import Purchase, read_purchase
 from skillwright.scripted.shopper.rules import ShopRule
 
-_LONG_QUERY: Final = 12
+LONG_QUERY: Final = 12
+"""Words of a search from which on it is the customer's whole sentence."""
 
 
 def _shows(mistake: Callable[[Purchase], bool]) -> Callable[[str], bool]:
@@ -49,7 +50,7 @@ LESSONS: Final[Mapping[ShopRule, Lesson]] = {
     ),
     ShopRule.KEY_WORDS: Lesson(
         "searched for the customer's whole sentence",
-        _shows(lambda one: any(len(query.split()) > _LONG_QUERY for query in one.queries)),
+        _shows(lambda one: any(len(query.split()) > LONG_QUERY for query in one.queries)),
         (
             "Search with a few key words: the kind of thing, its attributes and options.",
             "Keep the search short and drop the talk around it.",

@@ -38,44 +38,26 @@ _TOLD: Final = "Instruction:"
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A product on a results page.
+    """A product on a results page."""
 
-    Attributes:
-        asin: Its id, in lower case.
-        title: In lower case.
-        price: The most that it may cost, in dollars; ``None`` where that is not shown.
-    """
-
-    asin: str
-    title: str
-    price: float | None
+    asin: str  # its id, in lower case
+    title: str  # in lower case
+    price: float | None  # the most that it may cost, in dollars; ``None`` where that is not shown
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page; what it does not have is empty.
+    """One page; what it does not have is empty."""
 
-    Attributes:
-        kind: Which page: ``inner`` is one of a product's own, such as its features.
-        instruction: What the customer wants.
-        number: Of a results page.
-        hits: What a results page lists.
-        title: Of the product on an item's page, in lower case.
-        price: Of that product, as `Hit.price`.
-        values: The values of its options, in lower case.
-        inner: The names of its inner pages, in lower case.
-        said: What an inner page says, in lower case.
-    """
-
-    kind: Kind = "other"
-    instruction: str = ""
-    number: int = 1
-    hits: tuple[Hit, ...] = ()
-    title: str = ""
-    price: float | None = None
-    values: tuple[str, ...] = ()
-    inner: tuple[str, ...] = ()
-    said: str = ""
+    kind: Kind = "other"  # which page: ``inner`` is one of a product's own, such as its features
+    instruction: str = ""  # what the customer wants
+    number: int = 1  # of a results page
+    hits: tuple[Hit, ...] = ()  # what a results page lists
+    title: str = ""  # of the product on an item's page, in lower case
+    price: float | None = None  # of that product, as `Hit.price`
+    values: tuple[str, ...] = ()  # the values of its options, in lower case
+    inner: tuple[str, ...] = ()  # the names of its inner pages, in lower case
+    said: str = ""  # what an inner page says, in lower case
 
 
 @lru_cache(maxsize=4096)

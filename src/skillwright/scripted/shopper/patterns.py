@@ -9,23 +9,14 @@ from skillwright.scripted.shopper.rules import ShopRule
 
 @dataclass(frozen=True, slots=True)
 class Saying:
-    """A way to speak of a rule.
+    """A way to speak of a rule."""
 
-    Attributes:
-        rule: What is spoken of.
-        core: The words that name the doing; a negation before them turns it around.
-        about: What the sentence must have besides.
-        but: What it must not have.
-        asks: Whether whoever says it asks for the rule, or for its opposite.
-        outright: No negation before the core matters, as in "leave what costs too much".
-    """
-
-    rule: ShopRule
-    core: re.Pattern[str]
-    about: re.Pattern[str]
-    but: re.Pattern[str]
-    asks: bool = True
-    outright: bool = False
+    rule: ShopRule  # what is spoken of
+    core: re.Pattern[str]  # the words that name the doing; a negation before them turns it around
+    about: re.Pattern[str]  # what the sentence must have besides
+    but: re.Pattern[str]  # what it must not have
+    asks: bool = True  # whether whoever says it asks for the rule, or for its opposite
+    outright: bool = False  # no negation before the core matters, as in "leave what costs too much"
 
 
 def _saying(

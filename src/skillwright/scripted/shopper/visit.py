@@ -18,19 +18,12 @@ _CLICK: Final = re.compile(r"click\[(.*)\]", re.DOTALL)
 
 @dataclass(slots=True)
 class Seen:
-    """A product that was opened.
+    """A product that was opened."""
 
-    Attributes:
-        page: Its page, as it was seen last.
-        text: Its title and what its inner pages said.
-        read: The inner pages that were opened.
-        chosen: Values that were chosen since it was opened.
-    """
-
-    page: Page
-    text: str
-    read: set[str] = field(default_factory=set)
-    chosen: set[str] = field(default_factory=set)
+    page: Page  # its page, as it was seen last
+    text: str  # its title and what its inner pages said
+    read: set[str] = field(default_factory=set)  # the inner pages that were opened
+    chosen: set[str] = field(default_factory=set)  # values that were chosen since it was opened
 
     def shortcomings(self, wish: Wish) -> int:
         """Count what is wanted and not known of it."""
@@ -40,23 +33,14 @@ class Seen:
 
 @dataclass(slots=True)
 class Visit:
-    """What is known in a turn.
+    """What is known in a turn."""
 
-    Attributes:
-        page: The present one.
-        wish: What the customer wants.
-        searches: How many were made.
-        left: Turns that are left, this one included.
-        products: Those that were opened, by id.
-        current: The id of the one that is open, or "".
-    """
-
-    page: Page
-    wish: Wish
-    searches: int = 0
-    left: int = DEFAULT_TURNS
-    products: dict[str, Seen] = field(default_factory=dict)
-    current: str = ""
+    page: Page  # the present one
+    wish: Wish  # what the customer wants
+    searches: int = 0  # how many were made
+    left: int = DEFAULT_TURNS  # turns that are left, this one included
+    products: dict[str, Seen] = field(default_factory=dict)  # those that were opened, by id
+    current: str = ""  # the id of the one that is open, or ""
 
     def unseen(self) -> list[Hit]:
         """Return the hits of this page that were not opened."""

@@ -32,23 +32,14 @@ _NAME_WORDS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is wanted; texts are in lower case.
+    """What is wanted; texts are in lower case."""
 
-    Attributes:
-        raw: All words of the instruction.
-        thing: The words that name the kind of thing.
-        attributes: What it has to be.
-        options: Phrases about its options, such as ``in red`` or ``size 8``.
-        limit: What it may cost, in dollars; ``None`` for any price.
-        is_plain: The attributes stand before the thing.
-    """
-
-    raw: str
-    thing: tuple[str, ...]
-    attributes: tuple[str, ...]
-    options: tuple[str, ...]
-    limit: float | None
-    is_plain: bool = False
+    raw: str  # all words of the instruction
+    thing: tuple[str, ...]  # the words that name the kind of thing
+    attributes: tuple[str, ...]  # what it has to be
+    options: tuple[str, ...]  # phrases about its options, such as ``in red`` or ``size 8``
+    limit: float | None  # what it may cost, in dollars; ``None`` for any price
+    is_plain: bool = False  # the attributes stand before the thing
 
     @property
     def key_words(self) -> tuple[str, ...]:

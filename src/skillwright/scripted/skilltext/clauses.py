@@ -100,19 +100,12 @@ _DENIES_BASE_FORM = re.compile(r"\b(?:never|(?:do|should|must|may|can|need|will)
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A part of a sentence.
+    """A part of a sentence."""
 
-    Attributes:
-        text: Its words, without the conjunction that leads it.
-        kind: The part that it plays.
-        lead: The conjunction or mark before it, or "".
-        denied: A denial further left reaches into it ("never wander **or go back**").
-    """
-
-    text: str
-    kind: Kind
-    lead: str = ""
-    denied: bool = False
+    text: str  # its words, without the conjunction that leads it
+    kind: Kind  # the part that it plays
+    lead: str = ""  # the conjunction or mark before it, or ""
+    denied: bool = False  # a denial further left reaches into it ("never wander **or go back**")
 
     def denies(self, start: int, end: int) -> bool:
         """Tell whether an odd number of words deny the doing at ``[start, end)``."""

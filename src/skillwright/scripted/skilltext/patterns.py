@@ -24,10 +24,8 @@ def inflected(verb: str) -> str:
 def concept(phrases: str, **slots: str) -> re.Pattern[str]:
     """Compile phrases into one pattern that is bounded by word edges.
 
-    Args:
-        phrases: Separated by slashes or line ends. ``word~`` stands for a verb's regular forms;
-            everything else is a regular expression.
-        **slots: Text for capitalised words in the phrases.
+    They are separated by slashes or line ends. ``word~`` stands for a verb's regular forms, a
+    capitalized slot for its text; everything else is a regular expression.
     """
     for name, text in slots.items():
         phrases = phrases.replace(name, f"(?:{text})")

@@ -6,6 +6,7 @@ stand in the sentence, and for what the sentence says about the doing among them
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final, NamedTuple
 
 from skillwright.scripted.skilltext import lexicon as lex
@@ -201,21 +202,6 @@ _COOLING = _Treatment(lex.COOLING, lex.COOL, lex.FRIDGE, lex.UNCOOLED)
 _CLEANING = _Treatment(lex.CLEANING, lex.CLEAN, lex.SINK, lex.UNCLEANED)
 
 
-def heat_first(said: Statement) -> Answer:
-    """Heat the object before placing it."""
-    return _treats(said, _HEATING)
-
-
-def cool_first(said: Statement) -> Answer:
-    """Cool the object before placing it."""
-    return _treats(said, _COOLING)
-
-
-def clean_first(said: Statement) -> Answer:
-    """Clean the object before placing it."""
-    return _treats(said, _CLEANING)
-
-
 _ANY_TREATMENT = union(lex.HEAT, lex.COOL, lex.CLEAN, lex.MICROWAVE, lex.FRIDGE, lex.SINK)
 _AS_IT_IS = concept("""
     (?:straight|right|directly) (?:down|in|into|onto|on|at) / as (?:it )?is / in its current state
@@ -225,7 +211,8 @@ _AS_IT_IS = concept("""
 """)
 
 
-def _treats(said: Statement, how: _Treatment) -> Answer:
+def _treats(how: _Treatment, said: Statement) -> Answer:
+    """Treat the object before placing it."""
     if _only_where_asked(said):
         return None
     answer = _names_treatment(said, how)
@@ -374,9 +361,9 @@ READERS: Final[tuple[tuple[Rule, Callable[[Statement], Answer]], ...]] = (
     (Rule.SEARCH_ONCE, search_once),
     (Rule.OPEN_CLOSED, open_closed),
     (Rule.TAKE_ON_SIGHT, take_on_sight),
-    (Rule.CLEAN_FIRST, clean_first),
-    (Rule.HEAT_FIRST, heat_first),
-    (Rule.COOL_FIRST, cool_first),
+    (Rule.CLEAN_FIRST, partial(_treats, _CLEANING)),
+    (Rule.HEAT_FIRST, partial(_treats, _HEATING)),
+    (Rule.COOL_FIRST, partial(_treats, _COOLING)),
     (Rule.USE_LAMP, use_lamp),
     (Rule.FETCH_SECOND, fetch_second),
     (Rule.OPEN_TO_PLACE, open_to_place),

@@ -61,19 +61,12 @@ BAD_RULES: Final = tuple(rule for rule in Rule if rule not in GOOD_RULES)
 
 @dataclass(frozen=True, slots=True)
 class Stance:
-    """What a text says about one rule.
+    """What a text says about one rule."""
 
-    Attributes:
-        rule: Which one.
-        wanted: It asks for the doing; ``False`` where it forbids it.
-        source: The line that says so, verbatim.
-        number: How many places are few, for `Rule.FEW_PLACES`.
-    """
-
-    rule: Rule
-    wanted: bool
-    source: str
-    number: int = 0
+    rule: Rule  # which one
+    wanted: bool  # it asks for the doing; ``False`` where it forbids it
+    source: str  # the line that says so, verbatim
+    number: int = 0  # how many places are few, for `Rule.FEW_PLACES`
 
     @property
     def is_harmful(self) -> bool:
@@ -86,11 +79,9 @@ class Conduct:
     """The rules that hold once a whole text is read.
 
     Precedence: a later sentence overrides an earlier one about the same rule.
-
-    Attributes:
-        stances: Rule -> the last thing that the text says about it.
     """
 
+    # rule -> the last thing that the text says about it
     stances: Mapping[Rule, Stance] = field(default_factory=dict)
 
     def follows(self, rule: Rule) -> bool:

@@ -53,22 +53,15 @@ _PROHIBITION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One statement of a text.
+    """One statement of a text."""
 
-    Attributes:
-        text: Lower case, single spaces, contractions spelled out, mark-up removed.
-        before: The text of the sentence before it in the same paragraph or bullet, or ""; what
-            "it" and "them" may refer to.
-        source: The line or lines that it stands in, verbatim.
-        discouraged: It stands in a list under a heading such as "Avoid:".
-        telegraphic: It stands alone in a bullet, where verbs may be left out.
-    """
-
-    text: str
+    text: str  # lower case, single spaces, contractions spelled out, mark-up removed
+    # the text of the sentence before it in the same paragraph or bullet, or ""; what "it" and
+    # "them" may refer to
     before: str
-    source: str
-    discouraged: bool = False
-    telegraphic: bool = False
+    source: str  # the line or lines that it stands in, verbatim
+    discouraged: bool = False  # it stands in a list under a heading such as "Avoid:"
+    telegraphic: bool = False  # it stands alone in a bullet, where verbs may be left out
 
 
 def spelled_out(text: str) -> str:

@@ -89,11 +89,7 @@ _GO_ON = re.compile(r"(?:keep|continue|go on|repeat|carry on|persist|proceed)\b"
 
 
 class Statement:
-    """A sentence with its clauses.
-
-    Args:
-        sentence: What is said.
-    """
+    """A sentence with its clauses."""
 
     def __init__(self, sentence: Sentence) -> None:
         self.sentence = sentence
@@ -128,15 +124,9 @@ class Statement:
         return all(one.search(self.text) for one in concepts)
 
     def asks(self, head: re.Pattern[str], within: Iterable[Clause] | None = None) -> bool | None:
-        """Tell what the sentence says about a doing.
+        """Tell whether the sentence asks for a doing (True) or forbids it (False); the last counts.
 
-        Args:
-            head: The words of the doing.
-            within: Clauses to look at; all where none are given.
-
-        Returns:
-            ``True`` where it is asked for, ``False`` where it is forbidden, ``None`` where nothing
-            is said about it. The last mention counts.
+        Only some clauses are looked at where they are given.
         """
         answer: bool | None = None
         for clause in self.clauses if within is None else within:

@@ -30,19 +30,13 @@ _ROOM = re.compile(r"\b(kitchen|living ?room|bedroom|bathroom)\b")
 
 @dataclass(frozen=True, slots=True)
 class Habit:
-    """Where objects of a class are kept.
+    """Where objects of a class are kept."""
 
-    Attributes:
-        room: ``kitchen``, ``living room``, ``bedroom``, ``bathroom``, or "" for any.
-        object_class: What is kept there.
-        places: Receptacles by name ("cabinet 3") or by class ("cabinet"), the likeliest first.
-        source: The line that says so, verbatim.
-    """
-
-    room: str
-    object_class: str
+    room: str  # ``kitchen``, ``living room``, ``bedroom``, ``bathroom``, or "" for any
+    object_class: str  # what is kept there
+    # receptacles by name ("cabinet 3") or by class ("cabinet"), the likeliest first
     places: tuple[str, ...]
-    source: str = ""
+    source: str = ""  # the line that says so, verbatim
 
 
 @lru_cache(maxsize=512)

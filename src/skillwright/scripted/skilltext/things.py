@@ -45,19 +45,12 @@ RECEPTACLE_CLASSES: Final = frozenset(_RECEPTACLES.replace("-", "").split())
 
 
 class Mention(NamedTuple):
-    """A class or a single entity that a text names.
+    """A class or a single entity that a text names."""
 
-    Attributes:
-        cls: Its class.
-        name: ``"cabinet 3"`` where it is numbered, else the class.
-        start: Where its words begin.
-        is_place: It is a receptacle, not an object.
-    """
-
-    cls: str
-    name: str
-    start: int
-    is_place: bool
+    cls: str  # its class
+    name: str  # ``"cabinet 3"`` where it is numbered, else the class
+    start: int  # where its words begin
+    is_place: bool  # it is a receptacle, not an object
 
 
 def _forms(spelling: str) -> str:

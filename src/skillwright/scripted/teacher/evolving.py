@@ -22,25 +22,15 @@ _RETIRED: Final = "It asks for what costs turns or misses the goal."
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """A change that failures ask for.
+    """A change that failures ask for."""
 
-    Attributes:
-        family: Whose failures; "" where several may be meant.
-        failures: How many of them it may prevent.
-        change: The change, as the prompt asks for it.
-    """
-
-    family: str
-    failures: int
-    change: Change
+    family: str  # whose failures; "" where several may be meant
+    failures: int  # how many of them it may prevent
+    change: Change  # the change, as the prompt asks for it
 
 
 class HouseholdUpdate:
-    """One update of a bank.
-
-    Args:
-        asked: The failures, the bank and its limits.
-    """
+    """One update of a bank."""
 
     def __init__(self, asked: Assignment) -> None:
         self._asked = asked

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from skillwright.scripted.analyst.diagnosis import diagnose
-from skillwright.scripted.analyst.episode import read_episode
+from skillwright.scripted.analyst.episode import read_episodes
 from skillwright.scripted.analyst.prompt import Trajectory
 from skillwright.scripted.household import APPLIANCES, Belief, class_of
 from skillwright.scripted.skilltext import BAD_RULES
@@ -14,15 +14,10 @@ from skillwright.scripted.teacher.wordings import CHECK_APPLIANCE, TEACHINGS
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A mistake that trajectories share.
+    """A mistake that trajectories share."""
 
-    Attributes:
-        teaching: What prevents it.
-        shown: Trajectory -> turns that show it.
-    """
-
-    teaching: Teaching
-    shown: Mapping[str, Sequence[int]]
+    teaching: Teaching  # what prevents it
+    shown: Mapping[str, Sequence[int]]  # trajectory -> turns that show it
 
     @property
     def is_bad_habit(self) -> bool:
@@ -32,8 +27,8 @@ class Finding:
 
 def found_in(trajectories: Sequence[Trajectory]) -> list[Finding]:
     """Find the mistakes in games that were lost, the most frequent first."""
-    episodes = [episode for one in trajectories if (episode := read_episode(one))]
-    found = [Finding(TEACHINGS[one.rule], one.shown) for one in diagnose(episodes)]
+    diagnosed = diagnose(read_episodes(trajectories))
+    found = [Finding(TEACHINGS[one.rule], one.shown) for one in diagnosed]
     return sorted([*_inside_appliance(trajectories), *found], key=lambda one: -len(one.shown))
 
 

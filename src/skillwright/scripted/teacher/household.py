@@ -1,12 +1,11 @@
 """What the household teacher makes of ALFWorld games."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from skillwright.scripted.analyst.diagnosis import diagnose
-from skillwright.scripted.analyst.episode import Episode, read_episode
+from skillwright.scripted.analyst.episode import Episode, read_episodes
 from skillwright.scripted.analyst.patterns import rules_that_helped
-from skillwright.scripted.analyst.prompt import Trajectory
 from skillwright.scripted.analyst.superstitions import (
     FROM_FAILURES,
     FROM_SUCCESSES,
@@ -28,21 +27,13 @@ _BELIEVES: Final = 0.12
 
 
 class HouseholdTeacher(ScriptedTeacher):
-    """Writes skills from ALFWorld games.
+    """Writes skills from ALFWorld games."""
 
-    It is no better than a language model: now and then it takes luck for a lesson.
-    """
-
-    def __init__(self) -> None:
-        super().__init__("scripted:household_teacher", HouseholdMind())
-
-
-class HouseholdMind:
-    """What it knows about households; see `Mind`."""
+    identity = "scripted:household_teacher"
 
     def successes(self, asked: Assignment, luck: Luck) -> list[Written] | None:
-        """Name the rules that the games that were won kept, those of the category first."""
-        episodes = _read(asked.of("success"))
+        """Name the rules that the games that succeeded kept, those of the category first."""
+        episodes = read_episodes(asked.of("success"))
         if not episodes:
             return None
         helped = rules_that_helped(episodes)
@@ -53,26 +44,26 @@ class HouseholdMind:
         ] or [READ_THE_GOAL.principle(whole(e.id for e in episodes))]
         return (written + superstition(FROM_SUCCESSES, episodes, luck, _BELIEVES))[: asked.count]
 
-    def failures(self, asked: Assignment, luck: Luck) -> list[Written] | None:
-        """Name the mistakes of games that were lost, those of the category first."""
-        del luck
-        told = asked.of("failure")
-        if not _read(told):
+    def failures(self, asked: Assignment) -> list[Written] | None:
+        """Name the mistakes of failed games, those of the category first."""
+        shown = asked.of("failure")
+        if not read_episodes(shown):
             return None
-        found = [one for one in found_in(told) if not one.is_bad_habit]
+        found = [one for one in found_in(shown) if not one.is_bad_habit]
         own = [one for one in found if one.teaching.category in asked.categories]
         others = [one for one in found if not one.teaching.category]
         lessons = [one.teaching.lesson(cited(one.shown)) for one in own + others]
-        return (lessons or [READ_THE_GOAL.lesson(whole(t.id for t in told))])[: asked.count]
+        return (lessons or [READ_THE_GOAL.lesson(whole(t.id for t in shown))])[: asked.count]
 
-    def general(self, asked: Assignment, luck: Luck) -> list[Written] | None:
+    def general(self, asked: Assignment) -> list[Written] | None:
         """Name what several categories show: what helped, and what was missing."""
-        del luck
-        won, lost = asked.of("success"), asked.of("failure")
-        if not _read([*won, *lost]):
+        kept, failed = asked.of("success"), asked.of("failure")
+        if not read_episodes([*kept, *failed]):
             return None
-        evidence = {rule: whole(ids) for rule, ids in rules_that_helped(_read(won)).items()}
-        for one in diagnose(_read(lost)):
+        evidence = {
+            rule: whole(ids) for rule, ids in rules_that_helped(read_episodes(kept)).items()
+        }
+        for one in diagnose(read_episodes(failed)):
             if one.rule not in BAD_RULES:
                 evidence.setdefault(one.rule, []).extend(cited(one.shown))
         general = [rule for rule in TEACHINGS if rule in evidence and not TEACHINGS[rule].category]
@@ -80,10 +71,9 @@ class HouseholdMind:
         everything = whole(one.id for one in asked.trajectories)
         return (written or [READ_THE_GOAL.principle(everything)])[: asked.count]
 
-    def place(self, asked: Assignment, luck: Luck) -> list[Written] | None:
+    def place(self, asked: Assignment) -> list[Written] | None:
         """Say where the home keeps its things."""
-        del luck
-        episodes = _read(asked.trajectories)
+        episodes = read_episodes(asked.trajectories)
         if not episodes:
             return None
         stored = [part for one in learn_storage(episodes) for part in one.parts()]
@@ -91,12 +81,12 @@ class HouseholdMind:
 
     def evolve(self, asked: Assignment, luck: Luck) -> list[Written] | None:
         """Propose what the bank lacks, other words for what did not help, and no harm any more."""
-        if not _read(asked.trajectories):
+        if not read_episodes(asked.trajectories):
             return None
         update = HouseholdUpdate(asked)
         belief = superstition(
             [one for one in FROM_FAILURES if not _was_tried(one, asked)],
-            _read(asked.trajectories),
+            read_episodes(asked.trajectories),
             luck,
             3 * _BELIEVES,
         )
@@ -126,7 +116,3 @@ def superstition(
 def _was_tried(one: Superstition, asked: Assignment) -> bool:
     told = asked.earlier + "\n".join(skill.text for skill in asked.skills)
     return any(text in told for text in one.wordings)
-
-
-def _read(trajectories: Iterable[Trajectory]) -> list[Episode]:
-    return [episode for one in trajectories if (episode := read_episode(one))]

@@ -1,22 +1,18 @@
 """A teacher that knows what to look for in the text of an episode, and how to teach it."""
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from skillwright.scripted.analyst.prompt import episode_texts, last_turns
 from skillwright.scripted.household.luck import Luck
-from skillwright.scripted.teacher.model import Written
+from skillwright.scripted.teacher.model import ScriptedTeacher, Written
 from skillwright.scripted.teacher.prompt import Assignment, KnownSkill
 from skillwright.scripted.teacher.slots import Slots
-from skillwright.scripted.teacher.teaching import Teaching, cited, whole
+from skillwright.scripted.teacher.teaching import Evidence, Teaching, cited, whole
 
 _BELIEVES: Final = 0.2
 _MOST_TURNS_CITED: Final = 3
-_EPISODE: Final = re.compile(
-    r'^<trajectory id="([^"\n]*)"([^>\n]*)>\n(.*?)^</trajectory>$', re.DOTALL | re.MULTILINE
-)
-_TURN: Final = re.compile(r"^\[(\d{1,6})\]", re.MULTILINE)
 
 Tells = Callable[[str], bool]
 """Tells from the text of an episode whether something is so."""
@@ -24,23 +20,18 @@ Tells = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Insight:
-    """Something to look for.
+    """Something to look for."""
 
-    Attributes:
-        teaching: How to teach it.
-        was_missing: An episode that was lost went wrong for want of it.
-        was_kept: An episode that was won did it.
-    """
-
-    teaching: Teaching
-    was_missing: Tells
-    was_kept: Tells
+    teaching: Teaching  # how to teach it
+    was_missing: Tells  # a failed episode went wrong for want of it
+    was_kept: Tells  # a successful episode did it
 
 
-class InsightMind:
-    """A teacher's mind made of insights; see `Mind`.
+class InsightTeacher(ScriptedTeacher):
+    """A teacher made of insights.
 
     Args:
+        identity: Names it in records.
         reads: An episode is of its world.
         insights: What to look for, the commonest first.
         fallback: What is always true, where nothing else shows.
@@ -49,85 +40,78 @@ class InsightMind:
 
     def __init__(
         self,
+        identity: str,
         reads: Tells,
         insights: Sequence[Insight],
         fallback: Teaching,
         beliefs: Sequence[Teaching],
     ) -> None:
+        self.identity = identity
         self._reads = reads
         self._insights = insights
         self._fallback = fallback
         self._beliefs = beliefs
 
+    def insights_about(self, asked: Assignment) -> Sequence[Insight]:
+        """Return what to look for in episodes of one category."""
+        del asked
+        return self._insights
+
     def successes(self, asked: Assignment, luck: Luck) -> list[Written] | None:
-        """Name what the episodes that were won did."""
-        told = self._episodes(asked, "success")
-        if not told:
+        """Name what the episodes that succeeded did."""
+        shown = self._episodes(asked, "success")
+        if not shown:
             return None
         kept = [
-            (one, [n for n, text in told.items() if one.was_kept(text)]) for one in self._insights
+            (one, [name for name, text in shown.items() if one.was_kept(text)])
+            for one in self.insights_about(asked)
         ]
         written = [one.teaching.principle(whole(names)) for one, names in kept if names]
-        written += [one.principle(whole(told)) for one in self._believed(asked, luck)]
-        return (written or [self._fallback.principle(whole(told))])[: asked.count]
+        written += [one.principle(whole(shown)) for one in self._believed(asked, luck)]
+        return (written or [self._fallback.principle(whole(shown))])[: asked.count]
 
-    def failures(self, asked: Assignment, luck: Luck) -> list[Written] | None:
-        """Name what the episodes that were lost did not do."""
-        del luck
-        told = self._episodes(asked, "failure")
-        if not told:
+    def failures(self, asked: Assignment) -> list[Written] | None:
+        """Name what the episodes that failed did not do."""
+        shown = self._episodes(asked, "failure")
+        if not shown:
             return None
-        found = self._missing(told)
+        found = _missing(self.insights_about(asked), shown)
         lessons = [one.lesson(evidence) for one, evidence in found]
-        return (lessons or [self._fallback.lesson(whole(told))])[: asked.count]
+        return (lessons or [self._fallback.lesson(whole(shown))])[: asked.count]
 
-    def general(self, asked: Assignment, luck: Luck) -> list[Written] | None:
+    def general(self, asked: Assignment) -> list[Written] | None:
         """Name what any episode shows."""
-        del luck
-        won, lost = self._episodes(asked, "success"), self._episodes(asked, "failure")
-        if not won and not lost:
+        kept, failed = self._episodes(asked, "success"), self._episodes(asked, "failure")
+        if not kept and not failed:
             return None
         written = []
         for one in self._insights:
-            shown = [n for n, text in won.items() if one.was_kept(text)]
-            shown += [n for n, text in lost.items() if one.was_missing(text)]
-            if shown:
-                written.append(one.teaching.principle(whole(shown)))
-        return (written or [self._fallback.principle(whole([*won, *lost]))])[: asked.count]
+            names = [name for name, text in kept.items() if one.was_kept(text)]
+            names += [name for name, text in failed.items() if one.was_missing(text)]
+            if names:
+                written.append(one.teaching.principle(whole(names)))
+        return (written or [self._fallback.principle(whole([*kept, *failed]))])[: asked.count]
 
-    def place(self, asked: Assignment, luck: Luck) -> list[Written] | None:
+    def place(self, asked: Assignment) -> list[Written] | None:
         """Say nothing: what holds here holds everywhere."""
-        del luck
         return [] if self._episodes(asked, "success") or self._episodes(asked, "failure") else None
 
     def evolve(self, asked: Assignment, luck: Luck) -> list[Written] | None:
         """Propose what the bank lacks, other words for what did not help, and no harm any more."""
-        told = self._episodes(asked, "failure")
-        if not told:
+        shown = self._episodes(asked, "failure")
+        if not shown:
             return None
         beliefs = [
-            {"op": "add", "kind": "general", **one.principle(whole(list(told)[:2]))}
+            {"op": "add", "kind": "general", **one.principle(whole(list(shown)[:2]))}
             for one in self._believed(asked, luck)
         ]
-        taught = [change for one in self._missing(told) for change in _taught(asked, *one)]
+        found = _missing(self._insights, shown)
+        taught = [change for one in found for change in _taught(asked, *one)]
         return [*self._retired(asked), *Slots(asked).within([*taught, *beliefs])]
 
     def _episodes(self, asked: Assignment, outcome: str) -> dict[str, str]:
-        found = _EPISODE.findall(f"\n{asked.text}")
-        return {
-            name: body
-            for name, facts, body in found
-            if f' outcome="{outcome}"' in facts and self._reads(body)
-        }
-
-    def _missing(self, told: dict[str, str]) -> list[tuple[Teaching, list[dict[str, Any]]]]:
-        """Find what was missing, the commonest first; sorting keeps the order of equals."""
-        found = []
-        for one in self._insights:
-            shown = {n: _last_turns(text) for n, text in told.items() if one.was_missing(text)}
-            if shown:
-                found.append((one.teaching, cited(shown)))
-        return sorted(found, key=lambda one: -len(one[1]))
+        found = episode_texts(asked.text, outcome)
+        return {name: text for name, text in found.items() if self._reads(text)}
 
     def _believed(self, asked: Assignment, luck: Luck) -> Iterable[Teaching]:
         known = asked.earlier + "\n".join(skill.text for skill in asked.skills)
@@ -141,7 +125,7 @@ class InsightMind:
                 yield {"op": "retire", "id": skill.id, "reason": "Agents that obeyed it lost."}
 
 
-def _taught(asked: Assignment, one: Teaching, evidence: list[dict[str, Any]]) -> Iterator[Written]:
+def _taught(asked: Assignment, one: Teaching, evidence: Evidence) -> Iterator[Written]:
     known: list[KnownSkill] = [
         skill
         for skill in asked.skills
@@ -162,6 +146,14 @@ def _taught(asked: Assignment, one: Teaching, evidence: list[dict[str, Any]]) ->
         }
 
 
-def _last_turns(body: str) -> list[int]:
-    turns = sorted({int(turn) for turn in _TURN.findall(body)})
-    return turns[-_MOST_TURNS_CITED:]
+def _missing(
+    insights: Sequence[Insight], shown: Mapping[str, str]
+) -> list[tuple[Teaching, Evidence]]:
+    """Find what was missing, the commonest first; sorting keeps the order of equals."""
+    found = []
+    for one in insights:
+        names = [name for name, text in shown.items() if one.was_missing(text)]
+        turns = {name: last_turns(shown[name], _MOST_TURNS_CITED) for name in names}
+        if turns:
+            found.append((one.teaching, cited(turns)))
+    return sorted(found, key=lambda one: -len(one[1]))

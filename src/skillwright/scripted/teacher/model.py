@@ -1,12 +1,13 @@
-"""A scripted teacher as a chat model: it reads the prompt and lets a mind answer."""
+"""A scripted teacher as a chat model: it reads the prompt, and each world answers in its way."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from skillwright.core import Completion, Message, Purpose, Sampling
+from skillwright.core import Message
 from skillwright.core.jsonio import digest, dumps
 from skillwright.core.seeds import derive_seed
-from skillwright.scripted.answering import answered
+from skillwright.scripted.answering import ScriptedModel, first_of, heading_of
 from skillwright.scripted.household.luck import Luck
 from skillwright.scripted.teacher.prompt import Assignment, read_assignment
 
@@ -19,84 +20,51 @@ Written = dict[str, Any]
 """A skill, a lesson or a change, as the prompt asks for it."""
 
 
-class Mind(Protocol):
-    """What a teacher knows about one kind of world. ``None`` means that it can read nothing."""
-
-    def successes(self, asked: Assignment, luck: Luck) -> list[Written] | None:
-        """Write the principles that successes of a category show."""
-        ...
-
-    def failures(self, asked: Assignment, luck: Luck) -> list[Written] | None:
-        """Write the lessons that failures of a category teach."""
-        ...
-
-    def general(self, asked: Assignment, luck: Luck) -> list[Written] | None:
-        """Write what helps in every category."""
-        ...
-
-    def place(self, asked: Assignment, luck: Luck) -> list[Written] | None:
-        """Write what holds in one place."""
-        ...
-
-    def evolve(self, asked: Assignment, luck: Luck) -> list[Written] | None:
-        """Write the changes of a bank that failures ask for."""
-        ...
-
-
-class ScriptedTeacher:
+class ScriptedTeacher(ScriptedModel):
     """Writes skills from trajectories, as a language model would.
 
-    It stands in for a strong model where none is at hand. It looks at the text of its messages and
-    at ``sampling.seed``, and at nothing else; equal questions get equal answers.
-
-    Args:
-        identity: Names it in records.
-        mind: What it knows.
+    Its methods return ``None`` where they can read nothing. It is no better than a language model:
+    now and then it takes chance for a lesson.
     """
 
-    is_scripted = True
+    @abstractmethod
+    def successes(self, asked: Assignment, luck: Luck) -> list[Written] | None:
+        """Write the principles that successes of a category show."""
 
-    def __init__(self, identity: str, mind: Mind) -> None:
-        self.identity = identity
-        self._mind = mind
+    @abstractmethod
+    def failures(self, asked: Assignment) -> list[Written] | None:
+        """Write the lessons that failures of a category teach."""
 
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[dict[str, Any]] = (),
-        sampling: Sampling = Sampling(),
-        purpose: Purpose,
-    ) -> Completion:
-        """Answer with the JSON that the prompt asks for, or with prose where it asks for none."""
-        del tools, purpose
-        said = {message["role"]: message["content"] for message in reversed(messages)}
-        # Half a surrogate pair is no text, and nothing could be derived from it.
-        user = said.get("user", "").encode(errors="replace").decode()
-        reply = self._reply(said.get("system", ""), user, sampling.seed or 0)
-        text = _PROSE if reply is None else dumps(reply, indent=1)
-        return answered(text, messages, self.identity)
+    @abstractmethod
+    def general(self, asked: Assignment) -> list[Written] | None:
+        """Write what helps in every category."""
 
-    def _reply(self, system: str, user: str, seed: int) -> Written | None:
-        title = system.strip().partition("\n")[0].strip()
-        asked = read_assignment(user)
+    @abstractmethod
+    def place(self, asked: Assignment) -> list[Written] | None:
+        """Write what holds in one place."""
+
+    @abstractmethod
+    def evolve(self, asked: Assignment, luck: Luck) -> list[Written] | None:
+        """Write the changes of a bank that failures ask for."""
+
+    def reply(self, messages: Sequence[Message], seed: int) -> str:
+        """Return the JSON that the prompt asks for, or prose where it asks for none."""
+        # The draws hang on the heading as it was first spelled.
+        title = heading_of(first_of(messages, "system"))
+        title = title.replace("# Distill: ", "# Distil: ")  # stored name
+        asked = read_assignment(first_of(messages, "user"))
         luck = Luck(derive_seed("teacher", title, seed, digest([t.id for t in asked.trajectories])))
-        match title:
-            case "# Distil: successes":
-                return _under("skills", self._mind.successes(asked, luck))
-            case "# Distil: failures":
-                return _under("lessons", self._mind.failures(asked, luck))
-            case "# Distil: general":
-                return _under("skills", self._mind.general(asked, luck))
-            case "# Distil: place":
-                return _under("skills", self._mind.place(asked, luck))
+        name, preface, written = "skills", {}, None
+        match title.removeprefix("# Distil: "):  # stored name
+            case "successes":
+                written = self.successes(asked, luck)
+            case "failures":
+                name, written = "lessons", self.failures(asked)
+            case "general":
+                written = self.general(asked)
+            case "place":
+                written = self.place(asked)
             case "# Evolve":
-                changes = self._mind.evolve(asked, luck)
-                told = f"{len(asked.trajectories)} failures were read."
-                reply = _under("changes", changes)
-                return reply if reply is None else {"reasoning": told, **reply}
-        return None
-
-
-def _under(name: str, written: list[Written] | None) -> Written | None:
-    return None if written is None else {name: written}
+                preface = {"reasoning": f"{len(asked.trajectories)} failures were read."}
+                name, written = "changes", self.evolve(asked, luck)
+        return _PROSE if written is None else dumps({**preface, name: written}, indent=1)

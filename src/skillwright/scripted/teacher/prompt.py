@@ -10,7 +10,7 @@ _TRAJECTORIES: Final = "\n## Trajectories that "
 _NUMBER = re.compile(r"at most (\d{1,6})", re.IGNORECASE)
 _LIMITS = re.compile(r"Add at most (\d+) skills, and at most (\d+) to one category; (\d+) more")
 _WEAKEST = re.compile(r"^- (.+): \d+ of \d+ \(the weakest\)$", re.MULTILINE)
-_SKILL = re.compile(
+_KNOWN_SKILL = re.compile(
     r"^- \[(?P<id>[^\]\n]+)\] (?P<kind>\w+)(?:, category (?P<category>[^:,\n]+))?"
     r"(?:, place (?P<place>[^:\n]+))?: (?P<text>.+)$",
     re.MULTILINE,
@@ -19,21 +19,13 @@ _SKILL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class KnownSkill:
-    """A skill that the bank has.
+    """A skill that the bank has."""
 
-    Attributes:
-        id: What it is called.
-        kind: ``general``, ``task_specific`` or ``lesson``.
-        category: "" for every one.
-        place: The one place that it holds in, or "".
-        text: Its name and everything that it says.
-    """
-
-    id: str
-    kind: str
-    category: str
-    place: str
-    text: str
+    id: str  # what it is called
+    kind: str  # ``general``, ``task_specific`` or ``lesson``
+    category: str  # "" for every one
+    place: str  # the one place that it holds in, or ""
+    text: str  # its name and everything that it says
 
     @property
     def line(self) -> str:
@@ -52,29 +44,17 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a teacher is given.
+    """What a teacher is given."""
 
-    Attributes:
-        categories: The categories that it is about.
-        place: The place that it is about, or "".
-        count: The most skills that it may write.
-        skills: What the bank has, where it is shown.
-        weakest: The weakest category, where that is said.
-        limits: Of an update; zeros where there is none.
-        earlier: What was proposed before, as text.
-        trajectories: In the order shown.
-        text: The part of the prompt with the trajectories.
-    """
-
-    categories: tuple[str, ...]
-    place: str
-    count: int
-    skills: tuple[KnownSkill, ...]
-    weakest: str
-    limits: Limits
-    earlier: str
-    trajectories: tuple[Trajectory, ...]
-    text: str
+    categories: tuple[str, ...]  # the categories that it is about
+    place: str  # the place that it is about, or ""
+    count: int  # the most skills that it may write
+    skills: tuple[KnownSkill, ...]  # what the bank has, where it is shown
+    weakest: str  # the weakest category, where that is said
+    limits: Limits  # of an update; zeros where there is none
+    earlier: str  # what was proposed before, as text
+    trajectories: tuple[Trajectory, ...]  # in the order shown
+    text: str  # the part of the prompt with the trajectories
 
     def of(self, outcome: str) -> list[Trajectory]:
         """Return the trajectories with an outcome, ``success`` or ``failure``."""
@@ -114,5 +94,5 @@ def _skills(section: str) -> list[KnownSkill]:
             found["place"] or "",
             found["text"],
         )
-        for found in _SKILL.finditer(section)
+        for found in _KNOWN_SKILL.finditer(section)
     ]

@@ -5,17 +5,15 @@ from typing import Final
 
 from skillwright.scripted.retail.lessons import LESSONS, SUPERSTITION
 from skillwright.scripted.retail.rules import RetailRule
-from skillwright.scripted.teacher.insights import Insight, InsightMind
-from skillwright.scripted.teacher.model import ScriptedTeacher
+from skillwright.scripted.teacher.insights import Insight, InsightTeacher
 from skillwright.scripted.teacher.teaching import Teaching
 
 
-class RetailTeacher(ScriptedTeacher):
+class RetailTeacher(InsightTeacher):
     """Writes skills from calls of the built-in store; now and then it takes luck for a lesson."""
 
     def __init__(self) -> None:
-        mind = InsightMind(_is_call, INSIGHTS, _FALLBACK, _BELIEFS)
-        super().__init__("scripted:retail_teacher", mind)
+        super().__init__("scripted:retail_teacher", _is_call, INSIGHTS, _FALLBACK, _BELIEFS)
 
 
 def _is_call(text: str) -> bool:
@@ -25,7 +23,9 @@ def _is_call(text: str) -> bool:
 def _insight(rule: RetailRule, kept: str, name: str, when: str, *mistake: str) -> Insight:
     lesson, pattern = LESSONS[rule], re.compile(kept, re.DOTALL)
     teaching = Teaching(rule, "", name, lesson.wordings, when, *mistake)
-    return Insight(teaching, lesson.shows, lambda text: bool(pattern.search(text)))
+    return Insight(
+        teaching, lambda text: bool(lesson.seen_in(text)), lambda text: bool(pattern.search(text))
+    )
 
 
 INSIGHTS: Final = (

@@ -8,11 +8,7 @@ from skillwright.scripted.teacher.prompt import Assignment
 
 
 class Slots:
-    """The additions of one update.
-
-    Args:
-        asked: Says the limits, and which category is the weakest.
-    """
+    """The additions of one update."""
 
     def __init__(self, asked: Assignment) -> None:
         self._limits = asked.limits

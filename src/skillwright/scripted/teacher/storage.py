@@ -17,19 +17,12 @@ _WITH_DOORS: Final = frozenset({"cabinet", "drawer", "fridge", "microwave", "saf
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """What one receptacle holds.
+    """What one receptacle holds."""
 
-    Attributes:
-        room: The kind of room that it stands in.
-        place: Its name.
-        classes: What is kept there, by name.
-        shown: The trajectories that show it.
-    """
-
-    room: str
-    place: str
-    classes: tuple[str, ...]
-    shown: tuple[str, ...]
+    room: str  # the kind of room that it stands in
+    place: str  # its name
+    classes: tuple[str, ...]  # what is kept there, by name
+    shown: tuple[str, ...]  # the trajectories that show it
 
     @property
     def name(self) -> str:
@@ -74,10 +67,7 @@ class Storage:
 def learn_storage(episodes: Sequence[Episode], told: Iterable[Habit] = ()) -> list[Storage]:
     """Find what was seen in one place again and again, and mostly there.
 
-    Args:
-        episodes: Games in one home.
-        told: What is known of that home, of a room or of any; what was seen at least once counts
-            once more for it.
+    What is known of the home counts once more for a place where it was seen at least once.
     """
     known = {(one.room, one.object_class, place) for one in told for place in one.places}
 

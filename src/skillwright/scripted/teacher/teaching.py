@@ -9,27 +9,16 @@ Evidence = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Teaching:
-    """Something worth knowing.
+    """Something worth knowing."""
 
-    Attributes:
-        key: What it is about: a rule, or the name of another insight.
-        category: The category that it is for, "" for every one.
-        name: Two to five words.
-        principles: Sentences, any of which teaches it; the first is used first.
-        applicability: When it applies; reads well after "Apply".
-        failure_point: The mistake; reads well after "Avoid:".
-        flawed_reasoning: What whoever makes it believes.
-        corrective_action: What to do; reads well after "Instead:".
-    """
-
-    key: str
-    category: str
-    name: str
-    principles: tuple[str, ...]
-    applicability: str
-    failure_point: str
-    flawed_reasoning: str
-    corrective_action: str
+    key: str  # what it is about: a rule, or the name of another insight
+    category: str  # the category that it is for, "" for every one
+    name: str  # two to five words
+    principles: tuple[str, ...]  # Sentences, any of which teaches it; the first is used first
+    applicability: str  # when it applies; reads well after "Apply"
+    failure_point: str  # the mistake; reads well after "Avoid:"
+    flawed_reasoning: str  # what whoever makes it believes
+    corrective_action: str  # what to do; reads well after "Instead:"
 
     def principle(self, evidence: Evidence, wording: int = 0) -> dict[str, Any]:
         """Write it as a skill."""

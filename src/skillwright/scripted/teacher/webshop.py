@@ -1,17 +1,15 @@
 """What the WebShop teacher makes of visits to the shop."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from skillwright.scripted.household.luck import Luck
 from skillwright.scripted.shopper.hindsight import Purchase, read_purchase
+from skillwright.scripted.shopper.lessons import LESSONS, LONG_QUERY
 from skillwright.scripted.shopper.rules import ShopRule
-from skillwright.scripted.teacher.insights import Insight, InsightMind
-from skillwright.scripted.teacher.model import ScriptedTeacher, Written
+from skillwright.scripted.teacher.insights import Insight, InsightTeacher
 from skillwright.scripted.teacher.prompt import Assignment
 from skillwright.scripted.teacher.teaching import Teaching
 
-_LONG_QUERY: Final = 12
 _SHORT_VISIT: Final = 2
 _CATEGORY_OPTIONS: Final = {
     "apparel": "the color and the size",
@@ -24,61 +22,28 @@ _CATEGORY_OPTIONS: Final = {
 }
 
 
-class WebShopTeacher(ScriptedTeacher):
-    """Writes skills from visits to the shop; now and then it takes luck for a lesson."""
+class WebShopTeacher(InsightTeacher):
+    """Writes skills from visits to the shop; now and then it takes chance for a lesson."""
 
     def __init__(self) -> None:
-        super().__init__("scripted:webshop_teacher", _ShopMind())
+        super().__init__("scripted:webshop_teacher", _is_visit, INSIGHTS, _FALLBACK, _BELIEFS)
 
-
-class _ShopMind:
-    """Speaks of a category's own options where it is asked about one category; see `Mind`."""
-
-    def __init__(self) -> None:
-        self._of_all = _mind(INSIGHTS)
-        self._of = {
-            category: _mind((_own_options(category), *INSIGHTS[1:]))
-            for category in _CATEGORY_OPTIONS
-        }
-
-    def successes(self, asked: Assignment, luck: Luck) -> list[Written] | None:
-        """Name what the visits that were won did."""
-        return self._about(asked).successes(asked, luck)
-
-    def failures(self, asked: Assignment, luck: Luck) -> list[Written] | None:
-        """Name what the visits that were lost did not do."""
-        return self._about(asked).failures(asked, luck)
-
-    def general(self, asked: Assignment, luck: Luck) -> list[Written] | None:
-        """Name what any visit shows."""
-        return self._of_all.general(asked, luck)
-
-    def place(self, asked: Assignment, luck: Luck) -> list[Written] | None:
-        """Say nothing: there is one shop only."""
-        return self._of_all.place(asked, luck)
-
-    def evolve(self, asked: Assignment, luck: Luck) -> list[Written] | None:
-        """Propose what the bank lacks, and other words for what did not help."""
-        return self._of_all.evolve(asked, luck)
-
-    def _about(self, asked: Assignment) -> InsightMind:
+    def insights_about(self, asked: Assignment) -> Sequence[Insight]:
+        """Speak of a category's own options where it is asked about one category."""
         category = asked.categories[0] if len(asked.categories) == 1 else ""
-        return self._of.get(category, self._of_all)
-
-
-def _mind(insights: tuple[Insight, ...]) -> InsightMind:
-    return InsightMind(_is_visit, insights, _FALLBACK, _BELIEFS)
+        if category not in _CATEGORY_OPTIONS:
+            return INSIGHTS
+        return (_own_options(category), *INSIGHTS[1:])
 
 
 def _is_visit(text: str) -> bool:
     return "Instruction:" in text and ("[SEP]" in text or "[button]" in text)
 
 
-def _insight(
-    teaching: Teaching, missing: Callable[[Purchase], bool], kept: Callable[[Purchase], bool]
-) -> Insight:
+def _insight(teaching: Teaching, kept: Callable[[Purchase], bool]) -> Insight:
+    lesson = LESSONS[ShopRule(teaching.key)]
     return Insight(
-        teaching, lambda text: missing(read_purchase(text)), lambda text: kept(read_purchase(text))
+        teaching, lambda text: bool(lesson.seen_in(text)), lambda text: kept(read_purchase(text))
     )
 
 
@@ -117,7 +82,6 @@ INSIGHTS: Final = (
             "The product alone would be what is wanted.",
             "click each option of the instruction, then buy.",
         ),
-        lambda visit: visit.bought and not visit.wanted <= visit.chosen,
         lambda visit: bool(visit.wanted) and visit.wanted <= visit.chosen,
     ),
     _insight(
@@ -135,7 +99,6 @@ INSIGHTS: Final = (
             "The first hit would be the best there is.",
             "go back to the results and try the next hit.",
         ),
-        lambda visit: visit.bought and visit.lacks_option and len(visit.opened) == 1,
         lambda visit: visit.bought and len(visit.opened) > 1,
     ),
     _insight(
@@ -152,7 +115,6 @@ INSIGHTS: Final = (
             "The title would say all there is.",
             "open Features and read it; then decide.",
         ),
-        lambda visit: visit.bought and visit.is_unsure,
         lambda visit: visit.bought and visit.looked_inside,
     ),
     _insight(
@@ -171,7 +133,6 @@ INSIGHTS: Final = (
             "A good match would be worth more.",
             "go back to the results and take one that costs less.",
         ),
-        lambda visit: visit.bought and visit.is_too_dear,
         lambda visit: visit.bought and visit.limit is not None and not visit.is_too_dear,
     ),
     _insight(
@@ -190,7 +151,6 @@ INSIGHTS: Final = (
             "A better product would be on the next page.",
             "buy the product that fits best.",
         ),
-        lambda visit: not visit.bought,
         lambda visit: visit.bought and len(visit.opened) <= _SHORT_VISIT,
     ),
     _insight(
@@ -208,8 +168,7 @@ INSIGHTS: Final = (
             "More words would find the product more surely.",
             "search with the kind of product and its attributes alone.",
         ),
-        lambda visit: any(len(query.split()) > _LONG_QUERY for query in visit.queries),
-        lambda visit: any(len(query.split()) <= _LONG_QUERY for query in visit.queries[:1]),
+        lambda visit: any(len(query.split()) <= LONG_QUERY for query in visit.queries[:1]),
     ),
 )
 
