@@ -11,7 +11,6 @@ from pydantic import BaseModel, Field, ValidationError
 from skillwright.config.bank import BankSection, DistilSection
 from skillwright.config.budget import BudgetSection
 from skillwright.config.load import load_config
-from skillwright.config.paths import key_paths
 from skillwright.config.run import RunConfig
 from skillwright.config.section import Section
 from skillwright.config.yaml_files import Values, merge, parse_overrides
@@ -100,7 +99,7 @@ def study_settings(
     """
     mind = read_teacher(teacher) if teacher else _teacher_of(run_config)
     base: Values = {"models": {"teacher": mind}} if mind else {}
-    values = merge(base, _overrides(StudySettings, overrides))
+    values = merge(base, parse_overrides(overrides, StudySettings))
     mind = values.get("models", {}).get("teacher")
     if not mind:
         raise ConfigError(f"no teacher is named. {_WHO}")
@@ -117,7 +116,7 @@ def search_settings(overrides: Sequence[str]) -> SearchSettings:
     Raises:
         ConfigError: A setting is unknown or wrong.
     """
-    return _checked(SearchSettings, _overrides(SearchSettings, overrides))
+    return _checked(SearchSettings, parse_overrides(overrides, SearchSettings))
 
 
 def load_with_teacher(path: Path, teacher: str | None, overrides: Sequence[str]) -> RunConfig:
@@ -155,12 +154,6 @@ def _teacher_of(run_config: Path | None) -> Values | None:
     if own:
         return dict(own)
     return dict(other) if other and other.get("backend") != "scripted" else None
-
-
-def _overrides(model: type[BaseModel], overrides: Sequence[str]) -> Values:
-    places = key_paths(model)
-    known = [place.path for place in places]
-    return parse_overrides(overrides, known, [place.path for place in places if place.is_open])
 
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)

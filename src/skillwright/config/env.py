@@ -12,6 +12,7 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
+from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.config.section import Section, kind_unless_given
 from skillwright.config.skillopt_benchmarks import how_to_play
@@ -120,11 +121,11 @@ class TauBenchData(Section):
     """Customers of the retail store of tau-bench; ``env.config.data_dir`` says which store."""
 
     kind: Literal["tau_bench"] = "tau_bench"
-    train_split: Annotated[str, Field(min_length=1)] = "train"
+    train_split: SkipJsonSchema[Annotated[str, Field(min_length=1)]] = "train"
     """The split of the data to practise on."""
-    val_split: str | None = None
+    val_split: SkipJsonSchema[str | None] = None
     """The split that the gate decides on; unset, ``val``, or ``dev`` where there is none."""
-    test_split: Annotated[str, Field(min_length=1)] = "test"
+    test_split: SkipJsonSchema[Annotated[str, Field(min_length=1)]] = "test"
     """The split that is played once, at the end."""
     train: PositiveInt | None = None
     """At most so many tasks, the first in the split's order; unset, all."""

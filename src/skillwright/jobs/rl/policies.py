@@ -118,15 +118,10 @@ def _scorer(policy: ScorerPolicyConfig, recipe: Recipe, seed: int) -> PolicyBack
     settings = ScorerSettings(
         architecture=Architecture(
             width=policy.width,
-            heads=policy.heads,
             layers=policy.layers,
-            reach=policy.reach,
             hidden=policy.hidden,
         ),
         seed=seed,
-        most_rows=policy.most_rows,
-        max_grad_norm=policy.max_grad_norm,
-        weight_decay=policy.weight_decay,
     )
     return ScorerPolicy(Vocabulary(tuple(recipe["words"])), settings)
 
@@ -137,9 +132,7 @@ def _language_model(policy: HfPolicyConfig) -> PolicyBackend:
 
     lora = None
     if policy.lora is not None:
-        targets = policy.lora.targets
-        names = targets if isinstance(targets, str) else tuple(targets)
-        lora = LoraSettings(policy.lora.rank, policy.lora.alpha, names)
+        lora = LoraSettings(policy.lora.rank, policy.lora.alpha)
     settings = HfSettings(
         lora=lora,
         precision=policy.precision,
@@ -150,8 +143,6 @@ def _language_model(policy: HfPolicyConfig) -> PolicyBackend:
         micro_tokens=policy.micro_tokens,
         restrict=policy.restrict,
         gradient_checkpointing=policy.gradient_checkpointing,
-        max_grad_norm=policy.max_grad_norm,
-        weight_decay=policy.weight_decay,
         template=policy.template,
     )
     return HfPolicy.load_pretrained(policy.model, settings, download=policy.download)
@@ -202,12 +193,9 @@ def sft_settings(config: RlConfig) -> SftSettings:
 def grpo_settings(section: GrpoSection) -> GrpoSettings:
     """Return how an iteration's rows are learnt from."""
     objective = GrpoObjective(
-        clip_low=section.clip_low,
         clip_high=section.clip_high,
-        dual_clip=section.dual_clip,
         kl_weight=section.kl_weight,
         entropy_weight=section.entropy_weight,
-        average=section.average,
     )
     return GrpoSettings(
         objective=objective,
@@ -226,7 +214,6 @@ def group_settings(section: GrpoSection) -> GroupSettings:
         advantage=AdvantageSettings(
             statistics=section.statistics,
             scale_by_std=section.scale_by_std,
-            leave_one_out=section.leave_one_out,
         ),
         step_advantage=None if step is None else StepAdvantage(**step.model_dump()),
         penalty=section.penalty,
