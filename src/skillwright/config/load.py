@@ -3,7 +3,7 @@
 import logging
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,11 @@ from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
 
 _log = logging.getLogger(__name__)
 
-_RECIPE_ONLY = ("grpo", "policy", "cold_start")
-_TRAINING_ONLY = ("train", "gradient", "optimizer", "skill", "model")
+_RECIPE_ONLY = ("grpo", "policy", "cold_start", "models.expert", "models.base")
+_TRAINING_ONLY = (
+    *("train", "gradient", "optimizer", "skill", "model"),
+    *("models.target", "models.optimizer"),
+)
 
 
 def load_config(
@@ -93,7 +96,7 @@ def is_rl_config(path: str | Path) -> bool:
     Raises:
         ConfigError: The file is missing or malformed.
     """
-    return bool(merge_layers(read_layers(Path(path))).keys() & set(_RECIPE_ONLY))
+    return bool({"grpo", "policy", "cold_start"} & merge_layers(read_layers(Path(path))).keys())
 
 
 def dump_config(config: RunConfig | RlConfig) -> str:
@@ -108,15 +111,21 @@ dump_rl_config = dump_config
 
 
 def _refuse_other_kind(
-    path: Path, values: Values, theirs: Collection[str], ours: Collection[str], command: str
+    path: Path, values: Values, theirs: Iterable[str], ours: Iterable[str], command: str
 ) -> None:
-    found = [name for name in theirs if name in values]
-    if found and not values.keys() & set(ours):
+    found = _said_of(values, theirs)
+    if found and not _said_of(values, ours):
         kind = "the weights of a policy" if command == "rl" else "a skill"
         raise ConfigError(
-            f"{path}: this file trains {kind} (it has the section {found[0]!r}); run "
+            f"{path}: this file trains {kind} (it has {found[0]!r}); run "
             f"`skillwright {command} {path}`"
         )
+
+
+def _said_of(values: Values, paths: Iterable[str]) -> list[str]:
+    models = values.get("models")
+    said = {*values, *(f"models.{role}" for role in models or () if isinstance(models, Mapping))}
+    return [path for path in paths if path in said]
 
 
 def _completed(
