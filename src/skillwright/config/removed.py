@@ -124,11 +124,8 @@ def _shown(value: Any) -> str:
 def without_removed(values: Mapping[str, Any], where: str, *, stored: bool = False) -> Values:
     """Drop what was removed and holds anyway.
 
-    Args:
-        values: Sections, as YAML gives them.
-        where: What they come from, for messages.
-        stored: They are a run's, whose settings are kept where our classes have them, and dropped
-            elsewhere; `refuse_to_go_on` refuses these.
+    Of a ``stored`` run other values are kept where our classes have the setting, and dropped
+    elsewhere; `refuse_to_go_on` refuses these.
 
     Raises:
         ConfigError: A key has another value; one line per key.

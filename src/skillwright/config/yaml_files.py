@@ -128,10 +128,7 @@ def merge_layers(layers: Iterable[Layer]) -> Values:
 def parse_overrides(overrides: Sequence[str], model: type[BaseModel]) -> Values:
     """Read ``section.key=value`` settings into nested values, later ones laid over earlier ones.
 
-    Args:
-        overrides: Settings; a value is read as YAML, so numbers, lists and mappings are allowed,
-            and nothing after ``=`` is the empty text.
-        model: The schema, which knows every path that may be set.
+    Values are read as YAML, and nothing after ``=`` is the empty text. The schema knows the paths.
 
     Raises:
         ConfigError: A setting has no ``=``, its value is no YAML, or its path is unknown; the
