@@ -1,6 +1,7 @@
 import pytest
 
-from skillwright.config.run import AlfworldData, RatioData, SplitDirData, validated
+from skillwright.config.env import AlfworldData, RatioData, SplitDirData
+from skillwright.config.run import validated
 from skillwright.config.skillopt.files import translate
 from skillwright.core import ConfigError
 from skillwright.evaluation import OpenGate, StrictGate

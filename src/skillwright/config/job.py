@@ -1,4 +1,4 @@
-"""Sections that every job has: its name and seed, its models, how episodes are played."""
+"""Sections that every job has: name and seed, models, how episodes are played, a budget."""
 
 import re
 from collections.abc import Mapping

@@ -1,7 +1,4 @@
-"""How much is trained, and how proposals change the skill.
-
-What is no key of a file (`SkipJsonSchema`) is set by ``run.parity`` or by code; see `removed`.
-"""
+"""How much is trained, and how proposals change the skill."""
 
 from typing import Annotated, Literal
 

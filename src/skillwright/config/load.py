@@ -26,10 +26,10 @@ from skillwright.config.yaml_files import (
 )
 from skillwright.core import ConfigError
 from skillwright.models.environment import settings_from_environment
-from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
 
 _log = logging.getLogger(__name__)
 
+_STORE = "run.sqlite"  # beside it lies the configuration of a run; no run is opened here
 _RECIPE_ONLY = ("grpo", "policy", "cold_start", "models.expert", "models.base")
 _TRAINING_ONLY = (
     *("train", "gradient", "optimizer", "skill", "model"),
@@ -134,8 +134,7 @@ def _completed(
     """Lay overrides over a file's values, and fill in its name and the environment's settings."""
     values = merge(values, parse_overrides(overrides, model))
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-._") or "run"
-    is_run = path.name == CONFIG_NAME and (path.parent / STORE_NAME).exists()
-    values = without_removed(values, str(path), stored=is_run)
+    values = without_removed(values, str(path), stored=(path.parent / _STORE).exists())
     return _with_environment(merge({"run": {"name": name}}, values))
 
 

@@ -12,6 +12,8 @@ from pydantic import Field, NonNegativeFloat, PositiveInt, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.config.bank import BankSection, DistilSection, EvolveSection
+from skillwright.config.budget import BudgetSection
+from skillwright.config.env import EnvSection
 from skillwright.config.job import NamedRun, PlayedEpisodes, PricedModels, Reported
 from skillwright.config.rl_policy import (
     ColdStartSection,
@@ -19,7 +21,7 @@ from skillwright.config.rl_policy import (
     PolicyConfig,
     ScorerPolicyConfig,
 )
-from skillwright.config.run import BudgetSection, EnvSection, ModelsSection
+from skillwright.config.run import ModelsSection
 from skillwright.config.section import Section, kind_unless_given, validated_section
 from skillwright.evaluation import (
     AlphaLedger,

@@ -1,7 +1,7 @@
-"""What a run's configuration may say. Frozen; unknown keys are refused; every key has a reader.
+"""What a training's configuration may say. Frozen; unknown keys are refused; every key is read.
 
-The classes are the schema: `skillwright.config.load` reads files into them. The larger
-sections have files of their own, and all can be imported from here.
+The classes are the schema. What is no key of a file (`SkipJsonSchema`) is set by ``run.parity`` or
+by code; see `removed`.
 """
 
 from collections.abc import Mapping
@@ -13,15 +13,9 @@ from pydantic.json_schema import SkipJsonSchema
 from skillwright.config.bank import BankSection, DistilSection, EvolveSection
 from skillwright.config.budget import BudgetSection
 from skillwright.config.env import (
-    AdapterData,
-    AlfworldData,
     EnvSection,
     GeneratedData,
-    HouseholdsData,
     QaData,
-    RatioData,
-    SplitDirData,
-    TauBenchData,
     WebShopData,
 )
 from skillwright.config.gate import EvaluationSection
@@ -29,41 +23,12 @@ from skillwright.config.job import NamedRun, PlayedEpisodes, PricedModels
 from skillwright.config.learning import (
     GradientSection,
     OptimizerSection,
-    SkillAwareSection,
     TrainSection,
 )
 from skillwright.config.parity import fill_in
 from skillwright.config.section import Section, validated_section
 from skillwright.evaluation import AlphaLedger, power_text, why_hopeless
 from skillwright.models import ModelConfig
-
-__all__ = [
-    "AdapterData",
-    "AlfworldData",
-    "BankSection",
-    "BudgetSection",
-    "DistilSection",
-    "EnvSection",
-    "EvaluationSection",
-    "EvolveSection",
-    "GeneratedData",
-    "GradientSection",
-    "HouseholdsData",
-    "ModelsSection",
-    "OptimizerSection",
-    "QaData",
-    "RatioData",
-    "RolloutSection",
-    "RunConfig",
-    "RunSection",
-    "SkillAwareSection",
-    "SkillSection",
-    "SplitDirData",
-    "TauBenchData",
-    "TrainSection",
-    "WebShopData",
-    "validated",
-]
 
 
 class RunSection(NamedRun):

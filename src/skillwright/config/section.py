@@ -1,4 +1,4 @@
-"""What all sections of a configuration share."""
+"""What all sections of a configuration share, and every path that a schema may set."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar

@@ -1,6 +1,6 @@
-"""`skillopt.config`: SkillOpt's configuration files as plain dicts, for code that reads them.
+"""SkillOpt's names: its files as plain dicts (`skillopt.config`), its options on a command line.
 
-Source: SkillOpt (microsoft/SkillOpt), its config loader.
+Source: SkillOpt (microsoft/SkillOpt), its config loader and the options of its scripts.
 """
 
 import re

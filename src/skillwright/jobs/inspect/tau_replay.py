@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from skillwright.config.run import EnvSection
+from skillwright.config.env import EnvSection
 from skillwright.core import EpisodeResult, SkillwrightError, StopReason, Turn
 from skillwright.core.tool_calls import sendable, with_ids_of
 from skillwright.envs import StepOutput

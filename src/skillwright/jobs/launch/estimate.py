@@ -12,7 +12,8 @@ from statistics import fmean
 from typing import Any
 
 from skillwright.bank import LexicalEmbedder
-from skillwright.config.run import EnvSection, RunConfig
+from skillwright.config.env import EnvSection
+from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, Task, Usage
 from skillwright.core.jsonio import dumps
 from skillwright.datasets import Splits

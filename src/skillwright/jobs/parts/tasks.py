@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, assert_never
 
-from skillwright.config.run import (
+from skillwright.config.env import (
     AdapterData,
     AlfworldData,
     EnvSection,
@@ -12,11 +12,11 @@ from skillwright.config.run import (
     HouseholdsData,
     QaData,
     RatioData,
-    RunConfig,
     SplitDirData,
     TauBenchData,
     WebShopData,
 )
+from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, DataError, Task
 from skillwright.datasets import Split, SplitDataLoader, Splits, parse_ratio, split_items
 from skillwright.datasets.items import read_raw_items

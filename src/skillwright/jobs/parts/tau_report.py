@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from skillwright.config.run import EnvSection, RunConfig
+from skillwright.config.env import EnvSection
+from skillwright.config.run import RunConfig
 from skillwright.core import EpisodeResult, FailureCause, StopReason
 from skillwright.envs.tau_bench import (
     ORIGINAL_TURNS,

@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from skillwright.config.run import EnvSection
+from skillwright.config.env import EnvSection
 from skillwright.envs.tau_bench import UserSetting, make_user, read_config
 from skillwright.envs.tau_bench.user_endpoint import user_endpoint
 from skillwright.envs.tau_bench.user_model import ModelUser

@@ -7,11 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from skillwright.config.run import (
-    EnvSection,
-    RunConfig,
-    SkillAwareSection,
-)
+from skillwright.config.env import EnvSection
+from skillwright.config.learning import SkillAwareSection
+from skillwright.config.run import RunConfig
 from skillwright.core import ChatModel, ConfigError, PlainSkill, Sampling, Task
 from skillwright.core.jsonio import read_text
 from skillwright.envs import TextEnv, spec
