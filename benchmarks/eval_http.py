@@ -181,7 +181,7 @@ def evaluate(policy: str, user: str, concurrent: int, trials: int) -> dict[str, 
         "model": "m",
         "base_url": policy,
         "api_key": "sk-mock",
-        # A server of one's own needs no crowd to be let in slowly; examples/tau_bench says so too.
+        # A server of one's own needs no crowd to be let in slowly.
         "start_concurrent": concurrent,
     }
     with tempfile.TemporaryDirectory() as folder:

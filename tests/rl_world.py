@@ -212,7 +212,7 @@ def lanes_settings(folder: Path, **extras: Any) -> dict[str, Any]:
             "teacher": {**scripted, "model": "household_teacher"},
             "expert": {**scripted, "model": "searcher"},
         },
-        "policy": {"width": 16, "heads": 2, "hidden": 16, "layers": 1, "threads": 1},
+        "policy": {"width": 16, "hidden": 16, "layers": 1, "threads": 1},
         "bank": {"delta": -1.0},
         "cold_start": {"steps": 12, "batch_rows": 16, "learning_rate": 0.01},
         "grpo": {

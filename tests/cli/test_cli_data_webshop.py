@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from skillwright.config.run import EnvSection, GeneratedData, RunConfig, WebShopData
+from skillwright.config.env import EnvSection, GeneratedData, WebShopData
+from skillwright.config.run import RunConfig
 from skillwright.envs.webshop import imported_path
 from skillwright.jobs.parts.tasks import make_splits
 

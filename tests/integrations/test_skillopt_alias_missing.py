@@ -4,7 +4,7 @@ import pytest
 from skillopt_runs import evaluated, rereading
 
 from doors import Coach, Walker, trained
-from skillwright.config.run import EnvSection
+from skillwright.config.env import EnvSection
 from skillwright.core import ConfigError
 from skillwright.jobs.parts.adapter_load import find_adapter
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skillwright.config.run import EnvSection
+from skillwright.config.env import EnvSection
 from skillwright.core import ConfigError
 from skillwright.envs import EnvAdapter
 from skillwright.envs.registry import spec

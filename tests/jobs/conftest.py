@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from skillwright.config.skillopt.files import resolve_skillopt
+from skillwright.config.skillopt.files import resolve_layers
+from skillwright.config.yaml_files import read_layers
 
 
 @pytest.fixture
@@ -18,6 +19,6 @@ def resolved(tmp_path):
             base = {"_base_": previous} if previous else {}
             path.write_text(json.dumps({**base, **layer}), encoding="utf-8")
             previous = path.name
-        return resolve_skillopt(path)
+        return resolve_layers(read_layers(path))
 
     return resolve

@@ -187,7 +187,7 @@ def test_an_override_may_change_a_kind(write):
         ("train.batch_size", "has no '='; write section.key=value"),
         ("train.batch_size=[1", "--set 'train.batch_size=[1', line 1, column"),
         ("train.batch_size=big", "train.batch_size: Input should be a valid integer, not 'big'"),
-        ("evaluation.gate.margin=0.1", "unknown key 'evaluation.gate.margin'"),
+        ("evaluation.gate={kind: strict, draws: 2}", "unknown key 'evaluation.gate.draws'"),
     ],
 )
 def test_a_wrong_override_is_refused_with_the_nearest_path(write, override, words):

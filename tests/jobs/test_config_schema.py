@@ -3,16 +3,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillwright.config.env import AlfworldData, GeneratedData, RatioData
+from skillwright.config.learning import TrainSection
 from skillwright.config.load import dump_config
 from skillwright.config.paths import key_paths
-from skillwright.config.run import (
-    AlfworldData,
-    GeneratedData,
-    RatioData,
-    RunConfig,
-    TrainSection,
-    validated,
-)
+from skillwright.config.run import RunConfig, validated
 from skillwright.core import ConfigError
 from skillwright.evaluation import ExploreGate, StrictGate
 

@@ -2,8 +2,9 @@ import pytest
 
 from skillwright.config.paths import key_paths
 from skillwright.config.run import RunConfig
-from skillwright.config.skillopt.files import is_skillopt, resolve_skillopt
+from skillwright.config.skillopt.files import is_skillopt, resolve_layers
 from skillwright.config.skillopt.keys import KEYS
+from skillwright.config.yaml_files import read_layers
 from skillwright.core import ConfigError
 
 SCOPE = "https://cognitiveservices.azure.com/.default"
@@ -253,7 +254,7 @@ def test_circular_inheritance_is_refused(tmp_path):
     path = tmp_path / "a.yaml"
     path.write_text("_base_: a.yaml\nnum_epochs: 3\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="Circular _base_ inheritance"):
-        resolve_skillopt(path)
+        resolve_layers(read_layers(path))
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import json
 import pytest
 import yaml
 
+from skillwright.config.env import EnvSection, SplitDirData
 from skillwright.config.load import load_config
-from skillwright.config.run import EnvSection, SplitDirData
 from skillwright.config.skillopt_benchmarks import BENCHMARKS
 from skillwright.core import ConfigError, DataError
 from skillwright.envs.alfworld import generate_problem, to_game_json

@@ -1,17 +1,15 @@
 import pytest
 
-from skillwright.config.run import (
-    AlfworldData,
-    RatioData,
-    SplitDirData,
-)
-from skillwright.config.skillopt.files import to_run_config
+from skillwright.config.env import AlfworldData, RatioData, SplitDirData
+from skillwright.config.run import validated
+from skillwright.config.skillopt.files import translate
 from skillwright.core import ConfigError
 from skillwright.evaluation import OpenGate, StrictGate
 
 
 def translated(resolved, *layers, environ=None):
-    return to_run_config(resolved(*layers), environ or {})
+    values, warnings = translate(resolved(*layers), environ or {})
+    return validated(values, "SkillOpt configuration"), warnings
 
 
 def test_what_both_know_is_carried_over(resolved):

@@ -10,16 +10,12 @@ import yaml
 
 from doors import ALL_RULES, Coach, Walker, doors_config, look, trained
 from skillwright.config import DIFFERENCES, KEPT_OUT, load_config, say_mode, standings
+from skillwright.config.gate import EvaluationSection
+from skillwright.config.learning import OptimizerSection, SkillAwareSection
 from skillwright.config.load import dump_config
 from skillwright.config.paths import key_paths
-from skillwright.config.run import (
-    EvaluationSection,
-    OptimizerSection,
-    RunConfig,
-    RunSection,
-    SkillAwareSection,
-    validated,
-)
+from skillwright.config.removed import removed_key
+from skillwright.config.run import RunConfig, RunSection, validated
 from skillwright.core import ConfigError
 from skillwright.evaluation import OpenGate, PairedGate, StrictGate
 from skillwright.jobs.train.wiring import step_settings
@@ -43,7 +39,10 @@ def values(built):
 
 def test_every_row_is_a_key_with_the_default_that_it_claims():
     known = {place.path for place in key_paths(RunConfig)}
-    assert {row.key for row in DIFFERENCES} <= known
+    for row in DIFFERENCES:
+        removed = removed_key(row.key)
+        assert (removed is None) == (row.key in known)
+        assert removed is None or (removed.now, removed.parity) == (row.ours, row.original)
     strict = config(False, evaluation={"gate": {"kind": "strict"}}, optimizer={"skill_aware": {}})
     ours = {row.key: row.ours for row in DIFFERENCES}
     assert values(strict) == {**ours, "evaluation.gate.kind": "strict"}
@@ -112,8 +111,8 @@ def test_sections_that_were_built_in_python_take_the_rest_from_parity_too():
 
 
 def test_a_wrong_key_is_refused_in_parity_too():
-    with pytest.raises(ConfigError, match="Did you mean 'repair_anchors'"):
-        config(optimizer={"repair_anchor": True})
+    with pytest.raises(ConfigError, match="Did you mean 'use_meta_skill'"):
+        config(optimizer={"use_meta_skil": True})
     with pytest.raises(ConfigError, match=r"run\.parity: Input should be a valid boolean"):
         config(parity="yes")
 

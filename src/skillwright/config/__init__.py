@@ -1,11 +1,16 @@
 """What may be said in a configuration: its schema, how files are read, and parity with SkillOpt."""
 
 from skillwright.config.bank_settings import StudySettings, study_settings
-from skillwright.config.load import dump_config, load_config
+from skillwright.config.load import (
+    dump_config,
+    dump_rl_config,
+    is_rl_config,
+    load_config,
+    load_rl_config,
+)
 from skillwright.config.parity import DIFFERENCES, KEPT_OUT, Difference
 from skillwright.config.parity_report import Standing, mode_line, say_mode, standings
 from skillwright.config.rl import RlConfig, validated_rl
-from skillwright.config.rl_load import dump_rl_config, is_rl_config, load_rl_config
 from skillwright.config.run import RunConfig
 
 __all__ = [

@@ -1,8 +1,9 @@
-"""What a configuration may say of a skill bank: how it is told, distilled and evolved."""
+"""What a configuration may say of a skill bank: how it is injected, distilled and evolved."""
 
 from typing import Annotated
 
 from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.bank import (
     DistilSettings,
@@ -14,21 +15,24 @@ from skillwright.bank import (
 from skillwright.config.section import Section
 from skillwright.models.frozen import Share
 
+_RETRIEVAL, _RENDER = RetrievalSettings(), RenderBudget()
+_DISTIL, _EVOLVE, _CAPS = DistilSettings(), EvolveSettings(), GrowthCaps()
+
 
 class BankSection(Section):
-    """How much of a bank agents are told, in training and in evaluation alike."""
+    """How much of a bank is injected, in training and in evaluation alike."""
 
     embedder: Annotated[str, Field(min_length=1)] = "lexical"
     """Says what is similar: ``lexical``, a sentence-transformers model, or ``URL#model``."""
-    k_task: NonNegativeInt = 6
+    k_task: NonNegativeInt = _RETRIEVAL.k_task
     """Most task-specific skills."""
-    delta: Annotated[float, Field(ge=-1, le=1)] | None = None
+    delta: Annotated[float, Field(ge=-1, le=1)] | None = _RETRIEVAL.delta
     """The similarity that a task-specific skill must exceed; unset, the embedder's own."""
-    k_lessons: NonNegativeInt = 5
+    k_lessons: NonNegativeInt = _RETRIEVAL.k_lessons
     """Most lessons."""
-    max_tokens: PositiveInt = 2_000
-    """Length of what is told, at four characters a token."""
-    max_general_tokens: NonNegativeInt = 1_200
+    max_tokens: PositiveInt = _RENDER.max_tokens
+    """Length of the injected text, at four characters a token."""
+    max_general_tokens: SkipJsonSchema[NonNegativeInt] = _RENDER.max_general_tokens
     """Of it for general skills."""
 
     @property
@@ -49,31 +53,25 @@ class DistilSection(Section):
     """The first so many train tasks that are not of the evolution split; unset, all."""
     episodes: PositiveInt = 1
     """Base episodes per task."""
-    batch_size: PositiveInt = 4
-    """Episodes per request about one category."""
-    general_episodes: PositiveInt = 12
-    """Episodes of the request for general skills."""
-    place_episodes: PositiveInt = 48
+    place_episodes: PositiveInt = _DISTIL.place_episodes
     """Episodes per request about one place."""
-    general: PositiveInt = 12
+    general: PositiveInt = _DISTIL.general
     """General skills that are asked for."""
-    per_category: PositiveInt = 6
+    per_category: PositiveInt = _DISTIL.per_category
     """Principles that are asked for, per category."""
-    lessons: PositiveInt = 12
+    lessons: PositiveInt = _DISTIL.lessons
     """Lessons that are asked for, over all categories."""
-    per_place: PositiveInt = 24
+    per_place: PositiveInt = _DISTIL.per_place
     """Facts that are asked for, per place."""
 
     def settings(self, success_threshold: float, step: int | None = None) -> DistilSettings:
-        """Return what a distillation is told.
+        """Return what a distillation is given.
 
         Args:
-            success_threshold: The reward from which an episode counts as won.
+            success_threshold: The reward from which an episode counts as solved.
             step: The training step, for the provenance.
         """
         return DistilSettings(
-            batch_size=self.batch_size,
-            general_episodes=self.general_episodes,
             place_episodes=self.place_episodes,
             general=self.general,
             per_category=self.per_category,
@@ -85,37 +83,31 @@ class DistilSection(Section):
 
 
 class EvolveSection(Section):
-    """How a bank goes on learning, from what is still lost on tasks of its own."""
+    """How a bank is updated from what still fails, on tasks of its own."""
 
     nth: Annotated[int, Field(ge=2)] = 5
-    """Every so-manieth train task, of each family and place, is of the evolution split."""
+    """Every n-th train task, of each task type and place, is of the evolution split."""
     episodes: PositiveInt = 1
     """Episodes per task of that split."""
-    trigger_accuracy: Share = 0.4
-    """Categories below this share of wins are looked at."""
-    max_failures: PositiveInt = 10
+    trigger_accuracy: Share = _EVOLVE.trigger_accuracy
+    """Categories below this success rate are looked at."""
+    max_failures: PositiveInt = _EVOLVE.max_failures
     """Failures that the teacher is shown."""
-    per_checkpoint: NonNegativeInt = 6
-    """Most additions of an update."""
-    per_category: NonNegativeInt = 3
-    """Most additions of an update to a category."""
-    weakest_extra: NonNegativeInt = 1
+    per_checkpoint: NonNegativeInt = _CAPS.per_checkpoint
+    """Most additions of an update; 3 of a category at most, and 1 more to the weakest."""
+    weakest_extra: SkipJsonSchema[NonNegativeInt] = _CAPS.weakest_extra
     """Additions on top that only the weakest category may use."""
-    max_active: NonNegativeInt = 100
-    """Most active skills, per place."""
 
     @property
     def caps(self) -> GrowthCaps:
         """How far the bank may grow."""
-        return GrowthCaps(
-            self.per_checkpoint, self.per_category, self.weakest_extra, self.max_active
-        )
+        return GrowthCaps(self.per_checkpoint, weakest_extra=self.weakest_extra)
 
     def settings(self, success_threshold: float, step: int) -> EvolveSettings:
-        """Return what an update is told.
+        """Return what an update is given.
 
         Args:
-            success_threshold: The reward from which an episode counts as won.
+            success_threshold: The reward from which an episode counts as solved.
             step: The epoch or round, for the provenance.
         """
         return EvolveSettings(

@@ -1,23 +1,21 @@
-"""What a command about a bank is told: the teacher, and how much it reads and writes."""
+"""Settings of commands about a bank: the teacher, and how much it reads and writes."""
 
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import yaml
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field
 
 from skillwright.config.bank import BankSection, DistilSection
 from skillwright.config.budget import BudgetSection
 from skillwright.config.load import load_config
-from skillwright.config.paths import key_paths
 from skillwright.config.run import RunConfig
-from skillwright.config.section import Section
+from skillwright.config.section import Section, validated_section
 from skillwright.config.yaml_files import Values, merge, parse_overrides
 from skillwright.core import ConfigError
 from skillwright.core.jsonio import dumps, read_text
-from skillwright.models import ModelConfig, explain_validation_error
+from skillwright.models import ModelConfig
 from skillwright.models.environment import settings_from_environment
 
 _WHO = (
@@ -49,11 +47,7 @@ class SearchSettings(Section):
 
 
 def read_teacher(said: str) -> Values:
-    """Read who the teacher is.
-
-    Args:
-        said: A YAML file (the settings of a model, alone or under ``teacher``), ``backend:model``,
-            or the settings themselves as YAML.
+    """Read who the teacher is: ``backend:model``, a YAML file with a model's settings, or these.
 
     Raises:
         ConfigError: It is none of these.
@@ -100,24 +94,21 @@ def study_settings(
     """
     mind = read_teacher(teacher) if teacher else _teacher_of(run_config)
     base: Values = {"models": {"teacher": mind}} if mind else {}
-    values = merge(base, _overrides(StudySettings, overrides))
+    values = merge(base, parse_overrides(overrides, StudySettings))
     mind = values.get("models", {}).get("teacher")
     if not mind:
         raise ConfigError(f"no teacher is named. {_WHO}")
     values["models"]["teacher"] = settings_from_environment(mind, "teacher", os.environ)
-    return _checked(StudySettings, values)
+    return validated_section(StudySettings, values)
 
 
 def search_settings(overrides: Sequence[str]) -> SearchSettings:
-    """Return how a bank is searched.
-
-    Args:
-        overrides: ``bank.delta=0.4`` and its like.
+    """Return how a bank is searched, by ``bank.delta=0.4`` and its like.
 
     Raises:
         ConfigError: A setting is unknown or wrong.
     """
-    return _checked(SearchSettings, _overrides(SearchSettings, overrides))
+    return validated_section(SearchSettings, parse_overrides(overrides, SearchSettings))
 
 
 def load_with_teacher(path: Path, teacher: str | None, overrides: Sequence[str]) -> RunConfig:
@@ -155,19 +146,3 @@ def _teacher_of(run_config: Path | None) -> Values | None:
     if own:
         return dict(own)
     return dict(other) if other and other.get("backend") != "scripted" else None
-
-
-def _overrides(model: type[BaseModel], overrides: Sequence[str]) -> Values:
-    places = key_paths(model)
-    known = [place.path for place in places]
-    return parse_overrides(overrides, known, [place.path for place in places if place.is_open])
-
-
-SettingsT = TypeVar("SettingsT", bound=BaseModel)
-
-
-def _checked(model: type[SettingsT], values: Values) -> SettingsT:
-    try:
-        return model.model_validate(values)
-    except ValidationError as error:
-        raise ConfigError(explain_validation_error(error, model)) from None

@@ -13,6 +13,7 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
+from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.config.section import Section, kind_unless_given
 from skillwright.config.skillopt_benchmarks import how_to_play
@@ -26,40 +27,50 @@ def _check_ratio(text: str) -> str:
     return text
 
 
-class GeneratedData(Section):
-    """Houses of our own: seeded, winnable, and never the same in two splits."""
+class _Seeded(Section):
+    train: PositiveInt = 40
+    """Tasks to train on."""
+    val: PositiveInt = 40
+    """Tasks that the gate decides on."""
+    test: PositiveInt = 60
+    """Tasks that are opened once, at the end."""
+    seed: NonNegativeInt = 0
+    """Another seed gives other tasks."""
+
+
+class _AtMost(Section):
+    train: PositiveInt | None = None
+    """At most so many tasks, the first in order; unset, all."""
+    val: PositiveInt | None = None
+    """At most so many tasks; unset, all."""
+    test: PositiveInt | None = None
+    """At most so many tasks; unset, all."""
+
+
+class GeneratedData(_Seeded):
+    """Houses of our own: seeded, solvable, and never the same in two splits."""
 
     kind: Literal["generated"] = "generated"
-    train: PositiveInt = 40
-    """Games to practise on."""
-    val: PositiveInt = 40
-    """Games that the gate decides on."""
-    test: PositiveInt = 60
-    """Games that are opened once, at the end."""
-    seed: NonNegativeInt = 0
-    """Another seed gives other games."""
     household: NonNegativeInt | None = None
     """The home that all games share, with habits to be learnt; unset, every game has its own."""
 
 
-class HouseholdsData(Section):
+class HouseholdsData(_Seeded):
     """Houses of homes whose habits only a skill can tell, with too few turns to search them all."""
 
     kind: Literal["households"] = "households"
     train: PositiveInt = 300
-    """Games to practise on."""
+    """Tasks to train on."""
     val: PositiveInt = 60
-    """Games that decide."""
+    """Tasks that the gate decides on."""
     test: PositiveInt = 120
-    """Games that are opened once, at the end."""
+    """Tasks that are opened once, at the end."""
     homes: PositiveInt = 20
-    """Homes that the games to practise on are set in, six games in a row in the same."""
+    """Homes that the games to train on are set in, six games in a row in the same."""
     new_homes: NonNegativeInt = 0
     """Homes of their own for val and test; 0 sets them in the homes of train, in other games."""
     survey: NonNegativeInt = 0
     """Train games in the new homes: a bank may learn from them, and no weights do."""
-    seed: NonNegativeInt = 0
-    """Another seed gives other games and homes."""
 
     @model_validator(mode="after")
     def _new_homes_can_be_known(self) -> "HouseholdsData":
@@ -71,18 +82,12 @@ class HouseholdsData(Section):
         return self
 
 
-class AlfworldData(Section):
+class AlfworldData(_AtMost):
     """The official ALFWorld games: ``train``, ``valid_seen`` as val, ``valid_unseen`` as test."""
 
     kind: Literal["alfworld_data"] = "alfworld_data"
     root: str | None = None
     """The folder ``json_2.1.1`` or one that holds it; unset, ``$ALFWORLD_DATA``."""
-    train: PositiveInt | None = None
-    """At most so many games, the first in order of their ids; unset, all."""
-    val: PositiveInt | None = None
-    """At most so many games; unset, all."""
-    test: PositiveInt | None = None
-    """At most so many games; unset, all."""
 
 
 class SplitDirData(Section):
@@ -117,52 +122,39 @@ class AdapterData(Section):
     """Episodes that are played once, at the end; 0 is the adapter's whole split."""
 
 
-class TauBenchData(Section):
+class TauBenchData(_AtMost):
     """Customers of the retail store of tau-bench; ``env.config.data_dir`` says which store."""
 
     kind: Literal["tau_bench"] = "tau_bench"
-    train_split: Annotated[str, Field(min_length=1)] = "train"
-    """The split of the data to practise on."""
-    val_split: str | None = None
-    """The split that the gate decides on; unset, ``val``, or ``dev`` where there is none."""
-    test_split: Annotated[str, Field(min_length=1)] = "test"
-    """The split that is played once, at the end."""
-    train: PositiveInt | None = None
-    """At most so many tasks, the first in the split's order; unset, all."""
-    val: PositiveInt | None = None
-    """At most so many tasks; unset, all."""
-    test: PositiveInt | None = None
-    """At most so many tasks; unset, all."""
+    train_split: SkipJsonSchema[Annotated[str, Field(min_length=1)]] = "train"
+    val_split: SkipJsonSchema[str | None] = None
+    """Unset, ``val``, or ``dev`` where there is none."""
+    test_split: SkipJsonSchema[Annotated[str, Field(min_length=1)]] = "test"
 
 
-class QaData(Section):
+class QaData(_Seeded):
     """Questions of our own over passages: seeded, and about other towns in every split."""
 
     kind: Literal["qa"] = "qa"
-    train: PositiveInt = 40
-    """Questions to practise on."""
     val: PositiveInt = 60
-    """Questions that the gate decides on."""
-    test: PositiveInt = 60
-    """Questions that are asked once, at the end."""
-    seed: NonNegativeInt = 0
-    """Another seed gives other questions."""
+    """Tasks that the gate decides on."""
 
 
-class WebShopData(Section):
-    """Customers of a shop; ``env.config.catalogue`` says which, the built-in one by default."""
+class WebShopData(_Seeded):
+    """Customers of a shop; ``env.config.catalogue`` says which, the built-in one by default.
+
+    Another seed gives other prices and splits, and other products of the built-in shop.
+    """
 
     kind: Literal["webshop"] = "webshop"
     goals: Literal["human", "synthetic"] = "human"
     """What people asked for, or one goal for every way to choose a product's options."""
     train: PositiveInt = 60
-    """At most so many goals to practise on."""
+    """At most so many goals to train on."""
     val: PositiveInt = 60
     """At most so many goals that the gate decides on."""
     test: PositiveInt = 100
-    """At most so many goals that are played once, at the end."""
-    seed: NonNegativeInt = 0
-    """Another seed gives other prices and splits, and other products of the built-in shop."""
+    """At most so many goals that are opened once, at the end."""
 
 
 DataConfig = Annotated[

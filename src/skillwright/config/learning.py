@@ -1,14 +1,15 @@
-"""How much is practised, and how proposals change the skill, as a configuration says it."""
+"""How much is trained, and how proposals change the skill."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.config.section import Section
 
 
 class TrainSection(Section):
-    """How much is practised, and in what portions."""
+    """How much is trained, and in what portions."""
 
     epochs: PositiveInt = 4
     """Times through the train split."""
@@ -33,9 +34,9 @@ class GradientSection(Section):
     """Proposals per merge call."""
     failure_only: bool = False
     """Analyse failures only."""
-    success_threshold: Annotated[float, Field(gt=0, le=1)] | None = None
+    success_threshold: SkipJsonSchema[Annotated[float, Field(gt=0, le=1)] | None] = None
     """The reward from which analysts are shown a success; unset, ``env.success_threshold``."""
-    analyst_budget: Literal["scheduled", "initial"] = "scheduled"
+    analyst_budget: SkipJsonSchema[Literal["scheduled", "initial"]] = "scheduled"
     """Edits that one analyst may propose: the step's budget, or ``optimizer.learning_rate``."""
     analyst_workers: PositiveInt = 16
     """Analyst calls in flight at once."""
@@ -48,7 +49,7 @@ class SkillAwareSection(Section):
     """Whose reminders are taken: those of both kinds of analyst, or of failures only."""
     consolidate_threshold: NonNegativeInt = 0
     """With more reminders than this the optimiser makes them fewer; 0 never asks."""
-    gated: bool = True
+    gated: SkipJsonSchema[bool] = True
     """Reminders are part of the candidate; else they enter after the gate, unmeasured."""
 
 
@@ -63,9 +64,9 @@ class OptimizerSection(Section):
     """How the one becomes the other."""
     lr_control_mode: Literal["fixed", "autonomous", "none"] = "fixed"
     """``fixed`` keeps the schedule, ``autonomous`` asks; ``none`` and full rewrites have no cap."""
-    none_means_fixed: bool = False
+    none_means_fixed: SkipJsonSchema[bool] = False
     """``none`` keeps the schedule where edits are applied, as in SkillOpt."""
-    rank_fallback: Literal["support", "order"] = "support"
+    rank_fallback: SkipJsonSchema[Literal["support", "order"]] = "support"
     """Where a ranking fails: the edits most trajectories speak for, or the first, as there."""
     skill_update_mode: Literal["patch", "rewrite_from_suggestions", "full_rewrite_minibatch"] = (
         "patch"
@@ -73,9 +74,9 @@ class OptimizerSection(Section):
     """``patch`` applies edits, the others rewrite: by merged suggestions, or per analyst."""
     rewrite_max_tokens: PositiveInt | None = None
     """Room for a reply that holds a whole skill; unset, as much as for any other reply."""
-    repair_anchors: bool = True
+    repair_anchors: SkipJsonSchema[bool] = True
     """Edits whose anchor is not in the document go back to the optimiser once."""
-    insert_after_fallback: bool = False
+    insert_after_fallback: SkipJsonSchema[bool] = False
     """An ``insert_after`` without its anchor appends, as in SkillOpt."""
     use_slow_update: bool = True
     """From the second epoch on, guidance over epochs is written, and judged by the gate."""
@@ -89,9 +90,9 @@ class OptimizerSection(Section):
     """From the second epoch on, the optimiser keeps notes of its own for the next epoch."""
     skill_aware: SkillAwareSection | None = None
     """How slips of the agent are told from gaps in the skill; unset, they are not."""
-    memory_steps: PositiveInt = 64
+    memory_steps: SkipJsonSchema[PositiveInt] = 64
     """Steps that analysts are told about, the latest ones: what was tried, what came of it."""
-    memory_across_epochs: bool = True
+    memory_across_epochs: SkipJsonSchema[bool] = True
     """A new epoch still knows the old one's steps."""
 
     @property

@@ -1,19 +1,19 @@
-"""Reads a run's configuration: ours or SkillOpt's, with inheritance and overrides."""
+"""Reads the configuration of a training, ours or SkillOpt's, or of the recipe for weights."""
 
 import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
 
 from skillwright.config.paths import key_paths
+from skillwright.config.removed import without_removed
+from skillwright.config.rl import RlConfig, validated_rl
 from skillwright.config.run import RunConfig, validated
-from skillwright.config.skillopt.files import (
-    is_skillopt,
-    only_in_base,
-    resolve_layers,
-    translate,
-)
+from skillwright.config.skillopt.files import is_skillopt, only_in_base, resolve_layers, translate
 from skillwright.config.skillopt.options import in_our_names, sort_options
 from skillwright.config.yaml_files import (
     Layer,
@@ -24,9 +24,17 @@ from skillwright.config.yaml_files import (
     parse_overrides,
     read_layers,
 )
+from skillwright.core import ConfigError
 from skillwright.models.environment import settings_from_environment
 
 _log = logging.getLogger(__name__)
+
+_STORE = "run.sqlite"  # beside it lies the configuration of a run; no run is opened here
+_RECIPE_ONLY = ("grpo", "policy", "cold_start", "models.expert", "models.base")
+_TRAINING_ONLY = (
+    *("train", "gradient", "optimizer", "skill", "model"),
+    *("models.target", "models.optimizer"),
+)
 
 
 def load_config(
@@ -50,10 +58,9 @@ def load_config(
     path = Path(path)
     layers = read_layers(path)
     values = merge_layers(layers)
-    places = key_paths(RunConfig)
-    known = [place.path for place in places]
-    open_ = [place.path for place in places if place.is_open]
+    _refuse_other_kind(path, values, _RECIPE_ONLY, _TRAINING_ONLY, "rl")
     is_theirs = is_skillopt(values)
+    known = [place.path for place in key_paths(RunConfig)]
     options = sort_options(overrides, their_options, known, is_theirs=is_theirs)
     ours = options.ours
     if is_theirs:
@@ -63,10 +70,72 @@ def load_config(
             _log.warning("%s: %s", path, warning)
     else:
         ours = [*in_our_names(options.theirs), *ours]
-    values = merge(values, parse_overrides(ours, known, open_))
+    return validated(_completed(path, values, ours, RunConfig), str(path))
+
+
+def load_rl_config(path: str | Path, overrides: Sequence[str] = ()) -> RlConfig:
+    """Read a configuration file of the recipe; where it does not name the run, the file does.
+
+    Args:
+        path: A YAML file.
+        overrides: ``section.key=value`` settings, laid over the file in order.
+
+    Raises:
+        ConfigError: A file is missing or malformed, inherits from itself, or sets something that
+            is unknown or wrong; one line per problem, each with the nearest right name.
+    """
+    path = Path(path)
+    values = merge_layers(read_layers(path))
+    _refuse_other_kind(path, values, _TRAINING_ONLY, _RECIPE_ONLY, "train")
+    return validated_rl(_completed(path, values, overrides, RlConfig), str(path))
+
+
+def is_rl_config(path: str | Path) -> bool:
+    """Tell whether a file configures the recipe: it has a section that nothing else has.
+
+    Raises:
+        ConfigError: The file is missing or malformed.
+    """
+    return bool({"grpo", "policy", "cold_start"} & merge_layers(read_layers(Path(path))).keys())
+
+
+def dump_config(config: RunConfig | RlConfig) -> str:
+    """Return the whole configuration as YAML, defaults included and API keys left out.
+
+    Reading it gives an equal configuration, but for those keys.
+    """
+    return dump_yaml(without_removed(config.model_dump(mode="json"), "", stored=True))
+
+
+dump_rl_config = dump_config
+
+
+def _refuse_other_kind(
+    path: Path, values: Values, theirs: Iterable[str], ours: Iterable[str], command: str
+) -> None:
+    found = _said_of(values, theirs)
+    if found and not _said_of(values, ours):
+        kind = "the weights of a policy" if command == "rl" else "a skill"
+        raise ConfigError(
+            f"{path}: this file trains {kind} (it has {found[0]!r}); run "
+            f"`skillwright {command} {path}`"
+        )
+
+
+def _said_of(values: Values, paths: Iterable[str]) -> list[str]:
+    models = values.get("models")
+    said = {*values, *(f"models.{role}" for role in models or () if isinstance(models, Mapping))}
+    return [path for path in paths if path in said]
+
+
+def _completed(
+    path: Path, values: Values, overrides: Sequence[str], model: type[BaseModel]
+) -> Values:
+    """Lay overrides over a file's values, and fill in its name and the environment's settings."""
+    values = merge(values, parse_overrides(overrides, model))
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-._") or "run"
-    values = merge({"run": {"name": name}}, values)
-    return validated(_with_environment(values), str(path))
+    values = without_removed(values, str(path), stored=(path.parent / _STORE).exists())
+    return _with_environment(merge({"run": {"name": name}}, values))
 
 
 def _compatible(path: Path, overrides: Sequence[str]) -> list[Layer]:
@@ -78,18 +147,12 @@ def _compatible(path: Path, overrides: Sequence[str]) -> list[Layer]:
 def _with_environment(values: Values) -> Values:
     """Fill in what the settings of models leave open and environment variables say."""
     models = values.get("models")
-    if not isinstance(models, dict):
+    if not isinstance(models, Mapping):
         return values
-    filled = {
-        role: settings_from_environment(mind, role, os.environ) if isinstance(mind, dict) else mind
-        for role, mind in models.items()
+    filled: dict[str, Any] = {
+        role: settings_from_environment(model, role, os.environ)
+        if isinstance(model, Mapping) and role != "prices"
+        else model
+        for role, model in models.items()
     }
     return {**values, "models": filled}
-
-
-def dump_config(config: RunConfig) -> str:
-    """Return the whole configuration as YAML, defaults included and API keys left out.
-
-    `load_config` reads it back as an equal configuration, but for those keys.
-    """
-    return dump_yaml(config.model_dump(mode="json"))

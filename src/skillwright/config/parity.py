@@ -1,7 +1,8 @@
 """How our defaults differ from SkillOpt's: one table, and the mode that follows the original.
 
 By default a run takes our side of every row, because the original's was found to cost correctness.
-With ``run.parity`` it takes the original's, to compare; keys that are given hold in both modes.
+With ``run.parity`` it takes the original's, to compare; keys that are given hold in both modes, and
+settings that are no keys (`removed`) follow the mode.
 What the original does by accident has no key: `KEPT_OUT` lists it.
 
 Source: SkillOpt (microsoft/SkillOpt) 0.2; arXiv 2605.23904.
@@ -103,7 +104,7 @@ KEPT_OUT: Final = (
     KeptOut("skill-aware training begins by putting an empty appendix into the skill",
         "an appendix comes with its first reminder, so that no agent reads an empty heading"),
     KeptOut("what an epoch's steps tried is remembered without a bound",
-        "the latest `optimizer.memory_steps` are, so that prompts stay bounded; raise it for more"),
+        "the latest 64 are, so that prompts stay bounded"),
     KeptOut("failure notes are joined to rows by position",
         "they are joined by task id, so that none speaks of another task"),
     KeptOut("the model says how many trajectories support an edit",

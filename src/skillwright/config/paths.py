@@ -8,12 +8,7 @@ from pydantic import BaseModel
 
 
 class KeyPath(NamedTuple):
-    """A place in a configuration, such as ``train.batch_size``.
-
-    Attributes:
-        path: Keys joined by dots.
-        is_open: Any key may stand below it.
-    """
+    """A dotted place such as ``train.batch_size``; any key may stand below an open one."""
 
     path: str
     is_open: bool = False

@@ -6,25 +6,22 @@ A section that is ``null`` leaves its stage out: no ``distil``, no ``cold_start`
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import (
-    Field,
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    model_validator,
-)
+from pydantic import Field, NonNegativeFloat, PositiveInt, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.config.bank import BankSection, DistilSection, EvolveSection
+from skillwright.config.budget import BudgetSection
+from skillwright.config.env import EnvSection
+from skillwright.config.job import NamedRun, PlayedEpisodes, PricedModels, Reported
 from skillwright.config.rl_policy import (
     ColdStartSection,
     GrpoSection,
     PolicyConfig,
     ScorerPolicyConfig,
 )
-from skillwright.config.run import BudgetSection, EnvSection, FolderName
+from skillwright.config.run import ModelsSection
 from skillwright.config.section import Section, kind_unless_given, validated_section
 from skillwright.evaluation import (
     AlphaLedger,
@@ -34,68 +31,28 @@ from skillwright.evaluation import (
     StrictGate,
     why_hopeless,
 )
-from skillwright.models import ModelConfig, Prices, ScriptedConfig
-from skillwright.models.frozen import Share
+from skillwright.models import ModelConfig
 
 _ACTORS = ("searcher", "buyer", "household", "retail", "reader", "shopper")
-_PARTS = {
-    "base": _ACTORS,
-    "teacher": ("household_teacher", "retail_teacher", "webshop_teacher"),
-    "expert": _ACTORS,
-}
 
 Control = Literal["no_skills", "other_scope"]
 
 
-class RlRunSection(Section):
-    """What the run is called, where it is kept, and the seed that everything derives from."""
-
-    name: FolderName = "run"
-    """The run's folder below ``root``; a configuration file's own name where it says nothing."""
-    seed: NonNegativeInt = 42
-    """First weights, order of tasks, environments and sampling all derive from it."""
-    root: Annotated[str, Field(min_length=1)] = "runs"
-    """The folder that holds runs, relative to the working directory."""
-
-
-class RlModelsSection(Section):
-    """The minds beside the policy."""
+class RlModelsSection(PricedModels):
+    """The models beside the policy."""
 
     base: ModelConfig | None = None
     """Plays the base trajectories; unset, the policy before it has learnt anything."""
     teacher: ModelConfig | None = None
     """Writes skills from trajectories, and changes them; ``distil`` and ``evolve`` need one."""
     expert: ModelConfig | None = None
-    """Shows how it is done, told what the policy is told; ``cold_start`` needs one."""
-    prices: dict[str, Prices] = Field(default_factory=dict)
-    """What models cost, by name; where a model has ``prices`` of its own, those hold."""
+    """Shows how it is done, with the skills that the policy has; ``cold_start`` needs one."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _priced(cls, values: Any) -> Any:
-        """Give each mind the prices that stand under its name."""
-        table = values.get("prices") if isinstance(values, Mapping) else None
-        if not isinstance(table, Mapping):
-            return values
-        minds = {role: values[role] for role in _PARTS if isinstance(values.get(role), Mapping)}
-        return {**values, **{role: _with_prices(mind, table) for role, mind in minds.items()}}
-
-    @model_validator(mode="after")
-    def _scripted_minds_know_their_part(self) -> "RlModelsSection":
-        for role, own in _PARTS.items():
-            mind = getattr(self, role)
-            if isinstance(mind, ScriptedConfig) and mind.model not in own:
-                raise ValueError(
-                    f"the scripted {mind.model!r} cannot be the {role}; use {own[0]!r} there"
-                )
-        return self
-
-
-def _with_prices(mind: Mapping[str, Any], table: Mapping[str, Any]) -> Mapping[str, Any]:
-    listed = table.get(str(mind.get("model")))
-    if listed is None or mind.get("prices") or mind.get("backend") == "scripted":
-        return mind
-    return {**mind, "prices": listed}
+    scripted: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "base": _ACTORS,
+        "teacher": ModelsSection.scripted["teacher"],
+        "expert": _ACTORS,
+    }
 
 
 class RlBankSection(BankSection):
@@ -116,15 +73,15 @@ class RlDistilSection(DistilSection):
 
     max_turns: PositiveInt | None = None
     """Most actions in a base episode, so that more is seen; unset, as in all others."""
-    temperature: NonNegativeFloat = 1.0
-    """What the untrained policy samples at; other minds have settings of their own."""
+    temperature: SkipJsonSchema[NonNegativeFloat] = 1.0
+    """What the untrained policy samples at; other models have settings of their own."""
 
 
 class RlEvolveSection(EvolveSection):
     """How the bank goes on learning, from what is still lost on tasks of its own."""
 
     every: PositiveInt = 5
-    """Epochs between updates."""
+    """Iterations between updates."""
 
 
 RlGateConfig = Annotated[
@@ -134,50 +91,32 @@ RlGateConfig = Annotated[
 ]
 
 
-class RlEvaluationSection(Section):
+class RlEvaluationSection(Reported):
     """What decides, and what is reported."""
 
-    alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
-    """The chance that a run whose changes do nothing releases one, for gates that know of noise."""
     gate: RlGateConfig = ExploreGate()
     """Judges every change of the bank on the val split, and what the run ends with."""
     val_every: PositiveInt = 10
     """Iterations between validations; the cold start and the last are validated always."""
-    val_tasks: PositiveInt | None = None
-    """The first so many val tasks only; unset, all."""
     temperature: NonNegativeFloat = 0.0
     """What the policy samples at when it is measured; 0 takes the likeliest action."""
     select: Literal["best", "last"] = "best"
     """Which weights are tested: the best on val, the later among equals, or the last."""
-    test: bool = True
-    """Open the test split at the end."""
-    test_tasks: PositiveInt | None = None
-    """Report on the first so many test tasks only; unset, on all."""
     controls: list[Control] = Field(default=["no_skills", "other_scope"])
     """Test the selected weights also without skills, and with those of another place."""
 
 
-class RlRolloutSection(Section):
+class RlRolloutSection(PlayedEpisodes):
     """How episodes are played."""
 
     max_concurrent: PositiveInt = 128
     """Episodes in flight at once."""
-    retries: NonNegativeInt = 2
-    """Further attempts, each in a fresh environment, for an episode that failed."""
-    give_up_after: PositiveInt | None = 20
-    """Failed episodes in a row that stop the run, to be resumed; unset, no number does."""
-    max_failure_share: Share | None = 0.5
-    """A larger share of failures among the last 40 episodes, or 20 at first, stops it as well."""
-    episode_timeout_s: PositiveFloat | None = None
-    """Seconds that one attempt, or a batch of choices, may take; unset, no bound."""
-    history_turns: PositiveInt | None = None
-    """Exchanges that the agent is shown after the opening; unset, all."""
 
 
 class RlConfig(Section):
     """A run of the recipe; every key has a default but the minds that its stages need."""
 
-    run: RlRunSection = RlRunSection()
+    run: NamedRun = NamedRun()
     env: EnvSection = EnvSection()
     models: RlModelsSection = RlModelsSection()
     policy: PolicyConfig = ScorerPolicyConfig()
@@ -195,7 +134,7 @@ class RlConfig(Section):
         """How often the bank may change."""
         if self.evolve is None:
             return 0
-        return self.grpo.iterations // (self.evolve.every * self.grpo.iterations_per_epoch)
+        return self.grpo.iterations // self.evolve.every
 
     @property
     def ledger(self) -> AlphaLedger:
@@ -205,7 +144,7 @@ class RlConfig(Section):
     @property
     def minds(self) -> dict[str, ModelConfig]:
         """The minds that are asked, by role."""
-        named = {role: getattr(self.models, role) for role in _PARTS}
+        named = {role: getattr(self.models, role) for role in self.models.scripted}
         return {role: mind for role, mind in named.items() if mind is not None}
 
     def why_hopeless(self, val_tasks: int) -> str:

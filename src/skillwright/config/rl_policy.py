@@ -3,6 +3,7 @@
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.config.section import Section, kind_unless_given
 from skillwright.models.frozen import Share
@@ -14,20 +15,10 @@ class ScorerPolicyConfig(Section):
     kind: Literal["scorer"] = "scorer"
     width: PositiveInt = 64
     """Size of every vector; a multiple of ``heads``."""
-    heads: PositiveInt = 2
-    """Of the attention from commands to what was read; even."""
     layers: PositiveInt = 2
     """Convolutions over what was read."""
-    reach: PositiveInt = 5
-    """Tokens that a convolution sees; odd, and at most 17."""
     hidden: PositiveInt = 128
     """Size of the last hidden layer."""
-    most_rows: PositiveInt = 64
-    """Turns in one forward pass; only memory depends on it."""
-    max_grad_norm: PositiveFloat = 1.0
-    """The gradient is scaled down to this norm."""
-    weight_decay: NonNegativeFloat = 0.01
-    """AdamW's, for matrices."""
     threads: PositiveInt = 1
     """Processor threads. With one, a run's numbers hang on neither cores nor load, and so small a
     network is no slower."""
@@ -45,8 +36,6 @@ class LoraConfig(Section):
     """Of the adapter's matrices."""
     alpha: PositiveInt = 32
     """Its output is scaled by ``alpha / rank``."""
-    targets: str | list[str] = "all-linear"
-    """Names of the layers that it is put on; ``all-linear`` for every one but the head."""
 
 
 class HfPolicyConfig(Section):
@@ -71,14 +60,10 @@ class HfPolicyConfig(Section):
     """Conversations that are sampled at once."""
     micro_tokens: PositiveInt = 16_384
     """Tokens of a forward and backward pass, padding included."""
-    restrict: bool = True
+    restrict: SkipJsonSchema[bool] = True
     """Hold answers to the commands on offer, where the environment lists them."""
     gradient_checkpointing: bool = False
     """Compute activations twice instead of keeping them."""
-    max_grad_norm: PositiveFloat = 1.0
-    """The gradient is scaled down to this norm."""
-    weight_decay: NonNegativeFloat = 0.01
-    """AdamW's."""
     template: dict[str, Any] = Field(default_factory=dict)
     """Handed to the chat template by name (``enable_thinking: false``)."""
 
@@ -136,8 +121,6 @@ class StepAdvantageSection(Section):
     """What it is multiplied by before it is added."""
     discount: Annotated[float, Field(gt=0, le=1)] = 0.95
     """Of what is still won, per turn."""
-    scale_by_std: bool = True
-    """Divide by the deviation among those turns."""
 
 
 class GrpoSection(Section):
@@ -145,8 +128,6 @@ class GrpoSection(Section):
 
     iterations: PositiveInt = 100
     """Rollouts and updates, in turn."""
-    iterations_per_epoch: PositiveInt = 1
-    """Iterations that count as an epoch, for ``evolve.every``."""
     tasks_per_iteration: PositiveInt = 16
     """Tasks of an iteration; without ``harder`` and ``again``, none comes twice in a pass."""
     group_size: Annotated[int, Field(ge=2)] = 8
@@ -157,24 +138,18 @@ class GrpoSection(Section):
     """Share of an iteration's tasks that were sometimes won and sometimes lost when last played."""
     temperature: PositiveFloat = 1.0
     """What is sampled at."""
-    skill_dropout: Share = 0.0
+    skill_dropout: SkipJsonSchema[Share] = 0.0
     """Share of the groups that are told only a part of their skills."""
     learning_rate: PositiveFloat = 1e-6
     """The highest of the schedule; 5e-4 suits a scorer."""
     schedule: ScheduleSection = ScheduleSection(shape="constant", warmup=0.0)
     """How the rate rises and falls over the iterations."""
-    clip_low: Annotated[float, Field(ge=0, lt=1)] = 0.2
-    """The ratio of new and old probability counts down to 1 less this."""
     clip_high: NonNegativeFloat = 0.2
     """And up to 1 and this."""
-    dual_clip: PositiveFloat | None = 3.0
-    """Bound of the ratio where the advantage is negative, above ``1 + clip_high``; unset, none."""
     kl_weight: NonNegativeFloat = 0.01
     """Weight of the divergence from the policy that the cold start ended with."""
     entropy_weight: NonNegativeFloat = 0.0
     """Weight of the entropy, which is a bonus."""
-    average: Literal["tokens", "sequences"] = "tokens"
-    """What counts the same in the loss."""
     rows: Literal["steps", "trajectories"] = "steps"
     """One row per turn, or per episode where prompts go on (``hf`` only)."""
     epochs: PositiveInt = 1
@@ -185,8 +160,6 @@ class GrpoSection(Section):
     """What the mean of a group runs over; ``rows`` is what SkillRL's code does."""
     scale_by_std: bool = True
     """Divide advantages by the deviation of their group."""
-    leave_one_out: bool = False
-    """Compare an episode with the mean of the others."""
     step_advantage: StepAdvantageSection | None = None
     """GiGPO's second advantage; unset, none."""
     penalty: NonNegativeFloat = 0.01

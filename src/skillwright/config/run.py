@@ -1,127 +1,45 @@
-"""What a run's configuration may say. Frozen; unknown keys are refused; every key has a reader.
+"""What a training's configuration may say. Frozen; unknown keys are refused; every key is read.
 
-The classes are the schema: `skillwright.config.load` reads files into them. The larger
-sections have files of their own, and all can be imported from here.
+The classes are the schema. What is no key of a file (`SkipJsonSchema`) is set by ``run.parity`` or
+by code; see `removed`.
 """
 
-import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    model_validator,
-)
+from pydantic import Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.config.bank import BankSection, DistilSection, EvolveSection
 from skillwright.config.budget import BudgetSection
 from skillwright.config.env import (
-    AdapterData,
-    AlfworldData,
     EnvSection,
     GeneratedData,
-    HouseholdsData,
     QaData,
-    RatioData,
-    SplitDirData,
-    TauBenchData,
     WebShopData,
 )
 from skillwright.config.gate import EvaluationSection
+from skillwright.config.job import NamedRun, PlayedEpisodes, PricedModels
 from skillwright.config.learning import (
     GradientSection,
     OptimizerSection,
-    SkillAwareSection,
     TrainSection,
 )
 from skillwright.config.parity import fill_in
 from skillwright.config.section import Section, validated_section
 from skillwright.evaluation import AlphaLedger, power_text, why_hopeless
-from skillwright.models import (
-    ModelConfig,
-    Prices,
-    ScriptedConfig,
-)
-from skillwright.models.frozen import Share
-
-__all__ = [
-    "AdapterData",
-    "AlfworldData",
-    "BankSection",
-    "BudgetSection",
-    "DistilSection",
-    "EnvSection",
-    "EvaluationSection",
-    "EvolveSection",
-    "GeneratedData",
-    "GradientSection",
-    "HouseholdsData",
-    "ModelsSection",
-    "OptimizerSection",
-    "QaData",
-    "RatioData",
-    "RolloutSection",
-    "RunConfig",
-    "RunSection",
-    "SkillAwareSection",
-    "SkillSection",
-    "SplitDirData",
-    "TauBenchData",
-    "TrainSection",
-    "WebShopData",
-    "validated",
-]
+from skillwright.models import ModelConfig
 
 
-_FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-
-
-def _check_folder_name(name: str) -> str:
-    if not _FOLDER_NAME.fullmatch(name):
-        raise ValueError(
-            f"{name!r} cannot name a run's folder; use letters, digits, '.', '_' and '-', and "
-            "begin with a letter or digit"
-        )
-    return name
-
-
-FolderName = Annotated[str, AfterValidator(_check_folder_name)]
-"""A text that can name a run's folder."""
-
-
-class RunSection(Section):
+class RunSection(NamedRun):
     """What the run is called, where it is kept, and the seed that everything derives from."""
 
-    name: FolderName = "run"
-    """The run's folder below ``root``; a configuration file's own name where it says nothing."""
-    seed: NonNegativeInt = 42
-    """Splits, batches, environments and sampling all derive from it."""
     parity: bool = False
     """Start from SkillOpt's defaults instead of ours, to compare; a key that is given holds."""
-    root: Annotated[str, Field(min_length=1)] = "runs"
-    """The folder that holds runs, relative to the working directory."""
 
 
-def _with_prices(mind: Any, table: Mapping[str, Any]) -> Any:
-    if not isinstance(mind, Mapping) or mind.get("backend") == "scripted":
-        return mind
-    listed = table.get(str(mind.get("model")))
-    return mind if listed is None or mind.get("prices") else {**mind, "prices": listed}
-
-
-_ROLES = {
-    "target": ("household", "retail", "reader", "shopper"),
-    "optimizer": ("analyst", "retail_analyst", "reader_analyst", "shopper_analyst"),
-    "teacher": ("household_teacher", "retail_teacher", "webshop_teacher"),
-}
-
-
-class ModelsSection(Section):
-    """The two minds of a training, each chosen on purpose, and the teacher of a bank."""
+class ModelsSection(PricedModels):
+    """The two models of a training, each chosen on purpose, and the teacher of a bank."""
 
     target: ModelConfig
     """Acts in the environment; the skill is trained for it."""
@@ -129,28 +47,12 @@ class ModelsSection(Section):
     """Reads trajectories and proposes edits."""
     teacher: ModelConfig | None = None
     """Writes the skills of a bank; unset, the optimizer's model does."""
-    prices: dict[str, Prices] = Field(default_factory=dict)
-    """What models cost, by name; where a model has ``prices`` of its own, those hold."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _priced(cls, values: Any) -> Any:
-        """Give each mind the prices that stand under its name."""
-        table = values.get("prices") if isinstance(values, Mapping) else None
-        if not isinstance(table, Mapping):
-            return values
-        minds = {role: values[role] for role in _ROLES if values.get(role)}
-        return {**values, **{role: _with_prices(mind, table) for role, mind in minds.items()}}
-
-    @model_validator(mode="after")
-    def _scripted_minds_know_their_part(self) -> "ModelsSection":
-        for role, own in _ROLES.items():
-            mind = getattr(self, role)
-            if isinstance(mind, ScriptedConfig) and mind.model not in own:
-                raise ValueError(
-                    f"the scripted {mind.model!r} cannot be the {role}; use {own[0]!r} there"
-                )
-        return self
+    scripted: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "target": ("household", "retail", "reader", "shopper"),
+        "optimizer": ("analyst", "retail_analyst", "reader_analyst", "shopper_analyst"),
+        "teacher": ("household_teacher", "retail_teacher", "webshop_teacher"),
+    }
 
     @model_validator(mode="after")
     def _an_optimizer_can_propose(self) -> "ModelsSection":
@@ -162,24 +64,12 @@ class ModelsSection(Section):
         return self
 
 
-class RolloutSection(Section):
+class RolloutSection(PlayedEpisodes):
     """How episodes are played."""
 
-    max_concurrent: PositiveInt = 64
-    """Episodes in flight at once."""
-    retries: NonNegativeInt = 2
-    """Further attempts, each in a fresh environment, for an episode that failed."""
-    give_up_after: PositiveInt | None = 20
-    """Failed episodes in a row that stop the run, to be resumed; unset, no number does."""
-    max_failure_share: Share | None = 0.5
-    """A larger share of failures among the last 40 episodes, or 20 at first, stops it as well."""
-    episode_timeout_s: PositiveFloat | None = None
-    """Seconds that one attempt may take; unset, no bound but the model's own."""
-    history_turns: PositiveInt | None = None
-    """Exchanges that the agent is shown after the opening; unset, all."""
     reuse: list[str] = Field(default=[])
     """Folders of other runs: what they played under equal prompts and seeds is not played again."""
-    mode: Literal["free", "lockstep"] = "free"
+    mode: SkipJsonSchema[Literal["free", "lockstep"]] = "free"
     """``free`` for agents behind endpoints, ``lockstep`` for policies that answer in batches."""
 
 

@@ -1,4 +1,4 @@
-"""What all sections of a configuration share."""
+"""What all sections of a configuration share, and every path that a schema may set."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -18,13 +18,8 @@ class Section(Frozen):
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
 
-def validated_section(kind: type[S], values: Mapping[str, Any], where: str) -> S:
-    """Check plain values against a schema.
-
-    Args:
-        kind: The schema.
-        values: As YAML gives them.
-        where: What they come from, for messages.
+def validated_section(kind: type[S], values: Mapping[str, Any], where: str = "") -> S:
+    """Check plain values against a schema; ``where`` they come from is said in messages.
 
     Raises:
         ConfigError: A key is unknown, missing or wrong; one line per problem.
@@ -33,7 +28,8 @@ def validated_section(kind: type[S], values: Mapping[str, Any], where: str) -> S
         return kind.model_validate(values)
     except ValidationError as error:
         problems = explain_validation_error(error, kind).splitlines()
-        raise ConfigError("\n".join(f"{where}: {problem}" for problem in problems)) from None
+        begin = f"{where}: " if where else ""
+        raise ConfigError("\n".join(begin + problem for problem in problems)) from None
 
 
 def kind_unless_given(kind: str) -> BeforeValidator:

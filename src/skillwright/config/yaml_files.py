@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
+from pydantic import BaseModel
 
+from skillwright.config.paths import key_paths
+from skillwright.config.removed import why_removed
 from skillwright.core import ConfigError, DataError, did_you_mean
 from skillwright.core.jsonio import read_text
 from skillwright.core.plain_text import escaped_controls
@@ -122,20 +125,18 @@ def merge_layers(layers: Iterable[Layer]) -> Values:
     return merged
 
 
-def parse_overrides(overrides: Sequence[str], known: Iterable[str], open_: Iterable[str]) -> Values:
+def parse_overrides(overrides: Sequence[str], model: type[BaseModel]) -> Values:
     """Read ``section.key=value`` settings into nested values, later ones laid over earlier ones.
 
-    Args:
-        overrides: Settings; a value is read as YAML, so numbers, lists and mappings are allowed,
-            and nothing after ``=`` is the empty text.
-        known: Every dotted path that may be set.
-        open_: Those of them that take any key below.
+    Values are read as YAML, and nothing after ``=`` is the empty text. The schema knows the paths.
 
     Raises:
         ConfigError: A setting has no ``=``, its value is no YAML, or its path is unknown; the
             message names the nearest path.
     """
-    paths, free = set(known), tuple(f"{path}." for path in open_)
+    places = key_paths(model)
+    paths = {place.path for place in places}
+    free = tuple(f"{place.path}." for place in places if place.is_open)
     values: Values = {}
     for setting in overrides:
         path, equals, text = setting.partition("=")
@@ -143,7 +144,8 @@ def parse_overrides(overrides: Sequence[str], known: Iterable[str], open_: Itera
         if not equals:
             raise ConfigError(f"--set {setting!r} has no '='; write section.key=value")
         if path not in paths and not path.startswith(free):
-            raise ConfigError(f"--set {setting!r}: no key {path!r}. {nearest_path(path, paths)}")
+            problem = why_removed(path) or f"no key {path!r}. {nearest_path(path, paths)}"
+            raise ConfigError(f"--set {setting!r}: {problem}")
         value = _parse(text, f"--set {setting!r}") if text.strip() else ""
         values = merge(values, nested(path, value))
     return values

@@ -319,7 +319,8 @@ class SplitDataLoader(BaseDataLoader):
         root = Path(self.split_dir)
         for name in SPLIT_NAMES:
             if not (root / name).is_dir():
-                raise SplitError(f"Missing '{name}/' subdirectory in split_dir {str(root)!r}")
+                where = f"Missing '{name}/' subdirectory in split_dir {str(root)!r}"
+                raise SplitError(f"{where}: {_next_move(root)}")
         split = Split(*(list(self.load_split_items(str(root / name))) for name in SPLIT_NAMES))
         refuse_empty(split, f"split_dir {str(root)!r}")
         refuse_overlap(split, f"split_dir {str(root)!r}")
@@ -360,6 +361,15 @@ class SplitDataLoader(BaseDataLoader):
 
 def _train_batch(items: list[Item], seed: int) -> BatchSpec:
     return BatchSpec("train", "train", seed, batch_size=len(items), payload=items)
+
+
+def _next_move(root: Path) -> str:
+    if not root.is_dir():
+        return (
+            f"there is no folder {str(root.absolute())!r}. Set env.data.path to the folder that "
+            "holds train/, val/ and test/; a relative path begins at the working directory."
+        )
+    return "put train/, val/ and test/ there, each with its items in items.json."
 
 
 def _old_hashes(manifest: Path) -> Any:

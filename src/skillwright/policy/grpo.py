@@ -41,7 +41,7 @@ class GrpoSettings:
     objective: GrpoObjective = field(default_factory=GrpoObjective)
     learning_rate: float = 1e-6
     epochs: int = 1
-    minibatch_rows: int | None = None
+    minibatch_rows: int | None = 128
     rows: RowForm = "steps"
 
     def __post_init__(self) -> None:

@@ -1,6 +1,7 @@
 """Every configuration of the recipe that is checked in is read, and what needs no GPU runs."""
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,18 @@ from pydantic import BaseModel
 
 from rl_world import Notebook
 from skillwright.config import RlConfig, dump_rl_config, is_rl_config, load_config, load_rl_config
-from skillwright.config.rl_policy import ScorerPolicyConfig
+from skillwright.config.rl_policy import (
+    HfPolicyConfig,
+    LoraConfig,
+    ScorerPolicyConfig,
+    StepAdvantageSection,
+)
 from skillwright.core import ConfigError
 from skillwright.jobs.rl import run_rl, start_rl
+from skillwright.jobs.rl.policies import group_settings, grpo_settings, sft_settings
 from skillwright.jobs.rl.preflight import preflight_rl
+from skillwright.policy import GroupSettings, GrpoSettings, SftSettings, StepAdvantage
+from skillwright.policy.hf import HfSettings, LoraSettings
 from skillwright.policy.scorer.network import Architecture
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -44,8 +53,22 @@ def test_a_configuration_of_the_recipe_is_told_from_that_of_a_training():
 
 def test_the_scorer_of_a_configuration_is_the_one_that_the_policy_builds_by_default():
     ours, theirs = ScorerPolicyConfig(), Architecture()
-    names = ("width", "heads", "layers", "reach", "hidden")
+    names = ("width", "layers", "hidden")
     assert {n: getattr(ours, n) for n in names} == {n: getattr(theirs, n) for n in names}
+
+
+def test_a_default_of_the_recipe_is_the_default_of_what_it_sets():
+    recipe = RlConfig(distil=None, cold_start=None, evolve=None)
+    assert grpo_settings(recipe.grpo) == GrpoSettings()
+    assert group_settings(recipe.grpo) == GroupSettings()
+    assert sft_settings(recipe) == SftSettings()
+    assert StepAdvantageSection().model_dump() == {
+        name: getattr(StepAdvantage(), name) for name in StepAdvantageSection.model_fields
+    }
+    assert (LoraConfig().rank, LoraConfig().alpha) == (LoraSettings().rank, LoraSettings().alpha)
+    named = HfPolicyConfig.model_fields.keys() & {one.name for one in fields(HfSettings)}
+    policy = HfPolicyConfig(model="m")
+    assert {n: getattr(policy, n) for n in named} == {n: getattr(HfSettings(), n) for n in named}
 
 
 SMALL = (

@@ -1,6 +1,6 @@
 """Reads SkillOpt's configuration files, structured or flat, and translates them into ours.
 
-Reading is exact: `resolve_skillopt` returns what the file means there, by flat name, with the
+Reading is exact: `resolve_layers` returns what the file means there, by flat name, with the
 documented defaults. Where the original loses something silently, this does not: a misspelt key is
 refused, a backend that was chosen is told from a default, and what has no effect here is said.
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from skillwright.config.paths import key_paths
-from skillwright.config.run import RunConfig, validated
+from skillwright.config.run import RunConfig
 from skillwright.config.skillopt.keys import (
     BACKENDS,
     CHOICES,
@@ -26,7 +26,7 @@ from skillwright.config.skillopt.keys import (
     UNSET,
 )
 from skillwright.config.skillopt.models import model_values, model_warnings
-from skillwright.config.yaml_files import Layer, Values, merge, nearest_path, nested, read_layers
+from skillwright.config.yaml_files import Layer, Values, merge, nearest_path, nested
 from skillwright.core import ConfigError, did_you_mean
 
 SECTIONS = ("model", "train", "gradient", "optimizer", "evaluation", "env", "human_feedback")
@@ -57,8 +57,8 @@ def is_skillopt(values: Mapping[str, Any]) -> bool:
     return "model" in values or any(_is_theirs_alone(*item) for item in values.items())
 
 
-def resolve_skillopt(path: str | Path) -> dict[str, Any]:
-    """Read a SkillOpt file and those that it inherits from.
+def resolve_layers(layers: Sequence[Layer]) -> dict[str, Any]:
+    """Return what the layers of a file mean there, the base first.
 
     Returns:
         Flat name -> value. Every key that the shipped base file sets is there, with its default
@@ -66,14 +66,8 @@ def resolve_skillopt(path: str | Path) -> dict[str, Any]:
         models are settled. Keys of the ``env`` section pass by their bare names.
 
     Raises:
-        ConfigError: A file is missing or malformed, inherits from itself, or has a misspelt key
-            or value; the message names the right one.
+        ConfigError: A key or value is misspelt; the message names the right one.
     """
-    return resolve_layers(read_layers(Path(path)))
-
-
-def resolve_layers(layers: Sequence[Layer]) -> dict[str, Any]:
-    """Resolve the layers of a SkillOpt file, the base first; see `resolve_skillopt`."""
     said: Values = {}
     layer_of: dict[str, int] = {}
     may_own = _names_an_adapter(layers)
@@ -98,26 +92,6 @@ def only_in_base(layers: Sequence[Layer]) -> frozenset[str]:
     return frozenset(said[True] - said[False])
 
 
-def to_run_config(
-    flat: Mapping[str, Any], environ: Mapping[str, str] = os.environ
-) -> tuple[RunConfig, list[str]]:
-    """Build our configuration of a resolved SkillOpt one.
-
-    Args:
-        flat: What `resolve_skillopt` returned.
-        environ: Where an OpenAI-compatible backend finds its base URL.
-
-    Returns:
-        The configuration, and a sentence for each thing that was set without effect.
-
-    Raises:
-        ConfigError: A backend or mode is not part of this version, something needed is blank, or
-            a value is wrong.
-    """
-    values, warnings = translate(flat, environ)
-    return validated(values, "SkillOpt configuration"), warnings
-
-
 def translate(
     flat: Mapping[str, Any],
     environ: Mapping[str, str] = os.environ,
@@ -126,12 +100,12 @@ def translate(
     """Lay a resolved SkillOpt configuration out in our sections, not yet validated.
 
     Args:
-        flat: What `resolve_skillopt` returned.
+        flat: What `resolve_layers` returned.
         environ: Where an OpenAI-compatible backend finds its base URL.
         quiet: Names of which nothing is said where they have no effect: nobody chose them.
 
     Raises:
-        ConfigError: See `to_run_config`.
+        ConfigError: A backend or mode is not part of this version, or something needed is blank.
     """
     values: Values = {}
     for key in KEYS:

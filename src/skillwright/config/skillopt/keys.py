@@ -23,27 +23,16 @@ UNSET: Final = Unset.UNSET
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key.
-
-    Attributes:
-        dotted: Its name in a structured file.
-        default: Its value in the shipped base file, or `UNSET`.
-        ours: Where it goes here, or ``""`` where it has no effect.
-        reason: Why it has no effect; set exactly where ``ours`` is not.
-        flat: Its name in a flat file; the last part of ``dotted`` unless given.
-        aliases: Further flat names, also taken inside its section.
-        copied: Whether the value goes to ``ours`` as it is; else the translation works it out.
-        quiet: Values besides the default that need no warning.
-    """
+    """One key: it goes somewhere here (``ours``), or has no effect for a ``reason``."""
 
     dotted: str
-    default: Any = UNSET
+    default: Any = UNSET  # in the shipped base file
     ours: str = ""
     reason: str = ""
-    flat: str = ""
-    aliases: tuple[str, ...] = ()
-    copied: bool = True
-    quiet: tuple[Any, ...] = ()
+    flat: str = ""  # the last part of ``dotted`` unless given
+    aliases: tuple[str, ...] = ()  # further flat names, also taken inside its section
+    copied: bool = True  # the value goes to ``ours`` as it is; else the translation works it out
+    quiet: tuple[Any, ...] = ()  # values besides the default that need no warning
 
     def __post_init__(self) -> None:
         if not self.flat:

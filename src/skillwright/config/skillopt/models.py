@@ -16,12 +16,7 @@ _MINIMAX_MODEL, _MINIMAX_TOKENS = "MiniMax-M3", 8000
 
 
 def model_values(flat: Mapping[str, Any], role: str, environ: Mapping[str, str]) -> Values:
-    """Return our settings for the model of a role.
-
-    Args:
-        flat: A resolved SkillOpt configuration.
-        role: ``optimizer`` or ``target``.
-        environ: Where an OpenAI-compatible backend finds its base URL.
+    """Return our settings for the model of a role (``optimizer`` or ``target``).
 
     Raises:
         ConfigError: The backend is not part of this version, or has no base URL.

@@ -20,12 +20,7 @@ _FROM = Path("the command line")
 
 
 class Sorted(NamedTuple):
-    """Settings by whose names they have.
-
-    Attributes:
-        ours: ``key=value`` in our names, in order.
-        theirs: In sections of theirs.
-    """
+    """Settings by whose names they have: ``key=value`` in ours, and in sections of theirs."""
 
     ours: list[str]
     theirs: Values
@@ -39,16 +34,13 @@ class Sorted(NamedTuple):
 def sort_options(
     overrides: Sequence[str], options: Sequence[str], known: Iterable[str], *, is_theirs: bool
 ) -> Sorted:
-    """Tell settings in our names from those in theirs.
+    """Tell settings in our names (``known``) from those in theirs.
 
-    Args:
-        overrides: Of ``--set``.
-        options: Of ``--cfg-options``.
-        known: Our paths.
-        is_theirs: The file is one of theirs, so that their names without a section mean them.
+    Of ``overrides`` (``--set``) names without a section are theirs only where the file is theirs;
+    ``options`` (``--cfg-options``) are in their names first.
 
     Raises:
-        ConfigError: A setting of ``--cfg-options`` has no ``=``, or a name that is nobody's.
+        ConfigError: One of ``options`` has no ``=``, or a name that is nobody's.
     """
     paths, ours, theirs = set(known), [], Values()
     for option in options:

@@ -1,6 +1,6 @@
-"""`skillopt.config`: SkillOpt's configuration files as plain dicts, for code that reads them.
+"""SkillOpt's names: its files as plain dicts (`skillopt.config`), its options on a command line.
 
-Source: SkillOpt (microsoft/SkillOpt), its config loader.
+Source: SkillOpt (microsoft/SkillOpt), its config loader and the options of its scripts.
 """
 
 import re
@@ -20,14 +20,7 @@ _NUMBER: Final = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Values:
-    """Read a file and those that it inherits from, merged; a child's value wins in either form.
-
-    Args:
-        path: A YAML file, structured or flat.
-        overrides: See `apply_overrides`.
-
-    Returns:
-        The file's own form: sections, or flat names.
+    """Read a file, structured or flat, over those that it inherits from, in the file's own form.
 
     Raises:
         ValueError: A file is missing or malformed, or inherits from itself

@@ -2,6 +2,8 @@
 
 from typing import ClassVar, Literal
 
+from pydantic.json_schema import SkipJsonSchema
+
 from skillwright.core import Duel
 from skillwright.evaluation.gates.judging import USUAL, Terms
 from skillwright.evaluation.gates.strict import MeasuredGate, StrictGate
@@ -13,7 +15,7 @@ class OpenGate(MeasuredGate):
     """Lets every candidate become the current skill; the best one still has to be beaten."""
 
     kind: Literal["open"] = "open"
-    fresh_draws: bool = True
+    fresh_draws: SkipJsonSchema[bool] = True
     """After the best skill was beaten both sides draw anew; else first scores stand."""
 
     admits_all: ClassVar[bool] = True

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import ClassVar, Literal
 
 from pydantic import NonNegativeFloat, NonNegativeInt
+from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.core import Duel
 from skillwright.evaluation.gates.base import GateSettings
@@ -26,7 +27,7 @@ class MeasuredGate(GateSettings):
     draws: ClassVar[int] = 1
     knows_noise: ClassVar[bool] = False
 
-    fresh_draws: bool = True
+    fresh_draws: SkipJsonSchema[bool] = True
 
     @property
     def redraws(self) -> bool:
@@ -48,11 +49,11 @@ class StrictGate(MeasuredGate):
     """
 
     kind: Literal["strict"] = "strict"
-    margin: NonNegativeFloat = 0.0
+    margin: SkipJsonSchema[NonNegativeFloat] = 0.0
     """What the gain must exceed."""
     max_worse_tasks: NonNegativeInt | None = None
     """Reject what makes more tasks worse than this; unset, never."""
-    fresh_draws: bool = True
+    fresh_draws: SkipJsonSchema[bool] = True
     """After an accept both sides draw anew; else the first scores stand for the whole run, also
     that of a skill that nothing but an empty region was put into since."""
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Self
 
-from skillwright.config.run import AdapterData, RunConfig
+from skillwright.config.env import AdapterData
+from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, EpisodeResult, RunError, SkillwrightError
 from skillwright.core.jsonio import digest
 from skillwright.core.together import together

@@ -3,8 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 
-from skillwright.config.env import AdapterData
-from skillwright.config.run import EnvSection
+from skillwright.config.env import AdapterData, EnvSection
 from skillwright.core import ConfigError, SkillwrightError
 from skillwright.envs import Check, ContractReport, EnvAdapter
 from skillwright.jobs.parts.adapter_load import find_adapter

@@ -9,7 +9,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from skillwright.config.run import AdapterData, RatioData, RunConfig, SplitDirData
+from skillwright.config.env import AdapterData, RatioData, SplitDirData
+from skillwright.config.run import RunConfig
 from skillwright.config.skillopt.keys import KEYS
 
 _ABSENT = object()

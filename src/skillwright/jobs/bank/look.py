@@ -25,7 +25,7 @@ from skillwright.bank import (
 from skillwright.bank.classify import Named, classify
 from skillwright.bank.measure import active_by_category
 from skillwright.config.bank import BankSection
-from skillwright.config.run import EnvSection
+from skillwright.config.env import EnvSection
 from skillwright.core import (
     BankSkill,
     DataError,

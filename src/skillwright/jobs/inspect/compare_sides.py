@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from skillwright.config.load import load_config
-from skillwright.config.rl_load import load_rl_config
-from skillwright.config.run import EnvSection
+from skillwright.config.env import EnvSection
+from skillwright.config.load import load_config, load_rl_config
 from skillwright.core import RunError, Task, did_you_mean
 from skillwright.datasets.splits import tasks_digest
 from skillwright.jobs.inspect.study import find_study

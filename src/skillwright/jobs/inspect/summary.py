@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from skillwright.config.load import load_config
+from skillwright.config.load import load_config, load_rl_config
 from skillwright.config.parity_report import mode_facts, say_mode
-from skillwright.config.rl_load import load_rl_config
 from skillwright.core import SkillwrightError, Usage
 from skillwright.core.codec import encode
 from skillwright.jobs.inspect.critical_path import CriticalPath, critical_path

@@ -12,8 +12,9 @@ from statistics import fmean
 from typing import Any
 
 from skillwright.bank import LexicalEmbedder
+from skillwright.config.env import EnvSection
 from skillwright.config.rl import RlConfig
-from skillwright.config.run import EnvSection, RunConfig
+from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, Task, Usage
 from skillwright.core.jsonio import dumps
 from skillwright.datasets import Splits

@@ -5,7 +5,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from skillwright.config.run import EnvSection, RunConfig
+from skillwright.config.env import EnvSection
+from skillwright.config.run import RunConfig
 from skillwright.core import (
     ChatModel,
     ConfigError,

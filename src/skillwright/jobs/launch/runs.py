@@ -10,9 +10,10 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from skillwright.config.env import EnvSection
 from skillwright.config.load import dump_config, load_config
 from skillwright.config.parity_report import mode_facts
-from skillwright.config.run import EnvSection, RunConfig
+from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, RunError, did_you_mean
 from skillwright.core.jsonio import dumps
 from skillwright.core.secrets import REDACTED, environment_secrets, secrets_in

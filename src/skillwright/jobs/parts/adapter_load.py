@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from skillwright.config.run import EnvSection
+from skillwright.config.env import EnvSection
 from skillwright.config.skillopt_benchmarks import how_to_play
 from skillwright.core import ConfigError, DataError
 from skillwright.envs import EnvAdapter

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from skillwright.config.removed import refuse_to_go_on
 from skillwright.config.yaml_files import merge_layers, read_layers
 from skillwright.core import ConfigError
 from skillwright.core.jsonio import digest, dumps
@@ -24,7 +25,13 @@ def settings_facts(folder: Path) -> dict[str, Any]:
 
 
 def refuse_other_settings(folder: Path, store: RunStore, made: str) -> None:
-    """Refuse to go on where the configuration in a run's folder was edited."""
+    """Refuse to go on where the configuration in a run's folder was edited.
+
+    Raises:
+        ConfigError: Something else than the budget is not what it was, or it began with a setting
+            that is no more; one line per key.
+    """
+    refuse_to_go_on(_values(folder), str(folder / CONFIG_NAME))
     begun = next((event.payload for event in store.events(made)), {}).get("settings")
     now = _values(folder)
     if begun is None or begun["digest"] == digest(now):

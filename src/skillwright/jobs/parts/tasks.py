@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from skillwright.config.run import (
+from skillwright.config.env import (
     AdapterData,
     EnvSection,
     RatioData,
-    RunConfig,
     SplitDirData,
 )
+from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, DataError, Task
 from skillwright.datasets import Split, SplitDataLoader, Splits, parse_ratio, split_items
 from skillwright.datasets.items import read_raw_items

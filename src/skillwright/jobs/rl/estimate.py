@@ -193,13 +193,14 @@ def _on_this_machine(name: str, episodes: int) -> Stage:
 
 def _requests(base: Sequence[Task], section: RlDistilSection) -> int:
     """Count what the teacher is asked: about all, each category won and lost, and each place."""
+    batch = section.settings(1.0).batch_size
     categories = Counter(category_of(task) for task in base)
     places = Counter(scope for task in base if (scope := scope_of(task)))
     asked = 1
     for tasks in categories.values():
         episodes = tasks * section.episodes
         won = round(episodes * SUCCESS_RATE)
-        asked += ceil(won / section.batch_size) + ceil((episodes - won) / section.batch_size)
+        asked += ceil(won / batch) + ceil((episodes - won) / batch)
     return asked + sum(
         ceil(tasks * section.episodes / section.place_episodes) for tasks in places.values()
     )

@@ -6,8 +6,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skillwright.config.load import dump_rl_config, is_rl_config, load_rl_config
 from skillwright.config.rl import RlConfig
-from skillwright.config.rl_load import dump_rl_config, is_rl_config, load_rl_config
 from skillwright.core import ConfigError, RunError
 from skillwright.jobs.launch.runs import OpenRun, find_run, make_run, reopen, secrets_of, session
 from skillwright.jobs.parts.opened import MakeModel

@@ -107,9 +107,7 @@ def _language_model(policy: HfPolicyConfig) -> PolicyBackend:
 
     lora = None
     if policy.lora is not None:
-        targets = policy.lora.targets
-        names = targets if isinstance(targets, str) else tuple(targets)
-        lora = LoraSettings(policy.lora.rank, policy.lora.alpha, names)
+        lora = LoraSettings(policy.lora.rank, policy.lora.alpha)
     settings = filled(HfSettings, policy, lora=lora)
     return HfPolicy.load_pretrained(policy.model, settings, download=policy.download)
 

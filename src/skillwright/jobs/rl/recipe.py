@@ -77,9 +77,7 @@ async def _train(
 
 def _evolves(run: Workshop, iteration: int) -> bool:
     evolve = run.config.evolve
-    if evolve is None:
-        return False
-    return iteration % (evolve.every * run.config.grpo.iterations_per_epoch) == 0
+    return evolve is not None and iteration % evolve.every == 0
 
 
 def _note(run: Workshop, state: RlState, ended: IterationEnded) -> RlState:

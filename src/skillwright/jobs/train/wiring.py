@@ -5,8 +5,9 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from skillwright.config.learning import SkillAwareSection
 from skillwright.config.rl import RlConfig
-from skillwright.config.run import RunConfig, SkillAwareSection
+from skillwright.config.run import RunConfig
 from skillwright.core import ChatModel, PlainSkill, Sampling
 from skillwright.core.jsonio import read_text
 from skillwright.evaluation import Gate, Terms

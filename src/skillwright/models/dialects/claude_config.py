@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.models.http.endpoint_config import BaseUrl, EndpointConfig
 
@@ -33,9 +34,9 @@ class ClaudeChatConfig(EndpointConfig):
     """How the key is sent; ``authorization`` for a bearer token (``ANTHROPIC_AUTH_TOKEN``)."""
     api_version: Annotated[str, Field(pattern=_VERSION)] = "2023-06-01"
     """The ``anthropic-version``; gateways know this one, and ``2026-10-21`` takes no sampling."""
-    betas: tuple[Annotated[str, Field(pattern=r"^[!-+\--~]+$")], ...] = ()
+    betas: SkipJsonSchema[tuple[Annotated[str, Field(pattern=r"^[!-+\--~]+$")], ...]] = ()
     """Names for the ``anthropic-beta`` header."""
-    top_k: Annotated[int, Field(ge=1)] | None = None
+    top_k: SkipJsonSchema[Annotated[int, Field(ge=1)] | None] = None
     """Sample among the likeliest tokens; unset, the endpoint decides."""
     max_tokens: Annotated[int, Field(ge=1)] = 8192
     """Bound on the answer with its thinking, used where a call sets none; the API demands one."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveInt, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.models.http.endpoint_config import BaseUrl, EndpointConfig
 
@@ -32,7 +33,7 @@ class QwenChatConfig(EndpointConfig):
     """Bound on the thinking, in tokens; unset, the endpoint decides."""
     reasoning_effort: str | None = None
     """``low``, ``medium``, ``high`` for newer models; unset, the endpoint decides."""
-    top_k: Annotated[int, Field(ge=-1)] | None = None
+    top_k: SkipJsonSchema[Annotated[int, Field(ge=-1)] | None] = None
     """Sample among the likeliest tokens; unset, as recommended for the kind of thinking."""
     max_tokens_name: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """How the endpoint calls the bound on an answer."""

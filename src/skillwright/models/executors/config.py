@@ -13,6 +13,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.models.frozen import VARIABLE, Keyed
 from skillwright.models.http.endpoint_config import BaseUrl
@@ -58,7 +59,7 @@ class ExecConfig(Keyed):
     """Seconds that one run of the program may take; then it is killed."""
     max_attempts: PositiveInt = 2
     """Runs per answer, if they fail in a way that may pass."""
-    empty_retries: NonNegativeInt = 1
+    empty_retries: SkipJsonSchema[NonNegativeInt] = 1
     """How often an empty answer is asked for again, with a reminder."""
     max_concurrent: PositiveInt = 4
     """Runs at a time; each is a program of some hundred MB."""
@@ -67,7 +68,7 @@ class ExecConfig(Keyed):
     keep_output: str | None = None
     """A folder that keeps what each run printed, without the key; unset, a job keeps the latest
     20 that failed in its own folder, under ``exec``."""
-    keep_failures: PositiveInt | None = None
+    keep_failures: SkipJsonSchema[PositiveInt | None] = None
     """Keep only runs that failed, the latest so many; unset, ``keep_output`` keeps all."""
     hidden: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Files and folders that no program inside bubblewrap sees, beside the keys that people keep at
@@ -182,7 +183,7 @@ class ClaudeCodeExecConfig(ExecConfig):
     """How hard the model works; unset, the program decides."""
     max_turns: Annotated[int, Field(ge=2)] = 40
     """Model calls per run."""
-    max_budget_usd: PositiveFloat | None = None
+    max_budget_usd: SkipJsonSchema[PositiveFloat | None] = None
     """Estimated cost at which a run stops."""
 
     variables: ClassVar[Mapping[str, tuple[str, ...]]] = {

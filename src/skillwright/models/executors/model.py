@@ -235,7 +235,7 @@ class ExecModel:
             request = replace(request, note=REMINDER)
         raise ReplyInvalid(
             f"{self._name} ended well {self._line.config.empty_retries + 1} times without an "
-            "answer. Look at what it did with keep_output, or raise empty_retries"
+            "answer. Look at what it did with keep_output, or raise EXEC_EMPTY_RESPONSE_RETRIES"
         )
 
     @property

@@ -17,6 +17,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.core import ConfigError
 from skillwright.models.frozen import Keyed
@@ -82,16 +83,16 @@ class EndpointConfig(Keyed):
     stops."""
     max_concurrent: PositiveInt = 128
     """Most calls in flight; models on one endpoint and key share the smallest of their bounds."""
-    start_concurrent: PositiveInt = 16
+    start_concurrent: SkipJsonSchema[PositiveInt] = 16
     """Calls in flight at first; it rises while all goes well, and falls where the endpoint is busy,
     becomes slow, or fails most calls."""
-    min_concurrent: PositiveInt = 1
+    min_concurrent: SkipJsonSchema[PositiveInt] = 1
     """Calls that stay in flight whatever the trouble."""
     requests_per_minute: PositiveInt | None = None
     """Attempts per minute, evenly spread; unset, as many as are answered."""
     tokens_per_minute: PositiveInt | None = None
     """Tokens per minute, prompts and answers together; unset, as many as are answered."""
-    hedge_above: Annotated[float, Field(ge=0.5, lt=1)] | None = None
+    hedge_above: SkipJsonSchema[Annotated[float, Field(ge=0.5, lt=1)] | None] = None
     """Ask a second time beside a call that is slower than this share were, such as 0.95; both may
     cost money. Unset, never."""
     max_attempts: PositiveInt = 6
