@@ -4,7 +4,8 @@ from contextlib import nullcontext
 from typing import Any
 
 from skillwright.config.rl import RlConfig
-from skillwright.config.env import EnvSection, RunConfig
+from skillwright.config.env import EnvSection
+from skillwright.config.run import RunConfig
 from skillwright.core import Agent, Task
 from skillwright.envs import TextEnv, spec
 from skillwright.jobs.parts.environment import environment_of

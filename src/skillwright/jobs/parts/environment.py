@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from skillwright.config.env import EnvSection, RunConfig
+from skillwright.config.env import EnvSection
+from skillwright.config.run import RunConfig
 from skillwright.core import DataError, EpisodeResult
 from skillwright.core.codec import JsonRecord
 from skillwright.envs import AboutEnv, Evaluation, TextEnv, spec
