@@ -8,7 +8,6 @@ from skillwright.config.run import EnvSection, RunConfig
 from skillwright.core import Agent, Task
 from skillwright.envs import TextEnv, spec
 from skillwright.jobs.parts.memory import EngineEvents
-from skillwright.jobs.parts.settings import filled
 from skillwright.jobs.parts.tau_report import env_facts
 from skillwright.rollout import EpisodeRecorder, Limits, LocalEngine, MakeEnv, PromptStyle
 from skillwright.rollout.engine import Permit
@@ -30,7 +29,14 @@ def make_engine(
     return LocalEngine(
         agent,
         make_env(config.env),
-        limits=filled(Limits, rollout, max_turns=max_turns or config.env.max_turns),
+        limits=Limits(
+            max_turns=max_turns or config.env.max_turns,
+            episode_timeout_s=rollout.episode_timeout_s,
+            max_concurrent=rollout.max_concurrent,
+            retries=rollout.retries,
+            give_up_after=rollout.give_up_after,
+            max_failure_share=rollout.max_failure_share,
+        ),
         prompt=PromptStyle(history_turns=rollout.history_turns),
         recorder=recorder,
         mode=mode,
