@@ -3,14 +3,13 @@
 from contextlib import nullcontext
 from typing import Any
 
-from skillwright.config.rl import RlConfig
 from skillwright.config.env import EnvSection
+from skillwright.config.rl import RlConfig
 from skillwright.config.run import RunConfig
 from skillwright.core import Agent, Task
 from skillwright.envs import TextEnv, spec
 from skillwright.jobs.parts.environment import environment_of
 from skillwright.jobs.parts.memory import EngineEvents
-from skillwright.jobs.parts.settings import filled
 from skillwright.rollout import EpisodeRecorder, Limits, LocalEngine, MakeEnv, PromptStyle
 from skillwright.rollout.engine import Permit
 from skillwright.rollout.local import Mode
@@ -31,7 +30,14 @@ def make_engine(
     return LocalEngine(
         agent,
         make_env(config.env),
-        limits=filled(Limits, rollout, max_turns=max_turns or config.env.max_turns),
+        limits=Limits(
+            max_turns=max_turns or config.env.max_turns,
+            episode_timeout_s=rollout.episode_timeout_s,
+            max_concurrent=rollout.max_concurrent,
+            retries=rollout.retries,
+            give_up_after=rollout.give_up_after,
+            max_failure_share=rollout.max_failure_share,
+        ),
         prompt=PromptStyle(history_turns=rollout.history_turns),
         recorder=recorder,
         mode=mode,

@@ -139,7 +139,8 @@ class _Work:
             else:
                 yield _on_this_machine("base", count)
             if told == "skills":
-                yield self._asked("distil", _requests(base, distil), distil.settings(1.0).batch_size)
+                batch = distil.settings(1.0).batch_size
+                yield self._asked("distil", _requests(base, distil), batch)
         cold = self.config.cold_start
         if cold is not None:
             count = len(self.tasks.practice[: cold.tasks]) * cold.episodes

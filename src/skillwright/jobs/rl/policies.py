@@ -21,7 +21,6 @@ from skillwright.core import (
 )
 from skillwright.core.seeds import derive_seed
 from skillwright.envs.drive import open_env
-from skillwright.jobs.parts.settings import filled
 from skillwright.policy import (
     AdvantageSettings,
     GroupSettings,
@@ -96,8 +95,14 @@ class PolicyMaker:
 def _scorer(policy: ScorerPolicyConfig, recipe: Recipe, seed: int) -> PolicyBackend:
     # Sums that threads share are rounded in another order, as many threads as there are.
     torch.set_num_threads(policy.threads)
-    architecture = filled(Architecture, policy)
-    settings = filled(ScorerSettings, policy, architecture=architecture, seed=seed)
+    settings = ScorerSettings(
+        architecture=Architecture(
+            width=policy.width,
+            layers=policy.layers,
+            hidden=policy.hidden,
+        ),
+        seed=seed,
+    )
     return ScorerPolicy(Vocabulary(tuple(recipe["words"])), settings)
 
 
@@ -108,7 +113,18 @@ def _language_model(policy: HfPolicyConfig) -> PolicyBackend:
     lora = None
     if policy.lora is not None:
         lora = LoraSettings(policy.lora.rank, policy.lora.alpha)
-    settings = filled(HfSettings, policy, lora=lora)
+    settings = HfSettings(
+        lora=lora,
+        precision=policy.precision,
+        device=policy.device,
+        max_new_tokens=policy.max_new_tokens,
+        context_tokens=policy.context_tokens,
+        sample_rows=policy.sample_rows,
+        micro_tokens=policy.micro_tokens,
+        restrict=policy.restrict,
+        gradient_checkpointing=policy.gradient_checkpointing,
+        template=policy.template,
+    )
     return HfPolicy.load_pretrained(policy.model, settings, download=policy.download)
 
 
@@ -140,12 +156,30 @@ def turns_of(results: Sequence[EpisodeResult], skills: SkillSource | None) -> li
 def sft_settings(config: RlConfig) -> SftSettings:
     """Return how the cold start learns; where there is none, as one would by default."""
     section = config.cold_start or ColdStartSection()
-    return filled(SftSettings, section, schedule=Schedule(**section.schedule.model_dump()))
+    return SftSettings(
+        steps=section.steps,
+        batch_rows=section.batch_rows,
+        learning_rate=section.learning_rate,
+        schedule=Schedule(**section.schedule.model_dump()),
+        join_turns=section.join_turns,
+        whole_episodes=section.whole_episodes,
+    )
 
 
 def grpo_settings(section: GrpoSection) -> GrpoSettings:
     """Return how an iteration's rows are learnt from."""
-    return filled(GrpoSettings, section, objective=filled(GrpoObjective, section))
+    objective = GrpoObjective(
+        clip_high=section.clip_high,
+        kl_weight=section.kl_weight,
+        entropy_weight=section.entropy_weight,
+    )
+    return GrpoSettings(
+        objective=objective,
+        learning_rate=section.learning_rate,
+        epochs=section.epochs,
+        minibatch_rows=section.minibatch_rows,
+        rows=section.rows,
+    )
 
 
 def group_settings(section: GrpoSection) -> GroupSettings:
@@ -153,7 +187,10 @@ def group_settings(section: GrpoSection) -> GroupSettings:
     step = section.step_advantage
     return GroupSettings(
         size=section.group_size,
-        advantage=filled(AdvantageSettings, section),
+        advantage=AdvantageSettings(
+            statistics=section.statistics,
+            scale_by_std=section.scale_by_std,
+        ),
         step_advantage=None if step is None else StepAdvantage(**step.model_dump()),
         penalty=section.penalty,
     )
