@@ -46,28 +46,28 @@ def test_a_count_of_seeds_that_is_no_study_is_refused(cli, write_config):
 
 def test_parity_is_said_and_a_setting_by_name_has_the_last_word(cli, write_config):
     path = write_config()
-    said = cli("train", path, "--parity", "--set", "optimizer.repair_anchors=true").stdout
+    said = cli("train", path, "--parity", "--set", "optimizer.gate_slow_update=true").stdout
     mode = "parity mode: SkillOpt's defaults (13 settings); 13 deliberate differences remain, "
     assert f"{mode}1 overridden" in said
-    assert "optimizer.repair_anchors" not in said  # one line at the start; the list is below
+    assert "optimizer.gate_slow_update" not in said  # one line at the start; the list is below
     assert "critical path" in said.splitlines()[-1]
     again = cli("train", path, "--parity", "--set", "run.parity=false").stdout
     assert "settings differ" not in again  # `doctor --parity` lists them
     shown = " ".join(cli("runs", "show", "doors").stdout.split())
-    assert f"{mode}1 overridden optimizer.repair_anchors true (there false)" in shown
+    assert f"{mode}1 overridden optimizer.gate_slow_update true (there false)" in shown
     assert "not done in any mode: prompts are never cut" in shown
     facts = json.loads(cli("runs", "show", "doors", "--json").stdout)["mode"]
     assert (facts["mode"], list(facts["differs_from_skillopt"])) == (
         "parity",
-        ["optimizer.repair_anchors"],
+        ["optimizer.gate_slow_update"],
     )
 
 
 def test_doctor_prints_where_a_configuration_stands(cli, write_config):
-    path = write_config(gradient={"analyst_budget": "initial"})
+    path = write_config(evaluation={"empty_baseline": False})
     assert "Kept out on purpose" not in cli("doctor", path).stdout
     said = " ".join(cli("doctor", path, "--parity").stdout.split())
-    for words in ("Kept out on purpose", "prompts are never cut", "analyst_budget │ initial"):
+    for words in ("Kept out on purpose", "prompts are never cut", "empty_baseline │ false"):
         assert words in said
     assert all(row.key in said for row in DIFFERENCES if "fresh" not in row.key and not row.below)
     assert "Kept out on purpose" in cli("doctor", "--parity").stdout

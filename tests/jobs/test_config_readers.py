@@ -46,6 +46,9 @@ def reads_in(tree: ast.AST, me: str = "self") -> Iterator[Read]:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
             owner = getattr(node.value, "attr", getattr(node.value, "id", ""))
             yield Read(me if owner == "self" else owner, node.attr)
+        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            # An environment is handed its section as a mapping.
+            yield Read(getattr(node.value, "id", ""), str(node.slice.value))
         elif isinstance(node, ast.MatchClass):
             owner = getattr(node.cls, "id", "")
             yield from (Read(owner, name) for name in node.kwd_attrs)
