@@ -66,6 +66,18 @@ COMMANDS = (
         _INSPECT,
     ),
     ("runs", "runs:app", "Look at runs.", _INSPECT),
+    (
+        "view",
+        "view:view",
+        "Show runs in a browser: tasks, verdicts, skills, episodes, costs; read-only, local.",
+        _INSPECT,
+    ),
+    (
+        "report",
+        "view:report",
+        "Write what a run did as one file: HTML that needs nothing else, or Markdown.",
+        _INSPECT,
+    ),
     ("config", "training:config_app", "Look at configurations.", _INSPECT),
     (
         "regrade",

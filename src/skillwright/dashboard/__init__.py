@@ -1,7 +1,7 @@
 """Read-only pages over runs, on this machine alone, and the same facts as one file.
 
-    app = make_app(Path("runs"), token=new_token())      # an ASGI app
-    html_report(Path("runs/demo"))                       # one file that can be mailed
+app = make_app(Path("runs"), token=new_token())      # an ASGI app
+html_report(Path("runs/demo"))                       # one file that can be mailed
 """
 
 from skillwright.dashboard.app import make_app, new_token

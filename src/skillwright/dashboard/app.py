@@ -1,8 +1,8 @@
 """The web app: read-only, for this machine alone, with a token.
 
-Every response forbids scripts and styles that are not ours, so that nothing in a transcript can run;
-a request must name this machine as its host and carry the token, so that no page elsewhere can read
-a run through a browser.
+Every response forbids scripts and styles that are not ours, so that nothing in a transcript can
+run; a request must name this machine as its host and carry the token, so that no page elsewhere can
+read a run through a browser.
 """
 
 import asyncio

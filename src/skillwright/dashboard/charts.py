@@ -78,7 +78,9 @@ def marks(title: str, points: Sequence[Mark]) -> Markup:
     frame = _Frame(0, max(len(points), 1), *_bounds([*numbers, 0.0]))
     parts = [frame.axes(False, ticks=False)]
     zero = frame.y(0)
-    parts.append(f'<line class="zero" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{zero}" y2="{zero}"/>')
+    parts.append(
+        f'<line class="zero" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{zero}" y2="{zero}"/>'
+    )
     every = max(1, math.ceil(len(points) / 16))
     for number, one in enumerate(points):
         x = frame.x(number + 0.5)
@@ -126,8 +128,9 @@ class _Frame:
             y = self.y(value)
             text = f"{value:.0%}" if percent else f"{value:.3g}"
             parts.append(
-                f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-                f'<text class="tick" x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{text}</text>'
+                _across("grid", y)
+                + f'<text class="tick" x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">'
+                f"{text}</text>"
             )
         if ticks:
             for value in _whole(self.left, self.right):
@@ -136,6 +139,11 @@ class _Frame:
                     f' text-anchor="middle">{value:g}</text>'
                 )
         return "".join(parts)
+
+
+def _across(kind: str, y: float) -> str:
+    ends = f'x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"'
+    return f'<line class="{kind}" {ends}/>'
 
 
 def _whole(left: float, right: float) -> Iterable[float]:
@@ -175,6 +183,6 @@ def _legend(number: int, name: str) -> str:
 
 def _svg(title: str, body: str) -> Markup:
     return Markup(
-        f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(title)}">'
-        f"{body}</svg>"
+        f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img"'
+        f' aria-label="{escape(title)}">{body}</svg>'
     )

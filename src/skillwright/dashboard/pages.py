@@ -45,17 +45,7 @@ def overview(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
     """Show how a run stands: verdicts in order, the test, and what it consumed."""
     with _run(site, request) as (summary, reader):
         verdicts = sorted(reader.store.verdicts(), key=_order)
-        points = [
-            Mark(
-                f"{one.step}",
-                one.body.get("effect"),
-                *(one.body.get("interval") or (None, None)),
-                kind=str(one.body["decision"]),
-                link=f"edits?step={one.step}",
-                title=f"step {one.step}, {one.origin}: {one.body['reason']}",
-            )
-            for one in verdicts
-        ]
+        points = [_judged(one) for one in verdicts]
         ledger = getattr(summary.state or summary.rl, "ledger", None)
         return "overview.html", {
             "verdicts": verdicts,
@@ -177,7 +167,9 @@ def episode(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
     with _run(site, request) as (_, reader):
         before, after = reader.neighbors(number)
     shown: EpisodeView = read_episode(site.folder(name), f"e{number}")
-    cited = {int(one) for one in request.query_params.get("turns", "").split(",") if one.isdecimal()}
+    cited = {
+        int(one) for one in request.query_params.get("turns", "").split(",") if one.isdecimal()
+    }
     first = _number(request.query_params, "from", 0)
     return "episode.html", {
         "view": shown,
@@ -246,7 +238,9 @@ def compare(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
     return "compare.html", context
 
 
-def _curves(rows: list[dict[str, Any]], validations: list[dict[str, Any]]) -> list[tuple[str, Markup]]:
+def _curves(
+    rows: list[dict[str, Any]], validations: list[dict[str, Any]]
+) -> list[tuple[str, Markup]]:
     def line(key: str) -> list[tuple[float, float | None]]:
         return [(one["iteration"], one.get(key)) for one in rows]
 
@@ -258,7 +252,9 @@ def _curves(rows: list[dict[str, Any]], validations: list[dict[str, Any]]) -> li
         for name in types
     }
     val = [(one["iteration"], one["table"]["overall"]["success_rate"]) for one in validations]
-    zero = [(one["iteration"], one["flat"] / one["groups"] if one["groups"] else None) for one in rows]
+    zero = [
+        (one["iteration"], one["flat"] / one["groups"] if one["groups"] else None) for one in rows
+    ]
     wanted: list[tuple[str, Mapping[str, Any], bool]] = [
         ("Success rate of rollouts and val", {"rollouts": line("success"), "val": val}, True),
         ("Success rate by task type", by_type, True),
@@ -297,6 +293,19 @@ def _pair(found: HeatMap, a: str | None, b: str | None) -> tuple[str, str]:
     first = a if a in known else (known[0] if known else "")
     last = b if b in known else (known[-1] if known else "")
     return str(first), str(last)
+
+
+def _judged(one: VerdictRecord) -> Mark:
+    low, high = one.body.get("interval") or (None, None)
+    return Mark(
+        str(one.step),
+        one.body.get("effect"),
+        low,
+        high,
+        kind=str(one.body["decision"]),
+        link=f"edits?step={one.step}",
+        title=f"step {one.step}, {one.origin}: {one.body['reason']}",
+    )
 
 
 def _order(one: VerdictRecord) -> tuple[int, bool]:

@@ -1,6 +1,7 @@
 """A run's store, read for pages: sums are made in SQL, and nothing is loaded that is not shown."""
 
 import json
+import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -41,7 +42,7 @@ class HeatMap:
     """Tasks by versions.
 
     Attributes:
-        versions: Keys of versions, in the order in which they were first played.
+        versions: Keys of versions: the document's in order, then others as they were first played.
         tasks: (task id, task type), by type and id.
         cells: By (task id, version).
     """
@@ -172,7 +173,9 @@ class RunReader:
             tasks[task] = row["task_type"]
             cells[task, version] = Cell(row["scored"], row["solved"], row["failed"], row["latest"])
         ordered = sorted(tasks.items(), key=lambda one: (one[1], one[0]))
-        return HeatMap(tuple(sorted(first, key=first.__getitem__)), tuple(ordered), cells)
+        number = {one.hash: one.version for one in reversed(self.store.skills())}
+        versions = sorted(first, key=lambda one: (number.get(one, len(number)), first[one]))
+        return HeatMap(tuple(versions), tuple(ordered), cells)
 
     def episodes(self, wanted: Filter, before: int | None = None) -> EpisodePage:
         """List episodes, the latest first, those below a number."""
@@ -196,7 +199,7 @@ class RunReader:
         )
         return [{**dict(row), "solved": self._solved(row), "match": ""} for row in rows]
 
-    def _solved(self, row: Mapping[str, Any]) -> bool | None:
+    def _solved(self, row: sqlite3.Row) -> bool | None:
         score = row["reward"] if row["hard"] is None else row["hard"]
         return None if score is None else bool(score >= self.threshold)
 
@@ -297,7 +300,7 @@ def reading(folder: Path) -> Iterator[RunReader]:
         database.close()
 
 
-def _match(row: Mapping[str, Any], needle: str) -> str:
+def _match(row: sqlite3.Row, needle: str) -> str:
     """Return the place where an episode holds a text, or ``""``."""
     for body in (row["task_description"], unpack(row["opening"]), unpack(row["said"])):
         # What is stored is JSON text: a quote or line break in it is written with a backslash.

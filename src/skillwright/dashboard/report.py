@@ -82,7 +82,9 @@ def markdown_report(folder: Path) -> str:
                 reader.store.skill(0).splitlines(), best.splitlines(), "initial", "released", "", ""
             )
             lines = [line.rstrip() for line in changed][:_MOST_LINES]
-            parts.append("\n".join(["```diff", *(line.replace("```", "'''") for line in lines), "```"]))
+            parts.append(
+                "\n".join(["```diff", *(line.replace("```", "'''") for line in lines), "```"])
+            )
         parts.append(_flipped(reader.heat_map(("test",)), reader.names()))
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -111,7 +113,9 @@ def _flipped(found: HeatMap, names: dict[str, str]) -> str:
     flips = found.flips(a, b)
     if not flips:
         return "No test task flipped."
-    head = f"Flipped test tasks ({len(flips)}), {names.get(a, 'before')} -> {names.get(b, 'after')}:"
+    head = (
+        f"Flipped test tasks ({len(flips)}), {names.get(a, 'before')} -> {names.get(b, 'after')}:"
+    )
     rows = [
         f"- `{task}` ({task_type or 'no type'}): {percent(first.share)} -> {percent(second.share)}"
         for task, task_type, first, second in flips[:_MOST_FLIPPED]

@@ -14,6 +14,9 @@ from skillwright.jobs.inspect.summary import RunSummary, read_folder
 from skillwright.runs import RunFolder, list_runs
 from skillwright.runs.folder import STORE_NAME
 
+NONE = "\N{EN DASH}"
+"""What stands for a number that is not known."""
+
 
 @dataclass(slots=True)
 class Site:
@@ -94,23 +97,25 @@ def templates() -> Environment:
 
 def percent(share: float | None) -> str:
     """Write a share; a dash for none."""
-    return "–" if share is None else f"{share:.0%}"
+    return NONE if share is None else f"{share:.0%}"
 
 
 def signed(value: float | None) -> str:
     """Write a difference with its sign; a dash for none."""
-    return "–" if value is None else f"{value:+.3f}"
+    return NONE if value is None else f"{value:+.3f}"
 
 
 def when(time: float | None) -> str:
     """Write a time of day, UTC."""
-    return "–" if time is None else datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    if time is None:
+        return NONE
+    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def seconds(time: float | None) -> str:
     """Write a duration."""
     if time is None:
-        return "–"
+        return NONE
     minutes, rest = divmod(round(time), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
@@ -120,7 +125,7 @@ def seconds(time: float | None) -> str:
 
 def money(usage: Usage) -> str:
     """Write what was spent; a dash where it is unknown."""
-    return "–" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
+    return NONE if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
 
 
 def plain(text: Any) -> str:

@@ -1,8 +1,8 @@
-"""Where each line of a skill document comes from: its version, the edits, the episodes behind them.
+"""Where each line of a skill document comes from: its version, edits, and episodes.
 
-A version is compared with its parent line by line; a line that is new was written by an edit of that
-version's step, and an edit names the turns of the train episodes it was proposed from. Lines of an
-epoch update (slow update) come from the episodes that were played to compare two epochs.
+A version is compared with its parent line by line; a line that is new was written by an edit of
+that version's step, and an edit names the turns of the train episodes it was proposed from. Lines
+of an epoch update (slow update) come from the episodes that were played to compare two epochs.
 """
 
 import difflib
