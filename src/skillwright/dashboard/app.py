@@ -106,23 +106,21 @@ def _has_bank(site: Site, run: str) -> bool:
 def _live(site: Site) -> Any:
     """Send an event whenever something was recorded in a run."""
 
-    async def moments(request: Request) -> AsyncIterator[str]:
-        path, before = site.folder(request.path_params["run"]), ""
+    async def moments(request: Request, path: Path, seen: str) -> AsyncIterator[str]:
         while not await request.is_disconnected():
-            now = await run_in_threadpool(_moment, path)
-            if before and now != before:
-                yield f"event: changed\ndata: {now}\n\n"
-            elif not before:
-                yield ": watching\n\n"
-            before = now
             await asyncio.sleep(_POLL_S)
+            now = await run_in_threadpool(_moment, path)
+            if now != seen:
+                yield f"event: changed\ndata: {now}\n\n"
+            seen = now
 
     async def live(request: Request) -> Response:
         try:
-            site.folder(request.path_params["run"])
+            path = site.folder(request.path_params["run"])
+            seen = await run_in_threadpool(_moment, path)
         except SkillwrightError as error:
             return PlainTextResponse(str(error), 404)
-        return StreamingResponse(moments(request), media_type="text/event-stream")
+        return StreamingResponse(moments(request, path, seen), media_type="text/event-stream")
 
     return live
 

@@ -91,7 +91,8 @@ def marks(title: str, points: Sequence[Mark]) -> Markup:
                 f'<text class="tick" x="{x:.1f}" y="{_HEIGHT - 10}" text-anchor="middle">'
                 f"{escape(one.label)}</text>"
             )
-    return _svg(title, "".join(parts))
+    # A picture may hold no links: what does is a group.
+    return _svg(title, "".join(parts), "group" if any(one.link for one in points) else "img")
 
 
 def _mark(one: Mark, x: float, frame: "_Frame") -> str:
@@ -181,8 +182,8 @@ def _legend(number: int, name: str) -> str:
     )
 
 
-def _svg(title: str, body: str) -> Markup:
+def _svg(title: str, body: str, role: str = "img") -> Markup:
     return Markup(
-        f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img"'
+        f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="{role}"'
         f' aria-label="{escape(title)}">{body}</svg>'
     )

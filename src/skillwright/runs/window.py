@@ -54,7 +54,9 @@ def _unpacked(body: bytes) -> Iterator[str]:
         try:
             piece = tail + reader.decompress(rest, _CHUNK)
         except zlib.error as error:
-            raise RunError(f"an episode is damaged ({error}); restore its file from a copy") from error
+            raise RunError(
+                f"an episode is damaged ({error}); restore its file from a copy"
+            ) from error
         rest = reader.unconsumed_tail
         cut = len(piece) - _incomplete(piece)
         tail = piece[cut:]
