@@ -85,6 +85,7 @@ COMMANDS = (
         "Score a run's stored episodes again; exit with 1 where a score does not stand.",
         _INSPECT,
     ),
+    ("skill", "skill:app", "Look into a trained skill document.", _SKILLS),
     ("bank", "bank:app", "Skill banks: distil, look into, evolve, move.", _SKILLS),
     ("env", "env:app", "Look at environments, and begin one.", _DATA),
     ("models", "models:app", "Look at model backends.", _DATA),

@@ -31,6 +31,7 @@ from skillwright.jobs.parts.money import priced_minds
 app = typer.Typer(help="Look at runs.", no_args_is_help=True)
 app.command("episodes")(episodes.episodes)
 app.command("view")(episodes.view)
+app.command("export")(episodes.export)
 out = make_console()
 
 Root = Annotated[Path, typer.Option(help="The folder that holds runs.")]

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillwright.core import RunError
+from skillwright.core import RunError, skill_hash
 from skillwright.jobs.launch.runs import find_run
 from skillwright.runs import EditRecord, RunStore, SkillVersion
-from skillwright.runs.folder import STORE_NAME
+from skillwright.runs.folder import BEST_SKILL_NAME, STORE_NAME
 
 _COMPARISON = "slow_update"  # the phase of the episodes that an epoch update compares
 
@@ -57,25 +57,77 @@ class BlamedLine:
     witnesses: tuple[Witness, ...] = ()
 
 
-def blame_run(
-    run: str | Path, version: int | None = None, root: str | Path = "runs"
-) -> list[BlamedLine]:
-    """Say where each line of a version of a run's skill document comes from.
+@dataclass(frozen=True, slots=True)
+class StoredSkill:
+    """A version of a skill document, found by its file or by its run and number.
+
+    Attributes:
+        run: The run's folder.
+        version: The version.
+        text: Its text.
+    """
+
+    run: Path
+    version: int
+    text: str
+
+
+def find_skill(where: str, root: str | Path = "runs") -> StoredSkill:
+    """Find a version of a skill document.
 
     Args:
-        run: A run's folder or name, or ``latest``.
-        version: The version; ``None`` for the newest one.
+        where: A file in a run's folder (``runs/demo/best_skill.md``, ``.../skill_v0003.md``),
+            ``RUN@3`` for a version, or a run for the version it released.
         root: The folder that holds runs.
 
     Raises:
-        RunError: There is no such run or version, or the run trains no skill document.
+        RunError: There is no such run or version, or the file holds no version of its run.
     """
-    with RunStore.open(find_run(run, root) / STORE_NAME, read_only=True) as store:
-        return blame(store, version)
+    path = Path(where)
+    name, _, number = where.rpartition("@")
+    if path.is_file():
+        folder = next((one for one in path.resolve().parents if (one / STORE_NAME).is_file()), None)
+        if folder is None:
+            raise RunError(f"{where} lies in no run's folder; name a run, as in demo@3")
+        wanted = skill_hash(path.read_text(encoding="utf-8"))
+    else:
+        folder = find_run(name if name and number.isdecimal() else where, root)
+        wanted = ""
+    with RunStore.open(folder / STORE_NAME, read_only=True) as store:
+        versions = store.skills()
+        if not versions:
+            raise RunError(f"{folder} trains no skill document")
+        if wanted:
+            found = [one.version for one in versions if one.hash == wanted]
+        elif name and number.isdecimal():
+            found = [one.version for one in versions if one.version == int(number)]
+        else:
+            released = folder / BEST_SKILL_NAME
+            best = skill_hash(released.read_text(encoding="utf-8")) if released.is_file() else ""
+            found = [one.version for one in versions if one.hash == best] or [versions[-1].version]
+        if not found:
+            what = "the text of this file was edited by hand" if wanted else f"no version {number}"
+            known = f"versions 0 to {versions[-1].version}"
+            raise RunError(f"{where}: {what}; {folder.name} has {known}, as {folder.name}@0")
+        return StoredSkill(folder, found[0], store.skill(found[0]))
+
+
+def blame_skill(skill: StoredSkill) -> list[BlamedLine]:
+    """Say where each line of a version comes from."""
+    with RunStore.open(skill.run / STORE_NAME, read_only=True) as store:
+        return blame(store, skill.version)
 
 
 def blame(store: RunStore, version: int | None = None) -> list[BlamedLine]:
-    """Say where each line of a stored version comes from; see `blame_run`."""
+    """Say where each line of a stored version comes from.
+
+    Args:
+        store: The run's store.
+        version: The version; ``None`` for the newest one.
+
+    Raises:
+        RunError: There is no such version, or the run trains no skill document.
+    """
     versions = {one.version: one for one in store.skills()}
     if not versions:
         raise RunError("this run has no versions of a skill document: it trained none")
