@@ -1,8 +1,8 @@
 """Some turns of a stored trajectory, without unpacking the rest: episodes can have 100 MB.
 
-The JSON text that `trajectories.write_trajectory` made is read while it is unpacked. Its three arrays
-stand in a fixed order (metadata, messages, turns), and a quotation mark inside a JSON string is
-always written with a backslash before it, so that the bytes between two arrays mark a border.
+The JSON text that `trajectories.write_trajectory` made is read while it is unpacked. Its three
+arrays have a fixed order (metadata, messages, turns), and a quotation mark inside a JSON string is
+always written with a backslash before it, so that the text between two arrays is found by search.
 """
 
 import json

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -126,8 +127,8 @@ def _write_lines(to: Path, rows: Iterable[Mapping[str, Any]]) -> int:
 
 def _write_table(to: Path, rows: Iterable[Mapping[str, Any]]) -> int:
     try:
-        import pyarrow
-        import pyarrow.parquet
+        pyarrow: Any = import_module("pyarrow")
+        parquet: Any = import_module("pyarrow.parquet")
     except ModuleNotFoundError as error:
         raise ConfigError(
             "--format parquet needs pyarrow; `pip install pyarrow`, or take --format jsonl"
@@ -141,7 +142,7 @@ def _write_table(to: Path, rows: Iterable[Mapping[str, Any]]) -> int:
         raise RunError("this run has nothing to export yet")
     columns = list(dict.fromkeys(key for row in flat for key in row))
     table = pyarrow.table({key: [row.get(key) for row in flat] for key in columns})
-    pyarrow.parquet.write_table(table, to)
+    parquet.write_table(table, to)
     return len(flat)
 
 
@@ -209,9 +210,7 @@ def _span(
     times: tuple[float, float],
     facts: Mapping[str, Any],
 ) -> dict[str, Any]:
-    attributes = [
-        {"key": key, "value": _value(one)} for key, one in facts.items() if one is not None
-    ]
+    known = {key: one for key, one in facts.items() if one is not None}
     return {
         "traceId": trace,
         "spanId": span,
@@ -220,7 +219,7 @@ def _span(
         "kind": 3 if name.startswith("chat") else 1,
         "startTimeUnixNano": str(int(times[0] * _NANO)),
         "endTimeUnixNano": str(int(times[1] * _NANO)),
-        "attributes": attributes,
+        "attributes": _attributes(known),
     }
 
 
@@ -229,17 +228,17 @@ def _request(run: str, spans: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "resourceSpans": [
             {
-                "resource": {
-                    "attributes": [
-                        {"key": key, "value": _value(one)} for key, one in resource.items()
-                    ]
-                },
+                "resource": {"attributes": _attributes(resource)},
                 "scopeSpans": [
                     {"scope": {"name": "skillwright", "version": __version__}, "spans": spans}
                 ],
             }
         ]
     }
+
+
+def _attributes(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"key": key, "value": _value(one)} for key, one in facts.items()]
 
 
 def _value(value: Any) -> dict[str, Any]:
