@@ -66,6 +66,18 @@ COMMANDS = (
         _INSPECT,
     ),
     ("runs", "runs:app", "Look at runs.", _INSPECT),
+    (
+        "view",
+        "view:view",
+        "Show runs in a browser: tasks, verdicts, skills, episodes, costs; read-only, local.",
+        _INSPECT,
+    ),
+    (
+        "report",
+        "view:report",
+        "Write what a run did as one file: HTML that needs nothing else, or Markdown.",
+        _INSPECT,
+    ),
     ("config", "training:config_app", "Look at configurations.", _INSPECT),
     (
         "regrade",
@@ -73,6 +85,7 @@ COMMANDS = (
         "Score a run's stored episodes again; exit with 1 where a score does not stand.",
         _INSPECT,
     ),
+    ("skill", "skill:app", "Look into a trained skill document.", _SKILLS),
     ("bank", "bank:app", "Skill banks: distil, look into, evolve, move.", _SKILLS),
     ("env", "env:app", "Look at environments, and begin one.", _DATA),
     ("models", "models:app", "Look at model backends.", _DATA),

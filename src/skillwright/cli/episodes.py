@@ -24,6 +24,7 @@ from skillwright.jobs import (
     list_episodes,
     read_episode,
 )
+from skillwright.jobs.inspect.export import ExportFormat, ExportRows, export_run
 
 _SHOWN = 40  # episodes of a list that are shown without --limit
 _LEAST_TYPE = 12  # columns of a task type on a narrow terminal
@@ -107,6 +108,28 @@ def view(
         typer.echo(json.dumps(found.to_dict()))
         return
     show_paged(out, lambda: _show_episode(found))
+
+
+def export(
+    run: Run,
+    to: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The file; RUN-episodes.jsonl and so on.")
+    ] = None,
+    form: Annotated[
+        ExportFormat, typer.Option("--format", help="otel: OpenTelemetry spans, OTLP in JSON.")
+    ] = ExportFormat.JSONL,
+    rows: Annotated[
+        ExportRows, typer.Option(help="A row per episode, or per call to a model.")
+    ] = ExportRows.EPISODES,
+    root: Root = DEFAULT_ROOT,
+) -> None:
+    """Write a run's episodes or calls into a file: JSON lines, Parquet, OpenTelemetry."""
+    with exit_codes():
+        ending = "otlp.jsonl" if form is ExportFormat.OTEL else form.value
+        what = "spans" if form is ExportFormat.OTEL else rows.value
+        path = to or Path(f"{Path(run).name}-{what}.{ending}")
+        count = export_run(run, path, form, rows, root)
+    print_words(out, f"{path}: {count:,} {'requests' if form is ExportFormat.OTEL else 'rows'}")
 
 
 def _show_list(found: EpisodeList, shown: tuple[FoundEpisode, ...]) -> None:

@@ -33,6 +33,7 @@ from skillwright.jobs.parts.money import priced_minds
 app = typer.Typer(help="Look at runs.", no_args_is_help=True)
 app.command("episodes")(episodes.episodes)
 app.command("view")(episodes.view)
+app.command("export")(episodes.export)
 out = make_console()
 
 _TO_THE_MINUTE = len("2026-01-31 23:59")

@@ -1,0 +1,159 @@
+"""How long a page takes on a large run: 50,000 episodes, a million turns, one episode of 127 MB.
+
+A page's time is that of the app alone, asked in this process: no network, no browser. It is set
+against fixed plain work in the same run; `--small` builds a tenth, to try the benchmark itself.
+"""
+
+import argparse
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from starlette.testclient import TestClient
+
+from measuring import Kind, at_most, long_plain_s, report
+from skillwright.core import Act, EpisodeResult, EpisodeSpec, Task, Trajectory, Turn, Usage
+from skillwright.dashboard import make_app
+
+EPISODES, TURNS = 50_000, 20
+HUGE = 127 * 1_000_000
+MOST_OF_PAGE = 40.0
+"""A page by a piece of plain work (about 4 ms where this was set): 150 ms."""
+MOST_OF_HUGE = 270.0
+"""The first screen of the large episode by the same: 1 s."""
+MOST_MB = 300.0
+REPEATS = 7
+PAGES = (
+    "/",
+    "/runs/large/",
+    "/runs/large/tasks",
+    "/runs/large/skill",
+    "/runs/large/edits",
+    "/runs/large/episodes",
+    "/runs/large/episodes?outcome=unsolved&type=type-3",
+    "/runs/large/episodes?q=needle",
+    "/runs/large/episodes/77",
+    "/runs/large/costs",
+    "/runs/large/training",
+)
+CONFIG = """\
+env: {name: alfworld, data: {kind: generated, train: 12, val: 10, test: 10}}
+models:
+  target: {backend: scripted, model: household}
+  optimizer: {backend: scripted, model: analyst}
+"""
+
+
+def episode(number: int, turns: int, size: int) -> EpisodeResult:
+    """Return an episode whose observations have so many characters."""
+    prompt = ({"role": "system", "content": "You act."}, {"role": "user", "content": "Go."})
+    observation = f"You see {number}. " + "abcdefghij" * (size // 10)
+    done = tuple(
+        Turn(at, prompt, Act(f"go to {at}", usage=Usage(1, 500, 10)), f"{at} {observation}", 0.0)
+        for at in range(turns)
+    )
+    task = Task(f"task-{number % 400}", "alfworld", task_type=f"type-{number % 6}", split="val")
+    spec = EpisodeSpec(task, number, number // 400, "gate", number // 2000)
+    return EpisodeResult(
+        spec=spec,
+        reward=float(number % 3 == 0),
+        trajectory=Trajectory(opening="Go.", turns=done),
+        skill_version=f"version-{number // 2500}",
+        key=f"{number:064x}",
+    )
+
+
+def build(folder: Path, episodes: int) -> int:
+    """Make the run, and return the number of its large episode."""
+    from skillwright.config import load_config
+    from skillwright.jobs import start_run
+
+    config = folder / "large.yaml"
+    config.write_text(CONFIG, encoding="utf-8")
+    loaded = load_config(config)
+    section = loaded.run.model_copy(update={"name": "large", "root": str(folder / "runs")})
+    run = start_run(loaded.model_copy(update={"run": section}), "")
+    store = run.store
+    with store.transaction():
+        for number in range(episodes):
+            store.record_episode(episode(number, TURNS, 100))
+    huge = store.record_episode(episode(episodes, 1270, HUGE // 1270))
+    run.close()
+    return huge
+
+
+def pages_s(root: Path) -> dict[str, list[float]]:
+    """Ask for every page in turns; return the seconds of each."""
+    times: dict[str, list[float]] = {page: [] for page in PAGES}
+    with TestClient(make_app(root, token="t"), base_url="http://127.0.0.1") as client:
+        client.cookies.set("skillwright_token", "t")
+        for _ in range(REPEATS):
+            for page in PAGES:
+                start = time.perf_counter()
+                answer = client.get(page)
+                times[page].append(time.perf_counter() - start)
+                assert answer.status_code == 200, (page, answer.text[:500])
+    return times
+
+
+def huge_alone(root: Path, number: int) -> None:
+    """Show the large episode in a process of its own; print seconds and megabytes."""
+    with TestClient(make_app(root, token="t"), base_url="http://127.0.0.1") as client:
+        client.cookies.set("skillwright_token", "t")
+        client.get("/runs/large/costs")  # whatever is imported late is imported now
+        start = time.perf_counter()
+        answer = client.get(f"/runs/large/episodes/{number}")
+        took = time.perf_counter() - start
+    assert answer.status_code == 200, answer.text[:500]
+    print(took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def main() -> int:
+    """Measure, and print the checks."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--huge", nargs=2)
+    given = parser.parse_args()
+    if given.huge:
+        huge_alone(Path(given.huge[0]), int(given.huge[1]))
+        return 0
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name) / "runs"
+        huge = build(Path(name), EPISODES // 10 if given.small else EPISODES)
+        unit = long_plain_s()
+        times = pages_s(root)
+        alone = []
+        for _ in range(3):
+            command = (sys.executable, __file__, "--huge", str(root), str(huge))
+            said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            alone.append(tuple(map(float, said.split())))
+        unit = (unit + long_plain_s()) / 2
+    slowest = max(times, key=lambda page: median(times[page]))
+    checks = [
+        at_most(
+            f"the slowest page, {slowest}",
+            Kind.PLAIN,
+            [took / unit for took in times[slowest]],
+            MOST_OF_PAGE,
+        ),
+        at_most(
+            "first screen of a 127 MB episode",
+            Kind.PLAIN,
+            [took / unit for took, _ in alone],
+            MOST_OF_HUGE,
+        ),
+        at_most("memory for it", Kind.MEMORY, [size for _, size in alone], MOST_MB),
+    ]
+    return report(
+        checks,
+        plain_s=round(unit, 6),
+        pages_ms={page: round(median(one) * 1000, 1) for page, one in times.items()},
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""``skillwright view`` serves pages over runs; ``skillwright report`` writes one run as a file."""
+
+import socket
+import webbrowser
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from skillwright.cli.faults import exit_codes, say
+from skillwright.cli.words import make_console
+from skillwright.core import RunError
+from skillwright.dashboard import html_report, make_app, markdown_report, new_token
+from skillwright.jobs import find_run
+
+_HOST = "127.0.0.1"
+_MOST_BYTES = 1_500_000
+
+out = make_console()
+
+Root = Annotated[Path, typer.Option(help="The folder that holds runs.")]
+DEFAULT_ROOT = Path("runs")
+
+
+class Format(StrEnum):
+    """What a report is written as."""
+
+    HTML = "html"
+    MD = "md"
+
+
+def view(
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="RUN...", help="Runs to show beside those of --root, by folder."),
+    ] = None,
+    root: Root = DEFAULT_ROOT,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 0,
+    browser: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the address in a browser.")
+    ] = False,
+) -> None:
+    """Show runs in a browser: tasks, verdicts, skills, episodes, costs; read-only, local."""
+    import uvicorn
+
+    with exit_codes():
+        folders = [find_run(run, root) for run in runs or []]
+        if not folders and not root.is_dir():
+            raise RunError(f"there is no folder {str(root)!r}; name a run, or --root FOLDER")
+        bound = _bound(port)
+        token = new_token()
+        app = make_app(root, folders, token=token)
+        first = f"runs/{folders[0].resolve().name}/" if folders else ""
+        address = f"http://{_HOST}:{bound.getsockname()[1]}/{first}?token={token}"
+        out.print(address, soft_wrap=True, highlight=False, markup=False)
+        say("Ctrl-C ends it. The address holds a token: share it with nobody.")
+        if browser:
+            webbrowser.open(address)
+        settings = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)
+        uvicorn.Server(settings).run([bound])
+
+
+def report(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder or name, or latest.")],
+    root: Root = DEFAULT_ROOT,
+    to: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The file; report.html or report.md.")
+    ] = None,
+    form: Annotated[Format, typer.Option("--format", help="html to mail, md to paste.")] = (
+        Format.HTML
+    ),
+) -> None:
+    """Write what a run did as one file: HTML that needs nothing else, or Markdown."""
+    with exit_codes():
+        folder = find_run(run, root)
+        text = html_report(folder) if form is Format.HTML else markdown_report(folder)
+        if to is None and form is Format.MD:
+            out.print(text, soft_wrap=True, highlight=False, markup=False, end="")
+            return
+        path = to or folder / "report.html"
+        path.write_text(text, encoding="utf-8")
+        size = len(text.encode())
+        out.print(f"{path} ({size / 1000:,.0f} kB)", soft_wrap=True, highlight=False, markup=False)
+        if size > _MOST_BYTES:
+            say("It is larger than a mail usually takes; `skillwright view` shows the same.")
+
+
+def _bound(port: int) -> socket.socket:
+    """Return a socket of this machine alone.
+
+    Raises:
+        RunError: The port is taken.
+    """
+    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((_HOST, port))
+    except OSError as error:
+        found.close()
+        raise RunError(
+            f"port {port} cannot be used ({error.strerror}); leave --port out for a free one"
+        ) from error
+    return found

@@ -1,0 +1,10 @@
+"""Read-only pages over runs, on this machine alone, and the same facts as one file.
+
+app = make_app(Path("runs"), token=new_token())      # an ASGI app
+html_report(Path("runs/demo"))                       # one file that can be mailed
+"""
+
+from skillwright.dashboard.app import make_app, new_token
+from skillwright.dashboard.report import html_report, markdown_report
+
+__all__ = ["html_report", "make_app", "markdown_report", "new_token"]

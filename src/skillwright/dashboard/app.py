@@ -1,0 +1,169 @@
+"""The web app: read-only, for this machine alone, with a token.
+
+Every response forbids scripts and styles that are not ours, so that nothing in a transcript can
+run; a request must name this machine as its host and carry the token, so that no page elsewhere can
+read a run through a browser.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import (
+    HTMLResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from skillwright.core import SkillwrightError
+from skillwright.dashboard import pages
+from skillwright.dashboard.reading import reading
+from skillwright.dashboard.site import Site, templates
+
+HOSTS = ("127.0.0.1", "localhost", "[::1]")
+COOKIE = "skillwright_token"
+_POLL_S = 1.0
+_HEADERS = (
+    (b"content-security-policy", b"default-src 'none'; script-src 'self'; style-src 'self'; "
+     b"img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+     b"frame-ancestors 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+)  # fmt: skip
+_PAGES: tuple[tuple[str, pages.Page], ...] = (
+    ("/", pages.runs),
+    ("/compare", pages.compare),
+    ("/runs/{run}/", pages.overview),
+    ("/runs/{run}/tasks", pages.tasks),
+    ("/runs/{run}/side-by-side", pages.side_by_side),
+    ("/runs/{run}/skill", pages.skill),
+    ("/runs/{run}/edits", pages.edits),
+    ("/runs/{run}/episodes", pages.episodes),
+    ("/runs/{run}/episodes/{episode:int}", pages.episode),
+    ("/runs/{run}/costs", pages.costs),
+    ("/runs/{run}/training", pages.training),
+    ("/runs/{run}/bank", pages.bank),
+)
+
+
+def new_token() -> str:
+    """Return a token that nobody can guess."""
+    return secrets.token_urlsafe(24)
+
+
+def make_app(root: Path, folders: Sequence[Path] = (), *, token: str) -> Starlette:
+    """Make the app.
+
+    Args:
+        root: The folder that holds runs.
+        folders: Runs that are shown beside those, by folder.
+        token: What a request must carry: as ``?token=`` once, later as a cookie.
+    """
+    site = Site(root, tuple(folders), time.time)
+    routes: list[Any] = [Route(path, _answer(site, page)) for path, page in _PAGES]
+    routes.append(Route("/runs/{run}/live", _live(site)))
+    static = Path(__file__).parent / "static"
+    routes.append(Mount("/static", StaticFiles(directory=static), name="static"))
+    return Starlette(routes=routes, middleware=[Middleware(_Guard, token=token)])
+
+
+def _answer(site: Site, page: pages.Page) -> Any:
+    filled = templates()
+
+    async def answer(request: Request) -> Response:
+        try:
+            name, values = await run_in_threadpool(page, site, request)
+            status = 200
+        except SkillwrightError as error:
+            name, values, status = "problem.html", {"problem": str(error)}, 404
+        values.setdefault("run", request.path_params.get("run", ""))
+        text = filled.get_template(name).render(
+            **values, path=request.url.path, has_bank=_has_bank(site, values["run"])
+        )
+        return HTMLResponse(text, status)
+
+    return answer
+
+
+def _has_bank(site: Site, run: str) -> bool:
+    path = site.runs().get(run) if run else None
+    return path is not None and (path / "bank" / "bank.sqlite").is_file()
+
+
+def _live(site: Site) -> Any:
+    """Send an event whenever something was recorded in a run."""
+
+    async def moments(request: Request, path: Path, seen: str) -> AsyncIterator[str]:
+        while not await request.is_disconnected():
+            await asyncio.sleep(_POLL_S)
+            now = await run_in_threadpool(_moment, path)
+            if now != seen:
+                yield f"event: changed\ndata: {now}\n\n"
+            seen = now
+
+    async def live(request: Request) -> Response:
+        try:
+            path = site.folder(request.path_params["run"])
+            seen = await run_in_threadpool(_moment, path)
+        except SkillwrightError as error:
+            return PlainTextResponse(str(error), 404)
+        return StreamingResponse(moments(request, path, seen), media_type="text/event-stream")
+
+    return live
+
+
+def _moment(path: Path) -> str:
+    with reading(path) as reader:
+        return reader.moment()
+
+
+class _Guard:
+    """Refuses other hosts and requests without the token; adds the headers that forbid scripts."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app, self._token = app, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        refusal = self._refusal(request)
+
+        async def guarded(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], *_HEADERS]}
+            await send(message)
+
+        await (refusal or self._app)(scope, receive, guarded)
+
+    def _refusal(self, request: Request) -> Response | None:
+        host = request.headers.get("host", "").rsplit(":", 1)[0]
+        if host not in HOSTS:
+            return PlainTextResponse(f"This server answers only as {HOSTS[0]}.\n", 403)
+        if request.method not in ("GET", "HEAD"):
+            return PlainTextResponse("Nothing can be changed here.\n", 405)
+        given = request.query_params.get("token")
+        if given is not None and secrets.compare_digest(given.encode(), self._token.encode()):
+            answer = RedirectResponse(str(request.url.remove_query_params("token")), 303)
+            answer.set_cookie(COOKIE, self._token, httponly=True, samesite="strict")
+            return answer
+        held = request.cookies.get(COOKIE, "")
+        if not secrets.compare_digest(held.encode(), self._token.encode()):
+            return PlainTextResponse(
+                "The token is missing: open the address that `skillwright view` printed.\n", 403
+            )
+        return None

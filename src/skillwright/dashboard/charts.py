@@ -1,0 +1,189 @@
+"""Charts as SVG, drawn on the server: they work without scripts, in mails and in print.
+
+Colors are classes, so that a style sheet can give them for light and dark. Every chart has a title
+that a screen reader says; pages put its numbers in a table below.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+_WIDTH, _HEIGHT = 640, 220
+_LEFT, _RIGHT, _TOP, _BOTTOM = 48, 12, 12, 30
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A point with an interval.
+
+    Attributes:
+        label: What stands below it.
+        value: Where it is; ``None`` draws nothing.
+        low: The interval's lower end, or ``None``.
+        high: Its upper end, or ``None``.
+        kind: ``accept``, ``reject`` or another word; a class of the style sheet.
+        link: Where a click leads, or "".
+        title: What is said when the pointer rests on it.
+    """
+
+    label: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    kind: str = ""
+    link: str = ""
+    title: str = ""
+
+
+def lines(
+    title: str, series: Mapping[str, Sequence[tuple[float, float | None]]], percent: bool = False
+) -> Markup:
+    """Draw lines over steps or iterations.
+
+    Args:
+        title: What is shown.
+        series: (x, y) by name; points whose y is ``None`` or no number are gaps.
+        percent: Write y as percentages, from 0 to 100.
+    """
+    points = [(x, y) for one in series.values() for x, y in one if _is_number(y)]
+    if not points:
+        return Markup("")
+    xs, ys = [x for x, _ in points], [float(y or 0) for _, y in points]
+    frame = _Frame(min(xs), max(xs), *((0.0, 1.0) if percent else _bounds(ys)))
+    parts = [frame.axes(percent)]
+    for number, (name, one) in enumerate(series.items()):
+        for run in _runs(one):
+            path = " ".join(f"{frame.x(x):.1f},{frame.y(y):.1f}" for x, y in run)
+            shape = "polyline" if len(run) > 1 else "circle"
+            if shape == "polyline":
+                parts.append(f'<polyline class="line s{number % 6}" points="{path}"/>')
+            else:
+                at = path.split(",")
+                parts.append(
+                    f'<circle class="dot s{number % 6}" cx="{at[0]}" cy="{at[1]}" r="2.5"/>'
+                )
+        if len(series) > 1:
+            parts.append(_legend(number, name))
+    return _svg(title, "".join(parts))
+
+
+def marks(title: str, points: Sequence[Mark]) -> Markup:
+    """Draw points with their intervals over a zero line, such as verdicts."""
+    values = [v for one in points for v in (one.value, one.low, one.high) if _is_number(v)]
+    if not values:
+        return Markup("")
+    numbers = [float(v or 0) for v in values]
+    frame = _Frame(0, max(len(points), 1), *_bounds([*numbers, 0.0]))
+    parts = [frame.axes(False, ticks=False)]
+    zero = frame.y(0)
+    parts.append(
+        f'<line class="zero" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{zero}" y2="{zero}"/>'
+    )
+    every = max(1, math.ceil(len(points) / 16))
+    for number, one in enumerate(points):
+        x = frame.x(number + 0.5)
+        drawn = _mark(one, x, frame)
+        parts.append(f'<a href="{escape(one.link)}">{drawn}</a>' if one.link else drawn)
+        if number % every == 0:
+            parts.append(
+                f'<text class="tick" x="{x:.1f}" y="{_HEIGHT - 10}" text-anchor="middle">'
+                f"{escape(one.label)}</text>"
+            )
+    # A picture may hold no links: what does is a group.
+    return _svg(title, "".join(parts), "group" if any(one.link for one in points) else "img")
+
+
+def _mark(one: Mark, x: float, frame: "_Frame") -> str:
+    if not _is_number(one.value):
+        return ""
+    parts = [f"<title>{escape(one.title or one.label)}</title>"]
+    if _is_number(one.low) and _is_number(one.high):
+        ends = f'y1="{frame.y(one.low or 0):.1f}" y2="{frame.y(one.high or 0):.1f}"'
+        parts.append(f'<line class="bar {escape(one.kind)}" x1="{x:.1f}" x2="{x:.1f}" {ends}/>')
+    y = frame.y(one.value or 0)
+    parts.append(f'<circle class="dot {escape(one.kind)}" cx="{x:.1f}" cy="{y:.1f}" r="4.5"/>')
+    return "".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    left: float
+    right: float
+    low: float
+    high: float
+
+    def x(self, value: float) -> float:
+        share = (value - self.left) / ((self.right - self.left) or 1)
+        return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
+
+    def y(self, value: float) -> float:
+        share = (value - self.low) / ((self.high - self.low) or 1)
+        return _HEIGHT - _BOTTOM - share * (_HEIGHT - _TOP - _BOTTOM)
+
+    def axes(self, percent: bool, ticks: bool = True) -> str:
+        parts = []
+        for step in range(5):
+            value = self.low + (self.high - self.low) * step / 4
+            y = self.y(value)
+            text = f"{value:.0%}" if percent else f"{value:.3g}"
+            parts.append(
+                _across("grid", y)
+                + f'<text class="tick" x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">'
+                f"{text}</text>"
+            )
+        if ticks:
+            for value in _whole(self.left, self.right):
+                parts.append(
+                    f'<text class="tick" x="{self.x(value):.1f}" y="{_HEIGHT - 10}"'
+                    f' text-anchor="middle">{value:g}</text>'
+                )
+        return "".join(parts)
+
+
+def _across(kind: str, y: float) -> str:
+    ends = f'x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"'
+    return f'<line class="{kind}" {ends}/>'
+
+
+def _whole(left: float, right: float) -> Iterable[float]:
+    step = max(1, round((right - left) / 8))
+    return [left + step * number for number in range(int((right - left) / step) + 1)]
+
+
+def _runs(points: Sequence[tuple[float, float | None]]) -> list[list[tuple[float, float]]]:
+    """Split points where one is missing."""
+    found: list[list[tuple[float, float]]] = [[]]
+    for x, y in points:
+        if y is None or not _is_number(y):
+            found.append([])
+        else:
+            found[-1].append((x, y))
+    return [run for run in found if run]
+
+
+def _bounds(values: Sequence[float]) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    room = (high - low) * 0.08 or abs(high) * 0.1 or 1.0
+    return (low if low == 0 else low - room), high + room
+
+
+def _is_number(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def _legend(number: int, name: str) -> str:
+    x = _LEFT + 8 + (number % 4) * 148
+    y = _TOP + 8 + (number // 4) * 16
+    return (
+        f'<rect class="key s{number % 6}" x="{x}" y="{y - 8}" width="10" height="10"/>'
+        f'<text class="tick" x="{x + 14}" y="{y + 1}">{escape(name[:20])}</text>'
+    )
+
+
+def _svg(title: str, body: str, role: str = "img") -> Markup:
+    return Markup(
+        f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="{role}"'
+        f' aria-label="{escape(title)}">{body}</svg>'
+    )

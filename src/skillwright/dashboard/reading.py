@@ -1,0 +1,312 @@
+"""A run's store, read for pages: sums are made in SQL, and nothing is loaded that is not shown."""
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from skillwright.core.secrets import Redactor
+from skillwright.jobs.bank.evidence import threshold_of
+from skillwright.runs import RunStore
+from skillwright.runs.archive import unpack
+from skillwright.runs.database import Database
+from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
+
+PAGE = 50
+"""Rows of a page."""
+_SEARCH_S = 0.1
+"""Seconds that one request may search; the next one continues where it stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """How a task went under a version of the skill; not there where it was not played."""
+
+    scored: int
+    solved: int
+    failed: int
+    episode: int
+
+    @property
+    def share(self) -> float | None:
+        """Share of the scored attempts that were solved; ``None`` where all failed."""
+        return self.solved / self.scored if self.scored else None
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    """Tasks by versions.
+
+    Attributes:
+        versions: Keys of versions: the document's in order, then others as they were first played.
+        tasks: (task id, task type), by type and id.
+        cells: By (task id, version).
+    """
+
+    versions: tuple[str, ...]
+    tasks: tuple[tuple[str, str], ...]
+    cells: Mapping[tuple[str, str], Cell]
+
+    def flips(self, a: str, b: str) -> list[tuple[str, str, Cell, Cell]]:
+        """List (task, type, cell of A, cell of B) where one of two versions solved half or more."""
+        found = []
+        for task, task_type in self.tasks:
+            first, second = self.cells.get((task, a)), self.cells.get((task, b))
+            if first is None or second is None or first.share is None or second.share is None:
+                continue
+            if (first.share >= 0.5) != (second.share >= 0.5):
+                found.append((task, task_type, first, second))
+        return sorted(found, key=lambda one: (one[2].share or 0) - (one[3].share or 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which episodes a list shows; what is empty is no condition."""
+
+    phase: str = ""
+    split: str = ""
+    task_type: str = ""
+    task: str = ""
+    version: str = ""
+    outcome: str = ""
+    step: int | None = None
+    text: str = ""
+
+    def conditions(self, threshold: float) -> tuple[str, list[Any]]:
+        """Return an SQL condition on ``episodes e``, and its values."""
+        parts, values = ["1"], list[Any]()
+        for column, value in (
+            ("phase", self.phase),
+            ("split", self.split),
+            ("task_type", self.task_type),
+            ("task_id", self.task),
+            ("skill_version", self.version),
+            ("step", self.step),
+        ):
+            if value not in ("", None):
+                parts.append(f"e.{column} = ?")
+                values.append(value)
+        match self.outcome:
+            case "solved":
+                parts.append("coalesce(e.hard, e.reward) >= ?")
+                values.append(threshold)
+            case "unsolved":
+                parts.append("coalesce(e.hard, e.reward) < ?")
+                values.append(threshold)
+            case "failed":
+                parts.append("e.reward IS NULL")
+        return " AND ".join(parts), values
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodePage:
+    """A page of a list of episodes, the latest first.
+
+    Attributes:
+        rows: What each row shows.
+        total: How many fit the filter; ``None`` for a search, which does not know.
+        next_before: List on below this number; ``None`` at the end.
+        seen: How many episodes the search has read so far.
+    """
+
+    rows: list[dict[str, Any]]
+    total: int | None
+    next_before: int | None
+    seen: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """What failed, by cause.
+
+    Attributes:
+        episodes: (cause, message of one, how many, number of the latest).
+        calls: (purpose, error of one, how many).
+    """
+
+    episodes: list[tuple[str, str, int, int]] = field(default_factory=list)
+    calls: list[tuple[str, str, int]] = field(default_factory=list)
+
+
+class RunReader:
+    """A run's file, open for one request; use `reading`."""
+
+    def __init__(self, folder: Path, database: Database) -> None:
+        self.folder = folder
+        self.store = RunStore(database, Redactor(), time.time)
+        self._database = database
+        self.threshold = threshold_of(folder) if (folder / CONFIG_NAME).is_file() else 1.0
+
+    def names(self) -> dict[str, str]:
+        """Return what versions of the document are called, by hash; of equal texts the first."""
+        return {one.hash: f"v{one.version}" for one in reversed(self.store.skills())}
+
+    def values_of(self, column: str) -> list[str]:
+        """List the values of a column that episodes may be filtered by."""
+        if column not in ("phase", "split", "task_type"):
+            raise ValueError(f"episodes are not filtered by {column!r}")
+        rows = self._database.rows(f"SELECT DISTINCT {column} AS v FROM episodes ORDER BY v")
+        return [row["v"] for row in rows]
+
+    def heat_map(self, phases: Sequence[str]) -> HeatMap:
+        """Say how each task went under each version, in some phases."""
+        marks = ",".join("?" * len(phases))
+        rows = self._database.rows(
+            f"""SELECT task_id, max(task_type) AS task_type, skill_version,
+                    sum(reward IS NOT NULL) AS scored,
+                    coalesce(sum(coalesce(hard, reward) >= ?), 0) AS solved,
+                    sum(reward IS NULL) AS failed, max(id) AS latest, min(id) AS first
+                FROM episodes WHERE phase IN ({marks})
+                GROUP BY task_id, skill_version""",
+            (self.threshold, *phases),
+        )
+        first: dict[str, int] = {}
+        tasks: dict[str, str] = {}
+        cells = {}
+        for row in rows:
+            version, task = row["skill_version"], row["task_id"]
+            first[version] = min(row["first"], first.get(version, row["first"]))
+            tasks[task] = row["task_type"]
+            cells[task, version] = Cell(row["scored"], row["solved"], row["failed"], row["latest"])
+        ordered = sorted(tasks.items(), key=lambda one: (one[1], one[0]))
+        number = {one.hash: one.version for one in reversed(self.store.skills())}
+        versions = sorted(first, key=lambda one: (number.get(one, len(number)), first[one]))
+        return HeatMap(tuple(versions), tuple(ordered), cells)
+
+    def episodes(self, wanted: Filter, before: int | None = None) -> EpisodePage:
+        """List episodes, the latest first, those below a number."""
+        if wanted.text:
+            return self._search(wanted, before)
+        where, values = wanted.conditions(self.threshold)
+        total = self._database.rows(f"SELECT count(*) FROM episodes e WHERE {where}", values)[0][0]
+        rows = self._rows(where, values, before, PAGE + 1)
+        more = len(rows) > PAGE
+        return EpisodePage(rows[:PAGE], total, rows[PAGE - 1]["id"] if more else None)
+
+    def _rows(
+        self, where: str, values: Sequence[Any], before: int | None, limit: int
+    ) -> list[dict[str, Any]]:
+        rows = self._database.rows(
+            f"""SELECT e.id, e.phase, e.step, e.split, e.task_id, e.task_type, e.draw,
+                    e.skill_version, e.reward, e.hard, e.failure_cause, e.stop_reason, e.wall_s,
+                    (SELECT count(*) FROM turns t WHERE t.episode = e.id) AS turns
+                FROM episodes e WHERE {where} AND e.id < ? ORDER BY e.id DESC LIMIT ?""",
+            (*values, 2**62 if before is None else before, limit),
+        )
+        return [{**dict(row), "solved": self._solved(row), "match": ""} for row in rows]
+
+    def _solved(self, row: sqlite3.Row) -> bool | None:
+        score = row["reward"] if row["hard"] is None else row["hard"]
+        return None if score is None else bool(score >= self.threshold)
+
+    def _search(self, wanted: Filter, before: int | None) -> EpisodePage:
+        """Read episodes for a text until a page is full or the time is up."""
+        where, values = wanted.conditions(self.threshold)
+        needle, until = wanted.text.casefold(), time.monotonic() + _SEARCH_S
+        found: list[dict[str, Any]] = []
+        last, seen = before, 0
+        while len(found) < PAGE and time.monotonic() < until:
+            batch = self._database.rows(
+                f"""SELECT e.id, e.task_description, e.said, t.body AS opening FROM episodes e
+                    JOIN texts t ON t.id = e.opening
+                    WHERE {where} AND e.id < ? ORDER BY e.id DESC LIMIT 20""",
+                (*values, 2**62 if last is None else last),
+            )
+            if not batch:
+                return EpisodePage(found, None, None, seen)
+            for row in batch:
+                seen, last = seen + 1, int(row["id"])
+                if match := _match(row, needle):
+                    (hit,) = self._rows("e.id = ?", [last], None, 1)
+                    found.append({**hit, "match": match})
+        return EpisodePage(found, None, last, seen)
+
+    def neighbors(self, episode: int) -> tuple[int | None, int | None]:
+        """Return the numbers of the episodes before and after one."""
+        row = self._database.rows(
+            "SELECT (SELECT max(id) FROM episodes WHERE id < ?),"
+            " (SELECT min(id) FROM episodes WHERE id > ?)",
+            (episode, episode),
+        )[0]
+        return row[0], row[1]
+
+    def version_scores(self) -> dict[str, tuple[int, int]]:
+        """Return (solved, scored) of val draws by version."""
+        rows = self._database.rows(
+            """SELECT skill_version, coalesce(sum(coalesce(hard, reward) >= ?), 0) AS solved,
+                    count(reward) AS scored
+                FROM episodes WHERE split = 'val' GROUP BY skill_version""",
+            (self.threshold,),
+        )
+        return {row["skill_version"]: (row["solved"], row["scored"]) for row in rows}
+
+    def faults(self) -> Faults:
+        """Count what failed, by cause."""
+        episodes = self._database.rows(
+            """SELECT failure_cause AS cause, failure_message AS message, count(*) AS n,
+                    max(id) AS latest
+                FROM episodes WHERE reward IS NULL GROUP BY cause, message
+                ORDER BY n DESC LIMIT 50"""
+        )
+        calls = self._database.rows(
+            """SELECT purpose, error, count(*) AS n FROM calls WHERE error IS NOT NULL
+                GROUP BY purpose, error ORDER BY n DESC LIMIT 50"""
+        )
+        return Faults(
+            [(row["cause"], row["message"] or "", row["n"], row["latest"]) for row in episodes],
+            [(row["purpose"], row["error"], row["n"]) for row in calls],
+        )
+
+    def funnel(self) -> list[dict[str, Any]]:
+        """Count the edits of each step by how far they came, with the step's verdict."""
+        rows = self._database.rows(
+            """SELECT step, sum(stage = 'proposed') AS proposed, sum(merge_level > 0) AS merged,
+                    sum(stage = 'selected') AS selected,
+                    sum(stage = 'selected' AND (status LIKE 'applied%' OR status LIKE 'repaired%'))
+                        AS applied
+                FROM edits GROUP BY step ORDER BY step"""
+        )
+        verdicts = {one.step: one.body for one in self.store.verdicts() if one.origin == "step"}
+        return [{**dict(row), "verdict": verdicts.get(row["step"])} for row in rows]
+
+    def moment(self) -> str:
+        """Return what changes whenever something is recorded."""
+        row = self._database.rows(
+            "SELECT (SELECT max(id) FROM events), (SELECT max(id) FROM episodes),"
+            " (SELECT max(id) FROM calls)"
+        )[0]
+        return "-".join(str(part or 0) for part in row)
+
+    def payloads(self, kind: str) -> list[dict[str, Any]]:
+        """Return what the events of a kind say, in order."""
+        return [event.payload for event in self.store.events(kind)]
+
+
+@contextmanager
+def reading(folder: Path) -> Iterator[RunReader]:
+    """Open a run's file for one request; it may be written meanwhile.
+
+    Raises:
+        RunError: The file is missing, no run, damaged, or written by a newer version.
+    """
+    database = Database(folder / STORE_NAME, read_only=True)
+    try:
+        yield RunReader(folder, database)
+    finally:
+        database.close()
+
+
+def _match(row: sqlite3.Row, needle: str) -> str:
+    """Return the place where an episode holds a text, or ``""``."""
+    for body in (row["task_description"], unpack(row["opening"]), unpack(row["said"])):
+        # What is stored is JSON text: a quote or line break in it is written with a backslash.
+        for wanted in (needle, json.dumps(needle, ensure_ascii=False)[1:-1]):
+            at = body.casefold().find(wanted)
+            if at >= 0:
+                around = body[max(at - 60, 0) : at + len(wanted) + 60]
+                return " ".join(around.replace("\\n", " ").split())
+    return ""

@@ -1,0 +1,123 @@
+"""A run as one file: HTML that can be mailed, or Markdown for a pull request.
+
+The HTML is made of the same pages that `skillwright view` serves. Links and forms need the server,
+so they are left out; the style sheet is inside, scripts are not, and nothing is fetched.
+"""
+
+import difflib
+import re
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+
+from skillwright.core import RunError
+from skillwright.dashboard import pages
+from skillwright.dashboard.reading import HeatMap, reading
+from skillwright.dashboard.site import Site, percent, signed, templates
+from skillwright.jobs.inspect.summary import RunSummary
+
+_SECTIONS = (
+    ("overview", pages.overview),
+    ("skill", pages.skill),
+    ("tasks", pages.tasks),
+    ("edits", pages.edits),
+    ("training", pages.training),
+    ("bank", pages.bank),
+    ("faults and costs", pages.costs),
+)
+_SERVED = re.compile(
+    r'<a [^>]*>|</a>|<form class="filters".*?</form>|<div hx-ext.*?></div>', re.DOTALL
+)
+_MOST_FLIPPED = 3
+_MOST_LINES = 400
+
+
+def html_report(folder: Path) -> str:
+    """Write a run as one HTML file that needs nothing else.
+
+    Raises:
+        RunError: The folder holds no run, or its store cannot be read.
+    """
+    site = Site(folder.parent, (folder,), lambda: 0.0)
+    name = next(one for one, path in site.runs().items() if path.resolve() == folder.resolve())
+    filled = templates()
+    sections = []
+    for title, page in _SECTIONS:
+        asked = Request({"type": "http", "path_params": {"run": name}, "query_string": b"turns=1"})
+        template, values = page(site, asked)
+        if template == "bank.html" and values["bank"] is None:
+            continue
+        if template == "training.html" and not values["rows"]:
+            continue
+        if template == "skill.html" and not values["versions"]:
+            continue
+        sections.append((title, _main(filled, template, {**values, "run": name})))
+    style = (Path(__file__).parent / "static" / "style.css").read_text(encoding="utf-8")
+    return filled.get_template("report.html").render(
+        run=name, style=style, sections=sections, path="", has_bank=False
+    )
+
+
+def markdown_report(folder: Path) -> str:
+    """Write what a pull request needs: the gain, the diff of the skill, three flipped tasks.
+
+    Raises:
+        RunError: The folder holds no run, or its store cannot be read.
+    """
+    site = Site(folder.parent, (folder,), lambda: 0.0)
+    summary = site.summary(folder)
+    if summary.problem:
+        raise RunError(summary.problem)
+    parts = [f"## {summary.name}: {summary.result}", _gain_line(summary)]
+    with reading(folder) as reader:
+        verdicts = reader.store.verdicts()
+        parts.append(
+            f"{sum(one.body['decision'] == 'accept' for one in verdicts)} of {len(verdicts)} "
+            f"candidates were accepted; {summary.episodes:,} episodes, {summary.failures} failed."
+        )
+        if summary.state is not None:
+            best = reader.store.skill(summary.state.best_version)
+            changed = difflib.unified_diff(
+                reader.store.skill(0).splitlines(), best.splitlines(), "initial", "released", "", ""
+            )
+            lines = [line.rstrip() for line in changed][:_MOST_LINES]
+            parts.append(
+                "\n".join(["```diff", *(line.replace("```", "'''") for line in lines), "```"])
+            )
+        parts.append(_flipped(reader.heat_map(("test",)), reader.names()))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _main(filled: Any, template: str, values: dict[str, Any]) -> Any:
+    """Render the main block of a page, without what needs the server."""
+    found = filled.get_template(template)
+    context = found.new_context({**values, "path": "", "has_bank": False})
+    return _SERVED.sub("", "".join(found.blocks["main"](context)))
+
+
+def _gain_line(summary: RunSummary) -> str:
+    gain = pages.gain_of(summary)
+    if gain is None:
+        return "No gain was measured: the test split was not scored."
+    interval = ""
+    if gain.interval is not None:
+        interval = f" (95% interval {signed(gain.interval[0])} to {signed(gain.interval[1])})"
+    return f"Gain on {gain.tasks} held-out tasks: **{signed(gain.gain)}**{interval}."
+
+
+def _flipped(found: HeatMap, names: dict[str, str]) -> str:
+    if len(found.versions) < 2:
+        return ""
+    a, b = found.versions[0], found.versions[-1]
+    flips = found.flips(a, b)
+    if not flips:
+        return "No test task flipped."
+    head = (
+        f"Flipped test tasks ({len(flips)}), {names.get(a, 'before')} -> {names.get(b, 'after')}:"
+    )
+    rows = [
+        f"- `{task}` ({task_type or 'no type'}): {percent(first.share)} -> {percent(second.share)}"
+        for task, task_type, first, second in flips[:_MOST_FLIPPED]
+    ]
+    return "\n".join([head, "", *rows])

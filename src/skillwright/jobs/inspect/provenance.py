@@ -1,0 +1,252 @@
+"""Where each line of a skill document comes from: its version, edits, and episodes.
+
+A version is compared with its parent line by line; a line that is new was written by an edit of
+that version's step, and an edit names the turns of the train episodes it was proposed from. Lines
+of an epoch update (slow update) come from the episodes that were played to compare two epochs.
+"""
+
+import difflib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from skillwright.core import RunError, skill_hash
+from skillwright.jobs.launch.runs import find_run
+from skillwright.runs import EditRecord, RunStore, SkillVersion
+from skillwright.runs.folder import BEST_SKILL_NAME, STORE_NAME
+
+_COMPARISON = "slow_update"  # the phase of the episodes that an epoch update compares
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """An episode behind a line.
+
+    Attributes:
+        episode: Its number in the store; ``e12`` on a command line.
+        task_id: What was attempted.
+        turns: The turns that were cited, from 0; empty means the whole episode.
+    """
+
+    episode: int
+    task_id: str
+    turns: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BlamedLine:
+    """A line and its origin.
+
+    Attributes:
+        number: From 1.
+        text: The line.
+        version: The version in which it first stood.
+        origin: What wrote that version (``initial_skill``, ``step_0003``, ``slow_update_...``).
+        step: The training step, or ``None``.
+        edits: Ids of the edits of that step that hold the line; several where they were merged.
+        witnesses: The episodes that the edits were proposed from.
+    """
+
+    number: int
+    text: str
+    version: int
+    origin: str
+    step: int | None
+    edits: tuple[str, ...] = ()
+    witnesses: tuple[Witness, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSkill:
+    """A version of a skill document, found by its file or by its run and number.
+
+    Attributes:
+        run: The run's folder.
+        version: The version.
+        text: Its text.
+    """
+
+    run: Path
+    version: int
+    text: str
+
+
+def find_skill(where: str, root: str | Path = "runs") -> StoredSkill:
+    """Find a version of a skill document.
+
+    Args:
+        where: A file in a run's folder (``runs/demo/best_skill.md``, ``.../skill_v0003.md``),
+            ``RUN@3`` for a version, or a run for the version it released.
+        root: The folder that holds runs.
+
+    Raises:
+        RunError: There is no such run or version, or the file holds no version of its run.
+    """
+    path = Path(where)
+    name, _, number = where.rpartition("@")
+    if path.is_file():
+        folder = next((one for one in path.resolve().parents if (one / STORE_NAME).is_file()), None)
+        if folder is None:
+            raise RunError(f"{where} lies in no run's folder; name a run, as in demo@3")
+        wanted = skill_hash(path.read_text(encoding="utf-8"))
+    else:
+        folder = find_run(name if name and number.isdecimal() else where, root)
+        wanted = ""
+    with RunStore.open(folder / STORE_NAME, read_only=True) as store:
+        versions = store.skills()
+        if not versions:
+            raise RunError(f"{folder} trains no skill document")
+        if wanted:
+            found = [one.version for one in versions if one.hash == wanted]
+        elif name and number.isdecimal():
+            found = [one.version for one in versions if one.version == int(number)]
+        else:
+            released = folder / BEST_SKILL_NAME
+            best = skill_hash(released.read_text(encoding="utf-8")) if released.is_file() else ""
+            found = [one.version for one in versions if one.hash == best] or [versions[-1].version]
+        if not found:
+            what = "the text of this file was edited by hand" if wanted else f"no version {number}"
+            known = f"versions 0 to {versions[-1].version}"
+            raise RunError(f"{where}: {what}; {folder.name} has {known}, as {folder.name}@0")
+        return StoredSkill(folder, found[0], store.skill(found[0]))
+
+
+def blame_skill(skill: StoredSkill) -> list[BlamedLine]:
+    """Say where each line of a version comes from."""
+    with RunStore.open(skill.run / STORE_NAME, read_only=True) as store:
+        return blame(store, skill.version)
+
+
+def blame(store: RunStore, version: int | None = None) -> list[BlamedLine]:
+    """Say where each line of a stored version comes from.
+
+    Args:
+        store: The run's store.
+        version: The version; ``None`` for the newest one.
+
+    Raises:
+        RunError: There is no such version, or the run trains no skill document.
+    """
+    versions = {one.version: one for one in store.skills()}
+    if not versions:
+        raise RunError("this run has no versions of a skill document: it trained none")
+    wanted = max(versions) if version is None else version
+    if wanted not in versions:
+        raise RunError(
+            f"there is no version {wanted} of the skill; name one from {min(versions)} to "
+            f"{max(versions)}"
+        )
+    origins: list[int] = []
+    places: list[int] = []
+    before: list[str] = []
+    for one in _lineage(versions, wanted):
+        lines = store.skill(one.version).splitlines()
+        origins, places = _carried(before, lines, origins, places, one.version)
+        before = lines
+    evidence = _Evidence(store)
+    return [
+        evidence.line(number, text, versions[origin], place)
+        for number, (text, origin, place) in enumerate(
+            zip(before, origins, places, strict=True), start=1
+        )
+    ]
+
+
+def _lineage(versions: Mapping[int, SkillVersion], version: int) -> list[SkillVersion]:
+    """Return a version's ancestors and itself, the first one first."""
+    chain = []
+    now: int | None = version
+    while now is not None:
+        chain.append(versions[now])
+        now = versions[now].parent
+    return chain[::-1]
+
+
+def _carried(
+    before: Sequence[str],
+    lines: Sequence[str],
+    origins: Sequence[int],
+    places: Sequence[int],
+    version: int,
+) -> tuple[list[int], list[int]]:
+    """Return, for each line, the version it is from and its number (from 1) there."""
+    found = [version] * len(lines)
+    numbers = list(range(1, len(lines) + 1))
+    matcher = difflib.SequenceMatcher(a=before, b=lines, autojunk=False)
+    for old, new, size in matcher.get_matching_blocks():
+        found[new : new + size] = origins[old : old + size]
+        numbers[new : new + size] = places[old : old + size]
+    return found, numbers
+
+
+class _Evidence:
+    """Finds the edits and episodes behind lines."""
+
+    def __init__(self, store: RunStore) -> None:
+        self._store = store
+        self._edits: dict[int, list[EditRecord]] = defaultdict(list)
+        for edit in store.edits():
+            self._edits[edit.step].append(edit)
+        self._episodes: dict[tuple[str, int | None], dict[str, list[int]]] = {}
+
+    def line(self, number: int, text: str, version: SkillVersion, place: int) -> BlamedLine:
+        edits = self._behind(text, version, place)
+        witnesses = self._witnesses(edits)
+        if not witnesses and version.origin.startswith(_COMPARISON):
+            witnesses = self._compared()
+        return BlamedLine(
+            number,
+            text,
+            version.version,
+            version.origin,
+            version.step,
+            tuple(edit.id for edit in edits),
+            witnesses,
+        )
+
+    def _behind(self, text: str, version: SkillVersion, place: int) -> list[EditRecord]:
+        """Return the selected edits of a version's step that hold a line."""
+        if version.step is None or not version.origin.startswith("step"):
+            return []
+        selected = [one for one in self._edits[version.step] if one.stage == "selected"]
+        if inside := [one for one in selected if one.lines and _holds(one.lines, place)]:
+            return inside
+        quoted = [one for one in selected if text.strip() and text.strip() in one.edit.content]
+        # A rewritten document, or a blank line between two edits: all of the step wrote it.
+        return quoted or selected
+
+    def _witnesses(self, edits: Sequence[EditRecord]) -> tuple[Witness, ...]:
+        found: dict[int, Witness] = {}
+        for edit in edits:
+            episodes = self._of("train", edit.step)
+            for transcript, turns in edit.evidence:
+                task, _, draw = transcript.partition("#")
+                numbers = episodes.get(task, [])
+                if draw.isdecimal() and int(draw) <= len(numbers):
+                    numbers = numbers[int(draw) - 1 : int(draw)]
+                for number in numbers:
+                    cited = {*turns, *(found[number].turns if number in found else ())}
+                    found[number] = Witness(number, task, tuple(sorted(cited)))
+        return tuple(found[number] for number in sorted(found))
+
+    def _compared(self) -> tuple[Witness, ...]:
+        episodes = self._of(_COMPARISON, None)
+        return tuple(
+            Witness(number, task) for task, numbers in episodes.items() for number in numbers
+        )
+
+    def _of(self, phase: str, step: int | None) -> dict[str, list[int]]:
+        """Return the scored episodes of a phase and step by task."""
+        key = (phase, step)
+        if key not in self._episodes:
+            found: defaultdict[str, list[int]] = defaultdict(list)
+            for one in self._store.episodes(phase=phase, step=step):
+                if one.reward is not None:
+                    found[one.task_id].append(one.id)
+            self._episodes[key] = dict(found)
+        return self._episodes[key]
+
+
+def _holds(lines: tuple[int, int], place: int) -> bool:
+    return lines[0] <= place <= lines[1]

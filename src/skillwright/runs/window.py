@@ -1,0 +1,134 @@
+"""Some turns of a stored trajectory, without unpacking the rest: episodes can have 100 MB.
+
+The JSON text that `trajectories.write_trajectory` made is read while it is unpacked. Its three
+arrays have a fixed order (metadata, messages, turns), and a quotation mark inside a JSON string is
+always written with a backslash before it, so that the text between two arrays is found by search.
+"""
+
+import json
+import zlib
+from collections.abc import Iterator
+from typing import Any, Final
+
+from skillwright.core import RunError
+
+_CHUNK: Final = 1 << 20
+_BORDERS: Final = ('{"metadata":[', '],"messages":[', '],"turns":[')
+_decode: Final = json.JSONDecoder().raw_decode
+
+
+def read_window(body: bytes, first: int, most: int, messages: int) -> dict[str, Any]:
+    """Read the beginning of each array, as far as some turns need it.
+
+    Args:
+        body: The packed text.
+        first: The first turn, from 0.
+        most: How many turns.
+        messages: How many messages to keep, from the first one: those of the first prompt.
+
+    Returns:
+        ``{"metadata": [at the start, per turn...], "messages": [...], "turns": [...]}``; metadata
+        and turns of the window only, with what stood at the start before them.
+
+    Raises:
+        RunError: The text is damaged.
+    """
+    text = _Text(_unpacked(body))
+    text.skip_to(_BORDERS[0])
+    metadata = text.items(first + most + 1)
+    text.skip_to(_BORDERS[1])
+    kept = text.items(messages)
+    text.skip_to(_BORDERS[2])
+    turns = text.items(first + most)
+    return {
+        "metadata": [*metadata[:1], *metadata[first + 1 :]],
+        "messages": kept,
+        "turns": turns[first:],
+    }
+
+
+def _unpacked(body: bytes) -> Iterator[str]:
+    reader = zlib.decompressobj()
+    rest, tail = body, b""
+    while rest:
+        try:
+            piece = tail + reader.decompress(rest, _CHUNK)
+        except zlib.error as error:
+            raise RunError(
+                f"an episode is damaged ({error}); restore its file from a copy"
+            ) from error
+        rest = reader.unconsumed_tail
+        cut = len(piece) - _incomplete(piece)
+        tail = piece[cut:]
+        yield piece[:cut].decode("utf-8", "surrogatepass")
+
+
+def _incomplete(piece: bytes) -> int:
+    """Return how many bytes at the end belong to a character that is not complete."""
+    for back in range(1, min(4, len(piece) + 1)):
+        byte = piece[-back]
+        if byte < 0x80:
+            return 0
+        if byte >= 0xC0:
+            size = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return back if size > back else 0
+    return 0
+
+
+class _Text:
+    """A text that comes in pieces; what was read of it is dropped."""
+
+    def __init__(self, pieces: Iterator[str]) -> None:
+        self._pieces = pieces
+        self._text = ""
+        self._at = 0
+
+    def skip_to(self, border: str) -> None:
+        """Go behind the next border."""
+        while (found := self._text.find(border, self._at)) < 0:
+            # A border may lie across two pieces.
+            self._at = max(self._at, len(self._text) - len(border))
+            self._more()
+        self._at = found + len(border)
+
+    def items(self, most: int) -> list[Any]:
+        """Read up to so many items of an array whose bracket was passed."""
+        found: list[Any] = []
+        while len(found) < most:
+            item = self._item()
+            if item is _END:
+                return found
+            found.append(item)
+        return found
+
+    def _item(self) -> Any:
+        wanted = _CHUNK
+        while True:
+            while len(self._text) - self._at < 2:
+                self._more()
+            if self._text[self._at] == "]":
+                return _END
+            start = self._at + (self._text[self._at] == ",")
+            try:
+                value, end = _decode(self._text, start)
+            except json.JSONDecodeError:
+                pass
+            else:
+                if end < len(self._text):
+                    self._at = end
+                    return value
+            # A long item is tried again when twice as much is there.
+            target = len(self._text) - self._at + wanted
+            while len(self._text) - self._at < target:
+                self._more()
+            wanted *= 2
+
+    def _more(self) -> None:
+        piece = next(self._pieces, None)
+        if piece is None:
+            raise RunError("an episode is cut; restore its file from a copy")
+        self._text = self._text[self._at :] + piece
+        self._at = 0
+
+
+_END: Final = object()

@@ -1,0 +1,47 @@
+"""A trained run behind the pages, and a store full of hostile text."""
+
+import shutil
+
+import pytest
+from starlette.testclient import TestClient
+from typer.testing import CliRunner
+
+from paged import CONFIG, HOSTILE, TOKEN, played
+from skillwright.cli.app import app as commands
+from skillwright.dashboard import make_app
+from skillwright.dashboard.app import COOKIE
+from skillwright.runs import RunStore
+
+
+@pytest.fixture(scope="session")
+def trained_once(tmp_path_factory):
+    """The folder of runs, with one that the command line trained."""
+    root = tmp_path_factory.mktemp("shown") / "runs"
+    config = root.parent / "trained.yaml"
+    config.write_text(CONFIG.replace("ROOT", str(root)), encoding="utf-8")
+    result = CliRunner().invoke(commands, ["train", str(config)], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return root
+
+
+@pytest.fixture
+def root(trained_once, tmp_path):
+    """A copy of it that a test may change."""
+    return shutil.copytree(trained_once, tmp_path / "runs")
+
+
+@pytest.fixture
+def pages(root):
+    """Ask for pages as a browser that has the token."""
+    with TestClient(make_app(root, token=TOKEN), base_url="http://127.0.0.1:8000") as client:
+        client.cookies.set(COOKIE, TOKEN)
+        yield client
+
+
+@pytest.fixture
+def hostile(root):
+    """Add a scored and a failed episode whose every text wants to be run; return their numbers."""
+    with RunStore.open(root / "trained" / "run.sqlite") as store:
+        scored = store.record_episode(played(901, HOSTILE, turns=3))
+        failed = store.record_episode(played(902, "x", failure=HOSTILE, task="task-2"))
+    return scored, failed

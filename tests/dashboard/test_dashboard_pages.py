@@ -1,0 +1,140 @@
+"""Pages over a run: every view shows what the store holds, and nothing of it can act."""
+
+import re
+import shutil
+
+import pytest
+from starlette.testclient import TestClient
+
+from paged import HOSTILE, TOKEN, played
+from skillwright.dashboard import html_report, make_app, markdown_report
+from skillwright.jobs import read_run
+from skillwright.runs import RunStore
+
+RUN = "/runs/trained/"
+VIEWS = ("", "tasks", "tasks?phase=test", "skill", "edits", "episodes", "episodes/1", "costs")
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_of_a_trained_run_is_shown(pages, view):
+    answer = pages.get(RUN + view)
+    assert answer.status_code == 200
+    assert "<h1>" in answer.text
+
+
+def test_the_list_says_what_each_run_gained(pages, root):
+    gain = read_run("trained", root).state.report.gains["best"].gain
+    assert f"{gain:+.3f}" in pages.get("/").text
+
+
+def test_a_line_of_the_skill_leads_to_the_turns_that_it_was_written_from(pages):
+    links = re.findall(r'href="(episodes/\d+\?turns=[\d,]+)#t\d+"', pages.get(RUN + "skill").text)
+    assert links
+    page = pages.get(RUN + links[0].replace("&amp;", "&")).text
+    assert "cited by an edit" in page
+
+
+def test_a_fault_is_marked_apart_from_what_was_not_solved_and_not_run(pages, hostile):
+    page = pages.get(RUN + "tasks").text
+    rows = {row.split("</a>")[0]: row for row in page.split('<th scope="row">')}
+    failed = next(row for name, row in rows.items() if "task-2" in name)
+    assert 'class="cell fail"' in failed
+    assert "not run" in failed
+    assert "c0" not in failed
+
+
+@pytest.mark.parametrize("view", ["episodes", "episodes/{}", "tasks", "costs", "side-by-side"])
+def test_hostile_text_is_shown_and_cannot_act(pages, hostile, view):
+    scored, failed = hostile
+    address = view.format(scored) + (f"?a={scored}&b={failed}" if "side" in view else "")
+    answer = pages.get(RUN + address)
+    assert answer.status_code == 200
+    assert "<script>document" not in answer.text
+    assert "<img" not in answer.text
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe-inline" not in policy
+
+
+def test_a_text_is_found_in_what_was_said(pages, hostile):
+    page = pages.get(RUN + "episodes", params={"q": "saw 2 <script>"}).text
+    assert f"e{hostile[0]}" in page
+    assert f"e{hostile[1]}<" not in page
+
+
+def test_a_search_that_takes_long_goes_on_with_the_next_request(root, pages):
+    with RunStore.open(root / "trained" / "run.sqlite") as store:
+        for number in range(1000, 1120):
+            store.record_episode(played(number, "needle", task=f"task-{number}"))
+    first = pages.get(RUN + "episodes", params={"q": "needle"}).text
+    more = re.search(r'hx-get="([^"]+before=\d+)"', first)
+    assert more is not None
+    second = pages.get(more[1].replace("&amp;", "&")).text
+    assert "<html" not in second
+    assert len(re.findall("task-1", first + second)) > 50
+
+
+def test_other_hosts_and_requests_without_the_token_are_refused(root):
+    app = make_app(root, token=TOKEN)
+    with TestClient(app, base_url="http://127.0.0.1:8000", follow_redirects=False) as client:
+        assert client.get("/").status_code == 403
+        assert client.get("/?token=wrong").status_code == 403
+        assert client.get("/static/style.css").status_code == 403
+        first = client.get(f"{RUN}?token={TOKEN}")
+        assert first.status_code == 303
+        assert "token" not in first.headers["location"]
+        assert client.get(RUN).status_code == 200
+        assert client.post(RUN).status_code == 405
+    with TestClient(app, base_url="http://evil.example") as client:
+        assert client.get(f"/?token={TOKEN}").status_code == 403
+
+
+def test_unknown_runs_versions_and_numbers_are_answered_with_what_is_there(pages):
+    answer = pages.get("/runs/traned/")
+    assert answer.status_code == 404
+    assert "trained" in answer.text
+    assert pages.get(RUN + "skill?version=99").status_code == 404
+    assert pages.get(RUN + "edits?step=many").status_code == 404
+    assert pages.get(RUN + "episodes/99999").status_code == 404
+
+
+def test_a_run_that_cannot_be_read_is_listed_with_the_reason(root, pages):
+    broken = shutil.copytree(root / "trained", root / "broken")
+    (broken / "run.sqlite").write_bytes(b"no database at all, but long enough to be looked at")
+    page = pages.get("/").text
+    assert "unreadable" in page
+    assert pages.get("/runs/broken/").status_code == 404
+    assert pages.get("/runs/trained/").status_code == 200
+
+
+def test_two_runs_are_compared_task_by_task(root, pages):
+    shutil.copytree(root / "trained", root / "again")
+    page = pages.get("/compare", params={"a": "trained", "b": "again"}).text
+    assert "paired by task" in page
+    assert "10 tasks" in page
+
+
+def test_a_run_that_is_being_written_is_shown_with_what_came_last(root, pages):
+    with RunStore.open(root / "trained" / "run.sqlite") as store:
+        number = store.record_episode(played(950, "just now"))
+        assert f"e{number}" in pages.get(RUN + "episodes").text
+
+
+def test_the_report_holds_everything_and_needs_nothing_else(root, hostile):
+    text = html_report(root / "trained")
+    assert len(text) < 1_500_000
+    assert not re.search(r'(src|href)="(?!#|data:)', text)
+    assert "<script" not in text
+    report = read_run("trained", root).state.report
+    for table in report.tables.values():
+        assert f"{table.overall.success_rate:.0%}" in text
+    assert f"{report.gains['best'].gain:+.3f}" in text
+
+
+def test_the_report_for_a_pull_request_has_gain_diff_and_flipped_tasks(root):
+    text = markdown_report(root / "trained")
+    gain = read_run("trained", root).state.report.gains["best"].gain
+    assert f"**{gain:+.3f}**" in text
+    assert "```diff" in text
+    assert HOSTILE not in text
+    assert 0 < len(re.findall(r"^- `house-test", text, re.MULTILINE)) <= 3

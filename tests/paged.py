@@ -1,0 +1,49 @@
+"""Episodes with hostile text, and the configuration of a run whose pages are looked at."""
+
+from skillwright.core import (
+    Act,
+    EpisodeResult,
+    EpisodeSpec,
+    Failure,
+    FailureCause,
+    Message,
+    StopReason,
+    Task,
+    Trajectory,
+    Turn,
+)
+
+TOKEN = "a-token-of-the-tests"
+CONFIG = """\
+env:
+  name: alfworld
+  data: {kind: generated, train: 12, val: 10, test: 10}
+models:
+  target: {backend: scripted, model: household, noise: 0.1}
+  optimizer: {backend: scripted, model: analyst}
+train: {epochs: 1, batch_size: 4}
+run: {name: trained, root: ROOT}
+"""
+HOSTILE = "<script>document.title='owned'</script>\x1b]0;owned\x07<img src=x onerror=alert(1)>"
+
+
+def played(number, text="fine", *, reward=1.0, failure=None, turns=1, task="task-1"):
+    """Return an episode whose prompt, actions and observations say a text."""
+    system: Message = {"role": "system", "content": text}
+    prompt = (system, {"role": "user", "content": "Go."})
+    done = tuple(
+        Turn(index, prompt, Act(text=f"act {index} {text}"), f"saw {index} {text}", 0.0)
+        for index in range(turns)
+    )
+    spec = EpisodeSpec(
+        Task(id=task, env="doors", task_type="door", split="val"), 1, number, "gate", 1
+    )
+    return EpisodeResult(
+        spec=spec,
+        reward=None if failure else reward,
+        failure=Failure(FailureCause.MODEL, failure) if failure else None,
+        stop_reason=StopReason.FAILURE if failure else StopReason.DONE,
+        trajectory=Trajectory(opening=text, turns=done),
+        skill_version="s0",
+        key=f"{number:064x}",
+    )
