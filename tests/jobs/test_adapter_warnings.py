@@ -84,7 +84,7 @@ async def test_a_bug_shows_its_traceback_once_and_only_its_own_frames(tmp_path, 
     assert [shows for _, shows in told] == [True] + [False] * 5
     assert "in rollout" in caplog.text
     assert "adapter_play.py" not in caplog.text
-    assert "foreign.py" not in caplog.text.partition("Traceback")[2]
+    assert 'foreign.py", line' not in caplog.text
     assert len(lines(caplog)) == 6
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
