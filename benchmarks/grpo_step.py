@@ -97,10 +97,9 @@ def write_model(folder: Path, shape: str) -> None:
 def ours(folder: Path, shape: str, _: Path) -> list[dict[str, float]]:
     """Play and learn with our own backend."""
     from skillwright.core import TurnContext
-    from skillwright.policy.advantage import AdvantageSettings, group_advantages
-    from skillwright.policy.grpo import GrpoSettings, update
+    from skillwright.policy.groups import AdvantageSettings, group_advantages
     from skillwright.policy.hf import HfPolicy, HfSettings
-    from skillwright.policy.loss import GrpoObjective
+    from skillwright.policy.update import GrpoObjective, GrpoSettings, update
 
     policy = HfPolicy.load_pretrained(str(folder), HfSettings(max_new_tokens=ANSWER[shape]))
     policy.freeze_reference()

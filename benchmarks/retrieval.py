@@ -29,10 +29,17 @@ import numpy as np  # noqa: E402
 
 from measuring import Check, Kind, at_least, at_most, compared, ratios_of, report  # noqa: E402
 from skillwright.bank import Bank, BankSource  # noqa: E402
-from skillwright.bank.embedding.cache import Encoder  # noqa: E402
-from skillwright.bank.embedding.embedder import Embedder, Vectors, unit_rows  # noqa: E402
-from skillwright.bank.index import SkillIndex  # noqa: E402
-from skillwright.bank.retrieve import BankIndex, retrieve  # noqa: E402
+from skillwright.bank.embedding.embedders import (  # noqa: E402
+    Embedder,
+    Encoder,
+    Vectors,
+    unit_rows,
+)
+from skillwright.bank.retrieve import (  # noqa: E402
+    BankIndex,
+    SkillIndex,
+    retrieve,
+)
 from skillwright.core import BankSkill, Counterfactual, SkillKind, Task  # noqa: E402
 
 DIMENSIONS = 384
@@ -212,7 +219,7 @@ def minilm() -> Embedder | None:
         return None
     import torch
 
-    from skillwright.bank.embedding.sentence import SentenceTransformerEmbedder
+    from skillwright.bank.embedding.embedders import SentenceTransformerEmbedder
 
     torch.set_num_threads(1)
     return SentenceTransformerEmbedder(str(Path(found.origin).parent / "model"))

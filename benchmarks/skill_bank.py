@@ -65,7 +65,7 @@ from skillwright.evaluation import (
 from skillwright.models import ChatAgent
 from skillwright.rollout import Limits, LocalEngine, MemoryRecorder
 from skillwright.scripted import ScriptedHousehold
-from skillwright.scripted.teacher.household import HouseholdTeacher
+from skillwright.scripted.household.teacher import HouseholdTeacher
 
 ROUNDS = 2
 BASE_GAMES = 36

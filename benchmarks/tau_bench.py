@@ -29,8 +29,7 @@ from measuring import Kind, at_least, at_most, compared, report
 from measuring.machine import resident_bytes, tau_folder
 from skillwright.envs.tau_bench import TauBenchEnv, comparability, open_store
 from skillwright.envs.tau_bench.parsing import OPEN
-from skillwright.envs.tau_bench.tau_core.canonical import canonical_text
-from skillwright.envs.tau_bench.tau_core.database import TABLES
+from skillwright.envs.tau_bench.tau_core.database import TABLES, canonical_text
 
 REPEATS = 30
 LIVE = 1_000

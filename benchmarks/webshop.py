@@ -40,7 +40,7 @@ from skillwright.envs.webshop import (
     webshop_tasks,
 )
 from skillwright.envs.webshop.builtin import built_in_products
-from skillwright.envs.webshop.queries import search_commands
+from skillwright.envs.webshop.goals import search_commands
 
 PRODUCTS = 100_000
 OFFICIAL = 1_180_000

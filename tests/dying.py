@@ -75,7 +75,7 @@ def moment(name: str) -> None:
 
 def live() -> None:
     """Run the command, every change of a file noted."""
-    from skillwright.bank.store.file import BankFile
+    from skillwright.bank.store.tables import BankFile
     from skillwright.cli import main
     from skillwright.core.sqlite_file import SqliteFile
     from skillwright.runs.database import Database

@@ -9,9 +9,8 @@ import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
-from skillwright.core.sqlite_file import Schema
-from skillwright.core.sqlite_log import log_of
-from skillwright.runs.schema import SCHEMA
+from skillwright.core.sqlite_file import Schema, log_of
+from skillwright.runs.database import SCHEMA
 
 SCHEMAS = range(1, len(SCHEMA.migrations) + 1)
 

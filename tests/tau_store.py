@@ -7,7 +7,7 @@ from pathlib import Path
 
 from skillwright.envs.tau_bench import TauBenchEnv
 from skillwright.envs.tau_bench.tau_core import Database, call_tool, open_store
-from skillwright.envs.tau_bench.tau_core.canonical import canonical_text
+from skillwright.envs.tau_bench.tau_core.database import canonical_text
 
 OPENING = "Hello, it is about my order."
 

@@ -16,15 +16,14 @@ import typer
 from typer.testing import CliRunner
 
 import skillwright
-from skillwright.cli.app import app
-from skillwright.cli.lazy import LazyCommand
+from skillwright.cli.app import LazyCommand, app
 from skillwright.config import load_config
 from skillwright.core.jsonio import read_text
 from skillwright.envs import spec
 from skillwright.envs.alfworld import generated_tasks
 from skillwright.jobs.parts.bench import Sizes
 from skillwright.jobs.parts.tasks import make_splits
-from skillwright.jobs.train.expected import expected_episodes
+from skillwright.jobs.train.wiring import expected_episodes
 from skillwright.scripted import ScriptedHousehold
 
 ROOT = Path(__file__).resolve().parent.parent

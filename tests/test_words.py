@@ -14,8 +14,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from skillwright.cli.app import app
-from skillwright.cli.lazy import LazyCommand
+from skillwright.cli.app import LazyCommand, app
 
 ROOT = Path(__file__).resolve().parent.parent
 READ = (

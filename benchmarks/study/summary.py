@@ -6,7 +6,7 @@ from statistics import fmean, median
 from typing import Any
 
 from skillwright.core.jsonio import digest
-from skillwright.envs.alfworld.categories import CATEGORIES
+from skillwright.envs.alfworld.env import CATEGORIES
 from skillwright.evaluation import mean_interval, wilson_interval
 from study.arms import ARMS, FAMILY
 

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from skillwright.bank.embedding.embedder import unit_rows
+from skillwright.bank.embedding.embedders import unit_rows
 from skillwright.core import BankSkill, Counterfactual, SkillKind, SkillStatus
 
 FAILURE = Counterfactual("heating what you do not hold", "it looked near", "take it first")

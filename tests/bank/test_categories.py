@@ -7,9 +7,9 @@ import pytest
 from skillwright.core import Task
 from skillwright.envs import TextEnv
 from skillwright.envs.alfworld import AlfworldEnv, generated_tasks
-from skillwright.envs.alfworld.categories import CATEGORIES, category_of_goal
+from skillwright.envs.alfworld.env import CATEGORIES, category_of_goal
 from skillwright.envs.tau_bench import TauBenchEnv, retail_tasks
-from skillwright.envs.tau_bench.tasks_source import FAMILIES
+from skillwright.envs.tau_bench.facts import FAMILIES
 
 GOALS = {
     "put a mug in shelf": "pick_and_place",

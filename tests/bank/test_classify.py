@@ -6,7 +6,7 @@ import pytest
 
 from bank_doors import rooms_bank
 from skillwright.bank import Bank, seed_bank
-from skillwright.bank.classify import Named, classify
+from skillwright.bank.source import Named, classify
 from skillwright.core import DataError
 
 HOUSE = seed_bank("alfworld")

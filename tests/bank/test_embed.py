@@ -12,13 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwright.bank import LexicalEmbedder, make_embedder
-from skillwright.bank.embedding.embedder import unit_rows
+from skillwright.bank.embedding.embedders import SentenceTransformerEmbedder, unit_rows, words_of
 from skillwright.bank.embedding.endpoint import EndpointEmbedder
-from skillwright.bank.embedding.lexical import words_of
-from skillwright.bank.embedding.sentence import SentenceTransformerEmbedder
 from skillwright.core import ConfigError, ModelRefused
 from skillwright.models.http.faults import EndpointFault
-from skillwright.rollout.blocking import LoopThread
+from skillwright.rollout.adapter import LoopThread
 
 TEXTS = st.lists(st.text(max_size=40), max_size=5)
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwright.bank import CategorySuccess, EvolutionResults, sample_failures, success_by_category
-from skillwright.bank.teaching.failures import budgets, by_severity, weakest_of
-from skillwright.bank.teaching.transcripts import read_evidence
+from skillwright.bank.teaching.evolve import budgets, by_severity, weakest_of
+from skillwright.bank.teaching.teacher import read_evidence
 from skillwright.core import (
     Act,
     DataError,

@@ -10,8 +10,7 @@ import pytest
 from bank_doors import bank_file
 from skillwright.bank import Bank, BankError, BankStore, import_skills, read_agent_skills
 from skillwright.core import DataError
-from skillwright.core.inflate import inflate
-from skillwright.core.jsonio import read_text
+from skillwright.core.jsonio import inflate, read_text
 
 HEAD = "---\nname: signs\ndescription: read signs\n---\n"
 

@@ -9,8 +9,8 @@ from bank_worlds import skill
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillwright.bank.embedding.embedder import unit_rows
-from skillwright.bank.index import DECIMALS, SkillIndex
+from skillwright.bank.embedding.embedders import unit_rows
+from skillwright.bank.retrieve import DECIMALS, SkillIndex
 
 
 def rows(count, seed=0, dimensions=16):

@@ -12,8 +12,7 @@ import pytest
 from test_changes import adds
 
 from skillwright.bank import BankError, BankStore, CountedEpisode
-from skillwright.bank.store.file import BankFile
-from skillwright.bank.store.schema import APPLICATION_ID, SCHEMA
+from skillwright.bank.store.tables import APPLICATION_ID, SCHEMA, BankFile
 from skillwright.core.sqlite_file import SqliteFile, schema_version
 
 WRITER = """

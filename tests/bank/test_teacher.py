@@ -6,14 +6,17 @@ import pytest
 
 from bank_houses import NO_SKILL, Replies, categorise, lesson, play, principle, scope, tasks_of
 from skillwright.bank import Teacher, TeacherDown, TeacherFault
-from skillwright.bank.teaching.replies import EvolveReply, LessonsReply, SkillsReply
 from skillwright.bank.teaching.teacher import (
     PROMPT_NAMES,
+    EvolveReply,
+    LessonsReply,
     Request,
+    SkillsReply,
     load_prompt,
+    read_evidence,
     refuse_dead_teacher,
+    tell,
 )
-from skillwright.bank.teaching.transcripts import read_evidence, tell
 from skillwright.core import ConfigError, FailureCause, ModelError
 
 GOOD = {"skills": [principle()]}

@@ -20,7 +20,7 @@ from skillwright.core import Completion, SkillKind
 from skillwright.datasets import EvolutionTasks, Splits
 from skillwright.envs.alfworld import AlfworldEnv
 from skillwright.evaluation import AlphaLedger, Draws, PairedGate
-from skillwright.scripted.teacher.household import HouseholdTeacher
+from skillwright.scripted.household.teacher import HouseholdTeacher
 
 SAFE = "not already inside"
 """What the cook has to read to keep the food in hand."""

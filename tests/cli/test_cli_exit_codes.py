@@ -13,7 +13,7 @@ from skillwright.cli import tables
 from skillwright.evaluation import ScoreTable, SplitReport
 from skillwright.jobs import EvalPlan, EvalReport
 from skillwright.jobs.launch.runs import read_plan
-from skillwright.jobs.parts.causes import Cause
+from skillwright.jobs.parts.endings import Cause
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 BREAKING = """

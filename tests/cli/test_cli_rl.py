@@ -11,8 +11,7 @@ from fakes import make_episode
 from shown import WIDTH, pipe, terminal
 from skillwright.cli.app import app
 from skillwright.cli.live import LiveDisplay, PlainDisplay, display
-from skillwright.cli.rl_live import RlTally
-from skillwright.cli.rl_tables import evolution_text
+from skillwright.cli.rl_tables import RlTally, evolution_text
 from skillwright.evaluation import Decision, Verdict
 from skillwright.jobs.parts.progress import EpisodeFinished, RunStarted, StageStarted
 from skillwright.jobs.rl import EvolutionRecord, IterationEnded, IterationRecord

@@ -14,8 +14,8 @@ from skillwright.bank import Add, BankStore, Retire
 from skillwright.config import validated_rl
 from skillwright.core import SkillStatus
 from skillwright.core.jsonio import dumps
-from skillwright.jobs.bank.memories import study_memories
-from skillwright.jobs.rl.first_bank import starting_bank
+from skillwright.jobs.bank.distil import study_memories
+from skillwright.jobs.rl.bank import starting_bank
 
 THEIRS = {
     "general_skills": [

@@ -7,7 +7,7 @@ import pytest
 
 import skillwright.cli.training as training
 from shown import pipe
-from skillwright.cli.studies import show_study
+from skillwright.cli.tables import show_study
 from skillwright.config import DIFFERENCES
 from skillwright.jobs import RunSummary, SeedResult, StudySummary
 

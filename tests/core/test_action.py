@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillwright.core.action import action_in, tagged_action
+from skillwright.core.agent import action_in, tagged_action
 
 INNER = "<action><action>look</action></action>"
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwright.core import Failure, FailureCause, Usage
-from skillwright.core.codec import (
+from skillwright.core.jsonio import (
     REFUSE_UNKNOWN,
     JsonRecord,
     NotDecodable,
@@ -115,5 +115,5 @@ def test_what_is_read_can_be_named():
 
 
 def test_only_who_decodes_waits_for_pydantic():
-    asked = "import sys, skillwright.core.codec; sys.exit('pydantic' in sys.modules)"
+    asked = "import sys, skillwright.core.jsonio; sys.exit('pydantic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwright.core import Act, Completion, Lapse, ToolCall
-from skillwright.core.tool_calls import sendable, tagged, untagged, with_ids_of
+from skillwright.core.agent import sendable, tagged, untagged, with_ids_of
 
 GOOD = ToolCall("call_x", "look", '{"at": "door"}')
 

@@ -3,7 +3,7 @@
 from skillwright.config import RunConfig
 from skillwright.jobs import Unwatched, run_training, start_run
 from skillwright.scripted.retail import read_rules
-from skillwright.scripted.retail.lessons import LESSONS
+from skillwright.scripted.retail.optimizer import LESSONS
 from tau_built_in.generate import HERE
 
 

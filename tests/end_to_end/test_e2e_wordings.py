@@ -14,8 +14,7 @@ from skillwright.evaluation import Score
 from skillwright.models import ChatAgent
 from skillwright.rollout import Limits, LocalEngine
 from skillwright.scripted import ScriptedHousehold
-from skillwright.scripted.analyst.lessons import LESSONS
-from skillwright.scripted.analyst.superstitions import FROM_FAILURES, FROM_SUCCESSES
+from skillwright.scripted.household.lessons import FROM_FAILURES, FROM_SUCCESSES, LESSONS
 
 PLAIN = """\
 # Household skill

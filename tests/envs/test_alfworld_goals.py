@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from skillwright.core import DataError
 from skillwright.envs.alfworld import TASK_TYPES, World, family_goal
-from skillwright.envs.alfworld.goal import describe_goal
-from skillwright.envs.alfworld.pddl import parse_goal
-from skillwright.envs.alfworld.sexpr import Misread, read
-from skillwright.envs.alfworld.winning import compile_goal
+from skillwright.envs.alfworld.layout import compile_goal
+from skillwright.envs.alfworld.pddl import Misread, parse_goal, read
+from skillwright.envs.alfworld.problem import describe_goal
 
 ROOM = {
     "apple 2": "countertop 1",

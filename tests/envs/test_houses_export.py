@@ -6,9 +6,8 @@ import random
 import pytest
 
 from skillwright.core import DataError
-from skillwright.envs.alfworld.game_file import load_game
-from skillwright.envs.alfworld.game_json import problem_to_pddl, to_game_json
 from skillwright.envs.alfworld.generate import generate_problem
+from skillwright.envs.alfworld.official import load_game, problem_to_pddl, to_game_json
 from skillwright.envs.alfworld.pddl import read_problem
 from skillwright.envs.alfworld.state import World
 

@@ -20,7 +20,7 @@ from skillwright.envs.alfworld.generate import (
     generate_problem,
     generated_tasks,
 )
-from skillwright.envs.alfworld.rooms import MOST_EFFORT
+from skillwright.envs.alfworld.households import MOST_EFFORT
 from skillwright.envs.alfworld.state import World
 from skillwright.envs.alfworld.tables import (
     BATHROOM,
@@ -175,7 +175,7 @@ def test_generation_does_not_depend_on_what_was_generated_before():
 def test_games_are_the_same_in_every_process():
     code = (
         "from skillwright.envs.alfworld.generate import generate_problem\n"
-        "from skillwright.envs.alfworld.game_json import problem_to_pddl\n"
+        "from skillwright.envs.alfworld.official import problem_to_pddl\n"
         "for household in (None, 1):\n"
         "    for index in range(12):\n"
         "        game = generate_problem('test', index, household=household)\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from skillwright.envs.tau_bench import TauBenchEnv
-from skillwright.envs.tau_bench.tau_core import Database, call_tool, location, open_store
+from skillwright.envs.tau_bench.tau_core import Database, call_tool, open_store, store
 from tau_built_in.generate import HERE, PLAN, store_files, write_store
 from tau_store import tool_call
 
@@ -211,8 +211,8 @@ def test_the_tables_agree_with_each_other():
 def test_it_is_used_where_nothing_else_is_named(monkeypatch, tmp_path):
     monkeypatch.delenv("SKILLWRIGHT_TAU_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert location.BUILT_IN == HERE
-    assert location.data_dir() == location.DataSource(str(HERE), "built-in")
+    assert store.BUILT_IN == HERE
+    assert store.data_dir() == store.DataSource(str(HERE), "built-in")
     assert TauBenchEnv({"user_strategy": "scripted"}, {"task_index": 0}).data.origin == "built-in"
 
 

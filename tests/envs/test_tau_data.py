@@ -8,7 +8,7 @@ import pytest
 
 from skillwright.core import DataError
 from skillwright.envs.tau_bench import data_dir, open_store
-from skillwright.envs.tau_bench.tau_core import fetched_dir, location
+from skillwright.envs.tau_bench.tau_core import fetched_dir, store
 from skillwright.envs.tau_bench.tau_core.schemas import SCHEMAS
 from tau_store import TABLES, make_env, open_env, write_store, write_sums
 
@@ -22,16 +22,14 @@ def shop(tmp_path):
 def nowhere(monkeypatch, tmp_path):
     monkeypatch.delenv("SKILLWRIGHT_TAU_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(
-        "skillwright.envs.tau_bench.tau_core.location.BUILT_IN", tmp_path / "built_in"
-    )
+    monkeypatch.setattr("skillwright.envs.tau_bench.tau_core.store.BUILT_IN", tmp_path / "built_in")
     return tmp_path
 
 
 def test_the_folder_is_looked_for_in_order(nowhere, monkeypatch):
     with pytest.raises(DataError, match=r"skillwright data tau-bench.*SKILLWRIGHT_TAU_DATA"):
         data_dir()
-    location.BUILT_IN.mkdir()
+    store.BUILT_IN.mkdir()
     assert data_dir().origin == "built-in"
     fetched_dir().mkdir(parents=True)
     assert data_dir().origin == "fetched"

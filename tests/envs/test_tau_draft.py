@@ -9,7 +9,7 @@ import json
 import pytest
 
 from skillwright.envs.tau_bench import ScriptedUser, TauBenchEnv
-from skillwright.envs.tau_bench.tau_core.location import BUILT_IN, DATA_VARIABLE
+from skillwright.envs.tau_bench.tau_core.store import BUILT_IN, DATA_VARIABLE
 
 OPENING = "Hi, I need help with my order."
 PLACEHOLDER = [{"role": "user", "content": "placeholder"}]

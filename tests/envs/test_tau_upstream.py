@@ -11,7 +11,7 @@ import pytest
 from skillwright.core import DataError
 from skillwright.datasets import FetchError, FetchSettings
 from skillwright.envs.tau_bench import TauBenchEnv, open_store, upstream
-from skillwright.envs.tau_bench.tau_core.checksums import UPSTREAM
+from skillwright.envs.tau_bench.tau_core.store import UPSTREAM
 from skillwright.envs.tau_bench.upstream import fetch_tau_bench
 from tau_checkout import INFO, RETAIL, python_tasks, write_archive, write_checkout
 from tau_store import TABLES, TASKS

@@ -3,7 +3,7 @@
 import pytest
 
 from skillwright.envs.tau_bench import STOP, TauBenchEnv, open_store, user_strategies
-from skillwright.envs.tau_bench.user_rules import NO_MORE, YES, RuleUser, first_person
+from skillwright.envs.tau_bench.users import NO_MORE, YES, RuleUser, first_person
 from tau_built_in.generate import HERE, PLAN
 
 INSTRUCTION = (

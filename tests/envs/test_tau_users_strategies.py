@@ -17,13 +17,16 @@ from skillwright.core import (
     UsageError,
 )
 from skillwright.envs.tau_bench import STOP, UserSetting, make_user, read_config, user_strategies
-from skillwright.envs.tau_bench.user_checked import ReflectingUser, VerifyingUser
-from skillwright.envs.tau_bench.user_human import HumanUser
-from skillwright.envs.tau_bench.user_lapses import leaks, swaps_roles
-from skillwright.envs.tau_bench.user_model import ModelUser
-from skillwright.envs.tau_bench.user_prompts import role_prompt
-from skillwright.envs.tau_bench.user_react import ReactUser, split_thought
-from skillwright.envs.tau_bench.users import GREETING
+from skillwright.envs.tau_bench.line import leaks, swaps_roles
+from skillwright.envs.tau_bench.user_model import (
+    ModelUser,
+    ReactUser,
+    ReflectingUser,
+    VerifyingUser,
+    role_prompt,
+    split_thought,
+)
+from skillwright.envs.tau_bench.users import GREETING, HumanUser
 from tau_store import make_env, write_store
 
 TASK = "You are Ann {Ash} in 80279. You want to return the red lamp of order #W2 to your PayPal."

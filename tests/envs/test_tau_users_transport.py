@@ -33,8 +33,7 @@ from skillwright.core import (
 from skillwright.core.together import together
 from skillwright.envs.tau_bench import STOP, TauBenchEnv, UserSetting
 from skillwright.envs.tau_bench.env import SILENCE
-from skillwright.envs.tau_bench.user_endpoint import open_model, user_endpoint
-from skillwright.envs.tau_bench.user_model import ModelUser
+from skillwright.envs.tau_bench.user_model import ModelUser, open_model, user_endpoint
 from skillwright.models import HttpClient
 from skillwright.rollout import Limits, LocalEngine
 from tau_store import OPENING, write_store

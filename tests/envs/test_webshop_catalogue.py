@@ -25,12 +25,12 @@ from skillwright.envs.webshop import (
     open_catalogue,
     webshop_tasks,
 )
-from skillwright.envs.webshop.catalogue_file import (
+from skillwright.envs.webshop.catalogue import (
     MOST_COMBINATIONS,
     pack_product,
     unpack_product,
 )
-from skillwright.envs.webshop.json_stream import stream_array, stream_object
+from skillwright.envs.webshop.importer import stream_array, stream_object
 
 RULE = {"tagger": "rule"}
 WORDS = st.sampled_from(["rug", "rugs", "lamp", "wool", "red", "the", "soft"])

@@ -24,8 +24,8 @@ from skillwright.envs.webshop import (
     open_catalogue,
     webshop_tasks,
 )
-from skillwright.envs.webshop.pages import Part, as_rich_text, as_text, done_page
-from skillwright.envs.webshop.queries import search_commands
+from skillwright.envs.webshop.goals import search_commands
+from skillwright.envs.webshop.session import Part, as_rich_text, as_text, done_page
 
 RULE = {"tagger": "rule"}
 ACTIONS = st.one_of(

@@ -18,7 +18,7 @@ from skillwright.envs.webshop import (
     webshop_tasks,
 )
 from skillwright.envs.webshop.builtin import built_in_products
-from skillwright.envs.webshop.pricing import (
+from skillwright.envs.webshop.product import (
     LIMITS,
     NO_LIMIT,
     drawn_price,

@@ -12,11 +12,17 @@ from rapidfuzz import fuzz
 
 from skillwright.core import DataError
 from skillwright.envs.webshop import Goal, Grade, Product, grade
-from skillwright.envs.webshop.builtin_kinds import KINDS, OPTION_POOLS
-from skillwright.envs.webshop.colours import COLOURS, plain_colour
-from skillwright.envs.webshop.nouns import nouns, resolve_tagger
-from skillwright.envs.webshop.reward import share_crumbs, title_score
-from skillwright.envs.webshop.similarity import are_alike, token_set_similarity
+from skillwright.envs.webshop.builtin import KINDS, OPTION_POOLS
+from skillwright.envs.webshop.reward import (
+    COLOURS,
+    are_alike,
+    nouns,
+    plain_colour,
+    resolve_tagger,
+    share_crumbs,
+    title_score,
+    token_set_similarity,
+)
 
 TEXTS = st.text(alphabet="ab cd", max_size=24)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwright.core import Pair
-from skillwright.evaluation.gates.varying import doubling, varying_tasks, z_score
+from skillwright.evaluation.gates.judging import doubling, varying_tasks, z_score
 
 WIN, LOSS, TIE, MISS, LOST = (0.0, 1.0), (1.0, 0.0), (1.0, 1.0), (0.0, 0.0), (None, 1.0)
 

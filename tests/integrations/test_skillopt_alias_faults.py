@@ -21,8 +21,12 @@ from skillwright.core import (
     Usage,
 )
 from skillwright.integrations import skillopt_alias
-from skillwright.integrations.skillopt_faults import NO_ANSWER, forget_unanswered
-from skillwright.integrations.skillopt_session import Mind, ModelSession
+from skillwright.integrations.skillopt_session import (
+    NO_ANSWER,
+    Mind,
+    ModelSession,
+    forget_unanswered,
+)
 from skillwright.jobs import EvalPlan, Unwatched, run_evaluation, start_run
 
 with skillopt_alias():

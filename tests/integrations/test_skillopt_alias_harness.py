@@ -7,13 +7,13 @@ from skillopt_runs import DOCUMENTED, Doorman
 
 from doors import ALL_RULES, Walker, look, minds, write_tasks
 from fake_clis import install
-from skillwright.config.budget import BudgetSection
+from skillwright.config.job import BudgetSection
 from skillwright.config.run import validated
 from skillwright.core import ConfigError, DataError
 from skillwright.integrations import skillopt_alias
 from skillwright.integrations.skillopt_session import Mind, ModelSession
 from skillwright.jobs import Unwatched, open_run, run_training, start_run
-from skillwright.jobs.adapters.calls import AdapterCalls
+from skillwright.jobs.adapters.models import AdapterCalls
 from skillwright.jobs.parts.money import Budget
 from skillwright.models import HttpClient, make_model, parse_model_config
 from skillwright.runs import RunStore

@@ -13,7 +13,7 @@ from skillwright.core import ConfigError
 from skillwright.envs import EnvAdapter
 from skillwright.envs.registry import spec
 from skillwright.integrations import alias_names, skillopt_alias
-from skillwright.jobs.parts.adapter_load import find_adapter
+from skillwright.jobs.parts.tasks import find_adapter
 
 TYPES = (
     "BatchSpec Edit EditOp FailureSummaryEntry GateAction GateResult Patch RawPatch RolloutResult "

@@ -5,7 +5,7 @@ from skillopt_runs import PLAN, evaluated, rereading
 
 from doors import Walker, look, minds
 from skillwright.core import ModelError
-from skillwright.integrations.skillopt_faults import forget_unanswered
+from skillwright.integrations.skillopt_session import forget_unanswered
 from skillwright.jobs import Unwatched, open_run, run_evaluation, start_run
 from skillwright.rollout import EngineDown
 

@@ -17,11 +17,10 @@ from skillwright.bank import Add, Bank, BankError, BankStore, TeacherDown, apply
 from skillwright.config.bank_settings import StudySettings, read_teacher, study_settings
 from skillwright.core import ConfigError, DataError, ModelError, SkillStatus
 from skillwright.jobs import EvalPlan, StageStarted, Unwatched
-from skillwright.jobs.bank.distil import distil_config, distil_runs
-from skillwright.jobs.bank.evidence import study_run
+from skillwright.jobs.bank.distil import distil_config, distil_runs, study_run
 from skillwright.jobs.bank.evolve import evolve_bank
 from skillwright.jobs.bank.moves import admit_judged, admit_unjudged, import_into
-from skillwright.jobs.parts.bank_work import bank_work, look_at_work
+from skillwright.jobs.parts.bank_source import bank_work, look_at_work
 
 STRICT = {"gate": {"kind": "strict"}}
 STUDY = StudySettings.model_validate({"models": {"teacher": TEACHER}})

@@ -12,7 +12,7 @@ from skillwright.evaluation import RELEASE_DRAWS_FROM, Decision
 from skillwright.jobs import EpisodeFinished, StageStarted, Unwatched
 from skillwright.jobs.bank.evolve import evolve_bank
 from skillwright.jobs.bank.moves import admit_judged, import_into
-from skillwright.jobs.parts.bank_work import look_at_work
+from skillwright.jobs.parts.bank_source import look_at_work
 
 EVOLVE = {"nth": 2, "trigger_accuracy": 1.0}
 BOTH = (adding(room_skill("hall")), adding(room_skill("cellar")))

@@ -21,7 +21,7 @@ from skillwright.jobs import (
     start_run,
     summarise_runs,
 )
-from skillwright.jobs.parts.engine import make_env
+from skillwright.jobs.parts.opened import make_env
 from skillwright.jobs.parts.tasks import make_splits
 from skillwright.runs import RunFolder
 

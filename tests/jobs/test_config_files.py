@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from skillwright.config import is_rl_config
 from skillwright.config.load import dump_config, load_config
-from skillwright.config.paths import key_paths
 from skillwright.config.run import RunConfig
+from skillwright.config.section import key_paths
 from skillwright.config.skillopt.keys import KEYS
 from skillwright.config.yaml_files import dump_yaml, merge, nested, read_layers
 from skillwright.core import ConfigError

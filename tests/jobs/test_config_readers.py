@@ -8,8 +8,8 @@ from typing import NamedTuple
 import pytest
 
 import skillwright
-from skillwright.config.paths import key_paths
 from skillwright.config.run import RunConfig
+from skillwright.config.section import key_paths
 
 SOURCE = Path(skillwright.__file__).parent
 # What declares, checks, translates or shows a key does not act on it.

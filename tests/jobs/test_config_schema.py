@@ -4,10 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwright.config.env import AlfworldData, GeneratedData, RatioData
-from skillwright.config.learning import TrainSection
 from skillwright.config.load import dump_config
-from skillwright.config.paths import key_paths
-from skillwright.config.run import RunConfig, validated
+from skillwright.config.run import RunConfig, TrainSection, validated
+from skillwright.config.section import key_paths
 from skillwright.core import ConfigError
 from skillwright.evaluation import ExploreGate, StrictGate
 

@@ -1,7 +1,7 @@
 import pytest
 
-from skillwright.config.paths import key_paths
 from skillwright.config.run import RunConfig
+from skillwright.config.section import key_paths
 from skillwright.config.skillopt.files import is_skillopt, resolve_layers
 from skillwright.config.skillopt.keys import KEYS
 from skillwright.config.yaml_files import read_layers

@@ -5,13 +5,11 @@ import json
 import pytest
 import yaml
 
-from skillwright.config.env import EnvSection, SplitDirData
+from skillwright.config.env import BENCHMARKS, EnvSection, SplitDirData
 from skillwright.config.load import load_config
-from skillwright.config.skillopt_benchmarks import BENCHMARKS
 from skillwright.core import ConfigError, DataError
 from skillwright.envs.alfworld import generate_problem, to_game_json
-from skillwright.jobs.parts.adapter_load import find_adapter
-from skillwright.jobs.parts.tasks import make_splits
+from skillwright.jobs.parts.tasks import find_adapter, make_splits
 
 GRAMMAR = 'task: "Your task is to: UNKNOWN GOAL." move: "move {o} to {r}"'
 SHIPPED_BASE = {

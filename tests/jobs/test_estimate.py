@@ -11,11 +11,16 @@ from skillwright.cli.app import app
 from skillwright.core import ConfigError
 from skillwright.core.jsonio import dumps
 from skillwright.jobs import EvalPlan
-from skillwright.jobs.launch.assumptions import ACCEPTED_SHARE, Assumptions, expected_turns
-from skillwright.jobs.launch.estimate import estimate, estimate_evaluation
+from skillwright.jobs.launch.estimate import (
+    ACCEPTED_SHARE,
+    Assumptions,
+    estimate,
+    estimate_evaluation,
+    expected_turns,
+)
 from skillwright.jobs.parts.bench import Sizes
 from skillwright.jobs.parts.tasks import make_splits
-from skillwright.jobs.train.expected import expected_episodes
+from skillwright.jobs.train.wiring import expected_episodes
 from skillwright.models import HttpClient
 from somebodys import Documented, adapter_config
 from tau_minds import shop, tau_config

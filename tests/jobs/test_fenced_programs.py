@@ -11,9 +11,8 @@ from skillwright.config.bank_settings import StudySettings
 from skillwright.datasets import cache_dir
 from skillwright.jobs import EvalPlan, Unwatched
 from skillwright.jobs.bank.arena import bank_arena
-from skillwright.jobs.bank.distil import distil_runs
-from skillwright.jobs.bank.evidence import study_run
-from skillwright.jobs.parts.bank_work import bank_work, work_folder
+from skillwright.jobs.bank.distil import distil_runs, study_run
+from skillwright.jobs.parts.bank_source import bank_work, work_folder
 from skillwright.jobs.parts.opened import opened_mind
 from skillwright.jobs.rl.wiring import workshop
 from skillwright.jobs.train.wiring import assemble, assemble_arena

@@ -10,7 +10,7 @@ import typer
 from doors import ALL_RULES, Coach, Walker, doors_config, look, minds, story, trained
 from skillwright.cli.faults import exit_codes
 from skillwright.config import load_config
-from skillwright.config.budget import BudgetSection
+from skillwright.config.job import BudgetSection
 from skillwright.core import ConfigError, Usage
 from skillwright.core.together import together
 from skillwright.jobs import EvalPlan, Unwatched, open_run, run_training, start_run

@@ -17,7 +17,7 @@ from doors import (
     trained,
     write_tasks,
 )
-from skillwright.config.budget import BudgetSection
+from skillwright.config.job import BudgetSection
 from skillwright.core import Completion, ConfigError, ModelRefused, Usage
 from skillwright.core.together import together
 from skillwright.jobs import Unwatched, open_run, run_training, start_run

@@ -11,12 +11,11 @@ from rl_world import Notebook, Stopped, lanes_config, recipe
 from rl_world import resumed as resumed_rl
 from skillwright.bank import BankError, BankStore
 from skillwright.core import ModelRefused, RunError
-from skillwright.core.sqlite_file import schema_version
-from skillwright.core.sqlite_log import log_of
+from skillwright.core.sqlite_file import log_of, schema_version
 from skillwright.jobs import find_run, open_run, read_run, summarise_runs
-from skillwright.jobs.bank.evidence import study_run
+from skillwright.jobs.bank.distil import study_run
 from skillwright.jobs.rl import is_rl_run, open_rl, start_rl
-from skillwright.runs.schema import SCHEMA
+from skillwright.runs.database import SCHEMA
 
 PLAN = [[ALL_RULES], ["Be quick."]]
 NEWEST = len(SCHEMA.migrations)

@@ -10,12 +10,17 @@ import yaml
 
 from doors import ALL_RULES, Coach, Walker, doors_config, look, trained
 from skillwright.config import DIFFERENCES, KEPT_OUT, load_config, say_mode, standings
-from skillwright.config.gate import EvaluationSection
-from skillwright.config.learning import OptimizerSection, SkillAwareSection
 from skillwright.config.load import dump_config
-from skillwright.config.paths import key_paths
 from skillwright.config.removed import removed_key
-from skillwright.config.run import RunConfig, RunSection, validated
+from skillwright.config.run import (
+    EvaluationSection,
+    OptimizerSection,
+    RunConfig,
+    RunSection,
+    SkillAwareSection,
+    validated,
+)
+from skillwright.config.section import key_paths
 from skillwright.core import ConfigError
 from skillwright.evaluation import OpenGate, PairedGate, StrictGate
 from skillwright.jobs.train.wiring import step_settings

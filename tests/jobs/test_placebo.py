@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillwright.jobs.train.placebo import placebo_text
+from skillwright.jobs.train.judging import placebo_text
 from skillwright.scripted.skilltext import read_habits, read_stances
 
 

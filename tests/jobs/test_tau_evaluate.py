@@ -18,7 +18,7 @@ from skillwright.jobs import (
     start_run,
 )
 from skillwright.jobs.launch.preflight import preflight
-from skillwright.jobs.parts.engine import make_env
+from skillwright.jobs.parts.opened import make_env
 from skillwright.jobs.parts.tasks import make_splits
 from skillwright.models import agent_of
 from skillwright.rollout import LocalEngine, TextEnvAdapter

@@ -38,7 +38,7 @@ from skillwright.jobs.launch.preflight import look_at_tasks, preflight
 from skillwright.jobs.parts.environment import env_findings
 from skillwright.rollout.transcript import read_episodes
 from skillwright.scripted.retail import ScriptedRetail
-from skillwright.scripted.retail.lessons import LESSONS
+from skillwright.scripted.retail.optimizer import LESSONS
 from strict_tools import StrictOpenAI, Turn, call, say
 from tau_checkout import USER_WORDS, write_checkout
 from tau_minds import shop, tau_config, tau_evaluated, tau_settings

@@ -11,7 +11,7 @@ from skillwright.core import RunError
 from skillwright.envs.tau_bench import open_store
 from skillwright.jobs import EvalPlan, regrade
 from skillwright.jobs.inspect.critical_path import critical_path
-from skillwright.jobs.parts.sessions import REGRADED
+from skillwright.jobs.parts.resuming import REGRADED
 from tau_minds import RULE, Clerk, shop, tau_config, tau_evaluated
 from tau_store import CANCEL, task, tool_call, write_store
 

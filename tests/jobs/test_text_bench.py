@@ -5,10 +5,10 @@ import pytest
 from doors import Notebook
 from skillwright.core import DataError, EpisodeResult, RunError, StopReason, Task, Trajectory
 from skillwright.datasets import Splits
-from skillwright.datasets.splits import tasks_digest
+from skillwright.datasets.sealed import tasks_digest
 from skillwright.evaluation import Draws
 from skillwright.jobs import Place, Sizes, StageStarted
-from skillwright.jobs.parts.text_bench import Longitudinal, TextBench
+from skillwright.jobs.parts.bench import Longitudinal, TextBench
 from skillwright.textopt import PairPolicy
 
 

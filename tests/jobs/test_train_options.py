@@ -28,7 +28,7 @@ from skillwright.textopt import (
     StepSettings,
     UpdateMode,
 )
-from skillwright.textopt.appendix import appendix_notes
+from skillwright.textopt.candidate import appendix_notes
 
 STRICT = {"kind": "strict"}
 

@@ -17,7 +17,7 @@ from skillwright.evaluation import (
 )
 from skillwright.evaluation.intervals import Interval
 from skillwright.jobs import Confirmation, EpochRecord, StepRecord, TrainState
-from skillwright.jobs.parts.event_log import rebuild
+from skillwright.jobs.parts.resuming import rebuild
 from skillwright.jobs.train.state import Kind
 from skillwright.runs import Redactor, RunStore
 from skillwright.textopt import FailurePattern, StepEntry, StepMemory, TriedEdit

@@ -5,7 +5,7 @@ import pytest
 from mock_openai import completion
 from skillwright.core import Sampling, Usage
 from skillwright.models import EndpointFault, OpenAIChatConfig, Prices
-from skillwright.models.dialects.chat_reply import join_events, to_completion
+from skillwright.models.dialects.chat_completions import join_events, to_completion
 from skillwright.models.dialects.openai_chat import OpenAIChat
 
 CONFIG = OpenAIChatConfig(model="m", base_url="http://localhost:8000/v1")

@@ -6,8 +6,7 @@ from mock_anthropic import MockAnthropic, claude_status, message
 from mock_openai import raw, reset, truncated
 from skillwright.core import ConfigError, ModelRefused, Purpose, Sampling, ToolCall, Usage
 from skillwright.models import ClaudeChatConfig, EndpointFault, Prices, make_model
-from skillwright.models.dialects.claude_chat import ClaudeChat
-from skillwright.models.dialects.claude_reply import to_completion
+from skillwright.models.dialects.claude import ClaudeChat, to_completion
 
 HELLO = [{"role": "user", "content": "hello"}]
 LOOK = {

@@ -2,7 +2,7 @@ import pytest
 
 from skillwright.core import ModelRefused, RequestRefused
 from skillwright.models import ClaudeChatConfig, ContextOverflow, EndpointFault
-from skillwright.models.dialects.claude_errors import fault_of_reply
+from skillwright.models.dialects.claude import fault_of_reply
 from skillwright.models.http.client import HttpReply
 
 CONFIG = ClaudeChatConfig(model="claude-m", api_key_env="THE_KEY")

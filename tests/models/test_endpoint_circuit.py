@@ -8,9 +8,7 @@ import pytest
 from mock_openai import MockOpenAI, error, raw, status
 from skillwright.core import Purpose, Usage
 from skillwright.models import EndpointFault
-from skillwright.models.http.circuit import LEAST_FAILURES, Circuit, EndpointDown
-from skillwright.models.http.retry import Retry
-from skillwright.models.http.retry_hedge import hedged
+from skillwright.models.http.retry import LEAST_FAILURES, Circuit, EndpointDown, Retry, hedged
 
 HELLO = [{"role": "user", "content": "hello"}]
 

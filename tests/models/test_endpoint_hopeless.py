@@ -5,8 +5,7 @@ import pytest
 from mock_openai import raw, reset, status
 from skillwright.core import Purpose
 from skillwright.models import EndpointFault
-from skillwright.models.http.circuit import LEAST_FAILURES, Circuit, EndpointDown
-from skillwright.models.http.retry import Retry
+from skillwright.models.http.retry import LEAST_FAILURES, Circuit, EndpointDown, Retry
 
 HELLO = [{"role": "user", "content": "hello"}]
 

@@ -9,9 +9,14 @@ from mock_openai import error
 from skillwright.core import ModelRefused, ModelTimeout, Purpose
 from skillwright.core.together import together
 from skillwright.models import EndpointFault, OpenAIChatConfig
-from skillwright.models.http.limits import Limiter
-from skillwright.models.http.limits_latency import WINDOW, Latencies
-from skillwright.models.http.traffic import FAULT_FLOOR, FAULT_WINDOW, EndpointLimits
+from skillwright.models.http.traffic import (
+    FAULT_FLOOR,
+    FAULT_WINDOW,
+    WINDOW,
+    EndpointLimits,
+    Latencies,
+    Limiter,
+)
 
 
 def config(base_url="http://a/v1", **settings):

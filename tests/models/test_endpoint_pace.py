@@ -9,8 +9,7 @@ from mock_openai import status
 from skillwright.core import ModelTimeout, Purpose
 from skillwright.models import EndpointFault, OpenAIChatConfig
 from skillwright.models.http.faults import TurnTooLate
-from skillwright.models.http.limits_pace import Pacer
-from skillwright.models.http.traffic import EndpointLimits
+from skillwright.models.http.traffic import EndpointLimits, Pacer
 
 
 def traffic(clock):

@@ -16,7 +16,7 @@ from skillwright.core import (
 )
 from skillwright.models import ChatAgent, ContextOverflow
 from skillwright.models.executors.agent import ExecAgent, agent_of
-from skillwright.models.executors.faults import ExecFault
+from skillwright.models.executors.report import ExecFault
 from skillwright.models.executors.sandbox import why_no_fence
 
 __all__ = ["fakes"]

@@ -19,7 +19,7 @@ from skillwright.core import (
     Sampling,
 )
 from skillwright.models import ContextOverflow
-from skillwright.models.executors.faults import ExecFault, OutputFlood
+from skillwright.models.executors.report import ExecFault, OutputFlood
 from skillwright.models.executors.sandbox import say_unfenced, why_no_fence
 
 __all__ = ["fakes"]
@@ -269,7 +269,7 @@ async def test_inside_a_fence_the_run_s_own_folder_is_all_that_can_be_written(
     sandbox, could, fakes, monkeypatch
 ):
     # Codex's own sandbox needs a fence that nests; the fake has none.
-    monkeypatch.setattr("skillwright.models.executors.codex_exec.CodexExec.nests", lambda *_: False)
+    monkeypatch.setattr("skillwright.models.executors.codex.CodexExec.nests", lambda *_: False)
     agent = fakes.make("codex_exec", "writes", sandbox=sandbox, isolation="bwrap")
     [act] = await agent.act_batch([turn()])
     assert act.text == could

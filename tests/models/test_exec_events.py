@@ -5,10 +5,15 @@ import json
 import pytest
 
 from skillwright.core import ModelRefused, ReplyInvalid, Usage
-from skillwright.models.executors.claude_events import read_claude_events
-from skillwright.models.executors.codex_events import read_codex_events
-from skillwright.models.executors.faults import ExecFault, fault_of_words
-from skillwright.models.executors.report import ExecReport, Output, fault_of_report
+from skillwright.models.executors.claude import read_claude_events
+from skillwright.models.executors.codex import read_codex_events
+from skillwright.models.executors.report import (
+    ExecFault,
+    ExecReport,
+    Output,
+    fault_of_report,
+    fault_of_words,
+)
 from skillwright.models.http.faults import ContextOverflow
 from skillwright.models.prices import Prices
 

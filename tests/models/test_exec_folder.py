@@ -12,8 +12,8 @@ from exec_fixtures import MESSAGES, fakes
 from test_exec_process import is_alive
 
 from skillwright.core import Purpose
-from skillwright.models.executors.folder import return_login, run_folder, sweep
 from skillwright.models.executors.sandbox import Fence, why_no_fence
+from skillwright.models.executors.workspace import return_login, run_folder, sweep
 
 __all__ = ["fakes"]
 
@@ -21,8 +21,8 @@ NO_FENCE = why_no_fence(nested=False)
 # Holds a folder, leaves a child behind, and is killed.
 KILLED = """
 import os, signal, subprocess, sys
-from skillwright.models.executors.folder import run_folder
-from skillwright.models.executors.tree import MARK
+from skillwright.models.executors.workspace import run_folder
+from skillwright.models.executors.process import MARK
 with run_folder() as root:
     env = {**os.environ, MARK: root.name}
     none = subprocess.DEVNULL

@@ -4,7 +4,7 @@ import pytest
 from exec_fixtures import MESSAGES, fakes, turn
 
 from skillwright.core import ModelTimeout, Purpose, ReplyInvalid, Usage
-from skillwright.models.executors.claude_events import read_claude_events
+from skillwright.models.executors.claude import read_claude_events
 from skillwright.models.executors.process import Program, run_program
 
 __all__ = ["fakes"]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from skillwright.core import ModelRefused, ModelTimeout
-from skillwright.models.executors.faults import OutputFlood
 from skillwright.models.executors.process import Program, run_program
+from skillwright.models.executors.report import OutputFlood
 
 # Forks twice, so that the grandchild has a session, a group and a parent of its own.
 DAEMON = """
@@ -132,7 +132,7 @@ async def test_an_orphan_that_cannot_be_found_takes_no_answer_away_either(
     tmp_path, caplog, monkeypatch
 ):
     (tmp_path / "nothing").mkdir()
-    monkeypatch.setattr("skillwright.models.executors.tree._PROC", tmp_path / "nothing")
+    monkeypatch.setattr("skillwright.models.executors.process._PROC", tmp_path / "nothing")
     try:
         output = await run_program(escaping(tmp_path, drain_s=0.1))
     finally:

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from skillwright.core import DataError
-from skillwright.models.executors.prompt import render_prompt, without_mentions
+from skillwright.models.executors.model import render_prompt, without_mentions
 from skillwright.models.executors.workspace import (
     is_live,
     mount_skill,

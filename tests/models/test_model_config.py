@@ -84,7 +84,7 @@ def test_a_backend_that_cannot_be_used_is_refused_with_the_next_move(name, said)
 
 
 def test_an_installation_without_entry_points_says_to_install_again(monkeypatch):
-    monkeypatch.setattr("skillwright.models.stand_ins._installed", dict)
+    monkeypatch.setattr("skillwright.models.backends._installed", dict)
     message = refusal(backend="scripted", model="analyst")
     assert "this installation is older than its code" in message
     assert "`make setup`" in message

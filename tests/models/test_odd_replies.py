@@ -15,13 +15,13 @@ from skillwright.models import (
     make_model,
     parse_model_config,
 )
-from skillwright.models.dialects.chat_reply import join_events, read_usage, to_completion
-from skillwright.models.dialects.claude_chat import ClaudeChat
-from skillwright.models.dialects.claude_reply import join_events as join_claude_events
-from skillwright.models.dialects.claude_reply import to_completion as to_claude_completion
+from skillwright.models.dialects.chat_completions import join_events, read_usage, to_completion
+from skillwright.models.dialects.claude import ClaudeChat
+from skillwright.models.dialects.claude import join_events as join_claude_events
+from skillwright.models.dialects.claude import to_completion as to_claude_completion
 from skillwright.models.dialects.openai_chat import OpenAIChat
 from skillwright.models.dialects.openai_responses import OpenAIResponses
-from skillwright.models.dialects.qwen_chat import QwenChat
+from skillwright.models.dialects.qwen import QwenChat
 from skillwright.models.http.client import HttpClient, HttpReply, decode
 
 HELLO = [{"role": "user", "content": "hello"}]

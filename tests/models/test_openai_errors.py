@@ -4,10 +4,9 @@ import pytest
 
 from skillwright.core import ModelRefused, RequestRefused
 from skillwright.models import ContextOverflow, EndpointFault, OpenAIChatConfig
-from skillwright.models.dialects.complaint import holds_error
-from skillwright.models.dialects.openai_errors import fault_of_reply
-from skillwright.models.echo import hide_key
+from skillwright.models.dialects.chat_completions import fault_of_reply, holds_error
 from skillwright.models.http.client import HttpReply
+from skillwright.models.http.faults import hide_key
 
 CONFIG = OpenAIChatConfig(model="m", base_url="http://host/v1", api_key_env="THE_KEY")
 

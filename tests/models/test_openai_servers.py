@@ -3,8 +3,7 @@ import pytest
 from mock_openai import completion
 from skillwright.core import ConfigError, ModelRefused, Sampling, ToolCall
 from skillwright.models import OpenAIChatConfig, make_model, parse_model_config
-from skillwright.models.dialects.bearer import is_strict
-from skillwright.models.dialects.chat_reply import to_completion
+from skillwright.models.dialects.chat_completions import is_strict, to_completion
 from skillwright.models.dialects.openai_chat import OpenAIChat
 
 HELLO = [{"role": "user", "content": "hello"}]

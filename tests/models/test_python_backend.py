@@ -67,7 +67,7 @@ async def test_a_class_in_a_file_answers_with_its_settings(file):
 
 
 async def test_a_class_of_an_installed_package_answers_too():
-    model = made("skillwright.scripted.reader.agent:ScriptedReader", scripted=True)
+    model = made("skillwright.scripted.reader:ScriptedReader", scripted=True)
     assert (await model.complete(SAID, purpose=Purpose.CHECK)).text.startswith("<answer>")
 
 

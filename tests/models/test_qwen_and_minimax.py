@@ -18,9 +18,9 @@ from skillwright.models import (
     make_model,
     parse_model_config,
 )
-from skillwright.models.dialects.minimax_chat import MiniMaxChat
-from skillwright.models.dialects.openai_errors import fault_of_reply
-from skillwright.models.dialects.qwen_chat import QwenChat
+from skillwright.models.dialects.chat_completions import fault_of_reply
+from skillwright.models.dialects.minimax import MiniMaxChat
+from skillwright.models.dialects.qwen import QwenChat
 from skillwright.models.http.client import HttpReply
 
 HELLO = [{"role": "user", "content": "hello"}]

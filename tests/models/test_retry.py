@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwright.core import ModelError, ModelRefused, ModelTimeout, ReplyInvalid, Usage
-from skillwright.models.http.circuit import EndpointDown
 from skillwright.models.http.faults import EndpointFault, GarbledReply
-from skillwright.models.http.retry import Retry, retry_after_s
+from skillwright.models.http.retry import EndpointDown, Retry, retry_after_s
 
 
 def fails(*faults, then="done"):

@@ -2,8 +2,7 @@
 
 import pytest
 
-from skillwright.scripted.analyst.lessons import LESSONS
-from skillwright.scripted.analyst.superstitions import FROM_FAILURES, FROM_SUCCESSES
+from skillwright.scripted.household.lessons import FROM_FAILURES, FROM_SUCCESSES, LESSONS
 from skillwright.scripted.skilltext import BAD_RULES, Rule, read_habits, read_stances
 
 SHAPES = ("- {}", "{}", "## Searching\n- {}", "1. {}\n2. Be kind.")

@@ -9,15 +9,15 @@ from skillwright.cli.app import app
 from skillwright.core import Purpose
 from skillwright.envs.qa import QaEnv, generated_questions
 from skillwright.envs.qa.generate import SPLITS
-from skillwright.scripted.analyst.meaning import are_alike
+from skillwright.scripted.household.edits import are_alike
 from skillwright.scripted.reader import (
+    BAD_RULES,
     LESSONS,
     SUPERSTITIONS,
     ReaderRule,
     ScriptedReader,
     read_rules,
 )
-from skillwright.scripted.reader.rules import BAD_RULES
 
 TAUGHT = {rule: f"- {lesson.wordings[0]}\n" for rule, lesson in LESSONS.items()}
 WORDINGS = [text for lesson in LESSONS.values() for text in lesson.wordings]

@@ -12,8 +12,8 @@ from skillwright.scripted.retail import (
     ScriptedRetailAnalyst,
     read_rules,
 )
-from skillwright.scripted.retail.lessons import LESSONS, SUPERSTITION
-from skillwright.scripted.retail.rules import BAD_RULES
+from skillwright.scripted.retail.agent import BAD_RULES
+from skillwright.scripted.retail.optimizer import LESSONS, SUPERSTITION
 from tau_built_in.generate import HERE, PLAN
 
 TAUGHT = {rule: f"- {lesson.wordings[0]}\n" for rule, lesson in LESSONS.items()}

@@ -2,8 +2,7 @@
 
 import json
 
-from skillwright.scripted.retail.desk import SORRY, Desk
-from skillwright.scripted.retail.rules import RetailRule
+from skillwright.scripted.retail.agent import SORRY, Desk, RetailRule
 
 CAREFUL = frozenset({RetailRule.NO_SUBSTITUTE})
 LAMP = {"item_id": "11", "name": "Lamp", "product_id": "lamp", "options": {}, "price": 1.0}

@@ -9,7 +9,7 @@ from skillwright.envs.alfworld.generate import household_tasks
 from skillwright.envs.alfworld.households import habits_text, household
 from skillwright.models import HttpClient, make_model, parse_model_config
 from skillwright.rollout import PromptStyle, render
-from skillwright.scripted.household.searcher import ScriptedSearcher
+from skillwright.scripted.household.agent import ScriptedSearcher
 
 GAMES = household_tasks("train", 12, homes=range(4))
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from skillwright.core import Purpose
 from skillwright.envs.webshop import WebShopEnv, webshop_tasks
-from skillwright.scripted.analyst.meaning import are_alike
+from skillwright.scripted.household.edits import are_alike
 from skillwright.scripted.shopper import (
     BAD_RULES,
     GOOD_RULES,
@@ -17,9 +17,8 @@ from skillwright.scripted.shopper import (
     ShopRule,
     read_rules,
 )
-from skillwright.scripted.shopper.hindsight import read_purchase
-from skillwright.scripted.shopper.page import read_page
-from skillwright.scripted.shopper.wish import read_wish
+from skillwright.scripted.shopper.optimizer import read_purchase
+from skillwright.scripted.shopper.page import read_page, read_wish
 
 TAUGHT = {rule: f"- {lesson.wordings[0]}\n" for rule, lesson in LESSONS.items()}
 WORDINGS = [text for lesson in LESSONS.values() for text in lesson.wordings]

@@ -4,8 +4,7 @@ import pytest
 
 from skillwright.envs.webshop import WebShopEnv, webshop_tasks
 from skillwright.scripted.shopper import BAD_RULES, ShopRule, read_rules
-from skillwright.scripted.shopper.choices import next_command
-from skillwright.scripted.shopper.visit import read_visit
+from skillwright.scripted.shopper.agent import next_command, read_visit
 
 TERSE = """\
 # Shopping

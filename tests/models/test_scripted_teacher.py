@@ -16,8 +16,7 @@ from skillwright.bank import (
     evolve,
     skill_line,
 )
-from skillwright.bank.teaching.teacher import load_prompt, user_message
-from skillwright.bank.teaching.transcripts import read_evidence, tell
+from skillwright.bank.teaching.teacher import load_prompt, read_evidence, tell, user_message
 from skillwright.core import (
     BankSkill,
     Counterfactual,
@@ -28,13 +27,13 @@ from skillwright.core import (
 )
 from skillwright.datasets import EvolutionTasks, StudyTasks
 from skillwright.envs.alfworld import generated_tasks, household
-from skillwright.scripted.skilltext import BAD_RULES, Rule, read_conduct, read_habits
-from skillwright.scripted.teacher.household import HouseholdTeacher
-from skillwright.scripted.teacher.wordings import (
+from skillwright.scripted.household.teacher import HouseholdTeacher
+from skillwright.scripted.household.wordings import (
     CHECK_APPLIANCE,
     READ_THE_GOAL,
     TEACHINGS,
 )
+from skillwright.scripted.skilltext import BAD_RULES, Rule, read_conduct, read_habits
 
 ALL = [*TEACHINGS.values(), *CHECK_APPLIANCE.values(), READ_THE_GOAL]
 WORDED = [(one, n) for one in ALL for n in range(len(one.principles))]

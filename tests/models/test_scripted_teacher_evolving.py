@@ -2,11 +2,9 @@
 
 import pytest
 
-from skillwright.scripted.analyst.prompt import Step, Trajectory
+from skillwright.scripted.household.teacher import HouseholdUpdate, Storage
+from skillwright.scripted.prompts import Assignment, KnownSkill, Limits, Step, Trajectory
 from skillwright.scripted.skilltext import OBJECT_CLASSES
-from skillwright.scripted.teacher.evolving import HouseholdUpdate
-from skillwright.scripted.teacher.prompt import Assignment, KnownSkill, Limits
-from skillwright.scripted.teacher.storage import Storage
 
 HOME = "household 3"
 OPENING = (

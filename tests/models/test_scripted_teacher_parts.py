@@ -2,15 +2,13 @@
 
 import pytest
 
-from skillwright.scripted.analyst.episode import Episode, Visit
-from skillwright.scripted.analyst.prompt import Step, Trajectory
 from skillwright.scripted.household import Errand, Kind
+from skillwright.scripted.household.diagnosis import Episode, Visit
+from skillwright.scripted.household.teacher import Storage, found_in, learn_storage
+from skillwright.scripted.household.wordings import INSIDE
+from skillwright.scripted.prompts import Step, Trajectory, read_assignment
 from skillwright.scripted.skilltext import OBJECT_CLASSES, Habit, read_habits
-from skillwright.scripted.teacher.findings import found_in
-from skillwright.scripted.teacher.prompt import read_assignment
-from skillwright.scripted.teacher.slots import Slots
-from skillwright.scripted.teacher.storage import Storage, learn_storage
-from skillwright.scripted.teacher.wordings import INSIDE
+from skillwright.scripted.teacher import Slots
 
 OPENING = (
     "-= Welcome to TextWorld, ALFRED! =-\n\nYou are in the middle of a room. Looking quickly "

@@ -23,14 +23,14 @@ from skillwright.envs.webshop.goals import webshop_tasks
 from skillwright.models import ChatAgent
 from skillwright.rollout import LocalEngine
 from skillwright.scripted.retail import RetailRule, ScriptedRetail, read_rules
-from skillwright.scripted.retail.rules import BAD_RULES
+from skillwright.scripted.retail.agent import BAD_RULES
+from skillwright.scripted.retail.teacher import INSIGHTS as RETAIL
+from skillwright.scripted.retail.teacher import RetailTeacher
 from skillwright.scripted.shopper import BAD_RULES as SHOP_HARM
 from skillwright.scripted.shopper import ScriptedShopper, ShopRule
 from skillwright.scripted.shopper import read_rules as read_shop_rules
-from skillwright.scripted.shopper.hindsight import read_purchase
-from skillwright.scripted.teacher.retail import INSIGHTS as RETAIL
-from skillwright.scripted.teacher.retail import RetailTeacher
-from skillwright.scripted.teacher.webshop import INSIGHTS, WebShopTeacher
+from skillwright.scripted.shopper.optimizer import read_purchase
+from skillwright.scripted.shopper.teacher import INSIGHTS, WebShopTeacher
 from tau_built_in.generate import HERE
 
 RETAIL_CONFIG = {"user_strategy": "rule_based", "data_dir": str(HERE)}

@@ -13,10 +13,10 @@ from skillwright.policy.backend import (
     Row,
     Sampled,
     StepReport,
+    TargetRefused,
     TokenBatch,
     check_encoding,
 )
-from skillwright.policy.errors import TargetRefused
 
 
 class CoinPolicy:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillwright.policy.backend import BankVersionGone, CheckpointDamaged
 from skillwright.policy.checkpoint import (
     Checkpoint,
     load_checkpoint,
@@ -16,7 +17,6 @@ from skillwright.policy.checkpoint import (
     save_checkpoint,
     unpack,
 )
-from skillwright.policy.errors import BankVersionGone, CheckpointDamaged
 
 WHOLE = Checkpoint(
     policy=bytes(range(256)) * 3,

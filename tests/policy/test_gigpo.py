@@ -3,7 +3,7 @@
 import pytest
 
 from skillwright.core import ConfigError
-from skillwright.policy.gigpo import StepAdvantage, returns_to_go, step_advantages
+from skillwright.policy.groups import StepAdvantage, returns_to_go, step_advantages
 
 
 def test_returns_are_discounted_from_each_step_on():

@@ -20,13 +20,15 @@ from skillwright.core import (
     Trajectory,
     Turn,
 )
-from skillwright.policy.advantage import AdvantageSettings
-from skillwright.policy.backend import Row, check_reference
-from skillwright.policy.errors import GroupTooSmall, ReferenceMissing, RewardInvalid
-from skillwright.policy.gigpo import StepAdvantage
-from skillwright.policy.groups import GroupSettings, teach
-from skillwright.policy.grpo import GrpoSettings, dealt, update
-from skillwright.policy.loss import GrpoObjective
+from skillwright.policy.backend import (
+    GroupTooSmall,
+    ReferenceMissing,
+    RewardInvalid,
+    Row,
+    check_reference,
+)
+from skillwright.policy.groups import AdvantageSettings, GroupSettings, StepAdvantage, teach
+from skillwright.policy.update import GrpoObjective, GrpoSettings, dealt, update
 
 PLAIN = GroupSettings(size=2, penalty=0.01)
 FREE = GrpoObjective(kl_weight=0.0)

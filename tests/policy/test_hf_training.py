@@ -9,7 +9,7 @@ import torch
 from policy.errands import played, specs
 from policy.tiny_models import TRIMMING, tiny_model, tiny_tokenizer
 from skillwright.core import ConfigError, TurnContext
-from skillwright.policy.errors import (
+from skillwright.policy.backend import (
     CheckpointDamaged,
     ForeignRow,
     OutOfMemory,
@@ -17,8 +17,7 @@ from skillwright.policy.errors import (
     TargetRefused,
 )
 from skillwright.policy.hf import HfPolicy, HfSettings, LoraSettings
-from skillwright.policy.loss import GrpoLoss, GrpoObjective, SftLoss
-from skillwright.policy.rows import TokenContext, by_episode
+from skillwright.policy.update import GrpoLoss, GrpoObjective, SftLoss, TokenContext, by_episode
 
 EXACT = HfSettings(max_new_tokens=6, precision="float64", device="cpu")
 LORA = replace(EXACT, lora=LoraSettings(rank=4, alpha=8))

@@ -10,10 +10,9 @@ import zipfile
 import pytest
 import torch
 
-from skillwright.policy.checkpoint import Checkpoint, pack, unpack
-from skillwright.policy.errors import CheckpointDamaged, ModelMissing
+from skillwright.policy.backend import CheckpointDamaged, ModelMissing
+from skillwright.policy.checkpoint import Checkpoint, pack, packed, unpack, unpacked
 from skillwright.policy.hf.model import load_pretrained
-from skillwright.policy.snapshot import packed, unpacked
 
 HEADS = {
     "deep": "[" * 9_000,

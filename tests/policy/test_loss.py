@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skillwright.core import ConfigError
 from skillwright.policy.backend import LossReport, Row, TokenBatch
-from skillwright.policy.loss import GrpoLoss, GrpoObjective, SftLoss, k3, policy_terms
+from skillwright.policy.update import GrpoLoss, GrpoObjective, SftLoss, k3, policy_terms
 
 PLAIN = GrpoObjective(kl_weight=0.0)
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from skillwright.policy.backend import Row, check_encoding
-from skillwright.policy.errors import ForeignRow
-from skillwright.policy.rows import TokenContext, by_episode, joined
+from skillwright.policy.backend import ForeignRow, Row, check_encoding
+from skillwright.policy.update import TokenContext, by_episode, joined
 
 
 def turn(prompt, answer, *, advantage=1.0, episode="a", number=0, **changes):

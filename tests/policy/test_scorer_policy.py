@@ -7,15 +7,15 @@ import pytest
 import torch
 
 from skillwright.core import ConfigError, TurnContext
-from skillwright.policy.backend import Row
-from skillwright.policy.errors import (
+from skillwright.policy.backend import (
     CheckpointDamaged,
     ForeignRow,
     ReferenceMissing,
+    Row,
     TargetRefused,
 )
-from skillwright.policy.loss import GrpoLoss, GrpoObjective, SftLoss
 from skillwright.policy.scorer import Architecture, ScorerPolicy, ScorerSettings
+from skillwright.policy.update import GrpoLoss, GrpoObjective, SftLoss
 
 THINGS = ("mug", "pan", "cup", "plate", "fork", "knife")
 

@@ -6,9 +6,19 @@ import pytest
 from skillwright.core import ContractError, TurnContext
 from skillwright.envs.alfworld import AlfworldEnv
 from skillwright.envs.alfworld.generate import household_tasks
-from skillwright.policy.scorer.encoding import BITS, SEGMENT, SEGMENTS, WORD, Encoder, collate
-from skillwright.policy.scorer.reading import Reading, read_turn
-from skillwright.policy.scorer.tokens import UNKNOWN, Vocabulary, tokenise
+from skillwright.policy.scorer.encoding import (
+    BITS,
+    SEGMENT,
+    SEGMENTS,
+    UNKNOWN,
+    WORD,
+    Encoder,
+    Reading,
+    Vocabulary,
+    collate,
+    read_turn,
+    tokenise,
+)
 
 SKILL = "### Skills\n- [t001] Mugs: Every mug is kept in cabinet 3. (Apply when at home.)"
 

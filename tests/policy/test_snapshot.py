@@ -10,11 +10,11 @@ import torch
 from policy.test_scorer_policy import CONTEXTS, lessons, policy, taught
 from policy.tiny_models import tiny_model, tiny_tokenizer
 from skillwright.core import ContractError, TurnContext
-from skillwright.policy.errors import CheckpointDamaged
+from skillwright.policy.backend import CheckpointDamaged
+from skillwright.policy.checkpoint import fitting
 from skillwright.policy.hf import HfPolicy, HfSettings, LoraSettings
-from skillwright.policy.loss import SftLoss
 from skillwright.policy.scorer import Architecture
-from skillwright.policy.snapshot import fitting
+from skillwright.policy.update import SftLoss
 
 WHOLE = HfSettings(device="cpu", precision="float32")
 KINDS = ("scorer", "whole model", "adapter")

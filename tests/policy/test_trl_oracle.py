@@ -13,8 +13,7 @@ from datasets import Dataset
 from policy.tiny_models import tiny_model, tiny_tokenizer
 from skillwright.policy.backend import Row
 from skillwright.policy.hf import HfPolicy, HfSettings
-from skillwright.policy.loss import GrpoLoss, GrpoObjective
-from skillwright.policy.rows import TokenContext
+from skillwright.policy.update import GrpoLoss, GrpoObjective, TokenContext
 
 pytestmark = pytest.mark.heavy
 

@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from skillwright.rollout.blocking import LoopThread
+from skillwright.rollout.adapter import LoopThread
 
 
 async def where():

@@ -3,7 +3,7 @@
 import pytest
 
 from skillwright.core import ConfigError, DataError
-from skillwright.rollout.foreign_build import build_adapter, constructor_arguments, load_adapter
+from skillwright.rollout.foreign import build_adapter, constructor_arguments, load_adapter
 
 SOURCE = """
 from skillwright.envs import EnvAdapter

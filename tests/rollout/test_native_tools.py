@@ -9,8 +9,7 @@ from skillwright.core import Act, ConfigError, EpisodeSpec, Task, ToolCall
 from skillwright.envs import TextEnv
 from skillwright.envs.contract import check_env
 from skillwright.rollout import Limits, LocalEngine, PromptStyle
-from skillwright.rollout.predictions import conversation
-from skillwright.rollout.transcript import read_episodes
+from skillwright.rollout.transcript import conversation, read_episodes
 from skillwright.runs import RunStore
 
 TOOLS = [{"type": "function", "function": {"name": "open", "parameters": {"type": "object"}}}]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from skillwright.core import Act, Trajectory, Turn
 from skillwright.rollout import folder_name
-from skillwright.rollout.predictions import write_predictions
+from skillwright.rollout.transcript import write_predictions
 
 
 @pytest.mark.parametrize("safe", ["7", "pick_and_place-12", "val.3", "a" * 100, "_x"])

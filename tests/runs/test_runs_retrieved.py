@@ -6,7 +6,7 @@ from dataclasses import replace
 from older_stores import make_older
 from skillwright.core.sqlite_file import schema_version
 from skillwright.runs import RunStore
-from skillwright.runs.schema import SCHEMA
+from skillwright.runs.database import SCHEMA
 
 
 def told(episode):

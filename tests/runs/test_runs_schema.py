@@ -10,7 +10,7 @@ from older_stores import make_older
 from skillwright.core import RunError
 from skillwright.core.sqlite_file import schema_version
 from skillwright.runs import RunStore
-from skillwright.runs.schema import APPLICATION_ID, SCHEMA
+from skillwright.runs.database import APPLICATION_ID, SCHEMA
 
 # A fabricated history: the first version had only events, without a time.
 OLD = (

@@ -35,7 +35,7 @@ from skillwright.core import (
 )
 from skillwright.models import ChatAgent, HttpClient, OpenAIChatConfig, make_model
 from skillwright.rollout import LocalEngine, MemoryRecorder
-from skillwright.rollout.predictions import write_predictions
+from skillwright.rollout.transcript import write_predictions
 from skillwright.textopt import (
     Optimizer,
     StepContext,

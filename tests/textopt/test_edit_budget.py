@@ -22,7 +22,7 @@ from skillwright.textopt import (
     propose,
     read_episodes,
 )
-from skillwright.textopt.budget import coerced
+from skillwright.textopt.select import coerced
 
 SKILL = "- Look.\n"
 CONTEXT = StepContext("s3", SKILL, budget=2, seed=1, earlier_steps="Step 2: reject")

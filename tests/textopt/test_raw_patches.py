@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fakes import ScriptedReplies, make_episode
 from skillwright.core import Edit, FailureSummaryEntry, Patch, RawPatch
-from skillwright.core.codec import encode
+from skillwright.core.jsonio import encode
 from skillwright.textopt import (
     EditLimits,
     Evidence,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwright.core import Edit, Patch, apply_patch_with_report, skill_hash
-from skillwright.core.codec import encode
+from skillwright.core.jsonio import encode
 from skillwright.core.skill import (
     APPENDIX_END,
     APPENDIX_START,

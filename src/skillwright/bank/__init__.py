@@ -6,7 +6,14 @@ A skill is a triple of name, principle and applicability (`BankSkill`). A bank g
 
 from typing import TYPE_CHECKING, Any
 
-from skillwright.bank.bank import Bank, SkillStats, UnknownSkill
+from skillwright.bank.bank import (
+    Bank,
+    BankError,
+    BankMoved,
+    SkillStats,
+    UnknownSkill,
+    UnknownVersion,
+)
 from skillwright.bank.changes import (
     Add,
     Admit,
@@ -18,29 +25,38 @@ from skillwright.bank.changes import (
     Refine,
     Retire,
     apply,
+    near_in_meaning,
+    near_in_text,
+    only_equal,
 )
-from skillwright.bank.embedding.cache import Encoder, VectorStore
-from skillwright.bank.embedding.embedder import Embedder, Vectors
-from skillwright.bank.embedding.lexical import LexicalEmbedder
+from skillwright.bank.embedding.embedders import (
+    Embedder,
+    Encoder,
+    LexicalEmbedder,
+    SentenceTransformerEmbedder,
+    Vectors,
+    VectorStore,
+)
 from skillwright.bank.embedding.names import make_embedder
-from skillwright.bank.embedding.sentence import SentenceTransformerEmbedder
-from skillwright.bank.errors import BankError, BankMoved, UnknownVersion
-from skillwright.bank.formats.agent_skills import (
+from skillwright.bank.formats.imports import SEED_BANKS, seed_bank
+from skillwright.bank.formats.interchange import from_json, load_bank, save_bank, to_json
+from skillwright.bank.formats.markdown import (
     SkillFolders,
+    from_markdown,
     read_agent_skills,
     to_agent_skills,
+    to_markdown,
     write_agent_skills,
 )
-from skillwright.bank.formats.interchange import from_json, load_bank, save_bank, to_json
-from skillwright.bank.formats.markdown import from_markdown, to_markdown
-from skillwright.bank.formats.memories import MemoryStep, RefinedMemory, read_memories
-from skillwright.bank.formats.skillrl_json import (
+from skillwright.bank.formats.skillrl import (
+    MemoryStep,
+    RefinedMemory,
     import_skillrl,
     is_skillrl,
+    read_memories,
     read_skillrl,
     to_skillrl,
 )
-from skillwright.bank.index import SkillIndex
 from skillwright.bank.lint.lint import Finding, Sources, is_clean, lint, refuse_unsafe
 from skillwright.bank.lint.rules import Severity
 from skillwright.bank.measure import (
@@ -54,7 +70,6 @@ from skillwright.bank.measure import (
     count_skills,
     seed_pairs,
 )
-from skillwright.bank.near import near_in_meaning, near_in_text, only_equal
 from skillwright.bank.render import (
     NOTHING,
     RenderBudget,
@@ -68,38 +83,47 @@ from skillwright.bank.retrieve import (
     RetrievalSettings,
     Retrieved,
     Scored,
+    SkillIndex,
     retrieve,
     utilities,
 )
-from skillwright.bank.seeds import SEED_BANKS, seed_bank
-from skillwright.bank.source import BankSource, category_of, query_of, scope_of
-from skillwright.bank.store.counts import CountedEpisode
-from skillwright.bank.store.diff import BankDiff, Refinement, difference
-from skillwright.bank.store.log import LogEntry, LogEvent
-from skillwright.bank.store.store import BankStore
-from skillwright.bank.teaching.asking import DistilSettings, Section
+from skillwright.bank.source import (
+    BankSource,
+    MakeSource,
+    bank_duel,
+    candidate_sources,
+    category_of,
+    query_of,
+    scope_of,
+)
+from skillwright.bank.store.store import BankDiff, BankStore, Refinement, difference
+from skillwright.bank.store.tables import CountedEpisode, LogEntry, LogEvent
 from skillwright.bank.teaching.distil import (
     Blocked,
     Distillation,
     DistilReport,
+    DistilSettings,
+    Section,
     distil,
 )
 from skillwright.bank.teaching.evolve import (
     BlockedChange,
+    CategorySuccess,
     Evolution,
+    EvolutionResults,
     EvolveSettings,
     evolve,
-    told_change,
-)
-from skillwright.bank.teaching.failures import (
-    CategorySuccess,
-    EvolutionResults,
     sample_failures,
     success_by_category,
+    told_change,
 )
-from skillwright.bank.teaching.teacher import Teacher, TeacherCall, TeacherDown, TeacherFault
-from skillwright.bank.teaching.transcripts import Evidence
-from skillwright.bank.trial import MakeSource, bank_duel, candidate_sources
+from skillwright.bank.teaching.teacher import (
+    Evidence,
+    Teacher,
+    TeacherCall,
+    TeacherDown,
+    TeacherFault,
+)
 from skillwright.core import BankSkill as BankSkill
 
 if TYPE_CHECKING:

@@ -174,3 +174,18 @@ def highest_numbers(ids: Iterable[str], *issued: Mapping[str, int]) -> dict[str,
         if found := _OUR_ID.fullmatch(skill_id):
             highest[found[1]] = max(highest[found[1]], int(found[2]))
     return highest
+
+
+# What can go wrong with a bank's file.
+
+
+class BankError(UsageError):
+    """A bank's file is missing, damaged, busy, or cannot be written."""
+
+
+class UnknownVersion(BankError):
+    """A bank has no such version."""
+
+
+class BankMoved(BankError):
+    """Somebody else made a new version meanwhile."""

@@ -13,12 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from skillwright.bank.bank import Bank
-from skillwright.bank.embedding.cache import Encoder
-from skillwright.bank.embedding.embedder import Embedder
+from skillwright.bank.embedding.embedders import Embedder, Encoder
+from skillwright.bank.formats.imports import seed_bank
 from skillwright.bank.render import CountTokens, approximate_tokens, skill_line
-from skillwright.bank.seeds import seed_bank
 from skillwright.bank.source import category_of, query_of
-from skillwright.bank.teaching.transcripts import TaskName
+from skillwright.bank.teaching.teacher import TaskName
 from skillwright.core import DataError, Message, SkillKind, SkillStatus, Task, Trajectory
 
 

@@ -7,14 +7,259 @@ Source: SkillRL (arXiv 2602.08234), requirements R6-R8. Its released code had no
 general skills to K, and told the first five lessons of the file, whatever the task.
 """
 
-from collections.abc import Mapping
+import logging
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+import numpy as np
+import numpy.typing as npt
 
 from skillwright.bank.bank import Bank, SkillStats
-from skillwright.bank.embedding.cache import Encoder
-from skillwright.bank.embedding.embedder import Vectors
-from skillwright.bank.index import DECIMALS, Found, SkillIndex
+from skillwright.bank.embedding.embedders import Encoder, Vectors
 from skillwright.core import BankSkill, ConfigError, SkillKind
+
+# The approximate index over a block of rows that is too large to multiply for every query.
+#
+# Source: Malkov and Yashunin, hierarchical navigable small worlds (arXiv:1603.09320), as usearch
+# builds them.
+
+
+CANDIDATES: Final = 32
+"""Asked of the graph per query, at least; the best of them are scored exactly."""
+
+_TAIL_SHARE: Final = 0.05  # of the rows may stand outside the graph before it is built again
+_CONNECTIVITY: Final = 16
+_EXPANSION_ADD: Final = 128
+_EXPANSION_SEARCH: Final = 160
+
+Rows = npt.NDArray[np.intp]
+
+logger = logging.getLogger(__name__)
+
+
+class Approximate:
+    """Finds rows that are probably the nearest.
+
+    A graph is built over the rows once. In a later version of the bank it serves again: rows that
+    went are passed over, and the few that came (the tail) are multiplied one by one.
+
+    Args:
+        texts: Of the rows, which tell them from others.
+        rows: Unit rows, shape ``[n, d]``.
+        graph: Answers ``search(query, count)`` with keys, and knows how many it has; ``None``
+            multiplies all rows.
+        keys: Text -> key in the graph.
+    """
+
+    def __init__(
+        self, texts: Sequence[str], rows: Vectors, graph: Any, keys: dict[str, int]
+    ) -> None:
+        self._rows, self._graph, self._keys = rows, graph, keys
+        # As long as the graph, which has a key for each row that it was built of.
+        self._row_of = np.full(0 if graph is None else len(graph), -1, dtype=np.intp)
+        tail = []
+        for row, text in enumerate(texts):
+            key = keys.get(text)
+            # Of two rows with the same text the graph knows one.
+            if key is None or self._row_of[key] >= 0:
+                tail.append(row)
+            else:
+                self._row_of[key] = row
+        self._tail = np.asarray(tail, dtype=np.intp)
+        self._tail_rows = rows[self._tail]
+
+    @classmethod
+    def of(cls, texts: Sequence[str], rows: Vectors, before: Iterable[Self] = ()) -> Self:
+        """Take the graph that knows most of the rows already, or build one.
+
+        The graph is built by one thread, so that equal rows in equal order give an equal graph.
+        Without usearch all rows are multiplied: slower, and never wrong.
+        """
+        for other in before:
+            known = sum(text in other._keys for text in texts)
+            enough = (1 - _TAIL_SHARE) * max(len(texts), len(other._keys))
+            if other._graph is not None and known >= enough:
+                return cls(texts, rows, other._graph, other._keys)
+        keys = {text: row for row, text in reversed(list(enumerate(texts)))}
+        graph = _build(rows)
+        return cls(texts, rows, graph, keys if graph is not None else {})
+
+    def candidates(self, query: Vectors, k: int) -> Rows:
+        """Return rows among which the ``k`` nearest are, with a probability of about 0.99."""
+        count = max(CANDIDATES, 4 * k)
+        if self._graph is None:
+            return _best(self._rows @ query, count)
+        near = self._graph.search(query, count, threads=1).keys.astype(np.intp)
+        near = self._row_of[near]
+        tail = self._tail[_best(self._tail_rows @ query, count)]
+        rows: Rows = np.concatenate((near[near >= 0], tail))
+        return rows
+
+
+def _best(scores: Vectors, count: int) -> Rows:
+    if scores.size <= count:
+        return np.arange(scores.size)
+    return np.argpartition(-scores, count)[:count]
+
+
+def _build(rows: Vectors) -> Any:
+    try:
+        from usearch.index import Index
+    except ImportError:
+        logger.warning(
+            "%d skills are searched one by one, because usearch is not installed; "
+            "pip install 'skillwright[embed]' makes it an index",
+            len(rows),
+        )
+        return None
+    graph = Index(
+        ndim=rows.shape[1],
+        metric="ip",
+        dtype="f32",
+        connectivity=_CONNECTIVITY,
+        expansion_add=_EXPANSION_ADD,
+        expansion_search=_EXPANSION_SEARCH,
+    )
+    graph.add(np.arange(len(rows)), rows, threads=1)
+    return graph
+
+
+# Skills of one kind as a matrix, and the search in it.
+#
+# Rows are sorted by scope, category and id, so that what holds everywhere is one block, each
+# category
+# of it another inside, and a search multiplies a block without copying it. The block's product is
+# only asked which rows come into question; those few are scored again, in double precision and row
+# by row, and rounded. So a score hangs on the query and the skill alone: neither the company in
+# which
+# a text was encoded nor the skills beside it move it.
+
+
+APPROXIMATE_FROM: Final = 100_000
+"""Rows of a block from which on it is searched through an approximate index."""
+
+DECIMALS: Final = 4
+"""Of a score. Vectors of one text differ in the seventh, by what was encoded with it."""
+
+_SLACK: Final = 10.0**-DECIMALS
+
+Span = tuple[int, int]
+Found = list[tuple[float, BankSkill]]
+
+
+class SkillIndex:
+    """Finds the skills that are most similar to a query.
+
+    Args:
+        skills: All of one kind, in any order.
+        vectors: Their unit rows, in the same order, shape ``[n, d]``.
+        approximate_from: Rows of a block from which on an approximate index is built; that takes
+            about a minute per 100,000.
+        previous: The index before the last changes; what it built is used again.
+
+    Attributes:
+        skills: The skills, in the order of the rows.
+        matrix: The rows, shape ``[n, d]``.
+    """
+
+    def __init__(
+        self,
+        skills: Sequence[BankSkill],
+        vectors: Vectors,
+        *,
+        approximate_from: int = APPROXIMATE_FROM,
+        previous: "SkillIndex | None" = None,
+    ) -> None:
+        keys = [(skill.scope, skill.category, skill.id) for skill in skills]
+        order = sorted(range(len(skills)), key=keys.__getitem__)
+        self.skills = tuple(skills[at] for at in order)
+        self.matrix = np.ascontiguousarray(vectors[order]) if order else vectors
+        self._keys = [keys[at] for at in order]
+        self._spans: dict[tuple[str, str], tuple[Span, ...]] = {}
+        self._approximate: dict[Span, Approximate] = {}
+        before = list(previous._approximate.values()) if previous is not None else []
+        for span in self._blocks():
+            if span[1] - span[0] >= approximate_from:
+                block = self.skills[slice(*span)]
+                self._approximate[span] = Approximate.of(
+                    [skill.text for skill in block], self.matrix[slice(*span)], before
+                )
+
+    def __len__(self) -> int:
+        """Return how many skills there are."""
+        return len(self.skills)
+
+    def search(self, query: Vectors, *, category: str, scope: str, k: int, above: float) -> Found:
+        """Find the ``k`` most similar skills whose score is strictly above a threshold.
+
+        Args:
+            query: A unit vector, shape ``[d]``.
+            category: Skills of it, and those for every category (``""``), are searched; ``""``
+                searches all categories.
+            scope: Skills of it are searched beside those that hold everywhere; ``""`` is none.
+            k: At least 0.
+            above: A cosine.
+
+        Returns:
+            Scores, rounded to `DECIMALS`, and skills; by falling score, then by id.
+        """
+        found: list[tuple[float, str, BankSkill]] = []
+        for span in self._searched(category, scope) if k > 0 else ():
+            rows = self._candidates(span, query, k, above)
+            if rows.size:
+                scores = self.matrix[rows].astype(np.float64) @ query.astype(np.float64)
+                for row, score in zip(rows.tolist(), scores.round(DECIMALS).tolist(), strict=True):
+                    if score > above:
+                        skill = self.skills[row]
+                        found.append((-score, skill.id, skill))
+        found.sort(key=_by_score_then_id)
+        return [(-minus, skill) for minus, _, skill in found[:k]]
+
+    def _candidates(self, span: Span, query: Vectors, k: int, above: float) -> Rows:
+        """Return the rows of a block that may be among the best: those, and what is near a tie."""
+        if span in self._approximate:
+            return self._approximate[span].candidates(query, k) + span[0]
+        scores = self.matrix[span[0] : span[1]] @ query
+        rows: Rows = (scores > above - _SLACK).nonzero()[0]
+        if rows.size > k:
+            passing = scores[rows]
+            least = np.partition(passing, rows.size - k)[rows.size - k]
+            rows = rows[passing >= least - _SLACK]
+        return rows + span[0]
+
+    def _searched(self, category: str, scope: str) -> tuple[Span, ...]:
+        key = (category, scope)
+        if key not in self._spans:
+            self._spans[key] = tuple(
+                span
+                for place in dict.fromkeys(("", scope))
+                for span in self._blocks_of(place, category)
+                if span[0] < span[1]
+            )
+        return self._spans[key]
+
+    def _blocks_of(self, scope: str, category: str) -> list[Span]:
+        if not category:
+            return [self._span(scope)]
+        return [self._span(scope, one) for one in ("", category)]
+
+    def _blocks(self) -> set[Span]:
+        """Every block that a search may multiply."""
+        scopes = {scope for scope, _, _ in self._keys}
+        pairs = {(scope, category) for scope, category, _ in self._keys}
+        return {self._span(scope) for scope in scopes} | {self._span(*pair) for pair in pairs}
+
+    def _span(self, *prefix: str) -> Span:
+        size = len(prefix)
+        start = bisect_left(self._keys, prefix, key=lambda key: key[:size])
+        return start, bisect_right(self._keys, prefix, key=lambda key: key[:size])
+
+
+def _by_score_then_id(found: tuple[float, str, BankSkill]) -> tuple[float, str]:
+    return found[:2]
+
 
 NEUTRAL_EPISODES = 10
 """A skill's rate of wins counts as if it had so many episodes more, won at the bank's rate."""

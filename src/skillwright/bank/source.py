@@ -1,18 +1,21 @@
 """A bank as what agents are told: retrieved and rendered for each task."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Self
+from typing import Final, Literal, NamedTuple, Self
 
 from skillwright.bank.bank import Bank
-from skillwright.bank.embedding.cache import Encoder, VectorStore
-from skillwright.bank.embedding.embedder import Embedder
-from skillwright.bank.embedding.lexical import LexicalEmbedder
+from skillwright.bank.embedding.embedders import Embedder, Encoder, LexicalEmbedder, VectorStore
+from skillwright.bank.formats.imports import SEED_BANKS
 from skillwright.bank.render import RenderBudget, Rendered, render, words_of_category
 from skillwright.bank.retrieve import BankIndex, RetrievalSettings, Retrieved, retrieve
-from skillwright.bank.teaching.transcripts import TaskName
-from skillwright.core import SkillContext, Task
+from skillwright.bank.teaching.teacher import TaskName
+from skillwright.core import BankSkill, SkillContext, SkillSource, Task
+from skillwright.datasets import ValTasks
 from skillwright.envs import TextEnv, spec
+from skillwright.evaluation import Draws, SkillDuel
+from skillwright.rollout import Engine
 
 
 def category_of(task: Task) -> str:
@@ -164,3 +167,104 @@ class BankSource:
             scores=tuple(one.score for one in rendered.told),
             version=self.version,
         )
+
+
+# A bank against the bank that it wants to replace: the same agent, tasks and luck.
+
+
+MakeSource = Callable[[Bank], SkillSource]
+"""Makes a bank tell tasks their skills; for both sides alike."""
+
+
+def candidate_sources(
+    bank: Bank, changed: Bank, make_source: MakeSource
+) -> tuple[SkillSource, SkillSource]:
+    """Return what agents are told by the bank that stands, and by the one that wants its place."""
+    return make_source(bank), make_source(changed)
+
+
+def bank_duel(
+    engine: Engine,
+    val: ValTasks,
+    sources: tuple[SkillSource, SkillSource],
+    draws: Draws,
+) -> SkillDuel:
+    """Pair both sides by task for a gate.
+
+    Only tasks that decide may be drawn. A task that is told the same by both sides is played once.
+
+    Args:
+        engine: Plays the episodes.
+        val: The tasks that decide.
+        sources: The incumbent and the candidate.
+        draws: Where the count of draws begins.
+    """
+    incumbent, candidate = sources
+    return SkillDuel(engine, val.tasks, incumbent, candidate, draws)
+
+
+# The category of a goal in words, of which no environment knows more.
+#
+# An environment names the category of its own tasks by rules, and never guesses. Whoever types a
+# goal
+# writes as people do ("heat the apple"); then the skills that it is most like decide.
+
+
+NEIGHBOURS: Final = 3
+"""Skills of a category that are asked how like a goal they are."""
+LEAST: Final = 0.1
+"""The mean similarity that they must exceed; what is less names no category."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A category, and how it was found.
+
+    Attributes:
+        category: ``""`` where none is near.
+        by: ``rules`` of an environment, ``similarity`` to the skills of a bank, or ``""``.
+    """
+
+    category: str = ""
+    by: Literal["rules", "similarity", ""] = ""
+
+
+def classify(goal: str, bank: Bank, env: str = "") -> Named:
+    """Name the category of a goal.
+
+    Args:
+        goal: In words.
+        bank: Its skills decide where no rule does.
+        env: The environment whose rules hold; ``""`` tries those of all that have a seed bank, of
+            which only a category that the bank has counts.
+
+    Raises:
+        DataError: There is no such environment.
+    """
+    skills = [skill for skill in bank.active if skill.category]
+    known = {skill.category for skill in skills}
+    for name in (env,) if env else SEED_BANKS:
+        category = category_of(Task("query", name, description=goal))
+        if category and (env or category in known):
+            return Named(category, "rules")
+    return _nearest(goal, skills)
+
+
+def _nearest(goal: str, skills: list[BankSkill]) -> Named:
+    if not skills:
+        return Named()
+    # Whatever says which skills are told: the words of a goal name its category, and an embedder
+    # of meanings takes "heat" and "cool" for nearly the same.
+    embedder = LexicalEmbedder()
+    scores = (
+        embedder.encode_skills([one.text for one in skills]) @ embedder.encode_queries([goal])[0]
+    )
+    by_category: defaultdict[str, list[float]] = defaultdict(list)
+    for skill, score in zip(skills, scores.tolist(), strict=True):
+        by_category[skill.category].append(score)
+    means = {
+        category: sum(sorted(found, reverse=True)[:NEIGHBOURS]) / NEIGHBOURS
+        for category, found in sorted(by_category.items())
+    }
+    best = max(means, key=means.__getitem__)
+    return Named(best, "similarity") if means[best] > LEAST else Named()

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from skillwright.bank import BankStore, calibrate, seed_pairs
-from skillwright.cli import bank_reports, bank_tables
+from skillwright.cli import bank_tables
 from skillwright.cli.faults import NO, err, exit_codes
 from skillwright.cli.live import display
 from skillwright.cli.options import (
@@ -35,8 +35,13 @@ from skillwright.core import ConfigError
 from skillwright.envs import spec
 from skillwright.jobs import Watcher, find_run
 from skillwright.jobs.bank.arena import check_bank_job
-from skillwright.jobs.bank.distil import DistilOutcome, distil_config, distil_runs
-from skillwright.jobs.bank.evidence import study_run
+from skillwright.jobs.bank.distil import (
+    DistilOutcome,
+    distil_config,
+    distil_runs,
+    study_memories,
+    study_run,
+)
 from skillwright.jobs.bank.evolve import evolve_bank
 from skillwright.jobs.bank.look import (
     bank_statistics,
@@ -46,7 +51,6 @@ from skillwright.jobs.bank.look import (
     search_bank,
     task_of_text,
 )
-from skillwright.jobs.bank.memories import study_memories
 from skillwright.jobs.bank.moves import (
     Format,
     admit_judged,
@@ -57,8 +61,7 @@ from skillwright.jobs.bank.moves import (
     quarantined,
     roll_back,
 )
-from skillwright.jobs.parts.bank_source import opened_embedder, read_bank
-from skillwright.jobs.parts.bank_work import has_work, look_at_work
+from skillwright.jobs.parts.bank_source import has_work, look_at_work, opened_embedder, read_bank
 
 DEFAULT = "bank.sqlite"
 FILE = Path(DEFAULT)
@@ -100,7 +103,7 @@ def distil(
             work = _studies(sources, bank, teacher, root, overrides)
     with exit_codes(partial(again, bank)), display(err if as_json else out) as watcher:
         outcome = asyncio.run(work(watcher))
-    print_result(as_json, outcome.to_dict(), lambda: bank_reports.show_distilled(out, outcome))
+    print_result(as_json, outcome.to_dict(), lambda: bank_tables.show_distilled(out, outcome))
 
 
 def _games(config: Path, bank: Path, teacher: str | None, overrides: list[str]) -> Distil:
@@ -140,7 +143,7 @@ def evolve(
         asyncio.run(check_bank_job(settings))
     with exit_codes(partial(again, bank)), display(err if as_json else out) as watcher:
         report = asyncio.run(evolve_bank(settings, bank, rounds, watcher))
-    print_result(as_json, report.to_dict(), lambda: bank_reports.show_evolution(out, report))
+    print_result(as_json, report.to_dict(), lambda: bank_tables.show_evolution(out, report))
 
 
 @app.command("import")
@@ -154,9 +157,7 @@ def import_(
     """Bring skills in, into quarantine: no agent is told one before it is admitted."""
     with exit_codes():
         report = import_into(writable_file(bank), source)
-    print_result(
-        as_json, report.to_dict(), lambda: bank_reports.show_import(out, report, str(bank))
-    )
+    print_result(as_json, report.to_dict(), lambda: bank_tables.show_import(out, report, str(bank)))
 
 
 @app.command()
@@ -191,7 +192,7 @@ def admit(
     if config is not None:
         with exit_codes(partial(again, bank)), display(err if as_json else out) as watcher:
             report = asyncio.run(admit_judged(settings, bank, skills or [], watcher))
-    print_result(as_json, report.to_dict(), lambda: bank_reports.show_admission(out, report))
+    print_result(as_json, report.to_dict(), lambda: bank_tables.show_admission(out, report))
     if not let_in(report.report) or report.refused:
         raise typer.Exit(NO)
 
@@ -220,7 +221,7 @@ def export(
     print_result(
         as_json,
         {"to": str(to), "version": found.version, **written},
-        lambda: bank_reports.show_export(out, found, to, written),
+        lambda: bank_tables.show_export(out, found, to, written),
     )
 
 
@@ -370,6 +371,6 @@ def calibrate_command(
         found = calibrate(made, seed_pairs(tasks))
     print_result(
         as_json,
-        bank_reports.calibration_json(found),
-        lambda: bank_reports.show_calibration(out, found),
+        bank_tables.calibration_json(found),
+        lambda: bank_tables.show_calibration(out, found),
     )

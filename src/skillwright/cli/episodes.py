@@ -13,8 +13,7 @@ from rich.text import Text
 
 from skillwright.cli.faults import exit_codes
 from skillwright.cli.options import DEFAULT_ROOT, AsJson, Root
-from skillwright.cli.paging import show_paged
-from skillwright.cli.words import counted, make_console, print_words, short_count
+from skillwright.cli.words import counted, make_console, print_words, short_count, show_paged
 from skillwright.core import StopReason, Usage
 from skillwright.jobs import (
     EpisodeList,

@@ -17,7 +17,7 @@ from skillwright.cli.tables import decision_text
 from skillwright.cli.words import counted
 from skillwright.core import Usage
 from skillwright.evaluation import Score
-from skillwright.jobs.parts.consumed import consumed
+from skillwright.jobs.parts.memory import consumed
 from skillwright.jobs.parts.money import PricedMind, money_text
 from skillwright.jobs.parts.progress import (
     CallFinished,

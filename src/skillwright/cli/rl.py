@@ -11,15 +11,13 @@ import typer
 from skillwright.cli.faults import NO, err, exit_codes, say
 from skillwright.cli.live import display
 from skillwright.cli.options import NO_OVERRIDES, AsJson, Overrides
-from skillwright.cli.rl_live import RlTally
-from skillwright.cli.rl_tables import show_rl
+from skillwright.cli.rl_tables import RlTally, show_rl
 from skillwright.cli.tables import show_causes, show_money, show_turns, why_no_score
 from skillwright.cli.words import make_console
 from skillwright.config import RlConfig, load_rl_config
-from skillwright.core.codec import encode
-from skillwright.jobs.parts.causes import Cause, top_causes
+from skillwright.core.jsonio import encode
+from skillwright.jobs.parts.endings import Cause, TurnEnds, top_causes
 from skillwright.jobs.parts.money import priced_mind
-from skillwright.jobs.parts.turn_ends import TurnEnds
 from skillwright.jobs.rl import (
     RlRun,
     has_stand_ins,
@@ -31,7 +29,7 @@ from skillwright.jobs.rl import (
 from skillwright.jobs.rl.state import TEST_EPISODES, RlKind
 
 if TYPE_CHECKING:
-    from skillwright.jobs.rl.policies import PolicyMaker
+    from skillwright.jobs.rl.wiring import PolicyMaker
 
 out = make_console()
 

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from skillwright.cli import episodes, studies, tables
+from skillwright.cli import episodes, tables
 from skillwright.cli.faults import exit_codes
 from skillwright.cli.options import DEFAULT_ROOT, AsJson, Root
 from skillwright.cli.rl_tables import show_rl
@@ -100,7 +100,7 @@ def show(
         found = [one.to_dict() for one in (study, summary) if one is not None]
         typer.echo(json.dumps(found[0]))
     elif study is not None:
-        studies.show_study(out, study)
+        tables.show_study(out, study)
     elif summary is not None:
         _show_run(summary)
 

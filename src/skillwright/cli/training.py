@@ -8,7 +8,7 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperCommand
 
-from skillwright.cli import studies, tables
+from skillwright.cli import tables
 from skillwright.cli.faults import NO, err, exit_codes, say
 from skillwright.cli.live import display
 from skillwright.cli.options import (
@@ -33,7 +33,7 @@ from skillwright.config import (
     load_rl_config,
 )
 from skillwright.core import ConfigError, skill_hash
-from skillwright.core.codec import encode
+from skillwright.core.jsonio import encode
 from skillwright.datasets import canonical_split
 from skillwright.jobs import (
     MOST_FAILURES,
@@ -59,7 +59,7 @@ from skillwright.jobs import (
     start_run,
     start_study,
 )
-from skillwright.jobs.parts.causes import Cause, top_causes
+from skillwright.jobs.parts.endings import Cause, top_causes
 from skillwright.jobs.parts.environment import refuse_unasked_data
 from skillwright.jobs.rl import is_rl_run
 
@@ -318,7 +318,7 @@ def _train_study(study: Study, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(summary.to_dict()))
     else:
-        studies.show_study(out, summary)
+        tables.show_study(out, summary)
 
 
 def _evaluate(run: Run, plan: EvalPlan, as_json: bool) -> None:

@@ -1,9 +1,13 @@
-"""Words that every command writes in the same way, and none that a terminal would obey."""
+"""How every command prints: in the same words, and nothing that a terminal would obey."""
 
 import logging
 import os
+import shlex
+import shutil
+import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import IO, NoReturn, cast
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -11,7 +15,10 @@ from rich.segment import Segment
 from rich.text import Text
 
 from skillwright.cli.streams import OwnOutput
-from skillwright.core.plain_text import without_controls
+from skillwright.core.fence import without_controls
+
+# Words that every command writes in the same way, and none that a terminal would obey.
+
 
 _READER_GONE = 141
 """128 and the number of SIGPIPE, as a shell has it."""
@@ -85,3 +92,47 @@ def print_words(console: Console, text: str | Text, style: str = "") -> None:
         overflow="ignore",
         crop=False,
     )
+
+
+# Long texts on a terminal go through its pager; elsewhere they are printed.
+
+
+# Leave at once where one screen is enough, show colors, and leave the text on the screen.
+_LESS = "FRX"
+
+
+def show_paged(console: Console, show: Callable[[], None]) -> None:
+    """Show something through the pager of the environment, where a person reads it."""
+    command = _pager() if console.is_terminal else []
+    if not command:
+        show()
+        return
+    with console.capture() as captured:
+        show()
+    environment = {"LESS": _LESS, **os.environ}
+    try:
+        # Its output is the console's, for what this process calls standard output may be another.
+        pager = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=console.file.fileno(), env=environment
+        )
+    except OSError:  # a pager that cannot be started keeps nobody from reading
+        show()
+        return
+    _feed(pager, captured.get().encode("utf-8", "backslashreplace"))
+
+
+def _pager() -> list[str]:
+    """Return the pager's command, or none where there is no pager or none is wanted."""
+    wanted = shlex.split(os.environ.get("PAGER", "less"))
+    if not wanted or wanted[0] == "cat" or shutil.which(wanted[0]) is None:
+        return []
+    return wanted
+
+
+def _feed(pager: "subprocess.Popen[bytes]", text: bytes) -> None:
+    while True:
+        # Ctrl-C is the pager's business: it stops a search there, and ends nothing.
+        with suppress(KeyboardInterrupt):
+            with suppress(BrokenPipeError):  # left before the end
+                pager.communicate(text)
+            return

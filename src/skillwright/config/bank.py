@@ -13,7 +13,7 @@ from skillwright.bank import (
     RetrievalSettings,
 )
 from skillwright.config.section import Section
-from skillwright.models.frozen import Share
+from skillwright.models.validation import Share
 
 _RETRIEVAL, _RENDER = RetrievalSettings(), RenderBudget()
 _DISTIL, _EVOLVE, _CAPS = DistilSettings(), EvolveSettings(), GrowthCaps()

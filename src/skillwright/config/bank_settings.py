@@ -8,7 +8,7 @@ import yaml
 from pydantic import Field
 
 from skillwright.config.bank import BankSection, DistilSection
-from skillwright.config.budget import BudgetSection
+from skillwright.config.job import BudgetSection
 from skillwright.config.load import load_config
 from skillwright.config.run import RunConfig
 from skillwright.config.section import Section, validated_section

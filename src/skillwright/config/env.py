@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
@@ -16,10 +16,33 @@ from pydantic import (
 from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.config.section import Section, kind_unless_given
-from skillwright.config.skillopt_benchmarks import how_to_play
 from skillwright.core import DataError
 from skillwright.datasets import parse_ratio
 from skillwright.envs import spec
+
+# SkillOpt's own benchmarks by name, and how each is played by its own adapter.
+
+
+BENCHMARKS: Final = {
+    "alfworld": "ALFWorldAdapter",
+    "docvqa": "DocVQAAdapter",
+    "livemathematicianbench": "LiveMathematicianBenchAdapter",
+    "officeqa": "OfficeQAAdapter",
+    "searchqa": "SearchQAAdapter",
+    "spreadsheetbench": "SpreadsheetBenchAdapter",
+}
+"""SkillOpt's name of a benchmark -> its adapter. By the first of them there is one of ours, too."""
+
+
+def how_to_play(name: str) -> str:
+    """Say how a benchmark of SkillOpt's is played by its own adapter; ``""`` for other names."""
+    if name not in BENCHMARKS:
+        return ""
+    adapter = f"skillopt.envs.{name}.adapter:{BENCHMARKS[name]}"
+    return (
+        f" It is a benchmark of SkillOpt's: where its package is installed, say --adapter {adapter}"
+        " --compat skillopt."
+    )
 
 
 def _check_ratio(text: str) -> str:

@@ -15,7 +15,7 @@ from pydantic import (
 
 from skillwright.config.section import Section
 from skillwright.models import Prices, ScriptedConfig
-from skillwright.models.frozen import Share
+from skillwright.models.validation import Share
 
 _FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -110,3 +110,25 @@ class Reported(Section):
     """Open the test split at the end."""
     test_tasks: PositiveInt | None = None
     """Report on the first so many test tasks only; unset, on all."""
+
+
+# What a run may use up, as a configuration says it.
+
+
+class BudgetSection(Section):
+    """Bounds of the whole run, over all its resumes; what is reached first stops it, resumable.
+
+    In a study of several seeds each seed's run has the whole budget.
+    """
+
+    usd: PositiveFloat | None = None
+    """Money, in US dollars; every model needs known prices."""
+    tokens: PositiveInt | None = None
+    """Tokens, prompts and answers together."""
+    minutes: PositiveFloat | None = None
+    """Time in which processes worked on the run."""
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is any bound."""
+        return any(bound is not None for bound in (self.usd, self.tokens, self.minutes))

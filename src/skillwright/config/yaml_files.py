@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import yaml
 from pydantic import BaseModel
 
-from skillwright.config.paths import key_paths
 from skillwright.config.removed import why_removed
+from skillwright.config.section import key_paths
 from skillwright.core import ConfigError, DataError, did_you_mean
+from skillwright.core.fence import escaped_controls
 from skillwright.core.jsonio import read_text
-from skillwright.core.plain_text import escaped_controls
 
 BASE_KEY = "_base_"
 _SUFFIXES = (".yaml", ".yml")

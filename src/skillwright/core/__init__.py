@@ -19,16 +19,6 @@ from skillwright.core.chat import (
     ToolCall,
     Usage,
 )
-from skillwright.core.context import PlainSkill, SkillContext, SkillSource
-from skillwright.core.duel import Duel, Pair
-from skillwright.core.edit import (
-    Edit,
-    EditOp,
-    Patch,
-    apply_edit,
-    apply_patch,
-    apply_patch_with_report,
-)
 from skillwright.core.errors import (
     ConfigError,
     ContractError,
@@ -44,18 +34,38 @@ from skillwright.core.errors import (
     UsageError,
     did_you_mean,
 )
-from skillwright.core.failure import Failure, FailureCause
-from skillwright.core.reflector import Reflector, ReflectRequest
+from skillwright.core.protocols import (
+    Duel,
+    Pair,
+    PlainSkill,
+    Reflector,
+    ReflectRequest,
+    SkillContext,
+    SkillSource,
+)
 from skillwright.core.result import (
     EpisodeResult,
+    EpisodeSpec,
+    Failure,
+    FailureCause,
     FailureSummaryEntry,
     RawPatch,
     RolloutResult,
     SlowUpdateResult,
+    StopReason,
+    Task,
+    Trajectory,
+    Turn,
 )
-from skillwright.core.skill import skill_hash
-from skillwright.core.task import EpisodeSpec, Task
-from skillwright.core.trajectory import StopReason, Trajectory, Turn
+from skillwright.core.skill import (
+    Edit,
+    EditOp,
+    Patch,
+    apply_edit,
+    apply_patch,
+    apply_patch_with_report,
+    skill_hash,
+)
 
 __all__ = [
     "Act",

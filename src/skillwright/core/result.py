@@ -1,22 +1,184 @@
-"""What rollouts, analysts and slow updates return.
-
-`RolloutResult`, `RawPatch`, `FailureSummaryEntry` and `SlowUpdateResult` are the documented wire
-types of adapters (source: SkillOpt, microsoft/SkillOpt, API reference). `EpisodeResult` is what our
-own engine returns; it cannot confuse a fault with a score.
-"""
+"""Tasks, attempts at them, and their outcome: a reward or a failure, never both."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from typing import Any, Self
 
-from skillwright.core.chat import Usage
-from skillwright.core.codec import encode_fields
-from skillwright.core.edit import Patch
-from skillwright.core.errors import ContractError
-from skillwright.core.failure import Failure
-from skillwright.core.task import EpisodeSpec
-from skillwright.core.trajectory import StopReason, Trajectory
+from skillwright.core.agent import Act
+from skillwright.core.chat import Message, Usage
+from skillwright.core.errors import (
+    ContractError,
+    EnvError,
+    ModelError,
+    ModelRefused,
+    ModelTimeout,
+    ReplyInvalid,
+)
+from skillwright.core.jsonio import JsonRecord, encode_fields
+from skillwright.core.skill import Patch
+
+# A fault of the infrastructure, kept apart from every score.
+
+
+class FailureCause(StrEnum):
+    """The boundary that a fault crossed."""
+
+    MODEL = "model"
+    """The policy's endpoint failed after its retries."""
+    MODEL_REFUSED = "model_refused"
+    """The endpoint refused the request (key, model name, context length)."""
+    REPLY = "reply"
+    """The model's answer did not have the form that was asked for."""
+    ENVIRONMENT = "environment"
+    """The environment raised, or broke its contract."""
+    USER = "user"
+    """A simulated user could not be reached."""
+    TIMEOUT = "timeout"
+    """A deadline passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure(JsonRecord):
+    """Why an episode has no reward. It is retried, reported apart, and never a zero or a pass."""
+
+    cause: FailureCause
+    message: str
+
+    @classmethod
+    def of(cls, fault: BaseException) -> Self:
+        """Charge an exception to the boundary that it crossed."""
+        return cls(_cause(fault), str(fault) or type(fault).__name__)
+
+
+def _cause(fault: BaseException) -> FailureCause:
+    match fault:
+        case ModelRefused():
+            return FailureCause.MODEL_REFUSED
+        case ReplyInvalid():
+            return FailureCause.REPLY
+        case ModelTimeout() | TimeoutError():
+            return FailureCause.TIMEOUT
+        case ModelError():
+            return FailureCause.MODEL
+        case EnvError():
+            return FailureCause.ENVIRONMENT
+        case _:
+            return FailureCause.ENVIRONMENT
+
+
+# One job to do, and one attempt at it.
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A job in an environment.
+
+    Attributes:
+        id: Unique over all splits of its data set, and stable.
+        env: The name under which the environment is registered.
+        extras: What the environment needs to build this task; plain JSON values.
+        task_type: The family that results are broken down by; ``""`` for none.
+        description: One line for people.
+        split: ``train``, ``val`` or ``test``.
+    """
+
+    id: str
+    env: str
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    task_type: str = ""
+    description: str = ""
+    split: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeSpec:
+    """One attempt at a task.
+
+    Attributes:
+        seed: The luck of this attempt.
+        draw: Which of several attempts at the same task this is, from 0.
+        phase: What the attempt is for (``train``, ``gate``, ``test``, ...); recorded only.
+        step: The training step that asks for it, or ``None``; recorded only.
+    """
+
+    task: Task
+    seed: int
+    draw: int = 0
+    phase: str = ""
+    step: int | None = None
+
+
+# What happened in an episode, turn by turn.
+
+
+class StopReason(StrEnum):
+    """Why an episode ended."""
+
+    DONE = "done"
+    """The environment said so: solved, lost, or left."""
+    MAX_TURNS = "max_turns"
+    """The turn limit was reached: a truncation, counted apart from a loss."""
+    TIMEOUT = "timeout"
+    """The episode's deadline passed."""
+    CONTEXT = "context"
+    """The prompt would not fit the agent's context window."""
+    FAILURE = "failure"
+    """A fault ended it; the episode has no reward."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One action and what came of it.
+
+    Attributes:
+        index: From 0.
+        prompt: The messages that the agent was shown, exactly.
+        observation: The environment's raw text, without what was added for the prompt.
+        metadata: What the environment reported beside its text.
+        messages: The environment's reply as it enters the next prompt.
+        seed: The seed that the agent was given.
+    """
+
+    index: int
+    prompt: tuple[Message, ...]
+    act: Act
+    observation: str
+    reward: float
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    messages: tuple[Message, ...] = ()
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """An episode's turns.
+
+    Attributes:
+        opening: The environment's first raw text (the task statement stands in it).
+        metadata: What the environment reported when it started.
+    """
+
+    opening: str
+    turns: tuple[Turn, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def usage(self) -> Usage:
+        """What the agent consumed over all turns."""
+        total = Usage()
+        for turn in self.turns:
+            total = total + turn.act.usage
+        return total
+
+
+# What rollouts, analysts and slow updates return.
+#
+# `RolloutResult`, `RawPatch`, `FailureSummaryEntry` and `SlowUpdateResult` are the documented wire
+# types of adapters (source: SkillOpt, microsoft/SkillOpt, API reference). `EpisodeResult` is what
+# our
+# own engine returns; it cannot confuse a fault with a score.
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from skillwright.core import RunError, SkillwrightError, Usage, did_you_mean
-from skillwright.core.sqlite_log import log_of
+from skillwright.core.sqlite_file import log_of
 from skillwright.jobs.inspect.summary import RunSummary, read_folder
 from skillwright.runs import RunFolder, list_runs
 from skillwright.runs.folder import STORE_NAME

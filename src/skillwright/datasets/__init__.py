@@ -1,11 +1,18 @@
 """Which tasks, in what order."""
 
-from skillwright.datasets.batch import BatchSpec
 from skillwright.datasets.fetch import FetchError, FetchSettings, cache_dir, fetch_file
-from skillwright.datasets.loader import BaseDataLoader, SplitDataLoader
-from skillwright.datasets.plan import PlannedBatch, plan_epoch
+from skillwright.datasets.on_disk import BaseDataLoader, SplitDataLoader
+from skillwright.datasets.sealed import (
+    EvolutionTasks,
+    SealedTasks,
+    Splits,
+    StudyTasks,
+    ValTasks,
+)
 from skillwright.datasets.split import (
+    BatchSpec,
     Counts,
+    PlannedBatch,
     Ratio,
     Split,
     SplitError,
@@ -13,15 +20,9 @@ from skillwright.datasets.split import (
     by_split,
     canonical_split,
     parse_ratio,
+    plan_epoch,
     split_counts,
     split_items,
-)
-from skillwright.datasets.splits import (
-    EvolutionTasks,
-    SealedTasks,
-    Splits,
-    StudyTasks,
-    ValTasks,
 )
 
 __all__ = [

@@ -18,7 +18,7 @@ from typing import IO, Final
 
 from skillwright import __version__
 from skillwright.core import DataError
-from skillwright.core.certificates import certificate_problem
+from skillwright.core.errors import certificate_problem
 
 CHUNK: Final = 1 << 18
 _WORTH_ANOTHER_TRY: Final = frozenset({408, 425, 429, 500, 502, 503, 504})

@@ -1,14 +1,65 @@
-"""How a data set is cut into train, val and test.
+"""How a data set is cut into train, val and test, and the order in which an epoch visits it."""
 
-Source: SkillOpt (microsoft/SkillOpt), ``datasets/base.py``, equal bit for bit; but an id that
-stands twice and a split without items are errors here.
-"""
-
+import random
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from skillwright.core import DataError, did_you_mean
-from skillwright.datasets.plan import T, shuffled
+
+# Which items a training epoch visits, in which order.
+
+
+T = TypeVar("T")
+
+EPOCH_STRIDE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedBatch(Generic[T]):
+    """One micro-batch: its seed, and its items in order."""
+
+    seed: int
+    items: tuple[T, ...]
+
+
+def shuffled(values: Sequence[T], seed: int) -> list[T]:
+    """Return the values in the order that a seed gives them."""
+    order = list(values)
+    random.Random(seed).shuffle(order)
+    return order
+
+
+def plan_epoch(
+    items: Sequence[T], *, epoch: int, batches: int, batch_size: int, seed: int
+) -> list[PlannedBatch[T]]:
+    """Plan an epoch over the items, each once, in an order of its own.
+
+    Micro-batches that would be empty at the end are refilled from a fresh shuffle.
+
+    Args:
+        items: The train items.
+        epoch: From 1.
+        batches: Micro-batches in the epoch.
+        batch_size: Items per micro-batch; the last one that has items may be shorter.
+        seed: The run's seed.
+    """
+    epoch_seed = seed + epoch * EPOCH_STRIDE
+    order = shuffled(items, epoch_seed)
+    planned = []
+    for index in range(batches):
+        batch_seed = epoch_seed + index + 1
+        chosen = order[index * batch_size : (index + 1) * batch_size]
+        chosen = chosen or shuffled(order, batch_seed)[:batch_size]
+        planned.append(PlannedBatch(batch_seed, tuple(chosen)))
+    return planned
+
+
+# How a data set is cut into train, val and test.
+#
+# Source: SkillOpt (microsoft/SkillOpt), ``datasets/base.py``, equal bit for bit; but an id that
+# stands twice and a split without items are errors here.
+
 
 Item = dict[str, Any]
 SPLIT_NAMES = ("train", "val", "test")
@@ -188,3 +239,29 @@ def refuse_overlap(split: Split, origin: str) -> None:
                     f"{origin}: id {item_id!r} overlaps: it stands in {other!r} and in {name!r}. "
                     "An item that was practised on cannot prove anything; leave it in one split."
                 )
+
+
+# One batch, as the trainer asks an adapter for it.
+
+
+@dataclass(slots=True)
+class BatchSpec:
+    """One batch request that the trainer hands to an adapter.
+
+    Source: SkillOpt (microsoft/SkillOpt), API reference; mutable and slotted, as there.
+
+    Attributes:
+        phase: ``train`` or ``eval``.
+        split: The split's name as it was asked for, aliases included (``valid_seen``).
+        seed: The seed of this batch.
+        batch_size: Rows in the batch.
+        payload: What the loader produced, e.g. a list of items.
+        metadata: Whatever a loader wants to add.
+    """
+
+    phase: str
+    split: str
+    seed: int
+    batch_size: int
+    payload: object | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)

@@ -19,9 +19,9 @@ from statistics import median
 from typing import Any
 
 from skillwright.core import ContractError, DataError, Task, ToolCall
+from skillwright.core.agent import untagged
 from skillwright.core.jsonio import canonical
 from skillwright.core.seeds import derive_seed
-from skillwright.core.tool_calls import untagged
 from skillwright.envs.adapter import EnvAdapter
 from skillwright.envs.drive import (
     Reply,

@@ -1,13 +1,9 @@
 """What numbers mean: scores, intervals, and the gates that let an improvement through."""
 
-from skillwright.evaluation.difference import PairedDifference, paired_difference
 from skillwright.evaluation.duel import DrawCount, Draws, SkillDuel
 from skillwright.evaluation.gates import AnyGate
 from skillwright.evaluation.gates.base import Gate, power_text, why_hopeless
-from skillwright.evaluation.gates.explore import ExploreGate
 from skillwright.evaluation.gates.judging import Terms, tasks_needed
-from skillwright.evaluation.gates.open import OpenGate
-from skillwright.evaluation.gates.paired import PairedGate
 from skillwright.evaluation.gates.release import (
     RELEASE_DRAWS_FROM,
     RELEASE_PHASE,
@@ -17,8 +13,7 @@ from skillwright.evaluation.gates.release import (
     release_draws,
 )
 from skillwright.evaluation.gates.sequential import SequentialGate, stagewise_p_value
-from skillwright.evaluation.gates.strict import StrictGate
-from skillwright.evaluation.gates.strict_rule import (
+from skillwright.evaluation.gates.skillopt_gate import (
     GateAction,
     GateMetric,
     GateResult,
@@ -26,20 +21,34 @@ from skillwright.evaluation.gates.strict_rule import (
     evaluate_gate,
     select_gate_score,
 )
+from skillwright.evaluation.gates.step_gates import ExploreGate, OpenGate, PairedGate, StrictGate
 from skillwright.evaluation.intervals import (
     Interval,
     clustered_wilson_interval,
     mean_interval,
     paired_proportion_interval,
+    pass_at_1,
+    pass_hat_k,
+    pass_hat_k_interval,
     wilson_interval,
 )
-from skillwright.evaluation.ledger import AlphaLedger
-from skillwright.evaluation.paired import PairedEffect, measure_effect, paired_p_value
-from skillwright.evaluation.pass_k import pass_at_1, pass_hat_k, pass_hat_k_interval
-from skillwright.evaluation.power import detectable_gain
-from skillwright.evaluation.report import ScoreTable, SelectionBias, SplitReport, selection_bias
-from skillwright.evaluation.score import Score, compute_score
-from skillwright.evaluation.verdict import Decision, Verdict
+from skillwright.evaluation.paired import (
+    PairedDifference,
+    PairedEffect,
+    detectable_gain,
+    measure_effect,
+    paired_difference,
+    paired_p_value,
+)
+from skillwright.evaluation.report import (
+    Score,
+    ScoreTable,
+    SelectionBias,
+    SplitReport,
+    compute_score,
+    selection_bias,
+)
+from skillwright.evaluation.verdict import AlphaLedger, Decision, Verdict
 
 __all__ = [
     "RELEASE_DRAWS_FROM",

@@ -9,14 +9,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from statistics import fmean
+from statistics import fmean, stdev, variance
+from typing import Literal
 
 from skillwright.core import Pair
-from skillwright.core.codec import REFUSE_UNKNOWN, JsonRecord
+from skillwright.core.jsonio import REFUSE_UNKNOWN, JsonRecord
 from skillwright.evaluation.intervals import (
     Interval,
     mean_interval,
+    normal_quantile,
     paired_proportion_interval,
+    student_t_upper_tail,
+    wilson_interval,
 )
 
 _DIGITS = 9  # numbers that agree to so many digits are the same number, up to rounding
@@ -202,3 +206,173 @@ def _gain_interval(
     if one_draw_each and all(reward in (0, 1) for draw in draws for reward in draw):
         return paired_proportion_interval([(old == 1, new == 1) for old, new in draws])
     return mean_interval(gains)
+
+
+# How far two sides differ on the same tasks, where their attempts do not match one to one.
+#
+# Each side's attempts at a task are averaged first. The tasks are the clusters and the independent
+# unit: Student's t over the tasks' mean differences is the interval that clustered standard errors
+# give with one mean per cluster, and the same as scipy's ``ttest_rel`` on the task means.
+
+
+IntervalMethod = Literal["student_t", "wilson"]
+
+_EQUAL_DIGITS = 9  # differences that agree to so many digits are equal, up to rounding
+MAX_EXACT_TASKS = 1000  # above it the exact test takes seconds and agrees with Student's t
+
+
+@dataclass(frozen=True, slots=True)
+class PairedDifference(JsonRecord):
+    """How far the second side's scores lie above the first's.
+
+    Attributes:
+        tasks: Tasks that were compared, at least 1.
+        first: Mean over tasks of the first side's scores.
+        second: The same of the second side.
+        effect: ``second - first``.
+        interval: 95% confidence interval of the effect.
+        method: ``student_t``; ``wilson`` where all differences are equal, or there is one task, so
+            that Student's t has no spread to work with: the bound is then on the share of tasks
+            that would differ by another amount, each by as much as scores in [0, 1] can.
+        p_value: Two-sided paired t test; ``None`` for one task and where all differences are equal.
+        exact_p_value: Two-sided randomization test, see `paired_p_value`; ``None`` where more than
+            1,000 tasks differ.
+        better: Tasks on which the second side scored higher.
+        worse: Tasks on which it scored lower.
+    """
+
+    tasks: int
+    first: float
+    second: float
+    effect: float
+    interval: Interval
+    method: IntervalMethod
+    p_value: float | None
+    exact_p_value: float | None
+    better: int
+    worse: int
+
+
+def paired_difference(scores: Sequence[tuple[float, float]]) -> PairedDifference:
+    """Estimate how far the second side lies above the first.
+
+    Args:
+        scores: ``(first, second)`` per task, each in [0, 1] and the mean over that side's attempts,
+            shape ``[tasks]``. Every task counts the same, however many attempts it had.
+
+    Raises:
+        ValueError: There are no tasks.
+    """
+    if not scores:
+        raise ValueError("no task was scored on both sides, so there is no difference")
+    gains = [round(second - first, _EQUAL_DIGITS) for first, second in scores]
+    by_t = mean_interval(gains)
+    return PairedDifference(
+        tasks=len(scores),
+        first=fmean(first for first, _ in scores),
+        second=fmean(second for _, second in scores),
+        effect=fmean(gains),
+        interval=by_t or _interval_without_spread(gains),
+        method="student_t" if by_t else "wilson",
+        p_value=_t_p_value(gains),
+        exact_p_value=_exact_p_value(gains),
+        better=sum(gain > 0 for gain in gains),
+        worse=sum(gain < 0 for gain in gains),
+    )
+
+
+def _interval_without_spread(gains: Sequence[float]) -> Interval:
+    """Bound a mean of which every measurement was the same: conservative, and never of width 0."""
+    gain = gains[0]
+    others = wilson_interval(0, len(gains)).high
+    return Interval(gain - others * max(0.0, 1 + gain), gain + others * max(0.0, 1 - gain))
+
+
+def _t_p_value(gains: Sequence[float]) -> float | None:
+    if len(gains) < 2 or min(gains) == max(gains):
+        return None
+    t = fmean(gains) / (stdev(gains) / len(gains) ** 0.5)
+    return 2 * student_t_upper_tail(abs(t), len(gains) - 1)
+
+
+def _exact_p_value(gains: Sequence[float]) -> float | None:
+    if sum(gain != 0 for gain in gains) > MAX_EXACT_TASKS:
+        return None
+    # Under random signs the sum is symmetric around 0, so both tails are equally heavy.
+    tail = min(paired_p_value(gains), paired_p_value([-gain for gain in gains]))
+    return min(1.0, 2 * tail)
+
+
+# How large a gain must be to be found, before a run; and what would prove it, after one.
+#
+# Both plan with a normal approximation. An error here costs a wrong hint, never a wrong release;
+# ``benchmarks/gates.py`` holds the hints against simulated runs.
+
+
+POWER = 0.8
+"""A gain counts as findable where it is found in this share of runs."""
+
+# The variance of a task's measured gain, for success rates spread as Beta(0.6, 0.6) and edits that
+# help some of the tasks much: what draws average away, what they do not, and what grows with the
+# gain, because it falls on some tasks only. Fitted to simulated tests of 20 to 200 tasks.
+_NOISE_OF_A_DRAW = 0.27
+_REST = 0.05
+_UNEVENNESS = 0.45
+
+_MOST_TIMES = 8  # a hint to multiply tasks or draws by more than this helps nobody
+
+
+def detectable_gain(tasks: int, draws: int, alpha: float) -> float | None:
+    """Return the smallest true gain that a paired test finds in `POWER` of runs.
+
+    Args:
+        tasks: Held-out tasks, at least 1.
+        draws: Draws per task and side, at least 1.
+        alpha: The test's, in (0, 1).
+
+    Returns:
+        A gain in success rate, in (0, 1); ``None`` where not even the largest one is found.
+    """
+    reach = normal_quantile(1 - alpha) + normal_quantile(POWER)
+
+    def is_found(gain: float) -> bool:
+        noise = _REST + _NOISE_OF_A_DRAW / draws
+        # What a gain adds falls again where it is on most tasks, and never below nothing.
+        spread = noise + max(0.0, _UNEVENNESS * gain - gain * gain)
+        return gain * math.sqrt(tasks / spread) >= reach
+
+    low, high = 0.0, 0.99
+    if not is_found(high):
+        return None
+    while high - low > 1e-4:
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_found(middle) else (middle, high)
+    return high
+
+
+def what_would_prove(pairs: Sequence[Pair], alpha: float) -> str:
+    """Say how many more tasks or draws would prove a gain as large as the measured one, or ""."""
+    gains: defaultdict[str, list[float]] = defaultdict(list)
+    for pair in pairs:
+        if pair.gain is not None:
+            gains[pair.task_id].append(pair.gain)
+    means = [fmean(draws) for draws in gains.values()]
+    if len(means) < 2 or fmean(means) <= 0:
+        return ""
+    n, spread = len(means), variance(means)
+    needed = (fmean(means) / (normal_quantile(1 - alpha) + normal_quantile(POWER))) ** 2
+    hints = []
+    tasks = math.ceil(spread / needed) - n
+    if tasks > (_MOST_TIMES - 1) * n:
+        return ""
+    if tasks > 0:
+        hints.append(f"{tasks} more val tasks")
+    noise = fmean(variance(one) / len(one) if len(one) > 1 else 0.0 for one in gains.values())
+    most = max(len(one) for one in gains.values())
+    room = n * needed - max(0.0, spread - noise)
+    if noise > 0 and room > 0 and 1 < noise / room <= _MOST_TIMES:
+        hints.append(f"{math.ceil(most * noise / room) - most} more draws of each")
+    if not hints:
+        return ""
+    often = f"{POWER * 10:.0f} of 10 new runs"
+    return f"{' or '.join(hints)} would prove a gain of this size in {often}"

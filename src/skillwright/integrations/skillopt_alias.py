@@ -30,7 +30,7 @@ from skillwright.core import ConfigError, did_you_mean
 from skillwright.integrations.skillopt_names.analysts import MODULES as _ANALYSTS
 from skillwright.integrations.skillopt_names.contract import MODULES as _CONTRACT
 from skillwright.integrations.skillopt_names.documents import MODULES as _DOCUMENTS
-from skillwright.integrations.skillopt_names.minds import MODULES as _MODELS
+from skillwright.integrations.skillopt_names.model import MODULES as _MODELS
 from skillwright.integrations.skillopt_session import note_if_any
 
 PACKAGE: Final = "skillopt"

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skillwright.jobs.bank.distil import DistilOutcome as DistilOutcome
+    from skillwright.jobs.bank.distil import StudiedRun as StudiedRun
     from skillwright.jobs.bank.distil import distil_config as distil_config
     from skillwright.jobs.bank.distil import distil_runs as distil_runs
-    from skillwright.jobs.bank.evidence import StudiedRun as StudiedRun
-    from skillwright.jobs.bank.evidence import study_run as study_run
+    from skillwright.jobs.bank.distil import study_run as study_run
     from skillwright.jobs.bank.evolve import EvolutionRound as EvolutionRound
     from skillwright.jobs.bank.evolve import EvolveReport as EvolveReport
     from skillwright.jobs.bank.evolve import evolve_bank as evolve_bank
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from skillwright.jobs.bank.moves import admit_judged as admit_judged
     from skillwright.jobs.bank.moves import admit_unjudged as admit_unjudged
     from skillwright.jobs.bank.moves import import_into as import_into
+    from skillwright.jobs.inspect.compare import ComparedSide as ComparedSide
+    from skillwright.jobs.inspect.compare import ComparedTask as ComparedTask
+    from skillwright.jobs.inspect.compare import RunComparison as RunComparison
     from skillwright.jobs.inspect.compare import compare_runs as compare_runs
     from skillwright.jobs.inspect.compare_sides import CompareMetric as CompareMetric
-    from skillwright.jobs.inspect.comparison import ComparedSide as ComparedSide
-    from skillwright.jobs.inspect.comparison import ComparedTask as ComparedTask
-    from skillwright.jobs.inspect.comparison import RunComparison as RunComparison
     from skillwright.jobs.inspect.critical_path import CriticalPath as CriticalPath
     from skillwright.jobs.inspect.critical_path import critical_path as critical_path
     from skillwright.jobs.inspect.episodes import EpisodeList as EpisodeList
@@ -56,11 +56,11 @@ if TYPE_CHECKING:
     from skillwright.jobs.inspect.summary import is_finished as is_finished
     from skillwright.jobs.inspect.summary import read_run as read_run
     from skillwright.jobs.inspect.summary import summarise_runs as summarise_runs
-    from skillwright.jobs.launch.doctor import Finding as Finding
-    from skillwright.jobs.launch.doctor import Health as Health
-    from skillwright.jobs.launch.doctor import examine as examine
     from skillwright.jobs.launch.estimate import Estimate as Estimate
     from skillwright.jobs.launch.estimate import estimate as estimate
+    from skillwright.jobs.launch.preflight import Finding as Finding
+    from skillwright.jobs.launch.preflight import Health as Health
+    from skillwright.jobs.launch.preflight import examine as examine
     from skillwright.jobs.launch.preflight import preflight as preflight
     from skillwright.jobs.launch.runs import Run as Run
     from skillwright.jobs.launch.runs import demo_file as demo_file
@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from skillwright.jobs.parts.bench import Bench as Bench
     from skillwright.jobs.parts.bench import Place as Place
     from skillwright.jobs.parts.bench import Sizes as Sizes
+    from skillwright.jobs.parts.endings import TurnEnds as TurnEnds
     from skillwright.jobs.parts.environment import EnvFindings as EnvFindings
     from skillwright.jobs.parts.money import BudgetSpent as BudgetSpent
     from skillwright.jobs.parts.money import PricedMind as PricedMind
@@ -91,15 +92,14 @@ if TYPE_CHECKING:
     from skillwright.jobs.parts.progress import StepDecided as StepDecided
     from skillwright.jobs.parts.progress import Unwatched as Unwatched
     from skillwright.jobs.parts.progress import Watcher as Watcher
-    from skillwright.jobs.parts.turn_ends import TurnEnds as TurnEnds
-    from skillwright.jobs.train.decisions import EpochRecord as EpochRecord
-    from skillwright.jobs.train.decisions import StepRecord as StepRecord
     from skillwright.jobs.train.evaluate import MOST_FAILURES as MOST_FAILURES
     from skillwright.jobs.train.evaluate import EvalPlan as EvalPlan
     from skillwright.jobs.train.evaluate import EvalReport as EvalReport
     from skillwright.jobs.train.evaluate import EvalSplit as EvalSplit
     from skillwright.jobs.train.evaluate import evaluate as evaluate
     from skillwright.jobs.train.state import Confirmation as Confirmation
+    from skillwright.jobs.train.state import EpochRecord as EpochRecord
+    from skillwright.jobs.train.state import StepRecord as StepRecord
     from skillwright.jobs.train.state import TrainState as TrainState
     from skillwright.jobs.train.train import TrainReport as TrainReport
     from skillwright.jobs.train.train import train as train
@@ -111,13 +111,13 @@ if TYPE_CHECKING:
 
 _PLACES = (
     ("skillwright.jobs.bank.distil", "DistilOutcome distil_config distil_runs"),
-    ("skillwright.jobs.bank.evidence", "StudiedRun study_run"),
+    ("skillwright.jobs.bank.distil", "StudiedRun study_run"),
     ("skillwright.jobs.bank.evolve", "EvolutionRound EvolveReport evolve_bank"),
     ("skillwright.jobs.bank.look", "Answer BankStatistics bank_statistics search_bank"),
     ("skillwright.jobs.bank.moves", "MoveReport admit_judged admit_unjudged import_into"),
     ("skillwright.jobs.inspect.compare", "compare_runs"),
     ("skillwright.jobs.inspect.compare_sides", "CompareMetric"),
-    ("skillwright.jobs.inspect.comparison", "ComparedSide ComparedTask RunComparison"),
+    ("skillwright.jobs.inspect.compare", "ComparedSide ComparedTask RunComparison"),
     ("skillwright.jobs.inspect.critical_path", "CriticalPath critical_path"),
     (
         "skillwright.jobs.inspect.episodes",
@@ -131,7 +131,7 @@ _PLACES = (
         "summarise_studies",
     ),
     ("skillwright.jobs.inspect.summary", "RunSummary is_finished read_run summarise_runs"),
-    ("skillwright.jobs.launch.doctor", "Finding Health examine"),
+    ("skillwright.jobs.launch.preflight", "Finding Health examine"),
     ("skillwright.jobs.launch.estimate", "Estimate estimate"),
     ("skillwright.jobs.launch.preflight", "preflight"),
     (
@@ -149,8 +149,8 @@ _PLACES = (
         "StageStarted StepDecided Unwatched Watcher",
     ),
     ("skillwright.jobs.parts.environment", "EnvFindings"),
-    ("skillwright.jobs.parts.turn_ends", "TurnEnds"),
-    ("skillwright.jobs.train.decisions", "EpochRecord StepRecord"),
+    ("skillwright.jobs.parts.endings", "TurnEnds"),
+    ("skillwright.jobs.train.state", "EpochRecord StepRecord"),
     ("skillwright.jobs.train.evaluate", "MOST_FAILURES EvalPlan EvalReport EvalSplit evaluate"),
     ("skillwright.jobs.train.state", "Confirmation TrainState"),
     ("skillwright.jobs.train.train", "TrainReport train"),

@@ -7,19 +7,21 @@ from skillwright.models.backends import Backend, list_backends
 from skillwright.models.chat_agent import ChatAgent
 from skillwright.models.config import (
     ModelConfig,
+    PythonConfig,
     ScriptedConfig,
     is_stand_in,
     parse_model_config,
 )
-from skillwright.models.dialects.claude_config import ClaudeChatConfig
-from skillwright.models.dialects.minimax_config import MiniMaxChatConfig
-from skillwright.models.dialects.openai_config import OpenAIChatConfig
-from skillwright.models.dialects.qwen_config import QwenChatConfig
+from skillwright.models.dialects.config import (
+    ClaudeChatConfig,
+    MiniMaxChatConfig,
+    OpenAIChatConfig,
+    QwenChatConfig,
+)
 from skillwright.models.executors.config import ClaudeCodeExecConfig, CodexExecConfig, ExecConfig
 from skillwright.models.http.endpoint_config import EndpointConfig
 from skillwright.models.http.faults import ContextOverflow, EndpointFault
 from skillwright.models.prices import Prices
-from skillwright.models.python_config import PythonConfig
 from skillwright.models.structured import (
     ask_json,
     extract_json,
@@ -30,14 +32,13 @@ from skillwright.models.validation import explain_validation_error
 
 if TYPE_CHECKING:
     from skillwright.models.executors.agent import ExecAgent, agent_of
-    from skillwright.models.executors.faults import ExecFault, OutputFlood
     from skillwright.models.executors.model import ExecModel
+    from skillwright.models.executors.report import ExecFault, OutputFlood
     from skillwright.models.executors.workspace import prepare_workspace, render_skill_md
-    from skillwright.models.http.circuit import EndpointDown
     from skillwright.models.http.client import HttpClient
     from skillwright.models.http.endpoint import Dialect, EndpointModel
-    from skillwright.models.python_model import PythonModel
-    from skillwright.models.registry import dialect_of, make_model
+    from skillwright.models.http.retry import EndpointDown
+    from skillwright.models.registry import PythonModel, dialect_of, make_model
 
 __all__ = [
     "Backend",
@@ -84,14 +85,14 @@ __all__ = [
 # who only wants a schedule, a score or a parser needs none.
 _NETWORKED = {
     "Dialect": "skillwright.models.http.endpoint",
-    "EndpointDown": "skillwright.models.http.circuit",
+    "EndpointDown": "skillwright.models.http.retry",
     "EndpointModel": "skillwright.models.http.endpoint",
     "ExecAgent": "skillwright.models.executors.agent",
-    "ExecFault": "skillwright.models.executors.faults",
+    "ExecFault": "skillwright.models.executors.report",
     "ExecModel": "skillwright.models.executors.model",
-    "OutputFlood": "skillwright.models.executors.faults",
+    "OutputFlood": "skillwright.models.executors.report",
     "HttpClient": "skillwright.models.http.client",
-    "PythonModel": "skillwright.models.python_model",
+    "PythonModel": "skillwright.models.registry",
     "agent_of": "skillwright.models.executors.agent",
     "dialect_of": "skillwright.models.registry",
     "make_model": "skillwright.models.registry",

@@ -30,8 +30,7 @@ from skillwright.core import (
     Usage,
 )
 from skillwright.core.chat import question
-from skillwright.core.inflate import inflate
-from skillwright.core.jsonio import digest
+from skillwright.core.jsonio import digest, inflate
 from skillwright.core.secrets import Redactor, environment_secrets
 
 logger = logging.getLogger(__name__)

@@ -1,9 +1,11 @@
 """What a configuration says about a model. Frozen; unknown keys are refused; keys never dumped."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     TypeAdapter,
@@ -13,16 +15,43 @@ from pydantic import (
 )
 
 from skillwright.core import ConfigError
-from skillwright.models.backends import true_name, why_unusable
-from skillwright.models.dialects.claude_config import ClaudeChatConfig
-from skillwright.models.dialects.minimax_config import MiniMaxChatConfig
-from skillwright.models.dialects.openai_config import OpenAIChatConfig
-from skillwright.models.dialects.qwen_config import QwenChatConfig
+from skillwright.models.backends import true_name, why_no_stand_in, why_unusable
+from skillwright.models.dialects.config import (
+    ClaudeChatConfig,
+    MiniMaxChatConfig,
+    OpenAIChatConfig,
+    QwenChatConfig,
+)
 from skillwright.models.executors.config import ClaudeCodeExecConfig, CodexExecConfig
-from skillwright.models.frozen import Frozen
-from skillwright.models.python_config import PythonConfig
-from skillwright.models.stand_ins import why_no_stand_in
-from skillwright.models.validation import explain_validation_error
+from skillwright.models.prices import Prices
+from skillwright.models.validation import Frozen, explain_validation_error
+
+# Settings of a mind that is a Python class of one's own.
+
+
+_ENTRY_POINT = re.compile(r"(?:.+\.py|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):[A-Za-z_]\w*")
+
+
+def _check_entry_point(name: str) -> str:
+    if not _ENTRY_POINT.fullmatch(name):
+        raise ValueError(
+            f"{name!r} names no class; write 'path/to/file.py:Class', or 'package.module:Class'"
+        )
+    return name
+
+
+class PythonConfig(Frozen):
+    """A class of your own that answers: a model in this process, a rule, a stand-in."""
+
+    backend: Literal["python"] = "python"
+    model: Annotated[str, AfterValidator(_check_entry_point)]
+    """``path/to/file.py:Class``, relative to the working directory, or ``package.module:Class``."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """What its constructor is given by keyword."""
+    scripted: bool = False
+    """It is a program that stands in for a language model; results are shown with a note of it."""
+    prices: Prices | None = None
+    """Where its answers tell tokens and no cost; unset, what they tell is what they cost."""
 
 
 class ScriptedConfig(Frozen):

@@ -5,44 +5,54 @@ The policies themselves are `skillwright.policy.scorer` and `skillwright.policy.
 loads transformers too.
 """
 
-from skillwright.policy.advantage import AdvantageSettings, group_advantages
-from skillwright.policy.agent import PolicyAgent
+from skillwright.policy.agent import PolicyAgent, SkillDropout
 from skillwright.policy.backend import (
-    Loss,
-    LossReport,
-    PolicyBackend,
-    Row,
-    Sampled,
-    StepReport,
-    TokenBatch,
-    check_reference,
-)
-from skillwright.policy.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from skillwright.policy.dropout import SkillDropout
-from skillwright.policy.errors import (
     BankVersionGone,
     CheckpointDamaged,
     ForeignRow,
     GroupTooSmall,
+    Loss,
+    LossReport,
     ModelMissing,
     NoChatTemplate,
     OutOfMemory,
+    PolicyBackend,
     ReferenceMissing,
     RewardInvalid,
+    Row,
+    Sampled,
+    StepReport,
     TargetRefused,
+    TokenBatch,
+    check_reference,
 )
-from skillwright.policy.gigpo import StepAdvantage, step_advantages
-from skillwright.policy.groups import GroupReport, GroupSettings, teach
-from skillwright.policy.grpo import GrpoSettings, UpdateReport, update
-from skillwright.policy.loss import GrpoLoss, GrpoObjective, SftLoss
-from skillwright.policy.rows import TokenContext, joined
-from skillwright.policy.schedule import Schedule
+from skillwright.policy.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from skillwright.policy.groups import (
+    AdvantageSettings,
+    GroupReport,
+    GroupSettings,
+    StepAdvantage,
+    group_advantages,
+    step_advantages,
+    teach,
+)
 from skillwright.policy.sft import (
     Coverage,
+    Schedule,
     SftSettings,
     contexts_of,
     demonstrations,
     train,
+)
+from skillwright.policy.update import (
+    GrpoLoss,
+    GrpoObjective,
+    GrpoSettings,
+    SftLoss,
+    TokenContext,
+    UpdateReport,
+    joined,
+    update,
 )
 
 __all__ = [

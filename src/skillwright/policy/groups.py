@@ -1,26 +1,205 @@
-"""Episodes of the same task, side by side: what becomes of results before they teach.
+"""Episodes of the same task, side by side: what becomes of results before they teach."""
 
-What a malformed action costs is no part of the outcome: inside the statistics of a group of
-losers one such action would weigh twenty standard deviations (SkillRL's code does that).
-"""
-
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from statistics import fmean
+from typing import Any, Literal
 
-from skillwright.core import ContractError, EpisodeResult, StopReason, Turn
-from skillwright.core.action import action_in
-from skillwright.policy.advantage import (
-    AdvantageSettings,
-    check_rewards,
-    group_advantages,
-    is_flat,
-)
-from skillwright.policy.backend import Row
-from skillwright.policy.errors import GroupTooSmall
-from skillwright.policy.gigpo import StepAdvantage, step_advantages
+from skillwright.core import ConfigError, ContractError, EpisodeResult, StopReason, Turn
+from skillwright.core.agent import action_in
+from skillwright.policy.backend import GroupTooSmall, RewardInvalid, Row
+
+# How much better an episode did than the others at the same task.
+#
+# Source: GRPO (arXiv:2402.03300) as in SkillRL (arXiv:2602.08234): ``A = (R - mean) / (std +
+# eps)``. SkillRL's code runs its statistics over rows, so that long episodes count for more.
+
+
+Statistics = Literal["trajectories", "rows"]
+
+
+@dataclass(frozen=True, slots=True)
+class AdvantageSettings:
+    """How the rewards of a group become advantages.
+
+    Attributes:
+        statistics: What mean and deviation run over: each episode once, or once per row.
+        scale_by_std: Divide by the unbiased standard deviation. Without it, groups that are nearly
+            always won or lost keep their small differences small (source: Dr. GRPO,
+            arXiv:2503.20783).
+        leave_one_out: Compare an episode with the mean of the *others* (source: RLOO,
+            arXiv:2402.14740).
+        eps: Added to the deviation.
+
+    Raises:
+        ConfigError: ``eps`` is not positive.
+    """
+
+    statistics: Statistics = "trajectories"
+    scale_by_std: bool = True
+    leave_one_out: bool = False
+    eps: float = 1e-6
+
+    def __post_init__(self) -> None:
+        if not self.eps > 0:
+            raise ConfigError(f"advantage.eps is {self.eps}; set a small positive number like 1e-6")
+
+
+def group_advantages(
+    rewards: Sequence[float], settings: AdvantageSettings, rows: Sequence[int] | None = None
+) -> list[float]:
+    """Return the advantage of every episode of a group.
+
+    Args:
+        rewards: One per episode, at least two. Episodes that failed for reasons of their own are
+            not among them; so groups may differ in size.
+        settings: How.
+        rows: Rows per episode, each at least 1; read with ``statistics = "rows"`` only.
+
+    Returns:
+        One number per episode. Exactly 0.0 for all where all rewards are equal.
+
+    Raises:
+        RewardInvalid: A reward is NaN or infinite.
+        ValueError: Fewer than two episodes, or ``rows`` are missing or of another length.
+    """
+    check_rewards(rewards)
+    if len(rewards) < 2:
+        raise ValueError(f"a group of {len(rewards)} has nothing to be compared with; drop it")
+    if is_flat(rewards):
+        return [0.0] * len(rewards)
+    counts = [1] * len(rewards)
+    if settings.statistics == "rows":
+        if rows is None or len(rows) != len(rewards) or min(rows) < 1:
+            raise ValueError("statistics over rows need the number of rows of every episode, >= 1")
+        counts = list(rows)
+    mean, std = _moments(rewards, counts)
+    scale = std + settings.eps if settings.scale_by_std else 1.0
+    if not settings.leave_one_out:
+        return [(reward - mean) / scale for reward in rewards]
+    n, total = sum(counts), mean * sum(counts)
+    return [
+        (reward - (total - count * reward) / (n - count)) / scale
+        for reward, count in zip(rewards, counts, strict=True)
+    ]
+
+
+def is_flat(rewards: Sequence[float]) -> bool:
+    """Tell whether all rewards are equal, so that the group teaches nothing."""
+    return all(reward == rewards[0] for reward in rewards)
+
+
+def check_rewards(rewards: Sequence[float]) -> None:
+    """Refuse rewards that are no numbers."""
+    for index, reward in enumerate(rewards):
+        if not math.isfinite(reward):
+            raise RewardInvalid(
+                f"episode {index} of a group has reward {reward}. An episode without a score is a "
+                "Failure, which leaves the group; a score is a finite number."
+            )
+
+
+def normalised(values: Sequence[float], *, scale_by_std: bool, eps: float) -> list[float]:
+    """Return distances from the mean, divided by the unbiased deviation where asked.
+
+    Returns:
+        One number per value; exactly 0.0 for all where they are equal, and for a value alone.
+    """
+    if is_flat(values):
+        return [0.0] * len(values)
+    if not scale_by_std:
+        mean = fmean(values)
+        return [value - mean for value in values]
+    mean, std = _moments(values, [1] * len(values))
+    return [(value - mean) / (std + eps) for value in values]
+
+
+def _moments(values: Sequence[float], counts: Sequence[int]) -> tuple[float, float]:
+    n = sum(counts)
+    pairs = list(zip(values, counts, strict=True))
+    mean = math.fsum(value * count for value, count in pairs) / n
+    squares = math.fsum(count * (value - mean) ** 2 for value, count in pairs)
+    return mean, math.sqrt(squares / (n - 1))
+
+
+# A second advantage, per step, among choices before the same observation (arXiv:2505.10978).
+
+
+@dataclass(frozen=True, slots=True)
+class StepAdvantage:
+    """The settings of the step advantage.
+
+    Attributes:
+        weight: What it is multiplied by before it is added.
+        discount: Of the return from a step on, per step, in (0, 1].
+        scale_by_std: Divide by the deviation within the observation.
+        eps: Added to the deviation.
+
+    Raises:
+        ConfigError: ``discount`` is out of its range.
+    """
+
+    weight: float = 1.0
+    discount: float = 0.95
+    scale_by_std: bool = True
+    eps: float = 1e-6
+
+    def __post_init__(self) -> None:
+        if not 0 < self.discount <= 1:
+            raise ConfigError(f"step_advantage.discount is {self.discount}; set it in (0, 1]")
+
+
+def returns_to_go(rewards: Sequence[float], discount: float) -> list[float]:
+    """Return the discounted sum of the rewards from each step on.
+
+    Returns:
+        Shape ``[steps]``. Of rewards that are at least 0, each sum is too, and at most theirs.
+    """
+    total, sums = 0.0, []
+    for reward in reversed(rewards):
+        total = reward + discount * total
+        sums.append(total)
+    return sums[::-1]
+
+
+def step_advantages(
+    observations: Sequence[Sequence[str]],
+    rewards: Sequence[Sequence[float]],
+    settings: StepAdvantage,
+) -> list[list[float]]:
+    """Return the weighted step advantages of a group.
+
+    Args:
+        observations: Per episode of one task, per step: the raw text before the choice. Steps with
+            equal texts are compared, within an episode too.
+        rewards: Of the same shape: the reward of the step.
+        settings: How.
+
+    Returns:
+        Of the same shape. Exactly 0.0 where an observation was met once.
+    """
+    returns = [returns_to_go(steps, settings.discount) for steps in rewards]
+    places: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for episode, seen in enumerate(observations):
+        for step, text in enumerate(seen):
+            places[text].append((episode, step))
+    advantages = [[0.0] * len(steps) for steps in rewards]
+    for met in places.values():
+        values = [returns[episode][step] for episode, step in met]
+        compared = normalised(values, scale_by_std=settings.scale_by_std, eps=settings.eps)
+        for (episode, step), value in zip(met, compared, strict=True):
+            advantages[episode][step] = settings.weight * value
+    return advantages
+
+
+# Episodes of the same task, side by side: what becomes of results before they teach.
+#
+# What a malformed action costs is no part of the outcome: inside the statistics of a group of
+# losers one such action would weigh twenty standard deviations (SkillRL's code does that).
+
 
 IsMalformed = Callable[[Turn, Mapping[str, Any]], bool]
 """Given a turn and what the environment offered before it: was the action no action?"""

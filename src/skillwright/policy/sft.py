@@ -1,25 +1,73 @@
-"""The cold start: supervised steps on what a teacher did in the real environment and won.
-
-Only verified wins become rows, under the skills that the policy will be shown; what they cover
-is counted. SkillRL's published data was written by a model that did not act.
-"""
+"""The cold start: supervised steps on what a teacher did in the real environment and won."""
 
 import itertools
+import math
 import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from skillwright.core import ConfigError, EpisodeResult, SkillSource, TurnContext
 from skillwright.core.seeds import derive_seed
-from skillwright.policy.backend import LossReport, PolicyBackend, Row, StepReport
-from skillwright.policy.errors import TargetRefused
-from skillwright.policy.grpo import UpdateReport, dealt
-from skillwright.policy.loss import SftLoss
-from skillwright.policy.rows import by_episode
-from skillwright.policy.schedule import Schedule
+from skillwright.policy.backend import LossReport, PolicyBackend, Row, StepReport, TargetRefused
+from skillwright.policy.update import SftLoss, UpdateReport, by_episode, dealt
+
+# How a learning rate rises and falls.
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A linear rise, then a fall.
+
+    Attributes:
+        shape: ``cosine`` or ``linear`` down to ``floor``, or ``constant``.
+        warmup: Share of the steps in which the rate rises, in [0, 1).
+        floor: Share of the highest rate that the last step ends at, in [0, 1].
+
+    Raises:
+        ConfigError: A share is out of its range.
+    """
+
+    shape: Literal["cosine", "linear", "constant"] = "cosine"
+    warmup: float = 0.1
+    floor: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.warmup < 1 or not 0 <= self.floor <= 1:
+            raise ConfigError(
+                f"schedule.warmup is {self.warmup} and schedule.floor {self.floor}; set shares in "
+                "[0, 1) and [0, 1]"
+            )
+
+    def rate(self, highest: float, step: int, steps: int) -> float:
+        """Return the learning rate of a step.
+
+        Args:
+            highest: What the rise ends at, above 0.
+            step: From 0; beyond ``steps`` the rate stays at the floor.
+            steps: How many there are in all, at least 1.
+
+        Returns:
+            A rate in [0, ``highest``], and above 0 before step ``steps``.
+        """
+        rising = math.ceil(self.warmup * steps)
+        if step < rising:
+            # Not from zero: a first step of nothing is a step lost.
+            return highest * (step + 1) / rising
+        if self.shape == "constant":
+            return highest
+        gone = min(1.0, (step - rising) / max(1, steps - rising))
+        left = 1 - gone if self.shape == "linear" else (1 + math.cos(math.pi * gone)) / 2
+        return highest * (self.floor + (1 - self.floor) * left)
+
+
+# The cold start: supervised steps on what a teacher did in the real environment and won.
+#
+# Only verified wins become rows, under the skills that the policy will be shown; what they cover
+# is counted. SkillRL's published data was written by a model that did not act.
+
 
 _SKILL_ID = re.compile(r"\[([a-z]{1,8}_?\d{1,6})\]")
 

@@ -6,17 +6,18 @@ from skillwright.rollout.engine import (
     EngineDown,
     EpisodeFinished,
     EpisodeRecorder,
+    Limits,
     MemoryRecorder,
     Observer,
+    PromptStyle,
     TurnFinished,
     episode_key,
     refuse_no_score,
+    render,
 )
 from skillwright.rollout.episode import MakeEnv
-from skillwright.rollout.limits import Limits
 from skillwright.rollout.local import LocalEngine
-from skillwright.rollout.predictions import folder_name
-from skillwright.rollout.prompt import PromptStyle, render
+from skillwright.rollout.transcript import folder_name
 
 __all__ = [
     "Engine",

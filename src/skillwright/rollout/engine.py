@@ -1,4 +1,4 @@
-"""What an engine is, what it remembers by, and what it tells those who watch."""
+"""What an engine is: its bounds, its prompts, what it remembers by, and whom it tells."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -6,16 +6,165 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from skillwright.core import (
+    ConfigError,
     DataError,
     EpisodeResult,
     EpisodeSpec,
+    Message,
     ModelError,
     SkillSource,
     Turn,
 )
+from skillwright.core.agent import sendable
 from skillwright.core.jsonio import digest, text_digest
-from skillwright.rollout.limits import Limits
-from skillwright.rollout.prompt import PromptStyle
+
+# What bounds a rollout: turns, seconds, characters, episodes at once, and second chances.
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The bounds of every episode that an engine plays. ``None`` means no bound.
+
+    Why an episode ended is its `StopReason`: ``max_turns`` and ``context`` are truncations, whose
+    reward so far stands; a passed deadline is a Failure and has no reward.
+
+    Attributes:
+        max_turns: Most actions in an episode, at least 1. Where the task sets a limit of its own
+            the smaller one holds.
+        episode_timeout_s: Seconds that one attempt may take, above 0, counted from admission:
+            queueing is not slowness.
+        max_concurrent: Episodes in flight at once over all calls of one engine, at least 1.
+        retries: Further attempts, each in a fresh environment, for an episode that failed.
+        max_prompt_chars: Most characters of a prompt; an episode whose next prompt would be
+            longer is cut there.
+        give_up_after: Failures in a row after which the engine is taken to be down.
+        max_failure_share: It is also where more than this share of the latest episodes failed, in
+            [0, 1]; see `skillwright.rollout.local`.
+
+    Raises:
+        ConfigError: A bound is out of its range.
+    """
+
+    max_turns: int | None = None
+    episode_timeout_s: float | None = None
+    max_concurrent: int = 64
+    retries: int = 2
+    max_prompt_chars: int | None = None
+    give_up_after: int | None = 20
+    max_failure_share: float | None = 0.5
+
+    def __post_init__(self) -> None:
+        for name in ("max_turns", "max_concurrent", "max_prompt_chars", "give_up_after"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"limits.{name} is {value}; it must be at least 1")
+        if self.retries < 0:
+            raise ConfigError(f"limits.retries is {self.retries}; 0 means one attempt only")
+        share = self.max_failure_share
+        if share is not None and not 0 <= share <= 1:
+            raise ConfigError(f"limits.max_failure_share is {share}; it is a share, from 0 to 1")
+        if self.episode_timeout_s is not None and not self.episode_timeout_s > 0:
+            raise ConfigError(
+                f"limits.episode_timeout_s is {self.episode_timeout_s}; "
+                "give seconds above 0, or leave it out for no deadline"
+            )
+
+    def identity(self) -> dict[str, Any]:
+        """Return the bounds that can change a reward, for the episode key.
+
+        How many episodes run at once, how often a fault is retried and how long an attempt may
+        take decide whether there is a reward, never which.
+        """
+        return {"max_turns": self.max_turns, "max_prompt_chars": self.max_prompt_chars}
+
+
+# The only place where a prompt is put together: system text with the skill, opening, exchanges.
+
+
+SKILL_HEADING = "## Skill"
+
+
+@dataclass(frozen=True, slots=True)
+class PromptStyle:
+    """How a conversation is shown to the agent.
+
+    Attributes:
+        history_turns: Exchanges kept after the opening, the latest ones, at least 1; ``None``
+            keeps them all.
+
+    Raises:
+        ConfigError: ``history_turns`` is below 1; the agent would not see what it did last.
+    """
+
+    history_turns: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.history_turns is not None and self.history_turns < 1:
+            raise ConfigError(
+                f"prompt.history_turns is {self.history_turns}; keep at least 1 exchange, "
+                "or leave it out to keep them all"
+            )
+
+    def identity(self) -> dict[str, Any]:
+        """Return the settings as a JSON object, for the episode key."""
+        return {"history_turns": self.history_turns}
+
+
+def render(
+    style: PromptStyle,
+    opening_messages: Sequence[Message],
+    turns_so_far: Sequence[Turn],
+    skill_text: str,
+) -> tuple[Message, ...]:
+    """Build the conversation that the agent is shown next.
+
+    A turn carries the prompt that it was shown, so only the last exchange is new: messages are
+    shared between the prompts of an episode, never copied, and a turn costs one new message.
+
+    Args:
+        style: The style that every prompt of the episode is rendered in.
+        opening_messages: What the environment started with.
+        turns_so_far: All turns of the episode, in order, with the prompts that this function
+            rendered for them.
+        skill_text: What the agent is told about its job; blank adds nothing.
+    """
+    if not turns_so_far:
+        return _with_skill(opening_messages, skill_text)
+    last = turns_so_far[-1]
+    conversation = (*last.prompt, _said(last), *last.messages)
+    if style.history_turns is None or len(turns_so_far) <= style.history_turns:
+        return conversation
+    # The last prompt held one exchange more than may stay: the oldest one, right after the opening.
+    start = len(turns_so_far[0].prompt)
+    oldest = turns_so_far[-style.history_turns - 1]
+    return conversation[:start] + conversation[start + 1 + len(oldest.messages) :]
+
+
+def _said(turn: Turn) -> Message:
+    """Return what the agent did as later prompts carry it: of native calls, those answered."""
+    said, act = Message(role="assistant", content=turn.act.text), turn.act
+    results = sum(message["role"] == "tool" for message in turn.messages)
+    answered = sendable(act.tool_calls, turn.prompt)[:results] if act.tool_calls else ()
+    if answered:
+        said["tool_calls"] = [call.to_dict() for call in answered]
+    if act.native is not None and (answered or act.text.strip()):
+        said["native"] = act.native
+    return said
+
+
+def _with_skill(opening: Sequence[Message], skill_text: str) -> tuple[Message, ...]:
+    if not skill_text.strip():
+        return tuple(opening)
+    section = f"{SKILL_HEADING}\n\n{skill_text}"
+    for index, message in enumerate(opening):
+        if message["role"] == "system":
+            told = message.copy()
+            told["content"] = f"{message['content']}\n\n{section}"
+            return (*opening[:index], told, *opening[index + 1 :])
+    return (Message(role="system", content=section), *opening)
+
+
+# What an engine is, what it remembers by, and what it tells those who watch.
 
 
 class EngineDown(ModelError):

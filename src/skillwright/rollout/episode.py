@@ -29,8 +29,8 @@ from skillwright.core import (
     Usage,
     UsageError,
 )
+from skillwright.core.agent import sendable, with_ids_of
 from skillwright.core.seeds import derive_seed
-from skillwright.core.tool_calls import sendable, with_ids_of
 from skillwright.envs import TextEnv
 from skillwright.envs.drive import (
     Reply,
@@ -42,8 +42,7 @@ from skillwright.envs.drive import (
     usage_of,
 )
 from skillwright.models import EndpointDown
-from skillwright.rollout.limits import Limits
-from skillwright.rollout.prompt import PromptStyle, render
+from skillwright.rollout.engine import Limits, PromptStyle, render
 
 MakeEnv = Callable[[Task], TextEnv]
 

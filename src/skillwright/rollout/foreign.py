@@ -1,24 +1,93 @@
-"""Somebody else's adapter, called the way it expects to be.
-
-Adapters block, and are called from one thread, one call after the other. A method that is
-written ``async def`` is awaited in the loop instead, where several may overlap.
-"""
+"""Somebody else's adapter: built from a configuration, and called the way it expects to be."""
 
 import asyncio
+import concurrent.futures
 import inspect
 import logging
 import queue
 import threading
+import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context, copy_context
 from functools import partial
+from pathlib import Path
+from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
-from skillwright.core import EnvError
+import skillwright
+from skillwright.core import ConfigError, EnvError, SkillwrightError, did_you_mean
 from skillwright.envs.adapter import EnvAdapter
-from skillwright.rollout.foreign_faults import FaultLog
+from skillwright.envs.registry import spec
+
+# What a person sees of a bug in somebody's adapter: one line each time, its traceback once.
+
+
+_OURS = str(Path(skillwright.__file__).parent)
+_BETWEEN = (
+    _OURS,
+    str(Path(asyncio.__file__).parent),
+    str(Path(concurrent.futures.__file__).parent),
+    threading.__file__,
+)
+"""Whose frames lie between a run and the adapter's first line."""
+
+Bug = tuple[str, str, int | None]
+
+
+class FaultLog:
+    """Logs the faults of foreign code; an equal one does not show its traceback again.
+
+    Faults are equal where they are of one kind and come from one line.
+    """
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._seen: set[Bug] = set()
+        self._said: set[tuple[str, Bug]] = set()
+
+    def warn(self, said: str, fault: BaseException, *, once: bool = False) -> None:
+        """Log a fault in one line, and the first of its kind with the adapter's own frames."""
+        theirs, bug = _their_frames(fault), _bug(fault)
+        if once and (said, bug) in self._said:
+            return
+        shows = bug not in self._seen and _is_worth_showing(fault, theirs)
+        self._seen.add(bug)
+        self._said.add((said, bug))
+        why = f"{type(fault).__name__}: {fault}"
+        self._log.warning(
+            "%s: %s",
+            said,
+            why,
+            exc_info=(type(fault), fault, theirs or fault.__traceback__) if shows else None,
+        )
+
+
+def _bug(fault: BaseException) -> Bug:
+    frames = traceback.extract_tb(fault.__traceback__)
+    where = (frames[-1].filename, frames[-1].lineno) if frames else ("", 0)
+    return type(fault).__name__, *where
+
+
+def _their_frames(fault: BaseException) -> TracebackType | None:
+    """Return a traceback from the adapter's first frame on; ``None`` where it has none."""
+    frames = fault.__traceback__
+    while frames and frames.tb_frame.f_code.co_filename.startswith(_BETWEEN):
+        frames = frames.tb_next
+    return frames
+
+
+def _is_worth_showing(fault: BaseException, theirs: TracebackType | None) -> bool:
+    """Our own refusals of what an adapter returned say all there is in a sentence."""
+    return theirs is not None or not isinstance(fault, SkillwrightError)
+
+
+# Somebody else's adapter, called the way it expects to be.
+#
+# Adapters block, and are called from one thread, one call after the other. A method that is
+# written ``async def`` is awaited in the loop instead, where several may overlap.
+
 
 T = TypeVar("T")
 
@@ -195,3 +264,81 @@ def _accepted(method: Callable[..., Any], named: Mapping[str, Any]) -> dict[str,
     if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
         return dict(named)
     return {name: value for name, value in named.items() if name in parameters}
+
+
+# An adapter, found by its name and built from a run's configuration.
+
+
+_NEVER_PASSED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def load_adapter(name: str) -> type[EnvAdapter] | None:
+    """Find the adapter class of a name, ``package.module:Class`` or ``path/to/file.py:Class``.
+
+    Returns:
+        The class, or ``None`` where the name is that of a text environment.
+
+    Raises:
+        DataError: Nothing is found under the name, or it cannot be imported.
+        ConfigError: The class is an adapter that leaves methods of the contract unwritten.
+    """
+    found = spec(name).find()
+    if not (isinstance(found, type) and issubclass(found, EnvAdapter)):
+        return None
+    missing = sorted(getattr(found, "__abstractmethods__", ()))
+    if missing:
+        raise ConfigError(
+            f"adapter {name!r} does not write {', '.join(missing)}(); every adapter needs "
+            "build_train_env, build_eval_env, rollout and get_task_types"
+        )
+    return found
+
+
+def constructor_arguments(
+    adapter_type: type[EnvAdapter], cfg: Mapping[str, Any], name: str
+) -> dict[str, Any]:
+    """Return what a constructor is given: each of its parameters that the configuration names."""
+    parameters = [
+        one
+        for one in inspect.signature(adapter_type).parameters.values()
+        if one.kind not in _NEVER_PASSED
+    ]
+    for one in parameters:
+        if one.default is inspect.Parameter.empty and one.name not in cfg:
+            raise ConfigError(
+                f"adapter {name!r} needs {one.name!r}, and the configuration does not have it. "
+                f"{did_you_mean(one.name, cfg)} Set env.config.{one.name}."
+            )
+    return {one.name: cfg[one.name] for one in parameters if one.name in cfg}
+
+
+async def build_adapter(
+    adapter_type: type[EnvAdapter],
+    cfg: Mapping[str, Any],
+    name: str,
+    around: Around = nullcontext,
+) -> ForeignAdapter:
+    """Build an adapter, and refuse one that cannot be run here.
+
+    Raises:
+        ConfigError: An argument is missing, the constructor raised, or the adapter needs Ray.
+    """
+    arguments = constructor_arguments(adapter_type, cfg, name)
+    try:
+        foreign = await ForeignAdapter.build(adapter_type, arguments, around)
+        needs_ray = await foreign.call(foreign.adapter.requires_ray)
+    except SkillwrightError:
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"adapter {name!r} cannot be built: {type(error).__name__}: {error}. It was given "
+            f"{', '.join(sorted(arguments)) or 'no arguments'}; its settings stand in env.config."
+        ) from error
+    if needs_ray:
+        foreign.close()
+        raise ConfigError(
+            f"adapter {name!r} rolls out on Ray (requires_ray() is true), and this version has no "
+            "Ray rollouts. Let requires_ray() return False and roll out with a thread pool, or as "
+            "'async def rollout'."
+        )
+    return foreign

@@ -12,12 +12,62 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from skillwright.core import ContractError, EpisodeResult, RolloutResult, Turn
-from skillwright.core.action import ACTION_TAG
+from skillwright.core import ContractError, EpisodeResult, RolloutResult, Trajectory, Turn
+from skillwright.core.agent import ACTION_TAG
 from skillwright.core.fence import attribute
-from skillwright.core.jsonio import dumps
+from skillwright.core.jsonio import dumps, text_digest, write_text
 from skillwright.rollout.foreign_rows import as_json
-from skillwright.rollout.predictions import folder_name
+
+# SkillOpt's files for analysts: predictions/<id>/conversation.json, and names.json.
+
+
+NAMES_FILE = "names.json"
+
+_SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}(?<!\.)")
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?|names\.json", re.IGNORECASE)
+_READABLE_CHARS = 60
+
+
+def folder_name(episode_id: str) -> str:
+    """Return the folder of an episode: its id, or an escaped name where that is no safe name.
+
+    An escaped name starts with ``@``, which no safe id does, and ends with a digest of the id.
+    """
+    if _SAFE.fullmatch(episode_id) and not _RESERVED.fullmatch(episode_id):
+        return episode_id
+    readable = re.sub(r"[^A-Za-z0-9_-]+", "_", episode_id)[:_READABLE_CHARS]
+    return f"@{readable}-{text_digest(episode_id)[:16]}"
+
+
+def conversation(trajectory: Trajectory) -> list[dict[str, Any]]:
+    """Return what happened, as the default reflect reads it: the opening, then one item a turn."""
+    opening = {"role": "user", "content": trajectory.opening}
+    steps = (
+        {
+            "step": turn.index,
+            "action": turn.act.written,
+            "env_feedback": turn.observation,
+            "reasoning": "",
+        }
+        for turn in trajectory.turns
+    )
+    return [opening, *steps]
+
+
+def write_predictions(folder: Path, trajectories: Mapping[str, Trajectory]) -> None:
+    """Write the conversations of a rollout, by episode id."""
+    for episode_id, trajectory in trajectories.items():
+        write_json(folder / folder_name(episode_id) / "conversation.json", conversation(trajectory))
+    names = {folder_name(episode_id): episode_id for episode_id in trajectories}
+    escaped = {name: episode_id for name, episode_id in names.items() if name != episode_id}
+    if escaped:
+        write_json(folder / NAMES_FILE, escaped)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file whatever a model wrote: half a surrogate pair becomes its JSON escape."""
+    write_text(path, dumps(value, indent=1).encode("utf-8", "backslashreplace").decode("utf-8"))
+
 
 _THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 _THINK_TAG = re.compile(r"</?think(?:ing)?>", re.IGNORECASE)

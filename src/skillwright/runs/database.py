@@ -13,9 +13,224 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, assert_never
 
-from skillwright.core.sqlite_file import BUSY_TIMEOUT_S, SqliteFile, Trouble
-from skillwright.runs.lock import copy_to_resume
-from skillwright.runs.schema import SCHEMA
+from skillwright.core import RunError
+from skillwright.core.sqlite_file import BUSY_TIMEOUT_S, Migration, Schema, SqliteFile, Trouble
+from skillwright.runs.folder import copy_to_resume
+
+# The tables of a run's file, and how an older file becomes a newer one.
+#
+# Texts that come again are stored once and referred to by number. What was said in an episode is
+# one
+# compressed text (`trajectories`); the columns are what one asks for. Money and tokens stand in
+# one
+# ledger, ``usage``, whoever spent them.
+
+
+# Says "this is a run of Skillwright" to `file` and to us; other SQLite files are refused.
+APPLICATION_ID = 0x534B574C
+
+_FIRST: Migration = (
+    f"PRAGMA application_id = {APPLICATION_ID}",
+    """CREATE TABLE texts (
+        id INTEGER PRIMARY KEY,
+        digest BLOB NOT NULL UNIQUE,  -- SHA-256 of the text
+        body BLOB NOT NULL            -- zlib
+    )""",
+    """CREATE TABLE prompts (
+        id INTEGER PRIMARY KEY,
+        digest BLOB NOT NULL UNIQUE,  -- SHA-256 of the canonical JSON of all messages
+        messages TEXT NOT NULL        -- JSON: [[role, text id, rest?], ...]
+    )""",
+    """CREATE TABLE episodes (
+        id INTEGER PRIMARY KEY,
+        key TEXT NOT NULL,
+        phase TEXT NOT NULL,
+        step INTEGER,
+        env TEXT NOT NULL,
+        task_id TEXT NOT NULL,
+        task_type TEXT NOT NULL,
+        task_description TEXT NOT NULL,
+        split TEXT NOT NULL,
+        extras INTEGER NOT NULL REFERENCES texts (id),    -- JSON
+        draw INTEGER NOT NULL,
+        seed INTEGER NOT NULL,
+        agent TEXT NOT NULL,
+        skill_version TEXT NOT NULL,
+        skill INTEGER REFERENCES texts (id),
+        reward REAL,
+        failure_cause TEXT,
+        failure_message TEXT,
+        stop_reason TEXT NOT NULL,
+        attempts INTEGER NOT NULL,
+        metrics TEXT NOT NULL,                            -- JSON
+        opening INTEGER NOT NULL REFERENCES texts (id),
+        said BLOB NOT NULL,                               -- zlib: see `trajectories`
+        wall_s REAL NOT NULL,
+        started_at REAL NOT NULL,                         -- seconds since 1970, UTC
+        ended_at REAL NOT NULL,
+        CHECK ((reward IS NULL) <> (failure_cause IS NULL))
+    )""",
+    # Failures stay beside the success that comes later under the same key.
+    """CREATE UNIQUE INDEX episodes_by_key ON episodes (key)
+        WHERE reward IS NOT NULL AND key <> ''""",
+    "CREATE INDEX episodes_by_phase ON episodes (phase, step)",
+    "CREATE INDEX episodes_by_task ON episodes (task_id, draw)",
+    """CREATE TABLE turns (
+        episode INTEGER NOT NULL REFERENCES episodes (id) ON DELETE CASCADE,
+        position INTEGER NOT NULL,
+        seed INTEGER NOT NULL,
+        prompt_digest BLOB NOT NULL,
+        finish_reason TEXT NOT NULL,
+        usage TEXT NOT NULL,                              -- JSON, fields that are not 0
+        token_ids TEXT,                                   -- JSON
+        logprobs TEXT,                                    -- JSON
+        user TEXT,                                        -- JSON: a simulated user's turn
+        reward REAL NOT NULL,
+        PRIMARY KEY (episode, position)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE calls (
+        id INTEGER PRIMARY KEY,
+        key TEXT NOT NULL,
+        purpose TEXT NOT NULL,
+        step INTEGER,
+        identity TEXT NOT NULL,
+        prompt INTEGER NOT NULL REFERENCES prompts (id),
+        output INTEGER REFERENCES texts (id),
+        reasoning INTEGER REFERENCES texts (id),
+        tool_calls TEXT NOT NULL,                         -- JSON: [[id, name, arguments], ...]
+        finish_reason TEXT NOT NULL,
+        model TEXT NOT NULL,
+        error TEXT,
+        ended_at REAL NOT NULL,
+        CHECK ((output IS NULL) <> (error IS NULL))
+    )""",
+    "CREATE UNIQUE INDEX calls_by_key ON calls (key) WHERE error IS NULL",
+    """CREATE TABLE usage (
+        id INTEGER PRIMARY KEY,
+        purpose TEXT NOT NULL,
+        episode INTEGER REFERENCES episodes (id) ON DELETE CASCADE,
+        call INTEGER REFERENCES calls (id) ON DELETE CASCADE,
+        calls INTEGER NOT NULL,
+        input_tokens INTEGER NOT NULL,
+        output_tokens INTEGER NOT NULL,
+        cached_tokens INTEGER NOT NULL,
+        failed_calls INTEGER NOT NULL,
+        cost_usd REAL                                     -- NULL: unknown, which is not 0
+    )""",
+    "CREATE INDEX usage_by_episode ON usage (episode)",
+    "CREATE INDEX usage_by_call ON usage (call)",
+    """CREATE TABLE skills (
+        version INTEGER PRIMARY KEY,
+        text INTEGER NOT NULL REFERENCES texts (id),
+        hash TEXT NOT NULL,
+        parent INTEGER REFERENCES skills (version),
+        origin TEXT NOT NULL,
+        step INTEGER,
+        created_at REAL NOT NULL
+    )""",
+    """CREATE TABLE patches (
+        step INTEGER NOT NULL,
+        id TEXT NOT NULL,
+        level INTEGER NOT NULL,                           -- 0: an analyst's; above: a merge's
+        source_type TEXT NOT NULL,
+        inputs TEXT NOT NULL,                             -- JSON: task ids, or edit ids of a merge
+        edits TEXT NOT NULL,                              -- JSON: ids of the edits it holds
+        reasoning INTEGER NOT NULL REFERENCES texts (id),
+        details INTEGER NOT NULL REFERENCES texts (id),   -- JSON
+        prompt_digest BLOB,
+        failure_cause TEXT,
+        failure_message TEXT,
+        PRIMARY KEY (step, id)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE edits (
+        step INTEGER NOT NULL,
+        id TEXT NOT NULL,
+        stage TEXT NOT NULL,                              -- proposed, merged or selected
+        op TEXT NOT NULL,
+        target INTEGER NOT NULL REFERENCES texts (id),
+        content INTEGER NOT NULL REFERENCES texts (id),
+        source_type TEXT,
+        support INTEGER,
+        merge_level INTEGER,
+        update_origin TEXT NOT NULL,
+        update_target TEXT NOT NULL,
+        parents TEXT NOT NULL,                            -- JSON: ids of edits of the same step
+        evidence TEXT NOT NULL,                           -- JSON: [[task id, [turn, ...]], ...]
+        prompt_digest BLOB,
+        status TEXT NOT NULL,
+        first_line INTEGER,
+        last_line INTEGER,
+        PRIMARY KEY (step, id)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE verdicts (
+        step INTEGER NOT NULL,
+        origin TEXT NOT NULL,
+        candidate TEXT NOT NULL,
+        decision TEXT NOT NULL,
+        effect REAL,
+        low REAL,
+        high REAL,
+        p_value REAL,
+        rollouts INTEGER NOT NULL,
+        reason TEXT NOT NULL,
+        body TEXT NOT NULL,                               -- JSON: the whole verdict
+        decided_at REAL NOT NULL,
+        PRIMARY KEY (step, origin)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE events (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        kind TEXT NOT NULL,
+        payload TEXT NOT NULL,                            -- JSON
+        time REAL NOT NULL
+    )""",
+    "CREATE INDEX events_by_kind ON events (kind)",
+)
+
+# What an adapter's rollout says of an episode beside its reward.
+_ADAPTERS: Migration = (
+    "ALTER TABLE episodes ADD COLUMN hard REAL",  # NULL: the reward says it
+    "ALTER TABLE episodes ADD COLUMN adapter_row BLOB",  # zlib: JSON
+)
+
+# Calls of older runs have no known latency; 0 says so.
+_LATENCY: Migration = ("ALTER TABLE calls ADD COLUMN wall_s REAL NOT NULL DEFAULT 0",)
+
+# What a call consumed beside tokens that every vendor counts; older runs do not know.
+_SPENDING: Migration = tuple(
+    f"ALTER TABLE usage ADD COLUMN {column} NOT NULL DEFAULT 0"
+    for column in (
+        "cache_write_tokens INTEGER",
+        "reasoning_tokens INTEGER",
+        "cache_hits INTEGER",
+        "seconds REAL",
+    )
+)
+
+# Which skills of a bank an agent was told, and how well they fit; older runs had plain documents.
+_RETRIEVED: Migration = (
+    "ALTER TABLE episodes ADD COLUMN skill_ids TEXT",  # JSON: [id, ...]; NULL: none
+    "ALTER TABLE episodes ADD COLUMN skill_scores TEXT",  # JSON: [score, ...]; NULL: none
+)
+
+# What an agent called natively, and what its dialect wants back beside it; older agents wrote text.
+_NATIVE_CALLS: Migration = (
+    # zlib: JSON {"calls": [[id, name, arguments], ...], "native": object or null}; NULL: neither
+    "ALTER TABLE turns ADD COLUMN called BLOB",
+)
+
+
+SCHEMA = Schema(
+    kind="run",
+    holder="store",
+    application_id=APPLICATION_ID,
+    migrations=(_FIRST, _ADAPTERS, _LATENCY, _SPENDING, _RETRIEVED, _NATIVE_CALLS),
+    error=RunError,
+    if_empty=(
+        "is empty: the run was killed before it began, or its file was cut. Restore the file from "
+        "a copy, or start a new run"
+    ),
+)
+
 
 # Below the number of variables that any SQLite build allows in a statement (999).
 _CHUNK = 500

@@ -22,16 +22,19 @@ from skillwright.core import (
     Turn,
     Usage,
 )
-from skillwright.runs.archive import RunTable, unpack
-from skillwright.runs.columns import failure_columns, read_failure, to_json
-from skillwright.runs.ledger import SUMS, brief, read_usage, spend
-from skillwright.runs.trajectories import (
+from skillwright.runs.archive import (
+    RunTable,
     Said,
+    failure_columns,
+    read_failure,
     read_trajectory,
     shared_texts,
     stored_texts,
+    to_json,
+    unpack,
     write_trajectory,
 )
+from skillwright.runs.calls import SUMS, brief, read_usage, spend
 
 # An environment with a simulated user reports that user's turn in its metadata under this name;
 # it stands in a column of its own too.

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from skillwright.core import Edit, Failure, RunError, skill_hash
-from skillwright.runs.archive import RunTable
-from skillwright.runs.columns import (
+from skillwright.runs.archive import (
+    RunTable,
     digest_column,
     failure_columns,
     read_digest,

@@ -15,15 +15,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from skillwright.core.secrets import Redactor
-from skillwright.runs.archive import Archive
-from skillwright.runs.calls import CallTable
-from skillwright.runs.columns import to_json
+from skillwright.runs.archive import Archive, to_json
+from skillwright.runs.calls import CallTable, UsageTable
 from skillwright.runs.database import Database
 from skillwright.runs.episodes import EpisodeTable
 from skillwright.runs.learning import (
     LearningTable,
 )
-from skillwright.runs.ledger import UsageTable
 
 _COUNTED = ("turns", "calls", "skills", "patches", "edits", "verdicts", "events")
 

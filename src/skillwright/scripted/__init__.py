@@ -4,8 +4,8 @@ They answer from the text of their messages and the sampling seed alone, and say
 their identities begin with ``scripted:``.
 """
 
-from skillwright.scripted.analyst import ScriptedAnalyst
 from skillwright.scripted.household import ScriptedHousehold
+from skillwright.scripted.household.optimizer import ScriptedAnalyst
 from skillwright.scripted.lesson_analyst import Lesson, LessonAnalyst
 
 __all__ = ["Lesson", "LessonAnalyst", "ScriptedAnalyst", "ScriptedHousehold"]

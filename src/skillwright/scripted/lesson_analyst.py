@@ -8,8 +8,9 @@ from typing import Any, Final
 from skillwright.core import Completion, Message, Purpose, Sampling
 from skillwright.core.jsonio import digest, dumps
 from skillwright.core.seeds import derive_seed
-from skillwright.scripted.analyst.model import ScriptedAnalyst
-from skillwright.scripted.analyst.prompt import (
+from skillwright.scripted.household.optimizer import ScriptedAnalyst
+from skillwright.scripted.model import Luck, first_of, heading_of
+from skillwright.scripted.prompts import (
     Reading,
     Reply,
     Unreadable,
@@ -17,8 +18,6 @@ from skillwright.scripted.analyst.prompt import (
     last_turns,
     read_reading,
 )
-from skillwright.scripted.answering import first_of, heading_of
-from skillwright.scripted.household.luck import Luck
 
 _BELIEVES: Final = 0.2
 _FAILURES: Final = "# Analyst: failures"

@@ -15,25 +15,41 @@ from skillwright.rollout.transcript import (
 )
 from skillwright.rollout.transcript_text import Cut, Rendering, estimate_tokens, render_trajectories
 from skillwright.textopt.aggregate import Aggregate, Merge, aggregate
-from skillwright.textopt.appendix import (
+from skillwright.textopt.candidate import (
     AppendixUpdate,
+    Made,
+    Rewrite,
     add_notes,
     appendix_notes,
     with_notes,
+    with_regions_of,
 )
-from skillwright.textopt.budget import BudgetDecision, decide_budget
-from skillwright.textopt.comparison import (
+from skillwright.textopt.context import (
+    ANY_REWARD,
+    AppendixSource,
+    SkillAware,
+    StepContext,
+    StepSettings,
+    read_notes,
+    unique_notes,
+)
+from skillwright.textopt.epoch import (
     Category,
     ComparedPair,
     Comparison,
+    EpochContext,
+    MetaSkill,
+    MetaSkillAction,
     PairPolicy,
+    SlowUpdate,
+    SlowUpdateStatus,
     comparison_specs,
     parse_pair_policy,
+    placeholder,
     render_comparison,
+    write_meta_skill,
+    write_slow_update,
 )
-from skillwright.textopt.context import ANY_REWARD, StepContext, StepSettings
-from skillwright.textopt.document import plain_document
-from skillwright.textopt.epoch import EpochContext
 from skillwright.textopt.history import (
     FailurePattern,
     StepEntry,
@@ -41,15 +57,22 @@ from skillwright.textopt.history import (
     TriedEdit,
     failure_patterns,
 )
-from skillwright.textopt.items import SkillCandidate, Suggestion
-from skillwright.textopt.lint import EditLimits
-from skillwright.textopt.making import Made
-from skillwright.textopt.meta_skill import MetaSkill, MetaSkillAction, write_meta_skill
 from skillwright.textopt.optimizer import Optimizer
-from skillwright.textopt.practice import Practice
 from skillwright.textopt.prompts import PROMPT_NAMES, load_prompt
-from skillwright.textopt.proposal import AnalystFault, Evidence, Proposal
-from skillwright.textopt.raw_patches import read_raw_patches
+from skillwright.textopt.proposal import (
+    AnalystFault,
+    BudgetControl,
+    EditLimits,
+    Evidence,
+    Proposal,
+    RankFallback,
+    SkillCandidate,
+    Suggestion,
+    UpdateMode,
+    parse_budget_control,
+    parse_update_mode,
+)
+from skillwright.textopt.raw_patches import TextReflector, read_raw_patches
 from skillwright.textopt.reflect import (
     AnalystPatch,
     FailureNote,
@@ -58,33 +81,26 @@ from skillwright.textopt.reflect import (
     plan_minibatches,
     reflect,
 )
-from skillwright.textopt.reflector import TextReflector
 from skillwright.textopt.repair import Repair, nearest_passages, repair_anchors
-from skillwright.textopt.rewrite import Rewrite, with_regions_of
-from skillwright.textopt.schedule import (
+from skillwright.textopt.select import (
     AutonomousScheduler,
+    BudgetDecision,
     ConstantScheduler,
     CosineScheduler,
     LinearScheduler,
     LRScheduler,
+    Selection,
     build_scheduler,
+    decide_budget,
+    rank_and_select,
 )
-from skillwright.textopt.select import Selection, rank_and_select
-from skillwright.textopt.skill_aware import AppendixSource, SkillAware, read_notes, unique_notes
-from skillwright.textopt.slow_update import (
-    SlowUpdate,
-    SlowUpdateStatus,
-    placeholder,
-    write_slow_update,
-)
-from skillwright.textopt.step import StepProposal, StepStatus, propose
-from skillwright.textopt.update import EditOutcome, Update, apply_proposals, was_applied
-from skillwright.textopt.update_modes import (
-    BudgetControl,
-    RankFallback,
-    UpdateMode,
-    parse_budget_control,
-    parse_update_mode,
+from skillwright.textopt.step import Practice, StepProposal, StepStatus, propose
+from skillwright.textopt.update import (
+    EditOutcome,
+    Update,
+    apply_proposals,
+    plain_document,
+    was_applied,
 )
 
 __all__ = [

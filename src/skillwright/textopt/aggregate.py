@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, get_args
 
 from skillwright.core import Edit, Purpose
-from skillwright.core.edit import SourceType
 from skillwright.core.fence import json_block
+from skillwright.core.skill import SourceType
 from skillwright.core.together import together
 from skillwright.textopt.context import StepContext, StepSettings
-from skillwright.textopt.items import ItemForm, item_form
 from skillwright.textopt.optimizer import Call, Optimizer
 from skillwright.textopt.prompts import notes_section, skill_section, user_message
-from skillwright.textopt.proposal import AnalystFault, Proposal, united
+from skillwright.textopt.proposal import AnalystFault, ItemForm, Proposal, item_form, united
 from skillwright.textopt.reflect import AnalystPatch
 from skillwright.textopt.replies import MergeReply
 

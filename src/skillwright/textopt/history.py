@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from skillwright.core.codec import REFUSE_UNKNOWN, JsonRecord
 from skillwright.core.fence import one_line
+from skillwright.core.jsonio import REFUSE_UNKNOWN, JsonRecord
 from skillwright.rollout.transcript import Transcript
 from skillwright.rollout.transcript_text import estimate_tokens
 from skillwright.textopt.reflect import FailureNote

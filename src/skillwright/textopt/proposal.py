@@ -1,13 +1,15 @@
 """A proposed edit, and where it came from."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeVar
 
 from skillwright.asking import AskFault
-from skillwright.core import Edit
-from skillwright.core.codec import encode_fields
-from skillwright.core.edit import SourceType
+from skillwright.core import ConfigError, Edit, did_you_mean
+from skillwright.core.fence import is_hidden, restore_tags
+from skillwright.core.jsonio import encode_fields
+from skillwright.core.skill import EDIT_OPS, SourceType
 
 
 class Evidence(NamedTuple):
@@ -62,3 +64,403 @@ def united(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
     for item in evidence:
         turns.setdefault(item.trajectory, set()).update(item.turns)
     return tuple(Evidence(trajectory, tuple(sorted(at))) for trajectory, at in turns.items())
+
+
+# The modes of a step: how a skill is updated, and who says how much.
+#
+# Source: SkillOpt (microsoft/SkillOpt): names, aliases and payload keys. There an unknown update
+# mode
+# silently means ``patch``; ours is refused.
+
+
+Mode = TypeVar("Mode", bound=StrEnum)
+
+
+class UpdateMode(StrEnum):
+    """How analysts' findings become a candidate."""
+
+    PATCH = "patch"
+    """Edits are merged, ranked and applied."""
+    REWRITE = "rewrite_from_suggestions"
+    """Suggestions are merged and ranked, and one call rewrites the skill by them."""
+    FULL_REWRITE = "full_rewrite_minibatch"
+    """Every analyst rewrites the skill, and the rewrites are merged."""
+
+    @property
+    def payload_key(self) -> str:
+        """Where a reply of this mode has its items."""
+        return _PAYLOAD_KEYS[self]
+
+
+_PAYLOAD_KEYS: Mapping[UpdateMode, str] = {
+    UpdateMode.PATCH: "edits",
+    UpdateMode.REWRITE: "revise_suggestions",
+    UpdateMode.FULL_REWRITE: "skill_candidates",
+}
+UPDATE_ALIASES: Mapping[str, UpdateMode] = {
+    **{mode.value: mode for mode in UpdateMode},
+    "edits": UpdateMode.PATCH,
+    **dict.fromkeys(("rewrite", "suggestions", "rewrite_suggestions"), UpdateMode.REWRITE),
+    **dict.fromkeys(
+        ("full_rewrite", "minibatch_full_rewrite", "skill_rewrite_minibatch"),
+        UpdateMode.FULL_REWRITE,
+    ),
+}
+
+
+class BudgetControl(StrEnum):
+    """Who says how many edits a step makes."""
+
+    FIXED = "fixed"
+    """The schedule."""
+    AUTONOMOUS = "autonomous"
+    """The optimiser, once it has seen the merged edits."""
+    NONE = "none"
+    """Nobody: every merged edit is made."""
+
+
+class RankFallback(StrEnum):
+    """Which edits a step makes where the model's ranking cannot be used."""
+
+    SUPPORT = "support"
+    """Those that most trajectories speak for, the earlier of two equals first."""
+    ORDER = "order"
+    """The first ones, as in SkillOpt."""
+
+
+CONTROL_ALIASES: Mapping[str, BudgetControl] = {
+    **{control.value: control for control in BudgetControl},
+    **dict.fromkeys(("manual", "scheduler", "scheduled"), BudgetControl.FIXED),
+    **dict.fromkeys(("auto", "optimizer"), BudgetControl.AUTONOMOUS),
+    **dict.fromkeys(("off", "no_lr"), BudgetControl.NONE),
+}
+
+
+def parse_update_mode(name: str) -> UpdateMode:
+    """Read an update mode or one of its aliases, whatever its case.
+
+    Raises:
+        ConfigError: There is no such mode; the message names the nearest.
+    """
+    return parse_mode("skill update mode", name, UPDATE_ALIASES)
+
+
+def parse_budget_control(name: str) -> BudgetControl:
+    """Read an LR control mode or one of its aliases, whatever its case.
+
+    Raises:
+        ConfigError: There is no such mode; the message names the nearest.
+    """
+    return parse_mode("LR control mode", name, CONTROL_ALIASES)
+
+
+def parse_mode(kind: str, name: str, known: Mapping[str, Mode]) -> Mode:
+    """Read a mode or one of its aliases, whatever its case."""
+    found = known.get(name.strip().lower())
+    if found is None:
+        raise ConfigError(f"there is no {kind} {name!r}. {did_you_mean(name, known)}")
+    return found
+
+
+# Which edits of a reply can be used, and what may not enter a skill, whoever proposes it.
+
+
+TOO_LONG = "refused_too_long"
+INVISIBLE = "refused_invisible_characters"
+
+
+@dataclass(frozen=True, slots=True)
+class EditLimits:
+    """How much text a skill may take up.
+
+    Attributes:
+        max_edit_chars: Characters of one edit, target and content together.
+        max_skill_chars: Characters of a candidate skill. One that is longer already may shrink.
+    """
+
+    max_edit_chars: int = 20_000
+    max_skill_chars: int = 60_000
+
+
+def refusal(edit: Edit, limits: EditLimits) -> str | None:
+    """Return the status under which an edit is refused, or ``None`` where it may be tried.
+
+    Only new text is searched for hidden characters, so that an edit may take old ones out.
+    """
+    if len(edit.target) + len(edit.content) > limits.max_edit_chars:
+        return TOO_LONG
+    if any(map(is_hidden, set(edit.content))):
+        return INVISIBLE
+    return None
+
+
+def text_refusal(text: str, document: str, before: str, limits: EditLimits) -> str | None:
+    """Return why a text may not enter a document, or ``None`` where it may.
+
+    Args:
+        text: The new text.
+        document: The document with the text in it.
+        before: The document without it. One that is too long already may shrink.
+        limits: How long both may become.
+    """
+    if len(text) > limits.max_edit_chars:
+        return TOO_LONG
+    if len(document) > max(limits.max_skill_chars, len(before)):
+        return TOO_LONG
+    return INVISIBLE if any(map(is_hidden, set(text))) else None
+
+
+class UsableEdits(NamedTuple):
+    """What a reply's list of edits comes to.
+
+    Attributes:
+        edits: (number from 1, edit, the object it was read from); a dropped edit keeps its number.
+        notes: Why each dropped edit was dropped.
+    """
+
+    edits: list[tuple[int, Edit, Mapping[str, Any]]]
+    notes: list[str]
+
+
+def usable_edits(items: Sequence[Any], skill: str, limits: EditLimits) -> UsableEdits:
+    """Read edits as a model wrote them; one that cannot be read or is refused is dropped."""
+    found = UsableEdits([], [])
+    for number, written in enumerate(items, start=1):
+        item = _without_nulls(written)
+        wrong = _malformation(item)
+        if wrong is None:
+            edit = Edit(item.get("op", "append"), item.get("content", ""), item.get("target", ""))
+            edit.target = as_in(skill, edit.target)
+            wrong = refusal(edit, limits)
+        if wrong is None:
+            found.edits.append((number, edit, item))
+        else:
+            found.notes.append(f"e{number} is dropped: {wrong}")
+    return found
+
+
+def as_in(skill: str, target: str) -> str:
+    """Return an anchor as the skill has it, where the model quotes a tag in its defused form."""
+    restored = restore_tags(target)
+    return restored if target not in skill and restored in skill else target
+
+
+def _without_nulls(item: Any) -> Any:
+    """Drop fields that are null, as a model writes what it has nothing to say about."""
+    if not isinstance(item, Mapping):
+        return item
+    return {name: value for name, value in item.items() if value is not None}
+
+
+def _malformation(item: object) -> str | None:
+    """Say what is wrong with an edit as a model wrote it, or ``None`` where it can be read."""
+    if not isinstance(item, Mapping):
+        return f"it is a {type(item).__name__}, not an object"
+    op = item.get("op", "append")
+    if op not in EDIT_OPS:
+        return f"op {str(op)[:40]!r} is none of {', '.join(EDIT_OPS)}"
+    for name in ("target", "content"):
+        if not isinstance(item.get(name, ""), str):
+            return f"{name} is a {type(item[name]).__name__}, not a text"
+    if op in ("append", "insert_after") and not item.get("content", "").strip():
+        return f"{op} has nothing to add"
+    return None
+
+
+# What analysts propose in each update mode: edits, suggestions, or whole skills.
+#
+# A suggestion and a rewritten skill are edits whose wording is not final or whose place is the
+# whole
+# document. So provenance, support, merging and ranking are the same for all three.
+#
+# Source: SkillOpt (microsoft/SkillOpt), payloads of its update modes.
+
+
+SUGGESTION_TYPES = (
+    "add_rule",
+    "remove_rule",
+    "merge_rules",
+    "reorganize",
+    "compress",
+    "clarify",
+)
+
+
+@dataclass
+class Suggestion(Edit):
+    """A change of the skill in words; ``content`` is the instruction to whoever rewrites it.
+
+    Attributes:
+        kind: One of `SUGGESTION_TYPES`; its documented name is ``type``.
+        priority_hint: How much the analyst thinks of it, in its own words.
+    """
+
+    kind: str = "clarify"
+    title: str = ""
+    motivation: str = ""
+    priority_hint: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented fields, and the counted ones where they are set."""
+        return {**_suggestion(self), **_counted(self)}
+
+
+@dataclass
+class SkillCandidate(Edit):
+    """A whole skill; ``content`` is its text.
+
+    Attributes:
+        change_summary: What it does differently, a sentence each.
+    """
+
+    title: str = ""
+    change_summary: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented fields, and the counted ones where they are set."""
+        return {**_candidate(self), **_counted(self)}
+
+
+ReadItems = Callable[[Sequence[Any], str, EditLimits], UsableEdits]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemForm:
+    """The form of what is proposed in an update mode.
+
+    Attributes:
+        suffix: What the names of its prompts end with.
+        noun: What the items are called in a prompt.
+        read: Reads a reply's items against the skill and the limits; those that cannot be used
+            are dropped with a note.
+        fields: An item as a merge or a ranking is shown it.
+    """
+
+    suffix: str
+    noun: str
+    read: ReadItems
+    fields: Callable[[Edit], dict[str, Any]]
+
+
+def item_form(mode: UpdateMode) -> ItemForm:
+    """Return the form of a mode's items."""
+    return _FORMS[mode]
+
+
+def listed(mode: UpdateMode, proposals: Sequence[Proposal]) -> list[dict[str, Any]]:
+    """Return proposals as rankings, budget decisions and rewrites are shown them."""
+    fields = item_form(mode).fields
+    return [
+        {
+            "index": index,
+            **fields(proposal.edit),
+            "support": proposal.support,
+            "source_type": proposal.source_type,
+        }
+        for index, proposal in enumerate(proposals)
+    ]
+
+
+def label(edit: Edit) -> tuple[str, str]:
+    """Return an item's operation and its text, as later steps are told about it."""
+    match edit:
+        case Suggestion():
+            return edit.kind, edit.content
+        case SkillCandidate():
+            return "rewrite", "; ".join(edit.change_summary) or edit.title
+        case _:
+            return edit.op, edit.content
+
+
+def _edit_fields(edit: Edit) -> dict[str, Any]:
+    return {"op": edit.op, "target": edit.target, "content": edit.content}
+
+
+def _suggestion(edit: Edit) -> dict[str, Any]:
+    names = {"type": "kind", "title": "title", "motivation": "motivation"}
+    fields = {name: getattr(edit, attribute, "") for name, attribute in names.items()}
+    hint = {"priority_hint": getattr(edit, "priority_hint", "")}
+    return {**fields, "instruction": edit.content, **hint}
+
+
+def _candidate(edit: Edit) -> dict[str, Any]:
+    summary = list(getattr(edit, "change_summary", ()))
+    title = getattr(edit, "title", "")
+    return {"title": title, "change_summary": summary, "new_skill": edit.content}
+
+
+def _counted(edit: Edit) -> dict[str, Any]:
+    names = ("support_count", "source_type", "merge_level")
+    return {name: getattr(edit, name) for name in names if getattr(edit, name) is not None}
+
+
+def _read_suggestions(items: Sequence[Any], skill: str, limits: EditLimits) -> UsableEdits:
+    del skill
+    found = UsableEdits([], [])
+    for number, item in _objects(items, found):
+        instruction = item.get("instruction")
+        if not isinstance(instruction, str) or not instruction.strip():
+            found.notes.append(f"e{number} is dropped: it has no instruction")
+            continue
+        kind = item.get("type")
+        suggestion = Suggestion(
+            "append",
+            instruction.strip(),
+            kind=str(kind) if kind in SUGGESTION_TYPES else "clarify",
+            title=_text(item, "title"),
+            motivation=_text(item, "motivation"),
+            priority_hint=_text(item, "priority_hint"),
+        )
+        wrong = refusal(suggestion, limits)
+        if wrong:
+            found.notes.append(f"e{number} is dropped: {wrong}")
+        else:
+            found.edits.append((number, suggestion, item))
+    return found
+
+
+def _read_candidates(items: Sequence[Any], skill: str, limits: EditLimits) -> UsableEdits:
+    del skill
+    found = UsableEdits([], [])
+    for number, item in _objects(items, found):
+        text = item.get("new_skill")
+        if not isinstance(text, str) or not text.strip():
+            found.notes.append(f"e{number} is dropped: it has no new_skill")
+        elif len(text) > limits.max_skill_chars:
+            found.notes.append(f"e{number} is dropped: its skill is longer than a skill may be")
+        else:
+            candidate = SkillCandidate(
+                "replace",
+                text,
+                title=_text(item, "title"),
+                change_summary=texts(item.get("change_summary")),
+            )
+            found.edits.append((number, candidate, item))
+    return found
+
+
+def _objects(items: Sequence[Any], found: UsableEdits) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    for number, item in enumerate(items, start=1):
+        if isinstance(item, Mapping):
+            yield number, item
+        else:
+            kind = type(item).__name__
+            found.notes.append(f"e{number} is dropped: it is a {kind}, not an object")
+
+
+def _text(item: Mapping[str, Any], name: str) -> str:
+    value = item.get(name)
+    return value.strip() if isinstance(value, str) else ""
+
+
+def texts(value: object) -> list[str]:
+    """Read a list of texts; a single text is a list of one, and what is no text is left out."""
+    listed = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    return [text.strip() for text in listed if isinstance(text, str) and text.strip()]
+
+
+_FORMS: Mapping[UpdateMode, ItemForm] = {
+    UpdateMode.PATCH: ItemForm("", "edits", usable_edits, _edit_fields),
+    UpdateMode.REWRITE: ItemForm("_rewrite", "suggestions", _read_suggestions, _suggestion),
+    UpdateMode.FULL_REWRITE: ItemForm("_full_rewrite", "skill", _read_candidates, _candidate),
+}

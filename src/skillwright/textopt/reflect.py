@@ -12,19 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from skillwright.core import Edit, FailureCause, Purpose
-from skillwright.core.edit import SourceType
 from skillwright.core.fence import attribute
+from skillwright.core.skill import SourceType
 from skillwright.core.together import together
 from skillwright.rollout import EngineDown
 from skillwright.rollout.transcript import Transcript
 from skillwright.rollout.transcript_text import Cut, render_trajectories
-from skillwright.textopt.context import StepContext, StepSettings
-from skillwright.textopt.items import item_form
+from skillwright.textopt.context import StepContext, StepSettings, read_notes, unique_notes
 from skillwright.textopt.optimizer import Call, Optimizer
 from skillwright.textopt.prompts import budget_section, notes_section, skill_section, user_message
-from skillwright.textopt.proposal import AnalystFault, Evidence, Proposal, united
+from skillwright.textopt.proposal import AnalystFault, Evidence, Proposal, item_form, united
 from skillwright.textopt.replies import AnalystReply
-from skillwright.textopt.skill_aware import read_notes, unique_notes
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 
-from skillwright.textopt.update_modes import UpdateMode
+from skillwright.textopt.proposal import UpdateMode
 
 Prose = Annotated[str, BeforeValidator(lambda value: value if isinstance(value, str) else "")]
 Remarks = Annotated[

@@ -3,20 +3,30 @@
 Source: SkillOpt (microsoft/SkillOpt), ranking under the edit budget, its learning rate.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from skillwright.core import Purpose
-from skillwright.core.codec import encode_fields
-from skillwright.core.fence import json_block
-from skillwright.textopt.context import StepContext
-from skillwright.textopt.items import item_form, listed
+from skillwright.core import Purpose, did_you_mean
+from skillwright.core.fence import json_block, one_line
+from skillwright.core.jsonio import encode_fields
+from skillwright.rollout.transcript import Transcript
+from skillwright.textopt.context import StepContext, StepSettings
 from skillwright.textopt.optimizer import Call, Optimizer
 from skillwright.textopt.prompts import budget_section, notes_section, skill_section, user_message
-from skillwright.textopt.proposal import AnalystFault, Proposal
-from skillwright.textopt.replies import RankReply
-from skillwright.textopt.update_modes import RankFallback, UpdateMode
+from skillwright.textopt.proposal import (
+    AnalystFault,
+    BudgetControl,
+    Proposal,
+    RankFallback,
+    UpdateMode,
+    item_form,
+    listed,
+)
+from skillwright.textopt.replies import BudgetReply, RankReply
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +103,220 @@ def _valid(indices: Sequence[object], count: int) -> list[int]:
         if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < count
     ]
     return list(dict.fromkeys(valid))
+
+
+# The learning rate of a text optimiser: how many edits a step may make.
+#
+# Source: SkillOpt (microsoft/SkillOpt), its edit-budget schedulers; values match it step for step,
+# Python's rounding of halves to even included.
+
+
+AUTONOMOUS_CEILING = 999
+"""What `AutonomousScheduler` answers: no cap from the schedule, the optimiser model decides."""
+
+
+class LRScheduler(ABC):
+    """Gives each step its edit budget.
+
+    `get_lr` is a pure function of the step, so a loop that asks by its own step number resumes
+    exactly. `step` keeps a count of its own, for callers that were written against the documented
+    API.
+
+    Args:
+        max_lr: Edits at full rate.
+        min_lr: Edits that a decaying schedule never goes below.
+        total_steps: Steps until a decaying schedule has come down to ``min_lr``.
+    """
+
+    def __init__(self, max_lr: int = 8, min_lr: int = 2, total_steps: int = 8) -> None:
+        self.max_lr = max_lr
+        self.min_lr = min_lr
+        self.total_steps = total_steps
+        self._current_step = 0
+
+    @abstractmethod
+    def get_lr(self, step: int) -> int:
+        """Return the budget of a step, counted from 1; past the end it stays where it came to."""
+
+    def step(self) -> int:
+        """Advance by one step and return its budget."""
+        self._current_step += 1
+        return self.get_lr(self._current_step)
+
+    def state_dict(self) -> dict[str, int]:
+        """Return ``{"current_step": n}``, where ``n`` steps have been taken."""
+        return {"current_step": self._current_step}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from `state_dict`; a missing count means that nothing was taken."""
+        self._current_step = int(state.get("current_step", 0))
+
+
+class ConstantScheduler(LRScheduler):
+    """The full rate at every step."""
+
+    def get_lr(self, step: int) -> int:
+        """Return ``max_lr``."""
+        del step
+        return self.max_lr
+
+
+class _Decaying(LRScheduler):
+    """Comes down from ``max_lr`` to ``min_lr``; the first step is already one part down."""
+
+    def get_lr(self, step: int) -> int:
+        """Return the budget of a step, counted from 1; a one-step schedule does not decay."""
+        if self.total_steps <= 1:
+            return self.max_lr
+        return max(self.min_lr, round(self._at(min(step, self.total_steps) / self.total_steps)))
+
+    @abstractmethod
+    def _at(self, progress: float) -> float:
+        """Return the unrounded rate at ``progress`` in (0, 1]."""
+
+
+class LinearScheduler(_Decaying):
+    """Comes down in a straight line."""
+
+    def _at(self, progress: float) -> float:
+        return self.max_lr + (self.min_lr - self.max_lr) * progress
+
+
+class CosineScheduler(_Decaying):
+    """Comes down along half a cosine: slowly, then fast, then slowly."""
+
+    def _at(self, progress: float) -> float:
+        return self.min_lr + 0.5 * (self.max_lr - self.min_lr) * (1 + math.cos(math.pi * progress))
+
+
+class AutonomousScheduler(LRScheduler):
+    """Sets no cap of its own: the optimiser model names the budget.
+
+    Attributes:
+        NO_LIMIT: What `get_lr` answers.
+    """
+
+    NO_LIMIT = AUTONOMOUS_CEILING
+
+    def get_lr(self, step: int) -> int:
+        """Return a number that no list of edits reaches."""
+        del step
+        return self.NO_LIMIT
+
+
+_SCHEDULERS: dict[str, type[LRScheduler]] = {
+    "constant": ConstantScheduler,
+    "linear": LinearScheduler,
+    "cosine": CosineScheduler,
+    "autonomous": AutonomousScheduler,
+}
+
+
+def build_scheduler(
+    mode: str = "constant", max_lr: int = 8, min_lr: int = 2, total_steps: int = 8
+) -> LRScheduler:
+    """Build a scheduler by name.
+
+    Raises:
+        ValueError: The name is unknown; the message names the nearest.
+    """
+    if mode not in _SCHEDULERS:
+        raise ValueError(f"Unknown scheduler mode {mode!r}. {did_you_mean(mode, _SCHEDULERS)}")
+    return _SCHEDULERS[mode](max_lr=max_lr, min_lr=min_lr, total_steps=total_steps)
+
+
+# How many edits a step makes: what the schedule says, what the optimiser decides, or no limit.
+#
+# Source: SkillOpt (microsoft/SkillOpt), its learning-rate control modes. There ``none`` still
+# follows
+# the schedule unless skills are rewritten; ours sets no limit.
+
+
+_FAMILY_CHARS = 80
+_NUMBER = re.compile(r"-?\d{1,9}")
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetDecision:
+    """The budget of a step.
+
+    Attributes:
+        budget: Edits that the step may make; ``None`` sets no limit.
+        fallback: The optimiser's answer could not be used, and the budget is 0.
+    """
+
+    control: BudgetControl
+    budget: int | None
+    reasoning: str = ""
+    fallback: bool = False
+    fault: AnalystFault | None = None
+    prompt_digest: str = ""
+
+
+async def decide_budget(
+    optimizer: Optimizer,
+    settings: StepSettings,
+    context: StepContext,
+    rows: Sequence[Transcript],
+    proposals: Sequence[Proposal],
+) -> BudgetDecision:
+    """Decide how many of the merged edits a step makes."""
+    control = settings.control
+    if control is BudgetControl.NONE:
+        return BudgetDecision(control, None)
+    if control is BudgetControl.FIXED or not proposals:
+        return BudgetDecision(control, context.budget)
+    user = user_message(
+        skill_section(context.skill),
+        ("Earlier steps", context.earlier_steps),
+        notes_section(context.meta_skill),
+        ("Rollouts", _statistics(rows)),
+        ("Edits", json_block(listed(settings.update_mode, proposals))),
+    )
+    call = Call(f"{context.name}.lr", "lr_autonomous", user, Purpose.BUDGET, context.seed)
+    answer = await optimizer.ask(call, BudgetReply)
+    fallback = BudgetDecision(control, 0, fallback=True, prompt_digest=answer.prompt_digest)
+    if isinstance(answer.reply, AnalystFault):
+        return replace(fallback, fault=answer.reply)
+    number = coerced(answer.reply.edit_budget)
+    return BudgetDecision(
+        control,
+        0 if number is None else min(number, len(proposals)),
+        reasoning=answer.reply.reasoning,
+        fallback=number is None,
+        prompt_digest=answer.prompt_digest,
+    )
+
+
+def coerced(value: object) -> int | None:
+    """Read a model's number of edits: a whole number from 0, or ``None`` where there is none.
+
+    A number is cut to a whole one, of a text the first whole number counts, and what is below 0
+    is 0. A truth value is no number.
+    """
+    match value:
+        case bool():
+            return None
+        case int():
+            return max(value, 0)
+        case float() if math.isfinite(value):
+            return max(int(value), 0)
+        case str():
+            found = _NUMBER.search(value)
+            return max(int(found.group()), 0) if found else None
+        case _:
+            return None
+
+
+def _statistics(rows: Sequence[Transcript]) -> str:
+    """Tell how a batch went: how many rollouts, and the mean reward, of all and by family."""
+    families: dict[str, list[float]] = {}
+    for row in rows:
+        families.setdefault(row.task_type, []).append(row.reward)
+    groups = {"all": [row.reward for row in rows], **dict(sorted(families.items()))}
+    return "\n".join(
+        f"{one_line(name or 'other', _FAMILY_CHARS)}: {len(rewards)} rollouts, "
+        f"mean reward {sum(rewards) / len(rewards):.2f}"
+        for name, rewards in groups.items()
+        if rewards
+    )

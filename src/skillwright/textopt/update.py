@@ -20,8 +20,7 @@ from skillwright.core.skill import (
     protected_regions,
     without_markers,
 )
-from skillwright.textopt.lint import TOO_LONG, EditLimits, refusal
-from skillwright.textopt.proposal import Proposal
+from skillwright.textopt.proposal import TOO_LONG, EditLimits, Proposal, refusal
 
 FORGED = "refused_forged_region"
 REPAIRED = "repaired_"
@@ -185,3 +184,15 @@ def _lines(text: str, span: Span) -> tuple[int, int] | None:
     if span.start >= span.end:
         return None
     return text.count("\n", 0, span.start) + 1, text.count("\n", 0, span.end - 1) + 1
+
+
+# A skill document as it enters a run.
+
+
+def plain_document(text: str) -> str:
+    r"""Return a document with ``\n`` as its only line break, and without a byte order mark.
+
+    A model quotes lines as it is shown them, with plain line breaks. In a document with others
+    none of its anchors over two lines would be found, and its edits would mix both kinds.
+    """
+    return text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n")

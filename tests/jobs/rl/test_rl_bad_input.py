@@ -20,13 +20,13 @@ from rl_world import (
 )
 from skillwright.bank.teaching.teacher import TeacherDown
 from skillwright.config import validated_rl
-from skillwright.config.rl_policy import HfPolicyConfig
+from skillwright.config.rl import HfPolicyConfig
 from skillwright.core import ConfigError, ModelRefused, ModelTimeout, StopReason
 from skillwright.jobs.rl import IterationEnded
-from skillwright.jobs.rl.policies import PolicyMaker
 from skillwright.jobs.rl.preflight import preflight_rl
+from skillwright.jobs.rl.wiring import PolicyMaker
 from skillwright.policy import ModelMissing, NoChatTemplate, OutOfMemory
-from skillwright.policy.errors import memory_watched
+from skillwright.policy.backend import memory_watched
 from skillwright.policy.hf.model import TRAINING_MEMORY
 from skillwright.rollout import EngineDown
 from skillwright.runs import RunStore

@@ -15,8 +15,8 @@ from rl_world import (
 )
 from skillwright.bank import BankStore, save_bank
 from skillwright.jobs.parts.progress import StageStarted
-from skillwright.jobs.rl.policies import PolicyMaker
 from skillwright.jobs.rl.preflight import preflight_rl
+from skillwright.jobs.rl.wiring import PolicyMaker
 
 ONE = {"iterations": 1}
 

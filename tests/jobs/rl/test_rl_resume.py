@@ -25,7 +25,7 @@ from skillwright.bank import BankStore
 from skillwright.config import load_rl_config
 from skillwright.jobs import BudgetSpent, RunStarted
 from skillwright.jobs.rl import IterationEnded, open_rl, run_rl, start_rl
-from skillwright.jobs.rl.checkpoints import Checkpoints
+from skillwright.jobs.rl.measure import Checkpoints
 from skillwright.policy import BankVersionGone, CheckpointDamaged
 from skillwright.rollout import EngineDown
 

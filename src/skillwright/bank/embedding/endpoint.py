@@ -9,21 +9,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from skillwright.bank.embedding.embedder import Vectors, unit_rows
+from skillwright.bank.embedding.embedders import Vectors, unit_rows
 from skillwright.core import ConfigError, ModelError, Usage
 from skillwright.core.jsonio import digest
 from skillwright.core.together import together
 from skillwright.models import HttpClient, OpenAIChatConfig
-from skillwright.models.dialects.chat_reply import usage_of
-from skillwright.models.dialects.openai_errors import fault_of_reply
-from skillwright.models.echo import hide_key
+from skillwright.models.dialects.chat_completions import fault_of_reply, usage_of
 from skillwright.models.http.client import HttpReply, encode
 from skillwright.models.http.endpoint import bearer, identity_of
 from skillwright.models.http.endpoint_config import find_key
-from skillwright.models.http.faults import GarbledReply
-from skillwright.models.http.plausible import Doubt
+from skillwright.models.http.faults import GarbledReply, hide_key
 from skillwright.models.http.retry import Retry
-from skillwright.rollout.blocking import LoopThread
+from skillwright.models.http.wire import Doubt
+from skillwright.rollout.adapter import LoopThread
 
 DEFAULT_BATCH: Final = 128
 

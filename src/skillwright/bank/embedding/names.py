@@ -1,8 +1,10 @@
 """Which embedder a name means."""
 
-from skillwright.bank.embedding.embedder import Embedder
-from skillwright.bank.embedding.lexical import LexicalEmbedder
-from skillwright.bank.embedding.sentence import SentenceTransformerEmbedder
+from skillwright.bank.embedding.embedders import (
+    Embedder,
+    LexicalEmbedder,
+    SentenceTransformerEmbedder,
+)
 from skillwright.core import ConfigError
 
 LEXICAL = "lexical"

@@ -1,17 +1,23 @@
 """Skills from outside, in any of the forms that we read: into a bank, and into quarantine."""
 
 from dataclasses import replace
+from importlib import resources
 from pathlib import Path
+from typing import Final
 
 from skillwright.bank.bank import Bank
-from skillwright.bank.changes import Add, ChangeReport, apply
-from skillwright.bank.formats.agent_skills import SKILL_FILE, read_agent_skills
-from skillwright.bank.formats.interchange import from_json
-from skillwright.bank.formats.json_text import read_json
-from skillwright.bank.formats.markdown import from_markdown
-from skillwright.bank.formats.skillrl_json import import_skillrl, is_skillrl
-from skillwright.bank.near import IsNear, near_in_text
-from skillwright.core import BankSkill, DataError, SkillOrigin, SkillStatus
+from skillwright.bank.changes import Add, ChangeReport, IsNear, apply, near_in_text
+from skillwright.bank.formats.interchange import from_json, read_json
+from skillwright.bank.formats.markdown import SKILL_FILE, from_markdown, read_agent_skills
+from skillwright.bank.formats.skillrl import import_skillrl, is_skillrl
+from skillwright.core import (
+    BankSkill,
+    DataError,
+    SkillOrigin,
+    SkillStatus,
+    UsageError,
+    did_you_mean,
+)
 from skillwright.core.jsonio import read_text
 
 _MARKDOWN = (".md", ".markdown", ".txt")
@@ -83,3 +89,26 @@ def _quarantined(bank: Bank) -> tuple[BankSkill, ...]:
         for skill in bank.skills
         if skill.status != SkillStatus.RETIRED
     )
+
+
+# Banks to begin with, written for this project: what the environments' own rules imply.
+#
+# The files in ``seeds/`` are of the interchange form, so they are also an example of it.
+
+
+SEED_BANKS: Final = ("alfworld", "tau_bench", "webshop")
+"""The environments that have a seed bank."""
+
+
+def seed_bank(name: str) -> Bank:
+    """Return the seed bank of an environment, at version 1.
+
+    ALFWorld's has 55 items: 12 general skills, 32 for the six categories of tasks, 11 lessons.
+
+    Raises:
+        UsageError: There is none of this name.
+    """
+    if name not in SEED_BANKS:
+        raise UsageError(f"there is no seed bank {name!r}. {did_you_mean(name, SEED_BANKS)}")
+    file = resources.files("skillwright.bank") / "seeds" / f"{name}.json"
+    return from_json(file.read_text(encoding="utf-8"), f"the seed bank {name!r}")

@@ -10,10 +10,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from skillwright.bank.errors import BankError
-from skillwright.bank.lint.conduct import CONDUCT
-from skillwright.bank.lint.form import FORM
-from skillwright.bank.lint.rules import Negation, Rule, Severity
+from skillwright.bank.bank import BankError
+from skillwright.bank.lint.rules import CONDUCT, FORM, Negation, Rule, Severity
 from skillwright.core import BankSkill, SkillKind
 from skillwright.core.fence import is_hidden, one_line
 

@@ -5,30 +5,324 @@ bank must not look as if there had been nothing to learn.
 """
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from importlib import resources
-from typing import Any, Final, Generic, TypeVar
+from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 
-from pydantic import BaseModel
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 
 from skillwright.asking import AskFault, Question, ask
-from skillwright.bank.teaching.replies import Cited
-from skillwright.bank.teaching.transcripts import Evidence, Told, tell
 from skillwright.core import (
     ChatModel,
     ConfigError,
+    Counterfactual,
+    EpisodeResult,
     ModelError,
     Provenance,
     Purpose,
     Sampling,
+    SkillKind,
     SkillOrigin,
+    Task,
     did_you_mean,
 )
 from skillwright.core.fence import attribute
 from skillwright.core.seeds import derive_seed
 from skillwright.core.together import together
-from skillwright.rollout.transcript_text import Cut, estimate_tokens
+from skillwright.rollout.transcript import Skipped, Transcript, read_episodes
+from skillwright.rollout.transcript_text import Cut, estimate_tokens, render_trajectories
+
+# The JSON that a teacher is asked for. A reply in another form is asked for once more.
+
+
+MOST_WORDS = 5
+MOST_CHARACTERS = {"principle": 400, "other": 300}
+
+
+def _short_name(name: str) -> str:
+    words = len(name.split())
+    if words > MOST_WORDS:
+        raise ValueError(f"a name has 1 to {MOST_WORDS} words, not {words}")
+    if "\n" in name or ":" in name:
+        raise ValueError("a name stands on one line and has no colon")
+    return name
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+Name = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=60),
+    AfterValidator(_short_name),
+]
+Principle = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=MOST_CHARACTERS["principle"]),
+    AfterValidator(_on_one_line),
+]
+Words = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=MOST_CHARACTERS["other"]),
+    AfterValidator(_on_one_line),
+]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+
+class Cited(_Strict):
+    """A trajectory, and the turns of it that show something."""
+
+    id: str
+    turns: list[int] = []
+
+
+class SkillReply(_Strict):
+    """A principle: what to do, and when."""
+
+    name: Name
+    principle: Principle
+    applicability: Words
+    evidence: Annotated[list[Cited], Field(min_length=1)]
+
+
+class LessonReply(SkillReply):
+    """What a failure teaches; the principle prevents it."""
+
+    failure_point: Words
+    flawed_reasoning: Words
+    corrective_action: Words
+
+    @property
+    def counterfactual(self) -> Counterfactual:
+        """The three parts beside the principle."""
+        return Counterfactual(self.failure_point, self.flawed_reasoning, self.corrective_action)
+
+
+class SkillsReply(_Strict):
+    """Principles; a reply without any is no answer."""
+
+    skills: Annotated[list[SkillReply], Field(min_length=1)]
+
+
+class LessonsReply(_Strict):
+    """Lessons; a reply without any is no answer."""
+
+    lessons: Annotated[list[LessonReply], Field(min_length=1)]
+
+
+class PlaceReply(_Strict):
+    """What holds in one place; there may be nothing that the trajectories show often enough."""
+
+    skills: list[SkillReply]
+
+
+class AddReply(SkillReply):
+    """A new skill; the three parts of a lesson stand in lessons, and only there."""
+
+    op: Literal["add"]
+    kind: Literal["general", "task_specific", "lesson"]
+    category: str = ""
+    place: str = ""
+    failure_point: Words | None = None
+    flawed_reasoning: Words | None = None
+    corrective_action: Words | None = None
+
+    @model_validator(mode="after")
+    def _parts_fit_the_kind(self) -> "AddReply":
+        if self.skill_kind is SkillKind.LESSON and self.counterfactual is None:
+            raise ValueError("a lesson needs failure_point, flawed_reasoning and corrective_action")
+        if self.skill_kind is SkillKind.TASK_SPECIFIC and not (self.category or self.place):
+            raise ValueError("a task_specific skill needs a category, or the place it holds in")
+        return self
+
+    @property
+    def skill_kind(self) -> SkillKind:
+        """What it is about."""
+        return SkillKind(self.kind)
+
+    @property
+    def counterfactual(self) -> Counterfactual | None:
+        """The three parts of a lesson; ``None`` for other kinds, and where one is missing."""
+        parts = (self.failure_point, self.flawed_reasoning, self.corrective_action)
+        if self.skill_kind is not SkillKind.LESSON or None in parts:
+            return None
+        return Counterfactual(*(part or "" for part in parts))
+
+
+class RefineReply(_Strict):
+    """Better words for a skill; what is left out stays as it is."""
+
+    op: Literal["refine"]
+    id: str
+    name: Name | None = None
+    principle: Principle | None = None
+    applicability: Words | None = None
+    failure_point: Words | None = None
+    flawed_reasoning: Words | None = None
+    corrective_action: Words | None = None
+    reason: Words
+    evidence: Annotated[list[Cited], Field(min_length=1)]
+
+
+class RetireReply(_Strict):
+    """A skill that does harm, or no good."""
+
+    op: Literal["retire"]
+    id: str
+    reason: Words
+
+
+ChangeReply = Annotated[AddReply | RefineReply | RetireReply, Field(discriminator="op")]
+
+
+class EvolveReply(_Strict):
+    """Changes of a bank. None is an answer, too; then the reasoning says why."""
+
+    reasoning: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+    changes: list[ChangeReply]
+
+
+# Episodes as a teacher reads them: whole, fenced, and within a budget of tokens.
+
+
+TaskName = Callable[[Task], str]
+"""Names a task's category or its scope; ``""`` where it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A scored episode that a teacher may read.
+
+    Attributes:
+        id: Names it in prompts; unique among those read together.
+        key: Names it in provenance: the content address of the episode, else the id.
+        category: The category of its task, or ``""``.
+        scope: The one place that its task is set in, or ``""``.
+        succeeded: Whether it was won.
+        transcript: What happened.
+    """
+
+    id: str
+    key: str
+    category: str
+    scope: str
+    succeeded: bool
+    transcript: Transcript
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Trajectories as text.
+
+    Attributes:
+        text: The sections of a prompt that hold them.
+        cuts: What was left out to fit the budget.
+    """
+
+    text: str
+    cuts: tuple[Cut, ...]
+
+
+def read_evidence(
+    episodes: Sequence[EpisodeResult], categorise: TaskName, scope: TaskName, threshold: float
+) -> tuple[list[Evidence], tuple[Skipped, ...]]:
+    """Read the episodes that have a reward; a fault says nothing about any skill.
+
+    Args:
+        episodes: Finished attempts, in the order in which they are to be read.
+        categorise: Names the category of a task.
+        scope: Names the one place that a task is set in.
+        threshold: The reward from which an episode counts as won.
+
+    Returns:
+        What can be read, in input order, and what cannot, with the reason.
+    """
+    read = read_episodes(episodes)
+    scored = (result for result in episodes if result.reward is not None)
+    found = []
+    for result, transcript in zip(scored, read.rows, strict=True):
+        if not transcript.lines:
+            continue
+        task, place = result.spec.task, scope(result.spec.task)
+        facts = (*transcript.facts, *((("place", place),) if place else ()))
+        found.append(
+            Evidence(
+                id=transcript.id,
+                key=transcript.key or transcript.id,
+                category=categorise(task),
+                scope=place,
+                succeeded=result.is_success(threshold),
+                transcript=replace(transcript, task_type=categorise(task), facts=facts),
+            )
+        )
+    return found, read.skipped
+
+
+def untrusted_texts(evidence: Iterable[Evidence]) -> list[str]:
+    """List what environments, tools, users and the agent wrote, each text once."""
+    texts: dict[str, None] = {}
+    for one in evidence:
+        texts[one.transcript.opening] = None
+        texts |= {line.text: None for line in one.transcript.lines}
+    return list(texts)
+
+
+def tell(evidence: Sequence[Evidence], max_tokens: int) -> Told:
+    """Render episodes, those that succeeded and those that failed under a heading each.
+
+    Over the budget, the middle is left out; never the task, and never the end.
+
+    Args:
+        evidence: What to show.
+        max_tokens: The budget of all of it; each group gets the share that its length asks for.
+    """
+    groups = [
+        (heading, outcome, [one.transcript for one in evidence if one.succeeded == succeeded])
+        for heading, outcome, succeeded in (
+            ("Trajectories that succeeded", "success", True),
+            ("Trajectories that failed", "failure", False),
+        )
+    ]
+    groups = [group for group in groups if group[2]]
+    sizes = [_size(transcripts) for _, _, transcripts in groups]
+    texts: list[str] = []
+    cuts: list[Cut] = []
+    for (heading, outcome, transcripts), size in zip(groups, sizes, strict=True):
+        shown = render_trajectories(transcripts, outcome, max_tokens * size // max(sum(sizes), 1))
+        texts.append(f"## {heading}\n{shown.text}")
+        cuts += shown.cuts
+    return Told("\n\n".join(texts), tuple(cuts))
+
+
+def _size(transcripts: Iterable[Transcript]) -> int:
+    return sum(
+        len(one.opening) + sum(len(line.text) + len(line.kind) for line in one.lines)
+        for one in transcripts
+    )
+
+
+def round_robin(groups: Iterable[Sequence[Evidence]], count: int) -> list[Evidence]:
+    """Take one of each group in turn, until ``count`` are taken or none is left."""
+    queues = [list(group) for group in groups]
+    taken: list[Evidence] = []
+    while any(queues) and len(taken) < count:
+        for queue in queues:
+            if queue and len(taken) < count:
+                taken.append(queue.pop(0))
+    return taken
+
 
 ReplyT = TypeVar("ReplyT", bound=BaseModel)
 

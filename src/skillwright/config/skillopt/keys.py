@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Any, Final
 
-from skillwright.textopt.comparison import POLICY_ALIASES
-from skillwright.textopt.update_modes import CONTROL_ALIASES, UPDATE_ALIASES
+from skillwright.textopt.epoch import POLICY_ALIASES
+from skillwright.textopt.proposal import CONTROL_ALIASES, UPDATE_ALIASES
 
 
 class Unset(Enum):

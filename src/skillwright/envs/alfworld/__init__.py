@@ -6,15 +6,17 @@ nothing has to be installed.
 """
 
 from skillwright.envs.alfworld.env import AlfworldEnv
-from skillwright.envs.alfworld.game_file import load_game
-from skillwright.envs.alfworld.game_json import problem_to_pddl, to_game_json
 from skillwright.envs.alfworld.generate import generate_problem, generated_tasks
-from skillwright.envs.alfworld.goal import TASK_TYPES, family_goal
 from skillwright.envs.alfworld.households import Household, habits_text, household
-from skillwright.envs.alfworld.official import official_tasks
+from skillwright.envs.alfworld.official import (
+    load_game,
+    official_tasks,
+    problem_to_pddl,
+    to_game_json,
+)
 from skillwright.envs.alfworld.pddl import read_problem
 from skillwright.envs.alfworld.planner import plan
-from skillwright.envs.alfworld.problem import Problem, Receptacle, Thing
+from skillwright.envs.alfworld.problem import TASK_TYPES, Problem, Receptacle, Thing, family_goal
 from skillwright.envs.alfworld.state import World
 
 __all__ = [

@@ -1,12 +1,210 @@
 """What never changes during a game, indexed for speed and shared by all copies of its world."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from functools import cache
+from typing import Final, cast
 
 from skillwright.core import DataError
-from skillwright.envs.alfworld.problem import Problem, Receptacle
-from skillwright.envs.alfworld.winning import compile_goal
+from skillwright.envs.alfworld.problem import AGENT, ARITY, Goal, Problem, Receptacle
+
+# A fast test of whether a goal holds: it runs after every step of every episode.
+
+
+class Situation:
+    """What a goal can ask about, in names; `World` moves it on."""
+
+    location: str  # where the agent is
+    held: str  # the object in its hand, or `""`
+    opened: frozenset[str]  # receptacles with a door that is open
+    contents: dict[str, tuple[str, ...]]  # receptacle -> the objects in it, in listing order
+    # Object -> the receptacles that it is in (normally at most one)
+    places: dict[str, frozenset[str]]
+    # Object -> the locations that it is at; slicing goes by these
+    whereabouts: dict[str, frozenset[str]]
+    states: dict[str, frozenset[str]]  # object -> which of `clean hot cool sliced toggled` it is
+
+
+# Variables and constants live in numbered slots of one list while a goal is tested.
+Test = Callable[[Situation, list[str]], bool]
+
+
+def compile_goal(goal: Goal, problem: Problem) -> Callable[[Situation], bool]:
+    """Turn a goal into a test of the situations of one problem.
+
+    A quantifier becomes nested loops over what the problem's fixed facts (classes, traits, places
+    of receptacles) leave possible, smallest loop first, each condition tested as soon as its
+    variables have values. A test takes microseconds; trying every combination, a millisecond.
+    """
+    compiler = _Compiler(problem)
+    test, slots = compiler.test(goal, {}), compiler.slots
+    return lambda situation: test(situation, slots.copy())
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One condition of several that must hold together."""
+
+    test: Test  # whether it holds
+    needs: AbstractSet[int]  # slots of the variables that must have values first
+    fixed: bool = False  # the answer depends on the problem alone
+
+
+class _Compiler:
+    """Compiles one goal."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.slots: list[str] = []
+        self._relations = _fixed_relations(problem)
+        self._domains = _domains(problem)
+
+    def test(self, goal: Goal, scope: Mapping[str, int]) -> Test:
+        match goal:
+            case ("and", *parts):
+                return _every([self.test(part, scope) for part in parts])
+            case ("exists", _, _):
+                return self._search(goal, scope)
+            case ("not", part):
+                refuted = self.test(part, scope)
+                return lambda world, slots: not refuted(world, slots)
+            case ("=", one, other):
+                a, b = self._slot(one, scope), self._slot(other, scope)
+                return lambda _, slots: slots[a] == slots[b]
+            case ("atom", str() as predicate, *terms) if ARITY.get(predicate) == len(terms):
+                return self._atom(predicate, tuple(self._slot(term, scope) for term in terms))
+            case _:
+                raise DataError(f"{goal!r} is no goal expression; build it with family_goal()")
+
+    def _atom(self, predicate: str, at: tuple[int, ...]) -> Test:
+        if predicate in self._relations:
+            relation = self._relations[predicate]
+            return lambda _, slots: tuple([slots[i] for i in at]) in relation
+        truth = _CHANGING[predicate]
+        return lambda world, slots: truth(world, *[slots[i] for i in at])
+
+    def _slot(self, term: str, scope: Mapping[str, int]) -> int:
+        if term in scope:
+            return scope[term]
+        if term.startswith("?"):
+            raise DataError(f"the goal uses {term!r} outside the 'exists' that introduces it")
+        return self._new_slot(term)
+
+    def _new_slot(self, value: str = "") -> int:
+        self.slots.append(value)
+        return len(self.slots) - 1
+
+    def _search(self, goal: Goal, scope: Mapping[str, int]) -> Test:
+        kinds: dict[int, str] = {}
+        parts = list(self._conjuncts(goal, scope, kinds))
+        return _nested_loops(
+            parts, {slot: self._choices(slot, kind, parts) for slot, kind in kinds.items()}
+        )
+
+    def _conjuncts(
+        self, goal: Goal, scope: Mapping[str, int], kinds: dict[int, str]
+    ) -> Iterator[_Part]:
+        """Flatten nested ``exists`` and ``and``; the variables that they bind go into ``kinds``."""
+        match goal:
+            case ("and", *parts):
+                for part in parts:
+                    yield from self._conjuncts(part, scope, kinds)
+            case ("exists", variables, body):
+                fresh = {variable: self._new_slot() for variable, _ in variables}
+                kinds |= {fresh[variable]: kind for variable, kind in variables}
+                yield from self._conjuncts(body, {**scope, **fresh}, kinds)
+            case ("atom", predicate, *terms) if ARITY.get(predicate) == len(terms):
+                at = tuple(self._slot(term, scope) for term in terms)
+                needs = set(at) & set(scope.values())
+                fixed = predicate in self._relations
+                yield _Part(self._atom(predicate, at), needs, fixed)
+            case _:
+                yield _Part(self.test(goal, scope), frozenset(scope.values()))
+
+    def _choices(self, slot: int, kind: str, parts: list[_Part]) -> AbstractSet[str]:
+        filters = [part.test for part in parts if part.fixed and part.needs == {slot}]
+        fits = _every(filters)
+        slots = self.slots.copy()
+        nowhere = cast("Situation", None)  # tests of fixed parts never look at the situation
+        choices = set()
+        for value in self._domains[kind]:
+            slots[slot] = value
+            if fits(nowhere, slots):
+                choices.add(value)
+        return choices
+
+
+def _fixed_relations(problem: Problem) -> dict[str, AbstractSet[tuple[str, ...]]]:
+    things, receptacles = problem.things, problem.receptacles
+    traits = ("pickupable", "cleanable", "heatable", "coolable", "sliceable", "toggleable")
+    return {
+        "objecttype": {(thing.name, thing.otype) for thing in things},
+        "receptacletype": {(place.name, place.rtype) for place in receptacles},
+        "receptacleatlocation": {(place.name, place.location) for place in receptacles},
+        "openable": {(place.name,) for place in receptacles if place.openable},
+        **{trait: {(thing.name,) for thing in things if trait in thing.traits} for trait in traits},
+    }
+
+
+def _domains(problem: Problem) -> dict[str, Collection[str]]:
+    locations = {problem.start, *(place.location for place in problem.receptacles)}
+    return {
+        "agent": (AGENT,),
+        "location": locations.union(*(thing.locations for thing in problem.things)),
+        "receptacle": [place.name for place in problem.receptacles],
+        "object": [thing.name for thing in problem.things],
+    }
+
+
+def _state(state: str) -> Callable[[Situation, str], bool]:
+    return lambda world, name: state in world.states.get(name, ())
+
+
+_CHANGING: Final[Mapping[str, Callable[..., bool]]] = {
+    "inreceptacle": lambda world, thing, place: thing in world.contents.get(place, ()),
+    "objectatlocation": lambda world, thing, spot: spot in world.whereabouts.get(thing, ()),
+    "opened": lambda world, place: place in world.opened,
+    "atlocation": lambda world, _, spot: spot == world.location,
+    "holds": lambda world, _, thing: thing == world.held,
+    **{f"is{state}": _state(state) for state in ("clean", "hot", "cool", "sliced", "toggled")},
+}
+
+
+def _nested_loops(parts: list[_Part], unbound: Mapping[int, AbstractSet[str]]) -> Test:
+    """Seek values for the unbound slots, one loop each, that make all parts true."""
+    ready = [part.test for part in parts if part.needs.isdisjoint(unbound)]
+    if not unbound:
+        return _every(ready)
+    waiting = [part for part in parts if not part.needs.isdisjoint(unbound)]
+    slot = min(unbound, key=lambda slot: len(unbound[slot]))
+    inner = _nested_loops(waiting, {s: unbound[s] for s in unbound if s != slot})
+    return _every([*ready, _loop(slot, tuple(unbound[slot]), inner)])
+
+
+def _loop(slot: int, choices: tuple[str, ...], inner: Test) -> Test:
+    def search(world: Situation, slots: list[str]) -> bool:
+        for value in choices:
+            slots[slot] = value
+            if inner(world, slots):
+                return True
+        return False
+
+    return search
+
+
+def _every(tests: list[Test]) -> Test:
+    if len(tests) == 1:
+        return tests[0]
+
+    def all_hold(world: Situation, slots: list[str]) -> bool:
+        for test in tests:  # noqa: SIM110 - all() would build a generator in the hottest loop
+            if not test(world, slots):
+                return False
+        return True
+
+    return all_hold
+
 
 DIALECTS = ("0.4", "2.1.1")
 

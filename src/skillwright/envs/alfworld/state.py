@@ -14,9 +14,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Self
 
-from skillwright.envs.alfworld.layout import Layout
+from skillwright.envs.alfworld.layout import Layout, Situation
 from skillwright.envs.alfworld.problem import Problem, Receptacle
-from skillwright.envs.alfworld.winning import Situation
 
 # A verb, an object and a receptacle (or a second object); "" where there is none.
 Action = tuple[str, str, str]

@@ -7,9 +7,11 @@ not part of the project; `data_dir` finds it.
 
 from skillwright.envs.tau_bench.config import TauBenchEnvConfig, read_config
 from skillwright.envs.tau_bench.env import TauBenchEnv
-from skillwright.envs.tau_bench.facts import ORIGINAL_TURNS, comparability, departures
-from skillwright.envs.tau_bench.tasks_source import (
+from skillwright.envs.tau_bench.facts import (
+    ORIGINAL_TURNS,
+    comparability,
     configured_store,
+    departures,
     is_free,
     is_no_op,
     refuse_unasked_store,

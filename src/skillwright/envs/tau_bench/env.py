@@ -22,6 +22,7 @@ from skillwright.core import (
 )
 from skillwright.envs.about import EnvReport, Evaluation, Replay, TaskSplits
 from skillwright.envs.tau_bench.config import check_together, read_config, read_replies
+from skillwright.envs.tau_bench.facts import find_tasks, refuse_unasked_store
 from skillwright.envs.tau_bench.line import UserLine, reason, refuses_everything, told
 from skillwright.envs.tau_bench.parsing import (
     CLOSE,
@@ -31,16 +32,13 @@ from skillwright.envs.tau_bench.parsing import (
     Speech,
     parse,
     parse_native,
+    system_prompt,
     utf8_safe,
 )
-from skillwright.envs.tau_bench.prompts import system_prompt
 from skillwright.envs.tau_bench.replay import RecordedUser, replay
 from skillwright.envs.tau_bench.report import identity, lines, report
-from skillwright.envs.tau_bench.tasks_source import find_tasks, refuse_unasked_store
-from skillwright.envs.tau_bench.tau_core.location import data_dir
 from skillwright.envs.tau_bench.tau_core.reward import GRADER_VERSION
-from skillwright.envs.tau_bench.tau_core.session import RESPOND, TauEnv
-from skillwright.envs.tau_bench.tau_core.store import Store, open_store
+from skillwright.envs.tau_bench.tau_core.store import RESPOND, Store, TauEnv, data_dir, open_store
 from skillwright.envs.tau_bench.tau_core.tools import TRANSFER
 from skillwright.envs.tau_bench.upstream_words import user_words
 from skillwright.envs.tau_bench.users import STOP, UserSetting, check_strategy, make_user
@@ -168,8 +166,7 @@ class TauBenchEnv(TextEnv):
     @classmethod
     def user_model(cls, env_config: object | None = None) -> "ModelConfig | None":
         """Return the model behind the simulated users, an endpoint beside the agent's."""
-        from skillwright.envs.tau_bench.user_endpoint import user_endpoint
-        from skillwright.envs.tau_bench.user_model import ModelUser
+        from skillwright.envs.tau_bench.user_model import ModelUser, user_endpoint
 
         config = read_config(env_config)
         setting = UserSetting(config, split="", task_index=0, replies=config.user_replies)

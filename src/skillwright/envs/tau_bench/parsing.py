@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from skillwright.core import ToolCall
-from skillwright.core.tool_calls import MAX_CALL_CHARS, MAX_DEPTH, STRICT_DECODER, too_deep
+from skillwright.core.agent import MAX_CALL_CHARS, MAX_DEPTH, STRICT_DECODER, too_deep
+from skillwright.envs.tau_bench.tau_core.store import Store
 
 OPEN: Final = "<tool_call>"
 CLOSE: Final = "</tool_call>"
@@ -217,3 +218,60 @@ def _looks_like_call(text: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return isinstance(value, dict) and "name" in value and "arguments" in value
+
+
+# What the agent is told before the user speaks: policy, rules, tools, and how to answer.
+#
+# The preset ``tau-bench`` is what tau-bench's own tool-calling agent is told: the policy alone.
+
+
+_PROMPT: Final = """\
+{policy}
+{rules}
+# Tools
+
+These are the tools, each with the JSON Schema of its arguments:
+
+{tools}
+
+# How to answer
+
+In every turn do exactly one of two things.
+
+To call a tool, write nothing but
+
+{open}{{"name": "<name of the tool>", "arguments": {{<its arguments as JSON>}}}}{close}
+
+and the next message is its result. One call per turn; text beside it is not shown to anyone.
+
+To speak to the user, write plain text without any tag, and the next message is the user's reply.
+"""
+
+
+_NATIVE: Final = """\
+{policy}
+{rules}
+# How to answer
+
+In every turn do exactly one of two things: call one tool, or write to the user. What you write
+beside a call is not shown to anyone, and of several calls only the first is run.
+"""
+
+
+def system_prompt(
+    store: Store, *, show_rules: bool, tools: str = "tags", preset: str = "skillwright"
+) -> str:
+    """Return the system prompt of a data set."""
+    if preset == "tau-bench":
+        return store.wiki
+    rules = "\n# Rules\n\n" + "".join(f"- {rule}\n" for rule in store.rules)
+    policy, rules = store.wiki.strip() + "\n", rules if show_rules and store.rules else ""
+    if tools == "native":
+        return _NATIVE.format(policy=policy, rules=rules)
+    return _PROMPT.format(
+        policy=policy,
+        rules=rules,
+        tools=json.dumps(store.tool_schemas, indent=1),
+        open=OPEN,
+        close=CLOSE,
+    )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from skillwright.core import EpisodeResult, SkillwrightError, StopReason, Turn
-from skillwright.core.tool_calls import sendable, with_ids_of
+from skillwright.core.agent import sendable, with_ids_of
 from skillwright.envs.about import Replay
 from skillwright.envs.text_env import StepOutput, TextEnv
 

@@ -8,8 +8,14 @@ from rich.markup import escape
 
 from skillwright.core import EpisodeResult, FailureCause, StopReason
 from skillwright.envs.about import EnvReport, Evaluation
-from skillwright.envs.tau_bench.facts import ORIGINAL_TURNS, comparability, departures
-from skillwright.envs.tau_bench.tasks_source import configured_store, is_free, is_no_op
+from skillwright.envs.tau_bench.facts import (
+    ORIGINAL_TURNS,
+    comparability,
+    configured_store,
+    departures,
+    is_free,
+    is_no_op,
+)
 from skillwright.envs.tau_bench.tau_core.store import Store
 
 _FORMERLY: Final[Mapping[str, str]] = {"tools": "tags", "prompt": "skillwright"}

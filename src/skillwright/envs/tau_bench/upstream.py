@@ -22,8 +22,7 @@ from typing import Any, Final
 
 from skillwright.core import DataError
 from skillwright.datasets import FetchSettings, fetch_file
-from skillwright.envs.tau_bench.tau_core.checksums import MANIFEST, UPSTREAM, manifest_of
-from skillwright.envs.tau_bench.tau_core.store import Store
+from skillwright.envs.tau_bench.tau_core.store import MANIFEST, UPSTREAM, Store, manifest_of
 from skillwright.envs.tau_bench.upstream_words import (
     SOURCE,
     WORDS_FILE,

@@ -17,7 +17,7 @@ from typing import Any, Final
 from skillwright.core import DataError
 from skillwright.core.jsonio import read_text
 from skillwright.envs.tau_bench.config import TauBenchEnvConfig
-from skillwright.envs.tau_bench.tau_core.location import FETCH_COMMAND, data_dir
+from skillwright.envs.tau_bench.tau_core.store import FETCH_COMMAND, data_dir
 
 WORDS_FILE: Final = "user_prompt.txt"
 """Where `skillwright data tau-bench` puts them, beside the data."""

@@ -1,11 +1,17 @@
 """A customer played by a model: the strategy ``llm``, and what the others share with it."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import ClassVar
+import json
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from functools import lru_cache
+from string import Template
+from typing import Any, ClassVar, Final
+from weakref import WeakKeyDictionary
 
 from skillwright.core import (
     ChatModel,
+    ConfigError,
     Message,
     ModelError,
     ModelTimeout,
@@ -15,11 +21,211 @@ from skillwright.core import (
     Usage,
 )
 from skillwright.core.seeds import derive_seed
+from skillwright.envs.tau_bench.config import TauBenchEnvConfig
 from skillwright.envs.tau_bench.parsing import utf8_safe, visible_text
 from skillwright.envs.tau_bench.upstream_words import user_words
-from skillwright.envs.tau_bench.user_endpoint import shared_model, user_endpoint
-from skillwright.envs.tau_bench.user_prompts import role_prompt
-from skillwright.envs.tau_bench.users import GREETING, UserSetting, UserSimulator
+from skillwright.envs.tau_bench.users import GREETING, STOP, UserSetting, UserSimulator
+from skillwright.models import EndpointConfig, parse_model_config
+from skillwright.models.http.client import HttpClient
+from skillwright.models.http.endpoint import EndpointModel
+from skillwright.models.registry import dialect_of
+
+# The server behind the simulated users: its settings, and one pool of connections per loop.
+
+
+_GARBLED: Final = 2  # a reply that is none is asked for again once
+
+
+def user_endpoint(config: TauBenchEnvConfig) -> EndpointConfig:
+    """Return the settings of the model that plays the user, as the models room takes them."""
+    settings: dict[str, Any] = {
+        "backend": config.user_backend,
+        "model": config.user_simulator_model,
+        "base_url": config.user_simulator_endpoint,
+        "max_tokens": config.user_sim_max_tokens,
+        "temperature": config.user_sim_temperature,
+        "timeout_s": min(config.request_timeout, config.user_deadline_s),
+        "deadline_s": config.user_deadline_s,
+        "max_attempts": config.user_retries + 1,
+        "max_concurrent": config.user_max_concurrent,
+        # The episodes are bounded already, so there is no crowd to be let in slowly.
+        "start_concurrent": config.user_max_concurrent,
+        **({"api_key_env": config.user_api_key_env} if config.user_api_key_env else {}),
+        **config.user_settings,
+    }
+    return _parsed(json.dumps(settings, sort_keys=True, default=str))
+
+
+@lru_cache(maxsize=64)
+def _parsed(settings: str) -> EndpointConfig:
+    given = json.loads(settings)
+    if "api_key" in given:
+        # Settings are stored with a run.
+        raise ConfigError(
+            "tau_bench env_config: user_settings holds an api_key, which would be stored; name "
+            "the environment variable that holds it in user_api_key_env"
+        )
+    try:
+        parsed = parse_model_config(given, "the user's model")
+    except ConfigError as error:
+        raise ConfigError(
+            f"tau_bench env_config: {error} (base_url is user_simulator_endpoint, model is "
+            "user_simulator_model, backend is user_backend, all others are in user_settings)"
+        ) from None
+    if not isinstance(parsed, EndpointConfig) or given.get("transport") == "cli":
+        raise ConfigError(
+            "tau_bench env_config: the user is played by a model behind an HTTP endpoint, not by "
+            "a program; take user_backend 'openai_chat', or leave out transport: cli"
+        )
+    return parsed
+
+
+def open_model(
+    config: EndpointConfig,
+    client: HttpClient,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> ChatModel:
+    """Make the model of a user; a reply that is no reply is asked for again once."""
+    return EndpointModel(dialect_of(config), client, sleep=sleep, max_garbled=_GARBLED)
+
+
+async def shared_model(config: EndpointConfig) -> ChatModel:
+    """Return the model that all users with these settings share on the running loop."""
+    loop = asyncio.get_running_loop()
+    pool = _pools.get(loop)
+    if pool is None:
+        pool = _pools[loop] = _Pool()
+        await pool.open()
+    name = config.model_dump_json()
+    if name not in pool.models:
+        pool.models[name] = open_model(config, pool.client)
+    return pool.models[name]
+
+
+class _Pool:
+    """The connections of one event loop, and the models behind them."""
+
+    def __init__(self) -> None:
+        self.client = HttpClient()
+        self.models: dict[str, ChatModel] = {}
+        self._keeper = self._keep()
+
+    async def open(self) -> None:
+        await anext(self._keeper)
+
+    async def _keep(self) -> AsyncGenerator[None]:
+        # No episode knows whether it is the last one. But a loop that ends closes the generators
+        # that were begun on it, and so the connections with them.
+        async with self.client:
+            yield
+
+
+_pools: "WeakKeyDictionary[asyncio.AbstractEventLoop, _Pool]" = WeakKeyDictionary()
+
+
+# What the models behind a simulated user are told. A changed word changes scores.
+#
+# The obligations are tau-bench's (arXiv:2406.12045), and so is their place: the instruction stands
+# behind the first sentence. The words are ours.
+
+
+_ROLE: Final = f"""\
+You play a customer who is in a conversation with a customer service agent.
+
+Instruction: {{instruction}}
+
+How you play:
+- Each of your messages is one line, and is the next thing that the customer says.
+- Do not tell everything at once. Say only what the present step of the conversation needs.
+- Make nothing up that the instruction does not say. When the agent asks for something that is not
+  in it, such as an order id, say that you do not remember it or do not have it.
+- When what the instruction wants is reached, write {STOP} as your whole message, with nothing
+  beside it. That ends the conversation.
+- Never recite the instruction; say the same things in words of your own.
+- Talk naturally, and stay the person whom the instruction describes.
+"""
+
+_BOUNDARY: Final = """\
+- The conversation is not at its end while the agent waits for you to confirm something, nor before
+  the agent has told you that what you confirmed is done. Confirm first, and end it later.
+"""
+
+_ASIDE: Final = f"""
+Think before you speak. Write every message in this form:
+
+Thought: <what you consider; the agent never sees it>
+User Response: <the one line that the agent sees, or {STOP}>
+"""
+
+_ABOUT: Final = """\
+You watch over somebody who plays a customer in a conversation with a customer service agent. This
+is what the customer was told:
+
+$role
+The conversation so far:
+
+$transcript
+
+"""
+
+_JUDGE: Final = f"""\
+{_ABOUT}The customer is about to say:
+
+$draft
+
+Is that a good next message: true to the instruction and to the rules, and made up of nothing else?
+Answer with one word, true or false.
+"""
+
+_REFLECT: Final = f"""\
+{_ABOUT}The customer was about to say this, and it was found not to be good:
+
+$draft
+
+Consider what is wrong with it, and write a message that is right. Answer in this form:
+
+Reflection: <what was wrong>
+Response: <the one line that the customer should say, or the marker that ends the conversation>
+"""
+
+_ADVICE: Final = """\
+(This is not from the agent, who sees none of it. You were about to answer: $draft
+That was found not to be good. Something better would be: $proposal
+Now write your next message to the agent, and nothing else.)"""
+
+
+def role_prompt(instruction: str, variant: str, *, thinks_aloud: bool = False) -> str:
+    """Return what a model that plays the customer is told."""
+    # Not by str.format: an instruction may hold braces.
+    role = _ROLE.replace("{instruction}", instruction)
+    boundary = _BOUNDARY if variant == "completion_boundary" else ""
+    return role + boundary + (_ASIDE if thinks_aloud else "")
+
+
+def judge_prompt(conversation: Sequence[Message], draft: str) -> list[Message]:
+    """Ask whether a draft is a good next message in a conversation, as the customer sees it."""
+    return _about(_JUDGE, conversation, draft)
+
+
+def reflect_prompt(conversation: Sequence[Message], draft: str) -> list[Message]:
+    """Ask what is wrong with a draft and for a better one."""
+    return _about(_REFLECT, conversation, draft)
+
+
+def advice(draft: str, proposal: str) -> Message:
+    """Pass a better message on to the customer, who may still say something else."""
+    told = Template(_ADVICE).substitute(draft=draft, proposal=proposal)
+    return {"role": "user", "content": told}
+
+
+def _about(prompt: str, conversation: Sequence[Message], draft: str) -> list[Message]:
+    role, *said = conversation
+    # The model is the customer, so to it the agent is the user.
+    speakers = {"user": "Agent", "assistant": "Customer"}
+    transcript = "\n".join(f"{speakers[one['role']]}: {one['content']}" for one in said)
+    asked = Template(prompt).substitute(role=role["content"], transcript=transcript, draft=draft)
+    return [{"role": "user", "content": asked}]
+
 
 _TRIES = 2  # what is no reply is asked for again once
 
@@ -111,3 +317,100 @@ class ModelUser(UserSimulator):
         # By the number of the request, so that what is asked again meets other luck.
         task = f"{setting.split}/{setting.task_index}"
         return derive_seed("tau_bench user", setting.seed, task, self._asked)
+
+
+# A customer that thinks before each message: the strategy ``react``.
+
+
+_LABEL: Final = re.compile(r"^[ \t*#]*(thought|user response)[ \t*]*:[ \t*]*", re.I | re.M)
+
+
+class ReactUser(ModelUser):
+    """A customer that a model plays, which writes a thought and then a message.
+
+    Only the message is said; the thought stays in the model's own memory of the conversation. As
+    in tau-bench, a marker anywhere, in the thought too, is the whole message.
+    """
+
+    thinks_aloud: ClassVar[bool] = True
+
+    def _said(self, written: str) -> str:
+        thought, said = split_thought(written)
+        if thought:
+            self.backstage["thought"] = thought
+        return STOP if STOP in written else said
+
+
+def split_thought(written: str) -> tuple[str, str]:
+    """Separate a thought from what is said.
+
+    Where a label comes again, the first of it that is not blank counts, since what follows plays
+    the turns to come. Without any label all of it is said.
+
+    Returns:
+        The thought and the message; a message is blank where there is only a thought, which is
+        never said.
+    """
+    labels = list(_LABEL.finditer(written))
+    if not labels:
+        return "", written.strip()
+    ends = [label.start() for label in labels[1:]] + [len(written)]
+    found = {"thought": "", "user response": ""}
+    for label, end in zip(labels, ends, strict=True):
+        name = label.group(1).lower()
+        found[name] = found[name] or written[label.end() : end].strip()
+    return found["thought"], found["user response"]
+
+
+# Customers whose drafts are judged before they are said: ``verify`` and ``reflection``.
+#
+# The judge is the same model. It is shown the conversation with its speakers rightly named, and
+# only what was said is remembered: no draft that was refused, and no advice.
+
+
+_DRAFTS: Final = 3
+_RESPONSE: Final = re.compile(r"^[ \t*#]*response[ \t*]*:[ \t*]*", re.I | re.M)
+
+
+class _JudgedUser(ModelUser):
+    """A customer that a model plays, under the eyes of a judge."""
+
+    async def _is_good(self, conversation: Sequence[Message], draft: str) -> bool:
+        verdict = await self._ask(judge_prompt(conversation, draft))
+        good = "true" in verdict.lower()
+        if not good:
+            self.backstage.setdefault("refused", []).append(draft)
+        return good
+
+
+class VerifyingUser(_JudgedUser):
+    """A customer that drafts a message up to three times; the third is said whatever it is."""
+
+    async def _reply(self, conversation: Sequence[Message]) -> str:
+        draft = ""
+        for _ in range(_DRAFTS):
+            draft = await self._ask(conversation)
+            if await self._is_good(conversation, draft):
+                break
+        return draft
+
+
+class ReflectingUser(_JudgedUser):
+    """A customer that thinks again, once, about a draft that was refused.
+
+    What it writes after the advice is said if the judge is content with it, else the first draft.
+    """
+
+    async def _reply(self, conversation: Sequence[Message]) -> str:
+        first = await self._ask(conversation)
+        if await self._is_good(conversation, first):
+            return first
+        reflection = await self._ask(reflect_prompt(conversation, first), _proposal)
+        self.backstage["reflection"] = reflection
+        second = await self._ask([*conversation, advice(first, _proposal(reflection))])
+        return second if await self._is_good(conversation, second) else first
+
+
+def _proposal(reflection: str) -> str:
+    """Return what stands behind the last label, or all of it where there is none."""
+    return _RESPONSE.split(reflection)[-1].strip()

@@ -12,10 +12,8 @@ from skillwright.envs.webshop.catalogue import (
     index_with_tantivy,
     open_catalogue,
 )
-from skillwright.envs.webshop.categories import CATEGORIES, category_of
-from skillwright.envs.webshop.config import WebShopEnvConfig
 from skillwright.envs.webshop.env import WebShopEnv
-from skillwright.envs.webshop.goals import webshop_tasks
+from skillwright.envs.webshop.goals import CATEGORIES, WebShopEnvConfig, category_of, webshop_tasks
 from skillwright.envs.webshop.importer import Imported, import_webshop
 from skillwright.envs.webshop.product import Goal, Product, Wish
 from skillwright.envs.webshop.reward import Grade, grade

@@ -10,23 +10,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from skillwright.core import DataError, EnvError, Message, Task, did_you_mean
-from skillwright.core.action import action_in, tagged_action
+from skillwright.core.agent import action_in, tagged_action
 from skillwright.envs.about import TaskSplits
 from skillwright.envs.text_env import StepOutput, TextEnv
 from skillwright.envs.webshop.builtin import GENERATOR_VERSION
 from skillwright.envs.webshop.catalogue import Catalogue, open_catalogue
-from skillwright.envs.webshop.categories import CATEGORIES, category_of
-from skillwright.envs.webshop.colours import plain_colour
-from skillwright.envs.webshop.config import read_config
-from skillwright.envs.webshop.goals import webshop_tasks
-from skillwright.envs.webshop.nouns import resolve_tagger
-from skillwright.envs.webshop.pages import HITS_PER_PAGE, SEPARATOR, as_rich_text, as_text
+from skillwright.envs.webshop.goals import (
+    CATEGORIES,
+    category_of,
+    read_config,
+    search_commands,
+    webshop_tasks,
+)
 from skillwright.envs.webshop.product import Goal, Product
-from skillwright.envs.webshop.queries import search_commands
-from skillwright.envs.webshop.reward import compared_text
+from skillwright.envs.webshop.reward import are_alike, compared_text, plain_colour, resolve_tagger
 from skillwright.envs.webshop.search import query_words
-from skillwright.envs.webshop.session import Session
-from skillwright.envs.webshop.similarity import are_alike
+from skillwright.envs.webshop.session import (
+    HITS_PER_PAGE,
+    SEPARATOR,
+    Session,
+    as_rich_text,
+    as_text,
+)
 
 DEFAULT_MAX_TURNS: Final = 15
 DID_NOTHING: Final = "That did nothing."

@@ -5,15 +5,181 @@
 Source: WebShop (arXiv:2207.01206), ``get_reward`` of its engine.
 """
 
-from collections.abc import Iterable, Mapping
+import importlib.util
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache, lru_cache
 from typing import Any, Final
 
-from skillwright.envs.webshop.colours import COLOURS, plain_colour
-from skillwright.envs.webshop.nouns import nouns
-from skillwright.envs.webshop.product import CRUMB, Goal, Product
-from skillwright.envs.webshop.similarity import are_alike
+from skillwright.core import DataError, did_you_mean
+from skillwright.envs.webshop.product import CRUMB, Goal, Product, words
+
+# How alike two texts are as sets of words: the token-set ratio, from 0 to 100, as fractions.
+#
+# Source: rapidfuzz (``fuzz.token_set_ratio``), by the Indel distance. The reward asks thefuzz
+# 0.19, which prepares texts in its own way and returns a whole number; `are_alike` does both
+# alike.
+
+
+_ZERO: Final = Fraction(0)
+_WHOLE: Final = Fraction(100)
+_DROPPED: Final = dict.fromkeys(range(128, 256))
+
+
+def token_set_similarity(one: str, other: str) -> Fraction:
+    """Compare the words of two texts as they stand; no word on either side gives 0.
+
+    Returns:
+        A fraction in [0, 100].
+    """
+    words, others = set(one.split()), set(other.split())
+    if not words or not others:
+        return _ZERO
+    shared = " ".join(sorted(words & others))
+    left, right = " ".join(sorted(words - others)), " ".join(sorted(others - words))
+    if shared and not (left and right):
+        return _WHOLE
+    gap = len(shared) + 1 if shared else 0
+    best = _ratio(_indel_distance(left, right), 2 * gap + len(left) + len(right))
+    if shared:
+        for rest in (left, right):
+            best = max(best, _ratio(1 + len(rest), len(shared) + gap + len(rest)))
+    return best
+
+
+@lru_cache(maxsize=65_536)
+def are_alike(one: str, other: str) -> bool:
+    """Tell whether two texts are more than 85 alike, rounded, without case and punctuation."""
+    return round(token_set_similarity(_plain(one), _plain(other))) > 85
+
+
+def _plain(text: str) -> str:
+    """Prepare a text as the original does: the characters 128 to 255 are dropped, others stay."""
+    return re.sub(r"\W", " ", text.translate(_DROPPED)).lower().strip()
+
+
+def _ratio(distance: int, length: int) -> Fraction:
+    return _WHOLE - Fraction(100 * distance, length) if length else _WHOLE
+
+
+def _indel_distance(one: str, other: str) -> int:
+    return len(one) + len(other) - 2 * _common_subsequence(one, other)
+
+
+def _common_subsequence(one: str, other: str) -> int:
+    """Return the length of the longest common subsequence, a bit for each character of ``one``."""
+    places: dict[str, int] = {}
+    for index, character in enumerate(one):
+        places[character] = places.get(character, 0) | 1 << index
+    full = (1 << len(one)) - 1
+    row = full
+    for character in other:
+        matched = row & places.get(character, 0)
+        row = (row + matched) | (row - matched)
+        row &= full
+    return len(one) - row.bit_count()
+
+
+# Colours: the first of a fixed list that an option contains stands for the whole of it.
+#
+# The list is the one that the original's reward reduces options by; another list is another score.
+# It is looked through in order, and also inside words (``red`` in ``wired``), as there.
+
+
+COLOURS: Final = words(
+    "alabaster apricot aqua ash asphalt azure banana beige black blue blush bordeaux bronze brown "
+    "burgundy camel camo caramel champagne charcoal cheetah chestnut chocolate christmas coffee "
+    "cognac copper coral cranberry cream crystal dark denim eggplant elephant espresso fuchsia "
+    "gold granite grape graphite grass gray green grey heather indigo ivory ivy khaki lavender "
+    "lemon leopard light lilac lime magenta maroon mauve merlot midnight mint mocha multicolor "
+    "mushroom mustard natural navy nude olive orange peach pewter pink plum purple rainbow red "
+    "rose royal rust sand sapphire seashell silver skull slate steel stone stonewash sunflower "
+    "tan taupe teal tiger turquoise violet walnut wheat white wine yellow"
+)
+
+
+def plain_colour(option: str) -> str:
+    """Return the first colour that ``option`` contains, or ``option`` itself."""
+    return next((colour for colour in COLOURS if colour in option), option)
+
+
+# The nouns of a title: by spaCy's small English model where it is installed, else by a rule.
+#
+# By the rule every word of two or more letters is a noun, unless it is a function word or
+# describes; titles are strings of names and nouns, so that this errs towards counting a word. The
+# two give different title scores, so that every result names the tagger it was made with.
+
+
+MODEL: Final = "en_core_web_sm"
+TAGGERS: Final = ("auto", "rule", "spacy")
+_NOUNS: Final = frozenset({"NOUN", "PROPN"})
+
+_NO_NOUNS: Final = frozenset(
+    words(
+        # Function words
+        "a an and are as at be but by for from in into is it its no not of off on or our "
+        "over per so that the their them these this those to under up upon was were with "
+        "within without you your all any both each every more most other some such than "
+        "then too very can will "
+        # Numbers and units
+        "one two three four five six seven eight nine ten dozen cm mm ft oz lb lbs kg ml "
+        "inch inches "
+        # Words that describe
+        "new best big small large little long short wide narrow tall high low heavy light "
+        "dark bright soft hard warm cool cold hot dry wet fresh clean easy quick fast "
+        "slow strong thick thin slim loose tight deep flat round square full empty free "
+        "natural organic portable wireless modern classic casual formal vintage rustic "
+        "elegant cute cozy unique perfect great good premium genuine real pure safe smart "
+        "mini extra super ultra multi double single triple dual breathable comfortable "
+        "washable durable flexible stylish digital electric electronic "
+    )
+)
+_ENDINGS: Final = re.compile(
+    r"(ly|ful|less|able|ible|ous|ish|-proof|-free|-resistant|-size|-style|-sized|-colored)$"
+)
+_WORD: Final = re.compile(r"(?<![^\W_])[^\W\d_][^\W_]*(?:-[^\W_]+)*")
+
+
+def resolve_tagger(asked: str) -> str:
+    """Return the tagger that ``auto`` stands for here, or the one that was asked for."""
+    if asked not in TAGGERS:
+        raise DataError(f"webshop: no tagger {asked!r}. {did_you_mean(asked, TAGGERS)}")
+    if asked == "auto":
+        return "spacy" if _has_spacy() else "rule"
+    if asked == "spacy" and not _has_spacy():
+        raise DataError(
+            f"webshop: tagger 'spacy' needs the package and its small model: pip install spacy, "
+            f"then python -m spacy download {MODEL}; or use tagger 'rule'"
+        )
+    return asked
+
+
+@lru_cache(maxsize=16_384)
+def nouns(title: str, tagger: str) -> tuple[str, ...]:
+    """Return the nouns of a title in lower case, in order; a word may stand there twice."""
+    if tagger == "spacy":
+        return tuple(token.text.lower() for token in _spacy()(title) if token.pos_ in _NOUNS)
+    words = (word.lower() for word in _WORD.findall(title))
+    return tuple(word for word in words if _is_noun(word))
+
+
+def _is_noun(word: str) -> bool:
+    return len(word) > 1 and word not in _NO_NOUNS and not _ENDINGS.search(word)
+
+
+@cache
+def _has_spacy() -> bool:
+    return all(importlib.util.find_spec(name) is not None for name in ("spacy", MODEL))
+
+
+@cache
+def _spacy() -> Callable[[str], Any]:
+    spacy = importlib.import_module("spacy")
+    model: Callable[[str], Any] = spacy.load(MODEL, disable=["parser", "ner", "lemmatizer"])
+    return model
+
 
 NO_NOUNS_SCORE: Final = Fraction(1, 5)
 _SHARED_CRUMBS: Final = 2

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skillwright.core import DataError
-from skillwright.envs.webshop.words import words
+from skillwright.envs.webshop.product import words
 
 MOST_HITS: Final = 50
 ENGINES: Final = ("fts5", "tantivy")

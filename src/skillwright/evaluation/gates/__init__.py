@@ -4,11 +4,8 @@
 class, and a name in this list.
 """
 
-from skillwright.evaluation.gates.explore import ExploreGate
-from skillwright.evaluation.gates.open import OpenGate
-from skillwright.evaluation.gates.paired import PairedGate
 from skillwright.evaluation.gates.sequential import SequentialGate
-from skillwright.evaluation.gates.strict import StrictGate
+from skillwright.evaluation.gates.step_gates import ExploreGate, OpenGate, PairedGate, StrictGate
 
 AnyGate = ExploreGate | PairedGate | SequentialGate | StrictGate | OpenGate
 """Every gate that a configuration can name; the first is the default."""

@@ -8,11 +8,10 @@ from pydantic import ConfigDict
 from skillwright.core import Duel
 from skillwright.evaluation.gates.judging import Metric, Terms, tasks_needed
 from skillwright.evaluation.gates.release import ASSIGNMENTS, ReleaseTest
-from skillwright.evaluation.gates.strict_rule import GateMetric
-from skillwright.evaluation.ledger import AlphaLedger
-from skillwright.evaluation.power import POWER, detectable_gain
-from skillwright.evaluation.verdict import Verdict
-from skillwright.models.frozen import Frozen, Share
+from skillwright.evaluation.gates.skillopt_gate import GateMetric
+from skillwright.evaluation.paired import POWER, detectable_gain
+from skillwright.evaluation.verdict import AlphaLedger, Verdict
+from skillwright.models.validation import Frozen, Share
 
 
 class Gate(Protocol):

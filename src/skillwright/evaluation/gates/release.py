@@ -18,27 +18,29 @@ from skillwright.evaluation.gates.judging import (
     USUAL,
     Metric,
     Terms,
+    doubling,
     harmed_family,
     measured,
     nothing_left,
+    share_varying_within,
     too_few,
     too_many_lost,
     too_many_unscored,
     too_many_worse,
     undecided,
-    went,
-)
-from skillwright.evaluation.gates.strict_rule import GateMetric
-from skillwright.evaluation.gates.varying import (
-    doubling,
-    share_varying_within,
     varying_tasks,
+    went,
     z_score,
 )
-from skillwright.evaluation.ledger import AlphaLedger
-from skillwright.evaluation.paired import PairedEffect, measure_effect, paired_p_value, task_gains
-from skillwright.evaluation.power import what_would_prove
-from skillwright.evaluation.verdict import Decision, Verdict
+from skillwright.evaluation.gates.skillopt_gate import GateMetric
+from skillwright.evaluation.paired import (
+    PairedEffect,
+    measure_effect,
+    paired_p_value,
+    task_gains,
+    what_would_prove,
+)
+from skillwright.evaluation.verdict import AlphaLedger, Decision, Verdict
 
 if TYPE_CHECKING:  # numpy is loaded by the first test: who wants a score needs none
     import numpy as np

@@ -28,9 +28,8 @@ from skillwright.evaluation.gates.judging import (
     went,
 )
 from skillwright.evaluation.intervals import normal_quantile
-from skillwright.evaluation.ledger import AlphaLedger
 from skillwright.evaluation.paired import PairedEffect, SignSums, measure_effect
-from skillwright.evaluation.verdict import Decision, Verdict
+from skillwright.evaluation.verdict import AlphaLedger, Decision, Verdict
 
 EARLY_LOOKS = (0.25, 0.5)  # shares of the tasks; the last look is at all of them
 SPENDING_POWER = 2.0  # of the alpha, a share t of the tasks may have spent t to this power

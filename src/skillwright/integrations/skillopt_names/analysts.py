@@ -17,12 +17,12 @@ from skillwright.core import ConfigError, ReflectRequest
 from skillwright.core.fence import json_block
 from skillwright.integrations.skillopt_names.documents import MODULES as _DOCUMENTS
 from skillwright.integrations.skillopt_names.documents import get_payload_items, payload_key
-from skillwright.integrations.skillopt_names.minds import DEFAULT_TOKENS, chat_optimizer
+from skillwright.integrations.skillopt_names.model import DEFAULT_TOKENS, chat_optimizer
 from skillwright.integrations.skillopt_session import present_session
 from skillwright.models.structured import extract_json
 from skillwright.textopt import parse_update_mode
-from skillwright.textopt.items import item_form
 from skillwright.textopt.prompts import budget_section, load_prompt, skill_section, user_message
+from skillwright.textopt.proposal import item_form
 
 Patch = dict[str, Any]
 

@@ -27,6 +27,7 @@ from skillwright.core.found_code import find_code
 from skillwright.datasets import BaseDataLoader, BatchSpec, SplitDataLoader
 from skillwright.datasets.split import SPLIT_NAMES
 from skillwright.envs import EnvAdapter
+from skillwright.envs.registry import deregister, register, specs
 from skillwright.evaluation import (
     GateAction,
     GateMetric,
@@ -35,12 +36,49 @@ from skillwright.evaluation import (
     evaluate_gate,
     select_gate_score,
 )
-from skillwright.evaluation.gates.strict_rule import LEADING_WORDS
-from skillwright.integrations.skillopt_names.scripts import SCRIPT_NAMES
+from skillwright.evaluation.gates.skillopt_gate import LEADING_WORDS
 from skillwright.integrations.skillopt_session import note_if_any
 from skillwright.models.structured import extract_json, extract_json_array
 from skillwright.textopt.prompts import PROMPT_NAMES
 from skillwright.textopt.prompts import load_prompt as _generic_prompt
+
+# `scripts.train` and `scripts.eval_only`: the registry that SkillOpt's guide tells to append to.
+#
+# Source: SkillOpt (microsoft/SkillOpt).
+
+
+class EnvRegistry(dict[str, Any]):
+    """Adapter classes by name; one that is put in can be named in ``env.name``."""
+
+    def __setitem__(self, name: str, adapter: Any) -> None:
+        """Register an adapter class; the latest of a name counts, as in a dictionary."""
+        if name in self:
+            deregister(name)
+        if isinstance(adapter, type):
+            register(name, f"{adapter.__module__}:{adapter.__qualname__}")
+        super().__setitem__(name, adapter)
+
+    def __missing__(self, name: str) -> Any:
+        """Return the class that is registered here, or with an installed package."""
+        found = specs().get(name)
+        if found is None:
+            raise KeyError(name)
+        return found.find()
+
+
+_REGISTRY: Final = EnvRegistry()
+
+
+def _register_builtins() -> None:
+    """Do nothing: what is installed is known, and is imported when it is named."""
+
+
+SCRIPT_NAMES: Final[Mapping[str, Any]] = {
+    "_ENV_REGISTRY": _REGISTRY,
+    "_register_builtins": _register_builtins,
+}
+"""The names of `scripts.train` and of `scripts.eval_only`."""
+
 
 VERSION: Final = "0.2.0"
 """The release whose module paths these are."""

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from skillwright.core import ConfigError, Edit, Patch
-from skillwright.core import edit as _edit
+from skillwright.core import skill as _edit
 from skillwright.core.skill import (
     APPENDIX_END,
     APPENDIX_HEADING,
@@ -34,10 +34,10 @@ from skillwright.textopt import (
     unique_notes,
     with_notes,
 )
-from skillwright.textopt.comparison import parse_pair_policy
+from skillwright.textopt.epoch import parse_pair_policy
 from skillwright.textopt.prompts import load_prompt
-from skillwright.textopt.schedule import AUTONOMOUS_CEILING
-from skillwright.textopt.update_modes import UpdateMode
+from skillwright.textopt.proposal import UpdateMode
+from skillwright.textopt.select import AUTONOMOUS_CEILING
 
 
 def apply_edit(skill: str, edit: Edit | Mapping[str, Any]) -> str:

@@ -18,39 +18,187 @@ from typing import Any, NamedTuple, Self
 
 from skillwright.config.env import AdapterData
 from skillwright.config.run import RunConfig
-from skillwright.core import ConfigError, EpisodeResult, RunError, SkillwrightError
+from skillwright.core import ConfigError, EpisodeResult, Pair, RunError, SkillwrightError
 from skillwright.core.jsonio import digest
 from skillwright.core.together import together
 from skillwright.datasets import BatchSpec
-from skillwright.evaluation import Draws
+from skillwright.evaluation import DrawCount, Draws
 from skillwright.integrations.skillopt_session import ModelSession
-from skillwright.jobs.adapters.compare import compare_skills
-from skillwright.jobs.adapters.duel import AdapterDuel
-from skillwright.jobs.adapters.memory import AdapterMemory
 from skillwright.jobs.adapters.models import MakeMind, bound_models, named_models, set_up_within
-from skillwright.jobs.adapters.play import Player
+from skillwright.jobs.adapters.play import AdapterMemory, Played, Player
 from skillwright.jobs.adapters.practice import make_practice
-from skillwright.jobs.adapters.rollouts import Rollouts, refuse_no_score
+from skillwright.jobs.adapters.rollouts import AdapterPlanner, HeldOut, Rollouts, refuse_no_score
 from skillwright.jobs.adapters.settings import flat_settings
-from skillwright.jobs.adapters.splits import AdapterPlanner, HeldOut
-from skillwright.jobs.parts.adapter_load import make_adapter
 from skillwright.jobs.parts.bank_source import refuse_bank
-from skillwright.jobs.parts.bench import Place, Sizes, SplitName
+from skillwright.jobs.parts.bench import Longitudinal, Place, Sizes, SplitName
 from skillwright.jobs.parts.opened import Opened
-from skillwright.jobs.parts.progress import Unwatched, Watcher
-from skillwright.jobs.parts.text_bench import Longitudinal
+from skillwright.jobs.parts.progress import StageStarted, Unwatched, Watcher
+from skillwright.jobs.parts.tasks import make_adapter
 from skillwright.rollout.engine import Permit
 from skillwright.rollout.foreign import ForeignAdapter
-from skillwright.rollout.foreign_rows import as_json
+from skillwright.rollout.foreign_rows import Item, Row, as_json
 from skillwright.runs import RunStore
 from skillwright.textopt import (
     Comparison,
     Optimizer,
     PairPolicy,
     Practice,
+    Skipped,
     StepSettings,
     TextReflector,
 )
+
+# Two skills on an adapter's val split, for a gate to draw from.
+
+
+class AdapterDuel:
+    """Draws paired results; draw number n of every task is the n-th rollout of the split."""
+
+    def __init__(
+        self, rollouts: Rollouts, sides: tuple[str, str], draws: Draws, ids: Sequence[str]
+    ) -> None:
+        self._rollouts, self._sides, self._draws = rollouts, sides, draws
+        self._ids = tuple(ids)
+        self._count = DrawCount(dict.fromkeys(ids, draws.first))
+        self._has_score = False
+
+    @property
+    def task_ids(self) -> Sequence[str]:
+        """The held-out tasks, in the split's order."""
+        return self._ids
+
+    async def draw(self, task_ids: Sequence[str], n: int) -> list[Pair]:
+        """Draw the next ``n`` pairs of each task, in order of ``task_ids``."""
+        numbers: dict[int, list[str]] = {}
+        for task_id in task_ids:
+            for number in self._count.take(task_id, n):
+                numbers.setdefault(number, []).append(task_id)
+        drawn = dict(
+            zip(numbers, await together(self._pairs(*one) for one in numbers.items()), strict=True)
+        )
+        self._has_score = True
+        return [
+            drawn[number][task_id]
+            for task_id in task_ids
+            for number in sorted(numbers)
+            if task_id in drawn[number]
+        ]
+
+    async def _pairs(self, number: int, ids: Sequence[str]) -> dict[str, Pair]:
+        phase, step = self._draws.phase, self._draws.step
+        old, new = await together(
+            self._rollouts.play("val", text, phase, draw=number, ids=ids, step=step)
+            for text in self._sides
+        )
+        if not self._has_score:
+            refuse_no_score([*old, *new], "val", self._rollouts.player.name)
+        before, after = _by_id(old), _by_id(new)
+        return {one: Pair(before[one], after[one]) for one in ids if one in before and one in after}
+
+
+def _by_id(results: Sequence[EpisodeResult]) -> dict[str, EpisodeResult]:
+    return {result.task_id: result for result in results}
+
+
+# What a skill changed on an adapter's train episodes: rolled out under both skills, and paired.
+#
+# Source: SkillOpt (microsoft/SkillOpt), longitudinal pairs; the sample and its seed equal its own.
+
+
+SAMPLE_STRIDE = 2_000
+"""How far apart the seeds of two epochs' samples are."""
+
+
+async def compare_skills(
+    rollouts: Rollouts, wanted: Longitudinal, sides: tuple[str, str], epoch: int
+) -> Comparison:
+    """Roll a sample of train episodes out under both skills, until there are enough pairs."""
+    comparison = Comparison(wanted.wanted, wanted.policy, wanted.success_threshold)
+    # Nothing can have changed under one and the same text, so nothing is played to find it.
+    if sides[0] == sides[1] and wanted.policy is PairPolicy.CHANGED:
+        return comparison
+    planner = rollouts.planner
+    batch: BatchSpec | None = await planner.sample(
+        epoch, wanted.wanted, planner.seed + epoch * SAMPLE_STRIDE
+    )
+    rounds, items, rows = 0, dict[str, Item](), dict[str, Row]()
+    while batch is not None:
+        before, after = await _both(rollouts, batch, sides, (epoch, rounds))
+        comparison = _with_pairs(comparison, before, after)
+        items |= {**(before.items or {}), **(after.items or {})}
+        rows |= after.stored
+        rounds += 1
+        seen = {result.task_id for result in before.results} | items.keys()
+        batch = _next_batch(rollouts, comparison, seen)
+    return await _representative_first(rollouts, comparison, items, rows)
+
+
+async def _both(
+    rollouts: Rollouts, batch: BatchSpec, sides: tuple[str, str], at: tuple[int, int]
+) -> tuple[Played, Played]:
+    epoch, number = at
+    again = f"_more_{number:02d}" if number else ""
+    player = rollouts.player
+    player.watcher.see(StageStarted("look back", epoch=epoch, episodes=2 * batch.batch_size))
+    before, after = await together(
+        player.play(
+            replace(
+                rollouts.ask(
+                    batch, text, "train", f"slow_update/epoch_{epoch:02d}/rollout_{side}{again}"
+                ),
+                phase="slow_update",
+                is_once=True,
+            )
+        )
+        for side, text in zip(("prev", "curr"), sides, strict=True)
+    )
+    return before, after
+
+
+def _with_pairs(comparison: Comparison, before: Played, after: Played) -> Comparison:
+    """Add what both skills have in common, by row id, in the order of the previous one."""
+    current = {result.task_id: result for result in after.results}
+    old = [result for result in before.results if result.task_id in current]
+    old = old[: comparison.wanted]
+    new = [current[result.task_id] for result in old]
+    shared = {result.task_id for result in old}
+    alone = [r for r in (*before.results, *after.results) if r.task_id not in shared]
+    lost = tuple(Skipped(r.task_id, "it was rolled out under one skill only") for r in alone)
+    tasks = tuple(result.spec.task for result in old)
+    added = replace(comparison, queue=tasks).add(old, new)
+    return replace(added, queue=(), lost=(*added.lost, *lost))
+
+
+def _next_batch(rollouts: Rollouts, comparison: Comparison, seen: set[str]) -> BatchSpec | None:
+    """Return what tops the sample up, where the policy needs more pairs and there are items."""
+    enough = len(comparison.pairs) >= comparison.wanted
+    if enough or comparison.policy is PairPolicy.MIXED:
+        return None
+    more = rollouts.planner.others(dict.fromkeys(seen))[: comparison.wanted]
+    return rollouts.planner.part("train", [dict(item) for item in more]) if more else None
+
+
+async def _representative_first(
+    rollouts: Rollouts, comparison: Comparison, items: Mapping[str, Item], rows: Mapping[str, Row]
+) -> Comparison:
+    """Put first what stands for the others: prompts have room for the first pairs only."""
+    drawn = {pair.task_id: pair for pair in comparison.drawn}
+    if not items or not drawn:
+        return comparison
+    foreign = rollouts.player.foreign
+    chosen: list[Item] = await foreign.consult(
+        [],
+        foreign.adapter.select_representative_items,
+        [rows[one] for one in drawn if one in rows],
+        [dict(items[one]) for one in drawn if one in items],
+        n_failures=len(drawn),
+        n_successes=len(drawn),
+        seed=rollouts.planner.seed,
+    )
+    first = [str(item.get("id")) for item in chosen if isinstance(item, Mapping)]
+    order = [one for one in dict.fromkeys([*first, *drawn]) if one in drawn]
+    return replace(comparison, drawn=tuple(drawn[one] for one in order))
+
 
 _log = logging.getLogger(__name__)
 

@@ -1,16 +1,109 @@
 """The models that an adapter asks through `skillopt.model`: those of its run."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 from skillwright.config.run import RunConfig
-from skillwright.core import ChatModel, ConfigError
+from skillwright.core import (
+    ChatModel,
+    Completion,
+    ConfigError,
+    Message,
+    ModelError,
+    Purpose,
+    Sampling,
+)
+from skillwright.core.chat import question
+from skillwright.core.jsonio import digest
 from skillwright.integrations.skillopt_session import NO_RUN, Mind, ModelSession, Role
-from skillwright.jobs.adapters.calls import AdapterCalls
 from skillwright.jobs.parts.money import Budget
-from skillwright.jobs.parts.progress import Watcher
-from skillwright.runs import RunStore
+from skillwright.jobs.parts.progress import CallFinished, Watcher
+from skillwright.models import ExecAgent
+from skillwright.models.executors.model import Request
+from skillwright.runs import CallRecord, RunStore
+
+# The models of a run, asked by an adapter: permitted, recorded and counted as any other.
+
+
+@dataclass(slots=True)
+class AdapterCalls:
+    """A chat model for an adapter. Every call is recorded, and none is answered from the store.
+
+    An adapter says nothing of draws: the same question again is meant as a new, independent one. It
+    is the batch that is remembered, so a resumed run asks none of this again. Inside of a batch,
+    whose permit covers it, a call does not wait for one.
+    """
+
+    program: ChatModel
+    store: RunStore
+    watcher: Watcher
+    budget: Budget
+    clock: Callable[[], float] = time.monotonic
+
+    @property
+    def identity(self) -> str:
+        """The model's identity."""
+        return self.program.identity
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[dict[str, Any]] = (),
+        sampling: Sampling = Sampling(),
+        purpose: Purpose,
+    ) -> Completion:
+        """Ask the model, and record what it says."""
+        key = digest(
+            {**question(self.identity, messages, tools, sampling), "purpose": purpose.value}
+        )
+
+        def ask() -> Awaitable[Completion]:
+            return self.program.complete(messages, tools=tools, sampling=sampling, purpose=purpose)
+
+        return await self._recorded(key, messages, purpose, ask)
+
+    async def work(
+        self, messages: Sequence[Message], folder: Path, *, keeps_edits: bool
+    ) -> Completion:
+        """Run a command-line agent on the files of a folder, and record what it says."""
+        agent = self.program
+        if not isinstance(agent, ExecAgent):
+            raise TypeError(f"{type(agent).__name__} is no program")
+        request = Request(messages, acts=True, folder=folder, keeps_edits=keeps_edits)
+        key = digest([self.identity, messages[-1]["content"], str(folder)])
+        return await self._recorded(key, messages, Purpose.ROLLOUT, lambda: agent.ask(request))
+
+    async def _recorded(
+        self,
+        key: str,
+        messages: Sequence[Message],
+        purpose: Purpose,
+        ask: Callable[[], Awaitable[Completion]],
+    ) -> Completion:
+        async with self.budget.permit("call"):
+            began = self.clock()
+            call = CallRecord(key, purpose, self.identity, messages, error="not answered")
+            try:
+                answer = await ask()
+            except ModelError as error:
+                spent = replace(error.usage, failed_calls=error.failed_calls)
+                said = str(error) or type(error).__name__
+                self._keep(replace(call, error=said, usage=spent), began)
+                raise
+            self._keep(replace(call, error=None, completion=answer, usage=answer.usage), began)
+            return answer
+
+    def _keep(self, call: CallRecord, began: float) -> None:
+        self.store.record_call(replace(call, wall_s=self.clock() - began))
+        self.budget.note(call.usage)
+        self.watcher.see(CallFinished(call.purpose.value, call.usage))
+
 
 MakeMind = Callable[[Role], ChatModel]
 

@@ -14,21 +14,20 @@ from skillwright.core.seeds import derive_seed
 from skillwright.core.together import together
 from skillwright.datasets import EvolutionTasks
 from skillwright.jobs.launch.preflight import ask_if_ready, look_at_tasks
-from skillwright.jobs.parts.adapter_load import is_adapter
 from skillwright.jobs.parts.bank_source import (
     DocumentAndBank,
     EmbedderLedger,
     bank_source,
     opened_embedder,
 )
+from skillwright.jobs.parts.bench import TextBench
 from skillwright.jobs.parts.environment import refuse_unasked_data
 from skillwright.jobs.parts.evolution_round import EvolutionLoop
-from skillwright.jobs.parts.evolution_split import evolution_split
 from skillwright.jobs.parts.memory import EngineEvents, StoredCalls
 from skillwright.jobs.parts.money import Budget, priced_mind
 from skillwright.jobs.parts.opened import MakeModel, opened_mind
 from skillwright.jobs.parts.progress import RunStarted, Watcher
-from skillwright.jobs.parts.text_bench import TextBench
+from skillwright.jobs.parts.tasks import evolution_split, is_adapter
 from skillwright.jobs.train.wiring import (
     read_initial_skill,
     reused,

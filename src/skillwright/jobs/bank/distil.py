@@ -1,39 +1,148 @@
 """Distil a bank: of the episodes of runs, or of base trajectories that are played for it."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from skillwright.bank import (
+    SEED_BANKS,
+    Bank,
     BankStore,
     DistilSettings,
+    RefinedMemory,
     Teacher,
     category_of,
     compression,
     count_skills,
     distil,
+    read_memories,
     scope_of,
+    seed_bank,
 )
-from skillwright.bank.near import IsNear, nearness
+from skillwright.bank.changes import IsNear, nearness
+from skillwright.bank.source import classify
 from skillwright.config.bank_settings import StudySettings, teacher_of
 from skillwright.config.run import RunConfig
-from skillwright.core import EpisodeResult, EpisodeSpec, PlainSkill
+from skillwright.core import (
+    Act,
+    ConfigError,
+    DataError,
+    EpisodeResult,
+    EpisodeSpec,
+    PlainSkill,
+    Task,
+    Trajectory,
+    Turn,
+)
+from skillwright.core.jsonio import digest, read_text
 from skillwright.core.seeds import derive_seed
+from skillwright.envs import specs
 from skillwright.jobs.bank.arena import bank_arena, make_teacher
-from skillwright.jobs.bank.evidence import StudiedRun
-from skillwright.jobs.launch.runs import known_secrets, model_secrets
-from skillwright.jobs.parts.bank_source import opened_embedder
-from skillwright.jobs.parts.bank_work import bank_work
+from skillwright.jobs.launch.runs import find_run, known_secrets, model_secrets
+from skillwright.jobs.parts.bank_source import (
+    bank_work,
+    has_work,
+    look_at_work,
+    may_be_studied,
+    opened_embedder,
+)
 from skillwright.jobs.parts.memory import StoredCalls
 from skillwright.jobs.parts.money import Budget
 from skillwright.jobs.parts.opened import MakeModel, opened_mind
 from skillwright.jobs.parts.progress import StageStarted, Watcher
 from skillwright.models import HttpClient, is_stand_in, make_model
 from skillwright.rollout import refuse_no_score
+from skillwright.runs import RunStore
+from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
+
+# The stored episodes of runs that a teacher may read, or that skills were learnt from.
+
+
+@dataclass(frozen=True, slots=True)
+class StudiedRun:
+    """What a teacher may read of a run.
+
+    Attributes:
+        path: Its folder.
+        episodes: Scored and failed episodes of tasks that may be studied.
+        kept_out: Episodes of tasks that decide or are reported, by split.
+        success_threshold: The reward from which the run calls an episode won.
+    """
+
+    path: Path
+    episodes: tuple[EpisodeResult, ...]
+    kept_out: Mapping[str, int]
+    success_threshold: float
+
+
+def study_run(run: str, root: Path | str = "runs") -> StudiedRun:
+    """Read the episodes of a run that may be studied; it may be going on meanwhile.
+
+    Raises:
+        RunError: There is no such run, or its store cannot be read.
+        DataError: It has no episode that may be studied.
+    """
+    path = find_run(run, root)
+    with RunStore.open(path / STORE_NAME, read_only=True) as store:
+        summaries = store.episodes()
+        open_ones = [one for one in summaries if may_be_studied(one)]
+        kept_out = Counter(
+            one.split if one.split != "train" else one.phase
+            for one in summaries
+            if not may_be_studied(one)
+        )
+        episodes = tuple(store.load_episode(one.id) for one in open_ones)
+    if not episodes:
+        others = ", ".join(f"{count} of {name or 'no split'}" for name, count in kept_out.items())
+        raise DataError(
+            f"run {str(path)!r} has no episode that a teacher may read"
+            + (f"; it has {others}. " if others else ". ")
+            + "A bank that learns from tasks that decide or are reported proves nothing: play "
+            "train tasks (`skillwright eval CONFIG --split train`, or a training)"
+        )
+    return StudiedRun(path, episodes, dict(kept_out), threshold_of(path))
+
+
+def threshold_of(path: Path) -> float:
+    """Return the reward from which a run counts an episode as solved."""
+    values = yaml.safe_load(read_text(path / CONFIG_NAME, "configuration")) or {}
+    return float((values.get("env") or {}).get("success_threshold", 1.0))
+
+
+def evidence_of(
+    bank: Path, keys: Sequence[str], runs: Sequence[str] = (), root: Path | str = "runs"
+) -> dict[str, EpisodeResult]:
+    """Find the episodes that skills name as their evidence.
+
+    Args:
+        bank: The bank's file; what was played for it stands beside it.
+        keys: Their keys.
+        runs: Runs to look through as well.
+        root: The folder that holds runs.
+
+    Raises:
+        RunError: There is no such run, or a store cannot be read.
+    """
+    found: dict[str, EpisodeResult] = {}
+    if has_work(bank):
+        with look_at_work(bank) as store:
+            found |= _found(store, keys)
+    for run in runs:
+        with RunStore.open(find_run(run, root) / STORE_NAME, read_only=True) as store:
+            found |= _found(store, keys)
+    return found
+
+
+def _found(store: RunStore, keys: Sequence[str]) -> dict[str, EpisodeResult]:
+    episodes = {key: store.find_episode(key) for key in keys}
+    return {key: one for key, one in episodes.items() if one is not None}
+
 
 BASE = "base"
 """The phase of base trajectories."""
@@ -207,4 +316,77 @@ async def _distil(
             *found.report.notes,
             *(f"{fault.call} failed: {fault.failure.message}" for fault in found.failures),
         ),
+    )
+
+
+# SkillRL's refined memories (``generated_memories_*.json``), as episodes that a teacher reads.
+
+
+PHASE = "memory"
+# What stands for a thing that a memory does not name: "{object}", "[target]", "<tool>".
+_BRACKETS = str.maketrans("", "", "{}[]<>")
+
+
+def study_memories(file: Path, env: str = "") -> StudiedRun:
+    """Read refined memories as episodes that a teacher may read: they are of train tasks.
+
+    Args:
+        file: A JSON file: one record, or a list of them.
+        env: The environment whose categories they have; ``""`` takes the one that each names.
+
+    Raises:
+        DataError: It cannot be read, or holds no memory.
+        ConfigError: An environment is not known here.
+    """
+    memories = read_memories(read_text(file, "memories"), str(file))
+    if not memories:
+        raise DataError(f"{str(file)!r} holds no memory")
+    episodes = tuple(
+        _episode(replace(one, id=one.id or f"memory-{number}"), env or _known(one, file))
+        for number, one in enumerate(memories)
+    )
+    return StudiedRun(file, episodes, {}, success_threshold=1.0)
+
+
+def _known(memory: RefinedMemory, file: Path) -> str:
+    name = memory.environment.strip().casefold()
+    if name in specs():
+        return name
+    raise ConfigError(
+        f"{str(file)!r}: memory {memory.id!r} is of environment {memory.environment!r}, which is "
+        "not known here. Say by --env whose categories the memories have; known: "
+        f"{', '.join(sorted(specs()))}"
+    )
+
+
+def _episode(memory: RefinedMemory, env: str) -> EpisodeResult:
+    about = memory.goal or memory.description
+    bank = seed_bank(env) if env in SEED_BANKS else Bank()
+    category = classify(about.translate(_BRACKETS), bank, env).category
+    task = Task(memory.id, env, task_type=category, description=about, split="train")
+    told = (memory.id, env, memory.outcome, *_opening(memory), *map(repr, memory.steps))
+    return EpisodeResult(
+        EpisodeSpec(task, seed=0, phase=PHASE),
+        reward=float(memory.won),
+        trajectory=Trajectory("\n".join(_opening(memory)), _turns(memory)),
+        key=f"{PHASE}:{digest(list(told))}",
+    )
+
+
+def _opening(memory: RefinedMemory) -> list[str]:
+    """Return what is known of an episode beside its steps."""
+    lines = [memory.goal and f"Goal: {memory.goal}", memory.description]
+    lines.append(memory.plan and f"Plan: {memory.plan}")
+    lines += [f"To avoid: {action}, when {trigger}" for trigger, action in memory.mistakes]
+    return [line for line in lines if line]
+
+
+def _turns(memory: RefinedMemory) -> tuple[Turn, ...]:
+    said = [
+        (f"<think>{one.reasoning}</think><action>{one.action}</action>", one.observation)
+        for one in memory.steps
+    ] or [("(no step is recorded)", memory.description)]
+    return tuple(
+        Turn(index, (), Act(text), observation, 0.0)
+        for index, (text, observation) in enumerate(said)
     )

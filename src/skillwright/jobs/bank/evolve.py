@@ -16,8 +16,7 @@ from skillwright.core.jsonio import digest
 from skillwright.evaluation import Verdict, differing, release_draws, why_hopeless
 from skillwright.jobs.bank.arena import BankArena, bank_arena
 from skillwright.jobs.launch.runs import known_secrets
-from skillwright.jobs.parts.bank_use import count_use
-from skillwright.jobs.parts.bank_work import bank_work
+from skillwright.jobs.parts.bank_source import bank_work, count_use
 from skillwright.jobs.parts.evolution_round import PlayedRound
 from skillwright.jobs.parts.opened import MakeModel
 from skillwright.jobs.parts.progress import Watcher

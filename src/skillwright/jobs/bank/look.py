@@ -22,8 +22,8 @@ from skillwright.bank import (
     render,
     utilities,
 )
-from skillwright.bank.classify import Named, classify
 from skillwright.bank.measure import active_by_category
+from skillwright.bank.source import Named, classify
 from skillwright.config.bank import BankSection
 from skillwright.config.env import EnvSection
 from skillwright.core import (
@@ -35,7 +35,7 @@ from skillwright.core import (
     Task,
     did_you_mean,
 )
-from skillwright.jobs.bank.evidence import evidence_of
+from skillwright.jobs.bank.distil import evidence_of
 from skillwright.jobs.parts.bank_source import bank_source, opened_embedder, read_bank
 from skillwright.jobs.parts.tasks import find_tasks
 
@@ -48,7 +48,7 @@ class Answer:
         task: The task.
         retrieved: Which skills, with their scores.
         rendered: The text, and what did not fit.
-        category_by: How the category was found; see `skillwright.bank.classify.Named`.
+        category_by: How the category was found; see `skillwright.bank.source.Named`.
     """
 
     task: Task

@@ -27,8 +27,7 @@ from skillwright.evaluation import Draws, Verdict, release_draws
 from skillwright.jobs.bank.arena import bank_arena
 from skillwright.jobs.bank.evolve import refuse_hopeless
 from skillwright.jobs.launch.runs import known_secrets
-from skillwright.jobs.parts.bank_source import SEED
-from skillwright.jobs.parts.bank_work import bank_work, changed_at_once
+from skillwright.jobs.parts.bank_source import SEED, bank_work, changed_at_once
 from skillwright.jobs.parts.opened import MakeModel
 from skillwright.jobs.parts.progress import Watcher
 from skillwright.models import make_model

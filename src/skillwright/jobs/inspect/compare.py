@@ -1,18 +1,17 @@
-"""Compare two runs on the tasks that both attempted: what differs, how surely, and which tasks.
-
-    attempts of A and B -> mean score per task and side -> difference per task -> effect, interval
-
-The tasks are the sample. Failures are no scores: they are left out and counted.
-"""
+"""Compare two runs on the tasks that both attempted: what differs, how surely, and which tasks."""
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from statistics import fmean
+from typing import Any, Literal
 
 from skillwright.core import DataError, RunError
+from skillwright.core.jsonio import JsonRecord, encode, encode_fields
 from skillwright.evaluation import PairedDifference, paired_difference
+from skillwright.evaluation.gates.judging import MAX_LOST_SHARE
 from skillwright.jobs.inspect.compare_sides import (
     CompareMetric,
     Side,
@@ -20,7 +19,224 @@ from skillwright.jobs.inspect.compare_sides import (
     env_differences,
     read_side,
 )
-from skillwright.jobs.inspect.comparison import ComparedSide, ComparedTask, RunComparison
+
+# What a comparison of two runs found, as values; the command line renders them.
+
+
+_SOLVED = 0.5  # of a task's scored attempts, at least so many succeed
+_ALPHA = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedSide:
+    """One side of a comparison.
+
+    Attributes:
+        run: The run's name.
+        path: Its folder.
+        job: ``eval``, ``train`` or ``rl``.
+        skill: The name of the tested skill; "" for an evaluation.
+        what: What was measured, for people.
+        attempts: Scored attempts at the common tasks.
+        failures: Attempts at them that failed, which are left out.
+        only_here: Tasks that the other side did not attempt, which are left out.
+        unscored: Common tasks of which no attempt has a score here, which are left out.
+    """
+
+    run: str
+    path: Path
+    job: str
+    skill: str
+    what: str
+    attempts: int
+    failures: int
+    only_here: int
+    unscored: int
+
+    @property
+    def lost_share(self) -> float:
+        """Share of the attempts at the common tasks that failed, in [0, 1]."""
+        drawn = self.attempts + self.failures
+        return self.failures / drawn if drawn else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a JSON object."""
+        return encode_fields(self) | {"path": str(self.path)}
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedTask(JsonRecord):
+    """A task that both sides have scores of.
+
+    Attributes:
+        id: The task's id.
+        task_type: Its type; "" for none.
+        a: Mean score of A's scored attempts, in the metric of the comparison.
+        b: That of B's.
+        success_a: Mean success of A's scored attempts.
+        success_b: That of B's.
+        attempts_a: How many scored attempts A has.
+        attempts_b: How many B has.
+    """
+
+    id: str
+    task_type: str
+    a: float
+    b: float
+    success_a: float
+    success_b: float
+    attempts_a: int
+    attempts_b: int
+
+    @property
+    def is_flipped(self) -> bool:
+        """Whether exactly one side solved it: at least half of its scored attempts succeeded."""
+        return (self.success_a >= _SOLVED) != (self.success_b >= _SOLVED)
+
+    @property
+    def change(self) -> float:
+        """B's success minus A's, in [-1, 1]."""
+        return self.success_b - self.success_a
+
+
+@dataclass(frozen=True, slots=True)
+class RunComparison:
+    """How far run B differs from run A on the tasks that both have scores of.
+
+    Attributes:
+        a: The first run, the baseline.
+        b: The second run.
+        metric: ``hard`` compares success, ``soft`` the reward.
+        tasks: The common tasks, sorted by id.
+        overall: The difference B - A over all of them.
+        task_types: The same by task type, sorted by name; empty where tasks have no type.
+        notes: What else differs between the runs, in words.
+        is_scripted: Whether a scripted model took part, which must be said beside any result.
+    """
+
+    a: ComparedSide
+    b: ComparedSide
+    metric: CompareMetric
+    tasks: tuple[ComparedTask, ...]
+    overall: PairedDifference
+    task_types: Mapping[str, PairedDifference] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    is_scripted: bool = False
+
+    @property
+    def now_solved(self) -> list[ComparedTask]:
+        """Tasks that B solved and A did not, the largest change first."""
+        return self._flipped(1)
+
+    @property
+    def no_longer_solved(self) -> list[ComparedTask]:
+        """Tasks that A solved and B did not, the largest change first."""
+        return self._flipped(-1)
+
+    @property
+    def doubt(self) -> str:
+        """Why no difference is shown, or "" where one is."""
+        found = self.overall
+        if self.lost:
+            return self.lost
+        if found.interval.low <= 0 <= found.interval.high:
+            return "the interval includes 0"
+        if found.exact_p_value is not None and found.exact_p_value > _ALPHA:
+            return (
+                f"only {found.better + found.worse} of {found.tasks} tasks changed, which may be "
+                f"chance (exact test: p = {found.exact_p_value:.2g})"
+            )
+        return ""
+
+    @property
+    def lost(self) -> str:
+        """That more than a tenth of a side's attempts failed, in words, or ""."""
+        for label, side in (("A", self.a), ("B", self.b)):
+            if side.lost_share > MAX_LOST_SHARE:
+                return (
+                    f"{side.failures} of {side.attempts + side.failures} attempts of {label} "
+                    f"failed, more than {MAX_LOST_SHARE:.0%}, and what they would have scored is "
+                    "not known"
+                )
+        return ""
+
+    @property
+    def result(self) -> Literal["better", "worse", "not shown"]:
+        """What is shown of B: the interval excludes 0, and the exact test agrees."""
+        if self.doubt:
+            return "not shown"
+        return "better" if self.overall.effect > 0 else "worse"
+
+    @property
+    def sentence(self) -> str:
+        """What the comparison says, for people."""
+        effect, bounds = self.overall.effect, self.bounds(self.overall)
+        if self.result != "not shown":
+            size = self.amount(abs(effect)).removeprefix("+")
+            return f"B is {self.result} than A by {size} (95% interval of B - A: {bounds})."
+        told = f"B - A is {self.amount(effect)} (95% interval {bounds})"
+        return f"No difference is shown: {told}; {self.doubt}."
+
+    def amount(self, value: float) -> str:
+        """Write a difference in the metric's unit, for people."""
+        if self.metric == "soft":
+            return f"{value:+.3f} of mean reward"
+        return f"{100 * value:+.1f} points"
+
+    def bounds(self, difference: PairedDifference) -> str:
+        """Write an interval in the metric's unit, for people."""
+        scale, digits = (1, 3) if self.metric == "soft" else (100, 1)
+        low, high = (f"{scale * bound:+.{digits}f}" for bound in difference.interval)
+        return f"{low} to {high}"
+
+    def shortfall(self, min_effect: float) -> str:
+        """Say why B - A is not shown to be at least ``min_effect``, or return "".
+
+        The lower bound of the 95% interval must reach it, so that noise does not pass. Above a
+        loss (``min_effect`` of 0 or more), B must also be shown to be better; see `result`.
+        """
+        low = self.overall.interval.low
+        if self.lost:
+            return self.lost
+        if low < min_effect:
+            return (
+                f"the lower bound of the 95% interval is {self.amount(low)}, below "
+                f"{self.amount(min_effect)}"
+            )
+        return self.doubt if min_effect >= 0 else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as a JSON object."""
+        told: dict[str, Any] = encode(
+            {
+                "a": self.a,
+                "b": self.b,
+                "metric": self.metric,
+                "overall": self.overall,
+                "task_types": self.task_types,
+                "now_solved": [task.id for task in self.now_solved],
+                "no_longer_solved": [task.id for task in self.no_longer_solved],
+                "tasks": self.tasks,
+                "notes": self.notes,
+                "scripted": self.is_scripted,
+                "result": self.result,
+                "sentence": self.sentence,
+            }
+        )
+        return told
+
+    def _flipped(self, sign: int) -> list[ComparedTask]:
+        found = [task for task in self.tasks if task.is_flipped and sign * task.change > 0]
+        return sorted(found, key=lambda task: (-abs(task.change), task.id))
+
+
+# Compare two runs on the tasks that both attempted: what differs, how surely, and which tasks.
+#
+#     attempts of A and B -> mean score per task and side -> difference per task -> effect,
+# interval
+#
+# The tasks are the sample. Failures are no scores: they are left out and counted.
+
 
 _NAMED = 3  # task ids that an error names
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from skillwright.core import EpisodeResult, Message, RunError, Turn, Usage, did_you_mean
-from skillwright.jobs.bank.evidence import threshold_of
+from skillwright.jobs.bank.distil import threshold_of
 from skillwright.jobs.launch.runs import find_run
-from skillwright.jobs.parts.bank_work import work_folder
+from skillwright.jobs.parts.bank_source import work_folder
 from skillwright.jobs.train.state import Kind
 from skillwright.rollout.transcript import Line, split_thought, spoken
 from skillwright.runs import EpisodeSummary, RunStore

@@ -12,12 +12,12 @@ from typing import Any
 from skillwright.config.load import load_config
 from skillwright.config.run import RunConfig
 from skillwright.core import EpisodeResult, RunError, Trajectory
-from skillwright.core.codec import JsonRecord
+from skillwright.core.jsonio import JsonRecord
 from skillwright.envs import AboutEnv, specs
 from skillwright.evaluation import Score
 from skillwright.jobs.launch.runs import find_run
 from skillwright.jobs.parts.environment import environment_named, environment_of
-from skillwright.jobs.parts.sessions import REGRADED
+from skillwright.jobs.parts.resuming import REGRADED
 from skillwright.runs import RunFolder, RunStore
 
 

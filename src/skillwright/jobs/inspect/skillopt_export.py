@@ -21,8 +21,7 @@ from skillwright.jobs.adapters.settings import flat_settings
 from skillwright.jobs.inspect.critical_path import critical_path
 from skillwright.jobs.inspect.summary import RunSummary, read_folder
 from skillwright.jobs.launch.runs import find_run, read_plan
-from skillwright.jobs.train.decisions import StepRecord
-from skillwright.jobs.train.state import TrainState, restore
+from skillwright.jobs.train.state import StepRecord, TrainState, restore
 from skillwright.runs import RunFolder, RunStore
 
 VERSION = "skillopt-0.1.0"

@@ -27,21 +27,21 @@ from skillwright.core import RunError, SkillwrightError, did_you_mean
 from skillwright.core.jsonio import dumps, read_text, write_text
 from skillwright.evaluation import Interval, mean_interval
 from skillwright.jobs.inspect.summary import RunSummary, is_finished, read_folder, with_turns
-from skillwright.jobs.launch.latest import LATEST, has_runs
 from skillwright.jobs.launch.runs import (
+    LATEST,
     STUDY_NAME,
     find_run,
+    has_runs,
     open_run,
     run_training,
     start_run,
 )
 from skillwright.jobs.parts.opened import MakeModel
 from skillwright.jobs.parts.progress import Watcher
-from skillwright.jobs.parts.same_settings import refuse_all_but_budget
+from skillwright.jobs.parts.resuming import refuse_all_but_budget
 from skillwright.models import make_model
 from skillwright.runs import RunFolder, list_runs, unused_name
-from skillwright.runs.folder import LOCK_NAME
-from skillwright.runs.lock import RunLock
+from skillwright.runs.folder import LOCK_NAME, RunLock
 
 SUMMARY_NAME = "summary.json"
 

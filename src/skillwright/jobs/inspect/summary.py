@@ -9,10 +9,10 @@ from typing import Any
 from skillwright.config.load import load_config, load_rl_config
 from skillwright.config.parity_report import mode_facts, say_mode
 from skillwright.core import SkillwrightError, Usage
-from skillwright.core.codec import encode
+from skillwright.core.jsonio import encode
 from skillwright.jobs.inspect.critical_path import CriticalPath, critical_path
 from skillwright.jobs.launch.runs import MADE, Run, find_run, has_scripted_minds, read_plan
-from skillwright.jobs.parts.turn_ends import TurnEnds
+from skillwright.jobs.parts.endings import TurnEnds
 from skillwright.jobs.rl.launch import JOB as RL
 from skillwright.jobs.rl.launch import has_stand_ins
 from skillwright.jobs.rl.state import RlState

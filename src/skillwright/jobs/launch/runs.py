@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from skillwright.config.env import EnvSection
 from skillwright.config.load import dump_config, load_config
@@ -17,19 +17,19 @@ from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, RunError, did_you_mean
 from skillwright.core.jsonio import dumps
 from skillwright.core.secrets import REDACTED, environment_secrets, secrets_in
-from skillwright.core.sqlite_log import log_of, log_size
-from skillwright.jobs.launch.latest import LATEST, latest_run
-from skillwright.jobs.parts.adapter_load import is_adapter
+from skillwright.core.sqlite_file import log_of, log_size
 from skillwright.jobs.parts.bank_source import keep_bank
 from skillwright.jobs.parts.environment import refuse_unasked_data, user_mind
 from skillwright.jobs.parts.opened import MakeModel
 from skillwright.jobs.parts.progress import Watcher
-from skillwright.jobs.parts.same_settings import (
+from skillwright.jobs.parts.resuming import (
+    SESSION,
+    SESSION_ENDED,
     refuse_all_but_budget,
     refuse_other_settings,
     settings_facts,
 )
-from skillwright.jobs.parts.sessions import SESSION, SESSION_ENDED
+from skillwright.jobs.parts.tasks import is_adapter
 from skillwright.jobs.train.evaluate import EvalPlan, EvalReport, evaluate
 from skillwright.jobs.train.state import restore
 from skillwright.jobs.train.train import TrainReport, finished_report, prove, train, why_not_again
@@ -44,6 +44,49 @@ from skillwright.models import (
 )
 from skillwright.runs import Redactor, RunFolder, RunStore, list_runs, provenance, unused_name
 from skillwright.runs.folder import CONFIG_NAME, LOCK_NAME, STORE_NAME
+
+# The run that began last, so that nobody has to type its name.
+
+
+LATEST: Final = "latest"
+"""Names the run that began last, wherever a run is named and none is called so."""
+
+
+def latest_run(root: Path) -> Path:
+    """Return the folder of the run below a folder that began last; a study's runs count too."""
+    runs = sorted(_runs(root), key=_began)
+    if not runs:
+        raise RunError(
+            f"there is no run in {str(root)!r}, so {LATEST!r} names none. Name the folder that "
+            "holds your runs with --root, or make a run with:  skillwright demo"
+        )
+    return runs[-1].path
+
+
+def has_runs(root: Path) -> bool:
+    """Tell whether there is any run below a folder."""
+    return next(_runs(root), None) is not None
+
+
+def _runs(root: Path) -> Iterator[RunFolder]:
+    yield from list_runs(root)
+    if not root.is_dir():
+        return
+    for folder in sorted(path for path in root.iterdir() if path.is_dir()):
+        yield from list_runs(folder)
+
+
+def _began(run: RunFolder) -> tuple[float, str]:
+    """Return when a run began, and its name, for runs of the same moment."""
+    try:
+        with RunStore.open(run.store_path, read_only=True) as store:
+            began = store.first_event_time()
+    except RunError:  # it cannot be read; whoever asks for the latest must hear of that
+        began = None
+    if began is None:
+        began = (run.path / "config.yaml").stat().st_mtime
+    return began, str(run.path)
+
 
 MADE = "made"
 """The first event of a run: which job it is, and what it was made by."""

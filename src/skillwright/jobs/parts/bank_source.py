@@ -1,16 +1,19 @@
-"""A bank in a run: what its agents are told below the document, and what is written down of it."""
+"""A bank in a run: what is injected, what is counted, and what was played for it."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from skillwright.bank import (
     SEED_BANKS,
     Bank,
+    BankError,
     BankSource,
     BankStore,
+    CountedEpisode,
     Embedder,
     load_any_bank,
     load_bank,
@@ -24,6 +27,7 @@ from skillwright.config.run import RunConfig
 from skillwright.core import (
     ConfigError,
     Purpose,
+    RunError,
     SkillContext,
     SkillSource,
     SkillStatus,
@@ -32,8 +36,49 @@ from skillwright.core import (
     skill_hash,
 )
 from skillwright.core.sqlite_file import is_sealed
-from skillwright.jobs.parts.bank_use import MADE, count_use
-from skillwright.runs import RunStore
+from skillwright.runs import EpisodeSummary, Redactor, RunStore
+from skillwright.runs.folder import LOCK_NAME, STORE_NAME, RunBusy, RunLock, holder_of
+
+# Which stored episodes may teach or rate a skill, and what became of those that had one.
+
+
+MADE = "made"
+STUDIED_SPLITS = frozenset({"train", "survey"})
+"""Where tasks come from that may be studied: `Task.split`."""
+_DECIDING_PHASES = frozenset({"gate", "release", "val", "test", "confirm", "baseline"})
+
+
+def may_be_studied(episode: EpisodeSummary) -> bool:
+    """Tell whether a stored episode is of a task that neither decides nor is reported.
+
+    What a skill is worth decides what is injected first, so no skill and no rate may come from
+    tasks that decide or are reported.
+    """
+    return episode.split in STUDIED_SPLITS and episode.phase not in _DECIDING_PHASES
+
+
+def count_use(runs: RunStore, bank: BankStore, success_threshold: float) -> None:
+    """Count the episodes of a run in the bank that their agents were told; each counts once."""
+    bank.count(_counted(runs, success_threshold))
+
+
+def _counted(runs: RunStore, threshold: float) -> Iterator[CountedEpisode]:
+    made = runs.events(MADE)
+    # Another run's equal episode is evidence of its own.
+    run = f"{runs.folder.name}@{made[0].time}" if made else runs.folder.name
+    for one in runs.episodes():
+        if not one.skill_ids or not may_be_studied(one):
+            continue
+        score = one.reward if one.hard is None else one.hard
+        if score is None:
+            # Its retry has the same key, and must count as well.
+            yield CountedEpisode(f"{run}:{one.key}:{one.id}", one.skill_ids, None)
+        else:
+            yield CountedEpisode(f"{run}:{one.key}", one.skill_ids, score >= threshold)
+
+
+# A bank in a run: what its agents are told below the document, and what is written down of it.
+
 
 KEPT_BANK = "bank.json"
 """The bank of a run as it was when the run began, in the run's folder."""
@@ -247,3 +292,82 @@ def refuse_bank(config: RunConfig) -> None:
             "handed one document for all; leave skill.bank out, or export the bank "
             "(`skillwright bank export`) and begin with that as skill.init"
         )
+
+
+# What was played and asked for a bank, kept beside it, so that nothing is paid for twice.
+
+
+def work_folder(bank: Path) -> Path:
+    """Return the folder that belongs to a bank's file."""
+    return bank.with_name(f"{bank.stem}.work")
+
+
+@contextmanager
+def bank_work(bank: Path, secrets: Sequence[str] = ()) -> Iterator[RunStore]:
+    """Open the store beside a bank, for one process at a time.
+
+    The file ``bank.sqlite`` has a folder ``bank.work`` with a store like a run's. A command that
+    was stopped is simply given again: what was played or answered then is taken from there.
+    """
+    folder = work_folder(bank)
+    with ExitStack() as held:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BankError(
+                f"{str(folder)!r}, where what is played for the bank is kept, cannot be made: "
+                f"{error.strerror}. Copy the bank to a folder of your own and name the copy"
+            ) from error
+        held.enter_context(_working_on(bank))
+        store = RunStore.open(folder / STORE_NAME, redactor=Redactor(list(secrets)))
+        yield held.enter_context(store)
+
+
+@contextmanager
+def changed_at_once(bank: Path) -> Iterator[BankStore]:
+    """Open a bank for a change that is decided from what it holds; all of it is one transaction.
+
+    Other processes that change it wait. A command that plays for it does not: what such a command
+    decides holds for the bank that it began with.
+    """
+    with BankStore.open(bank) as store, store.together():
+        if not work_folder(bank).is_dir():
+            yield store
+            return
+        with _working_on(bank):
+            yield store
+
+
+@contextmanager
+def _working_on(bank: Path) -> Iterator[None]:
+    """Hold the lock of whoever plays for a bank."""
+    started_at = datetime.now(UTC).isoformat(timespec="seconds")
+    path = work_folder(bank) / LOCK_NAME
+    try:
+        lock = RunLock(path, started_at)
+    except RunBusy as error:
+        raise BankError(
+            f"{str(bank)!r} is being worked on by {holder_of(path)}. Wait for it or end it, and "
+            "try again"
+        ) from error
+    except RunError as error:
+        raise BankError(
+            f"{str(work_folder(bank))!r}, which belongs to the bank, cannot be written. Copy both "
+            f"to a folder of your own and name the copy ({error})"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def has_work(bank: Path) -> bool:
+    """Tell whether something was played or asked for a bank."""
+    return (work_folder(bank) / STORE_NAME).is_file()
+
+
+@contextmanager
+def look_at_work(bank: Path) -> Iterator[RunStore]:
+    """Open the store beside a bank only to read it."""
+    with RunStore.open(work_folder(bank) / STORE_NAME, read_only=True) as store:
+        yield store

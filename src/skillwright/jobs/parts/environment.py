@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 from skillwright.config.env import EnvSection
 from skillwright.config.run import RunConfig
 from skillwright.core import DataError, EpisodeResult
-from skillwright.core.codec import JsonRecord
+from skillwright.core.jsonio import JsonRecord
 from skillwright.envs import AboutEnv, Evaluation, TextEnv, spec
 from skillwright.evaluation import Score
 from skillwright.models import ModelConfig

@@ -22,7 +22,7 @@ from skillwright.bank import (
     scope_of,
     told_change,
 )
-from skillwright.bank.near import nearness
+from skillwright.bank.changes import nearness
 from skillwright.config.bank import EvolveSection
 from skillwright.core import EpisodeResult, EpisodeSpec
 from skillwright.core.seeds import derive_seed

@@ -22,13 +22,24 @@ from skillwright.core import (
 from skillwright.core.chat import question
 from skillwright.core.jsonio import digest
 from skillwright.evaluation import RELEASE_PHASE
-from skillwright.jobs.parts.consumed import consumed
+from skillwright.jobs.parts.endings import NotMeasured
 from skillwright.jobs.parts.progress import CallFinished, EpisodeFinished, Watcher
-from skillwright.jobs.parts.turn_ends import NotMeasured
 from skillwright.rollout import EpisodeFinished as Played
 from skillwright.rollout import TurnFinished
 from skillwright.rollout.engine import Permit
 from skillwright.runs import CallRecord, RunStore
+
+# What an episode consumed, by purpose: the agent's part, and its simulated user's.
+
+
+def consumed(result: EpisodeResult) -> dict[str, Usage]:
+    """Return what an episode consumed in all its attempts, by purpose.
+
+    What others than the agent consumed stands in ``side_usage``, where the engine puts what
+    `TextEnv.get_usage` told at the end of each attempt, failed ones included.
+    """
+    agent = result.trajectory.usage + result.lost_usage
+    return {Purpose.ROLLOUT.value: agent, **result.side_usage}
 
 
 class StoredEpisodes:

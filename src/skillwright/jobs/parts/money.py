@@ -21,16 +21,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from skillwright.bank.embedding.names import endpoint_named
-from skillwright.config.budget import BudgetSection
+from skillwright.config.job import BudgetSection
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, SkillwrightError, Usage
-from skillwright.jobs.parts.adapter_load import is_adapter
-from skillwright.jobs.parts.sessions import seconds_worked
+from skillwright.jobs.parts.resuming import seconds_worked
+from skillwright.jobs.parts.tasks import is_adapter
 from skillwright.models import EndpointConfig, ModelConfig, PythonConfig, is_stand_in
 from skillwright.models.executors.config import ClaudeCodeExecConfig, CodexExecConfig
 from skillwright.models.prices import Prices, list_prices
 from skillwright.runs import RunStore
-from skillwright.runs.ledger import Bill
+from skillwright.runs.calls import Bill
 
 _MINUTE_S = 60.0
 

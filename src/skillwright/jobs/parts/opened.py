@@ -5,7 +5,7 @@ Programs are fenced off from the run.
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,13 +14,18 @@ from typing import Any
 from skillwright.config.env import EnvSection
 from skillwright.config.rl import RlConfig
 from skillwright.config.run import RunConfig
-from skillwright.core import ChatModel
+from skillwright.core import Agent, ChatModel, Task
 from skillwright.datasets import cache_dir
+from skillwright.envs import TextEnv, spec
+from skillwright.jobs.parts.environment import environment_of
 from skillwright.jobs.parts.memory import EngineEvents, StoredCalls
 from skillwright.jobs.parts.money import Budget
 from skillwright.jobs.parts.progress import Watcher
 from skillwright.models import EndpointConfig, ExecConfig, HttpClient, ModelConfig
 from skillwright.models.cache import cached
+from skillwright.rollout import EpisodeRecorder, Limits, LocalEngine, MakeEnv, PromptStyle
+from skillwright.rollout.engine import Permit
+from skillwright.rollout.local import Mode
 from skillwright.runs import RunStore
 
 MakeModel = Callable[[ModelConfig, HttpClient], ChatModel]
@@ -130,3 +135,63 @@ def _fenced(config: ModelConfig, folder: Path, hidden: tuple[Path, ...]) -> Mode
         }
     )
     return fenced
+
+
+# The engine of every job: our own environments, played under the limits of a configuration.
+
+
+def make_engine(
+    config: RunConfig | RlConfig,
+    agent: Agent,
+    recorder: EpisodeRecorder | None,
+    seen: EngineEvents,
+    permit: Permit = nullcontext,
+    *,
+    mode: Mode = "free",
+    max_turns: int | None = None,
+) -> LocalEngine:
+    """Return the engine in which an agent plays what a configuration names."""
+    rollout = config.rollout
+    return LocalEngine(
+        agent,
+        make_env(config.env),
+        limits=Limits(
+            max_turns=max_turns or config.env.max_turns,
+            episode_timeout_s=rollout.episode_timeout_s,
+            max_concurrent=rollout.max_concurrent,
+            retries=rollout.retries,
+            give_up_after=rollout.give_up_after,
+            max_failure_share=rollout.max_failure_share,
+        ),
+        prompt=PromptStyle(history_turns=rollout.history_turns),
+        recorder=recorder,
+        mode=mode,
+        env_identity=env_identity(config.env),
+        observer=seen,
+        permit=permit,
+    )
+
+
+def make_env(env: EnvSection) -> MakeEnv:
+    """Return what builds the environment of a task."""
+    found, settings = spec(env.name).load(), _env_config(env)
+
+    def build(task: Task) -> TextEnv:
+        return found(env_config=settings, extras=dict(task.extras))
+
+    return build
+
+
+def env_identity(env: EnvSection) -> dict[str, Any]:
+    """Return what tells the episodes of an environment from those of another one."""
+    version = spec(env.name).load().version
+    return {
+        "config": _env_config(env),
+        "version": version,
+        **environment_of(env).identity(env.config),
+    }
+
+
+def _env_config(env: EnvSection) -> object | None:
+    """Return the configuration's settings of an environment, else those of its registration."""
+    return env.config or spec(env.name).env_config

@@ -1,20 +1,34 @@
-"""Where the tasks of our own environments come from."""
+"""Where the tasks and the adapters come from that a configuration names."""
 
+import inspect
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from skillwright.config.env import (
-    AdapterData,
-    EnvSection,
-    RatioData,
-    SplitDirData,
-)
+from skillwright.bank import scope_of
+from skillwright.config.env import AdapterData, EnvSection, RatioData, SplitDirData, how_to_play
 from skillwright.config.run import RunConfig
-from skillwright.core import ConfigError, DataError, Task
-from skillwright.datasets import Split, SplitDataLoader, Splits, parse_ratio, split_items
-from skillwright.datasets.items import read_raw_items
+from skillwright.core import ConfigError, DataError, SkillwrightError, Task
+from skillwright.datasets import (
+    EvolutionTasks,
+    Split,
+    SplitDataLoader,
+    Splits,
+    parse_ratio,
+    split_items,
+)
+from skillwright.datasets.on_disk import read_raw_items
+from skillwright.datasets.sealed import StudyTasks
 from skillwright.datasets.split import check_items, refuse_empty
-from skillwright.envs import TextEnv, spec
+from skillwright.envs import Check, ContractReport, EnvAdapter, TextEnv, spec
+from skillwright.integrations.skillopt_alias import missing_names, module_of, skillopt_alias
+from skillwright.rollout.foreign import Around, ForeignAdapter, build_adapter, load_adapter
+
+# Where the tasks of our own environments come from.
 
 
 def make_splits(config: RunConfig) -> Splits:
@@ -108,3 +122,169 @@ def _task(env: str, split: str, item: dict[str, Any]) -> Task:
         description=str(item.get("description", "")),
         split=split,
     )
+
+
+# The adapter class that a configuration names: found, checked without its data, and built.
+
+
+# The adapter that a configuration names, and what its code needs around it while it runs.
+
+
+_log = logging.getLogger(__name__)
+
+
+def find_adapter(env: EnvSection) -> type[EnvAdapter] | None:
+    """Find the adapter class that ``env.name`` names; ``None`` for a text environment."""
+    try:
+        with missing_names() as missed, around(env)():
+            found = load_adapter(_import_name(env))
+    except DataError as error:
+        if how_to_play(env.name):
+            raise DataError(f"{error}{how_to_play(env.name)}") from error
+        missing = getattr(error.__cause__, "name", None) or ""
+        if env.compat is None and missing.partition(".")[0] == "skillopt":
+            raise DataError(
+                f"{env.name!r} imports from 'skillopt'. To run it over our code, set env.compat: "
+                "skillopt, or say --compat skillopt"
+            ) from error
+        raise
+    if found is None and env.compat is not None:
+        raise ConfigError(
+            f"{env.name!r} is an environment of ours, and env.compat lends modules to an adapter: "
+            f"leave it out, or name an adapter.{how_to_play(env.name)}"
+        )
+    for said in missed:  # a fallback for an older release, or the beginning of a silent zero
+        _log.warning("%s was loaded without something that it looked for: %s", env.name, said)
+    return found
+
+
+def is_adapter(env: EnvSection) -> bool:
+    """Tell an adapter, which plays by itself, from a text environment; raises as `find_adapter`."""
+    return find_adapter(env) is not None
+
+
+def around(env: EnvSection) -> Around:
+    """Return what opens the modules that the adapter's code imports; see `skillopt_alias`."""
+    return partial(skillopt_alias, _file(env)) if env.compat == "skillopt" else nullcontext
+
+
+async def make_adapter(env: EnvSection, settings: Mapping[str, Any]) -> ForeignAdapter:
+    """Build the adapter that ``env.name`` names, from a flat configuration."""
+    found = find_adapter(env)
+    if found is None:
+        raise ConfigError(f"{env.name!r} is no EnvAdapter, so it has no splits of its own")
+    return await build_adapter(found, settings, env.name, around(env))
+
+
+def _import_name(env: EnvSection) -> str:
+    """Return the name to load it by: ``skillopt.envs.<name>...`` where its file lies so."""
+    file = _file(env)
+    inside = module_of(file) if file is not None and env.compat == "skillopt" else ""
+    return f"{inside}:{env.name.rpartition(':')[2]}" if inside else env.name
+
+
+def _file(env: EnvSection) -> Path | None:
+    module = env.name.rpartition(":")[0]
+    return Path(module) if module.endswith(".py") else None
+
+
+# What `skillwright env check` can ask of an adapter without its data: class, methods, settings.
+
+
+_SETTINGS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_GIVEN = {
+    "build_train_env": ("batch_size", "seed"),
+    "build_eval_env": ("env_num", "split", "seed"),
+    "rollout": ("env_manager", "skill_content", "out_dir"),
+    "reflect": ("results", "skill_content", "out_dir"),
+}
+
+
+def check_adapter_class(name: str, compat: str | None = None) -> ContractReport:
+    """Check an adapter class against the contract, as far as that takes no data and no model.
+
+    `skillwright doctor CONFIG` then builds it with its data.
+    """
+    env = EnvSection.model_validate(
+        {"name": name, "compat": compat, "data": AdapterData().model_dump()}
+    )
+    try:
+        found = find_adapter(env)
+        if found is None:
+            raise ConfigError(f"{name!r} is no EnvAdapter")
+    except SkillwrightError as error:
+        return ContractReport(name, (Check("is an adapter", False, str(error)),))
+    checks = [Check("is an adapter", True, f"{found.__module__}:{found.__qualname__}")]
+    for asked, examine in _ASKED.items():
+        try:
+            checks.append(Check(asked, True, examine(found)))
+        except ConfigError as error:
+            checks.append(Check(asked, False, str(error)))
+    return ContractReport(name, tuple(checks))
+
+
+def _takes_what_it_is_given(adapter: type[EnvAdapter]) -> str:
+    for method, names in _GIVEN.items():
+        parameters = [
+            one
+            for one in inspect.signature(getattr(adapter, method)).parameters.values()
+            if one.name != "self"
+        ]
+        takes_any = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters)
+        known = {one.name for one in parameters}
+        missing = [] if takes_any else [one for one in names[-2:] if one not in known]
+        if missing and method.startswith("build"):
+            raise ConfigError(f"{method}() does not take {', '.join(missing)}, which it is given")
+        if not takes_any:
+            return f"{method}() has no **kwargs; what it does not name, it is not given"
+    return "with **kwargs, as documented"
+
+
+def _names_its_settings(adapter: type[EnvAdapter]) -> str:
+    parameters = [
+        one for one in inspect.signature(adapter).parameters.values() if one.kind in _SETTINGS
+    ]
+    needed = [one.name for one in parameters if one.default is inspect.Parameter.empty]
+    if not parameters:
+        return "its constructor takes none"
+    more = f"; env.config must have {', '.join(needed)}" if needed else ""
+    return f"{', '.join(one.name for one in parameters)}{more}"
+
+
+def _reflects(adapter: type[EnvAdapter]) -> str:
+    own = adapter.reflect is not EnvAdapter.reflect
+    return "by analysts of its own" if own else "by our analysts, who read predictions/<id>"
+
+
+_ASKED: Mapping[str, Callable[[type[EnvAdapter]], str]] = {
+    "takes what it is given": _takes_what_it_is_given,
+    "settings": _names_its_settings,
+    "reflects": _reflects,
+}
+
+
+# Which train tasks a bank evolves on; the others are practised on.
+
+
+def evolution_split(train: StudyTasks, nth: int) -> EvolutionTasks:
+    """Take every nth train task of each family and place, the last of each ``nth``."""
+    if len(train.tasks) < 2:
+        raise ConfigError(
+            f"{len(train.tasks)} train tasks cannot be parted into tasks that a bank evolves on "
+            "and others; add train tasks"
+        )
+    return EvolutionTasks(train, _every(train.tasks, nth))
+
+
+def _every(train: Sequence[Task], nth: int) -> tuple[str, ...]:
+    met: Counter[tuple[str, str]] = Counter()
+    ids = []
+    for task in train:
+        key = (task.task_type, scope_of(task))
+        met[key] += 1
+        if met[key] % nth == 0:
+            ids.append(task.id)
+    if ids:
+        return tuple(ids)
+    # Few tasks of each: then every nth of all.
+    return tuple(task.id for task in train[nth - 1 :: nth]) or (train[-1].id,)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from skillwright.jobs.rl.progress import RlEvent as RlEvent
     from skillwright.jobs.rl.progress import RlWatcher as RlWatcher
     from skillwright.jobs.rl.progress import Validated as Validated
-    from skillwright.jobs.rl.report import RlReport as RlReport
     from skillwright.jobs.rl.state import EvolutionRecord as EvolutionRecord
     from skillwright.jobs.rl.state import IterationRecord as IterationRecord
+    from skillwright.jobs.rl.state import RlReport as RlReport
     from skillwright.jobs.rl.state import RlState as RlState
     from skillwright.jobs.rl.state import Validation as Validation
 
@@ -38,7 +38,7 @@ _PLACES = (
         "BankEvolved ColdStartEnded ColdStartStep FirstBankMade IterationEnded RlEvent "
         "RlWatcher Validated",
     ),
-    ("skillwright.jobs.rl.report", "RlReport"),
+    ("skillwright.jobs.rl.state", "RlReport"),
     ("skillwright.jobs.rl.state", "EvolutionRecord IterationRecord RlState Validation"),
 )
 """Modules with the names that they bring. A name is imported when it is first asked for."""

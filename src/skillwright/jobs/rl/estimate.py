@@ -14,12 +14,14 @@ from typing import Any
 from skillwright.bank import category_of, scope_of
 from skillwright.config.rl import RlConfig, RlDistilSection
 from skillwright.core import Task
-from skillwright.jobs.launch.assumptions import SUCCESS_RATE, Assumptions, expected_turns
 from skillwright.jobs.launch.estimate import (
     MEASURED_TASKS,
+    SUCCESS_RATE,
+    Assumptions,
     Stage,
     Stages,
     episode_prompts,
+    expected_turns,
     make_stage,
     measured_opening,
     sum_of,

@@ -11,15 +11,14 @@ from skillwright.config.rl import RlConfig
 from skillwright.core import ConfigError, RunError
 from skillwright.jobs.launch.runs import OpenRun, find_run, make_run, reopen, secrets_of, session
 from skillwright.jobs.parts.opened import MakeModel
-from skillwright.jobs.parts.same_settings import refuse_all_but_budget
+from skillwright.jobs.parts.resuming import refuse_all_but_budget
 from skillwright.jobs.rl.progress import RlWatcher
-from skillwright.jobs.rl.report import RlReport, selected
-from skillwright.jobs.rl.state import RlState, restore
+from skillwright.jobs.rl.state import RlReport, RlState, restore, selected
 from skillwright.models import is_stand_in, make_model
 from skillwright.runs.folder import CONFIG_NAME
 
 if TYPE_CHECKING:
-    from skillwright.jobs.rl.policies import PolicyMaker
+    from skillwright.jobs.rl.wiring import PolicyMaker
 
 JOB = "rl"
 

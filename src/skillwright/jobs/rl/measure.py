@@ -1,22 +1,138 @@
-"""How good the policy is: on val every few iterations, and on the sealed test once, at the end."""
+"""The policy's checkpoints, its scores on val and test, and its release test."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from skillwright.bank import scope_of
-from skillwright.core import EpisodeResult, EpisodeSpec, PlainSkill, SkillSource, Task
+from skillwright.bank import BankStore, scope_of
+from skillwright.core import (
+    EpisodeResult,
+    EpisodeSpec,
+    Pair,
+    PlainSkill,
+    RunError,
+    SkillSource,
+    Task,
+)
 from skillwright.core.seeds import evaluation_seed
-from skillwright.evaluation import ScoreTable, SplitReport
-from skillwright.jobs.parts.event_log import write_down
+from skillwright.evaluation import (
+    RELEASE_PHASE,
+    DrawCount,
+    Draws,
+    ScoreTable,
+    SplitReport,
+    differing,
+    release_draws,
+)
 from skillwright.jobs.parts.progress import Scored, StageStarted
-from skillwright.jobs.rl.checkpoints import Checkpoints
+from skillwright.jobs.parts.resuming import write_down
 from skillwright.jobs.rl.progress import Validated
-from skillwright.jobs.rl.report import selected
-from skillwright.jobs.rl.state import TEST_EPISODES, RlKind, RlState, Validation
+from skillwright.jobs.rl.state import TEST_EPISODES, RlKind, RlState, Validation, selected
 from skillwright.jobs.rl.told import other_scopes
 from skillwright.jobs.rl.wiring import Workshop
-from skillwright.policy import PolicyBackend
+from skillwright.policy import (
+    BankVersionGone,
+    Checkpoint,
+    CheckpointDamaged,
+    PolicyBackend,
+    load_checkpoint,
+    save_checkpoint,
+)
 from skillwright.rollout import refuse_no_score
+from skillwright.runs import VerdictRecord
+
+# Weights on disk: which checkpoints there are, and which are still needed.
+#
+# checkpoints/iteration_00000.ckpt    what the cold start ended with: the reference
+# checkpoints/iteration_00040.ckpt    the best on val
+# checkpoints/iteration_00050.ckpt    the latest
+
+
+_NAME = re.compile(r"iteration_(\d{5,})\.ckpt")
+
+
+class Checkpoints:
+    """The checkpoints of a run."""
+
+    def __init__(self, folder: Path, bank_store: BankStore) -> None:
+        self._folder = folder
+        self._bank_store = bank_store
+
+    @property
+    def iterations(self) -> list[int]:
+        """After which iterations there is one, rising."""
+        if not self._folder.is_dir():
+            return []
+        found = (_NAME.fullmatch(path.name) for path in self._folder.iterdir())
+        return sorted(int(match[1]) for match in found if match)
+
+    def path(self, iteration: int) -> Path:
+        """Return the file of an iteration's checkpoint."""
+        return self._folder / f"iteration_{iteration:05d}.ckpt"
+
+    def save(self, backend: PolicyBackend, iteration: int, bank_version: int) -> None:
+        """Keep everything that the next iteration depends on."""
+        bank = self._bank_store.load(bank_version)
+        kept = Checkpoint(backend.snapshot(), iteration, bank_version, bank.digest)
+        try:
+            save_checkpoint(self.path(iteration), kept)
+        except OSError as error:
+            raise RunError(
+                f"checkpoint {str(self.path(iteration))!r} cannot be written: {error.strerror}. "
+                "Make room, then resume; the one before it is untouched"
+            ) from error
+
+    def load(self, backend: PolicyBackend, iteration: int) -> Checkpoint:
+        """Take a policy back to a checkpoint."""
+        versions = {0, *self._bank_store.versions()}
+        kept = load_checkpoint(self.path(iteration), versions)
+        version = kept.bank_version or 0
+        if self._bank_store.load(version).digest != kept.bank_digest:
+            raise BankVersionGone(
+                f"checkpoint {str(self.path(iteration))!r} was trained with another version "
+                f"{version} of the skill bank than {str(self._bank_store.path)!r} holds: bring "
+                "back the bank's file that belongs to this run"
+            )
+        try:
+            backend.load(kept.policy)
+        except CheckpointDamaged as error:
+            raise CheckpointDamaged(f"checkpoint {str(self.path(iteration))!r}: {error}") from error
+        return kept
+
+    def latest(self, backend: PolicyBackend, before: int) -> int:
+        """Take a policy back to the latest checkpoint that can be read; return its iteration.
+
+        A damaged one is passed over: what came after the one before it is played again, and ends
+        the same.
+        """
+        damage: CheckpointDamaged | None = None
+        for iteration in reversed([number for number in self.iterations if number <= before]):
+            try:
+                self.load(backend, iteration)
+            except CheckpointDamaged as error:
+                damage = damage or error
+            else:
+                return iteration
+        raise damage or CheckpointDamaged(
+            f"there is no checkpoint in {str(self._folder)!r}, and the run is past its cold start; "
+            "restore the folder from a copy, or start a new run"
+        )
+
+    def prune(self, state: RlState, latest: int) -> None:
+        """Delete what is no longer needed: all but the reference, the best and the latest."""
+        best = state.best.iteration if state.best else 0
+        for iteration in self._others({0, best, latest}):
+            self.path(iteration).unlink(missing_ok=True)
+        for unfinished in self._folder.glob(".iteration_*"):  # a process was killed there
+            unfinished.unlink(missing_ok=True)
+
+    def _others(self, needed: Iterable[int]) -> list[int]:
+        kept = set(needed)
+        return [number for number in self.iterations if number not in kept]
+
+
+# How good the policy is: on val every few iterations, and on the sealed test once, at the end.
 
 
 async def validate(run: Workshop, state: RlState, policy: PolicyBackend, iteration: int) -> RlState:
@@ -108,3 +224,80 @@ async def _play(
     # Every measurement of a task meets the same luck.
     specs = [EpisodeSpec(task, evaluation_seed(seed, task.id, 0), 0, phase) for task in tasks]
     return await engine.run(specs, skills)
+
+
+# Is what the recipe ends with proven better than what it began reinforcement with?
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """Weights with the skills that are injected."""
+
+    iteration: int
+    skills: SkillSource
+
+
+@dataclass(slots=True)
+class WeightsDuel:
+    """Draws paired results of two versions; the weights of one at a time are loaded."""
+
+    run: Workshop
+    policy: PolicyBackend
+    checkpoints: Checkpoints
+    sides: tuple[Version, Version]
+    draws: Draws
+    _tasks: dict[str, Task] = field(init=False)
+    _count: DrawCount = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._tasks = {task.id: task for task in self.run.tasks.val}
+        self._count = DrawCount(dict.fromkeys(self._tasks, self.draws.first))
+
+    @property
+    def task_ids(self) -> Sequence[str]:
+        """The val tasks, in order."""
+        return tuple(self._tasks)
+
+    async def draw(self, task_ids: Sequence[str], n: int) -> list[Pair]:
+        """Draw the next ``n`` pairs of each task, in order of ``task_ids``."""
+        specs = [
+            self.draws.spec(self._tasks[task_id], number)
+            for task_id in task_ids
+            for number in self._count.take(task_id, n)
+        ]
+        played: list[list[EpisodeResult]] = []
+        for side in self.sides:
+            self.checkpoints.load(self.policy, side.iteration)
+            engine = self.run.measuring_engine(self.policy, self.run.config.evaluation.temperature)
+            played.append(await engine.run(specs, side.skills))
+        return [Pair(*pair) for pair in zip(*played, strict=True)]
+
+
+async def release(
+    run: Workshop, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
+) -> RlState:
+    """Test what the run ends with, where the gate leaves proof to the release; write it down.
+
+    The reference, which the cold start ended with, and the first bank, against the selected weights
+    and their bank: one test, on draws that decided nothing before. Weights and bank change
+    together, so they are tested together; where that proves nothing, the cold start stays released.
+    """
+    test, chosen = run.config.evaluation.gate.release, selected(run.config, state)
+    if test is None or chosen == 0 or state.release is not None:
+        return state
+    val = len(run.tasks.val)
+    run.watcher.see(StageStarted("release test", episodes=test.expected_rollouts(val)))
+    sides = (
+        Version(0, run.source(state.first_version)),
+        Version(chosen, run.source(state.version_after(chosen))),
+    )
+    draws = release_draws(run.config.run.seed, 0, None)
+    duel = WeightsDuel(run, policy, checkpoints, sides, draws)
+    # The weights were selected, and the bank's changes judged, on the same tasks.
+    weights = len(state.validations) if run.config.evaluation.select == "best" else 1
+    of_bank = differing(one.verdict for one in state.evolutions.values() if one.verdict)
+    terms = replace(run.terms, judged=of_bank, weights=weights)
+    verdict = await test.judge(duel, state.ledger, terms)
+    with run.store.transaction(durable=True):
+        run.store.record_verdict(VerdictRecord(chosen, verdict.to_dict(), "", RELEASE_PHASE))
+        return write_down(run.store, state, RlKind.RELEASE, verdict.to_dict())

@@ -7,14 +7,13 @@ from skillwright.config.rl import RlConfig
 from skillwright.core import ConfigError, SkillwrightError
 from skillwright.core.together import together
 from skillwright.envs.drive import native_tools, open_env
-from skillwright.jobs.launch.doctor import Finding, Health
-from skillwright.jobs.launch.preflight import ask_if_ready, build_first, users_of
+from skillwright.jobs.launch.preflight import Finding, Health, ask_if_ready, build_first, users_of
 from skillwright.jobs.parts.bank_source import opened_embedder
 from skillwright.jobs.parts.environment import refuse_unasked_data
 from skillwright.jobs.parts.money import priced_mind, refuse_unheld
-from skillwright.jobs.rl.first_bank import starting_bank
-from skillwright.jobs.rl.policies import PolicyMaker
+from skillwright.jobs.rl.bank import starting_bank
 from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks
+from skillwright.jobs.rl.wiring import PolicyMaker
 from skillwright.models import HttpClient, ModelConfig
 from skillwright.rollout.episode import why_no_tools
 

@@ -15,24 +15,321 @@ ends as before, because nothing depends on time.
 Source: SkillRL (arXiv 2602.08234).
 """
 
-from skillwright.bank import count_skills, to_markdown
+import math
+import time
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from statistics import fmean
+from typing import Any
+
+from skillwright.bank import CountedEpisode, count_skills, to_markdown
+from skillwright.config.rl import ColdStartSection
+from skillwright.core import (
+    EpisodeResult,
+    EpisodeSpec,
+    SkillContext,
+    SkillSource,
+    Task,
+    TurnContext,
+)
+from skillwright.core.agent import action_in
 from skillwright.core.jsonio import write_text
-from skillwright.jobs.parts.event_log import write_down
-from skillwright.jobs.parts.progress import RunStarted
-from skillwright.jobs.parts.same_tasks import refuse_other_tasks
-from skillwright.jobs.rl.checkpoints import Checkpoints
-from skillwright.jobs.rl.cold_start import start_cold
-from skillwright.jobs.rl.evolution import evolve_bank
-from skillwright.jobs.rl.first_bank import make_first_bank
-from skillwright.jobs.rl.iteration import practise
-from skillwright.jobs.rl.measure import open_sealed, validate
-from skillwright.jobs.rl.progress import IterationEnded
-from skillwright.jobs.rl.release import release
-from skillwright.jobs.rl.report import RlReport, selected
-from skillwright.jobs.rl.state import TIMING, RlKind, RlState, restore
-from skillwright.jobs.rl.wiring import Workshop
-from skillwright.policy import PolicyBackend
+from skillwright.core.seeds import derive_seed
+from skillwright.jobs.parts.progress import RunStarted, StageStarted
+from skillwright.jobs.parts.resuming import refuse_other_tasks, write_down
+from skillwright.jobs.rl.bank import base_episodes, evolve_bank, make_first_bank
+from skillwright.jobs.rl.measure import Checkpoints, open_sealed, release, validate
+from skillwright.jobs.rl.progress import ColdStartEnded, ColdStartStep, IterationEnded
+from skillwright.jobs.rl.state import (
+    TIMING,
+    IterationRecord,
+    RlKind,
+    RlReport,
+    RlState,
+    restore,
+    selected,
+)
+from skillwright.jobs.rl.tasks import again_tasks, harder_tasks, tasks_of_iteration
+from skillwright.jobs.rl.told import Remembered, SometimesNothing
+from skillwright.jobs.rl.wiring import (
+    Workshop,
+    group_settings,
+    grpo_settings,
+    openings,
+    sft_settings,
+    turns_of,
+)
+from skillwright.policy import (
+    GroupReport,
+    LossReport,
+    PolicyAgent,
+    PolicyBackend,
+    Schedule,
+    SkillDropout,
+    StepReport,
+    UpdateReport,
+    check_reference,
+    demonstrations,
+    teach,
+    train,
+    update,
+)
+from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunFolder
+
+# The cold start: the policy is built, and learns from what an expert won, told the same skills.
+
+
+async def start_cold(
+    run: Workshop, state: RlState, checkpoints: Checkpoints
+) -> tuple[PolicyBackend, RlState]:
+    """Build the policy and teach it what the expert does; done already, return it as it began.
+
+    What it is then becomes the reference of the divergence.
+    """
+    if state.cold_start is not None and state.policy is not None:
+        return run.maker.make(state.policy), state
+    shown, told = await _demonstrations(run, state)
+    if state.policy is None:
+        turns = await _turns(run, shown, told) if run.maker.needs_turns else []
+        state = write_down(run.store, state, RlKind.POLICY, run.maker.recipe(turns))
+    policy = run.maker.make(state.policy or {})
+    facts: dict[str, Any] = {}
+    if run.config.cold_start is not None:
+        results = [_as_command(one) for one in shown] if run.maker.chooses else list(shown)
+        facts = _teach(run, policy, results, told)
+    facts["reference"] = policy.freeze_reference()
+    facts["policy"] = policy.identity
+    checkpoints.save(policy, 0, state.first_version)
+    return policy, write_down(run.store, state, RlKind.COLD_START, facts)
+
+
+async def _demonstrations(run: Workshop, state: RlState) -> tuple[list[EpisodeResult], SkillSource]:
+    """Let the expert act, told what the policy will be told, and sometimes nothing."""
+    source = run.source(state.first_version)
+    section = run.config.cold_start
+    if section is None:
+        return [], source
+    seed = run.config.run.seed
+    luck = derive_seed("cold start", seed)
+    told = Remembered(SometimesNothing(source, section.without_skills, luck))
+    specs = _specs(run, section)
+    run.watcher.see(StageStarted("expert", episodes=len(specs)))
+    results = await run.mind_engine("expert").run(specs, told)
+    refuse_no_score(results)
+    return results, told
+
+
+def _specs(run: Workshop, section: ColdStartSection) -> list[EpisodeSpec]:
+    seed = run.config.run.seed
+    return [
+        EpisodeSpec(task, derive_seed("expert", seed, task.id, draw), draw, "expert")
+        for task in run.tasks.practice[: section.tasks]
+        for draw in range(section.episodes)
+    ]
+
+
+async def _turns(
+    run: Workshop, shown: Sequence[EpisodeResult], told: SkillSource
+) -> list[TurnContext]:
+    """Return turns that hold the words of the tasks, of the places, and of what is told."""
+    if shown:
+        return turns_of(shown, told)
+    tasks = run.tasks.practice
+    found = await openings(tasks, run.make_env)
+    found = [
+        replace(turn, skill=context.text)
+        for turn, context in zip(found, told.contexts(tasks), strict=True)
+    ]
+    if run.config.distil is not None and run.config.bank.told != "nothing":
+        found += turns_of(await base_episodes(run), None)
+    return found
+
+
+def _as_command(result: EpisodeResult) -> EpisodeResult:
+    """Leave of each answer the command that stands in it, where the environment lists it.
+
+    A policy that chooses from a list says nothing around its choice, and could not imitate it.
+    """
+    told = result.trajectory
+    offered = [told.metadata, *(turn.metadata for turn in told.turns)]
+    turns = []
+    for turn, before in zip(told.turns, offered, strict=False):
+        command = action_in(turn.act.text)
+        if command in (before.get("admissible_commands") or ()):
+            turn = replace(turn, act=replace(turn.act, text=command))
+        turns.append(turn)
+    return replace(result, trajectory=replace(told, turns=tuple(turns)))
+
+
+def _teach(
+    run: Workshop, policy: PolicyBackend, results: Sequence[EpisodeResult], told: SkillSource
+) -> dict[str, Any]:
+    settings = sft_settings(run.config)
+    rows, coverage = demonstrations(
+        policy, results, told, threshold=run.config.env.success_threshold
+    )
+    run.watcher.see(StageStarted("cold start"))
+
+    def on_step(step: int, loss: LossReport, report: StepReport) -> None:
+        run.watcher.see(ColdStartStep(step, settings.steps, loss.surprise, report.grad_norm))
+
+    seed = derive_seed("cold start", run.config.run.seed)
+    done = train(policy, rows, settings, seed=seed, on_step=on_step)
+    first, last = done.losses[0].surprise, done.losses[-1].surprise
+    run.watcher.see(ColdStartEnded(coverage.episodes, coverage.wins, coverage.rows, last))
+    return {
+        "coverage": asdict(coverage) | {"citation_rate": coverage.citation_rate},
+        "steps": len(done.steps),
+        "skipped": done.skipped_steps,
+        "surprise": [first, last],
+    }
+
+
+# One iteration: groups of rollouts under the same skills, compared, and learnt from.
+
+
+async def practise(
+    run: Workshop, state: RlState, policy: PolicyBackend, iteration: int, bank_version: int
+) -> IterationEnded:
+    """Play an iteration and learn from it; the policy is another one afterwards."""
+    section, seed = run.config.grpo, run.config.run.seed
+    if section.kl_weight > 0:
+        check_reference(policy, state.reference)
+    tasks = _tasks(run, state, iteration)
+    bank = run.bank_store.load(bank_version)
+    luck = derive_seed("dropout", seed, iteration)
+    whole = run.teller.source(bank)
+    told = Remembered(SkillDropout(whole, section.skill_dropout, seed=luck))
+    agent = PolicyAgent(policy, section.temperature)
+    specs = [
+        EpisodeSpec(
+            task, derive_seed("grpo", seed, iteration, task.id, draw), draw, "grpo", iteration
+        )
+        for task in tasks
+        for draw in range(section.group_size)
+    ]
+    run.watcher.see(StageStarted("practice", step=iteration, episodes=len(specs)))
+    started = time.monotonic()
+    results = await run.training_engine(agent).run(specs, told)
+    refuse_no_score(results)
+    rolled_out = time.monotonic()
+    rows, groups = teach(results, agent.rows, group_settings(section))
+    schedule = Schedule(**section.schedule.model_dump())
+    rate = schedule.rate(section.learning_rate, iteration - 1, section.iterations)
+    luck = derive_seed("update", seed, iteration)
+    report = update(policy, rows, grpo_settings(section), seed=luck, learning_rate=rate)
+    contexts = told.contexts(tasks)
+    _count(run, results, tasks, contexts)
+    summary = _summary(results, run.config.env.success_threshold)
+    record = IterationRecord(
+        iteration=iteration,
+        bank_version=bank_version,
+        **summary,
+        **_learnt(groups, report),
+        rows=len(rows),
+        learning_rate=rate,
+        skills=fmean(len(one.skill_ids) for one in contexts),
+        told=_told(contexts, section.group_size),
+        won=_won(results, run.config.env.success_threshold),
+    )
+    return IterationEnded(record, rolled_out - started, time.monotonic() - rolled_out)
+
+
+def _tasks(run: Workshop, state: RlState, iteration: int) -> list[Task]:
+    section, seed = run.config.grpo, run.config.run.seed
+    count, practice = section.tasks_per_iteration, run.tasks.practice
+    if section.harder:
+        chosen = harder_tasks(practice, iteration, count, seed, state.win_rates(iteration))
+    else:
+        chosen = tasks_of_iteration(practice, iteration, count, seed)
+    most = int(count * section.again)
+    again = again_tasks(practice, iteration, most, seed, set(state.undecided(iteration)))
+    chosen = (*again, *(task for task in chosen if task not in again))[:count]
+    # A group is compared in one and the same world, whose luck would else be each episode's own.
+    return [
+        replace(
+            task, extras={"seed": derive_seed("world", seed, iteration, task.id), **task.extras}
+        )
+        for task in chosen
+    ]
+
+
+def _count(
+    run: Workshop,
+    results: Sequence[EpisodeResult],
+    tasks: Sequence[Task],
+    contexts: Sequence[SkillContext],
+) -> None:
+    """Count which skills episodes were told, and how these ended; each episode once."""
+    if not run.bank_store.newest:
+        return
+    threshold = run.config.env.success_threshold
+    told = {task.id: one.skill_ids for task, one in zip(tasks, contexts, strict=True)}
+    run.bank_store.count(
+        CountedEpisode(
+            key=one.key,
+            skill_ids=told[one.task_id],
+            won=None if one.reward is None else one.is_success(threshold),
+        )
+        for one in results
+    )
+
+
+def _summary(results: Sequence[EpisodeResult], threshold: float) -> dict[str, Any]:
+    scored = [one for one in results if one.reward is not None]
+    families: defaultdict[str, list[bool]] = defaultdict(list)
+    for one in scored:
+        families[one.task_type].append(one.is_success(threshold))
+    turns = [len(one.trajectory.turns) for one in scored]
+    tokens = [sum(len(turn.act.token_ids or ()) for turn in one.trajectory.turns) for one in scored]
+    return {
+        "episodes": len(scored),
+        "reward": fmean(one.reward for one in scored if one.reward is not None),
+        "success": fmean(one.is_success(threshold) for one in scored),
+        "families": {name: (sum(won), len(won)) for name, won in sorted(families.items())},
+        "turns": fmean(turns),
+        "tokens": fmean(tokens),
+    }
+
+
+def _learnt(groups: GroupReport, report: UpdateReport) -> dict[str, Any]:
+    total = report.total()
+    norms = [step.grad_norm for step in report.steps if not step.skipped]
+    return {
+        "groups": groups.groups,
+        "flat": groups.flat,
+        "lone": groups.lone,
+        "failures": groups.failures,
+        "truncated": groups.truncated,
+        "malformed": groups.malformed,
+        "steps": len(report.steps),
+        "skipped": report.skipped_steps,
+        "loss": _finite(total.loss / len(report.steps) if report.steps else 0.0),
+        "kl": _finite(total.kl),
+        "entropy": _finite(total.entropy),
+        "clip_fraction": total.clip_fraction,
+        "drift": _finite(total.drift_max),
+        "grad_norm": _finite(fmean(norms)) if norms else None,
+    }
+
+
+def _told(contexts: Sequence[SkillContext], group_size: int) -> dict[str, int]:
+    counts = Counter(skill_id for one in contexts for skill_id in one.skill_ids)
+    return {skill_id: counts[skill_id] * group_size for skill_id in sorted(counts)}
+
+
+def _won(results: Sequence[EpisodeResult], threshold: float) -> dict[str, float]:
+    groups: defaultdict[str, list[bool]] = defaultdict(list)
+    for one in results:
+        if one.reward is not None:
+            groups[one.task_id].append(one.is_success(threshold))
+    return {task_id: fmean(won) for task_id, won in sorted(groups.items())}
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 async def rl(run: Workshop, folder: RunFolder) -> RlReport:

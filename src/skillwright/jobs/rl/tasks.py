@@ -15,10 +15,9 @@ from skillwright.core import ConfigError, Task
 from skillwright.core.jsonio import digest
 from skillwright.core.seeds import derive_seed
 from skillwright.datasets import EvolutionTasks, Splits
-from skillwright.datasets.splits import tasks_digest
+from skillwright.datasets.sealed import tasks_digest
 from skillwright.envs.about import SURVEY
-from skillwright.jobs.parts.evolution_split import evolution_split
-from skillwright.jobs.parts.tasks import find_tasks
+from skillwright.jobs.parts.tasks import evolution_split, find_tasks
 
 _LEAST_WEIGHT = 0.08
 """Of a family that is always won: it is practised now and then, or it is forgotten."""

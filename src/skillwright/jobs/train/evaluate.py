@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from skillwright.core import EpisodeResult, Usage, skill_hash
-from skillwright.core.codec import decode, encode_fields
+from skillwright.core.jsonio import decode, encode_fields
 from skillwright.core.together import together
 from skillwright.evaluation import (
     Interval,
@@ -16,10 +16,10 @@ from skillwright.evaluation import (
 )
 from skillwright.jobs.parts.bank_source import told_lines
 from skillwright.jobs.parts.bench import SplitName
+from skillwright.jobs.parts.endings import TurnEnds
 from skillwright.jobs.parts.environment import EnvFindings, env_findings
 from skillwright.jobs.parts.progress import RunStarted, Scored, StageStarted
-from skillwright.jobs.parts.same_tasks import refuse_other_tasks
-from skillwright.jobs.parts.turn_ends import TurnEnds
+from skillwright.jobs.parts.resuming import refuse_other_tasks
 from skillwright.jobs.train.wiring import Arena
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunFolder

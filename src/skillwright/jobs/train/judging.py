@@ -1,19 +1,51 @@
-"""The gate's part of a run: a candidate against the current skill, and against the best one.
+"""The gate's part of a run: after a step, at the end of an epoch, and at the end of the run."""
 
-What is judged is written down by whoever asked, together with all else that was decided.
-"""
-
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib.resources import files
 from typing import Literal
 
-from skillwright.core import ModelRefused, skill_hash
-from skillwright.evaluation import Draws, Verdict
+from skillwright.core import EpisodeResult, ModelRefused, skill_hash
+from skillwright.core.together import both, together
+from skillwright.evaluation import (
+    Decision,
+    Draws,
+    ReleaseTest,
+    SplitReport,
+    Verdict,
+    differing,
+    release_draws,
+    selection_bias,
+)
 from skillwright.jobs.parts.bench import Place
-from skillwright.jobs.parts.progress import StageStarted
-from skillwright.jobs.train.decisions import Judged
-from skillwright.jobs.train.state import TrainState
+from skillwright.jobs.parts.progress import (
+    SHOWN_AS,
+    EpochEnded,
+    ReleaseTested,
+    Scored,
+    StageStarted,
+)
+from skillwright.jobs.parts.resuming import write_down
+from skillwright.jobs.train.state import Confirmation, EpochRecord, Judged, Kind, TrainState
 from skillwright.jobs.train.wiring import Assembly
+from skillwright.rollout import EngineDown
 from skillwright.runs import VerdictRecord
+from skillwright.textopt import (
+    Comparison,
+    EpochContext,
+    MetaSkill,
+    SlowUpdate,
+    SlowUpdateStatus,
+    placeholder,
+    write_meta_skill,
+    write_slow_update,
+)
+from skillwright.textopt.reflect import INFRASTRUCTURE
+
+# The gate's part of a run: a candidate against the current skill, and against the best one.
+#
+# What is judged is written down by whoever asked, together with all else that was decided.
+
 
 Stage = Literal["step", "slow_update", "final"]
 
@@ -117,3 +149,260 @@ def stop_if_refused(run: Assembly) -> None:
     """Stop where the optimiser was refused: what is missing now would be there after a resume."""
     if run.calls.refusal is not None:
         raise ModelRefused(f"the optimiser was refused: {run.calls.refusal}")
+
+
+# An epoch's end: the same tasks under the old and the new skill, and what follows from it.
+
+
+@dataclass(frozen=True, slots=True)
+class LookBack:
+    """What the optimiser made of an epoch, before the gate."""
+
+    epoch: int
+    slow_update: SlowUpdate | None = None
+    meta_skill: MetaSkill | None = None
+    comparison: Comparison | None = None
+
+    def details(self) -> dict[str, object]:
+        """Return what the store keeps of it, as a JSON object."""
+        return {
+            "slow_update": self.slow_update.to_dict() if self.slow_update else None,
+            "meta_skill_written": self.meta_skill.to_dict() if self.meta_skill else None,
+            "drawn": [pair.to_dict() for pair in self.comparison.drawn] if self.comparison else [],
+        }
+
+    def refuse_dead_optimiser(self) -> None:
+        """Stop where neither memory could be written: a resume writes them."""
+        asked = [one for one in (self.slow_update, self.meta_skill) if one and one.prompt_digest]
+        failures = [one.fault.failure for one in asked if one.fault]
+        lost = [failure for failure in failures if failure.cause in INFRASTRUCTURE]
+        if lost and len(lost) == len(asked):
+            raise EngineDown(
+                f"the look back over epoch {self.epoch} could not ask the optimiser; the latest: "
+                f"{lost[-1].message}"
+            )
+
+    def record(
+        self, state: TrainState, judged: Candidate | None, skill_version: int | None
+    ) -> EpochRecord:
+        """Return the epoch's record, with what became of the slow update."""
+        action = self.slow_update.status.value if self.slow_update else ""
+        return EpochRecord(
+            epoch=self.epoch,
+            steps_ended_with=state.skill_version,
+            action=judged.action if judged else action,
+            meta_skill=self.meta_skill.content if self.meta_skill else state.meta_skill,
+            verdict=judged.verdict if judged else None,
+            skill_version=skill_version,
+            best_verdict=judged.best_verdict if judged else None,
+        )
+
+
+async def end_epoch(run: Assembly, state: TrainState, epoch: int) -> TrainState:
+    """Look back over an epoch, write down what came of it, and return what follows from it.
+
+    Both skills are played on the same tasks. From the pairs a slow update writes guidance that
+    looks further than a batch, and a meta skill the optimizer's own notes for the next epoch. The
+    first epoch has nothing to look back on; it only notes which skill it ended with.
+
+    Source: SkillOpt (microsoft/SkillOpt; arXiv 2605.23904). There a slow update enters unmeasured;
+    here it passes the gate like any other change, unless the configuration says otherwise.
+    """
+    place = Place(state.last_step, epoch)
+    run.calls.step = place.step  # a run that goes on here has taken no step yet
+    found = await _look_back(run, state, epoch)
+    stop_if_refused(run)
+    found.refuse_dead_optimiser()
+    judged = await _judged_update(run, state, found.slow_update, place)
+    with run.store.transaction(durable=True):
+        version = None
+        if judged is not None:
+            version = store_candidate(run, state, place, "slow_update", judged)
+        record = found.record(state, judged, version)
+        state = write_down(run.store, state, Kind.EPOCH, {**record.to_dict(), **found.details()})
+    shown = next(iter(record.verdicts), None)
+    run.watcher.see(EpochEnded(epoch, record.action, shown))
+    return state
+
+
+async def _judged_update(
+    run: Assembly, state: TrainState, update: SlowUpdate | None, place: Place
+) -> Candidate | None:
+    """Return what becomes of a slow update, or ``None`` where it changes nothing."""
+    if update is None or update.candidate == run.store.skill(state.skill_version):
+        return None
+    if update.status is SlowUpdateStatus.PLACEHOLDER:
+        return Candidate(update.candidate, update.status.value)
+    if not run.config.optimizer.gate_slow_update:
+        return Candidate(update.candidate, "force_accept")
+    return await judge(run, state, update.candidate, place)
+
+
+async def _look_back(run: Assembly, state: TrainState, epoch: int) -> LookBack:
+    """Compare the epoch's skill with the one before it, and have both memories written."""
+    config, skill = run.config.optimizer, run.store.skill(state.skill_version)
+    if epoch == 1:
+        is_due = config.use_slow_update and not config.gate_slow_update
+        return LookBack(epoch, slow_update=placeholder(skill) if is_due else None)
+    previous = run.store.skill(state.epochs[-1].steps_ended_with)
+    comparison = await run.bench.compare(previous, skill, epoch)
+    seed = run.config.run.seed + epoch
+    context = EpochContext(f"e{epoch}", previous, skill, comparison, seed=seed)
+    optimizer, limits = run.optimizer, run.settings.limits
+
+    async def guided() -> SlowUpdate | None:
+        if not config.use_slow_update:
+            return None
+        return await write_slow_update(optimizer, context, limits)
+
+    async def noted() -> MetaSkill | None:
+        if not config.use_meta_skill:
+            return None
+        return await write_meta_skill(optimizer, context, state.meta_skill, limits)
+
+    guidance, notes = await both(guided(), noted())
+    return LookBack(epoch, guidance, notes, comparison)
+
+
+# A text that says nothing about the job: what the mere presence of a skill section is worth.
+
+
+def placebo_text(length: int) -> str:
+    """Return an irrelevant text of about ``length`` characters, cut at a word.
+
+    A skill that wins because its words are read, not because they are there, must beat it.
+    """
+    source = files("skillwright.jobs").joinpath("placebo.md").read_text(encoding="utf-8")
+    text = source * (length // len(source) + 1)
+    return text[:length].rsplit(" ", 1)[0] if length < len(text) else text
+
+
+# The end of a run: the last skill meets the best one, and the sealed tasks are opened, once.
+
+
+async def judge_last(run: Assembly, state: TrainState) -> TrainState:
+    """Have the last skill judged against the best one, where that is another.
+
+    A gate with a release test has it tested here, once, on draws that decided nothing before. With
+    others it may be better because something entered it unmeasured; where the two met on the same
+    draws already, what was judged then holds, and costs no second share of alpha.
+    """
+    last, best = standing(run, state)
+    if state.final is not None or last == best:
+        return state
+    if run.gate.release is not None:
+        return await run_release_test(run, state, run.gate.release)
+    known = _known_verdict(run, state)
+    if known is not None:
+        spent_then = replace(known, alpha=None)
+        with run.store.transaction(durable=True):
+            return write_down(run.store, state, Kind.FINAL, spent_then.to_dict())
+    place = Place(state.last_step, state.steps[-1].epoch)
+    verdict = await duel(run, state, (best, last), place)
+    with run.store.transaction(durable=True):
+        store_verdict(run, place, "final", last, verdict)
+        return write_down(run.store, state, Kind.FINAL, verdict.to_dict())
+
+
+async def run_release_test(run: Assembly, state: TrainState, test: ReleaseTest) -> TrainState:
+    """Test whether the current skill is proven better than the released one; write it down."""
+    sides = (run.store.skill(state.best_version), run.store.skill(state.skill_version))
+    place = Place(state.last_step, state.steps[-1].epoch)
+    val = run.bench.sizes.val or 0
+    run.watcher.see(StageStarted("release test", episodes=test.expected_rollouts(val)))
+    draws = release_draws(run.config.run.seed, state.ledger.made, place.step)
+    terms = replace(run.terms, judged=differing(state.verdicts))
+    verdict = await test.judge(run.bench.duel(*sides, draws), state.ledger, terms)
+    run.watcher.see(ReleaseTested(verdict))
+    with run.store.transaction(durable=True):
+        store_verdict(run, place, "release", sides[1], verdict)
+        return write_down(run.store, state, Kind.FINAL, verdict.to_dict())
+
+
+def _known_verdict(run: Assembly, state: TrainState) -> Verdict | None:
+    """Return what the gate said of the last skill and the best one, on the draws that are due."""
+    met = state.met_best
+    if met is None or met.verdict.decision is not Decision.REJECT:
+        return None  # what was undecided for lost episodes may be decided now
+    theirs = (run.store.skill(met.version), run.store.skill(met.best_version))
+    ours = standing(run, state)
+    same_draws = met.accepts == state.accepts or not run.gate.redraws
+    return met.verdict if theirs == ours and same_draws else None
+
+
+async def open_sealed(run: Assembly, state: TrainState) -> TrainState:
+    """Score every artefact in the one act that may see the sealed tasks, all at once."""
+    tests = run.config.evaluation.test and state.report is None
+    confirms = run.config.evaluation.confirm_tasks > 0 and state.confirmation is None
+    if not tests and not confirms:
+        return state
+    best = run.store.skill(state.best_version)
+    baselines = _baselines(run)
+    skills = {**baselines, "best": best, "final": run.store.skill(state.skill_version)}
+    if run.config.evaluation.placebo:
+        skills["placebo"] = placebo_text(len(best))
+    if state.sealed:
+        names = {name: skill_hash(text) for name, text in skills.items()}
+        state = write_down(run.store, state, Kind.TEST_OPENED, {"skills": names})
+
+    async def tested() -> Results:
+        if not tests:
+            return {}
+        episodes = len(set(skills.values())) * (run.bench.sizes.test or 0)
+        run.watcher.see(StageStarted("test", episodes=episodes))
+        return await run.bench.open_test(skills)
+
+    async def confirmed() -> Results:
+        if not confirms:
+            return {}
+        kept = run.config.evaluation.confirm_tasks
+        asked = {**baselines, "best": best}
+        run.watcher.see(StageStarted("confirm", episodes=len(set(asked.values())) * kept))
+        return await run.bench.confirm(asked)
+
+    on_test, on_kept = await together((tested(), confirmed()))
+    with run.store.transaction(durable=True):
+        if on_test:
+            state = _report(run, state, on_test)
+        if on_kept:
+            state = _confirm(run, state, on_kept)
+    return state
+
+
+Results = Mapping[str, list[EpisodeResult]]
+
+
+def _baselines(run: Assembly) -> dict[str, str]:
+    """Return the texts that training is compared with, by name; the gains are over the first."""
+    initial = run.store.skill(0)
+    # Where it says something already, what the agent does without any skill is another baseline.
+    is_due = run.config.evaluation.empty_baseline and initial.strip()
+    return {"initial": initial, "empty": ""} if is_due else {"initial": initial}
+
+
+def _report(run: Assembly, state: TrainState, results: Results) -> TrainState:
+    report = SplitReport.of("test", results, run.config.env.success_threshold)
+    _tell(run, report)
+    return write_down(run.store, state, Kind.TEST, report.to_dict())
+
+
+def _confirm(run: Assembly, state: TrainState, results: Results) -> TrainState:
+    threshold, gate = run.config.env.success_threshold, run.config.evaluation.gate
+    report = SplitReport.of("confirm", results, threshold)
+    _tell(run, report)
+    bias = selection_bias(
+        state.proofs,
+        results["initial"],
+        results["best"],
+        metric=gate.metric,
+        mixed_weight=gate.mixed_weight,
+        success_threshold=threshold,
+    )
+    found = Confirmation(report, bias)
+    return write_down(run.store, state, Kind.CONFIRMED, found.to_dict())
+
+
+def _tell(run: Assembly, report: SplitReport) -> None:
+    for name, table in report.tables.items():
+        label = f"{SHOWN_AS.get(name, name)} skill"
+        run.watcher.see(Scored(label, report.split, table.overall))

@@ -20,16 +20,13 @@ from skillwright.core import ConfigError
 from skillwright.evaluation import SplitReport
 from skillwright.jobs.parts.bank_source import told_lines
 from skillwright.jobs.parts.bench import Place
-from skillwright.jobs.parts.event_log import write_down
 from skillwright.jobs.parts.money import budget_gaps, priced_minds
 from skillwright.jobs.parts.progress import RunStarted, Scored
-from skillwright.jobs.parts.same_tasks import refuse_other_tasks
-from skillwright.jobs.train.end_of_run import judge_last, open_sealed, run_release_test
-from skillwright.jobs.train.expected import expected_episodes, refuse_hopeless_gate
-from skillwright.jobs.train.look_back import end_epoch
+from skillwright.jobs.parts.resuming import refuse_other_tasks, write_down
+from skillwright.jobs.train.judging import end_epoch, judge_last, open_sealed, run_release_test
 from skillwright.jobs.train.state import Kind, TrainState, restore
 from skillwright.jobs.train.step import take_step
-from skillwright.jobs.train.wiring import Assembly
+from skillwright.jobs.train.wiring import Assembly, expected_episodes, refuse_hopeless_gate
 from skillwright.runs import RunFolder, RunStore
 
 

@@ -6,10 +6,13 @@ from typing import Any
 
 from skillwright.core import Completion, Message, ModelError, ModelRefused, Sampling, ToolCall
 from skillwright.core.jsonio import dumps
-from skillwright.models.dialects.bearer import is_strict
-from skillwright.models.dialects.chat_reply import read_logprobs, read_usage
+from skillwright.models.dialects.chat_completions import (
+    fault_of_reply,
+    is_strict,
+    read_logprobs,
+    read_usage,
+)
 from skillwright.models.dialects.openai_chat import OpenAIDialect
-from skillwright.models.dialects.openai_errors import fault_of_reply
 from skillwright.models.http.client import HttpReply
 from skillwright.models.http.endpoint import chosen
 from skillwright.models.http.faults import EndpointFault, GarbledReply

@@ -1,11 +1,19 @@
-"""An agent that is a program at a command line, in any environment."""
+"""Agents that are programs at a command line, made of their settings."""
 
-from collections.abc import Sequence
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
 
 from skillwright.core import Act, Agent, ChatModel, TurnContext
 from skillwright.core.together import together
 from skillwright.models.chat_agent import ChatAgent
+from skillwright.models.dialects.config import ClaudeChatConfig
+from skillwright.models.executors.claude import ClaudeCli, ClaudeCliConfig, ClaudeCodeExec
+from skillwright.models.executors.codex import CodexExec
+from skillwright.models.executors.config import ClaudeCodeExecConfig, CodexExecConfig
 from skillwright.models.executors.model import ExecModel, Request
+
+# An agent that is a program at a command line, in any environment.
 
 
 class ExecAgent(ExecModel):
@@ -33,3 +41,22 @@ class ExecAgent(ExecModel):
 def agent_of(model: ChatModel) -> Agent:
     """Return who acts with a model: an executor itself, else a chat agent over it."""
     return model if isinstance(model, ExecAgent) else ChatAgent(model)
+
+
+# Makes a mind that is a program.
+
+
+def make_executor(
+    config: CodexExecConfig | ClaudeCodeExecConfig | ClaudeChatConfig,
+    *,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> ExecModel:
+    """Make the mind that is a program. Nothing is asked of its model yet."""
+    match config:
+        case CodexExecConfig():
+            return ExecAgent(CodexExec(config), sleep=sleep, clock=clock)
+        case ClaudeCodeExecConfig():
+            return ExecAgent(ClaudeCodeExec(config), sleep=sleep, clock=clock)
+        case ClaudeChatConfig():
+            return ExecModel(ClaudeCli(ClaudeCliConfig.of(config)), sleep=sleep, clock=clock)

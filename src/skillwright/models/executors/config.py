@@ -15,10 +15,9 @@ from pydantic import (
 )
 from pydantic.json_schema import SkipJsonSchema
 
-from skillwright.models.frozen import VARIABLE, Keyed
-from skillwright.models.http.endpoint_config import BaseUrl
-from skillwright.models.http.servers import OPENAI_BASE_URL
+from skillwright.models.http.endpoint_config import OPENAI_BASE_URL, BaseUrl
 from skillwright.models.prices import Prices, list_prices
+from skillwright.models.validation import VARIABLE, Keyed
 
 _NO_ANSWER_DEPENDS_ON = frozenset(
     {

@@ -2,11 +2,14 @@
 
 import asyncio
 import logging
+import re
+import shutil
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, ClassVar, Generic, TypeVar
 
 from skillwright.core import (
@@ -23,18 +26,111 @@ from skillwright.core import (
 from skillwright.core.jsonio import digest
 from skillwright.core.secrets import Redactor, environment_secrets
 from skillwright.models.executors.config import ExecConfig
-from skillwright.models.executors.environment import Login, find_program, version_of
-from skillwright.models.executors.folder import return_login, run_folder, sweep
-from skillwright.models.executors.keep import Keeper
 from skillwright.models.executors.process import Program, run_program
-from skillwright.models.executors.prompt import REMINDER
 from skillwright.models.executors.report import ExecReport, fault_of_report
-from skillwright.models.executors.sandbox import Fence, say_unfenced, why_no_fence
-from skillwright.models.executors.workspace import SKILL_NAME, copy_files, mount_skill, write_file
-from skillwright.models.http.limits import Limiter
-from skillwright.models.http.plausible import Doubt
+from skillwright.models.executors.sandbox import (
+    Fence,
+    Login,
+    find_program,
+    say_unfenced,
+    version_of,
+    why_no_fence,
+)
+from skillwright.models.executors.workspace import (
+    SKILL_NAME,
+    copy_files,
+    mount_skill,
+    return_login,
+    run_folder,
+    sweep,
+    write_file,
+)
 from skillwright.models.http.retry import Retry
-from skillwright.models.http.wire import charged
+from skillwright.models.http.traffic import Limiter
+from skillwright.models.http.wire import Doubt, charged
+
+# A conversation as the one text that a command-line agent reads from stdin.
+
+
+REMINDER = "Your last answer was empty. Answer with the assistant's next message, as text."
+
+_TASK = (
+    'You take part in the conversation below. Messages with role "system" are your instructions. '
+    'Write the next message with role "assistant". It is handed on verbatim: answer with that '
+    "message alone, in the form that the instructions ask for."
+)
+# Closing tags inside a message would end it early.
+_CLOSING = re.compile(r"</(?=message>)")
+# Claude Code takes the word, or what is quoted behind it, for a file and reads it into the prompt,
+# whatever tools are allowed: seen with 2.1.329 for @/etc/passwd and @"a b.txt" on stdin.
+_MENTION = re.compile(r"(?<!\w)@(?=\S)")
+
+
+def render_prompt(messages: Sequence[Message], *notes: str) -> str:
+    """Write a conversation down, with what is to be done with it before it, and notes after it.
+
+    It never begins with a slash, which clients take for a command of their own.
+    """
+    told = map(_tagged, messages)
+    return "\n\n".join((_TASK, *told, *(note for note in notes if note))) + "\n"
+
+
+def _tagged(message: Message) -> str:
+    said = _CLOSING.sub("<\\/", message["content"])
+    return f'<message role="{message["role"]}">\n{said}\n</message>'
+
+
+def without_mentions(prompt: str) -> str:
+    """Set ``@name`` at the start of a word apart as ``@ name``, so that no client reads a file."""
+    return _MENTION.sub("@ ", prompt)
+
+
+def tell_mount(skill_name: str) -> str:
+    """Say where the skill, which the instructions hold already, is mounted."""
+    return (
+        f"The instructions' skill is also installed as the skill {skill_name!r} "
+        f"(.agents/skills/{skill_name}/SKILL.md)."
+    )
+
+
+# Where the output of a program's runs is kept, so that a failed one can be looked at.
+
+
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """Gives each run a folder for what it prints, and clears away what need not stay."""
+
+    config: ExecConfig
+    label: str
+
+    def place(self) -> Path | None:
+        """Make a folder for one run; return the beginning of its files' names, or ``None``."""
+        if self.config.keep_output is None:
+            return None
+        root = Path(self.config.keep_output)
+        root.mkdir(parents=True, exist_ok=True)
+        return Path(mkdtemp(prefix=f"{self.label}-", dir=root)) / self.label
+
+    def settle(self, place: Path | None, *, failed: bool) -> None:
+        """Decide what stays, once a run is over: all, or the latest that failed."""
+        most = self.config.keep_failures
+        if place is None or most is None:
+            return
+        if not failed:
+            shutil.rmtree(place.parent, ignore_errors=True)
+            return
+        kept = [path for path in place.parent.parent.glob(f"{self.label}-*") if path.is_dir()]
+        for folder in sorted(kept, key=_age)[:-most]:
+            # One that is being written now is among the latest, unless very many run at once.
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _age(folder: Path) -> float:
+    try:
+        return folder.stat().st_mtime
+    except OSError:  # another run cleared it away meanwhile
+        return 0.0
+
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ import aiohttp
 import orjson
 
 from skillwright.core import ModelError, ModelRefused, ModelTimeout, ReplyInvalid
-from skillwright.core.certificates import certificate_problem
+from skillwright.core.errors import certificate_problem
 from skillwright.models.http.faults import EndpointFault, GarbledReply
 from skillwright.models.http.traffic import EndpointLimits
 

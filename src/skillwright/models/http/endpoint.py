@@ -10,13 +10,12 @@ from typing import Any, Generic, TypeVar
 
 from skillwright.core import Completion, Message, ModelError, Purpose, Sampling
 from skillwright.core.jsonio import digest
-from skillwright.models.echo import hidden, hide_key
 from skillwright.models.http.client import HttpClient, HttpReply, encode
 from skillwright.models.http.endpoint_config import EndpointConfig, find_key
-from skillwright.models.http.plausible import Doubt
-from skillwright.models.http.retry import Retry
-from skillwright.models.http.retry_hedge import hedged
+from skillwright.models.http.faults import hidden, hide_key
+from skillwright.models.http.retry import Retry, hedged
 from skillwright.models.http.traffic import expected_tokens
+from skillwright.models.http.wire import Doubt
 
 Config = TypeVar("Config", bound=EndpointConfig, covariant=True)
 

@@ -9,18 +9,243 @@ import asyncio
 import math
 import time
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from statistics import median
 from types import TracebackType
 from typing import Self
 
 from skillwright.core import ModelError, ModelTimeout, Purpose
 from skillwright.core.jsonio import text_digest
-from skillwright.models.http.circuit import Circuit
 from skillwright.models.http.endpoint_config import EndpointConfig
-from skillwright.models.http.faults import BUSY, EndpointFault, GarbledReply
-from skillwright.models.http.limits import Limiter
-from skillwright.models.http.limits_latency import Latencies
-from skillwright.models.http.limits_pace import Pacer
+from skillwright.models.http.faults import BUSY, EndpointFault, GarbledReply, TurnTooLate
+from skillwright.models.http.retry import Circuit
+
+# How many calls an endpoint is given at once: a bound that finds its own height.
+#
+# It doubles until a first cut, then rises by one per round of answers, and only while it holds
+# calls back. One wave of trouble is one cut. Source: TCP's slow start, additive increase and
+# multiplicative decrease (RFC 5681).
+
+
+START = 16
+"""Calls at once before an endpoint has shown what it bears."""
+
+
+class Limiter:
+    """Admits at most ``limit`` calls at a time, in the order in which they came.
+
+    For one event loop.
+
+    Attributes:
+        in_flight: Calls that are admitted and have not ended.
+        round: How often it was cut; an attempt remembers it, for `cut`.
+    """
+
+    def __init__(self, most: int, start: int = START, least: int = 1) -> None:
+        self.in_flight = 0
+        self.round = 0
+        self._most = most
+        self._least = min(least, most)
+        self._level = float(min(start, most))
+        self._is_new = True
+        self._queue: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def limit(self) -> int:
+        """Calls that are admitted at a time, now."""
+        return int(self._level)
+
+    def narrow(self, most: int, least: int) -> None:
+        """Keep within the bounds of another model on the same endpoint too."""
+        self._most = min(self._most, most)
+        self._least = min(max(self._least, least), self._most)
+        self._level = min(max(self._level, self._least), self._most)
+
+    def rise(self) -> None:
+        """Take note of an answer; call it while the answered call still has its place."""
+        if self.in_flight < self.limit:
+            return
+        self._level = min(self._most, self._level + (1.0 if self._is_new else 1.0 / self._level))
+        self._admit()
+
+    def cut(self, factor: float, since: int, floor: int = 1) -> None:
+        """Take note of trouble."""
+        if since < self.round or self._level <= floor:
+            return
+        self.round += 1
+        self._is_new = False
+        self._level = max(float(self._least), float(floor), self._level * factor)
+
+    def enter_at_once(self) -> bool:
+        """Take a place where one is free and nobody waits for it; end with `leave`."""
+        if self.in_flight >= self.limit or self._queue:
+            return False
+        self.in_flight += 1
+        return True
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Wait for admission, and give the place on when the block ends."""
+        await self._enter()
+        try:
+            yield
+        finally:
+            self.leave()
+
+    async def _enter(self) -> None:
+        if self.enter_at_once():
+            return
+        ticket = asyncio.get_running_loop().create_future()
+        self._queue.append(ticket)
+        try:
+            await ticket  # whoever leaves hands the place over: it is counted already
+        except asyncio.CancelledError:
+            # A cancelled ticket stays in the queue and is dropped when its turn comes.
+            if not ticket.cancelled():
+                self.leave()  # cancelled between the hand-over and waking up
+            raise
+
+    def leave(self) -> None:
+        """Give a place on."""
+        self.in_flight -= 1
+        self._admit()
+
+    def _admit(self) -> None:
+        while self._queue and self.in_flight < self.limit:
+            ticket = self._queue.popleft()
+            if not ticket.done():
+                self.in_flight += 1
+                ticket.set_result(None)
+
+
+# How fast an endpoint is asked: so much per minute, and the pauses that it asks for.
+
+
+_MINUTE_S = 60.0
+
+
+class Pacer:
+    """Spreads attempts evenly over time, in the order in which they come.
+
+    Each takes its place on a time line at once and waits for it; there is no burst to save up for,
+    because vendors count in windows shorter than a minute.
+    """
+
+    def __init__(
+        self, sleep: Callable[[float], Awaitable[None]], clock: Callable[[], float]
+    ) -> None:
+        self._sleep = sleep
+        self._clock = clock
+        self._request_s = 0.0
+        self._token_s = 0.0
+        self._next_request = self._next_tokens = self._held_until = float("-inf")
+
+    def narrow(self, requests: int | None, tokens: int | None) -> None:
+        """Keep these bounds per minute too; ``None`` is none."""
+        self._request_s = max(self._request_s, _MINUTE_S / requests if requests else 0.0)
+        self._token_s = max(self._token_s, _MINUTE_S / tokens if tokens else 0.0)
+
+    def hold(self, seconds: float) -> None:
+        """Send nothing for so long: the endpoint asked one caller to wait, and means all."""
+        self._held_until = max(self._held_until, self._clock() + seconds)
+
+    async def turn(self, tokens: int, within_s: float = float("inf")) -> None:
+        """Wait for the turn of an attempt that is expected to take so many tokens.
+
+        Whoever does not wait to the end gives the place back.
+        """
+        now = self._clock()
+        free = max(now, self._next_request), max(now, self._next_tokens)
+        at = max(free)
+        self._next_request = at + self._request_s
+        self._next_tokens = at + tokens * self._token_s
+        try:
+            await self._wait_until(at, now, within_s)
+        except BaseException:
+            self._next_request -= at + self._request_s - free[0]
+            self._next_tokens -= at + tokens * self._token_s - free[1]
+            raise
+
+    async def _wait_until(self, at: float, now: float, within_s: float) -> None:
+        # Asked again after each wait: a pause may have been asked for meanwhile.
+        while (due := max(at, self._held_until)) > self._clock():
+            # Waited for even where it is in vain: whoever asks again at once waits no less.
+            await self._sleep(min(due, now + within_s) - self._clock())
+            if due > now + within_s:
+                raise TurnTooLate(self._late(due - now, within_s))
+
+    def _late(self, wait_s: float, within_s: float) -> str:
+        if self._held_until > self._clock():
+            return (
+                f"The endpoint asked everybody to wait, {wait_s:.0f} s in all, and the call had "
+                f"{within_s:.0f} s left. Raise deadline_s, or ask for less at once."
+            )
+        return (
+            f"Within requests_per_minute and tokens_per_minute its turn comes in {wait_s:.0f} s, "
+            f"and the call had {within_s:.0f} s left. Raise deadline_s or these limits, or lower "
+            "max_concurrent."
+        )
+
+    def settle(self, expected: int, used: int) -> None:
+        """Correct the time line once it is known how many tokens an attempt took."""
+        self._next_tokens += (used - expected) * self._token_s
+
+
+# How long an endpoint takes to answer, kind of question by kind of question.
+
+
+WINDOW = 16
+"""Answers of one purpose that are looked at together."""
+COLLAPSE = 4.0
+"""So many times its best latency, and an endpoint has more in hand than it can answer."""
+QUICK_S = 1.0
+"""A latency of up to this is as good as any: nobody slows down for it."""
+KNOWN_FROM = 20
+"""Answers before a quantile says anything."""
+
+_REMEMBERED = 200
+_FORGETS = 1.05
+
+
+class Latencies:
+    """The latencies of one purpose at one endpoint.
+
+    Purposes are kept apart, because an analyst's answer takes ten times as long as an agent's and
+    nothing is wrong with that.
+    """
+
+    def __init__(self) -> None:
+        self._recent: deque[float] = deque(maxlen=_REMEMBERED)
+        self._window: list[float] = []
+        self._best_s: float | None = None
+
+    def note(self, seconds: float) -> bool:
+        """Take note of an answer.
+
+        Returns:
+            Whether it ends a window whose median is `COLLAPSE` times the best one's. The best is
+            slowly forgotten, so that a model that became slower for good is not held against it.
+        """
+        self._recent.append(seconds)
+        self._window.append(seconds)
+        if len(self._window) < WINDOW:
+            return False
+        middle = median(self._window)
+        self._window.clear()
+        best_s = middle if self._best_s is None else self._best_s
+        self._best_s = min(best_s * _FORGETS, middle) if middle < best_s else best_s * _FORGETS
+        return middle > COLLAPSE * max(best_s, QUICK_S)
+
+    def quantile_s(self, share: float) -> float | None:
+        """Return what a share of the latest answers took at most, in seconds.
+
+        ``None`` while there are too few to say.
+        """
+        if len(self._recent) < KNOWN_FROM:
+            return None
+        return sorted(self._recent)[int(share * (len(self._recent) - 1))]
+
 
 BUSY_FACTOR = 0.7
 FAULT_WINDOW = 100

@@ -11,6 +11,7 @@ from skillwright.models import ContextOverflow
 from skillwright.policy.backend import (
     Loss,
     LossReport,
+    OutOfMemory,
     Row,
     Sampled,
     StepReport,
@@ -18,21 +19,30 @@ from skillwright.policy.backend import (
     check_encoding,
     check_reference,
     clipped_step,
+    memory_watched,
 )
-from skillwright.policy.errors import OutOfMemory, memory_watched
-from skillwright.policy.hf.cache import Lane, attends_to_all, new_cache, windowed_cache
-from skillwright.policy.hf.logprobs import Entropy, micro_batches, token_logprobs
+from skillwright.policy.checkpoint import fill_optimiser, fitting, packed, unpacked
 from skillwright.policy.hf.model import (
     SAMPLING_MEMORY,
     TRAINING_MEMORY,
+    Entropy,
     HfSettings,
     Weights,
     load_pretrained,
+    micro_batches,
+    token_logprobs,
 )
-from skillwright.policy.hf.sampling import Answer, Decoding, answer_all
+from skillwright.policy.hf.sampling import (
+    Answer,
+    Decoding,
+    Lane,
+    answer_all,
+    attends_to_all,
+    new_cache,
+    windowed_cache,
+)
 from skillwright.policy.hf.tokens import Node, Prompt, Speech
-from skillwright.policy.rows import TokenContext
-from skillwright.policy.snapshot import fill_optimiser, fitting, packed, unpacked
+from skillwright.policy.update import TokenContext
 
 
 class HfPolicy:

@@ -8,12 +8,197 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 import torch
+from transformers import DynamicCache
+from transformers.cache_utils import Cache, DynamicLayer
 
 from skillwright.core import ContractError
-from skillwright.policy.hf.cache import Lane
 from skillwright.policy.hf.tokens import Node
+
+# Keys and values that are kept from turn to turn, so that a turn reads only what is new.
+
+
+_ROOM = 64
+
+
+class RoomyLayer(DynamicLayer):  # type: ignore[no-untyped-call]  # its __init_subclass__
+    """A layer that grows in place: the library's own copies all of it for every token."""
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Put new keys and values behind the others and return all of them."""
+        used = 0 if self.keys is None or not self.is_initialized else self.keys.shape[-2]
+        size = used + key_states.shape[-2]
+        room = getattr(self, "_room", None)
+        if room is None or room[0].shape[-2] < size:
+            room = self._more_room(key_states, value_states, used, size)
+        room[0][:, :, used:size] = key_states
+        room[1][:, :, used:size] = value_states
+        self.keys, self.values = room[0][:, :, :size], room[1][:, :, :size]
+        return self.keys, self.values
+
+    @classmethod
+    def of(cls, keys: torch.Tensor, values: torch.Tensor) -> "RoomyLayer":
+        """Return a layer that begins with these."""
+        layer = cls()
+        layer.lazy_initialization(keys, values)
+        layer.keys, layer.values = keys, values
+        return layer
+
+    def taken(self, index: torch.Tensor) -> "RoomyLayer":
+        """Return a layer of these conversations, which may repeat."""
+        if self.keys is None or self.values is None:
+            raise RuntimeError("a layer is read before it is shared out")
+        return RoomyLayer.of(self.keys[index], self.values[index])
+
+    def _more_room(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, used: int, size: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        rooms = []
+        for new, old in ((key_states, self.keys), (value_states, self.values)):
+            shape = (*new.shape[:2], size + size // 4 + _ROOM, new.shape[-1])
+            # Zeros, because a masked column is still multiplied by its probability of nothing.
+            space = torch.zeros(shape, dtype=new.dtype, device=new.device)
+            if old is not None and used:
+                space[:, :, :used] = old
+            rooms.append(space)
+        self._room = (rooms[0], rooms[1])
+        return self._room
+
+
+class Lane:
+    """Conversations that are read side by side.
+
+    Each has its own tokens; the columns of the cache are shared, and a mask says which of them a
+    conversation holds. Positions count a conversation's own tokens, so gaps do not matter.
+
+    Attributes:
+        cache: The library's cache, as the model takes it.
+        tokens: Per conversation: what the cache holds.
+        mask: ``[conversations, columns]``, true where a column holds a token.
+    """
+
+    def __init__(self, cache: Any, tokens: list[list[int]], mask: torch.Tensor) -> None:
+        self.cache = cache
+        self.tokens = tokens
+        self.mask = mask
+
+    @classmethod
+    def empty(cls, cache: Any, size: int, device: torch.device) -> "Lane":
+        """Return so many conversations of which nothing is read."""
+        mask = torch.zeros(size, 0, dtype=torch.bool, device=device)
+        return cls(cache, [[] for _ in range(size)], mask)
+
+    def reopened(self, prompts: Sequence[Sequence[int]]) -> "Lane":
+        """Return a lane for these prompts that begins with what is read already.
+
+        Each takes over the longest beginning that any conversation of this lane shares with it,
+        short of its last token, which has to be read for the first answer.
+        """
+        sources, kept = self._beginnings(prompts)
+        width = max(kept)
+        columns = torch.zeros(len(prompts), width, dtype=torch.long)
+        held = self.mask.cpu().numpy()
+        places = {source: np.flatnonzero(held[source]) for source in set(sources)}
+        for index, (source, size) in enumerate(zip(sources, kept, strict=True)):
+            columns[index, :size] = torch.from_numpy(places[source][:size])
+        device = self.mask.device
+        rows, at = torch.tensor(sources, device=device)[:, None], columns.to(device)
+        layers: list[RoomyLayer] = []
+        for layer in self.cache.layers if width else ():
+            # Indexed on both sides of the heads, so that those come last and move back.
+            keys = layer.keys[rows, :, at].transpose(1, 2).contiguous()
+            values = layer.values[rows, :, at].transpose(1, 2).contiguous()
+            layers.append(RoomyLayer.of(keys, values))
+        # An empty lane has the cache that its model asks for.
+        cache = new_cache(layers) if any(self.tokens) else self.cache
+        sizes = torch.tensor(kept, device=device)[:, None]
+        mask = torch.arange(width, device=device)[None, :] < sizes
+        pairs = zip(prompts, kept, strict=True)
+        return Lane(cache, [list(prompt[:size]) for prompt, size in pairs], mask)
+
+    def spread(self, where: Sequence[int]) -> None:
+        """Make one conversation into several that go on from it: ``where`` names the sources."""
+        if list(where) == list(range(len(self.tokens))):
+            return
+        index = torch.tensor(where, device=self.mask.device)
+        for number, layer in enumerate(self.cache.layers):
+            if isinstance(layer, RoomyLayer):
+                self.cache.layers[number] = layer.taken(index)
+            else:
+                layer.reorder_cache(index)
+        self.mask = self.mask[index]
+        self.tokens = [list(self.tokens[source]) for source in where]
+
+    def extend(self, new: Sequence[Sequence[int]], pad: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Make room for new tokens and return what the model reads.
+
+        Returns:
+            Token ids, and their positions in their conversations, ``[conversations, longest]``:
+            aligned at the end, so that the last column is everybody's latest token.
+        """
+        longest = max(map(len, new))
+        ids = torch.full((len(new), longest), pad)
+        positions = torch.zeros(len(new), longest, dtype=torch.long)
+        fresh = torch.zeros(len(new), longest, dtype=torch.bool)
+        for index, tokens in enumerate(new):
+            if size := len(tokens):
+                begin = len(self.tokens[index])
+                ids[index, -size:] = torch.tensor(tokens)
+                positions[index, -size:] = torch.arange(begin, begin + size)
+                fresh[index, -size:] = True
+                self.tokens[index].extend(tokens)
+        device = self.mask.device
+        self.mask = torch.cat([self.mask, fresh.to(device)], dim=1)
+        return ids.to(device), positions.to(device)
+
+    def _beginnings(self, prompts: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
+        """Return for each prompt which conversation to take over, and how many of its tokens."""
+        width = max(map(len, self.tokens))
+        known = np.full((len(self.tokens), width), -1, dtype=np.int64)
+        for index, tokens in enumerate(self.tokens):
+            known[index, : len(tokens)] = tokens
+        sources, kept = [], []
+        for prompt in prompts:
+            # All but the last token, which is read for its answer.
+            size = min(width, len(prompt) - 1)
+            same = known[:, :size] == np.asarray(prompt[:size], dtype=np.int64)
+            lengths = np.where(same.all(axis=1), size, same.argmin(axis=1)) if size else [0]
+            best = int(np.argmax(lengths))
+            sources.append(best)
+            kept.append(int(lengths[best]))
+        return sources, kept
+
+
+def new_cache(layers: Sequence[RoomyLayer] = ()) -> Any:
+    """Return a cache that may be taken over, with what is read already."""
+    if layers:
+        return Cache(layers=list(layers))
+    return Cache(layer_class_to_replicate=RoomyLayer)
+
+
+def windowed_cache(config: Any) -> Any:
+    """Return an empty cache for a model whose layers do not all attend to everything."""
+    return DynamicCache(config=config)
+
+
+def attends_to_all(config: Any) -> bool:
+    """Tell whether every layer attends to all that came before (no window, no recurrence).
+
+    Only then may columns be left out, and a conversation be cut back to its beginning.
+    """
+    inner = config.get_text_config(decoder=True)
+    kinds = getattr(inner, "layer_types", None)
+    if kinds is not None:
+        return set(kinds) == {"full_attention"}
+    return getattr(inner, "sliding_window", None) is None
+
 
 Read = Callable[[Lane, torch.Tensor, torch.Tensor], torch.Tensor]
 """Reads new tokens at their positions and returns the logits behind the last, [rows, vocabulary]"""

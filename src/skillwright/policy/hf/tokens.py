@@ -15,7 +15,7 @@ from jinja2 import TemplateError
 
 from skillwright.core import Message
 from skillwright.core.jsonio import digest
-from skillwright.policy.errors import NoChatTemplate, TargetRefused
+from skillwright.policy.backend import NoChatTemplate, TargetRefused
 
 _MOST_REMEMBERED = 4096
 

@@ -1,9 +1,8 @@
 """A policy that learns on a laptop: it scores the commands that a text world offers."""
 
 from skillwright.policy.scorer.backend import ScorerPolicy, ScorerSettings
+from skillwright.policy.scorer.encoding import Reading, Vocabulary, read_turn
 from skillwright.policy.scorer.network import Architecture
-from skillwright.policy.scorer.reading import Reading, read_turn
-from skillwright.policy.scorer.tokens import Vocabulary
 
 __all__ = [
     "Architecture",

@@ -20,17 +20,15 @@ from skillwright.policy.backend import (
     Row,
     Sampled,
     StepReport,
+    TargetRefused,
     TokenBatch,
     check_encoding,
     check_reference,
     clipped_step,
 )
-from skillwright.policy.errors import TargetRefused
-from skillwright.policy.scorer.encoding import Encoded, Encoder, collate
+from skillwright.policy.checkpoint import fill_optimiser, fitting, packed, unpacked
+from skillwright.policy.scorer.encoding import Encoded, Encoder, Vocabulary, collate, read_turn
 from skillwright.policy.scorer.network import Architecture, CommandScorer
-from skillwright.policy.scorer.reading import read_turn
-from skillwright.policy.scorer.tokens import Vocabulary
-from skillwright.policy.snapshot import fill_optimiser, fitting, packed, unpacked
 
 TEMPLATE_VERSION: Final = 2
 """Rises whenever equal turns would be encoded otherwise."""

@@ -1,30 +1,216 @@
-"""Turns as numbers: one small table per turn, and tensors for a batch of them.
+"""A turn of a text game as numbers: its segments, their tokens, and tensors for a batch."""
 
-What holds for a whole episode is encoded once. Every token carries *match bits*, two per
-segment: "this very name occurs there too", "this word does"; it does not count itself.
-"""
-
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from hashlib import blake2b
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from skillwright.core import ContractError, TurnContext
+from skillwright.core.agent import action_in
 from skillwright.core.jsonio import digest
-from skillwright.policy.scorer.reading import Reading
-from skillwright.policy.scorer.tokens import (
-    FULL_STOP,
-    MOST_NUMBER,
-    UNKNOWN,
-    Token,
-    Vocabulary,
-    tokenise,
-)
+
+# What a scoring policy looks at, taken out of the conversation of a text game.
+
+
+_LISTING: Final = re.compile(r"\n\n[^\n]*commands: [^\n]*$")
+_TAKEN: Final = re.compile(r"take (.+) from .+")
+_LAID_DOWN: Final = re.compile(r"(?:move|put) (.+?) (?:to|in/on|in|on) .+")
+_WENT: Final = re.compile(r"go to (.+)")
+_LATEST: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A turn, as segments of text.
+
+    Attributes:
+        task: What is to be done: the last paragraph of the opening.
+        skill: What the agent is told about its job.
+        scene: The rest of the opening.
+        held: What is in the agent's hands, or "nothing".
+        here: Where it is, and what it saw last.
+        visited: Where it has been, each place once.
+        latest: Its last commands.
+        commands: What it can do now.
+    """
+
+    task: str
+    skill: str
+    scene: str
+    held: str
+    here: str
+    visited: str
+    latest: str
+    commands: tuple[str, ...]
+
+
+def read_turn(context: TurnContext) -> Reading:
+    """Read a turn.
+
+    Only the texts of the conversation and the list of commands are looked at. What is held and
+    where the agent is follows from the commands that it gave.
+
+    Raises:
+        ContractError: The environment does not list its commands.
+    """
+    commands = context.metadata.get("admissible_commands")
+    if not commands:
+        raise ContractError(
+            "a scoring policy chooses from a list, and this environment's metadata has no "
+            "'admissible_commands'; use a policy that writes text"
+        )
+    opening, latest_seen = "", ""
+    given = []
+    for message in context.messages:
+        if message["role"] == "assistant":
+            given.append(message["content"])
+        elif message["role"] == "user":
+            opening = opening or message["content"]
+            latest_seen = message["content"]
+    return _read(context.skill, opening, latest_seen, tuple(given), tuple(commands))
+
+
+def _read(
+    skill: str, opening: str, latest_seen: str, answers: tuple[str, ...], commands: tuple[str, ...]
+) -> Reading:
+    scene, task = _split(opening)
+    given = [action_in(answer) for answer in answers]
+    held, place = "nothing", ""
+    visited: dict[str, None] = {}
+    for command in given:
+        if found := _WENT.fullmatch(command):
+            place = found[1]
+            visited[place] = None
+        elif found := _TAKEN.fullmatch(command):
+            held = found[1]
+        elif _LAID_DOWN.fullmatch(command):
+            held = "nothing"
+    seen = _without_listing(latest_seen) if given else ""
+    return Reading(
+        task=task,
+        skill=skill,
+        scene=scene,
+        held=held,
+        here=f"{place}. {seen}",
+        visited=". ".join(visited),
+        latest=". ".join(given[-_LATEST:]),
+        commands=commands,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _split(opening: str) -> tuple[str, str]:
+    scene, _, task = _without_listing(opening).rpartition("\n\n")
+    return scene, task
+
+
+@lru_cache(maxsize=16384)
+def _without_listing(content: str) -> str:
+    return _LISTING.sub("", content)
+
+
+# Texts as tokens: "cabinet 3" is one, and an unknown word is still equal to itself.
+
+
+UNKNOWN: Final = 1
+"""The word id of every word that the vocabulary lacks; 0 is padding."""
+
+MOST_NUMBER: Final = 31
+"""Larger numbers share one embedding; tokens that differ in them are still unequal."""
+
+# The tags of a bank ("[t014]") name skills and say nothing about the world.
+_TAG: Final = re.compile(r"^- \[\w+\] ", re.MULTILINE)
+_TOKEN: Final = re.compile(r"([a-z][a-z'-]*)(?: (\d+)\b)?|(\d+)|([.:?!])|\n")
+
+
+class Token(NamedTuple):
+    """A token.
+
+    Attributes:
+        word: Lower-case; "." for the end of a sentence or line, "" for a bare number.
+        number: From 1, that is the number in the text plus 1; 0 where there is none.
+        name: Equal for equal words with equal numbers.
+        kind: Equal for equal words.
+    """
+
+    word: str
+    number: int
+    name: int
+    kind: int
+
+
+@lru_cache(maxsize=65536)
+def tokenise(text: str) -> tuple[Token, ...]:
+    """Cut a text into tokens. Articles and the like stay; commas and brackets go."""
+    tokens: list[Token] = []
+    for word, number, bare, _ in _TOKEN.findall(_TAG.sub("- ", text).lower()):
+        digits = number or bare
+        shown = word if word or bare else "."
+        if shown == "." and tokens and tokens[-1].word == ".":
+            continue
+        tokens.append(_token(shown, digits))
+    return tuple(tokens)
+
+
+@lru_cache(maxsize=65536)
+def _token(word: str, digits: str) -> Token:
+    number = int(digits) + 1 if digits else 0
+    return Token(word, number, _hashed(f"{word} {digits}"), _hashed(word))
+
+
+def _hashed(text: str) -> int:
+    """31 bits, the same in every process."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=4).digest(), "big") >> 1
+
+
+FULL_STOP: Final = _token(".", "")
+"""The end of a sentence or line."""
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The words that a policy knows.
+
+    Attributes:
+        words: In the order of their ids, which start at 2.
+    """
+
+    words: tuple[str, ...]
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> "Vocabulary":
+        """Return all words of some texts, in the order of the alphabet."""
+        return cls(tuple(sorted({token.word for text in texts for token in tokenise(text)})))
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        """Word -> id."""
+        return {word: index for index, word in enumerate(self.words, start=UNKNOWN + 1)}
+
+    @property
+    def size(self) -> int:
+        """How many ids there are, padding and the unknown word included."""
+        return len(self.words) + UNKNOWN + 1
+
+    @cached_property
+    def digest(self) -> str:
+        """Equal for equal vocabularies."""
+        return digest(list(self.words))
+
+
+# Turns as numbers: one small table per turn, and tensors for a batch of them.
+#
+# What holds for a whole episode is encoded once. Every token carries *match bits*, two per
+# segment: "this very name occurs there too", "this word does"; it does not count itself.
+
 
 SEGMENTS: Final = ("task", "skill", "scene", "held", "here", "visited", "latest")
 COMMANDS_SEGMENT: Final = len(SEGMENTS)

@@ -17,6 +17,7 @@ from skillwright.policy.scorer.encoding import (
     GAP,
     KIND,
     MATCH_BITS,
+    MOST_NUMBER,
     MOST_TOKENS_OF_A_COMMAND,
     NAME,
     NUMBER,
@@ -25,8 +26,8 @@ from skillwright.policy.scorer.encoding import (
     TASK,
     WORD,
     Batch,
+    Vocabulary,
 )
-from skillwright.policy.scorer.tokens import MOST_NUMBER, Vocabulary
 
 # exp() of it, times a few hundred keys, is far from the largest float32.
 _MOST_LOGIT = 30.0

@@ -2,16 +2,17 @@
 
 from skillwright.scripted.household.agent import ScriptedHousehold, decide
 from skillwright.scripted.household.belief import (
+    APPLIANCES,
     Belief,
-    hear,
-    read_conversation,
-    room_of,
-)
-from skillwright.scripted.household.errand import APPLIANCES, Errand, Kind, read_errand
-from skillwright.scripted.household.observation import (
+    Errand,
+    Kind,
     Observation,
     class_of,
+    hear,
+    read_conversation,
+    read_errand,
     read_observation,
+    room_of,
 )
 
 __all__ = [

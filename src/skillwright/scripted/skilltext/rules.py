@@ -1,9 +1,16 @@
-"""The rules of conduct that a household skill can give."""
+"""What a household skill can give: rules of conduct, and habits of storage."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from skillwright.scripted.skilltext.sentences import blocks, sentences, tells_story
+from skillwright.scripted.skilltext.words import concept
+
+# The rules of conduct that a household skill can give.
 
 
 class Rule(StrEnum):
@@ -97,3 +104,161 @@ class Conduct:
 
 EXPERT_CONDUCT: Final = Conduct({rule: Stance(rule, True, "") for rule in GOOD_RULES})
 """Every good rule, and no bad one."""
+
+
+# The classes of a household, and how people spell them ("credit cards" is class creditcard).
+
+
+# A hyphen stands where people may write a space or nothing.
+_OBJECTS: Final = """
+alarm-clock apple baseball-bat basket-ball book bowl box bread butter-knife cd candle cell-phone
+cloth credit-card cup desk-lamp dish-sponge egg floor-lamp fork glass-bottle hand-towel kettle
+key-chain knife ladle laptop lettuce mug newspaper pan paper-towel pen pencil pepper-shaker pillow
+plate plunger pot potato remote-control salt-shaker soap-bar soap-bottle spatula spoon spray-bottle
+statue tennis-racket tissue-box toilet-paper-roll toilet-paper tomato towel vase watch watering-can
+wine-bottle
+"""
+_RECEPTACLES: Final = """
+arm-chair bathtub-basin bed cabinet cart coffee-machine coffee-table counter-top desk dining-table
+drawer dresser fridge garbage-can hand-towel-holder laundry-hamper microwave ottoman safe shelf
+side-table sink-basin sofa stove-burner tv-stand toaster toilet-paper-hanger toilet towel-holder
+"""
+_ALSO_CALLED: Final = {
+    "phone": "cellphone",
+    "remote": "remotecontrol",
+    "sponge": "dishsponge",
+    "racket": "tennisracket",
+    "bottle of wine": "winebottle",
+    "refrigerator": "fridge",
+    "cupboard": "cabinet",
+    "counter": "countertop",
+    "worktop": "countertop",
+    "sink": "sinkbasin",
+    "bathtub": "bathtubbasin",
+    "couch": "sofa",
+    "trash can": "garbagecan",
+    "bin": "garbagecan",
+    "stove": "stoveburner",
+    "nightstand": "sidetable",
+    "bedside table": "sidetable",
+    "hamper": "laundryhamper",
+}
+_PLURALS: Final = {"knife": "kni(?:fe|ves)", "shelf": "shel(?:f|ves)"}
+
+OBJECT_CLASSES: Final = frozenset(_OBJECTS.replace("-", "").split())
+RECEPTACLE_CLASSES: Final = frozenset(_RECEPTACLES.replace("-", "").split())
+
+
+class Mention(NamedTuple):
+    """A class or a single entity that a text names."""
+
+    cls: str  # its class
+    name: str  # ``"cabinet 3"`` where it is numbered, else the class
+    start: int  # where its words begin
+    is_place: bool  # it is a receptacle, not an object
+
+
+def _forms(spelling: str) -> str:
+    words = re.split("[- ]", spelling)
+    last = _PLURALS.get(words[-1], rf"{words[-1]}(?:e?s)?")
+    return "[ -]?".join([*words[:-1], last])
+
+
+def _spellings() -> Mapping[str, str]:
+    own = {name: name.replace("-", "") for name in f"{_OBJECTS} {_RECEPTACLES}".split()}
+    return {**own, **_ALSO_CALLED}
+
+
+_CLASSES: Final = tuple(_spellings().values())
+# Longer spellings first: a coffee table is no table, a toilet paper hanger no toilet.
+_ORDER: Final = sorted(enumerate(_spellings()), key=lambda item: -len(item[1]))
+_MENTION: Final = re.compile(
+    r"(?<![\w-])(?:"
+    + "|".join(f"(?P<c{index}>{_forms(spelling)})" for index, spelling in _ORDER)
+    + r")(?: (?P<number>\d{1,2}))?(?![\w-])"
+)
+
+
+def mentions(text: str) -> list[Mention]:
+    """List the classes and entities that a lower-case text names, in order."""
+    found = []
+    for match in _MENTION.finditer(text):
+        group = next(name for name, words in match.groupdict().items() if words and name[0] == "c")
+        cls = _CLASSES[int(group[1:])]
+        name = f"{cls} {match['number']}" if match["number"] else cls
+        found.append(Mention(cls, name, match.start(), cls in RECEPTACLE_CLASSES))
+    return found
+
+
+# Storage habits: "mugs are kept in cabinet 3", in whatever words.
+
+
+_KEPT = concept("""
+    kept / stored / found / located / find / finds / lives? / sits? / lies? / belongs? / usually
+    normally / typically / mostly / often / look~ for / search~ for / look~ first / start~ with
+    holds? / contains? / houses? / keeps? / stores? / try / check~ / home of / always / begin~ with
+    waits? / hides? / hidden / tend to be / stands? / rests? / (?:are|is) (?:in|on|inside)
+""")
+_OTHER_ERRAND = concept("""
+    put~ / putting / place / placing / deliver~ / carry~ / bring~ / heat~ / cool~ / clean~ / wash~
+    open~ / examine~ / warm~ / chill~ / go back / return~ / use~ / switch~ / close~
+""")
+_GENERAL = concept("""
+    usually / normally / typically / mostly / often / always / look~ / search~ / start~ / try
+    check~ / kept / stored / begin~ / tend to / belongs? / likely
+""")
+_DENIED = re.compile(r"\b(?:not|never|no|rarely|seldom|hardly|avoid|unlikely)\b")
+_ROOM = re.compile(r"\b(kitchen|living ?room|bedroom|bathroom)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Habit:
+    """Where objects of a class are kept."""
+
+    room: str  # ``kitchen``, ``living room``, ``bedroom``, ``bathroom``, or "" for any
+    object_class: str  # what is kept there
+    # receptacles by name ("cabinet 3") or by class ("cabinet"), the likeliest first
+    places: tuple[str, ...]
+    source: str = ""  # the line that says so, verbatim
+
+
+@lru_cache(maxsize=512)
+def read_habits(text: str) -> tuple[Habit, ...]:
+    """Return the storage habits that a text tells, in order."""
+    found: list[Habit] = []
+    for block in blocks(text):
+        for sentence in sentences(block):
+            if _is_about_storage(sentence.text):
+                room = _ROOM.search(sentence.text)
+                where = re.sub("living ?room", "living room", room[0]) if room else ""
+                for objects, places in _pairs(sentence.text):
+                    names = tuple(dict.fromkeys(place.name for place in places))
+                    found += [Habit(where, one.cls, names, sentence.source) for one in objects]
+    return tuple(found)
+
+
+def _is_about_storage(text: str) -> bool:
+    if not _KEPT.search(text) or _OTHER_ERRAND.search(text) or _DENIED.search(text):
+        return False
+    # "A vase stands on a shelf" describes; "vases usually stand on shelves" tells a habit.
+    return not tells_story(text) and bool(re.search(r"[a-z] \d", text) or _GENERAL.search(text))
+
+
+def _pairs(text: str) -> Iterator[tuple[list[Mention], list[Mention]]]:
+    """Pair objects with the places named after them; where a place is named first, before them."""
+    named = mentions(text)
+    if len(named) < 2:
+        return
+    leading = named[0].is_place
+    first: list[Mention] = []
+    second: list[Mention] = []
+    for mention in named:
+        if mention.is_place == leading:
+            if second:
+                yield (second, first) if leading else (first, second)
+                first, second = [], []
+            first.append(mention)
+        else:
+            second.append(mention)
+    if second:
+        yield (second, first) if leading else (first, second)

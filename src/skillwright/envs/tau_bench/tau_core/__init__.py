@@ -1,17 +1,23 @@
 """The retail store of tau-bench: its data, its tools, its tasks and its reward; see README.md."""
 
 from skillwright.envs.tau_bench.tau_core.database import Database, Place, Tables
-from skillwright.envs.tau_bench.tau_core.location import DataSource, data_dir, fetched_dir
 from skillwright.envs.tau_bench.tau_core.reward import (
     GRADER_VERSION,
+    Action,
     Difference,
     GoldState,
     Grade,
+    RetailTask,
     grade,
 )
-from skillwright.envs.tau_bench.tau_core.session import TauEnv
-from skillwright.envs.tau_bench.tau_core.store import Store, open_store
-from skillwright.envs.tau_bench.tau_core.tasks import Action, RetailTask
+from skillwright.envs.tau_bench.tau_core.store import (
+    DataSource,
+    Store,
+    TauEnv,
+    data_dir,
+    fetched_dir,
+    open_store,
+)
 from skillwright.envs.tau_bench.tau_core.tools import TOOL_NAMES, ToolResult, call_tool
 
 __all__ = [

@@ -3,10 +3,59 @@
 import json
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
-from skillwright.envs.tau_bench.tau_core.canonical import canonical_text
-from skillwright.envs.tau_bench.tau_core.frozen import freeze
+# The text by which two states of the database are the same or not, as tau-bench's hash tells them.
+#
+# Unlike JSON it tells apart 50 and 50.0, true and 1, "1" and 1, and the order of lists; it does
+# not see the order of keys.
+#
+# Source: tau-bench (arXiv:2406.12045), consistent hash of its base environment.
+
+
+def canonical_text(value: Any) -> str:
+    """Return the text of one record; equal exactly where tau-bench's hash would be."""
+    return str(_hashable(value))
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return tuple((key, _hashable(value[key])) for key in sorted(value))
+    if isinstance(value, list | tuple):
+        return tuple(map(_hashable, value))
+    return value
+
+
+# JSON values that cannot be changed, so that any number of episodes can share them.
+
+
+def _refuse(record: dict[str, Any], *args: Any, **kwargs: Any) -> NoReturn:
+    raise TypeError(
+        "this record is shared by every episode and cannot be changed; put a new one instead"
+    )
+
+
+class FrozenDict(dict[str, Any]):
+    """A dict that refuses every change; JSON encoders and ``==`` take it for a plain one."""
+
+    __slots__ = ()
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The default rebuilds a dict by setting its items, which this one refuses.
+        return FrozenDict, (dict(self),)
+
+
+def freeze(value: Any) -> Any:
+    """Return a JSON value with every object a `FrozenDict` and every array a tuple."""
+    if isinstance(value, dict):
+        return FrozenDict({key: freeze(inner) for key, inner in value.items()})
+    if isinstance(value, list):
+        return tuple(freeze(inner) for inner in value)
+    return value
+
 
 Record = Mapping[str, Any]
 

@@ -1,18 +1,142 @@
 """A data set: a folder's files, each read at most once per process and then shared."""
 
+import copy
+import hashlib
 import json
+import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from skillwright.core import DataError, did_you_mean
-from skillwright.core.jsonio import digest
-from skillwright.envs.tau_bench.tau_core.checksums import checked_bytes, manifest_of
-from skillwright.envs.tau_bench.tau_core.database import TABLES, Tables
-from skillwright.envs.tau_bench.tau_core.reward import GoldState, gold_state
+from skillwright.core.jsonio import digest, read_text
+from skillwright.datasets import cache_dir
+from skillwright.envs.tau_bench.tau_core.database import TABLES, Database, Tables
+from skillwright.envs.tau_bench.tau_core.reward import (
+    Action,
+    GoldState,
+    Grade,
+    RetailTask,
+    gold_state,
+    grade,
+    read_tasks,
+)
 from skillwright.envs.tau_bench.tau_core.schemas import SCHEMAS
-from skillwright.envs.tau_bench.tau_core.tasks import RetailTask, read_tasks
+from skillwright.envs.tau_bench.tau_core.tools import ToolResult, call_tool
+
+# Where the data is: named by the caller, fetched, or the small store that comes with us.
+
+
+DATA_VARIABLE: Final = "SKILLWRIGHT_TAU_DATA"
+FETCH_COMMAND: Final = "skillwright data tau-bench"
+BUILT_IN: Final = Path(__file__).resolve().parent.parent / "built_in"
+ASK_FOR_BUILT_IN: Final = "built-in"
+"""Named as the folder, it asks for the small store."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataSource:
+    """A folder with data, and how it was found."""
+
+    path: str  # the folder
+    origin: str  # `env_config.data_dir`, `$SKILLWRIGHT_TAU_DATA`, `fetched` or `built-in`
+
+
+def fetched_dir() -> Path:
+    """Return the folder that fetched data is put into; it need not be there yet."""
+    return cache_dir() / "tau_retail"
+
+
+def data_dir(configured: str | os.PathLike[str] | None = None) -> DataSource:
+    """Find the folder with the data; what is in it is checked when it is read.
+
+    Args:
+        configured: A folder that was named in a configuration, or ``built-in``; ``None`` looks at
+            ``$SKILLWRIGHT_TAU_DATA``, then for fetched data, then for the built-in store.
+
+    Raises:
+        DataError: There is none; the message names the command that fetches it.
+    """
+    if configured == ASK_FOR_BUILT_IN:
+        return DataSource(str(BUILT_IN), "built-in")
+    if configured:
+        return DataSource(_absolute(configured), "env_config.data_dir")
+    named = os.environ.get(DATA_VARIABLE)
+    if named:
+        return DataSource(_absolute(named), f"${DATA_VARIABLE}")
+    fetched = fetched_dir()
+    if fetched.is_dir():
+        return DataSource(_absolute(fetched), "fetched")
+    if BUILT_IN.is_dir():
+        return DataSource(str(BUILT_IN), "built-in")
+    raise DataError(
+        f"there is no tau-bench data: run `{FETCH_COMMAND}`, or set {DATA_VARIABLE} (or "
+        "env_config.data_dir) to a folder that has it"
+    )
+
+
+def _absolute(folder: str | os.PathLike[str]) -> str:
+    # Not Path.resolve: that asks the disk about every part, for every episode.
+    return os.path.abspath(os.path.expanduser(folder))  # noqa: PTH100, PTH111
+
+
+# What every data file must be, to the byte: a score over other data is another score.
+
+
+MANIFEST: Final = "SHA256SUMS"
+"""A data set of one's own brings this file, as ``sha256sum *`` writes it."""
+
+UPSTREAM: Final[Mapping[str, str]] = {
+    "orders.json": "2598a12586d28f2d6bd16bc86f4c800029b6af18e0abb5c475ef5c869c11ced1",
+    "products.json": "a9eabcc1a9742c5f5288c2779acce52b9308423383ed24706bbaf0889f762a0f",
+    "rules.json": "9fdb9bd32797e10585ee77096e9ba184403b0ab7d32108e31210e2cddbcaf01a",
+    "tasks_dev.json": "2132891e3f01e736f38ee972274c972f2cd4a57f822066d2968ee42b751cde44",
+    "tasks_test.json": "7f452f9380a11c91254c9ab13e15ceb8a4f222175cc274d4243fd744eed9eb67",
+    "tasks_train.json": "3e36fd821dead3767f1f456efdeb4d62c824b7d2cf280971ce0689797f8071c6",
+    "tools.json": "da43b49f4783a9aa82f97f125b2f4c9b56d053cc27e09903ad0ae075026d72ac",
+    "users.json": "6f4fd104cc5e80b92166c4035315c31532c6cea52a90dcdf18425ee7f87c2b82",
+    "wiki.md": "d539fd2a46a8b8dd2e934ff9ed92f43e9f6b56bc7a718db8d2803ba8ad8f6bf7",
+}
+"""The retail data of tau-bench at commit 59a200c, converted to JSON."""
+
+
+def manifest_of(folder: Path) -> Mapping[str, str]:
+    """Return file name -> SHA-256: from the folder's own manifest, else tau-bench's."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        return UPSTREAM
+    sums: dict[str, str] = {}
+    for number, line in enumerate(read_text(path, "checksum file").splitlines(), 1):
+        digest, _, name = line.partition(" ")
+        if len(digest) != 64 or not name.lstrip(" *"):
+            raise DataError(f"{str(path)!r}, line {number}: not '<sha256>  <file>' but {line!r}")
+        sums[name.lstrip(" *")] = digest.lower()
+    return sums
+
+
+def checked_bytes(folder: Path, name: str, manifest: Mapping[str, str]) -> bytes:
+    """Read a data file and compare it with its checksum."""
+    path, again = folder / name, f"run `{FETCH_COMMAND}`"
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError as error:
+        raise DataError(
+            f"tau-bench data: there is no {str(path)!r}; {again}, or set {DATA_VARIABLE} (or "
+            "env_config.data_dir) to a folder that has it"
+        ) from error
+    except OSError as error:
+        raise DataError(f"tau-bench data {str(path)!r} cannot be read: {error.strerror}") from error
+    expected, found = manifest.get(name), hashlib.sha256(content).hexdigest()
+    if found != expected:
+        raise DataError(
+            f"tau-bench data {str(path)!r} is not what it must be: SHA-256 {found}, expected "
+            f"{expected or 'one in the ' + MANIFEST + ' beside it'}. It is damaged or was changed; "
+            f"{again}. Data of your own needs a {MANIFEST} file (`sha256sum * > {MANIFEST}`)."
+        )
+    return content
+
 
 T = TypeVar("T")
 
@@ -207,3 +331,87 @@ def open_store(folder: str | Path) -> Store:
     found = _stores.get(name)
     # Two threads may both build one; both then take the one that was put first.
     return _stores.setdefault(name, Store(Path(name))) if found is None else found
+
+
+# One customer's call: the task, the database as this episode leaves it, and who is called.
+
+
+RESPOND = "respond"
+
+
+class TauEnv:
+    """The domain's side of an episode; cheap to build, since it shares everything but changes.
+
+    Attributes:
+        actions: Everything that the agent did, as it was asked for.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        split: str,
+        index: int,
+        make_user: Callable[[], Any] | None = None,
+    ) -> None:
+        self.store, self.split, self.index = store, split, index
+        self.actions: list[Action] = []
+        self._shared_task = store.task(split, index)
+        self._own_task: RetailTask | None = None
+        self._db: Database | None = None
+        self._make_user = make_user
+        self._user: Any = None
+
+    @property
+    def user(self) -> Any:
+        """The simulated user; another may be put in its place."""
+        if self._user is None and self._make_user is not None:
+            self._user = self._make_user()
+        return self._user
+
+    @user.setter
+    def user(self, user: Any) -> None:
+        self._user = user
+
+    @property
+    def task(self) -> RetailTask:
+        """The task, in a copy of this episode's own."""
+        if self._own_task is None:
+            self._own_task = copy.deepcopy(self._shared_task)
+        return self._own_task
+
+    @property
+    def instruction(self) -> str:
+        """What the simulated user is told."""
+        return self._shared_task.instruction
+
+    @property
+    def db(self) -> Database:
+        """The database of this episode."""
+        if self._db is None:
+            self._db = Database(self.store.tables)
+        return self._db
+
+    @property
+    def said(self) -> Sequence[str]:
+        """What the agent said to the user, in order."""
+        spoken = (one.kwargs.get("content") for one in self.actions if one.name == RESPOND)
+        return [content for content in spoken if isinstance(content, str)]
+
+    def restart(self) -> None:
+        """Begin again with the pristine database."""
+        self.actions = []
+        self._db = Database(self.store.tables)
+
+    def call(self, name: str, kwargs: Mapping[str, Any]) -> ToolResult:
+        """Call a tool, whatever its name and arguments; what is wrong with them is the answer."""
+        self.actions.append(Action(name, kwargs))
+        return call_tool(self.db, name, kwargs)
+
+    def say(self, content: str) -> None:
+        """Write down what the agent says; whoever holds the user asks for the reply."""
+        self.actions.append(Action(RESPOND, {"content": content}))
+
+    def grade(self) -> Grade:
+        """Judge the episode as it stands; changes nothing."""
+        gold = self.store.gold(self.split, self.index)
+        return grade(self.db, gold, self.said, self._shared_task.outputs)

@@ -1,0 +1,328 @@
+"""The files that SkillRL publishes: banks, in and out without loss, and refined memories."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from skillwright.bank.bank import Bank
+from skillwright.bank.changes import Add, ChangeReport, apply, only_equal
+from skillwright.bank.formats.interchange import read_json, read_sections
+from skillwright.core import (
+    BankSkill,
+    Counterfactual,
+    DataError,
+    Provenance,
+    SkillKind,
+    SkillOrigin,
+    SkillStatus,
+)
+from skillwright.core.jsonio import dumps
+
+# Banks in the layout that SkillRL publishes, in and out without loss.
+#
+# ``{"general_skills": [...], "task_specific_skills": {category: [...]}, "common_mistakes": [...],
+# "metadata": {...}}``; banks for search have ``query_type_skills`` in the place of the second key.
+# What a file says beyond our fields (its ids, its metadata, keys that we do not know) stays with
+# the bank in `Bank.meta`, so that an export gives it back.
+#
+# Source: SkillRL (arXiv 2602.08234), and the files that its authors published.
+
+
+META_KEY = "skillrl"
+"""Where `Bank.meta` keeps the document that was imported."""
+
+_GENERAL, _MISTAKES = "general_skills", "common_mistakes"
+_BY_CATEGORY = ("task_specific_skills", "query_type_skills")
+_CATEGORY_ALIASES = {"examine": "look_at_obj_in_light"}
+_NAME_WORDS = 5
+
+
+def read_skillrl(text: str, where: str = "the bank") -> tuple[BankSkill, ...]:
+    """Read the skills of a bank in SkillRL's layout, as drafts: without ids, quarantined.
+
+    A mistake becomes a lesson: its description is the failure point, why it happens the flawed
+    reasoning, and how to avoid it both the corrective action and the principle.
+
+    Raises:
+        DataError: It is no such document; the message names the item that is wrong.
+    """
+    return tuple(draft for _, draft in _drafts(_document(text, where), where))
+
+
+def import_skillrl(bank: Bank, text: str, where: str = "the bank") -> tuple[Bank, ChangeReport]:
+    """Add the skills of a bank in SkillRL's layout to a bank, quarantined.
+
+    Only equal skills are merged, not similar ones, so that nothing of the file is lost.
+
+    Args:
+        bank: The bank to add to.
+        text: The document.
+        where: Names it in messages.
+
+    Returns:
+        The next version, and what became of each item in the order of the document.
+
+    Raises:
+        DataError: It is no such document.
+    """
+    document = _document(text, where)
+    drafts = [draft for _, draft in _drafts(document, where)]
+    made, report = apply(bank, [Add(draft) for draft in drafts], is_near=only_equal)
+    meta = {**bank.meta, META_KEY: document}
+    return replace(made, version=bank.version + 1, meta=meta), report
+
+
+def to_skillrl(bank: Bank) -> str:
+    """Write a bank in SkillRL's layout.
+
+    Items of the document that the bank was imported from are written as they were, as long as the
+    bank has their skill in those words and it is not retired; other skills are written after them.
+    """
+    imported = bank.meta.get(META_KEY)
+    document = json.loads(dumps(imported)) if imported else _empty()
+    kept = {s.content_digest: s for s in bank.skills if s.status != SkillStatus.RETIRED}
+    written: set[str] = set()
+    gone: list[tuple[list[Any], Any]] = []
+    for place, draft in _drafts(document, "the imported document"):
+        if draft.content_digest in kept:
+            written.add(draft.content_digest)
+        else:
+            gone.append(place)
+    for items, item in gone:
+        # By identity: two items of a file may be equal.
+        del items[next(n for n, one in enumerate(items) if one is item)]
+    for content, skill in kept.items():
+        if content not in written:
+            _section(document, skill).append(_item(skill))
+    return dumps(document, indent=2) + "\n"
+
+
+def is_skillrl(document: object) -> bool:
+    """Tell whether a JSON value has SkillRL's layout."""
+    return isinstance(document, Mapping) and not {_GENERAL, *_BY_CATEGORY}.isdisjoint(document)
+
+
+def _document(text: str, where: str) -> dict[str, Any]:
+    document = read_json(text, where)
+    if not is_skillrl(document):
+        raise DataError(
+            f"{where} is no bank in SkillRL's layout: it has none of "
+            f"{_GENERAL}, {', '.join(_BY_CATEGORY)}"
+        )
+    made: dict[str, Any] = document
+    return made
+
+
+def _empty() -> dict[str, Any]:
+    return {_GENERAL: [], _BY_CATEGORY[0]: {}, _MISTAKES: [], "metadata": {"source": "skillwright"}}
+
+
+def _drafts(
+    document: Mapping[str, Any], where: str
+) -> Iterator[tuple[tuple[list[Any], Any], BankSkill]]:
+    """Read every item, with the list that it stands in."""
+    for items, kind, category, name in read_sections(
+        document, where, _GENERAL, _BY_CATEGORY, _MISTAKES
+    ):
+        ours = _CATEGORY_ALIASES.get(category, category)
+        for position, item in enumerate(items):
+            yield (items, item), _draft(item, kind, ours, f"{where}: {name}[{position}]")
+
+
+def _draft(item: object, kind: SkillKind, category: str, where: str) -> BankSkill:
+    if not isinstance(item, Mapping):
+        raise DataError(f"{where}: it is a {type(item).__name__}, not an object")
+
+    def text(key: str, default: str | None = None) -> str:
+        value = item.get(key)
+        value = default if value is None else value
+        if not isinstance(value, str):
+            raise DataError(f"{where}: {key} is {value!r}, not a text")
+        return " ".join(value.split())
+
+    facts: dict[str, Any] = {
+        "kind": kind,
+        "category": category,
+        "status": SkillStatus.QUARANTINED,
+        "provenance": Provenance(SkillOrigin.IMPORTED),
+    }
+    when = text("when_to_apply", "")
+    if kind != SkillKind.LESSON:
+        return BankSkill("", text("title"), text("principle"), when, **facts)
+    description, remedy = text("description"), text("how_to_avoid")
+    first_words = " ".join(description.split()[:_NAME_WORDS]).rstrip(".,;:")
+    lesson = Counterfactual(description, text("why_it_happens"), remedy)
+    return BankSkill("", text("title", first_words), remedy, when, counterfactual=lesson, **facts)
+
+
+def _section(document: dict[str, Any], skill: BankSkill) -> list[Any]:
+    match skill.kind:
+        case SkillKind.GENERAL:
+            return _list_in(document, _GENERAL)
+        case SkillKind.LESSON:
+            return _list_in(document, _MISTAKES)
+        case SkillKind.TASK_SPECIFIC:
+            key = next((key for key in _BY_CATEGORY if key in document), _BY_CATEGORY[0])
+            document[key] = document.get(key) or {}
+            return _list_in(document[key], skill.category)
+
+
+def _list_in(document: dict[str, Any], key: str) -> list[Any]:
+    if document.get(key) is None:
+        document[key] = []
+    items: list[Any] = document[key]
+    return items
+
+
+def _item(skill: BankSkill) -> dict[str, Any]:
+    lesson = skill.counterfactual
+    if lesson is None:
+        return {
+            "skill_id": skill.id,
+            "title": skill.name,
+            "principle": skill.principle,
+            "when_to_apply": skill.applicability,
+        }
+    return {
+        "mistake_id": skill.id,
+        "title": skill.name,
+        "description": lesson.failure_point,
+        "why_it_happens": lesson.flawed_reasoning,
+        "how_to_avoid": f"{lesson.corrective_action} {skill.principle}"
+        if lesson.corrective_action != skill.principle
+        else skill.principle,
+        "when_to_apply": skill.applicability,
+    }
+
+
+# Refined memories, the records that SkillRL's authors summarise episodes in before they distil.
+#
+# They are evidence and no skills: a teacher is shown them, and ratios of compression compare with
+# them.
+#
+# Source: the files that the authors of SkillRL (arXiv 2602.08234) published.
+
+
+_TRAJECTORY, _GUIDELINES = "refined_trajectory", "strategic_guidelines"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStep:
+    """A step that mattered.
+
+    Attributes:
+        index: Its number in the episode.
+        action: What the agent did.
+        observation: What it saw that was critical.
+        reasoning: Why it did it.
+    """
+
+    index: int
+    action: str
+    observation: str
+    reasoning: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefinedMemory:
+    """A summarised episode.
+
+    Attributes:
+        id: Names it.
+        description: What it is about.
+        environment: Where it was played.
+        outcome: How it ended, such as ``Success``.
+        goal: The task.
+        steps: The steps that mattered.
+        plan: The chain of steps that solves such tasks; "" where there is none.
+        mistakes: What to avoid: (when it happens, the bad action).
+        episode: The environment's name of the episode.
+    """
+
+    id: str
+    description: str
+    environment: str
+    outcome: str
+    goal: str
+    steps: tuple[MemoryStep, ...]
+    plan: str
+    mistakes: tuple[tuple[str, str], ...]
+    episode: str
+
+    @property
+    def won(self) -> bool:
+        """Whether the episode was a success."""
+        return self.outcome.strip().casefold() == "success"
+
+
+def read_memories(text: str, where: str = "the memories") -> tuple[RefinedMemory, ...]:
+    """Read refined memories: one record, or a list of them.
+
+    Raises:
+        DataError: It is no JSON, or a record is none; the message names it.
+    """
+    value = read_json(text, where)
+    records = value if isinstance(value, list) else [value]
+    return tuple(_memory(one, f"{where}[{number}]") for number, one in enumerate(records))
+
+
+def _memory(record: object, where: str) -> RefinedMemory:
+    if not isinstance(record, Mapping) or "content" not in record:
+        raise DataError(f"{where}: it is no refined memory; those have memory_id and content")
+    tags, content = _object(record, "tags", where), _object(record, "content", where)
+    guidelines = _unwrapped(content.get(_GUIDELINES, {}), _GUIDELINES)
+    steps = _unwrapped(content.get(_TRAJECTORY, []), _TRAJECTORY)
+    if not isinstance(guidelines, Mapping) or not isinstance(steps, list):
+        raise DataError(f"{where}: {_GUIDELINES} is no object, or {_TRAJECTORY} no list")
+    mistakes = guidelines.get("mistakes_to_avoid") or []
+    if not isinstance(mistakes, list):
+        raise DataError(f"{where}: mistakes_to_avoid is no list")
+    return RefinedMemory(
+        id=_text(record, "memory_id"),
+        description=_text(record, "contextual_description"),
+        environment=_text(tags, "environment"),
+        outcome=_text(tags, "outcome"),
+        goal=_text(_object(content, "task_meta", where), "original_goal"),
+        steps=tuple(_step(step, f"{where}, step {n}") for n, step in enumerate(steps)),
+        plan=_text(guidelines, "planning_pattern"),
+        mistakes=tuple(
+            (_text(one, "trigger_condition"), _text(one, "bad_action"))
+            for one in mistakes
+            if isinstance(one, Mapping)
+        ),
+        episode=_text(record, "origin_env_id"),
+    )
+
+
+def _step(step: object, where: str) -> MemoryStep:
+    if not isinstance(step, Mapping):
+        raise DataError(f"{where}: it is a {type(step).__name__}, not an object")
+    index = step.get("step_index", 0)
+    return MemoryStep(
+        int(index) if isinstance(index, int | float) else 0,
+        _text(step, "action"),
+        _text(step, "critical_observation"),
+        _text(step, "reasoning"),
+    )
+
+
+def _unwrapped(value: Any, key: str) -> Any:
+    """Take off the second wrapping that some published records have."""
+    while isinstance(value, Mapping) and key in value:
+        value = value[key]
+    return value
+
+
+def _object(record: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:
+    value = record.get(key, {})
+    if not isinstance(value, Mapping):
+        raise DataError(f"{where}: {key} is a {type(value).__name__}, not an object")
+    return value
+
+
+def _text(record: Mapping[str, Any], key: str) -> str:
+    value = record.get(key)
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

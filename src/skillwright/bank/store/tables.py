@@ -1,0 +1,461 @@
+"""The tables of a bank's file: versions, skills, counts, vectors and the log."""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skillwright.bank.bank import Bank, BankError, SkillStats
+from skillwright.bank.changes import Add, Change, ChangeReport, Decision, Outcome, Refine
+from skillwright.bank.formats.interchange import item_of, skill_of
+from skillwright.core import BankSkill, DataError
+from skillwright.core.jsonio import dumps
+from skillwright.core.sqlite_file import BUSY_TIMEOUT_S, Migration, Schema, SqliteFile, Trouble
+
+# The tables of a bank's file, and how an older file becomes a newer one.
+#
+# A version is what changed since the one before it: the bank at version v is, of every skill, its
+# last row up to v. So ten thousand skills and a hundred versions are ten thousand and some rows.
+
+
+# Says "this is a bank of Skillwright" to `file` and to us; other SQLite files are refused.
+APPLICATION_ID = 0x534B424B
+
+_FIRST: Migration = (
+    f"PRAGMA application_id = {APPLICATION_ID}",
+    """CREATE TABLE versions (
+        version INTEGER PRIMARY KEY,
+        digest TEXT NOT NULL,            -- Bank.digest
+        issued TEXT NOT NULL,            -- JSON: the highest number by prefix
+        meta TEXT                        -- JSON; NULL: as in the version before
+    )""",
+    """CREATE TABLE skills (
+        number INTEGER PRIMARY KEY,      -- the order in which they came in
+        id TEXT NOT NULL UNIQUE
+    )""",
+    """CREATE TABLE wordings (
+        skill INTEGER NOT NULL REFERENCES skills (number),
+        version INTEGER NOT NULL REFERENCES versions (version),
+        content TEXT,                    -- BankSkill.content_digest
+        body TEXT,                       -- JSON; NULL: the bank has the skill no more
+        PRIMARY KEY (skill, version)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE stats (
+        skill INTEGER NOT NULL REFERENCES skills (number),
+        version INTEGER NOT NULL REFERENCES versions (version),
+        retrieved INTEGER NOT NULL,      -- totals as of the version
+        episodes INTEGER NOT NULL,
+        wins INTEGER NOT NULL,
+        PRIMARY KEY (skill, version)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE counts (
+        skill INTEGER PRIMARY KEY REFERENCES skills (number),
+        retrieved INTEGER NOT NULL,      -- totals as of now
+        episodes INTEGER NOT NULL,
+        wins INTEGER NOT NULL
+    )""",
+    "CREATE TABLE counted (episode TEXT PRIMARY KEY) WITHOUT ROWID",
+    """CREATE TABLE log (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        event TEXT NOT NULL,
+        before INTEGER NOT NULL,
+        version INTEGER NOT NULL,
+        reason TEXT NOT NULL,
+        verdict TEXT,                    -- JSON
+        step INTEGER,
+        outcomes TEXT NOT NULL,          -- JSON
+        time REAL NOT NULL               -- seconds since 1970, UTC
+    )""",
+    """CREATE TABLE vectors (
+        embedder TEXT NOT NULL,
+        content TEXT NOT NULL,
+        vector BLOB NOT NULL,            -- float32, little-endian
+        PRIMARY KEY (embedder, content)
+    )""",
+)
+
+SCHEMA = Schema(
+    kind="bank",
+    holder="bank",
+    application_id=APPLICATION_ID,
+    migrations=(_FIRST,),
+    error=BankError,
+    if_empty=(
+        "is an empty file, and no bank yet; put skills into it with `skillwright bank import` or "
+        "`bank distil`"
+    ),
+)
+
+
+# One SQLite file of a bank, used from one thread; other processes may use it too.
+#
+# Every commit outlives a killed process (WAL). A commit that is `durable` also outlives a power
+# cut.
+
+
+class BankFile(SqliteFile):
+    """A bank's file, open.
+
+    Args:
+        path: The file; made, with its folder, and brought up to date unless ``read_only``.
+        read_only: Look, change nothing.
+        busy_timeout_s: How long to wait for another process that is writing.
+
+    Raises:
+        BankError: The file is missing, no bank, damaged, locked, or of another version.
+    """
+
+    def __init__(
+        self, path: Path, *, read_only: bool = False, busy_timeout_s: float = BUSY_TIMEOUT_S
+    ) -> None:
+        try:
+            if not read_only:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            super().__init__(path, SCHEMA, read_only=read_only, busy_timeout_s=busy_timeout_s)
+        except OSError as error:
+            raise BankError(
+                f"{path} cannot be made ({error.strerror}). Name another folder."
+            ) from error
+
+    @contextmanager
+    def transaction(self, *, durable: bool = False) -> Iterator[None]:
+        """Make all writes inside take effect together, or none of them.
+
+        Inside another one it is part of that.
+
+        Args:
+            durable: Wait until the disk has it; the outermost one decides.
+
+        Raises:
+            BankError: The disk is full, or another process holds the file.
+        """
+        if self._connection is not None and self._connection.in_transaction:
+            yield
+            return
+        self.rows(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+        self.rows("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.rows("COMMIT")
+        finally:
+            self._roll_back()
+
+    def advice(self, trouble: Trouble) -> str:
+        """Say what became of the versions, and what to do."""
+        match trouble:
+            case Trouble.FULL:
+                return (
+                    "All earlier versions are safe, and nothing of this change was written. Free "
+                    "some space and try again."
+                )
+            case Trouble.BUSY:
+                return ", and try again."
+            case Trouble.DAMAGED:
+                return "import its last export into a new file."
+            case Trouble.SEALED:
+                return (
+                    "It can be looked at there; to change it, copy it to a folder of your own and "
+                    "name the copy."
+                )
+            case never:
+                assert_never(never)
+
+
+# The skills of each version, of which only what changed is stored.
+
+
+# Of a group, SQLite takes the bare columns from the row that has the maximum.
+_WORDINGS_AS_OF = """
+    SELECT * FROM (
+        SELECT skills.number, skills.id, content, body, max(version)
+        FROM wordings JOIN skills ON skills.number = wordings.skill
+        WHERE version <= ? GROUP BY wordings.skill
+    ) WHERE body IS NOT NULL ORDER BY number
+"""
+
+
+class WordingTable:
+    """The tables ``skills`` and ``wordings`` of a bank's file."""
+
+    def __init__(self, file: BankFile) -> None:
+        self._file = file
+
+    def as_of(self, version: int) -> tuple[tuple[BankSkill, ...], dict[str, str]]:
+        """Return the skills of a version, and their content digests by id.
+
+        Raises:
+            BankError: A skill cannot be read.
+        """
+        rows = self._file.rows(_WORDINGS_AS_OF, (version,))
+        try:
+            skills = tuple(_read(row["id"], row["body"], row["content"]) for row in rows)
+        except (ValueError, DataError) as error:
+            raise BankError(
+                f"{self._file.path}: version {version} is damaged ({error}). Restore the file "
+                "from a copy, or import the bank's last export into a new file."
+            ) from error
+        return skills, {row["id"]: row["content"] for row in rows}
+
+    def keep(self, before: Bank, after: Bank) -> None:
+        """Store what differs between a version and the next one."""
+        old = {skill.id: skill for skill in before.skills}
+        changed = [skill for skill in after.skills if old.get(skill.id) != skill]
+        self._file.write_many(
+            "INSERT OR IGNORE INTO skills (id) VALUES (?)", [(skill.id,) for skill in changed]
+        )
+        digests = after.content_digests
+        rows: list[tuple[Any, ...]] = [
+            (after.version, digests[skill.id], _written(skill), skill.id) for skill in changed
+        ]
+        rows += [(after.version, None, None, key) for key in old if key not in after]
+        self._file.write_many(
+            "INSERT INTO wordings (skill, version, content, body)"
+            " SELECT number, ?, ?, ? FROM skills WHERE id = ?",
+            rows,
+        )
+
+
+def _written(skill: BankSkill) -> str:
+    item = item_of(skill, SkillStats())
+    return dumps({key: value for key, value in item.items() if key not in ("id", "stats")})
+
+
+def _read(skill_id: str, body: str, content: str) -> BankSkill:
+    skill, _ = skill_of({"id": skill_id, **json.loads(body)}, f"skill {skill_id}")
+    if skill.content_digest != content:
+        raise DataError(f"skill {skill_id} does not have the digest that was kept")
+    return skill
+
+
+# Statistics of skills: counted as episodes end, and frozen into each version.
+
+
+_STATS_AS_OF = """
+    SELECT skills.id, stats.retrieved, stats.episodes, stats.wins, max(stats.version)
+    FROM stats JOIN skills ON skills.number = stats.skill
+    WHERE stats.version <= ? GROUP BY stats.skill ORDER BY stats.skill
+"""
+_ADD = """
+    INSERT INTO counts SELECT number, ?, ?, ? FROM skills WHERE id = ?
+    ON CONFLICT (skill) DO UPDATE SET retrieved = retrieved + excluded.retrieved,
+        episodes = episodes + excluded.episodes, wins = wins + excluded.wins
+"""
+_FREEZE = """
+    INSERT INTO stats SELECT counts.skill, ?, counts.retrieved, counts.episodes, counts.wins
+    FROM counts LEFT JOIN (
+        SELECT skill, retrieved, episodes, wins, max(version) FROM stats GROUP BY skill
+    ) AS last ON last.skill = counts.skill
+    WHERE last.skill IS NULL OR (counts.retrieved, counts.episodes, counts.wins)
+        <> (last.retrieved, last.episodes, last.wins)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CountedEpisode:
+    """An episode whose agent was told skills.
+
+    Attributes:
+        key: Names it; an episode is counted once. "" is counted every time.
+        skill_ids: What its agent was told.
+        won: Whether it was won; ``None`` where a fault ended it, which says nothing of the skills.
+    """
+
+    key: str
+    skill_ids: tuple[str, ...]
+    won: bool | None
+
+
+class CountTable:
+    """The tables ``counts``, ``counted`` and ``stats`` of a bank's file."""
+
+    def __init__(self, file: BankFile) -> None:
+        self._file = file
+
+    def add(self, episodes: Iterable[CountedEpisode]) -> None:
+        """Count episodes that were not counted yet; ids that the bank never had are passed over."""
+        for episode in episodes:
+            if episode.key and not self._file.rows(
+                "INSERT OR IGNORE INTO counted VALUES (?) RETURNING episode", (episode.key,)
+            ):
+                continue
+            scored = int(episode.won is not None)
+            self._file.write_many(
+                _ADD,
+                [
+                    (1, scored, int(bool(episode.won)), skill_id)
+                    for skill_id in dict.fromkeys(episode.skill_ids)
+                ],
+            )
+
+    def begin(self, stats: Mapping[str, SkillStats]) -> None:
+        """Take over the statistics of a bank that comes into an empty store."""
+        self._file.write_many(
+            _ADD, [(one.retrieved, one.episodes, one.wins, key) for key, one in stats.items()]
+        )
+
+    def freeze(self, version: int) -> None:
+        """Make the totals of now those of a version."""
+        self._file.rows(_FREEZE, (version,))
+
+    def as_of(self, version: int) -> dict[str, SkillStats]:
+        """Return the totals of a version, by id."""
+        rows = self._file.rows(_STATS_AS_OF, (version,))
+        return {row[0]: SkillStats(row[1], row[2], row[3]) for row in rows}
+
+    def totals(self) -> dict[str, SkillStats]:
+        """Return the totals of now, by id."""
+        rows = self._file.rows(
+            "SELECT id, retrieved, episodes, wins FROM counts JOIN skills ON number = skill"
+            " ORDER BY number"
+        )
+        return {row[0]: SkillStats(row[1], row[2], row[3]) for row in rows}
+
+
+# Vectors of skills, kept so that a text is encoded once per embedder.
+
+
+Vector = NDArray[np.float32]
+"""A vector, shape ``[d]``."""
+
+_STORED: Any = np.dtype("<f4")
+
+
+class VectorTable:
+    """The table ``vectors`` of a bank's file."""
+
+    def __init__(self, file: BankFile) -> None:
+        self._file = file
+
+    def keep(self, embedder: str, vectors: Mapping[str, Vector]) -> None:
+        """Keep vectors by content digest; those that are there stay."""
+        self._file.write_many(
+            "INSERT OR IGNORE INTO vectors VALUES (?, ?, ?)",
+            [
+                (embedder, content, np.ascontiguousarray(vector, dtype=_STORED).tobytes())
+                for content, vector in vectors.items()
+            ],
+        )
+
+    def of(self, embedder: str) -> dict[str, Vector]:
+        """Return an embedder's vectors by content digest."""
+        rows = self._file.rows(
+            "SELECT content, vector FROM vectors WHERE embedder = ? ORDER BY rowid", (embedder,)
+        )
+        return {row[0]: self._read(row[1]) for row in rows}
+
+    def _read(self, body: Any) -> Vector:
+        if isinstance(body, bytes) and len(body) % _STORED.itemsize == 0:
+            vector: Vector = np.frombuffer(body, dtype=_STORED).astype(np.float32)
+            if np.isfinite(vector).all():
+                return vector
+        raise BankError(
+            f"{self._file.path} is damaged (a vector of its skills is none). Restore it from a "
+            f"copy, or {self._file.advice(Trouble.DAMAGED)}"
+        )
+
+
+# What happened to a bank, and why: its log, as JSON and as records.
+
+
+class LogEvent(StrEnum):
+    """What an entry of the log is about."""
+
+    CHANGED = "changed"
+    """A new version was made."""
+    UNCHANGED = "unchanged"
+    """Every change of an update was refused, so there is no new version."""
+    REJECTED = "rejected"
+    """A candidate did not pass the gate."""
+    ROLLED_BACK = "rolled_back"
+    """A new version that equals an old one was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """Something that happened to a bank.
+
+    Attributes:
+        number: From 1, rising.
+        event: What.
+        before: The version before it.
+        version: The version after it.
+        reason: Why, in the words of who did it.
+        verdict: What a gate said, as JSON values; ``None`` where none was asked.
+        step: The training step or epoch, where there was one.
+        outcomes: What became of each change: objects with ``op``, the fields of the change,
+            ``decision``, ``skill`` (its id) and ``because``.
+        time: Seconds since 1970, UTC; for people, never for decisions.
+    """
+
+    number: int
+    event: LogEvent
+    before: int
+    version: int
+    reason: str
+    verdict: Mapping[str, Any] | None
+    step: int | None
+    outcomes: tuple[Mapping[str, Any], ...]
+    time: float
+
+    def with_decision(self, decision: Decision) -> tuple[Mapping[str, Any], ...]:
+        """Return the outcomes of one decision."""
+        return tuple(one for one in self.outcomes if one["decision"] == decision)
+
+
+def entry_of(row: sqlite3.Row) -> LogEntry:
+    """Read an entry from its row."""
+    return LogEntry(
+        row["number"],
+        LogEvent(row["event"]),
+        row["before"],
+        row["version"],
+        row["reason"],
+        None if row["verdict"] is None else json.loads(row["verdict"]),
+        row["step"],
+        tuple(json.loads(row["outcomes"])),
+        row["time"],
+    )
+
+
+def outcomes_json(report: ChangeReport) -> str:
+    """Write what became of each change."""
+    return dumps([_outcome(one) for one in report.outcomes])
+
+
+def proposed_json(changes: Iterable[Change]) -> str:
+    """Write changes that were not made."""
+    outcomes = (Outcome(one, Decision.REFUSED, "", "the candidate was rejected") for one in changes)
+    return outcomes_json(ChangeReport(tuple(outcomes)))
+
+
+def _outcome(outcome: Outcome) -> dict[str, Any]:
+    return {
+        **_change(outcome.change),
+        "decision": str(outcome.decision),
+        "skill": outcome.id,
+        "because": outcome.reason,
+    }
+
+
+def _change(change: Change) -> dict[str, Any]:
+    op = type(change).__name__.lower()
+    if isinstance(change, Add):
+        item = item_of(change.draft, SkillStats())
+        return {"op": op, "draft": {key: item[key] for key in item if key not in ("id", "stats")}}
+    said = {field.name: getattr(change, field.name) for field in fields(change)}
+    if isinstance(change, Refine):
+        lesson, evidence = change.counterfactual, change.provenance
+        said["counterfactual"] = lesson and {
+            field.name: getattr(lesson, field.name) for field in fields(lesson)
+        }
+        said["provenance"] = evidence and {
+            field.name: getattr(evidence, field.name) for field in fields(evidence)
+        }
+    return {"op": op, **{key: value for key, value in said.items() if value is not None}}

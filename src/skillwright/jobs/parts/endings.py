@@ -1,0 +1,190 @@
+"""How the answers of an agent and its episodes ended, and what failed most."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from skillwright.core import ConfigError, EpisodeResult, Lapse, StopReason
+from skillwright.runs import EpisodeSummary
+
+# How the answers of an agent ended: shares that say nothing about it, in every report.
+
+
+MOST: Final = 0.5
+"""An evaluation with a larger share of such turns has no score."""
+
+
+class NotMeasured(ConfigError):
+    """What an evaluation played says nothing about the agent, and a resume would play no other."""
+
+
+_SAID: Final[Mapping[Lapse, str]] = {
+    Lapse.CUT: "cut at max_tokens",
+    Lapse.NATIVE_CALLS: "native tool calls",
+    Lapse.WRITTEN_CALLS: "tool calls in the text",
+    Lapse.REASONING: "reasoning without text",
+    Lapse.EMPTY: "empty",
+}
+_MOVES: Final[Mapping[Lapse, str]] = {
+    Lapse.CUT: (
+        "Cut answers: raise models.target.max_tokens (of a policy, max_new_tokens), or bound the "
+        "thinking."
+    ),
+    Lapse.NATIVE_CALLS: (
+        "Native tool calls: the environment reads text, so start the server without a parser for "
+        "tool calls, or let the skill ask for the written form; tau_bench takes native ones with "
+        "env.config.tools: native."
+    ),
+    Lapse.WRITTEN_CALLS: (
+        "Tool calls in the text: tools are called natively here, so start the server with the "
+        "parser for the tool calls of this model, or set env.config.tools: tags."
+    ),
+    Lapse.REASONING: (
+        "Reasoning without text: start the server with the reasoning parser of this model, or "
+        "switch its thinking off."
+    ),
+    Lapse.EMPTY: "Empty answers: check the chat template and the stop texts of the model.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnds:
+    """The turns of scored episodes, and how many of them ended in each `Lapse`.
+
+    Such a turn is played as a clumsy move, and its episode is scored. Where most turns are like
+    that, the score measures the settings.
+
+    Attributes:
+        turns: All of them: what every share is of.
+        lapses: Those that lapsed, by how.
+    """
+
+    turns: int
+    lapses: Mapping[Lapse, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, results: Sequence[EpisodeResult]) -> Self:
+        """Count the turns of episodes that have a reward."""
+        scored = [result for result in results if result.reward is not None]
+        return cls.read(
+            Counter(turn.act.finish_reason for one in scored for turn in one.trajectory.turns)
+        )
+
+    @classmethod
+    def read(cls, counts: Mapping[str, int]) -> Self:
+        """Read counts by finish reason, as `skillwright.runs.RunStore.turn_ends` tells them."""
+        return cls(sum(counts.values()), {one: counts.get(one, 0) for one in Lapse})
+
+    def __add__(self, other: "TurnEnds") -> "TurnEnds":
+        counts = {one: self.lapses.get(one, 0) + other.lapses.get(one, 0) for one in Lapse}
+        return TurnEnds(self.turns + other.turns, counts)
+
+    @property
+    def share(self) -> float:
+        """The share of turns that lapsed in any way."""
+        return sum(self.lapses.values()) / self.turns if self.turns else 0.0
+
+    def lines(self) -> Iterator[str]:
+        """Say the shares, and what to change; nothing for no turn."""
+        if not self.turns:
+            return
+        told = (
+            f"{count / self.turns:.1%} {_SAID[one]}"
+            for one, count in self.lapses.items()
+            if count or one is not Lapse.WRITTEN_CALLS  # which few environments know
+        )
+        yield f"answers in {self.turns:,} turns: {', '.join(told)}"
+        yield from self._moves()
+
+    def refuse_mostly_lapsed(self) -> None:
+        """Refuse to make a score of answers that were mostly not read.
+
+        Raises:
+            NotMeasured: More than `MOST` of the turns lapsed; the message says what to change.
+        """
+        if self.share > MOST:
+            said, *moves = self.lines()
+            raise NotMeasured(
+                f"{self.share:.0%} of the answers say nothing about the agent, so there is no "
+                f"score ({said}). {' '.join(moves)} Then start a new evaluation."
+            )
+
+    def _moves(self) -> Iterator[str]:
+        return (_MOVES[one] for one, count in self.lapses.items() if count)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts as a JSON object."""
+        named = {one.name.lower(): count for one, count in self.lapses.items()}
+        return {"turns": self.turns, **named}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` wrote."""
+        return cls(data["turns"], {one: data.get(one.name.lower(), 0) for one in Lapse})
+
+
+# Why episodes did not succeed: the most frequent causes of a run, each with an episode to read.
+
+
+MOST_CAUSES: Final = 3
+_ENDINGS: Final = {
+    StopReason.DONE: "ended without success",
+    StopReason.MAX_TURNS: "turn limit",
+    StopReason.TIMEOUT: "time limit",
+    StopReason.CONTEXT: "context full",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Episodes of one task type that ended alike, without success.
+
+    Attributes:
+        task_type: The tasks' type, or "".
+        ending: How they ended: a fault's cause, a limit, or the environment.
+        count: How many did.
+        episode: One of them, as ``runs view`` names it.
+    """
+
+    task_type: str
+    ending: str
+    count: int
+    episode: str
+
+    @property
+    def line(self) -> str:
+        """Say it to people."""
+        about = f"{self.task_type.replace('_', ' ')}: " if self.task_type else ""
+        return f"{about}{self.ending}, {self.count} (such as {self.episode})"
+
+
+def top_causes(
+    episodes: Iterable[EpisodeSummary],
+    threshold: float,
+    is_meant: Callable[[EpisodeSummary], bool] = lambda one: True,
+) -> list[Cause]:
+    """Group the episodes that did not succeed by task type and ending, the most frequent first.
+
+    Args:
+        episodes: Of a run, in order; of several attempts at one and the same the last counts.
+        threshold: The score from which an episode is a success.
+        is_meant: Which of them are looked at.
+    """
+    latest = {one.key: one for one in episodes if is_meant(one)}
+    groups: dict[tuple[str, str], list[EpisodeSummary]] = {}
+    for one in latest.values():
+        score = one.reward if one.hard is None else one.hard
+        if score is None or score < threshold:
+            groups.setdefault((one.task_type, _ending(one)), []).append(one)
+    causes = [
+        Cause(task_type, ending, len(found), f"e{found[0].id}")
+        for (task_type, ending), found in groups.items()
+    ]
+    return sorted(causes, key=lambda cause: (-cause.count, cause.task_type))[:MOST_CAUSES]
+
+
+def _ending(one: EpisodeSummary) -> str:
+    if one.failure is not None:
+        return f"failed ({one.failure.cause.value.replace('_', ' ')})"
+    return _ENDINGS.get(one.stop_reason, one.stop_reason.value.replace("_", " "))

@@ -1,0 +1,324 @@
+"""Settings of the endpoints of each vendor."""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+from urllib.parse import urlencode, urlsplit
+
+from pydantic import Field, PositiveInt, model_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from skillwright.models.http.endpoint_config import (
+    OPENAI_BASE_URL,
+    SERVERS,
+    BaseUrl,
+    EndpointConfig,
+    Server,
+    ServerName,
+    server_at,
+)
+
+# Settings of a model that speaks OpenAI's chat completions or responses.
+
+
+class OpenAIChatConfig(EndpointConfig):
+    """A model behind an endpoint that speaks OpenAI's chat completions."""
+
+    backend: Literal["openai_chat"] = "openai_chat"
+    server: ServerName = "auto"
+    """What answers, for its habits and its usual address and key variable; ``auto``: by host.
+    ``vllm`` is sent temperature 1, top_p 1 and top_k -1 where these are unset; it would take them
+    from a file beside the weights."""
+    transport: Literal["chat_completions", "responses"] = "chat_completions"
+    """``responses`` for OpenAI models that take tools, while they reason, only there."""
+    base_url: BaseUrl = OPENAI_BASE_URL
+    """Where the endpoint is, up to and without ``/chat/completions``."""
+    api_version: str | None = None
+    """Azure's dated route, with ``model`` as the deployment in the URL; unset, its v1 route."""
+    api_key_env: str = "OPENAI_API_KEY"
+    """The environment variable that holds the key; a named ``server`` has its own default."""
+    key_header: Literal["auto", "authorization", "api-key"] = "auto"
+    """How the key is sent; ``auto``: ``api-key`` for Azure, else a bearer token."""
+    max_tokens_name: Literal["auto", "max_tokens", "max_completion_tokens"] = "auto"
+    """How the endpoint calls that bound; ``auto`` takes the new name for OpenAI and Azure."""
+    send_seed: bool = True
+    """Send the seed of each call; switch it off for an endpoint that refuses the field."""
+    reasoning_effort: str | None = None
+    """``none``, ``minimal``, ``low``, ``medium``, ``high``, ...; each model takes some of them."""
+    stream: bool = False
+    """Let the answer come in pieces: long answers then survive proxies that cut idle calls."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fills_in_what_the_server_is_known_for(cls, settings: Any) -> Any:
+        if not isinstance(settings, Mapping):
+            return settings
+        server = SERVERS.get(str(settings.get("server")))
+        base_url = settings.get("base_url") or (server.base_url if server else OPENAI_BASE_URL)
+        if server is None and isinstance(base_url, str):
+            server = server_at(urlsplit(base_url).netloc.lower())
+        known = {"base_url": base_url, "api_key_env": server.api_key_env if server else None}
+        return {**{name: value for name, value in known.items() if value}, **settings}
+
+    @model_validator(mode="after")
+    def _can_be_reached(self) -> "OpenAIChatConfig":
+        azure = self.served_by.name == "azure"
+        if azure and self.base_url == OPENAI_BASE_URL:
+            raise ValueError(
+                "server 'azure' needs base_url: https://<resource>.openai.azure.com, which the "
+                "portal shows as the endpoint"
+            )
+        if self.api_version and not azure:
+            raise ValueError("api_version belongs to Azure; leave it out, or set server: azure")
+        if self.transport == "responses" and self.stream:
+            raise ValueError("transport 'responses' does not stream here; leave out stream")
+        return self
+
+    @property
+    def served_by(self) -> Server:
+        """What is known about the server."""
+        return server_at(self.host) if self.server == "auto" else SERVERS[self.server]
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether the endpoint refuses whoever has no key."""
+        return self.served_by.needs_key
+
+    @property
+    def usual_key_env(self) -> str:
+        """The variable that is looked at where the settings name none."""
+        return self.served_by.api_key_env
+
+    @property
+    def url(self) -> str:
+        """Where a conversation is posted."""
+        route = "/responses" if self.transport == "responses" else "/chat/completions"
+        if self.served_by.name != "azure":
+            return self.base_url + route
+        resource = self.base_url.removesuffix("/openai/v1").removesuffix("/openai")
+        if not self.api_version:
+            return f"{resource}/openai/v1{route}"
+        version = urlencode({"api-version": self.api_version})
+        if self.transport == "responses":
+            return f"{resource}/openai/responses?{version}"
+        return f"{resource}/openai/deployments/{self.model}{route}?{version}"
+
+
+# Settings of a model that speaks Anthropic's messages.
+
+
+_WITHOUT_SAMPLING = "2026-10-21"
+# Models that answer 400 to temperature, top_p and top_k under every API version.
+_FIXED_SAMPLING = re.compile(r"claude-(opus-4-[7-9]|opus-[5-9]|fable-|sonnet-[5-9])")
+_LEAST_TOP_P = 0.95  # that a model takes while it thinks
+_VERSION = r"\d{4}-\d{2}-\d{2}"
+_NO_SUCH_FIELD = "Anthropic's messages have no such field; leave it out"
+
+
+class ClaudeChatConfig(EndpointConfig):
+    """A model behind the Anthropic messages API, or a gateway that speaks it."""
+
+    backend: Literal["claude_chat"] = "claude_chat"
+    transport: Literal["api", "cli"] = "api"
+    """``api``: HTTP with a key. ``cli``: the ``claude`` program."""
+    path: str | None = None
+    """The program for ``transport: cli``; unset, ``CLAUDE_CLI_BIN``, else ``claude``."""
+    base_url: BaseUrl = "https://api.anthropic.com"
+    """Where the endpoint is, up to and without ``/v1/messages``."""
+    api_key_env: str = "ANTHROPIC_API_KEY"
+    """The environment variable that holds the key."""
+    key_header: Literal["x-api-key", "authorization"] = "x-api-key"
+    """How the key is sent; ``authorization`` for a bearer token (``ANTHROPIC_AUTH_TOKEN``)."""
+    api_version: Annotated[str, Field(pattern=_VERSION)] = "2023-06-01"
+    """The ``anthropic-version``; gateways know this one, and ``2026-10-21`` takes no sampling."""
+    betas: SkipJsonSchema[tuple[Annotated[str, Field(pattern=r"^[!-+\--~]+$")], ...]] = ()
+    """Names for the ``anthropic-beta`` header."""
+    top_k: SkipJsonSchema[Annotated[int, Field(ge=1)] | None] = None
+    """Sample among the likeliest tokens; unset, the endpoint decides."""
+    max_tokens: Annotated[int, Field(ge=1)] = 8192
+    """Bound on the answer with its thinking, used where a call sets none; the API demands one."""
+    thinking: Literal["server_default", "adaptive", "enabled", "disabled"] = "server_default"
+    """``enabled`` needs a ``thinking_budget``; newer models know ``adaptive`` with ``effort``."""
+    thinking_budget: Annotated[int, Field(ge=1024)] | None = None
+    """Tokens for ``thinking: enabled``; a bound on the answer leaves it room beside them."""
+    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+    """How hard the model works; unset, the endpoint decides."""
+    prompt_cache: Literal["off", "5m", "1h"] = "5m"
+    """How long the endpoint keeps a prompt's beginning; writing costs more, reading much less."""
+    stream: bool = False
+    """Let the answer come in pieces: long answers then survive proxies that cut idle calls."""
+
+    absent_fields: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("seed", "logprobs", "top_logprobs", "n", "logit_bias", "response_format"), _NO_SUCH_FIELD
+    )
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> "ClaudeChatConfig":
+        if self.temperature is not None and self.temperature > 1:
+            raise ValueError(f"temperature is {self.temperature:g}; Claude takes 0 to 1")
+        sampled = self.temperature is not None or self.top_p is not None or self.top_k is not None
+        if sampled and self.refuses_sampling:
+            raise ValueError(
+                f"model {self.model!r} under api_version {self.api_version} takes no temperature, "
+                "top_p or top_k; leave them out"
+            )
+        if (self.thinking == "enabled") != (self.thinking_budget is not None):
+            raise ValueError(
+                "thinking: enabled and thinking_budget belong together; set both, or use "
+                "thinking: adaptive with effort"
+            )
+        if problem := self.why_not_while_thinking(self.temperature, self.top_p):
+            raise ValueError(problem)
+        return self
+
+    def why_not_while_thinking(self, temperature: float | None, top_p: float | None) -> str:
+        """Say which sampling setting a model that thinks refuses; ``""`` where it takes all."""
+        if self.thinking not in ("enabled", "adaptive"):
+            return ""
+        if temperature not in (None, 1.0):
+            return f"temperature must be 1 or unset while thinking is {self.thinking}"
+        if top_p is not None and top_p < _LEAST_TOP_P:
+            return f"top_p must be {_LEAST_TOP_P} to 1 or unset while thinking is {self.thinking}"
+        return f"top_k must be unset while thinking is {self.thinking}" if self.top_k else ""
+
+    @property
+    def refuses_sampling(self) -> bool:
+        """Whether this model, under this version, answers 400 to any sampling field."""
+        return self.api_version >= _WITHOUT_SAMPLING or bool(_FIXED_SAMPLING.search(self.model))
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether the endpoint refuses whoever has no key."""
+        return self.transport == "api" and self.host == "api.anthropic.com"
+
+    @property
+    def url(self) -> str:
+        """Where a conversation is posted."""
+        versioned = urlsplit(self.base_url).path.endswith("/v1")
+        return f"{self.base_url}{'' if versioned else '/v1'}/messages"
+
+
+# Settings of a Qwen model, on a server of one's own or on Alibaba's.
+
+
+_QWEN_REGIONS = {
+    "beijing": "https://dashscope.aliyuncs.com/compatible-mode/v1",
+    "singapore": "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
+    "virginia": "https://dashscope-us.aliyuncs.com/compatible-mode/v1",
+    "hong_kong": "https://cn-hongkong.dashscope.aliyuncs.com/compatible-mode/v1",
+}
+_HOSTED = ".aliyuncs.com"
+
+
+class QwenChatConfig(EndpointConfig):
+    """A Qwen model behind vLLM or SGLang, or hosted by Alibaba (DashScope), with its thinking."""
+
+    backend: Literal["qwen_chat"] = "qwen_chat"
+    region: Literal["beijing", "singapore", "virginia", "hong_kong"] | None = None
+    """Where Alibaba hosts it, in place of ``base_url``; a key works in its own region only."""
+    base_url: BaseUrl = "http://localhost:8000/v1"
+    """Where the endpoint is, up to and without ``/chat/completions``."""
+    api_key_env: str = "QWEN_CHAT_API_KEY"
+    """The environment variable that holds the key; ``DASHSCOPE_API_KEY`` where it is hosted."""
+    thinking: Literal["server_default", "enabled", "disabled"] = "server_default"
+    """Whether the model thinks first; Instruct models never do, Thinking models always."""
+    thinking_budget: PositiveInt | None = None
+    """Bound on the thinking, in tokens; unset, the endpoint decides."""
+    reasoning_effort: str | None = None
+    """``low``, ``medium``, ``high`` for newer models; unset, the endpoint decides."""
+    top_k: SkipJsonSchema[Annotated[int, Field(ge=-1)] | None] = None
+    """Sample among the likeliest tokens; unset, as recommended for the kind of thinking."""
+    max_tokens_name: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    """How the endpoint calls the bound on an answer."""
+    send_seed: bool = True
+    """Send the seed of each call; switch it off for an endpoint that refuses the field."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fills_in_the_address(cls, settings: Any) -> Any:
+        if not isinstance(settings, Mapping):
+            return settings
+        filled = dict(settings)
+        if settings.get("region") in _QWEN_REGIONS:
+            filled.setdefault("base_url", _QWEN_REGIONS[settings["region"]])
+        if _HOSTED in str(filled.get("base_url", "")):
+            filled.setdefault("api_key_env", "DASHSCOPE_API_KEY")
+        return filled
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> "QwenChatConfig":
+        if self.region and self.base_url != _QWEN_REGIONS[self.region]:
+            raise ValueError(f"region {self.region!r} and base_url name two places; keep one")
+        if self.thinking_budget and self.thinking == "disabled":
+            raise ValueError("thinking_budget has no use with thinking: disabled; keep one")
+        return self
+
+    @property
+    def hosted(self) -> bool:
+        """Whether Alibaba serves it."""
+        return self.host.endswith(_HOSTED)
+
+    @property
+    def usual_key_env(self) -> str:
+        """The variable that is looked at where the settings name none."""
+        return "DASHSCOPE_API_KEY" if self.hosted else "QWEN_CHAT_API_KEY"
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether the endpoint refuses whoever has no key."""
+        return self.hosted
+
+
+# Settings of a model that MiniMax hosts.
+
+
+_MINIMAX_REGIONS = {
+    "global_en": "https://api.minimax.io/v1",
+    "cn_zh": "https://api.minimaxi.com/v1",
+}
+_IGNORED = "MiniMax ignores this field or does not document it; leave it out"
+
+
+class MiniMaxChatConfig(EndpointConfig):
+    """A model of MiniMax, in one of its two regions."""
+
+    backend: Literal["minimax_chat"] = "minimax_chat"
+    region: Literal["global_en", "cn_zh"] = "global_en"
+    """Which of MiniMax's hosts; a key works in its own region only."""
+    base_url: BaseUrl = _MINIMAX_REGIONS["global_en"]
+    """Where the endpoint is, up to and without ``/chat/completions``; by default the region's."""
+    api_key_env: str = "MINIMAX_API_KEY"
+    """The environment variable that holds the key."""
+    temperature: float | None = 1.0
+    """Above 0, as 0 is an error there; the vendor recommends 1."""
+    top_p: float | None = 0.95
+    """The vendor recommends 0.95."""
+    thinking: Literal["server_default", "adaptive", "disabled"] = "server_default"
+    """Whether MiniMax-M3 thinks first; older models always do."""
+
+    absent_fields: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("seed", "logprobs", "top_logprobs", "response_format", "reasoning_effort"), _IGNORED
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fills_in_the_address(cls, settings: Any) -> Any:
+        if not isinstance(settings, Mapping) or settings.get("region") not in _MINIMAX_REGIONS:
+            return settings
+        return {"base_url": _MINIMAX_REGIONS[settings["region"]], **settings}
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> "MiniMaxChatConfig":
+        for name, value in (("temperature", self.temperature), ("top_p", self.top_p)):
+            if value is not None and not 0 < value <= (2 if name == "temperature" else 1):
+                raise ValueError(f"{name} is {value:g}; MiniMax takes values above 0, up to 1")
+        if self.thinking == "disabled" and self.model.startswith("MiniMax-M2"):
+            raise ValueError(
+                f"{self.model} always thinks; leave thinking out, or use MiniMax-M3 to disable it"
+            )
+        return self
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether the endpoint refuses whoever has no key."""
+        return ".minimax" in self.host

@@ -1,0 +1,74 @@
+"""Qwen: chat completions with a switch for thinking, which hosts and servers write differently."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from skillwright.core import Completion, Message, ModelRefused, RequestRefused, Sampling
+from skillwright.models.dialects.chat_completions import ChatDialect, read_answer, stream_fields
+from skillwright.models.dialects.config import QwenChatConfig
+from skillwright.models.http.endpoint import chosen
+from skillwright.models.http.wire import charged
+
+# The vendor's advice per kind of thinking; where the server decides, only the usual temperature.
+_RECOMMENDED: Mapping[str, Mapping[str, float | int]] = {
+    "enabled": {"temperature": 0.6, "top_p": 0.95, "top_k": 20},
+    "disabled": {"temperature": 0.7, "top_p": 0.8, "top_k": 20},
+    "server_default": {"temperature": 0.7},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class QwenChat(ChatDialect[QwenChatConfig]):
+    """Qwen on a server of one's own, or hosted by Alibaba."""
+
+    def request(
+        self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
+    ) -> dict[str, Any]:
+        """Put a call into JSON. What neither call nor settings decide is as the vendor advises."""
+        config = self.config
+        if config.hosted and sampling.json_schema is not None:
+            raise ModelRefused(
+                "nothing was sent: Alibaba's service holds no answer to a JSON Schema. Ask for the "
+                "form in the prompt, or serve the model with vLLM."
+            )
+        # The service refuses most of its thinking models without a stream.
+        stream = config.hosted and config.thinking != "disabled"
+        thinking, recommended = _thinking(config), _RECOMMENDED[config.thinking]
+        fields = {
+            **recommended,
+            "top_k": recommended.get("top_k") if config.top_k is None else config.top_k,
+            config.max_tokens_name: chosen("max_tokens", sampling, config),
+            "seed": sampling.seed if config.send_seed else None,
+            "reasoning_effort": config.reasoning_effort,
+            **thinking,
+            **stream_fields(stream),
+        }
+        body = self.chat_request(messages, tools, sampling, fields)
+        template = thinking.get("chat_template_kwargs")  # holds those of the settings already
+        return body | ({"chat_template_kwargs": template} if template else {})
+
+    def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
+        """Read an answer."""
+        answer = read_answer(payload, self.config)
+        if request.get("tools") and not answer.tool_calls and "<tool_call>" in answer.text:
+            # Perhaps the server parses others: a model writes a broken one now and then.
+            fault = RequestRefused(
+                f"{self.config.base_url} left a tool call of model {self.config.model!r} in its "
+                "text. Where all stay there, start the server with --enable-auto-tool-choice and "
+                "--tool-call-parser hermes (Qwen2.5, Qwen3) or qwen3_coder (Qwen3-Coder, Qwen3.5 "
+                "and later)."
+            )
+            raise charged(fault, answer.usage)
+        return answer
+
+
+def _thinking(config: QwenChatConfig) -> dict[str, Any]:
+    is_set = config.thinking != "server_default"
+    switch = {"enable_thinking": config.thinking == "enabled"} if is_set else {}
+    if config.hosted:
+        return {**switch, "thinking_budget": config.thinking_budget}
+    budget = {"thinking_token_budget": config.thinking_budget}
+    extra = config.extra_body.get("chat_template_kwargs")
+    template = {**switch, **extra} if isinstance(extra, dict) else switch
+    return {"chat_template_kwargs": template or None, **budget}

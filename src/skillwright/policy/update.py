@@ -1,0 +1,436 @@
+"""The losses, and the update: rows with advantages become optimizer steps, on any backend."""
+
+import math
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Literal
+
+import torch
+
+from skillwright.core import ConfigError
+from skillwright.core.seeds import derive_seed
+from skillwright.policy.backend import (
+    LossReport,
+    PolicyBackend,
+    Row,
+    StepReport,
+    TokenBatch,
+    check_reference,
+)
+
+# The two losses, on tensors of log-probabilities: what any policy with weights is trained by.
+#
+# Source: PPO (arXiv:1707.06347), dual clip (arXiv:1912.09729), GRPO (arXiv:2402.03300), k3
+# (Schulman, "Approximating KL divergence"). SkillRL's code averages over micro-batches, so that
+# its loss depends on the cuts; here the denominator is the mini-batch's.
+
+
+Average = Literal["tokens", "sequences"]
+
+KL_CLAMP = 10.0
+# exp() of more than this is far beyond every bound, and an infinity times a zero gradient is NaN.
+_LARGEST_LOG_RATIO = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class GrpoObjective:
+    """The settings of the policy loss.
+
+    Attributes:
+        clip_low: The ratio new / old counts down to ``1 - clip_low``, in [0, 1).
+        clip_high: And up to ``1 + clip_high``, at least 0.
+        dual_clip: For a negative advantage the ratio counts up to this, above ``1 + clip_high``;
+            ``None`` for no bound.
+        kl_weight: Weight of the k3 estimate of the divergence from the reference; 0 asks for no
+            reference.
+        entropy_weight: Weight of the entropy, which is a bonus.
+        average: ``tokens``: each token of the mini-batch counts the same. ``sequences``: each row
+            does, whatever its length.
+        watch_entropy: Report the entropy even where it has no weight.
+
+    Raises:
+        ConfigError: A bound is out of its range.
+    """
+
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+    dual_clip: float | None = 3.0
+    kl_weight: float = 0.01
+    entropy_weight: float = 0.0
+    average: Average = "tokens"
+    watch_entropy: bool = True
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.clip_low < 1 or not self.clip_high >= 0:
+            raise ConfigError(
+                f"clip_low is {self.clip_low} and clip_high {self.clip_high}; set them in [0, 1) "
+                "and at least 0, like 0.2"
+            )
+        if self.dual_clip is not None and not self.dual_clip > 1 + self.clip_high:
+            raise ConfigError(
+                f"dual_clip is {self.dual_clip}, not above 1 + clip_high = {1 + self.clip_high}; "
+                "raise it (3 is usual), or leave it out"
+            )
+        if not self.kl_weight >= 0 or not self.entropy_weight >= 0:
+            raise ConfigError("kl_weight and entropy_weight are at least 0")
+
+
+@dataclass(frozen=True, slots=True)
+class GrpoLoss:
+    """The policy loss of one mini-batch; call it on any parts of it.
+
+    Attributes:
+        objective: The settings.
+        denominator: What a sum over the whole mini-batch is divided by: its tokens or its rows.
+    """
+
+    objective: GrpoObjective
+    denominator: float
+
+    @classmethod
+    def over(cls, rows: Sequence[Row], objective: GrpoObjective) -> "GrpoLoss":
+        """Return the loss of a mini-batch.
+
+        Raises:
+            ValueError: No row has a weight and a token to learn from.
+        """
+        return cls(objective, denominator(rows, objective.average))
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether the divergence has a weight."""
+        return self.objective.kl_weight > 0
+
+    @property
+    def needs_entropy(self) -> bool:
+        """Whether the entropy has a weight, or is watched."""
+        return self.entropy_gradient or self.objective.watch_entropy
+
+    @property
+    def entropy_gradient(self) -> bool:
+        """Whether the entropy has a weight."""
+        return self.objective.entropy_weight > 0
+
+    def __call__(self, batch: TokenBatch) -> tuple[torch.Tensor, LossReport]:
+        """Return this part's share of the loss, and what it was made of."""
+        told, mask = self.objective, batch.mask
+        logprobs = torch.where(mask, batch.logprobs, batch.old_logprobs)
+        change = logprobs - batch.old_logprobs
+        policy = policy_terms(change, batch.advantages, told)
+        terms = policy
+        kl = torch.zeros_like(policy)
+        if told.kl_weight > 0:
+            if batch.reference is None:
+                raise ValueError("the loss has a KL term, and the batch no reference")
+            kl = k3(torch.where(mask, batch.reference - logprobs, 0.0))
+            terms = terms + told.kl_weight * kl
+        entropy = torch.zeros_like(policy)
+        if batch.entropy is not None:
+            entropy = torch.where(mask, batch.entropy, 0.0)
+            if told.entropy_weight > 0:
+                terms = terms - told.entropy_weight * entropy
+        loss = _averaged(terms, batch, told.average) / self.denominator
+        return loss, self._report(batch, loss, change, (policy, kl, entropy))
+
+    @torch.no_grad()
+    def _report(
+        self,
+        batch: TokenBatch,
+        loss: torch.Tensor,
+        change: torch.Tensor,
+        terms: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    ) -> LossReport:
+        told, (policy, kl, entropy) = self.objective, terms
+        count, ratio = _weighted(batch), torch.exp(change.clamp(max=_LARGEST_LOG_RATIO))
+        up, down = batch.advantages > 0, batch.advantages < 0
+        sums = {
+            "loss": loss,
+            "tokens": count.sum(),
+            "policy_sum": (torch.where(batch.mask, policy, 0.0) * count).sum(),
+            "kl_sum": (kl * count).sum(),
+            "entropy_sum": (entropy * count).sum(),
+            "low": ((down & (ratio < 1 - told.clip_low)) * count).sum(),
+            "high": ((up & (ratio > 1 + told.clip_high)) * count).sum(),
+            "dual": ((down & (ratio > (told.dual_clip or math.inf))) * count).sum(),
+            "drift_sum": (change.abs() * count).sum(),
+            "drift_max": change.abs().max(),
+        }
+        # One transfer to the host for all: on a GPU each of them waits for everything.
+        numbers = torch.stack(list(sums.values())).tolist()
+        rows = int((batch.weights != 0).sum())
+        return LossReport(rows=rows, **dict(zip(sums, numbers, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class SftLoss:
+    """Cross-entropy of the target tokens, divided by their number in the whole mini-batch.
+
+    Attributes:
+        denominator: That number.
+    """
+
+    denominator: float
+    needs_reference: bool = False
+    needs_entropy: bool = False
+    entropy_gradient: bool = False
+
+    @classmethod
+    def over(cls, rows: Sequence[Row]) -> "SftLoss":
+        """Return the loss of a mini-batch; ``ValueError`` where it holds nothing to learn from."""
+        return cls(denominator(rows, "tokens"))
+
+    def __call__(self, batch: TokenBatch) -> tuple[torch.Tensor, LossReport]:
+        """Return this part's share of the loss, and what it was made of."""
+        surprise = -torch.where(batch.mask, batch.logprobs, 0.0)
+        count = _weighted(batch)
+        total = (surprise * count).sum()
+        loss = total / self.denominator
+        numbers = torch.stack([loss, total, count.sum()]).detach().tolist()
+        rows = int((batch.weights != 0).sum())
+        return loss, LossReport(
+            loss=numbers[0], rows=rows, tokens=numbers[2], policy_sum=numbers[1]
+        )
+
+
+def policy_terms(
+    change: torch.Tensor, advantages: torch.Tensor, objective: GrpoObjective
+) -> torch.Tensor:
+    """Return the clipped objective of each token, negated."""
+    ratio = torch.exp(change.clamp(-_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO))
+    held = ratio.clamp(1 - objective.clip_low, 1 + objective.clip_high)
+    terms = torch.maximum(-advantages * ratio, -advantages * held)
+    if objective.dual_clip is None:
+        return terms
+    bounded = torch.minimum(terms, -advantages * objective.dual_clip)
+    return torch.where(advantages < 0, bounded, terms)
+
+
+def k3(difference: torch.Tensor) -> torch.Tensor:
+    """Return ``exp(d) - d - 1``, at most 10, of ``d = log p_reference - log p``; at least 0.
+
+    The bound is reached at d = 2.6109; there is no gradient beyond.
+    """
+    safe = difference.clamp(max=_LARGEST_LOG_RATIO)
+    # expm1 keeps the digits that exp loses near 0; what rounding leaves below 0 is 0.
+    return (torch.expm1(safe) - safe).clamp(min=0, max=KL_CLAMP)
+
+
+def denominator(rows: Sequence[Row], average: Average) -> float:
+    """Return what the sum over a mini-batch is divided by.
+
+    Returns:
+        Chosen tokens, or rows that hold any, each counted with its row's weight.
+    """
+    if average == "tokens":
+        total = sum(row.weight * row.chosen for row in rows)
+    else:
+        total = sum(row.weight for row in rows if row.chosen)
+    if not total > 0:
+        raise ValueError("a mini-batch without a token to learn from; skip it")
+    return float(total)
+
+
+def _weighted(batch: TokenBatch) -> torch.Tensor:
+    return batch.mask * batch.weights[:, None]
+
+
+def _averaged(terms: torch.Tensor, batch: TokenBatch, average: Average) -> torch.Tensor:
+    """Sum over tokens, or over the means of sequences; still undivided by the mini-batch."""
+    # Selected, not multiplied: what stands under the mask may be anything.
+    kept = torch.where(batch.mask, terms, 0.0)
+    if average == "tokens":
+        return (kept.sum(dim=1) * batch.weights).sum()
+    lengths = batch.mask.sum(dim=1).clamp(min=1)
+    return (kept.sum(dim=1) / lengths * batch.weights).sum()
+
+
+# Rows of token generators: one per turn, or one per episode with the world's words masked.
+
+
+Choices = tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenContext:
+    """What the tokens of a row came after.
+
+    Attributes:
+        prompt_ids: The prompt, as the model read it.
+        allowed: Per token of the row: the ids that it was drawn from, where generation was held to
+            admissible actions; ``None`` for the whole vocabulary.
+    """
+
+    prompt_ids: tuple[int, ...]
+    allowed: tuple[Choices, ...]
+
+
+def joined(rows: Sequence[Row]) -> list[Row]:
+    """Make as few rows of an episode's turns as its prompts allow.
+
+    A turn whose prompt goes on where the last one ended (same tokens, then the environment's)
+    becomes part of the same row; the environment's tokens are masked and have no advantage. A
+    prompt that was rebuilt (a history of the last turns, a template that drops old reasoning)
+    starts a new row: the tokens that it was sampled after are the ones that it is trained after.
+    """
+    whole: list[Row] = []
+    for row in rows:
+        if whole and (between := _between(whole[-1], row)) is not None:
+            whole[-1] = _append(whole[-1], row, between)
+        else:
+            whole.append(row)
+    return whole
+
+
+def by_episode(rows: Iterable[Row]) -> list[Row]:
+    """Join the turns of every episode; rows of one episode stand together."""
+    return [
+        row
+        for _, turns in groupby(rows, key=lambda row: (row.group, row.episode))
+        for row in joined(list(turns))
+    ]
+
+
+def _between(so_far: Row, row: Row) -> tuple[int, ...] | None:
+    """Return the environment's tokens between two turns, or ``None`` where they do not join."""
+    # A turn that was left out in between stays in the prompt, and so under the mask.
+    alike = (so_far.temperature, so_far.weight, so_far.encoding)
+    if (row.temperature, row.weight, row.encoding) != alike:
+        return None
+    past = (*so_far.context.prompt_ids, *so_far.token_ids)
+    prompt: tuple[int, ...] = row.context.prompt_ids
+    if prompt[: len(past)] != past:
+        return None
+    return prompt[len(past) :]
+
+
+def _append(so_far: Row, row: Row, between: tuple[int, ...]) -> Row:
+    gap = len(between)
+    return replace(
+        so_far,
+        context=TokenContext(
+            so_far.context.prompt_ids,
+            (*so_far.context.allowed, *(None,) * gap, *row.context.allowed),
+        ),
+        token_ids=(*so_far.token_ids, *between, *row.token_ids),
+        old_logprobs=(*so_far.old_logprobs, *(0.0,) * gap, *row.old_logprobs),
+        loss_mask=(*so_far.loss_mask, *(False,) * gap, *row.loss_mask),
+        advantage=(*so_far.advantages(), *(0.0,) * gap, *row.advantages()),
+    )
+
+
+# The update: rows with advantages become optimiser steps, on any backend.
+
+
+RowForm = Literal["steps", "trajectories"]
+
+
+@dataclass(frozen=True, slots=True)
+class GrpoSettings:
+    """How a batch of rows is learnt from.
+
+    Attributes:
+        objective: The loss.
+        learning_rate: Above 0.
+        epochs: Passes over the rows, at least 1. From the second step on the rows are off-policy,
+            and the clip fraction says how far.
+        minibatch_rows: Rows per optimiser step, about: they are dealt out evenly, and none twice.
+            ``None`` takes all in one step.
+        rows: ``steps``: one row per turn. ``trajectories``: turns whose prompts go on where the
+            last one ended are one row (token generators only).
+
+    Raises:
+        ConfigError: A number is out of its range.
+    """
+
+    objective: GrpoObjective = field(default_factory=GrpoObjective)
+    learning_rate: float = 1e-6
+    epochs: int = 1
+    minibatch_rows: int | None = 128
+    rows: RowForm = "steps"
+
+    def __post_init__(self) -> None:
+        if not self.learning_rate > 0:
+            raise ConfigError(f"learning_rate is {self.learning_rate}; set it above 0, like 1e-6")
+        if self.epochs < 1:
+            raise ConfigError(f"epochs is {self.epochs}; rows are learnt from at least once")
+        if self.minibatch_rows is not None and self.minibatch_rows < 1:
+            raise ConfigError(
+                f"minibatch_rows is {self.minibatch_rows}; set at least 1, or leave it out to "
+                "learn from all rows in one step"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateReport:
+    """What an update, or a cold start, did, step by step.
+
+    Attributes:
+        losses: One per optimiser step.
+        steps: One per optimiser step.
+    """
+
+    losses: tuple[LossReport, ...] = ()
+    steps: tuple[StepReport, ...] = ()
+
+    @property
+    def skipped_steps(self) -> int:
+        """Steps that were left out because their gradient was not finite."""
+        return sum(step.skipped for step in self.steps)
+
+    def total(self) -> LossReport:
+        """Return all steps' reports as one; its means run over all tokens, each epoch's anew."""
+        return sum(self.losses, LossReport())
+
+
+def update(
+    backend: PolicyBackend,
+    rows: Sequence[Row],
+    settings: GrpoSettings,
+    *,
+    seed: int,
+    learning_rate: float | None = None,
+) -> UpdateReport:
+    """Learn from rows that have advantages (`teach` gives them).
+
+    Args:
+        backend: The policy.
+        rows: Step rows; those of one episode stand together, in order.
+        settings: How.
+        seed: Of the order in which rows are dealt out.
+        learning_rate: Instead of the settings', where a schedule says so.
+
+    Returns:
+        What was done; nothing where there are no rows, or padding alone.
+
+    Raises:
+        ReferenceMissing: The loss has a KL term and the backend no reference.
+    """
+    if settings.objective.kl_weight > 0:
+        check_reference(backend)
+    useful = [row for row in rows if row.counts]
+    whole = by_episode(useful) if settings.rows == "trajectories" else useful
+    rate = settings.learning_rate if learning_rate is None else learning_rate
+    losses, steps = [], []
+    for epoch in range(settings.epochs):
+        for batch in dealt(whole, settings.minibatch_rows, derive_seed("update", seed, epoch)):
+            loss = GrpoLoss.over(batch, settings.objective)
+            losses.append(backend.forward_backward(batch, loss))
+            steps.append(backend.optim_step(rate))
+    return UpdateReport(tuple(losses), tuple(steps))
+
+
+def dealt(rows: Sequence[Row], size: int | None, seed: int) -> Iterator[list[Row]]:
+    """Deal rows out into batches of about ``size``, shuffled.
+
+    Each row is dealt once, and batches differ in size by at most one: a last batch of two rows
+    would make a step as long as one of a hundred. Within a batch, rows keep their order.
+    """
+    if not rows:
+        return
+    order = list(range(len(rows)))
+    random.Random(seed).shuffle(order)
+    batches = 1 if size is None else max(1, round(len(rows) / size))
+    for number in range(batches):
+        yield [rows[index] for index in sorted(order[number::batches])]

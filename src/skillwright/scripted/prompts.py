@@ -1,0 +1,295 @@
+"""The prompts of optimizers and teachers, read back into their parts."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+# An optimiser's prompt, read back into its parts.
+#
+# Only what stands outside of the tags is a heading, and only a whole line in the first column is a
+# turn: what environments, agents and skills wrote cannot pass for either.
+
+
+NO_LIMIT: Final = 8
+"""How many edits an analyst proposes at most where its prompt sets no limit."""
+
+_SKILL = re.compile(r"\s*## Current skill\n<skill>\n(.*?)\n</skill>\n", re.DOTALL)
+_PREVIOUS = re.compile(r"\n## Previous skill\n<skill>\n(.*?)\n</skill>\n", re.DOTALL)
+_NOTES = re.compile(r"\n## Optimi[sz]er notes\n")
+_BUDGET = re.compile(r"(?:Propose|Select) at most (\d{1,6}) (?:edits|suggestions|skill)")
+_TRAJECTORY = re.compile(
+    r'^<trajectory id="([^"\n]*)"([^>\n]*)>\n<task>(.*?)</task>\n(.*?)^</trajectory>$',
+    re.DOTALL | re.MULTILINE,
+)
+_EPISODE = re.compile(
+    r'^<trajectory id="([^"\n]*)"([^>\n]*)>\n(.*?)^</trajectory>$', re.DOTALL | re.MULTILINE
+)
+_TURN = re.compile(r"^\[(\d{1,6})\]", re.MULTILINE)
+_OUTCOME = re.compile(r' outcome="(\w+)"')
+_FAMILY = re.compile(r' family="([^"\n]*)"')
+_PLACE = re.compile(r"\A(?:\[fact\] (?!place: ).*\n)*\[fact\] place: (.*)")
+_LINE = re.compile(r"^\[(\d{1,6})\] (action|result): (.*(?:\n    .*)*)", re.MULTILINE)
+
+
+Reply = dict[str, Any]
+"""What is answered, before it is written as JSON."""
+
+
+class Unreadable(ValueError):
+    """A part that the prompt should have is missing."""
+
+
+class Step(NamedTuple):
+    """One turn: its number, the command, and what came of it."""
+
+    turn: int
+    action: str
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """One episode as an analyst sees it."""
+
+    id: str  # names it in evidence
+    outcome: str  # ``failure`` or ``success``
+    opening: str  # the first text of the game
+    steps: tuple[Step, ...]  # the turns that are shown, in order
+    family: str = ""  # the family or category of its task, or ""
+    place: str = ""  # the place that its task is set in, where the prompt says so
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What an analyst is given."""
+
+    skill: str  # the current skill, "" for an empty one
+    budget: int  # the most edits that may be proposed
+    earlier: str  # what earlier steps tried, as text; "" for nothing
+    trajectories: tuple[Trajectory, ...]  # in the order shown
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a merge or a ranking is given."""
+
+    skill: str  # the current skill, "" for an empty one
+    budget: int  # the most edits that may be selected
+    items: tuple[dict[str, Any], ...]  # the objects of the JSON array: patches or edits
+
+
+@dataclass(frozen=True, slots=True)
+class Retrospect:
+    """What an optimiser is given at an epoch's end."""
+
+    skill: str  # the current skill, "" for an empty one
+    previous: str  # the skill of the epoch before, likewise
+    earlier: str  # what was written last time, "" for nothing
+    # those under the current skill; ``outcome`` is the category of their task
+    trajectories: tuple[Trajectory, ...]
+
+
+def read_retrospect(user: str) -> Retrospect:
+    """Read the prompt of a slow update or a meta skill."""
+    shown = _SKILL.match(user)
+    rest = user[shown.end() :] if shown else ""
+    before = _PREVIOUS.match(rest)
+    if not shown or not before:
+        raise Unreadable(user[:80])
+    head, mark, body = rest[before.end() :].partition("\n## Comparison\n")
+    earlier = re.match(r"\n## Previous (?:guidance|notes)\n(.*)\n\n## Outcomes\n", head, re.DOTALL)
+    if not mark or not earlier:
+        raise Unreadable(user[:80])
+    return Retrospect(
+        skill=_filled(shown[1]),
+        previous=_filled(before[1]),
+        earlier=_filled(earlier[1]),
+        trajectories=tuple(t for t in read_trajectories(body) if t.id.endswith(" (current)")),
+    )
+
+
+def read_reading(user: str) -> Reading:
+    """Read an analyst's prompt."""
+    shown = _SKILL.match(user)
+    if not shown:
+        raise Unreadable(user[:80])
+    head, mark, body = user[shown.end() :].partition("\n## Trajectories\n<trajectory ")
+    _, _, earlier = head.partition("\n## Earlier steps\n")
+    if not mark:
+        raise Unreadable(user[:80])
+    return Reading(
+        skill=_filled(shown[1]),
+        budget=_budget(head.partition("\n## Earlier steps\n")[0]),
+        earlier=_filled(_NOTES.split(earlier, maxsplit=1)[0]),
+        trajectories=tuple(read_trajectories(f"<trajectory {body}")),
+    )
+
+
+def read_listing(user: str, heading: str) -> Listing:
+    """Read the prompt of a merge or a ranking, which ends with a JSON array under a heading."""
+    shown = _SKILL.match(user)
+    if not shown:
+        raise Unreadable(user[:80])
+    head, items = json_list_under(heading, user[shown.end() :])
+    return Listing(
+        skill=_filled(shown[1]),
+        budget=_budget(head.rpartition("## Edit budget\n")[2]),
+        items=tuple(item for item in items if isinstance(item, dict)),
+    )
+
+
+def json_list_under(heading: str, text: str) -> tuple[str, list[Any]]:
+    """Return what stands before the last such heading, and the JSON array below it."""
+    # Line breaks in JSON strings are escaped, so that the last heading is the real one.
+    head, mark, body = text.rpartition(f"\n## {heading}\n")
+    try:
+        items = json.loads(body) if mark else None
+    except (ValueError, RecursionError) as fault:
+        raise Unreadable(heading) from fault
+    if not isinstance(items, list):
+        raise Unreadable(heading)
+    return head, items
+
+
+def _filled(text: str) -> str:
+    """Return a section's text, or "" where it says that there is none."""
+    return "" if text.strip() in {"", "(empty)", "(none)"} else text
+
+
+def _budget(section: str) -> int:
+    found = _BUDGET.search(section)
+    return int(found[1]) if found else NO_LIMIT
+
+
+def read_trajectories(text: str) -> Iterator[Trajectory]:
+    """Read trajectories out of the part of a prompt that shows them."""
+    for name, attributes, opening, body in _TRAJECTORY.findall(text):
+        outcome, family = _OUTCOME.search(attributes), _FAMILY.search(attributes)
+        place = _PLACE.match(body)
+        yield Trajectory(
+            id=name,
+            outcome=outcome[1] if outcome else "",
+            opening=opening,
+            steps=tuple(_steps(body)),
+            family=family[1] if family else "",
+            place=place[1].strip() if place else "",
+        )
+
+
+def episode_texts(shown: str, outcome: str) -> dict[str, str]:
+    """Return the episodes with an outcome as they are shown: id -> text below the first line."""
+    return {
+        name: body
+        for name, attributes, body in _EPISODE.findall(shown)
+        if f' outcome="{outcome}"' in attributes
+    }
+
+
+def last_turns(episode: str, most: int) -> list[int]:
+    """Return the numbers of the last turns of an episode's text."""
+    return sorted({int(turn) for turn in _TURN.findall(episode)})[-most:]
+
+
+def _steps(body: str) -> Iterator[Step]:
+    said: dict[int, dict[str, str]] = {}
+    for turn, kind, text in _LINE.findall(body):
+        said.setdefault(int(turn), {})[kind] = text
+    for turn, lines in said.items():
+        yield Step(turn, lines.get("action", "").strip(), lines.get("result", "").strip())
+
+
+# A teacher's prompt, read back into its parts.
+
+
+_TRAJECTORIES: Final = "\n## Trajectories that "
+_NUMBER = re.compile(r"at most (\d{1,6})", re.IGNORECASE)
+_LIMITS = re.compile(r"Add at most (\d+) skills, and at most (\d+) to one category; (\d+) more")
+_WEAKEST = re.compile(r"^- (.+): \d+ of \d+ \(the weakest\)$", re.MULTILINE)
+_KNOWN_SKILL = re.compile(
+    r"^- \[(?P<id>[^\]\n]+)\] (?P<kind>\w+)(?:, category (?P<category>[^:,\n]+))?"
+    r"(?:, place (?P<place>[^:\n]+))?: (?P<text>.+)$",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSkill:
+    """A skill that the bank has."""
+
+    id: str  # what it is called
+    kind: str  # ``general``, ``task_specific`` or ``lesson``
+    category: str  # "" for every one
+    place: str  # the one place that it holds in, or ""
+    text: str  # its name and everything that it says
+
+    @property
+    def line(self) -> str:
+        """The skill as agents are told it."""
+        return f"- [{self.id}] {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many skills may be added: in all, to one category, and more to the weakest."""
+
+    total: int
+    per_category: int
+    extra: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a teacher is given."""
+
+    categories: tuple[str, ...]  # the categories that it is about
+    place: str  # the place that it is about, or ""
+    count: int  # the most skills that it may write
+    skills: tuple[KnownSkill, ...]  # what the bank has, where it is shown
+    weakest: str  # the weakest category, where that is said
+    limits: Limits  # of an update; zeros where there is none
+    earlier: str  # what was proposed before, as text
+    trajectories: tuple[Trajectory, ...]  # in the order shown
+    text: str  # the part of the prompt with the trajectories
+
+    def of(self, outcome: str) -> list[Trajectory]:
+        """Return the trajectories with an outcome, ``success`` or ``failure``."""
+        return [one for one in self.trajectories if one.outcome == outcome]
+
+
+def read_assignment(user: str) -> Assignment:
+    """Read a teacher's prompt; what it does not have is empty."""
+    head, mark, body = f"\n{user}".partition(_TRAJECTORIES)
+    sections = {
+        name: "" if text.strip() == "(none)" else text.strip()
+        for name, _, text in (part.partition("\n") for part in head.split("\n## ")[1:])
+    }
+    named = sections.get("Category") or sections.get("Categories", "")
+    count = _NUMBER.search(sections.get("How many", ""))
+    limits = _LIMITS.search(sections.get("Limits", ""))
+    weakest = _WEAKEST.search(sections.get("Success by category", ""))
+    return Assignment(
+        categories=tuple(name.strip() for name in named.split(",") if name.strip()),
+        place=sections.get("Place", ""),
+        count=int(count[1]) if count else 0,
+        skills=tuple(_skills(sections.get("Current skills", ""))),
+        weakest=weakest[1] if weakest else "",
+        limits=Limits(*map(int, limits.groups())) if limits else Limits(0, 0, 0),
+        earlier=sections.get("Earlier changes", ""),
+        trajectories=tuple(read_trajectories(body)) if mark else (),
+        text=body,
+    )
+
+
+def _skills(section: str) -> list[KnownSkill]:
+    return [
+        KnownSkill(
+            found["id"],
+            found["kind"],
+            found["category"] or "",
+            found["place"] or "",
+            found["text"],
+        )
+        for found in _KNOWN_SKILL.finditer(section)
+    ]

@@ -1,1 +1,0 @@
-"""Scripted teachers: they read the prompts of a skill bank's learner, offline."""
