@@ -97,9 +97,14 @@ def write_model(folder: Path, shape: str) -> None:
 def ours(folder: Path, shape: str, _: Path) -> list[dict[str, float]]:
     """Play and learn with our own backend."""
     from skillwright.core import TurnContext
-    from skillwright.policy.groups import AdvantageSettings, group_advantages
+    from skillwright.policy import (
+        AdvantageSettings,
+        GrpoObjective,
+        GrpoSettings,
+        group_advantages,
+        update,
+    )
     from skillwright.policy.hf import HfPolicy, HfSettings
-    from skillwright.policy.update import GrpoObjective, GrpoSettings, update
 
     policy = HfPolicy.load_pretrained(str(folder), HfSettings(max_new_tokens=ANSWER[shape]))
     policy.freeze_reference()

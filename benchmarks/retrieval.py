@@ -28,18 +28,17 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np  # noqa: E402
 
 from measuring import Check, Kind, at_least, at_most, compared, ratios_of, report  # noqa: E402
-from skillwright.bank import Bank, BankSource  # noqa: E402
-from skillwright.bank.embedding.embedders import (  # noqa: E402
+from skillwright.bank import (  # noqa: E402
+    Bank,
+    BankIndex,
+    BankSource,
     Embedder,
     Encoder,
-    Vectors,
-    unit_rows,
-)
-from skillwright.bank.retrieve import (  # noqa: E402
-    BankIndex,
     SkillIndex,
+    Vectors,
     retrieve,
 )
+from skillwright.bank.embedding.embedders import unit_rows
 from skillwright.core import BankSkill, Counterfactual, SkillKind, Task  # noqa: E402
 
 DIMENSIONS = 384
@@ -219,7 +218,7 @@ def minilm() -> Embedder | None:
         return None
     import torch
 
-    from skillwright.bank.embedding.embedders import SentenceTransformerEmbedder
+    from skillwright.bank import SentenceTransformerEmbedder
 
     torch.set_num_threads(1)
     return SentenceTransformerEmbedder(str(Path(found.origin).parent / "model"))

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from skillwright.config import RlConfig
-from skillwright.config.run import RunConfig
+from skillwright.config import RlConfig, RunConfig
 from skillwright.models import EndpointConfig, ExecConfig
 
 PAGE = Path(__file__).with_name("configuration.md")

@@ -5,8 +5,8 @@ import json
 from functools import lru_cache
 from pathlib import Path
 
-from skillwright.envs.tau_bench import TauBenchEnv
-from skillwright.envs.tau_bench.tau_core import Database, call_tool, open_store
+from skillwright.envs.tau_bench import TauBenchEnv, open_store
+from skillwright.envs.tau_bench.tau_core import Database, call_tool
 from skillwright.envs.tau_bench.tau_core.database import canonical_text
 
 OPENING = "Hello, it is about my order."

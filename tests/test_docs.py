@@ -21,7 +21,7 @@ from skillwright.config import load_config
 from skillwright.core.jsonio import read_text
 from skillwright.envs import spec
 from skillwright.envs.alfworld import generated_tasks
-from skillwright.jobs.parts.bench import Sizes
+from skillwright.jobs import Sizes
 from skillwright.jobs.parts.tasks import make_splits
 from skillwright.jobs.train.wiring import expected_episodes
 from skillwright.scripted import ScriptedHousehold

@@ -6,8 +6,8 @@ from gates_study.duel import FakeDuel, Side, result_of
 from gates_study.rules import ALPHA, TERMS
 from gates_study.summary import Row
 from gates_study.worlds import STRENGTH, Cell, Edit, draw_rates, mean_rate
-from skillwright.evaluation import ExploreGate, wilson_interval
-from skillwright.evaluation.paired import POWER, detectable_gain
+from skillwright.evaluation import ExploreGate, detectable_gain, wilson_interval
+from skillwright.evaluation.paired import POWER
 
 
 def power_row(world: str, tasks: int, runs: int) -> Row | None:

@@ -16,7 +16,7 @@ from skillwright.core.jsonio import digest, write_text
 from skillwright.envs.about import SURVEY
 from skillwright.envs.alfworld import household
 from skillwright.envs.alfworld.households import habit_skills
-from skillwright.jobs.parts.progress import StageStarted
+from skillwright.jobs import StageStarted
 from skillwright.jobs.parts.tasks import find_tasks
 from skillwright.jobs.rl import RlReport, Validated, open_rl, run_rl, start_rl
 from skillwright.runs import provenance

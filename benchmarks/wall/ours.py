@@ -17,8 +17,7 @@ import job
 from skillwright.config.run import validated
 from skillwright.core import Message
 from skillwright.envs import TextEnv
-from skillwright.jobs import Unwatched, run_training, start_run
-from skillwright.jobs.inspect.critical_path import critical_path
+from skillwright.jobs import Unwatched, critical_path, run_training, start_run
 from skillwright.models import HttpClient, dialect_of
 
 

@@ -11,11 +11,15 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillwright.bank import LexicalEmbedder, make_embedder
-from skillwright.bank.embedding.embedders import SentenceTransformerEmbedder, unit_rows, words_of
-from skillwright.bank.embedding.endpoint import EndpointEmbedder
+from skillwright.bank import (
+    EndpointEmbedder,
+    LexicalEmbedder,
+    SentenceTransformerEmbedder,
+    make_embedder,
+)
+from skillwright.bank.embedding.embedders import unit_rows, words_of
 from skillwright.core import ConfigError, ModelRefused
-from skillwright.models.http.faults import EndpointFault
+from skillwright.models import EndpointFault
 from skillwright.rollout.adapter import LoopThread
 
 TEXTS = st.lists(st.text(max_size=40), max_size=5)

@@ -9,8 +9,9 @@ from bank_worlds import skill
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillwright.bank import SkillIndex
 from skillwright.bank.embedding.embedders import unit_rows
-from skillwright.bank.retrieve import DECIMALS, SkillIndex
+from skillwright.bank.retrieve import DECIMALS
 
 
 def rows(count, seed=0, dimensions=16):

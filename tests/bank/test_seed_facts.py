@@ -6,7 +6,7 @@ import pytest
 
 from skillwright.bank import seed_bank
 from skillwright.envs.alfworld import World, generate_problem
-from skillwright.envs.webshop.catalogue import CatalogueSource, open_catalogue
+from skillwright.envs.webshop import CatalogueSource, open_catalogue
 
 
 def world_with(task_type, appliance):

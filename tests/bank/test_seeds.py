@@ -12,7 +12,7 @@ from skillwright.bank import SEED_BANKS, near_in_text, seed_bank
 from skillwright.core import SkillKind, SkillOrigin, SkillStatus, UsageError
 from skillwright.envs.alfworld.env import CATEGORIES as ALFWORLD_CATEGORIES
 from skillwright.envs.tau_bench.facts import FAMILIES
-from skillwright.envs.webshop.goals import CATEGORIES as WEBSHOP_CATEGORIES
+from skillwright.envs.webshop import CATEGORIES as WEBSHOP_CATEGORIES
 
 CATEGORIES = {
     "alfworld": set(ALFWORLD_CATEGORIES.values()),

@@ -12,13 +12,13 @@ from skillwright.bank import (
     Add,
     Bank,
     BankSource,
+    BankStore,
     Encoder,
     GrowthCaps,
     LexicalEmbedder,
     RetrievalSettings,
     apply,
 )
-from skillwright.bank.store.store import BankStore
 from skillwright.core import (
     Act,
     ConfigError,

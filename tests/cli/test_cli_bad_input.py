@@ -11,8 +11,7 @@ from doors import write_tasks
 from mock_openai import error
 from served import served
 from skillwright.core.jsonio import dumps
-from skillwright.envs.alfworld.generate import generate_problem
-from skillwright.envs.alfworld.official import to_game_json
+from skillwright.envs.alfworld import generate_problem, to_game_json
 from skillwright.jobs import open_run
 
 GRAMMAR = 'task: "Your task is to: UNKNOWN GOAL." move: "move {o} to {r}"'

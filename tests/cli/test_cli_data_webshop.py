@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from skillwright.config import RunConfig
 from skillwright.config.env import EnvSection, GeneratedData, WebShopData
-from skillwright.config.run import RunConfig
 from skillwright.envs.webshop import imported_path
 from skillwright.jobs.parts.tasks import make_splits
 

@@ -28,7 +28,7 @@ from skillwright.jobs import (
     StageStarted,
     StepDecided,
 )
-from skillwright.models.prices import Prices
+from skillwright.models import Prices
 
 SCORE = Score.of(episodes(3, 1, 1))
 STORY = [

@@ -22,8 +22,8 @@ from skillwright.core import (
     Trajectory,
     Turn,
     Usage,
+    skill_hash,
 )
-from skillwright.core.skill import skill_hash
 from skillwright.runs import RunStore
 
 SKILL = "Take the apple first."

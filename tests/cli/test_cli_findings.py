@@ -12,9 +12,8 @@ from rich.console import Console
 from shown import WIDTH, episodes, pipe
 from skillwright.cli import tables
 from skillwright.cli.faults import print_words
-from skillwright.evaluation import Interval, SplitReport
+from skillwright.evaluation import Interval, SplitReport, measure_effect
 from skillwright.evaluation.gates.judging import stricter
-from skillwright.evaluation.paired import measure_effect
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 BROKEN = """

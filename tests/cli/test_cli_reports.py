@@ -12,12 +12,12 @@ from skillwright.core import Usage
 from skillwright.evaluation import (
     AlphaLedger,
     Decision,
+    Interval,
     Score,
     ScoreTable,
     SelectionBias,
     SplitReport,
 )
-from skillwright.evaluation.intervals import Interval
 from skillwright.jobs import (
     Confirmation,
     CriticalPath,

@@ -13,7 +13,7 @@ from skillwright.cli.app import app
 from skillwright.cli.live import LiveDisplay, PlainDisplay, display
 from skillwright.cli.rl_tables import RlTally, evolution_text
 from skillwright.evaluation import Decision, Verdict
-from skillwright.jobs.parts.progress import EpisodeFinished, RunStarted, StageStarted
+from skillwright.jobs import EpisodeFinished, RunStarted, StageStarted
 from skillwright.jobs.rl import EvolutionRecord, IterationEnded, IterationRecord
 
 SCRIPTED = "{backend: scripted, model: %s}"

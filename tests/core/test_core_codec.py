@@ -31,7 +31,7 @@ from skillwright.evaluation import (
     SplitReport,
     Verdict,
 )
-from skillwright.textopt.history import FailurePattern, StepEntry, StepMemory, TriedEdit
+from skillwright.textopt import FailurePattern, StepEntry, StepMemory, TriedEdit
 
 STORED = (
     Failure,

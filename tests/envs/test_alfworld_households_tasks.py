@@ -6,9 +6,9 @@ import pytest
 
 from household_expert import Searcher
 from skillwright.core import DataError, SkillKind
-from skillwright.envs.alfworld import AlfworldEnv, habits_text, household
+from skillwright.envs.alfworld import AlfworldEnv, generate_problem, habits_text, household
 from skillwright.envs.alfworld.env import CATEGORIES
-from skillwright.envs.alfworld.generate import HOUSEHOLD_TURNS, generate_problem, household_tasks
+from skillwright.envs.alfworld.generate import HOUSEHOLD_TURNS, household_tasks
 from skillwright.envs.alfworld.households import habit_skills, keeps_hidden
 from skillwright.envs.alfworld.tables import FAMILIES, LAMPS, OPENABLE, PLACEABLE, TRAITS
 

@@ -6,10 +6,14 @@ import random
 import pytest
 
 from skillwright.core import DataError
-from skillwright.envs.alfworld.generate import generate_problem
-from skillwright.envs.alfworld.official import load_game, problem_to_pddl, to_game_json
-from skillwright.envs.alfworld.pddl import read_problem
-from skillwright.envs.alfworld.state import World
+from skillwright.envs.alfworld import (
+    World,
+    generate_problem,
+    load_game,
+    problem_to_pddl,
+    read_problem,
+    to_game_json,
+)
 
 GRAMMAR = 'task: "Your task is to: UNKNOWN GOAL." move: "move {o} to {r}"'
 

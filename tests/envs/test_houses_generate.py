@@ -11,17 +11,9 @@ from hypothesis import strategies as st
 
 from skillwright.core import DataError
 from skillwright.core.jsonio import digest
-from skillwright.envs.alfworld import generate
-from skillwright.envs.alfworld.generate import (
-    GENERATOR_VERSION,
-    SPLITS,
-    STEP_LIMIT,
-    content_digest,
-    generate_problem,
-    generated_tasks,
-)
+from skillwright.envs.alfworld import World, generate, generate_problem, generated_tasks
+from skillwright.envs.alfworld.generate import GENERATOR_VERSION, SPLITS, STEP_LIMIT, content_digest
 from skillwright.envs.alfworld.households import MOST_EFFORT
-from skillwright.envs.alfworld.state import World
 from skillwright.envs.alfworld.tables import (
     BATHROOM,
     BEDROOM,

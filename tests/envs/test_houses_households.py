@@ -6,8 +6,8 @@ from itertools import combinations
 import pytest
 
 from skillwright.core import DataError
-from skillwright.envs.alfworld.generate import generate_problem
-from skillwright.envs.alfworld.households import HABIT_STRENGTH, habits_text, household
+from skillwright.envs.alfworld import generate_problem, habits_text, household
+from skillwright.envs.alfworld.households import HABIT_STRENGTH
 from skillwright.envs.alfworld.tables import CAN_CONTAIN, LAMPS, OPENABLE, ROOMS
 
 

@@ -7,10 +7,8 @@ from dataclasses import replace
 import pytest
 
 from skillwright.core import DataError
-from skillwright.envs.alfworld.generate import STEP_LIMIT, generate_problem
-from skillwright.envs.alfworld.official import load_game
-from skillwright.envs.alfworld.planner import plan
-from skillwright.envs.alfworld.state import World
+from skillwright.envs.alfworld import World, generate_problem, load_game, plan
+from skillwright.envs.alfworld.generate import STEP_LIMIT
 from skillwright.envs.alfworld.tables import FAMILIES, LOOK, PICK_TWO
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from skillwright.envs.tau_bench import TauBenchEnv
-from skillwright.envs.tau_bench.tau_core import Database, call_tool, open_store, store
+from skillwright.envs.tau_bench import TauBenchEnv, open_store
+from skillwright.envs.tau_bench.tau_core import Database, call_tool, store
 from tau_built_in.generate import HERE, PLAN, store_files, write_store
 from tau_store import tool_call
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from skillwright.envs.tau_bench.tau_core.database import Database
-from skillwright.envs.tau_bench.tau_core.tools import MAX_CHARS, calculate, call_tool
+from skillwright.envs.tau_bench.tau_core import Database, call_tool
+from skillwright.envs.tau_bench.tau_core.tools import MAX_CHARS, calculate
 
 DB = Database.__new__(Database)  # the calculator has no use for one
 SYNTAX = "Error: invalid syntax (<string>, line 1)"

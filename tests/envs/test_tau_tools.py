@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from skillwright.envs.tau_bench.tau_core import TOOL_NAMES, call_tool
+from skillwright.envs.tau_bench import TOOL_NAMES
+from skillwright.envs.tau_bench.tau_core import call_tool
 from tau_store import answer, database, write_store
 
 NEW_HOME = {

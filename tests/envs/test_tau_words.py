@@ -6,11 +6,11 @@ import sys
 import pytest
 
 from skillwright.core import Completion, DataError
-from skillwright.envs.tau_bench import read_config, upstream_words
+from skillwright.envs.tau_bench import UserSetting, read_config, upstream_words
 from skillwright.envs.tau_bench.upstream import fetch_tau_bench
 from skillwright.envs.tau_bench.upstream_words import PUBLISHED, template_of, user_words
 from skillwright.envs.tau_bench.user_model import ModelUser
-from skillwright.envs.tau_bench.users import GREETING, UserSetting
+from skillwright.envs.tau_bench.users import GREETING
 from tau_checkout import USER_PY, USER_WORDS, write_checkout
 from tau_store import make_env, write_store
 

@@ -4,8 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillwright.evaluation import pass_hat_k, pass_hat_k_interval, wilson_interval
-from skillwright.evaluation.intervals import clustered_wilson_interval
+from skillwright.evaluation import (
+    clustered_wilson_interval,
+    pass_hat_k,
+    pass_hat_k_interval,
+    wilson_interval,
+)
 
 COUNTS = st.lists(st.integers(0, 4), min_size=2, max_size=40)
 

@@ -10,8 +10,7 @@ import pytest
 
 from skillwright.config.env import EnvSection
 from skillwright.core import ConfigError
-from skillwright.envs import EnvAdapter
-from skillwright.envs.registry import spec
+from skillwright.envs import EnvAdapter, spec
 from skillwright.integrations import alias_names, skillopt_alias
 from skillwright.jobs.parts.tasks import find_adapter
 
@@ -197,7 +196,7 @@ def test_benchmarks_and_scripts_of_an_installed_package_are_found_by_name(tmp_pa
 
 
 def test_what_is_put_into_the_registry_has_a_name_here():
-    from skillwright.envs.registry import deregister
+    from skillwright.envs import deregister
 
     with skillopt_alias():
         registry = importlib.import_module("scripts.train")._ENV_REGISTRY

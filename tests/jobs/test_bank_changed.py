@@ -14,12 +14,21 @@ from bank_doors import (
 )
 from doors import Notebook, Walker, evaluated
 from skillwright.bank import Add, Bank, BankError, BankStore, TeacherDown, apply, save_bank
-from skillwright.config.bank_settings import StudySettings, read_teacher, study_settings
+from skillwright.config import StudySettings, study_settings
+from skillwright.config.bank_settings import read_teacher
 from skillwright.core import ConfigError, DataError, ModelError, SkillStatus
-from skillwright.jobs import EvalPlan, StageStarted, Unwatched
-from skillwright.jobs.bank.distil import distil_config, distil_runs, study_run
-from skillwright.jobs.bank.evolve import evolve_bank
-from skillwright.jobs.bank.moves import admit_judged, admit_unjudged, import_into
+from skillwright.jobs import (
+    EvalPlan,
+    StageStarted,
+    Unwatched,
+    admit_judged,
+    admit_unjudged,
+    distil_config,
+    distil_runs,
+    evolve_bank,
+    import_into,
+    study_run,
+)
 from skillwright.jobs.parts.bank_source import bank_work, look_at_work
 
 STRICT = {"gate": {"kind": "strict"}}

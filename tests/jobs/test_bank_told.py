@@ -15,10 +15,11 @@ from skillwright.jobs import (
     estimate,
     open_run,
     preflight,
+    read_bank,
     run_evaluation,
     start_run,
 )
-from skillwright.jobs.parts.bank_source import DocumentAndBank, EmbedderLedger, read_bank
+from skillwright.jobs.parts.bank_source import DocumentAndBank, EmbedderLedger
 
 TRAIN = EvalPlan("train", 1)
 TEST = EvalPlan("test", 1)

@@ -9,9 +9,14 @@ from bank_houses import Replies
 from doors import Notebook, write_tasks
 from skillwright.bank import Add, Bank, BankStore, apply, save_bank
 from skillwright.evaluation import RELEASE_DRAWS_FROM, Decision
-from skillwright.jobs import EpisodeFinished, StageStarted, Unwatched
-from skillwright.jobs.bank.evolve import evolve_bank
-from skillwright.jobs.bank.moves import admit_judged, import_into
+from skillwright.jobs import (
+    EpisodeFinished,
+    StageStarted,
+    Unwatched,
+    admit_judged,
+    evolve_bank,
+    import_into,
+)
 from skillwright.jobs.parts.bank_source import look_at_work
 
 EVOLVE = {"nth": 2, "trigger_accuracy": 1.0}

@@ -7,9 +7,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillwright.config import is_rl_config
-from skillwright.config.load import dump_config, load_config
-from skillwright.config.run import RunConfig
+from skillwright.config import RunConfig, dump_config, is_rl_config, load_config
 from skillwright.config.section import key_paths
 from skillwright.config.skillopt.keys import KEYS
 from skillwright.config.yaml_files import dump_yaml, merge, nested, read_layers

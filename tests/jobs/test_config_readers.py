@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 import skillwright
-from skillwright.config.run import RunConfig
+from skillwright.config import RunConfig
 from skillwright.config.section import key_paths
 
 SOURCE = Path(skillwright.__file__).parent

@@ -8,10 +8,8 @@ import yaml
 
 from doors import doors_config
 from rl_world import lanes_config
-from skillwright.config import dump_config, load_config, load_rl_config
+from skillwright.config import RlConfig, RunConfig, dump_config, load_config, load_rl_config
 from skillwright.config.removed import REMOVED, why_removed
-from skillwright.config.rl import RlConfig
-from skillwright.config.run import RunConfig
 from skillwright.config.section import key_paths
 from skillwright.core import ConfigError
 from skillwright.jobs import open_run, read_run, start_run

@@ -3,9 +3,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillwright.config import RunConfig, dump_config
 from skillwright.config.env import AlfworldData, GeneratedData, RatioData
-from skillwright.config.load import dump_config
-from skillwright.config.run import RunConfig, TrainSection, validated
+from skillwright.config.run import TrainSection, validated
 from skillwright.config.section import key_paths
 from skillwright.core import ConfigError
 from skillwright.evaluation import ExploreGate, StrictGate

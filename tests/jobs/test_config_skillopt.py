@@ -1,6 +1,6 @@
 import pytest
 
-from skillwright.config.run import RunConfig
+from skillwright.config import RunConfig
 from skillwright.config.section import key_paths
 from skillwright.config.skillopt.files import is_skillopt, resolve_layers
 from skillwright.config.skillopt.keys import KEYS

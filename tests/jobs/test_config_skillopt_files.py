@@ -5,8 +5,8 @@ import json
 import pytest
 import yaml
 
+from skillwright.config import load_config
 from skillwright.config.env import BENCHMARKS, EnvSection, SplitDirData
-from skillwright.config.load import load_config
 from skillwright.core import ConfigError, DataError
 from skillwright.envs.alfworld import generate_problem, to_game_json
 from skillwright.jobs.parts.tasks import find_adapter, make_splits

@@ -5,10 +5,17 @@ import asyncio
 import pytest
 
 from doors import ALL_RULES, Coach, Walker, doors_config, look, trained
-from skillwright.core import Completion, EpisodeResult, EpisodeSpec, Purpose, Task
-from skillwright.core.agent import Act
+from skillwright.core import (
+    Act,
+    Completion,
+    EpisodeResult,
+    EpisodeSpec,
+    Purpose,
+    Task,
+    Trajectory,
+    Turn,
+)
 from skillwright.core.jsonio import digest
-from skillwright.core.result import Trajectory, Turn
 from skillwright.jobs import CriticalPath, critical_path
 from skillwright.jobs.inspect.critical_path import Link
 from skillwright.runs import CallRecord, PatchRecord, RunStore

@@ -10,15 +10,13 @@ from doors import ALL_RULES, Coach, Walker, doors_config, doors_settings, look, 
 from skillwright.cli.app import app
 from skillwright.core import ConfigError
 from skillwright.core.jsonio import dumps
-from skillwright.jobs import EvalPlan
+from skillwright.jobs import EvalPlan, Sizes, estimate
 from skillwright.jobs.launch.estimate import (
     ACCEPTED_SHARE,
     Assumptions,
-    estimate,
     estimate_evaluation,
     expected_turns,
 )
-from skillwright.jobs.parts.bench import Sizes
 from skillwright.jobs.parts.tasks import make_splits
 from skillwright.jobs.train.wiring import expected_episodes
 from skillwright.models import HttpClient

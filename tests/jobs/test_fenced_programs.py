@@ -7,15 +7,13 @@ import pytest
 from bank_doors import bank_config, proposing
 from doors import Walker, doors_config, evaluated
 from rl_world import lanes_config
-from skillwright.config.bank_settings import StudySettings
+from skillwright.config import StudySettings
 from skillwright.datasets import cache_dir
-from skillwright.jobs import EvalPlan, Unwatched
+from skillwright.jobs import EvalPlan, Unwatched, assemble, assemble_arena, distil_runs, study_run
 from skillwright.jobs.bank.arena import bank_arena
-from skillwright.jobs.bank.distil import distil_runs, study_run
 from skillwright.jobs.parts.bank_source import bank_work, work_folder
 from skillwright.jobs.parts.opened import opened_mind
 from skillwright.jobs.rl.wiring import workshop
-from skillwright.jobs.train.wiring import assemble, assemble_arena
 from skillwright.runs import RunStore
 
 PROGRAM = {"backend": "codex_exec"}

@@ -13,17 +13,18 @@ from skillwright.config import load_config
 from skillwright.config.job import BudgetSection
 from skillwright.core import ConfigError, Usage
 from skillwright.core.together import together
-from skillwright.jobs import EvalPlan, Unwatched, open_run, run_training, start_run
-from skillwright.jobs.launch.preflight import preflight
-from skillwright.jobs.launch.runs import run_evaluation
-from skillwright.jobs.parts.money import (
-    Budget,
+from skillwright.jobs import (
     BudgetSpent,
-    _larger,
+    EvalPlan,
+    Unwatched,
+    open_run,
+    preflight,
     priced_minds,
-    refuse_unheld,
-    refuse_unpriced,
+    run_evaluation,
+    run_training,
+    start_run,
 )
+from skillwright.jobs.parts.money import Budget, _larger, refuse_unheld, refuse_unpriced
 from skillwright.models import EndpointFault
 
 PRICE = 0.01

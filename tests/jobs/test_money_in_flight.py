@@ -20,17 +20,17 @@ from doors import (
 from skillwright.config.job import BudgetSection
 from skillwright.core import Completion, ConfigError, ModelRefused, Usage
 from skillwright.core.together import together
-from skillwright.jobs import Unwatched, open_run, run_training, start_run
-from skillwright.jobs.inspect.critical_path import critical_path
-from skillwright.jobs.parts.money import (
-    PIONEERS,
-    Budget,
+from skillwright.jobs import (
     BudgetSpent,
-    budget_gaps,
+    RunStarted,
+    Unwatched,
+    critical_path,
+    open_run,
     priced_minds,
-    refuse_unpriced,
+    run_training,
+    start_run,
 )
-from skillwright.jobs.parts.progress import RunStarted
+from skillwright.jobs.parts.money import PIONEERS, Budget, budget_gaps, refuse_unpriced
 from skillwright.models import EndpointFault
 from somebodys import Seeded, adapter_config
 

@@ -12,8 +12,7 @@ from rl_world import resumed as resumed_rl
 from skillwright.bank import BankError, BankStore
 from skillwright.core import ModelRefused, RunError
 from skillwright.core.sqlite_file import log_of, schema_version
-from skillwright.jobs import find_run, open_run, read_run, summarise_runs
-from skillwright.jobs.bank.distil import study_run
+from skillwright.jobs import find_run, open_run, read_run, study_run, summarise_runs
 from skillwright.jobs.rl import is_rl_run, open_rl, start_rl
 from skillwright.runs.database import SCHEMA
 

@@ -9,13 +9,19 @@ import pytest
 import yaml
 
 from doors import ALL_RULES, Coach, Walker, doors_config, look, trained
-from skillwright.config import DIFFERENCES, KEPT_OUT, load_config, say_mode, standings
-from skillwright.config.load import dump_config
+from skillwright.config import (
+    DIFFERENCES,
+    KEPT_OUT,
+    RunConfig,
+    dump_config,
+    load_config,
+    say_mode,
+    standings,
+)
 from skillwright.config.removed import removed_key
 from skillwright.config.run import (
     EvaluationSection,
     OptimizerSection,
-    RunConfig,
     RunSection,
     SkillAwareSection,
     validated,

@@ -9,8 +9,7 @@ import yaml
 from doors import doors_config, look
 from rl_world import lanes_config
 from skillwright.core import ConfigError
-from skillwright.jobs import EvalPlan, open_run, start_run
-from skillwright.jobs.inspect.study import open_study, start_study
+from skillwright.jobs import EvalPlan, open_run, open_study, start_run, start_study
 from skillwright.jobs.rl import open_rl, start_rl
 
 

@@ -13,11 +13,11 @@ from skillwright.jobs import (
     EvalReport,
     Unwatched,
     open_run,
+    preflight,
     read_run,
     run_evaluation,
     start_run,
 )
-from skillwright.jobs.launch.preflight import preflight
 from skillwright.jobs.parts.opened import make_env
 from skillwright.jobs.parts.tasks import make_splits
 from skillwright.models import agent_of

@@ -30,11 +30,12 @@ from skillwright.jobs import (
     Unwatched,
     examine,
     open_run,
+    preflight,
     regrade,
     run_evaluation,
     start_run,
 )
-from skillwright.jobs.launch.preflight import look_at_tasks, preflight
+from skillwright.jobs.launch.preflight import look_at_tasks
 from skillwright.jobs.parts.environment import env_findings
 from skillwright.rollout.transcript import read_episodes
 from skillwright.scripted.retail import ScriptedRetail

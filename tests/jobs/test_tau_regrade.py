@@ -9,8 +9,7 @@ from doors import Walker, doors_config, evaluated, look
 from skillwright.cli.app import app
 from skillwright.core import RunError
 from skillwright.envs.tau_bench import open_store
-from skillwright.jobs import EvalPlan, regrade
-from skillwright.jobs.inspect.critical_path import critical_path
+from skillwright.jobs import EvalPlan, critical_path, regrade
 from skillwright.jobs.parts.resuming import REGRADED
 from tau_minds import RULE, Clerk, shop, tau_config, tau_evaluated
 from tau_store import CANCEL, task, tool_call, write_store

@@ -17,7 +17,7 @@ from doors import (
     story,
     trained,
 )
-from skillwright.config.load import load_config
+from skillwright.config import load_config
 from skillwright.core import skill_hash
 from skillwright.jobs import (
     StepDecided,

@@ -27,8 +27,8 @@ from skillwright.textopt import (
     SkillAware,
     StepSettings,
     UpdateMode,
+    appendix_notes,
 )
-from skillwright.textopt.candidate import appendix_notes
 
 STRICT = {"kind": "strict"}
 

@@ -10,12 +10,12 @@ from skillwright.core import Pair
 from skillwright.evaluation import (
     AlphaLedger,
     Decision,
+    Interval,
     ScoreTable,
     SplitReport,
     Verdict,
     selection_bias,
 )
-from skillwright.evaluation.intervals import Interval
 from skillwright.jobs import Confirmation, EpochRecord, StepRecord, TrainState
 from skillwright.jobs.parts.resuming import rebuild
 from skillwright.jobs.train.state import Kind

@@ -34,8 +34,8 @@ from skillwright.jobs import (
     Unwatched,
     open_run,
     read_run,
+    run_proof,
 )
-from skillwright.jobs.launch.runs import run_proof
 from skillwright.jobs.train.state import restore
 
 ROOM_BY_ROOM = [[rule("attic")], [rule("cellar")], [rule("hall")], []]

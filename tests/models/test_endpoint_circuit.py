@@ -7,8 +7,8 @@ import pytest
 
 from mock_openai import MockOpenAI, error, raw, status
 from skillwright.core import Purpose, Usage
-from skillwright.models import EndpointFault
-from skillwright.models.http.retry import LEAST_FAILURES, Circuit, EndpointDown, Retry, hedged
+from skillwright.models import EndpointDown, EndpointFault
+from skillwright.models.http.retry import LEAST_FAILURES, Circuit, Retry, hedged
 
 HELLO = [{"role": "user", "content": "hello"}]
 

@@ -4,8 +4,8 @@ import pytest
 
 from mock_openai import raw, reset, status
 from skillwright.core import Purpose
-from skillwright.models import EndpointFault
-from skillwright.models.http.retry import LEAST_FAILURES, Circuit, EndpointDown, Retry
+from skillwright.models import EndpointDown, EndpointFault
+from skillwright.models.http.retry import LEAST_FAILURES, Circuit, Retry
 
 HELLO = [{"role": "user", "content": "hello"}]
 

@@ -14,9 +14,7 @@ from skillwright.core import (
     Sampling,
     Usage,
 )
-from skillwright.models import ChatAgent, ContextOverflow
-from skillwright.models.executors.agent import ExecAgent, agent_of
-from skillwright.models.executors.report import ExecFault
+from skillwright.models import ChatAgent, ContextOverflow, ExecAgent, ExecFault, agent_of
 from skillwright.models.executors.sandbox import why_no_fence
 
 __all__ = ["fakes"]

@@ -18,8 +18,7 @@ from skillwright.core import (
     RequestRefused,
     Sampling,
 )
-from skillwright.models import ContextOverflow
-from skillwright.models.executors.report import ExecFault, OutputFlood
+from skillwright.models import ContextOverflow, ExecFault, OutputFlood
 from skillwright.models.executors.sandbox import say_unfenced, why_no_fence
 
 __all__ = ["fakes"]

@@ -5,17 +5,10 @@ import json
 import pytest
 
 from skillwright.core import ModelRefused, ReplyInvalid, Usage
+from skillwright.models import ContextOverflow, ExecFault, Prices
 from skillwright.models.executors.claude import read_claude_events
 from skillwright.models.executors.codex import read_codex_events
-from skillwright.models.executors.report import (
-    ExecFault,
-    ExecReport,
-    Output,
-    fault_of_report,
-    fault_of_words,
-)
-from skillwright.models.http.faults import ContextOverflow
-from skillwright.models.prices import Prices
+from skillwright.models.executors.report import ExecReport, Output, fault_of_report, fault_of_words
 
 
 def lines(*events):

@@ -9,6 +9,7 @@ from skillwright.core import ModelRefused, Purpose, RequestRefused, Sampling, Us
 from skillwright.models import (
     ClaudeChatConfig,
     EndpointFault,
+    HttpClient,
     OpenAIChatConfig,
     Prices,
     QwenChatConfig,
@@ -22,7 +23,7 @@ from skillwright.models.dialects.claude import to_completion as to_claude_comple
 from skillwright.models.dialects.openai_chat import OpenAIChat
 from skillwright.models.dialects.openai_responses import OpenAIResponses
 from skillwright.models.dialects.qwen import QwenChat
-from skillwright.models.http.client import HttpClient, HttpReply, decode
+from skillwright.models.http.client import HttpReply, decode
 
 HELLO = [{"role": "user", "content": "hello"}]
 CONFIG = OpenAIChatConfig(

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwright.core import ModelError, ModelRefused, ModelTimeout, ReplyInvalid, Usage
-from skillwright.models.http.faults import EndpointFault, GarbledReply
-from skillwright.models.http.retry import EndpointDown, Retry, retry_after_s
+from skillwright.models import EndpointDown, EndpointFault
+from skillwright.models.http.faults import GarbledReply
+from skillwright.models.http.retry import Retry, retry_after_s
 
 
 def fails(*faults, then="done"):

@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 from skillwright.core import Edit, Purpose, apply_edit
 from skillwright.scripted import ScriptedAnalyst
 from skillwright.scripted.skilltext import BAD_RULES, Rule, read_conduct, read_stances
-from skillwright.textopt import TriedEdit, load_prompt
-from skillwright.textopt.history import StepEntry, StepMemory
+from skillwright.textopt import StepEntry, StepMemory, TriedEdit, load_prompt
 
 TREATMENTS = {
     "pick_heat_then_place_in_recep": Rule.HEAT_FIRST,

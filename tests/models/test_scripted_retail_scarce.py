@@ -2,7 +2,8 @@
 
 import json
 
-from skillwright.scripted.retail.agent import SORRY, Desk, RetailRule
+from skillwright.scripted.retail import RetailRule
+from skillwright.scripted.retail.agent import SORRY, Desk
 
 CAREFUL = frozenset({RetailRule.NO_SUBSTITUTE})
 LAMP = {"item_id": "11", "name": "Lamp", "product_id": "lamp", "options": {}, "price": 1.0}

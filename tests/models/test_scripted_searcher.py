@@ -4,9 +4,8 @@ import pytest
 
 from household_expert import Searcher
 from skillwright.core import PlainSkill, Purpose, Sampling
-from skillwright.envs.alfworld import AlfworldEnv
+from skillwright.envs.alfworld import AlfworldEnv, habits_text, household
 from skillwright.envs.alfworld.generate import household_tasks
-from skillwright.envs.alfworld.households import habits_text, household
 from skillwright.models import HttpClient, make_model, parse_model_config
 from skillwright.rollout import PromptStyle, render
 from skillwright.scripted.household.agent import ScriptedSearcher

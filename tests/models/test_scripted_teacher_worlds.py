@@ -18,8 +18,7 @@ from skillwright.bank import (
 from skillwright.core import Act, BankSkill, EpisodeSpec, PlainSkill, SkillKind
 from skillwright.datasets import EvolutionTasks, StudyTasks
 from skillwright.envs.tau_bench import TauBenchEnv, retail_tasks
-from skillwright.envs.webshop.env import WebShopEnv
-from skillwright.envs.webshop.goals import webshop_tasks
+from skillwright.envs.webshop import WebShopEnv, webshop_tasks
 from skillwright.models import ChatAgent
 from skillwright.rollout import LocalEngine
 from skillwright.scripted.retail import RetailRule, ScriptedRetail, read_rules

@@ -5,10 +5,16 @@ import traceback
 import pytest
 
 from skillwright.core import ConfigError, ModelError, Purpose
-from skillwright.models import ClaudeChatConfig, OpenAIChatConfig, make_model, parse_model_config
+from skillwright.models import (
+    ClaudeChatConfig,
+    HttpClient,
+    OpenAIChatConfig,
+    make_model,
+    parse_model_config,
+)
 from skillwright.models.dialects.chat_completions import fault_of_reply
 from skillwright.models.dialects.claude import fault_of_reply as claude_fault
-from skillwright.models.http.client import HttpClient, HttpReply, without_secrets
+from skillwright.models.http.client import HttpReply, without_secrets
 from skillwright.models.http.endpoint import identity_of
 
 HELLO = [{"role": "user", "content": "hello"}]

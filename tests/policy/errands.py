@@ -2,7 +2,7 @@
 
 from skillwright.core import EpisodeSpec, PlainSkill, Task
 from skillwright.envs import TextEnv
-from skillwright.policy.agent import PolicyAgent
+from skillwright.policy import PolicyAgent
 from skillwright.rollout import Limits, LocalEngine, PromptStyle
 
 PLACES = ("mug", "shelf", "microwave", "shelf 1")

@@ -8,15 +8,8 @@ from dataclasses import replace
 import torch
 
 from skillwright.core import Act
-from skillwright.policy.backend import (
-    LossReport,
-    Row,
-    Sampled,
-    StepReport,
-    TargetRefused,
-    TokenBatch,
-    check_encoding,
-)
+from skillwright.policy import LossReport, Row, Sampled, StepReport, TargetRefused, TokenBatch
+from skillwright.policy.backend import check_encoding
 
 
 class CoinPolicy:

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwright.core import ConfigError
-from skillwright.policy.backend import RewardInvalid
-from skillwright.policy.groups import AdvantageSettings, group_advantages
+from skillwright.policy import AdvantageSettings, RewardInvalid, group_advantages
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from policy.errands import Errand, played, specs
 from policy.fake_policies import CoinPolicy
 from skillwright.core import ConfigError, ContractError, PlainSkill
-from skillwright.policy.agent import PolicyAgent
+from skillwright.policy import PolicyAgent
 from skillwright.rollout import Limits, LocalEngine
 
 

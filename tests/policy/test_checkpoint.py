@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillwright.policy.backend import BankVersionGone, CheckpointDamaged
-from skillwright.policy.checkpoint import (
+from skillwright.policy import (
+    BankVersionGone,
     Checkpoint,
+    CheckpointDamaged,
     load_checkpoint,
-    pack,
     save_checkpoint,
-    unpack,
 )
+from skillwright.policy.checkpoint import pack, unpack
 
 WHOLE = Checkpoint(
     policy=bytes(range(256)) * 3,

@@ -3,7 +3,7 @@
 import pytest
 
 from skillwright.core import ConfigError, SkillContext, Task
-from skillwright.policy.agent import SkillDropout
+from skillwright.policy import SkillDropout
 
 TEXT = """### General skills
 - [g001] Look: Look around.

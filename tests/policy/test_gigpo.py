@@ -3,7 +3,8 @@
 import pytest
 
 from skillwright.core import ConfigError
-from skillwright.policy.groups import StepAdvantage, returns_to_go, step_advantages
+from skillwright.policy import StepAdvantage, step_advantages
+from skillwright.policy.groups import returns_to_go
 
 
 def test_returns_are_discounted_from_each_step_on():

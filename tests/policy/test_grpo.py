@@ -20,15 +20,21 @@ from skillwright.core import (
     Trajectory,
     Turn,
 )
-from skillwright.policy.backend import (
+from skillwright.policy import (
+    AdvantageSettings,
+    GroupSettings,
     GroupTooSmall,
+    GrpoObjective,
+    GrpoSettings,
     ReferenceMissing,
     RewardInvalid,
     Row,
+    StepAdvantage,
     check_reference,
+    teach,
+    update,
 )
-from skillwright.policy.groups import AdvantageSettings, GroupSettings, StepAdvantage, teach
-from skillwright.policy.update import GrpoObjective, GrpoSettings, dealt, update
+from skillwright.policy.update import dealt
 
 PLAIN = GroupSettings(size=2, penalty=0.01)
 FREE = GrpoObjective(kl_weight=0.0)

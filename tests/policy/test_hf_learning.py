@@ -2,10 +2,8 @@
 
 from policy.errands import played, specs
 from policy.tiny_models import tiny_model, tiny_tokenizer
-from skillwright.policy import GroupSettings, GrpoObjective, GrpoSettings
-from skillwright.policy.groups import teach
+from skillwright.policy import GroupSettings, GrpoObjective, GrpoSettings, teach, update
 from skillwright.policy.hf import HfPolicy, HfSettings
-from skillwright.policy.update import update
 
 
 async def wins(rows):

@@ -11,9 +11,8 @@ from policy.errands import played, specs
 from policy.tiny_models import TRIMMING, tiny_model, tiny_tokenizer
 from skillwright.core import ConfigError, ContractError, TurnContext
 from skillwright.models import ContextOverflow
-from skillwright.policy.backend import ModelMissing, NoChatTemplate, OutOfMemory
+from skillwright.policy import ModelMissing, NoChatTemplate, OutOfMemory, joined
 from skillwright.policy.hf import HfPolicy, HfSettings
-from skillwright.policy.update import joined
 
 SMALL = HfSettings(max_new_tokens=8, device="cpu", precision="float32")
 COMMANDS = ["go to shelf", "go to shelf 1", "go to mug", "look"]

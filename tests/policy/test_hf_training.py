@@ -9,15 +9,19 @@ import torch
 from policy.errands import played, specs
 from policy.tiny_models import TRIMMING, tiny_model, tiny_tokenizer
 from skillwright.core import ConfigError, TurnContext
-from skillwright.policy.backend import (
+from skillwright.policy import (
     CheckpointDamaged,
     ForeignRow,
+    GrpoLoss,
+    GrpoObjective,
     OutOfMemory,
     ReferenceMissing,
+    SftLoss,
     TargetRefused,
+    TokenContext,
 )
 from skillwright.policy.hf import HfPolicy, HfSettings, LoraSettings
-from skillwright.policy.update import GrpoLoss, GrpoObjective, SftLoss, TokenContext, by_episode
+from skillwright.policy.update import by_episode
 
 EXACT = HfSettings(max_new_tokens=6, precision="float64", device="cpu")
 LORA = replace(EXACT, lora=LoraSettings(rank=4, alpha=8))

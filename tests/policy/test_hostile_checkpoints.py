@@ -10,8 +10,8 @@ import zipfile
 import pytest
 import torch
 
-from skillwright.policy.backend import CheckpointDamaged, ModelMissing
-from skillwright.policy.checkpoint import Checkpoint, pack, packed, unpack, unpacked
+from skillwright.policy import Checkpoint, CheckpointDamaged, ModelMissing
+from skillwright.policy.checkpoint import pack, packed, unpack, unpacked
 from skillwright.policy.hf.model import load_pretrained
 
 HEADS = {

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwright.core import ConfigError
-from skillwright.policy.backend import LossReport, Row, TokenBatch
-from skillwright.policy.update import GrpoLoss, GrpoObjective, SftLoss, k3, policy_terms
+from skillwright.policy import GrpoLoss, GrpoObjective, LossReport, Row, SftLoss, TokenBatch
+from skillwright.policy.update import k3, policy_terms
 
 PLAIN = GrpoObjective(kl_weight=0.0)
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from skillwright.policy.backend import ForeignRow, Row, check_encoding
-from skillwright.policy.update import TokenContext, by_episode, joined
+from skillwright.policy import ForeignRow, Row, TokenContext, joined
+from skillwright.policy.backend import check_encoding
+from skillwright.policy.update import by_episode
 
 
 def turn(prompt, answer, *, advantage=1.0, episode="a", number=0, **changes):

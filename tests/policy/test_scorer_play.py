@@ -6,7 +6,7 @@ import torch
 from skillwright.core import EpisodeSpec, PlainSkill, TurnContext
 from skillwright.envs.alfworld import AlfworldEnv, habits_text, household
 from skillwright.envs.alfworld.generate import household_tasks
-from skillwright.policy.agent import PolicyAgent
+from skillwright.policy import PolicyAgent
 from skillwright.policy.scorer import ScorerPolicy
 from skillwright.rollout import Limits, LocalEngine
 

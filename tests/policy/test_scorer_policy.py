@@ -7,15 +7,17 @@ import pytest
 import torch
 
 from skillwright.core import ConfigError, TurnContext
-from skillwright.policy.backend import (
+from skillwright.policy import (
     CheckpointDamaged,
     ForeignRow,
+    GrpoLoss,
+    GrpoObjective,
     ReferenceMissing,
     Row,
+    SftLoss,
     TargetRefused,
 )
 from skillwright.policy.scorer import Architecture, ScorerPolicy, ScorerSettings
-from skillwright.policy.update import GrpoLoss, GrpoObjective, SftLoss
 
 THINGS = ("mug", "pan", "cup", "plate", "fork", "knife")
 

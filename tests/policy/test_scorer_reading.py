@@ -6,6 +6,7 @@ import pytest
 from skillwright.core import ContractError, TurnContext
 from skillwright.envs.alfworld import AlfworldEnv
 from skillwright.envs.alfworld.generate import household_tasks
+from skillwright.policy.scorer import Reading, Vocabulary, read_turn
 from skillwright.policy.scorer.encoding import (
     BITS,
     SEGMENT,
@@ -13,10 +14,7 @@ from skillwright.policy.scorer.encoding import (
     UNKNOWN,
     WORD,
     Encoder,
-    Reading,
-    Vocabulary,
     collate,
-    read_turn,
     tokenise,
 )
 

@@ -8,9 +8,8 @@ from policy.errands import Errand, specs
 from policy.fake_policies import CoinPolicy
 from policy.tiny_models import tiny_model, tiny_tokenizer
 from skillwright.core import Act, ConfigError, PlainSkill, TurnContext, Usage
-from skillwright.policy.backend import Row
+from skillwright.policy import Row, Schedule, SftSettings, demonstrations, train
 from skillwright.policy.hf import HfPolicy, HfSettings
-from skillwright.policy.sft import Schedule, SftSettings, demonstrations, train
 from skillwright.rollout import Limits, LocalEngine
 
 SKILL = PlainSkill("### General skills\n- [g001] Look first: Look.\n- [t014] Go: Go there.")

@@ -10,11 +10,10 @@ import torch
 from policy.test_scorer_policy import CONTEXTS, lessons, policy, taught
 from policy.tiny_models import tiny_model, tiny_tokenizer
 from skillwright.core import ContractError, TurnContext
-from skillwright.policy.backend import CheckpointDamaged
+from skillwright.policy import CheckpointDamaged, SftLoss
 from skillwright.policy.checkpoint import fitting
 from skillwright.policy.hf import HfPolicy, HfSettings, LoraSettings
 from skillwright.policy.scorer import Architecture
-from skillwright.policy.update import SftLoss
 
 WHOLE = HfSettings(device="cpu", precision="float32")
 KINDS = ("scorer", "whole model", "adapter")

@@ -11,9 +11,8 @@ import torch
 
 from datasets import Dataset
 from policy.tiny_models import tiny_model, tiny_tokenizer
-from skillwright.policy.backend import Row
+from skillwright.policy import GrpoLoss, GrpoObjective, Row, TokenContext
 from skillwright.policy.hf import HfPolicy, HfSettings
-from skillwright.policy.update import GrpoLoss, GrpoObjective, TokenContext
 
 pytestmark = pytest.mark.heavy
 

@@ -6,8 +6,7 @@ import pytest
 from rollout_worlds import NO_SKILL, Bisector, Worlds
 
 from skillwright.core import Act, ConfigError, EpisodeSpec, Task, ToolCall
-from skillwright.envs import TextEnv
-from skillwright.envs.contract import check_env
+from skillwright.envs import TextEnv, check_env
 from skillwright.rollout import Limits, LocalEngine, PromptStyle
 from skillwright.rollout.transcript import conversation, read_episodes
 from skillwright.runs import RunStore

@@ -18,7 +18,7 @@ from rl_world import (
     rule,
     write_tasks,
 )
-from skillwright.bank.teaching.teacher import TeacherDown
+from skillwright.bank import TeacherDown
 from skillwright.config import validated_rl
 from skillwright.config.rl import HfPolicyConfig
 from skillwright.core import ConfigError, ModelRefused, ModelTimeout, StopReason

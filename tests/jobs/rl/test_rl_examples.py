@@ -21,7 +21,7 @@ from skillwright.jobs.rl.preflight import preflight_rl
 from skillwright.jobs.rl.wiring import group_settings, grpo_settings, sft_settings
 from skillwright.policy import GroupSettings, GrpoSettings, SftSettings, StepAdvantage
 from skillwright.policy.hf import HfSettings, LoraSettings
-from skillwright.policy.scorer.network import Architecture
+from skillwright.policy.scorer import Architecture
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = sorted((ROOT / "examples" / "rl").glob("*.yaml"))

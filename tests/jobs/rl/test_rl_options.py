@@ -14,7 +14,7 @@ from rl_world import (
     story,
 )
 from skillwright.bank import BankStore, save_bank
-from skillwright.jobs.parts.progress import StageStarted
+from skillwright.jobs import StageStarted
 from skillwright.jobs.rl.preflight import preflight_rl
 from skillwright.jobs.rl.wiring import PolicyMaker
 

@@ -7,7 +7,7 @@ import pytest
 from fakes import make_episode
 from skillwright.bank import Add, Bank, Embedder, LexicalEmbedder, RenderBudget, RetrievalSettings
 from skillwright.bank import apply as changed
-from skillwright.config.rl import RlConfig, validated_rl
+from skillwright.config import RlConfig, validated_rl
 from skillwright.core import BankSkill, Counterfactual, PlainSkill, SkillKind, Task
 from skillwright.jobs.rl.tasks import (
     again_tasks,
