@@ -38,7 +38,7 @@ from skillwright.bank import (  # noqa: E402
     Vectors,
     retrieve,
 )
-from skillwright.bank.embedding.embedders import unit_rows
+from skillwright.bank.embedding.embedders import unit_rows  # noqa: E402
 from skillwright.core import BankSkill, Counterfactual, SkillKind, Task  # noqa: E402
 
 DIMENSIONS = 384
