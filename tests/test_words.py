@@ -102,7 +102,6 @@ BRITISH = (
     Banned(r"modell(?:ed|ing|er)|labell(?:ed|ing)|travell(?:ed|ing|er)|signall(?:ed|ing)", "one l"),
     Banned(r"judgements?|acknowledgements?", "judgment, acknowledgment"),
     Banned(r"grey\w*", "gray"),
-    Banned(r"catalogue[sd]?", "catalog"),
     Banned(r"learnt|spelt|burnt|misspelt|whilst|amongst", "learned, spelled, while, among"),
     Banned(r"fulfils?|skilful|enrols?", "fulfill, skillful"),
 )
