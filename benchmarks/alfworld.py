@@ -104,9 +104,9 @@ def reset(problem: Problem) -> list[str]:
 
 def seconds_per_step(problem: Problem, seed: int) -> float:
     """Play random admissible commands; choosing them is not timed."""
-    world, luck, spent = World(problem), random.Random(seed), 0.0
+    world, rng, spent = World(problem), random.Random(seed), 0.0
     for _ in range(STEPS):
-        command = luck.choice(world.admissible())
+        command = rng.choice(world.admissible())
         start = process_time()
         world.act(command)
         world.admissible()

@@ -174,7 +174,7 @@ async def bare_s(url: str, lengths: Sequence[int], concurrent: int, cpu_s: float
 def evaluate(policy: str, user: str, concurrent: int, trials: int) -> dict[str, Any]:
     """Run the evaluation in a new folder, and return what it took."""
     from skillwright.config.run import validated
-    from skillwright.jobs import EvalPlan, Unwatched, run_evaluation, start_run
+    from skillwright.jobs import EvalPlan, NullCallback, run_evaluation, start_run
 
     endpoint = {
         "backend": "openai_chat",
@@ -197,7 +197,7 @@ def evaluate(policy: str, user: str, concurrent: int, trials: int) -> dict[str, 
         config, plan = validated(settings, "benchmark"), EvalPlan("test", trials)
         started, cpu = perf_counter(), process_time()
         with start_run(config, "", plan) as run:
-            report = asyncio.run(run_evaluation(run, plan, Unwatched()))
+            report = asyncio.run(run_evaluation(run, plan, NullCallback()))
         wall_s, cpu_s = perf_counter() - started, process_time() - cpu
     overall = report.table.overall
     return {

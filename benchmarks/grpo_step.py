@@ -1,7 +1,7 @@
 """A step of GRPO, rollout and update: ours against TRL's trainer, on the same random model.
 
 Both sides get the same weights, chat prompts, group size, answer length, reward, KL weight and
-optimiser, one step per batch, and one thread; each runs in a process of its own, and the sides take
+optimizer, one step per batch, and one thread; each runs in a process of its own, and the sides take
 turns. An episode is one answer, which suits TRL best: it has no cache to keep from turn to turn.
 Every episode differs in reward, so that no group is skipped.
 
@@ -151,7 +151,7 @@ def theirs(folder: Path, shape: str, scratch: Path) -> list[dict[str, float]]:
             steps.append(figures(times["begin"], times["middle"], clock(), int(times["tokens"])))
 
     def reward(completions: list[Any], completion_ids: list[list[int]], **_: Any) -> list[float]:
-        # Called before anything is learnt from the answers. TRL has read the reference by then,
+        # Called before anything is learned from the answers. TRL has read the reference by then,
         # which ours does later: that pass counts as sampling there, and as training here.
         times["middle"] = clock()
         times["tokens"] = sum(map(len, completion_ids))

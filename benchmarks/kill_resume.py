@@ -5,7 +5,7 @@ tiny world of tests/doors.py, four episodes at once. A moment is a number of req
 endpoint has seen, drawn between 1 and a tenth of the run. Each run is killed until twenty times; it
 must end as the one that nobody disturbed: the same skills, decisions, scores and files, no
 finished episode lost, and nothing asked again whose answer was stored. What is asked again are the
-turns of episodes that were not finished, and the optimiser's calls in flight.
+turns of episodes that were not finished, and the optimizer's calls in flight.
 
     .venv/bin/python benchmarks/kill_resume.py [--kills 100]
 """
@@ -32,7 +32,7 @@ KILLS_PER_RUN = 20
 
 def measure(kills: int, root: Path) -> tuple[list[Check], dict[str, Any]]:
     """Kill runs until there were so many kills; return the checks and what else was counted."""
-    luck = random.Random(1)
+    rng = random.Random(1)
     with executioner(PLAN) as (server, killer):
         whole = KilledRun(root / "whole", server, killer, **LONG)
         whole.live()
@@ -43,10 +43,10 @@ def measure(kills: int, root: Path) -> tuple[list[Check], dict[str, Any]]:
             before = len(killer.asked)
             run = KilledRun(root / f"run{len(runs)}", server, killer, **LONG)
             left = kills - sum(run.kills for run in runs)
-            die_often(run, min(left, KILLS_PER_RUN), luck, longest=2 * requests // KILLS_PER_RUN)
+            die_often(run, min(left, KILLS_PER_RUN), rng, longest=2 * requests // KILLS_PER_RUN)
             runs.append(run)
             different += story(run.path) != wanted
-            # Every start asks both minds one small question.
+            # Every start asks both models one small question.
             repeats.append(len(killer.asked) - before - requests - 2 * run.kills)
             print(
                 f"run {len(runs)}: {run.kills} kills, {repeats[-1]} calls asked again", flush=True

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from skillwright.config.run import validated
-from skillwright.jobs import Unwatched, run_training, start_run
+from skillwright.jobs import NullCallback, run_training, start_run
 from skillwright.scripted.skilltext import read_conduct, read_stances
 
 KEPT = Path(__file__).with_suffix(".json")
@@ -59,14 +59,14 @@ def settings(job: Job, root: str, *, short: bool) -> dict[str, Any]:
 
 
 def play(task: tuple[Job, bool]) -> dict[str, Any]:
-    """Train once, in a folder that is thrown away, and return what came of it."""
+    """Train once, in a folder that is thrown away, and return the outcome."""
     job, short = task
     with tempfile.TemporaryDirectory() as root:
         config = validated(settings(job, root, short=short), "noisy_household")
 
         async def train() -> tuple[Any, int]:
             with start_run(config, "") as run:
-                report = await run_training(run, Unwatched())
+                report = await run_training(run, NullCallback())
                 return report, sum(1 for _ in run.store.episodes())
 
         report, rollouts = asyncio.run(train())

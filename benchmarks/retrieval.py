@@ -72,11 +72,11 @@ class Given:
 
 
 def clustered(count: int, seed: int) -> Vectors:
-    """Draw unit rows around 64 centres, as texts about a few things are."""
-    centres = unit_rows(np.random.default_rng(0).standard_normal((64, DIMENSIONS)))
+    """Draw unit rows around 64 centers, as texts about a few things are."""
+    centers = unit_rows(np.random.default_rng(0).standard_normal((64, DIMENSIONS)))
     rng = np.random.default_rng(seed)
     noise = unit_rows(rng.standard_normal((count, DIMENSIONS)))
-    return unit_rows(centres[rng.integers(64, size=count)] + noise)
+    return unit_rows(centers[rng.integers(64, size=count)] + noise)
 
 
 def skills(count: int, kind: SkillKind = SkillKind.TASK_SPECIFIC) -> list[BankSkill]:
@@ -203,7 +203,7 @@ def hundred_thousand(figures: dict[str, float]) -> list[Check]:
 def batch_of_queries(_: dict[str, float]) -> list[Check]:
     """Count what 128 episodes of 16 tasks make the embedder encode."""
     given = Given()
-    source = BankSource(Bank(1, tuple(skills(100))), given, categorise=lambda task: task.task_type)
+    source = BankSource(Bank(1, tuple(skills(100))), given, categorize=lambda task: task.task_type)
     before = given.encoded
     tasks = [Task(f"task-{n}", "alfworld", description=f"do {n % 16}") for n in range(128)]
     source.contexts(tasks)
@@ -251,7 +251,7 @@ def update(figures: dict[str, float]) -> list[Check]:
     source = BankSource(
         Bank(1, tuple(made)),
         encoder,
-        categorise=lambda task: task.id,
+        categorize=lambda task: task.id,
         scope=lambda _: "",
         query=lambda _task, _category: text,
     )

@@ -3,7 +3,7 @@
     nice python benchmarks/rl_study.py --seeds 5 --games 200 --jobs 2
 
 An arm and a seed are a run of their own in a folder below `--root`, with a result in one JSON file
-beside it. Stop it whenever you like: the same command goes on. Homes and games are of no stream
+beside it. Stop it whenever you like: the same command continues. Homes and games are of no stream
 that anything was chosen on; within a run val chooses, and test is opened once, at the end. The last
 line is one JSON object; `--short` is one seed with small numbers, and holds only that all is there.
 """

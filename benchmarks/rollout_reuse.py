@@ -64,11 +64,11 @@ class ChanceEngine:
             return self._known[key]
         self.played += 1
         salt = 0 if self.remembers else self.played  # without memory, each play is another one
-        luck = random.Random(derive_seed("luck", spec.task.id, text, spec.seed, salt)).random()
+        rng = random.Random(derive_seed("luck", spec.task.id, text, spec.seed, salt)).random()
         rate = self.rates[spec.task.id]
         rate += (1 - rate) * (1 - 0.5 ** text.count(HELP))
         rate *= 0.5 ** text.count(HARM)
-        self._known[key] = float(luck < rate)
+        self._known[key] = float(rng < rate)
         return self._known[key]
 
 
@@ -117,9 +117,9 @@ def edited(bank: Bank, kind: str, number: int, step: int) -> Bank:
 
 def tasks(seed: int) -> list[Task]:
     """Return tasks that name three topics each."""
-    luck = random.Random(derive_seed("tasks", seed))
+    rng = random.Random(derive_seed("tasks", seed))
     return [
-        Task(f"t{i}", "toy", task_type="household", description=" ".join(luck.sample(TOPICS, TOP)))
+        Task(f"t{i}", "toy", task_type="household", description=" ".join(rng.sample(TOPICS, TOP)))
         for i in range(TASKS)
     ]
 
@@ -128,9 +128,9 @@ async def run(
     seed: int, kind_of_duel: str, *, only_null: bool
 ) -> tuple[dict[str, list[bool]], bool, int]:
     """Judge the edits of a run; return what was accepted by kind, whether released, and cost."""
-    luck = random.Random(derive_seed("run", seed))
+    rng = random.Random(derive_seed("run", seed))
     asked, (make_duel, remembers) = tasks(seed), DUELS[kind_of_duel]
-    engine = ChanceEngine({task.id: luck.betavariate(0.6, 0.6) for task in asked}, remembers)
+    engine = ChanceEngine({task.id: rng.betavariate(0.6, 0.6) for task in asked}, remembers)
     embedder, gate = LexicalEmbedder(), ExploreGate()
     settings = RetrievalSettings(k_task=TOP, delta=0.0)
 
@@ -139,7 +139,7 @@ async def run(
             bank,
             embedder,
             settings,
-            categorise=lambda task: task.task_type,
+            categorize=lambda task: task.task_type,
             scope=lambda _: "",
             query=lambda task, _: task.description,
         )
@@ -151,8 +151,8 @@ async def run(
     ledger, accepts = gate.ledger(ALPHA, STEPS), 0
     decided: dict[str, list[bool]] = {"null": [], "help": [], "harm": []}
     for step in range(STEPS):
-        kind = "null" if only_null else luck.choices(list(decided), (0.5, 0.3, 0.2))[0]
-        candidate = edited(current, kind, luck.randrange(SKILLS), step)
+        kind = "null" if only_null else rng.choices(list(decided), (0.5, 0.3, 0.2))[0]
+        candidate = edited(current, kind, rng.randrange(SKILLS), step)
         draws = Draws(seed, first=accepts * gate.draws)
         verdict = await gate.judge(duel((current, candidate), draws), ledger)
         decided[kind].append(verdict.accepted)

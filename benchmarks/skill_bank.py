@@ -3,7 +3,7 @@
 Everything is scripted (`ScriptedHousehold` plays, `HouseholdTeacher` writes), so the figures show
 that the machinery works, not how good a language model would be at it.
 
-1. *Distil.* A weak agent plays base games of generated homes; the teacher makes a bank of them; the
+1. *Distill.* A weak agent plays base games of generated homes; the teacher makes a bank of them; the
    same agent plays held-out games with and without it, under the same luck.
 2. *Evolve.* A bank that was distilled from three of the six categories alone meets all six. Each
    round counts success on the evolution split, has the teacher change the bank within its caps, and
@@ -12,7 +12,7 @@ that the machinery works, not how good a language model would be at it.
 
     .venv/bin/python benchmarks/skill_bank.py [HOUSEHOLD]
 
-With a household all games are set in that home, whose storage habits can be learnt. The checks:
+With a household all games are set in that home, whose storage habits can be learned. The checks:
 the bank wins clearly more (the interval of the gain is above 0), evolution raises the weakest
 category, the harmful change is refused, and all of it takes so many pieces of plain work, which is
 timed before and after.
@@ -30,7 +30,7 @@ from skillwright.bank import (
     Add,
     Bank,
     BankSource,
-    DistilSettings,
+    DistillSettings,
     EvolutionResults,
     EvolveSettings,
     GrowthCaps,
@@ -39,9 +39,9 @@ from skillwright.bank import (
     bank_duel,
     candidate_sources,
     compression,
-    distil,
+    distill,
     evolve,
-    told_change,
+    injected_change,
 )
 from skillwright.core import (
     BankSkill,
@@ -75,7 +75,7 @@ REPEATS, MOST_WORK = 3, 24_000.0
 # So tight that one round cannot teach all that is missing.
 CAPS = GrowthCaps(per_checkpoint=2, per_category=1, weakest_extra=0)
 
-categorise, scope = AlfworldEnv.category, AlfworldEnv.scope
+categorize, scope = AlfworldEnv.category, AlfworldEnv.scope
 
 
 class Houses:
@@ -104,17 +104,17 @@ class Houses:
         return await self.engine.run(specs, skills)
 
 
-def told_by(bank: Bank) -> BankSource:
+def injected_by(bank: Bank) -> BankSource:
     """Return a bank as what the agent is told."""
-    return BankSource(bank, categorise=categorise, scope=scope)
+    return BankSource(bank, categorize=categorize, scope=scope)
 
 
 def success(results: Sequence[EpisodeResult]) -> dict[str, Any]:
     """Count wins, with an interval, and by category."""
     wins, games = Counter[str](), Counter[str]()
     for result in results:
-        wins[categorise(result.spec.task)] += result.is_success()
-        games[categorise(result.spec.task)] += 1
+        wins[categorize(result.spec.task)] += result.is_success()
+        games[categorize(result.spec.task)] += 1
     low, high = wilson_interval(wins.total(), games.total())
     return {
         "success": round(wins.total() / games.total(), 3),
@@ -128,7 +128,7 @@ async def distilled(houses: Houses) -> dict[str, Any]:
     base = await houses.play(houses.evolution.practice.tasks[:BASE_GAMES], PlainSkill(""), 1)
     bank, report = await bank_of(base)
     without = await houses.play(houses.test, PlainSkill(""), 2)
-    with_bank = await houses.play(houses.test, told_by(bank), 2)
+    with_bank = await houses.play(houses.test, injected_by(bank), 2)
     pairs = [(b.is_success(), a.is_success()) for b, a in zip(without, with_bank, strict=True)]
     gain = sum(after - before for before, after in pairs) / len(pairs)
     low, high = paired_proportion_interval(pairs)
@@ -143,9 +143,9 @@ async def distilled(houses: Houses) -> dict[str, Any]:
 
 
 async def bank_of(episodes: Sequence[EpisodeResult]) -> tuple[Bank, dict[str, Any]]:
-    """Distil a bank."""
+    """Distill a bank."""
     teacher = Teacher(HouseholdTeacher())
-    found = await distil(episodes, teacher, DistilSettings(), categorise, scope)
+    found = await distill(episodes, teacher, DistillSettings(), categorize, scope)
     found.refuse_gaps()
     bank, report = apply(Bank(), found.changes, None)
     trajectories = {one.key: one.trajectory for one in episodes if one.reward is not None}
@@ -160,20 +160,20 @@ async def bank_of(episodes: Sequence[EpisodeResult]) -> tuple[Bank, dict[str, An
 
 async def evolved(houses: Houses) -> dict[str, Any]:
     """Evolve a bank that knows half of the categories, and try to harm it."""
-    known = [t for t in houses.evolution.practice.tasks if categorise(t) in KNOWN]
+    known = [t for t in houses.evolution.practice.tasks if categorize(t) in KNOWN]
     bank, _ = await bank_of(await houses.play(known[:BASE_GAMES], PlainSkill(""), 1))
     settings = EvolveSettings(trigger_accuracy=0.9, caps=CAPS)
     ledger = AlphaLedger(0.1, ROUNDS + 1)
     earlier: list[str] = []
-    rounds = [{"test": success(await houses.play(houses.test, told_by(bank), 2))}]
+    rounds = [{"test": success(await houses.play(houses.test, injected_by(bank), 2))}]
     for number in range(ROUNDS):
-        played = await houses.play(houses.evolution.tasks, told_by(bank), 10 + number)
+        played = await houses.play(houses.evolution.tasks, injected_by(bank), 10 + number)
         found = await evolve(
             EvolutionResults(houses.evolution, tuple(played)),
             bank,
             Teacher(HouseholdTeacher(), seed=number),
             settings,
-            categorise,
+            categorize,
             scope,
             earlier,
         )
@@ -181,29 +181,29 @@ async def evolved(houses: Houses) -> dict[str, Any]:
         duel = bank_duel(
             houses.engine,
             houses.splits.val,
-            candidate_sources(bank, candidate, told_by),
+            candidate_sources(bank, candidate, injected_by),
             Draws(3, first=10 * number),
         )
         verdict = await PairedGate().judge(duel, ledger)
         ledger = ledger.spend(verdict)
         outcome = "accepted" if verdict.accepted else "rejected"
-        earlier += [told_change(change, outcome) for change in found.changes]
+        earlier += [injected_change(change, outcome) for change in found.changes]
         bank = candidate if verdict.accepted else bank
         rounds.append(
             {
                 "weakest": found.weakest,
                 "failures_shown": len(found.failures),
-                "changes": [told_change(change, "proposed") for change in found.changes],
+                "changes": [injected_change(change, "proposed") for change in found.changes],
                 "over_the_caps": len(report.refused),
                 "verdict": verdict.reason,
-                "test": success(await houses.play(houses.test, told_by(bank), 2)),
+                "test": success(await houses.play(houses.test, injected_by(bank), 2)),
             }
         )
     harm, _ = apply(bank, [Add(harmful())], None)
     duel = bank_duel(
         houses.engine,
         houses.splits.val,
-        candidate_sources(bank, harm, told_by),
+        candidate_sources(bank, harm, injected_by),
         Draws(3, first=10 * ROUNDS),
     )
     refused = await PairedGate().judge(duel, ledger)
@@ -248,7 +248,7 @@ def main() -> int:
     return report(
         checks,
         household=household,
-        distil=first,
+        distill=first,
         evolve=second,
         weakest_category=[lowest(before), lowest(after)],
         seconds=round(perf_counter() - start, 1),

@@ -102,7 +102,7 @@ def _laid_out(table: Table, here: Mapping[str, Table], there: Mapping[str, Table
 
 
 def _base_of(heading: str, here: Mapping[str, Table]) -> str:
-    """Return the heading of the table whose keys all stand in this one too, or ``""``."""
+    """Return the heading of the table whose keys all are in this one too, or ``""``."""
     if heading == "long_prompts":
         return "prices"
     if not heading.startswith("backend"):
@@ -157,7 +157,7 @@ def _parts(section: Schema, definitions: Schema) -> Iterator[Part]:
 
 
 def _rows(section: Schema, definitions: Schema, tag: str = "") -> dict[str, str]:
-    """Return a row per key of a mapping, without the tag that stands in its heading."""
+    """Return a row per key of a mapping, without the tag that is in its heading."""
     required = section.get("required", ())
     rows = {}
     for key, schema in section["properties"].items():

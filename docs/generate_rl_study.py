@@ -18,7 +18,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "benchmarks")]
 from rl_study_figures import Bar, Line, bars, curves, stacks  # noqa: E402 (beside this file)
 
 from skillwright.evaluation import mean_interval  # noqa: E402
-from study.arms import ARMS, FAMILY  # noqa: E402 (beside the benchmark)
+from study.arms import ARMS, TASK_TYPE  # noqa: E402 (beside the benchmark)
 from study.summary import of_arms, summary  # noqa: E402
 
 PAGE, FIGURES = HERE / "rl_study.md", HERE / "figures"
@@ -100,10 +100,10 @@ def _sections(told: Mapping[str, Any]) -> Iterator[str]:
     if lacking := [arm.says for name, arm in ARMS.items() if name not in told["arms"]]:
         yield f"Not run yet with these settings: {'; '.join(lacking)}.\n"
     yield "![Test games won](figures/rl_study_arms.svg)\n"
-    yield "| arm | artefact | seeds | won | median | over seeds | over games |"
+    yield "| arm | artifact | seeds | won | median | over seeds | over games |"
     yield "|---|---|---|---|---|---|---|"
-    for arm, artefacts in told["arms"].items():
-        for name, one in artefacts.items():
+    for arm, artifacts in told["arms"].items():
+        for name, one in artifacts.items():
             cells = [str(len(one["seeds"])), _share(one["mean"]), _share(one["median"])]
             cells += [_interval(one[kind]) for kind in ("over_seeds", "over_games")]
             yield f"| {ARMS[arm].says} | {NAMES.get(name, name)} | {' | '.join(cells)} |"
@@ -112,7 +112,7 @@ def _sections(told: Mapping[str, Any]) -> Iterator[str]:
         met = {True: "yes", False: "no", None: "not measured"}[told["met"][name]]
         yield f"| {name.replace('_', ' ')} | {_figure(told['figures'][name])} | {target} | {met} |"
     yield "\n## Learning curves\n\n![Validation games won](figures/rl_study_curves.svg)\n"
-    yield from _families(told["families"])
+    yield from _task_types(told["families"])
     if "recovery" in told["growth"]:
         yield from _recovery(told)
     yield "\n## Cost\n\n| arm | CPU seconds of a run | range |\n|---|---|---|"
@@ -121,18 +121,18 @@ def _sections(told: Mapping[str, Any]) -> Iterator[str]:
         yield f"| {ARMS[arm].says} | {one['median']:.0f} | {low:.0f} to {high:.0f} |"
 
 
-def _families(told: Mapping[str, Any]) -> Iterator[str]:
-    yield "\n## By family\n\nAfter GRPO, mean over seeds.\n"
+def _task_types(told: Mapping[str, Any]) -> Iterator[str]:
+    yield "\n## By task type\n\nAfter GRPO, mean over seeds.\n"
     kinds = dict.fromkeys(kind for arm in told.values() for kind in arm.get("final", {}))
     yield f"| arm | {' | '.join(kinds)} |\n|---|{'---|' * len(kinds)}"
-    for arm, artefacts in told.items():
-        final = artefacts.get("final", {})
+    for arm, artifacts in told.items():
+        final = artifacts.get("final", {})
         cells = [_share(final[kind]["mean"]) if kind in final else "" for kind in kinds]
         yield f"| {ARMS[arm].says} | {' | '.join(cells)} |"
 
 
 def _recovery(told: Mapping[str, Any]) -> Iterator[str]:
-    yield f"\n## A family that the bank does not know in new homes\n\nGames of *{FAMILY}*:\n"
+    yield f"\n## A task type that the bank does not know in new homes\n\nGames of *{TASK_TYPE}*:\n"
     yield "| | won |\n|---|---|"
     rows = {
         "recovery_before": "before evolution, after the cold start",

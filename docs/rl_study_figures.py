@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from figure_svg import rule, svg, text  # beside this file
 
-COLOURS = ("#3b6ea8", "#c8742c", "#4c9a5b", "#a84b5b", "#7b62a3", "#8a7a3c", "#4a9aa0", "#888888")
+COLORS = ("#3b6ea8", "#c8742c", "#4c9a5b", "#a84b5b", "#7b62a3", "#8a7a3c", "#4a9aa0", "#888888")
 TOP, ROW = 40, 26
 
 
@@ -40,14 +40,14 @@ def curves(title: str, lines: Sequence[Line]) -> str:
         x = left + quarter / 4 * width
         parts.append(text(x, TOP + height + 18, f"{last * quarter / 4:.0f}", "middle"))
     for number, (name, points) in enumerate(lines):
-        colour = COLOURS[number % len(COLOURS)]
+        color = COLORS[number % len(COLORS)]
         upper = [at(x, high) for x, _, _, high in points]
         lower = [at(x, low) for x, _, low, _ in reversed(points)]
         band = " ".join([*upper, *lower])
         path = " ".join(at(x, mean) for x, mean, _, _ in points)
-        parts.append(f'<polygon points="{band}" fill="{colour}" opacity="0.13"/>')
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        parts += _key(left + width + 20, TOP + 8 + 22 * number, colour, name)
+        parts.append(f'<polygon points="{band}" fill="{color}" opacity="0.13"/>')
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"/>')
+        parts += _key(left + width + 20, TOP + 8 + 22 * number, color, name)
     return svg(title, TOP + height + 30, parts)
 
 
@@ -60,7 +60,7 @@ def bars(title: str, rows: Sequence[Bar]) -> str:
         parts.append(text(left - 8, y + 15, name, "end"))
         parts.append(
             f'<rect x="{left}" y="{y + 3}" width="{mean * width:.1f}" height="{ROW - 9}" '
-            f'fill="{COLOURS[0]}"/>'
+            f'fill="{COLORS[0]}"/>'
         )
         low, high = (min(1.0, max(0.0, bound)) for bound in score["interval"])
         middle = y + 3 + (ROW - 9) / 2
@@ -81,20 +81,20 @@ def stacks(title: str, columns: Sequence[tuple[str, Mapping[str, float]]]) -> st
         for number, name in enumerate(names):
             tall = counts.get(name, 0.0) / most * height
             floor -= tall
-            colour = COLOURS[number % len(COLOURS)]
+            color = COLORS[number % len(COLORS)]
             parts.append(
                 f'<rect x="{x:.1f}" y="{floor:.1f}" width="{step * 0.7:.1f}" '
-                f'height="{tall:.1f}" fill="{colour}"/>'
+                f'height="{tall:.1f}" fill="{color}"/>'
             )
         middle = x + step * 0.35
         parts.append(text(middle, floor - 5, f"{sum(counts.values()):.0f}", "middle"))
         parts.append(text(middle, TOP + height + 18, label, "middle"))
     for number, name in enumerate(names):
-        colour = COLOURS[number % len(COLOURS)]
-        parts += _key(left + width + 20, TOP + 8 + 22 * number, colour, name)
+        color = COLORS[number % len(COLORS)]
+        parts += _key(left + width + 20, TOP + 8 + 22 * number, color, name)
     return svg(title, TOP + height + 30, parts)
 
 
-def _key(x: float, y: float, colour: str, name: str) -> list[str]:
-    square = f'<rect x="{x}" y="{y}" width="12" height="12" fill="{colour}"/>'
+def _key(x: float, y: float, color: str, name: str) -> list[str]:
+    square = f'<rect x="{x}" y="{y}" width="12" height="12" fill="{color}"/>'
     return [square, text(x + 18, y + 10, name, "start")]

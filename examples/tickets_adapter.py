@@ -95,7 +95,7 @@ class Tickets(EnvAdapter):
 
 
 class TicketsOffline(Tickets):
-    """The same benchmark with an analyst of its own, so that no optimiser is asked."""
+    """The same benchmark with an analyst of its own, so that no optimizer is asked."""
 
     def reflect(
         self, results: list[Row], skill_content: str, out_dir: str, **kwargs: Any

@@ -54,9 +54,9 @@ class Timid(Walker):
 
 
 def cast(target=None, teacher=None):
-    """Make these minds, whatever the configuration names."""
-    minds = {"analyst": Coach([]), "household_teacher": teacher}
-    return lambda config, client: minds.get(config.model) or target or Walker()
+    """Make these models, whatever the configuration names."""
+    llms = {"analyst": Coach([]), "household_teacher": teacher}
+    return lambda config, client: llms.get(config.model) or target or Walker()
 
 
 def proposing(*changes):
@@ -68,7 +68,7 @@ def proposing(*changes):
         title = messages[0]["content"].partition("\n")[0]
         if title == "# Evolve":
             return next(rounds, last)
-        if title == "# Distil: failures":
+        if title == "# Distill: failures":
             return {"lessons": [lesson("Locked", failure_point="a locked door.")]}
         return {"skills": [principle("Read signs", "Read the sign of a room.")]}
 

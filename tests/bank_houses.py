@@ -1,4 +1,4 @@
-"""Generated houses and minds for the tests of a skill bank."""
+"""Generated houses and models for the tests of a skill bank."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -17,13 +17,13 @@ from skillwright.models import ChatAgent
 from skillwright.rollout import Limits, LocalEngine
 from skillwright.scripted import ScriptedHousehold
 
-categorise, scope = AlfworldEnv.category, AlfworldEnv.scope
+categorize, scope = AlfworldEnv.category, AlfworldEnv.scope
 
 
 def tasks_of(category, count, split="train", household=None):
     """Return the first games of a category."""
     tasks = generated_tasks(split, 12 * count, household=household)
-    return [task for task in tasks if categorise(task) == category][:count]
+    return [task for task in tasks if categorize(task) == category][:count]
 
 
 def engine(model=None):
@@ -42,8 +42,8 @@ async def play(tasks, skills=NO_SKILL, model=None, seed=1):
     return await engine(model).run(specs, skills)
 
 
-def told_by(bank: Bank) -> BankSource:
-    return BankSource(bank, categorise=categorise, scope=scope)
+def injected_by(bank: Bank) -> BankSource:
+    return BankSource(bank, categorize=categorize, scope=scope)
 
 
 def skill(name, principle, *, id="", kind=SkillKind.GENERAL, category="", scope=""):
@@ -101,10 +101,10 @@ def lesson(name="Empty hands", **fields):
 def by_title(general=None, successes=None, failures=None, place=None, evolve=None):
     """Answer each kind of request in its form."""
     replies = {
-        "# Distil: general": {"skills": general or [principle()]},
-        "# Distil: successes": {"skills": successes or [principle("Hold it first", "Hold it.")]},
-        "# Distil: failures": {"lessons": failures or [lesson()]},
-        "# Distil: place": {"skills": place if place is not None else []},
+        "# Distill: general": {"skills": general or [principle()]},
+        "# Distill: successes": {"skills": successes or [principle("Hold it first", "Hold it.")]},
+        "# Distill: failures": {"lessons": failures or [lesson()]},
+        "# Distill: place": {"skills": place if place is not None else []},
         "# Evolve": evolve,
     }
     return lambda messages: replies[messages[0]["content"].partition("\n")[0]]

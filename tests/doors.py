@@ -1,4 +1,4 @@
-"""A tiny world with minds to match: a whole training run takes a tenth of a second.
+"""A tiny world with models to match: a whole training run takes a tenth of a second.
 
 Every task is a room with a door to find. `Walker` takes the door that its skill names for the room
 and otherwise guesses; `Coach` proposes what it was told to propose. Both look at the text of their
@@ -22,12 +22,12 @@ from skillwright.core import Completion, Message, Purpose, Sampling, Usage
 from skillwright.core.seeds import derive_seed
 from skillwright.envs import TextEnv
 from skillwright.jobs import (
+    Callback,
     EvalPlan,
     EvalReport,
     MakeModel,
+    NullCallback,
     TrainReport,
-    Unwatched,
-    Watcher,
     open_run,
     run_evaluation,
     run_training,
@@ -55,7 +55,7 @@ class Doors(TextEnv):
     """One room; the reward is 1 for its door, which its extras know."""
 
     def init(self, prompt):
-        text = f"You stand in the {self.extras['room']}. There are doors 1 to 6."
+        text = f"You are in the {self.extras['room']}. There are doors 1 to 6."
         opening = [
             {"role": "system", "content": "Answer with the number of a door."},
             {"role": "user", "content": text},
@@ -95,7 +95,7 @@ class Walker:
         said = "\n".join(message["content"] for message in messages)
         self.calls.append((said, sampling.seed or 0))
         self._on_call(len(self.calls))
-        found = re.search(r"You stand in the (\w+)\.", said)
+        found = re.search(r"You are in the (\w+)\.", said)
         if found is None:
             return Completion("ready")
         room = found[1]
@@ -155,11 +155,11 @@ class Coach:
 
 
 class Veteran(Coach):
-    """A coach that also looks back: it writes the guidance and the notes that it was told to.
+    """A coach that also epoch update: it writes the guidance and the notes that it was told to.
 
     Args:
         plan: As in `Coach`.
-        guidance: What stands in the skill after an epoch.
+        guidance: What is in the skill after an epoch.
         fault: Heading of the question that is not answered -> what is raised instead.
     """
 
@@ -202,7 +202,7 @@ class Notebook:
     def __init__(self) -> None:
         self.events: list[Any] = []
 
-    def see(self, event: Any) -> None:
+    def on_event(self, event: Any) -> None:
         self.events.append(event)
 
     def of(self, kind: type) -> list[Any]:
@@ -250,8 +250,8 @@ def doors_config(folder: Path, **sections: dict[str, Any]) -> RunConfig:
     return validated(settings, "doors")
 
 
-def minds(target: Any, optimizer: Any = None) -> MakeModel:
-    """Make these minds, whatever the configuration names."""
+def llms(target: Any, optimizer: Any = None) -> MakeModel:
+    """Make these models, whatever the configuration names."""
     return lambda config, client: optimizer if config.model == "analyst" else target
 
 
@@ -261,18 +261,18 @@ async def trained(
     optimizer: Any,
     *,
     skill: str = "",
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
 ) -> tuple[Path, TrainReport]:
     """Train in a new run; return its folder and the report."""
     with start_run(config, skill) as run:
-        made = minds(target, optimizer)
-        return run.folder.path, await run_training(run, watcher or Unwatched(), made)
+        made = llms(target, optimizer)
+        return run.folder.path, await run_training(run, callback or NullCallback(), made)
 
 
 async def resumed(path: Path, target: Any, optimizer: Any) -> TrainReport:
-    """Go on with a training run."""
+    """Continue with a training run."""
     with open_run(path) as run:
-        return await run_training(run, Unwatched(), minds(target, optimizer))
+        return await run_training(run, NullCallback(), llms(target, optimizer))
 
 
 async def evaluated(
@@ -280,7 +280,7 @@ async def evaluated(
 ) -> tuple[Path, EvalReport]:
     """Evaluate in a new run; return its folder and the report."""
     with start_run(config, skill, plan) as run:
-        return run.folder.path, await run_evaluation(run, plan, Unwatched(), minds(target))
+        return run.folder.path, await run_evaluation(run, plan, NullCallback(), llms(target))
 
 
 def look(path: Path) -> RunStore:

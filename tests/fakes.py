@@ -1,4 +1,4 @@
-"""Fakes for minds and worlds: they answer what they are told, and keep what they saw."""
+"""Fakes for models and worlds: they answer what they are told, and keep what they saw."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ from skillwright.core import (
     Trajectory,
     Turn,
 )
-from skillwright.textopt import Practice, read_episodes
+from skillwright.textopt import TrainRollouts, read_episodes
 
 Reply = str | dict[str, Any] | list[Any] | Completion | Exception
 """A text, a value to be sent as JSON, a whole completion, or what the endpoint raises."""
@@ -111,13 +111,13 @@ class ScriptedReplies:
 
 def in_one_batch(
     results: Sequence[EpisodeResult], seed: int | None = None
-) -> list[Awaitable[Practice]]:
+) -> list[Awaitable[TrainRollouts]]:
     """Give a step one micro-batch, which is in already."""
 
-    async def practised() -> Practice:
-        return Practice(read_episodes(results), seed)
+    async def trained_on() -> TrainRollouts:
+        return TrainRollouts(read_episodes(results), seed)
 
-    return [practised()]
+    return [trained_on()]
 
 
 def make_episode(

@@ -28,15 +28,15 @@ from skillwright.core.jsonio import digest
 
 COMMAND = Path(sys.executable).with_name("skillwright")
 Question = tuple[str, str, int | None]
-"""Which mind, the digest of what it was told, and the seed; an optimiser's store keeps no seed."""
+"""Which model, the digest of what it was told, and the seed; an optimizer's store keeps no seed."""
 
 
 class Executioner:
     """A handler that counts the requests, and kills a process when it has seen enough."""
 
-    def __init__(self, minds: Mapping[str, Any]) -> None:
+    def __init__(self, llms: Mapping[str, Any]) -> None:
         self.asked: list[Question] = []
-        self._answer = answer_with(minds)
+        self._answer = answer_with(llms)
         self._lock = threading.Lock()
         self._victim: subprocess.Popen[str] | None = None
         self._left = 0
@@ -78,14 +78,14 @@ def question_of(body: Mapping[str, Any]) -> Question:
 
 @contextmanager
 def executioner(plan: list[Any]) -> Iterator[tuple[MockOpenAI, Executioner]]:
-    """Serve the minds of `doors` over HTTP, with somebody who kills their clients."""
+    """Serve the models of `doors` over HTTP, with somebody who kills their clients."""
     handler = Executioner({"walker": Walker(), "coach": Coach(plan)})
     with served(handler) as server:
         yield server, handler
 
 
 def behind(server: MockOpenAI, config: RunConfig, concurrent: int = 4) -> RunConfig:
-    """Return a configuration whose minds are the server's, few calls in flight at once."""
+    """Return a configuration whose models are the server's, few calls in flight at once."""
     endpoint = {
         "backend": "openai_chat",
         "base_url": server.base_url,
@@ -105,7 +105,7 @@ class KilledRun:
 
     Args:
         folder: An empty folder of its own.
-        server: Where its minds are.
+        server: Where its models are.
         killer: Its handler.
         settings: Sections of the configuration, as for `doors_config`.
 
@@ -131,7 +131,7 @@ class KilledRun:
         self._finished: set[int] = set()
 
     def live(self, after: int | None = None) -> bool:
-        """Begin or go on until the ``after``-th request, or to the end; say whether it is done."""
+        """Begin or continue until the ``after``-th request, or to the end; say whether it is done."""
         known, seen = self.answered(), len(self._killer.asked)
         begun = (self.path / "config.yaml").is_file()
         words = ["resume", str(self.path)] if begun else ["train", str(self._file)]
@@ -163,7 +163,7 @@ class KilledRun:
             return {*turns, *(("coach", call.prompt_digest, None) for call in store.calls())}
 
 
-def die_often(run: KilledRun, kills: int, luck: random.Random, longest: int) -> None:
+def die_often(run: KilledRun, kills: int, rng: random.Random, longest: int) -> None:
     """Kill a run so often, at random moments, and let it come to its end; it may be done before.
 
     Args:
@@ -172,5 +172,5 @@ def die_often(run: KilledRun, kills: int, luck: random.Random, longest: int) -> 
         luck: Draws the moments.
         longest: Most requests in a life.
     """
-    while not run.live(luck.randint(1, longest) if run.kills < kills else None):
+    while not run.live(rng.randint(1, longest) if run.kills < kills else None):
         pass

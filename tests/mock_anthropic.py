@@ -92,20 +92,20 @@ def message(text: str | None = None, *content: Body, **fields: Any) -> Body:
     }
 
 
-def answer_with(minds: ChatModel | Mapping[str, ChatModel]) -> Handler:
-    """Put minds behind HTTP: one for every model name, or one per name.
+def answer_with(llms: ChatModel | Mapping[str, ChatModel]) -> Handler:
+    """Put models behind HTTP: one for every model name, or one per name.
 
-    A mind sees the words of a conversation, the system text first; the route carries no seeds.
+    A model sees the words of a conversation, the system text first; the route carries no seeds.
     """
 
     async def handler(body: Body) -> Body:
-        mind = minds[body["model"]] if isinstance(minds, Mapping) else minds
+        llm = llms[body["model"]] if isinstance(llms, Mapping) else llms
         system = [{"role": "system", "content": _words(body["system"])}] if "system" in body else []
         turns = [
             {"role": one["role"], "content": _words(one["content"])} for one in body["messages"]
         ]
         sampling = Sampling(max_tokens=body["max_tokens"])
-        said = await mind.complete([*system, *turns], sampling=sampling, purpose=Purpose.ROLLOUT)
+        said = await llm.complete([*system, *turns], sampling=sampling, purpose=Purpose.ROLLOUT)
         usage = {
             "input_tokens": said.usage.input_tokens,
             "output_tokens": said.usage.output_tokens,

@@ -1,6 +1,6 @@
 """An OpenAI-shaped server on 127.0.0.1 for tests: true to the protocol, faulty on demand.
 
-    async with MockOpenAI(answer_with(mind)) as server:
+    async with MockOpenAI(answer_with(model)) as server:
         config = OpenAIChatConfig(model="m", base_url=server.base_url, api_key=server.api_key)
         server.next(status(429, retry_after="2"), reset())  # the next two requests fail
 
@@ -200,11 +200,11 @@ def completion(text: Any, *, model: str = "mock-1", **message: Any) -> dict[str,
     }
 
 
-def answer_with(minds: ChatModel | Mapping[str, ChatModel]) -> Handler:
-    """Put minds behind HTTP: one for every model name, or one per name."""
+def answer_with(llms: ChatModel | Mapping[str, ChatModel]) -> Handler:
+    """Put models behind HTTP: one for every model name, or one per name."""
 
     async def handler(body: dict[str, Any]) -> Answer:
-        mind = minds[body["model"]] if isinstance(minds, Mapping) else minds
+        llm = llms[body["model"]] if isinstance(llms, Mapping) else llms
         sampling = Sampling(
             temperature=body.get("temperature"),
             top_p=body.get("top_p"),
@@ -212,7 +212,7 @@ def answer_with(minds: ChatModel | Mapping[str, ChatModel]) -> Handler:
             seed=body.get("seed"),
             stop=tuple(body.get("stop", ())),
         )
-        said = await mind.complete(
+        said = await llm.complete(
             body["messages"],
             tools=body.get("tools", ()),
             sampling=sampling,
@@ -311,7 +311,7 @@ def empty_choices() -> Fault:
 
 
 def hold(until: asyncio.Event) -> Fault:
-    """Wait for an event before going on."""
+    """Wait for an event before running."""
 
     async def fault(request: web.Request) -> web.StreamResponse | None:
         del request

@@ -50,13 +50,13 @@ class MockResponses(MockEndpoint):
         return web.json_response(payload)
 
 
-def answer_with(minds: ChatModel | Mapping[str, ChatModel]) -> Handler:
-    """Put minds behind HTTP: one for every model name, or one per name; it carries no seeds."""
+def answer_with(llms: ChatModel | Mapping[str, ChatModel]) -> Handler:
+    """Put models behind HTTP: one for every model name, or one per name; it carries no seeds."""
 
     async def handler(body: Body) -> Body:
-        mind = minds[body["model"]] if isinstance(minds, Mapping) else minds
+        llm = llms[body["model"]] if isinstance(llms, Mapping) else llms
         sampling = Sampling(max_tokens=body.get("max_output_tokens"))
-        said = await mind.complete(body["input"], sampling=sampling, purpose=Purpose.ROLLOUT)
+        said = await llm.complete(body["input"], sampling=sampling, purpose=Purpose.ROLLOUT)
         cut = {"reason": "max_output_tokens"} if said.finish_reason == "length" else None
         return response(
             say(said.text),

@@ -1,4 +1,4 @@
-"""A life of a run: it begins or goes on, and kills itself with SIGKILL at a chosen event.
+"""A life of a run: it begins or continues, and kills itself with SIGKILL at a chosen event.
 
 python tests/rl_killed.py TASKS ROOT MOMENT        # a moment of 0 lets it live
 """
@@ -23,8 +23,8 @@ class Suicide(Notebook):
         super().__init__()
         self._moment = moment
 
-    def see(self, event):
-        super().see(event)
+    def on_event(self, event):
+        super().on_event(event)
         if len(self.events) == self._moment:
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -39,11 +39,11 @@ def main() -> None:
     """Live."""
     tasks, root, moment = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
     torch.set_num_threads(1)
-    watcher, tutor = Suicide(moment), Tutor(later=LATER)
+    callback, tutor = Suicide(moment), Tutor(later=LATER)
     if (root / "lanes" / "run.sqlite").exists():
-        asyncio.run(resumed(root / "lanes", watcher, tutor=tutor))
+        asyncio.run(resumed(root / "lanes", callback, tutor=tutor))
     else:
-        asyncio.run(recipe(config_of(tasks, root), watcher, tutor=tutor))
+        asyncio.run(recipe(config_of(tasks, root), callback, tutor=tutor))
 
 
 if __name__ == "__main__":

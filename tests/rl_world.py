@@ -1,4 +1,4 @@
-"""A tiny world for the recipe, with minds to match: a whole run takes a second.
+"""A tiny world for the recipe, with models to match: a whole run takes a second.
 
 Every task is a room whose door only a skill can tell, and there are two turns to find it. `Visitor`
 takes the door that its skill names, else any; `Tutor` writes the rules that it is allowed to know.
@@ -30,7 +30,7 @@ from skillwright.runs import RunStore
 ROOMS = {"attic": 4, "cellar": 2, "hall": 1}
 DOORS = (1, 2, 3, 4)
 COMMANDS = tuple(f"take door {door}" for door in DOORS)
-_ROOM = re.compile(r"You stand in the (\w+)\.")
+_ROOM = re.compile(r"You are in the (\w+)\.")
 
 
 def rule(room: str, door: int | None = None) -> str:
@@ -42,7 +42,7 @@ class Lanes(TextEnv):
     """One room; the reward is 1 for its door."""
 
     def init(self, prompt):
-        text = f"You stand in the {self.extras['room']}."
+        text = f"You are in the {self.extras['room']}."
         opening = [
             {"role": "system", "content": "Choose a door."},
             {"role": "user", "content": f"It is quiet.\n\n{text}"},
@@ -94,8 +94,8 @@ class Visitor:
         room = _ROOM.search(said)
         told = re.findall(rf"In the {room[1]} take door (\d)", messages[0]["content"])
         tried = len(messages) - 2
-        luck = derive_seed("any", sampling.seed or 0) % len(DOORS)
-        door = told[-1] if told else DOORS[luck] if tried else DOORS[luck - 1]
+        rng = derive_seed("any", sampling.seed or 0) % len(DOORS)
+        door = told[-1] if told else DOORS[rng] if tried else DOORS[rng - 1]
         return Completion(f"<action>take door {door}</action>", usage=Usage(calls=1))
 
 
@@ -146,7 +146,7 @@ class Tutor:
             kind = {"op": "add", "kind": "task_specific"}
             changes = [{**kind, "category": room, **written(room, cited)} for room in rooms]
             return {"reasoning": "They do not know the doors.", "changes": changes}
-        if system.startswith("# Distil: general"):
+        if system.startswith("# Distill: general"):
             text = "Look at the name of the room before you choose."
             return {"skills": [{**written("room", cited), "principle": text}]}
         category = re.search(r"## Category\n(\w+)", user)
@@ -154,7 +154,7 @@ class Tutor:
         skill = written(room, cited)
         if room not in self._first:
             skill["principle"] = f"Doors of the {room} differ, so try another one next time."
-        if system.startswith("# Distil: failures"):
+        if system.startswith("# Distill: failures"):
             wrong = {
                 "failure_point": f"a wrong door of the {room}",
                 "flawed_reasoning": "any door would do",
@@ -168,7 +168,7 @@ class Tutor:
 def written(room: str, cited: list[dict[str, Any]]) -> dict[str, Any]:
     """Return a skill that tells the door of a room."""
     principle = rule(room) if room in ROOMS else "Look first."
-    when = f"when you stand in the {room}"
+    when = f"when you are in the {room}"
     return {
         "name": f"Door of {room}",
         "principle": principle,
@@ -247,7 +247,7 @@ class Notebook:
         self.events: list[Any] = []
         self._stop_at = stop_at
 
-    def see(self, event: Any) -> None:
+    def on_event(self, event: Any) -> None:
         self.events.append(event)
         if len(self.events) == self._stop_at:
             raise Stopped
@@ -261,25 +261,25 @@ class Stopped(BaseException):
     """The process ends here."""
 
 
-def minds(visitor: Any = None, tutor: Any = None):
-    """Make these minds, whatever the configuration names."""
+def llms(visitor: Any = None, tutor: Any = None):
+    """Make these models, whatever the configuration names."""
     acting, writing = visitor or Visitor(), tutor or Tutor()
     return lambda config, client: writing if config.model == "household_teacher" else acting
 
 
-async def recipe(config: RlConfig, watcher: Any = None, **who: Any) -> tuple[Path, RlReport]:
+async def recipe(config: RlConfig, callback: Any = None, **who: Any) -> tuple[Path, RlReport]:
     """Run the recipe in a new run; return its folder and the report."""
     maker = who.pop("maker", None)
     with start_rl(config) as run:
-        watching = watcher or Notebook()
-        return run.folder.path, await run_rl(run, watching, minds(**who), maker)
+        watching = callback or Notebook()
+        return run.folder.path, await run_rl(run, watching, llms(**who), maker)
 
 
-async def resumed(path: Path, watcher: Any = None, **who: Any) -> RlReport:
-    """Go on with a run of the recipe."""
+async def resumed(path: Path, callback: Any = None, **who: Any) -> RlReport:
+    """Continue with a run of the recipe."""
     maker = who.pop("maker", None)
     with open_rl(path) as run:
-        return await run_rl(run, watcher or Notebook(), minds(**who), maker)
+        return await run_rl(run, callback or Notebook(), llms(**who), maker)
 
 
 def story(path: Path) -> dict[str, Any]:
@@ -325,8 +325,8 @@ class Obedient:
         self.told.append(context.skill)
         room = _ROOM.search(context.messages[1]["content"])[1]
         named = re.findall(rf"In the {room} take door (\d)", context.skill)
-        luck = derive_seed("obedient", context.seed if temperature else room) % len(DOORS)
-        chosen = int(named[-1]) - 1 if named else luck
+        rng = derive_seed("obedient", context.seed if temperature else room) % len(DOORS)
+        chosen = int(named[-1]) - 1 if named else rng
         row = Row(chosen, (chosen,), (-1.0,), (True,), self.encoding)
         return Sampled(Act(COMMANDS[chosen], token_ids=(chosen,), logprobs=(-1.0,)), row)
 

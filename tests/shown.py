@@ -8,7 +8,7 @@ from fakes import make_episode
 from skillwright.evaluation import Decision, Verdict
 
 WIDTH = 80
-FAMILY = "pick_clean_then_place_in_recep"
+TASK_TYPE = "pick_clean_then_place_in_recep"
 REASON = "Accepted: 9 of 24 tasks went better [and 1 worse]; mean 0.125 -> 0.458."
 
 
@@ -16,7 +16,7 @@ def verdict(decision=Decision.ACCEPT, reason=REASON):
     return Verdict(decision, reason, effect=0.3, interval=(0.1, 0.5), p_value=0.01, alpha=0.02)
 
 
-def episodes(wins, losses, failures=0, family=FAMILY):
+def episodes(wins, losses, failures=0, family=TASK_TYPE):
     rewards = [1.0] * wins + [0.0] * losses + [None] * failures
     return [make_episode(f"t{n}", r, task_type=family) for n, r in enumerate(rewards)]
 

@@ -33,7 +33,7 @@ def played(item: dict[str, Any], skill: str, out_dir: str) -> dict[str, Any]:
     folder = Path(out_dir) / "predictions" / str(item["id"])
     folder.mkdir(parents=True, exist_ok=True)
     said = [
-        {"role": "user", "content": f"You stand in the {item['room']}."},
+        {"role": "user", "content": f"You are in the {item['room']}."},
         {"role": "assistant", "content": "I take the door of the rule." if passed else "I guess."},
         {"role": "user", "content": "It opens." if passed else "It is locked."},
     ]

@@ -95,7 +95,7 @@ def write_checkout(folder: Path, *, tables=None, tasks=None, rules=("Be kind.",)
         text = TOOL.format(camel=f"Tool{number}", info=repr(info))
         (retail / "tools" / f"tool_{number:02}.py").write_text(text)
     (folder / "tau_bench" / "envs" / "user.py").write_text(USER_PY)
-    (folder / "LICENSE").write_text("A licence.\n")
+    (folder / "LICENSE").write_text("A license.\n")
     return folder
 
 

@@ -79,8 +79,8 @@ class Endpoint:
 
     def _latency_s(self, subject: str) -> float:
         self._asked[subject] += 1
-        luck = random.Random(chance(self._seed, subject, str(self._asked[subject])))
-        return self._median_s * math.exp(self._sigma * luck.gauss(0.0, 1.0))
+        rng = random.Random(chance(self._seed, subject, str(self._asked[subject])))
+        return self._median_s * math.exp(self._sigma * rng.gauss(0.0, 1.0))
 
 
 def _letter(told: str, item: str) -> str:

@@ -32,8 +32,8 @@ _WORDS = [
 
 def prose(seed: str, words: int) -> str:
     """Write words that mean nothing, the same ones for the same seed."""
-    luck = random.Random(seed)
-    return " ".join(luck.choice(_WORDS) for _ in range(words))
+    rng = random.Random(seed)
+    return " ".join(rng.choice(_WORDS) for _ in range(words))
 
 
 def write_items(folder: Path) -> None:

@@ -85,7 +85,7 @@ class Letters(EnvAdapter):
         return rows
 
     def get_task_types(self) -> list[str]:
-        """Name the families."""
+        """Name the task types."""
         return ["letters"]
 
 

@@ -76,7 +76,7 @@ def test_a_seed_bank_becomes_valid_folders_and_reads_back(name, tmp_path):
     assert f"{slug}-general/SKILL.md" in made.files
     drafts = read_agent_skills(tmp_path)
     assert sorted(map(key, drafts)) == sorted(map(key, bank.active))
-    assert {one.status for one in drafts} == {SkillStatus.QUARANTINED}
+    assert {one.status for one in drafts} == {SkillStatus.PENDING}
     assert {one.provenance.origin for one in drafts} == {SkillOrigin.IMPORTED}
 
 
@@ -124,7 +124,7 @@ def test_no_canary_is_written_even_if_a_bank_has_it(canary):
 
 
 def test_what_is_not_active_is_not_written():
-    hidden = replace(draft(1, id="t001"), status=SkillStatus.QUARANTINED)
+    hidden = replace(draft(1, id="t001"), status=SkillStatus.PENDING)
     assert to_agent_skills(Bank(1, (hidden,)), "shop").files == {}
 
 
@@ -174,9 +174,7 @@ def test_other_peoples_folders_are_read_leniently(tmp_path):
         ("Keep the original file", "Keep the original file."),
     ]
     assert {one.applicability for one in drafts} == {"Work with PDFs: merge, split and fill forms"}
-    assert {(one.kind, one.status) for one in drafts} == {
-        (SkillKind.GENERAL, SkillStatus.QUARANTINED)
-    }
+    assert {(one.kind, one.status) for one in drafts} == {(SkillKind.GENERAL, SkillStatus.PENDING)}
 
 
 @pytest.mark.parametrize(

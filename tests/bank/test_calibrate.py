@@ -38,7 +38,7 @@ def goal(category, degrees):
 
 
 def report(bank, tasks):
-    return calibrate(Placed(), [(bank, tasks)], categorise=lambda task: task.task_type)
+    return calibrate(Placed(), [(bank, tasks)], categorize=lambda task: task.task_type)
 
 
 def test_pairs_are_counted_by_whether_their_categories_are_equal():

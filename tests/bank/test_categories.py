@@ -9,7 +9,7 @@ from skillwright.envs import TextEnv
 from skillwright.envs.alfworld import AlfworldEnv, generated_tasks
 from skillwright.envs.alfworld.env import CATEGORIES, category_of_goal
 from skillwright.envs.tau_bench import TauBenchEnv, retail_tasks
-from skillwright.envs.tau_bench.facts import FAMILIES
+from skillwright.envs.tau_bench.facts import ALL_TASK_TYPES
 
 GOALS = {
     "put a mug in shelf": "pick_and_place",
@@ -81,7 +81,7 @@ def test_only_games_of_a_household_have_a_scope():
 def test_a_call_of_the_retail_store_is_of_one_of_its_families():
     for split in ("train", "val", "test"):
         for task in retail_tasks(split):
-            assert TauBenchEnv.category(task) in FAMILIES
+            assert TauBenchEnv.category(task) in ALL_TASK_TYPES
             assert TauBenchEnv.scope(task) == ""
 
 

@@ -223,8 +223,8 @@ def test_a_skill_is_refined_once_per_update():
 
 
 def test_a_quarantined_skill_comes_in_dirty_and_leaves_only_clean():
-    dirty = draft(1, principle="See http://a.example now.", status=SkillStatus.QUARANTINED)
-    bank, report = apply(Bank(), [Add(dirty), *adds([2], status=SkillStatus.QUARANTINED)])
+    dirty = draft(1, principle="See http://a.example now.", status=SkillStatus.PENDING)
+    bank, report = apply(Bank(), [Add(dirty), *adds([2], status=SkillStatus.PENDING)])
     assert report.added == ("t001", "t002")
     assert bank.active == ()
     bank, report = apply(bank, [Admit("t001", "passed"), Admit("t002", "passed")])
@@ -278,7 +278,7 @@ def test_the_limit_of_active_skills_is_per_scope_and_retiring_makes_room():
 
 def test_an_admission_needs_room_too():
     caps = GrowthCaps(max_active=1)
-    bank, _ = apply(Bank(), [*adds([1]), *adds([2], status=SkillStatus.QUARANTINED)], caps)
+    bank, _ = apply(Bank(), [*adds([1]), *adds([2], status=SkillStatus.PENDING)], caps)
     _, report = apply(bank, [Admit("t002", "passed")], caps)
     assert "has its 1 active skills" in report.refused[0].reason
 

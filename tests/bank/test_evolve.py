@@ -9,15 +9,15 @@ from bank_houses import (
     Replies,
     added,
     by_title,
-    categorise,
+    categorize,
     engine,
+    injected_by,
     lesson,
     play,
     principle,
     scope,
     skill,
     tasks_of,
-    told_by,
 )
 from skillwright.bank import (
     Bank,
@@ -31,7 +31,7 @@ from skillwright.bank import (
     bank_duel,
     candidate_sources,
     evolve,
-    told_change,
+    injected_change,
 )
 from skillwright.core import (
     Act,
@@ -68,7 +68,7 @@ async def evolved(changes, bank=BANK, earlier=(), **settings):
         bank,
         Teacher(model),
         EvolveSettings(step=10, **settings),
-        categorise,
+        categorize,
         scope,
         earlier,
     )
@@ -119,7 +119,7 @@ async def test_add_refine_and_retire_change_the_bank_and_say_where_they_are_from
     assert (bank.get("t001").version, bank.version) == (2, BANK.version + 1)
     assert "g001" not in {one.id for one in bank.active}
     heat = tasks_of("heat", 1)[0]
-    text = told_by(bank).context(heat).text
+    text = injected_by(bank).context(heat).text
     assert "Heat it in the microwave." in text
     assert "Sanity check" not in text
 
@@ -182,7 +182,7 @@ async def test_no_weak_category_is_no_request():
 async def test_a_dead_teacher_is_a_recorded_fault():
     results = await lost_games()
     teacher = Teacher(Replies([ModelError("nobody is there")]))
-    found = await evolve(results, BANK, teacher, EvolveSettings(), categorise, scope)
+    found = await evolve(results, BANK, teacher, EvolveSettings(), categorize, scope)
     assert "nobody is there" in found.faults[0].failure.message
     assert found.changes == ()
     assert len(found.failures) == 4
@@ -197,7 +197,7 @@ async def test_a_dead_teacher_is_a_recorded_fault():
     ],
 )
 def test_a_change_is_told_on_one_line(change, text):
-    assert told_change(change, "accepted").startswith(text)
+    assert injected_change(change, "accepted").startswith(text)
 
 
 async def test_a_harmful_proposal_is_rejected_by_the_gate_and_a_good_one_is_not():
@@ -215,7 +215,7 @@ async def test_a_harmful_proposal_is_rejected_by_the_gate_and_a_good_one_is_not(
     ):
         candidate, _ = apply(before, added(*change), None)
         duel = bank_duel(
-            engine(), val, candidate_sources(before, candidate, told_by), Draws(seed=1)
+            engine(), val, candidate_sources(before, candidate, injected_by), Draws(seed=1)
         )
         verdict = await PairedGate().judge(duel, AlphaLedger(0.05, 1))
         assert verdict.accepted is accepted, verdict.reason
@@ -248,26 +248,26 @@ async def test_two_rounds_of_evolution_raise_the_weakest_category():
     caps, weakest, earlier = GrowthCaps(1, 1, 0), [], []
     ledger = AlphaLedger(0.1, 2)
     for number in range(3):
-        played = await play(test, told_by(bank), seed=7)
+        played = await play(test, injected_by(bank), seed=7)
         wins = {}
         for result in played:
-            wins.setdefault(categorise(result.spec.task), []).append(result.reward)
+            wins.setdefault(categorize(result.spec.task), []).append(result.reward)
         weakest.append(min(sum(w) / len(w) for w in wins.values()))
         if number == 2:
             break
         results = EvolutionResults(
-            split, tuple(await play(split.tasks, told_by(bank), seed=number))
+            split, tuple(await play(split.tasks, injected_by(bank), seed=number))
         )
         teacher = Teacher(HouseholdTeacher(), seed=number)
         settings = EvolveSettings(trigger_accuracy=0.9, caps=caps)
-        found = await evolve(results, bank, teacher, settings, categorise, scope, earlier)
+        found = await evolve(results, bank, teacher, settings, categorize, scope, earlier)
         candidate, _ = found.candidate(bank, caps)
-        sources = candidate_sources(bank, candidate, told_by)
+        sources = candidate_sources(bank, candidate, injected_by)
         duel = bank_duel(engine(), splits.val, sources, Draws(3, first=10 * number))
         verdict = await PairedGate().judge(duel, ledger)
         ledger = ledger.spend(verdict)
         bank = candidate if verdict.accepted else bank
-        earlier += [told_change(c, str(verdict.decision)) for c in found.changes]
+        earlier += [injected_change(c, str(verdict.decision)) for c in found.changes]
     assert weakest[0] < 0.2 < 0.8 < weakest[2], weakest
 
 
@@ -298,7 +298,7 @@ async def test_words_that_stay_are_no_copy_even_if_the_agent_quoted_them():
         )
     )
     played = EvolutionResults(results.split, tuple(quoted))
-    found = await evolve(played, bank, Teacher(model), EvolveSettings(), categorise, scope)
+    found = await evolve(played, bank, Teacher(model), EvolveSettings(), categorize, scope)
     assert [one.name for one in found.changes] == ["Hold it first"]
     assert [one.findings[0].rule for one in found.blocked] == ["copied"]
 
@@ -324,7 +324,7 @@ async def test_episodes_that_all_ended_in_faults_are_no_success():
         BANK,
         Teacher(model),
         EvolveSettings(),
-        categorise,
+        categorize,
         scope,
     )
     assert found.notes == ("no episode could be read; the bank stays",)

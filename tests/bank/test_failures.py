@@ -134,10 +134,10 @@ def test_an_evolution_split_names_each_task_once_and_at_least_one(ids):
 
 def test_every_family_has_its_share_of_the_evolution_split():
     study = StudyTasks(
-        tuple(Task(f"t{n}", "alfworld", task_type=f"family {n % 6}") for n in range(24))
+        tuple(Task(f"t{n}", "alfworld", task_type=f"task type {n % 6}") for n in range(24))
     )
     split = EvolutionTasks.every(study, 4)
-    assert {task.task_type for task in split.tasks} == {f"family {n}" for n in range(6)}
+    assert {task.task_type for task in split.tasks} == {f"task type {n}" for n in range(6)}
     assert len(split.tasks) == 6
     with pytest.raises(DataError, match="give 1 or more"):
         EvolutionTasks.every(study, 0)

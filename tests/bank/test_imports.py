@@ -1,4 +1,4 @@
-"""Skills of any form come into a bank through one door, and into quarantine."""
+"""Skills of any form come into a bank through one door, and into pending."""
 
 import json
 
@@ -41,12 +41,12 @@ def test_every_form_comes_in_quarantined_and_can_be_admitted(form, count, tmp_pa
     path = saved(form, tmp_path)
     bank, report = import_skills(Bank(), path)
     assert len(report.added) == len(bank.skills) == count
-    assert {skill.status for skill in bank.skills} == {SkillStatus.QUARANTINED}
+    assert {skill.status for skill in bank.skills} == {SkillStatus.PENDING}
     assert {skill.provenance.origin for skill in bank.skills} == {SkillOrigin.IMPORTED}
-    admitted, _ = apply(bank, [Admit(skill.id, "passed") for skill in bank.skills])
+    approved, _ = apply(bank, [Admit(skill.id, "passed") for skill in bank.skills])
     said = {skill.content_digest for skill in SEEDS.skills}
-    assert {skill.content_digest for skill in admitted.active} <= said
-    assert len(admitted.active) == count
+    assert {skill.content_digest for skill in approved.active} <= said
+    assert len(approved.active) == count
 
 
 @pytest.mark.parametrize("form", ["folders", "ours", "markdown"])
@@ -56,7 +56,7 @@ def test_what_a_bank_has_already_is_merged(form, tmp_path):
     assert len(report.merged) in (54, 55)
 
 
-def test_skillrls_layout_is_recognised_and_stays_exportable(tmp_path):
+def test_skillrls_layout_is_recognized_and_stays_exportable(tmp_path):
     (tmp_path / "bank.json").write_text(json.dumps(ALFWORLD))
     bank, _ = import_skills(SEEDS, tmp_path / "bank.json")
     assert len(bank.skills) == 55 + 10

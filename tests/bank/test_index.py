@@ -48,16 +48,16 @@ def found(index, query, category="", scope="", k=6, above=-2.0):
     st.integers(0, 1000),
 )
 def test_a_search_finds_what_sorting_everything_finds(count, k, category, scope, above, seed):
-    luck = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     skills = [
         skill(
             f"t{n}",
-            category=str(luck.choice(["", "heat", "cool"])),
-            scope=str(luck.choice(["", "household 1", "household 2"])),
+            category=str(rng.choice(["", "heat", "cool"])),
+            scope=str(rng.choice(["", "household 1", "household 2"])),
         )
         for n in range(count)
     ]
-    vectors = rows(max(count, 1), seed)[luck.integers(max(count // 2, 1), size=count)]  # ties
+    vectors = rows(max(count, 1), seed)[rng.integers(max(count // 2, 1), size=count)]  # ties
     query = rows(1, seed + 1)[0]
     index = SkillIndex(skills, vectors)
     expected = by_hand(skills, vectors, query, category, scope, k, above)

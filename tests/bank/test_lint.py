@@ -80,10 +80,10 @@ def test_a_long_copy_of_what_somebody_said_is_found_only_beside_its_source():
 def test_sources_that_are_read_once_are_found_in_every_skill_and_apart_from_each_other():
     words = COPIED.text.split()
     whole = Sources.of(["nothing of the kind", COPIED.text])
-    for copy in (COPIED.text, f"Mind: {COPIED.text.upper()}!"):
+    for copy in (COPIED.text, f"Model: {COPIED.text.upper()}!"):
         assert rules(skill_saying(copy), whole) == {"copied"}
         assert not is_clean(skill_saying(copy), whole)
-        # No text has a long run of it, though one goes on where the other ends.
+        # No text has a long run of it, though one continues where the other ends.
         assert rules(skill_saying(copy), [" ".join(words[:11]), " ".join(words[11:20])]) == set()
     assert lint(skill_saying("Look around."), whole) == ()
 

@@ -67,7 +67,7 @@ def test_only_active_skills_are_written():
 
 def test_drafts_are_quarantined_and_have_no_id():
     (one,) = from_markdown("### Rule 1\n- Do: Look.\n- Id: t009")
-    assert (one.id, one.status, one.kind) == ("", SkillStatus.QUARANTINED, SkillKind.GENERAL)
+    assert (one.id, one.status, one.kind) == ("", SkillStatus.PENDING, SkillKind.GENERAL)
 
 
 def test_plain_bullets_are_skills_where_there_are_no_others():

@@ -86,7 +86,7 @@ def test_adding_a_skill_moves_no_score_of_another(bank, category):
     assert after == before
 
 
-@pytest.mark.parametrize("status", [SkillStatus.RETIRED, SkillStatus.QUARANTINED])
+@pytest.mark.parametrize("status", [SkillStatus.RETIRED, SkillStatus.PENDING])
 @pytest.mark.parametrize("kind", SkillKind)
 def test_what_is_not_active_is_never_told(kind, status):
     told = skill("s1", kind)

@@ -10,7 +10,7 @@ from skillwright.envs.webshop import CatalogueSource, open_catalogue
 
 
 def world_with(task_type, appliance):
-    """A generated game of a family, its hands empty, with what it asks for and the appliance."""
+    """A generated game of a task type, its hands empty, with what it asks for and the appliance."""
     for index in range(200):
         problem = generate_problem("train", index)
         world = World(problem)

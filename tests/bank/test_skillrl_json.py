@@ -109,11 +109,11 @@ def test_every_item_comes_in_quarantined(name):
     bank, _ = import_skillrl(Bank(), json.dumps(LAYOUTS[name]))
     assert bank.active == ()
     assert bank.version == 1
-    assert {one.status for one in bank.skills} == {SkillStatus.QUARANTINED}
+    assert {one.status for one in bank.skills} == {SkillStatus.PENDING}
     assert {one.provenance.origin for one in bank.skills} == {SkillOrigin.IMPORTED}
-    admitted, _ = apply(bank, [Admit(one.id, "passed") for one in bank.skills])
-    assert len(admitted.active) == len(bank.skills)
-    assert json.loads(to_skillrl(admitted)) == LAYOUTS[name]
+    approved, _ = apply(bank, [Admit(one.id, "passed") for one in bank.skills])
+    assert len(approved.active) == len(bank.skills)
+    assert json.loads(to_skillrl(approved)) == LAYOUTS[name]
 
 
 def test_examine_is_another_name_of_look_at_and_equal_items_are_one_skill():

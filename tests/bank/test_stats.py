@@ -15,7 +15,7 @@ def trajectory(turns=10):
     return Trajectory("You are in a room.", tuple(played))
 
 
-def learnt(skill_id, *episodes):
+def learned(skill_id, *episodes):
     return skill(skill_id, provenance=Provenance(episodes=episodes))
 
 
@@ -39,16 +39,16 @@ def test_skills_are_counted_by_kind_and_category_and_only_active_ones_are():
             skill("t2", category="cool"),
             skill("l1", SkillKind.LESSON),
             skill("t3", status=SkillStatus.RETIRED),
-            skill("t4", status=SkillStatus.QUARANTINED),
+            skill("t4", status=SkillStatus.PENDING),
         ),
     )
     found = count_skills(bank)
     assert found.by_category == {"cool": (1, 0), "heat": (1, 1)}
-    assert (found.total, found.retired, found.quarantined) == (4, 1, 1)
+    assert (found.total, found.retired, found.pending) == (4, 1, 1)
 
 
 def test_ratios_are_those_of_the_counted_lengths():
-    bank = Bank(1, (learnt("t1", "a", "b"), learnt("t2", "b", "gone"), skill("t3")))
+    bank = Bank(1, (learned("t1", "a", "b"), learned("t2", "b", "gone"), skill("t3")))
     known = {"a": trajectory(), "b": trajectory(20), "unused": trajectory(90)}
     told = "three skill words"
     shown = ([{"role": "system", "content": f"four words before it {told}"}], told)
@@ -69,7 +69,7 @@ def test_without_evidence_or_prompts_there_is_no_ratio_rather_than_a_zero():
 
 
 def test_what_was_taken_out_is_not_what_is_told():
-    gone = replace(learnt("t1", "a"), status=SkillStatus.RETIRED)
+    gone = replace(learned("t1", "a"), status=SkillStatus.RETIRED)
     assert compression(Bank(1, (gone,)), {"a": trajectory()}).skills == 0
 
 

@@ -58,7 +58,7 @@ def test_a_commit_is_read_back_with_everything_in_it(store, path):
         "",
         kind=SkillKind.LESSON,
         counterfactual=Counterfactual("It fell … twice.", "It believed so.", "Hold it."),
-        status=SkillStatus.QUARANTINED,
+        status=SkillStatus.PENDING,
         provenance=Provenance(
             SkillOrigin.EVOLVED, ("e1", "e2"), (("e1", 3),), "ab" * 32, "a-model", 7
         ),
@@ -129,7 +129,7 @@ def test_a_commit_keeps_to_the_caps_it_is_given(store):
 
 def test_a_diff_shows_fields_before_and_after(store):
     parts = Counterfactual("a b.", "c d.", "e f.")
-    store.commit([*adds([1, 2]), *adds([3], status=SkillStatus.QUARANTINED)], reason="one")
+    store.commit([*adds([1, 2]), *adds([3], status=SkillStatus.PENDING)], reason="one")
     store.commit(
         [
             Refine("t001", name="Better", principle="Take it at once."),
@@ -149,7 +149,7 @@ def test_a_diff_shows_fields_before_and_after(store):
     assert (refined.before.version, refined.after.version) == (1, 2)
     assert [skill.id for skill in diff.added] == ["l001"]
     assert [skill.id for skill in diff.retired] == ["t002"]
-    assert [skill.id for skill in diff.admitted] == ["t003"]
+    assert [skill.id for skill in diff.approved] == ["t003"]
     assert diff.removed == diff.restored == ()
     assert store.diff(2).is_empty
     back = store.diff(2, 1)
@@ -225,8 +225,8 @@ def test_a_bank_with_an_unsafe_active_skill_is_not_adopted(store):
     with pytest.raises(BankError, match=r"'t001' cannot become active: lint override.*quarantines"):
         store.adopt(Bank(1, (poisoned,)), reason="an export of somebody else")
     assert store.newest == 0
-    quarantined = replace(poisoned, status=SkillStatus.QUARANTINED)
-    assert store.adopt(Bank(1, (quarantined,)), reason="quarantined").active == ()
+    pending = replace(poisoned, status=SkillStatus.PENDING)
+    assert store.adopt(Bank(1, (pending,)), reason="quarantined").active == ()
 
 
 def test_statistics_are_counted_apart_and_shown_by_the_next_version(store, path):
@@ -323,9 +323,9 @@ def test_the_schema_is_small_for_many_versions(store, path):
 
 
 def test_an_admission_that_was_rolled_back_is_seen_in_a_diff(store):
-    store.commit([Add(replace(draft(0), status=SkillStatus.QUARANTINED))], reason="import")
-    admitted = store.commit([Admit(store.load().skills[0].id, "passed")], reason="gate")
+    store.commit([Add(replace(draft(0), status=SkillStatus.PENDING))], reason="import")
+    approved = store.commit([Admit(store.load().skills[0].id, "passed")], reason="gate")
     store.rollback(1, "harm")
-    diff = store.diff(admitted.version)
-    assert [one.id for one in diff.quarantined] == [admitted.skills[0].id]
+    diff = store.diff(approved.version)
+    assert [one.id for one in diff.pending] == [approved.skills[0].id]
     assert not diff.is_empty

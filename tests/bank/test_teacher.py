@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from bank_houses import NO_SKILL, Replies, categorise, lesson, play, principle, scope, tasks_of
+from bank_houses import NO_SKILL, Replies, categorize, lesson, play, principle, scope, tasks_of
 from skillwright.bank import Teacher, TeacherDown, TeacherFault
 from skillwright.bank.teaching.teacher import (
     PROMPT_NAMES,
@@ -25,7 +25,7 @@ REQUEST = Request("general.0", "distil_general", (("How many", "At most 3."),), 
 
 async def evidence(count=2):
     results = await play(tasks_of("heat", count), NO_SKILL)
-    return read_evidence(results, categorise, scope, 1.0)[0]
+    return read_evidence(results, categorize, scope, 1.0)[0]
 
 
 @pytest.mark.parametrize(

@@ -2,18 +2,18 @@
 
 from dataclasses import replace
 
-from bank_houses import added, categorise, engine, play, scope, skill, tasks_of, told_by
+from bank_houses import added, categorize, engine, injected_by, play, scope, skill, tasks_of
 from skillwright.bank import (
     Bank,
     BankStore,
-    DistilSettings,
+    DistillSettings,
     EvolutionResults,
     EvolveSettings,
     Teacher,
     apply,
     bank_duel,
     candidate_sources,
-    distil,
+    distill,
     evolve,
 )
 from skillwright.core import Completion, SkillKind
@@ -70,13 +70,13 @@ async def test_heat_the_apple_from_the_first_trace_to_the_skill_that_evolution_a
     games = tasks_of("heat", 16)
     apple = next(task for task in games if "apple" in task.description)
     lost, *others = [task for task in games if task is not apple]
-    settings, teacher = DistilSettings(), Teacher(HouseholdTeacher())
+    settings, teacher = DistillSettings(), Teacher(HouseholdTeacher())
 
     # 1. A success becomes a principle with its applicability, a failure a lesson of four parts.
     won = await play([apple], model=Cook([apple], is_careful=True))
     failed = await play([lost], model=Cook([lost]))
     assert [won[0].reward, failed[0].reward] == [1.0, 0.0]
-    found = await distil([*won, *failed], teacher, settings, categorise, scope)
+    found = await distill([*won, *failed], teacher, settings, categorize, scope)
     found.refuse_gaps()
     drafts = [change.draft for change in found.changes]
     heating = next(d for d in drafts if d.kind == SkillKind.TASK_SPECIFIC)
@@ -100,7 +100,7 @@ async def test_heat_the_apple_from_the_first_trace_to_the_skill_that_evolution_a
         )
     bank = store.commit(added(sanity, *drafts), reason="distilled")
     asked = replace(apple, description="heat the apple")
-    (got,) = told_by(bank).retrieve([asked])
+    (got,) = injected_by(bank).retrieve([asked])
     assert {one.skill.id for one in got.general} == {
         s.id for s in bank.active if s.kind == SkillKind.GENERAL
     }
@@ -114,14 +114,14 @@ async def test_heat_the_apple_from_the_first_trace_to_the_skill_that_evolution_a
     splits = Splits.of(evolution, val, [apple])
     split = EvolutionTasks.every(splits.train, 1)
     cook = Cook(games)
-    before = await play(evolution, told_by(poor), model=cook)
+    before = await play(evolution, injected_by(poor), model=cook)
     assert not any(result.is_success() for result in before)
     update = await evolve(
         EvolutionResults(split, tuple(before)),
         poor,
         Teacher(HouseholdTeacher(), seed=1),
         EvolveSettings(),
-        categorise,
+        categorize,
         scope,
     )
     candidate, report = update.candidate(poor, EvolveSettings().caps)
@@ -129,12 +129,12 @@ async def test_heat_the_apple_from_the_first_trace_to_the_skill_that_evolution_a
     assert (new.kind, new.category) == (SkillKind.TASK_SPECIFIC, "heat")
     assert len(new.provenance.episodes) == len(before)
     assert candidate.version == poor.version + 1
-    assert new.id in told_by(candidate).context(apple).skill_ids
-    after = await play(evolution, told_by(candidate), model=cook, seed=2)
+    assert new.id in injected_by(candidate).context(apple).skill_ids
+    after = await play(evolution, injected_by(candidate), model=cook, seed=2)
     assert all(result.is_success() for result in after)
 
     duel = bank_duel(
-        engine(cook), splits.val, candidate_sources(poor, candidate, told_by), Draws(seed=1)
+        engine(cook), splits.val, candidate_sources(poor, candidate, injected_by), Draws(seed=1)
     )
     verdict = await PairedGate().judge(duel, AlphaLedger(0.05, 1))
     assert verdict.accepted, verdict.reason

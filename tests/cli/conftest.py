@@ -43,7 +43,7 @@ def refused(cli, tmp_path):
 
 @pytest.fixture
 def write_config(tmp_path):
-    """Write a configuration: the doors, played by scripted minds, some keys changed."""
+    """Write a configuration: the doors, played by scripted models, some keys changed."""
 
     def write(name="doors.yaml", **sections):
         settings = doors_settings(tmp_path)

@@ -49,7 +49,7 @@ def test_a_task_in_two_splits_is_named_with_both(refused, write_config, tmp_path
     items = json.loads((tmp_path / "tasks" / "train" / "items.json").read_text())
     (tmp_path / "tasks" / "val" / "items.json").write_text(json.dumps(items))
     said = refused("train", config)
-    assert "id 'train-00' overlaps: it stands in 'train' and in 'val'" in said
+    assert "id 'train-00' overlaps: it is in 'train' and in 'val'" in said
     assert "leave it in one split" in said
 
 
@@ -108,7 +108,7 @@ def test_a_game_that_is_damaged_inside_stops_the_run_with_the_place_and_the_way_
     game = damage(official_games, "(:init", "(:inyt")
     result = cli("eval", official_config, code=2)
     assert str(game) in result.stderr
-    assert "go on with:  skillwright resume runs/doors" in result.stderr
+    assert "continue with:  skillwright resume runs/doors" in result.stderr
     damage(official_games, "(:inyt", "(:init")
     assert "won" in cli("resume", "doors").stdout
 
@@ -148,8 +148,8 @@ def test_an_endpoint_that_refuses_the_key_is_named_with_the_variable(
 ):
     monkeypatch.setenv("MY_KEY", "sk-wrong-key")
     with served(api_key="sk-right-key") as server:
-        mind = {**ENDPOINT, "base_url": server.base_url, "api_key_env": "MY_KEY"}
-        config = write_config(models={"target": mind, "optimizer": mind})
+        llm = {**ENDPOINT, "base_url": server.base_url, "api_key_env": "MY_KEY"}
+        config = write_config(models={"target": llm, "optimizer": llm})
         said = refused(command, config)
     assert "answered 401 to model 'mock-1'" in said
     assert "Check the key in the environment variable MY_KEY" in said
@@ -161,13 +161,13 @@ def test_a_missing_key_is_named_by_its_variable(refused, write_config):
     assert "set the environment variable OPENAI_API_KEY" in refused("train", config)
 
 
-def test_an_evaluation_asks_nothing_of_the_optimiser(cli, write_config):
+def test_an_evaluation_asks_nothing_of_the_optimizer(cli, write_config):
     cli("eval", write_config(models={"optimizer": ENDPOINT}))
 
 
 def test_an_endpoint_that_does_not_answer_is_named(cli, write_config, tmp_path):
-    mind = {**ENDPOINT, "base_url": "http://127.0.0.1:9/v1", "max_attempts": 1}
-    config = write_config(models={"target": mind})
+    llm = {**ENDPOINT, "base_url": "http://127.0.0.1:9/v1", "max_attempts": 1}
+    config = write_config(models={"target": llm})
     result = cli("train", config, code=1)
     assert "http://127.0.0.1:9/v1/chat/completions refused the connection" in result.stderr
     assert not (tmp_path / "runs").exists()
@@ -183,13 +183,13 @@ def test_a_key_that_is_refused_in_the_middle_stops_the_run_with_the_way_on(
         return error(401, "expired") if len(asked) > 10 else "1"
 
     with served(until_the_key_expires) as server:
-        mind = {**ENDPOINT, "base_url": server.base_url, "api_key_env": "MOCK_KEY"}
-        config = write_config(models={"target": mind})
+        llm = {**ENDPOINT, "base_url": server.base_url, "api_key_env": "MOCK_KEY"}
+        config = write_config(models={"target": llm})
         monkeypatch.setenv("MOCK_KEY", server.api_key)
         result = cli("train", config, code=2)
     assert "answered 401" in result.stderr
     assert "MOCK_KEY" in result.stderr
-    assert "go on with:  skillwright resume runs/doors" in result.stderr
+    assert "continue with:  skillwright resume runs/doors" in result.stderr
 
 
 def test_a_run_that_another_process_works_on_is_named_with_it(cli, refused, write_config):
@@ -267,7 +267,7 @@ def test_a_full_disk_stops_the_run_which_goes_on_when_there_is_room(
     assert "Traceback" not in stopped.stderr
     assert "the disk is full or failing" in stopped.stderr
     if (tmp_path / "runs" / "doors").exists():
-        assert "go on with:  skillwright resume runs/doors" in stopped.stderr
+        assert "continue with:  skillwright resume runs/doors" in stopped.stderr
         cli("resume", "doors")
     else:
         cli("train", config)

@@ -1,4 +1,4 @@
-"""``skillwright bank`` end to end: distil, look and evolve, by small games of generated houses."""
+"""``skillwright bank`` end to end: distill, look and evolve, by small games of generated houses."""
 
 import json
 
@@ -36,7 +36,7 @@ def doors_bank(tmp_path):
 
 
 def test_a_bank_is_distilled_told_and_evolved(cli, home):
-    made = json.loads(cli("bank", "distil", home, "--json").stdout)
+    made = json.loads(cli("bank", "distill", home, "--json").stdout)
     assert (made["before"], made["version"], made["episodes"]) == (0, 1, 18)
     assert made["compression"]["raw"] > 10
     assert made["is_scripted"]
@@ -62,14 +62,14 @@ def test_a_bank_is_distilled_told_and_evolved(cli, home):
 def test_runs_are_distilled_and_what_is_reported_is_not(cli, home):
     cli("eval", home, "--split", "train", "--set", "run.name=base")
     cli("eval", home, "--split", "test", "--set", "run.name=tested")
-    told = cli("bank", "distil", "tested", code=2).stderr
+    told = cli("bank", "distill", "tested", code=2).stderr
     assert "no episode that a teacher may read; it has 12 of test" in told
-    assert "go on with" not in told
-    first = cli("bank", "distil", "base").stdout
+    assert "continue with" not in told
+    first = cli("bank", "distill", "base").stdout
     assert "version 0 -> 1" in first
-    assert "Scripted minds took part" in first
-    again = cli("bank", "distil", "base", "--teacher", "scripted:household_teacher").stdout
-    assert "nothing new was learnt" in again
+    assert "Scripted models took part" in first
+    again = cli("bank", "distill", "base", "--teacher", "scripted:household_teacher").stdout
+    assert "nothing new was learned" in again
     assert "episodes that" not in cli("bank", "stats", "base").stdout.lower()
 
 
@@ -144,6 +144,6 @@ def test_a_teacher_without_a_key_leaves_nothing_that_would_be_saved(cli, home, m
     monkeypatch.setenv("COLUMNS", "200")
     cli("train", home, "--set", "evaluation.test=false", "--set", "run.name=base")
     teacher = ("--teacher", "openai_chat:gpt-5")
-    said = cli("bank", "distil", "base", *teacher, code=2).stderr
+    said = cli("bank", "distill", "base", *teacher, code=2).stderr
     assert "OPENAI_API_KEY" in said
     assert "saved" not in said

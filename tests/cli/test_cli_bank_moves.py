@@ -38,7 +38,7 @@ def active(path):
 def test_what_is_exported_can_be_imported_into_quarantine(cli, doors_bank, to, tmp_path):
     cli("bank", "export", to)
     told = cli("bank", "import", to, "--bank", "other.sqlite").stdout
-    assert "3 skills in quarantine" in told
+    assert "3 skills in pending" in told
     assert active(tmp_path / "other.sqlite") == ()
     cli("bank", "admit", "--bank", "other.sqlite", "--without-gate", "they are ours")
     assert {one.principle for one in active(tmp_path / "other.sqlite")} == {
@@ -103,11 +103,11 @@ def test_who_asks_wrongly_is_told_what_is_right(refused, cli, doors_bank, write_
     assert "alfworld" in refused("bank", "search", "x", "--env", "alfwordl")
     assert "is a folder" in cli("bank", "export", ".", "--format", "json", code=2).stderr
     config = write_config()
-    assert "writes no skills" in refused("bank", "distil", config)
+    assert "writes no skills" in refused("bank", "distill", config)
     assert "writes no skills" in refused("bank", "evolve", config)
     assert "no bank 'none.sqlite'" in refused("bank", "evolve", config, "--bank", "none.sqlite")
-    assert "names no backend" in refused("bank", "distil", config, "--teacher", "gpt")
-    assert "no run 'nope'" in refused("bank", "distil", "nope")
+    assert "names no backend" in refused("bank", "distill", config, "--teacher", "gpt")
+    assert "no run 'nope'" in refused("bank", "distill", "nope")
 
 
 def test_a_file_that_is_no_bank_is_refused_and_left_alone(refused, tmp_path):
@@ -123,7 +123,7 @@ def test_where_nothing_is_in_quarantine_no_game_is_played_and_nothing_is_to_be_r
     cli("bank", "import", "seed:alfworld")
     said = cli("bank", "admit", "--config", write_config(), code=2).stderr
     assert "there is nothing to admit" in said
-    assert "go on with" not in said
+    assert "continue with" not in said
 
 
 def test_a_path_in_brackets_is_written_as_it_is(cli):

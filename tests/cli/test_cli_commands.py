@@ -26,8 +26,8 @@ def endpoint_config(write_config, monkeypatch):
     """A configuration whose agent stands behind HTTP."""
     with served(answer_with(Walker())) as server:
         monkeypatch.setenv("WALKER_KEY", server.api_key)
-        mind = {"backend": "openai_chat", "model": "walker", "base_url": server.base_url}
-        yield write_config(models={"target": {**mind, "api_key_env": "WALKER_KEY"}})
+        llm = {"backend": "openai_chat", "model": "walker", "base_url": server.base_url}
+        yield write_config(models={"target": {**llm, "api_key_env": "WALKER_KEY"}})
 
 
 @pytest.fixture
@@ -53,13 +53,13 @@ def test_the_demo_trains_and_says_that_its_minds_are_scripted(cli, tmp_path):
     said = " ".join(cli("demo", *TINY).stdout.split())
     for words in (
         "target: scripted:household",
-        "optimiser: scripted:analyst",
+        "optimizer: scripted:analyst",
         "alfworld: 6 train, 16 val, 6 sealed test tasks",
         "initial skill on val:",
         "step 1:",
         "Held-out test tasks won (95% interval)",
         "placebo over initial:",
-        "Scripted minds took part",
+        "Scripted models took part",
         "released: runs/demo/best_skill.md",
     ):
         assert words in said
@@ -98,7 +98,7 @@ def test_a_run_is_trained_listed_shown_and_resumed(cli, write_config):
         "Held-out test",
         "answers in ",
         "Consumed",
-        "Scripted minds took part",
+        "Scripted models took part",
     ):
         assert words in shown
     assert "answers in " in said
@@ -107,7 +107,7 @@ def test_a_run_is_trained_listed_shown_and_resumed(cli, write_config):
     assert {**one, "critical_path": None, "turns": None} == row
     again = cli("resume", "runs/doors", "--json")
     assert json.loads(again.stdout)["test"] == row["test"]
-    assert "goes on at step" not in again.stderr
+    assert "continues at step" not in again.stderr
     assert json.loads(cli("runs", "show", "doors", "--json").stdout) == one
 
 
@@ -139,7 +139,7 @@ def test_an_evaluation_shows_rates_by_family_and_how_reliable_they_are(
         "0.0% cut at max_tokens, 0.0% native tool calls, 0.0% reasoning without text, 0.0% empty",
     ):
         assert words in said
-    assert "Scripted minds" not in said  # the optimiser is scripted, and took no part
+    assert "Scripted models" not in said  # the optimizer is scripted, and took no part
 
 
 def test_an_evaluation_as_json_is_one_object(cli, endpoint_config, skill_file):
@@ -162,8 +162,8 @@ def test_an_evaluation_of_answers_that_nobody_could_read_is_an_error(cli, write_
         return completion("<think>Which door", finish_reason="length")
 
     with served(cut, api_key=None) as server:
-        mind = {"backend": "openai_chat", "model": "m", "base_url": server.base_url}
-        ended = cli("eval", write_config(models={"target": mind}), code=2)
+        llm = {"backend": "openai_chat", "model": "m", "base_url": server.base_url}
+        ended = cli("eval", write_config(models={"target": llm}), code=2)
     assert "pass^1" not in ended.stdout
     assert "resume" not in ended.stderr  # which would end in the same way
     said = " ".join(ended.stderr.split())
@@ -251,9 +251,9 @@ def test_doctor_looks_at_a_configuration_and_asks_its_endpoints(cli, endpoint_co
 
 
 def test_doctor_ends_with_1_where_a_run_would_stop(cli, write_config, tmp_path, monkeypatch):
-    mind = {"backend": "openai_chat", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
-    mind["max_attempts"] = 1
-    config = write_config(models={"target": mind}, skill={"init": "no.md"})
+    llm = {"backend": "openai_chat", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
+    llm["max_attempts"] = 1
+    config = write_config(models={"target": llm}, skill={"init": "no.md"})
     monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path / "[nowhere]"))
     result = cli("doctor", config, code=1)
     assert "BAD  target: http://127.0.0.1:9/v1/chat/completions refused the connection" in (

@@ -64,7 +64,7 @@ def test_it_fits_a_small_terminal(tmp_path, play):
     assert max(map(len, lines)) <= WIDTH
     said = " ".join(" ".join(lines).split())
     assert "settings of the environment differ: env.max_turns (2 in A, 3 in B)" in said
-    assert "(randomization test). Scripted minds" in said  # broken between words, and whole
+    assert "(randomization test). Scripted models" in said  # broken between words, and whole
 
 
 def _env(tmp_path):

@@ -96,7 +96,7 @@ def world(tmp_path, monkeypatch):
 
 
 def evil_bank(path):
-    """Keep a bank with a hostile skill, in quarantine, for lint lets it nowhere else."""
+    """Keep a bank with a hostile skill, in pending, for lint lets it nowhere else."""
     skill = BankSkill(
         "",
         f"Title {EVIL}",
@@ -104,7 +104,7 @@ def evil_bank(path):
         f"when {EVIL}",
         SkillKind.TASK_SPECIFIC,
         f"heat{EVIL}",
-        status=SkillStatus.QUARANTINED,
+        status=SkillStatus.PENDING,
     )
     with BankStore.open(path) as store:
         store.commit([Add(skill)], reason=f"because {EVIL}")
@@ -137,26 +137,26 @@ def hear():
 
 @pytest.fixture
 def endpoint(world):
-    """Put both minds of the world, and a teacher, behind a hostile endpoint."""
+    """Put both models of the world, and a teacher, behind a hostile endpoint."""
     with served(say_evil, api_key=None) as server:
-        mind = {"backend": "openai_chat", "model": "m", "base_url": server.base_url}
+        llm = {"backend": "openai_chat", "model": "m", "base_url": server.base_url}
         file = world / "evil.yaml"
         settings = json.loads(file.read_text("utf-8"))
-        settings["models"] = dict.fromkeys(("target", "optimizer", "teacher"), mind)
+        settings["models"] = dict.fromkeys(("target", "optimizer", "teacher"), llm)
         file.write_text(dumps(settings), encoding="utf-8")
         yield server
 
 
 @pytest.fixture
 def lanes(world, endpoint):
-    """Write a recipe whose tasks and minds are hostile."""
+    """Write a recipe whose tasks and models are hostile."""
     settings = lanes_settings(world / "lanes")
-    mind = {"backend": "openai_chat", "model": "m", "base_url": endpoint.base_url}
+    llm = {"backend": "openai_chat", "model": "m", "base_url": endpoint.base_url}
     for split in ("train", "val", "test"):
         file = world / "lanes" / "tasks" / split / "items.json"
         items = [{**one, "task_type": EVIL} for one in json.loads(file.read_text("utf-8"))]
         file.write_text(dumps(items), encoding="utf-8")
-    settings["models"] = {"teacher": mind, "expert": mind}
+    settings["models"] = {"teacher": llm, "expert": llm}
     settings["grpo"] |= {"iterations": 1}
     (world / "lanes.yaml").write_text(dumps(settings), encoding="utf-8")
 
@@ -197,7 +197,7 @@ QUOTES = {
     "bank admit": [("bank admit --without-gate why --bank new.sqlite", False)],
     "bank export": [("bank export out.md", False), ("bank export out", False)],
     "bank rollback": [("bank rollback 1 --reason why", False)],
-    "bank distil": [("bank distil evil.yaml --bank third.sqlite", True)],
+    "bank distill": [("bank distill evil.yaml --bank third.sqlite", True)],
     "bank evolve": [("bank evolve evil.yaml --bank other.sqlite", False)],
     "data tau-bench": [(f"data tau-bench --from {EVIL} --to shop", True)],
     "data webshop": [(f"data webshop --from {EVIL} --to shop", True)],
@@ -233,9 +233,9 @@ def test_an_endpoint_that_refuses_with_an_escape_sequence_is_quoted_without_it(w
         return error(401, EVIL)
 
     with served(refuse, api_key=None) as server:
-        mind = {"backend": "openai_chat", "model": "m", "base_url": server.base_url}
+        llm = {"backend": "openai_chat", "model": "m", "base_url": server.base_url}
         for command in ("eval", "train", "doctor"):
-            said = hear(command, "evil.yaml", "--set", f"models.target={dumps(mind)}")
+            said = hear(command, "evil.yaml", "--set", f"models.target={dumps(llm)}")
             assert "EVIL" in said
             assert FORBIDDEN.findall(said) == []
 

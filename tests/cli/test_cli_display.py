@@ -22,7 +22,7 @@ from skillwright.jobs import (
     CallFinished,
     EpisodeFinished,
     EpochEnded,
-    PricedMind,
+    PricedModel,
     RunStarted,
     Scored,
     StageStarted,
@@ -59,15 +59,15 @@ def test_plain_lines_tell_what_matters_once_each():
     console = pipe()
     shown = PlainDisplay(console)
     for event in STORY:
-        shown.see(event)
+        shown.on_event(event)
     shown.close()
     lines = console.file.getvalue().splitlines()
     assert lines[:-1] == [
         "demo[1]  runs/[dim]demo",
         "  target: scripted:household",
-        "  optimiser: openai_chat:gpt[x]",
+        "  optimizer: openai_chat:gpt[x]",
         "  alfworld: 12 train, 24 val, 12 sealed test tasks",
-        "  scripted minds are programs, not language models",
+        "  scripted models are programs, not language models",
         "initial skill on val: 75% won (30% to 95%, n=4), 1 failure",
         f"step 1: {REASON}",
         "step 2: skip no patches",
@@ -88,7 +88,7 @@ def test_a_slow_update_is_told_and_counted_like_a_step_and_a_mere_epoch_is_not()
         EpochEnded(4, "skip_no_pairs", None),
     ]
     for event in ends:
-        shown.see(event)
+        shown.on_event(event)
         tally.add(event)
     assert console.file.getvalue().splitlines() == [
         f"slow update of epoch 2: {REASON}",
@@ -101,28 +101,28 @@ def test_a_slow_update_is_told_and_counted_like_a_step_and_a_mere_epoch_is_not()
 def test_the_panel_shows_the_epoch_of_a_look_back():
     console = terminal()
     shown = LiveDisplay(console)
-    for event in (*STORY, StageStarted("look back", epoch=1, episodes=10)):
-        shown.see(event)
+    for event in (*STORY, StageStarted("epoch update", epoch=1, episodes=10)):
+        shown.on_event(event)
     with console.capture() as panel:
         console.print(shown.draw())
     shown.close()
     text = "\n".join(_plain(panel.get()))
-    for words in ("look back", "epoch 1/1", "0/10", "accepted 1"):
+    for words in ("epoch update", "epoch 1/1", "0/10", "accepted 1"):
         assert words in text
     assert "step " not in text
 
 
 def test_a_resumed_run_says_where_it_goes_on():
     console = pipe()
-    PlainDisplay(console).see(RunStarted("demo", "runs/demo", {}, resumed_at=3))
-    assert "goes on at step 3" in console.file.getvalue()
+    PlainDisplay(console).on_event(RunStarted("demo", "runs/demo", {}, resumed_at=3))
+    assert "continues at step 3" in console.file.getvalue()
 
 
 def test_the_panel_shows_the_stage_the_score_and_what_it_costs():
     console = terminal()
     shown = LiveDisplay(console)
     for event in STORY[:10]:
-        shown.see(event)
+        shown.on_event(event)
     with console.capture() as panel:
         console.print(shown.draw())
     shown.close()
@@ -145,7 +145,7 @@ def test_the_panel_shows_how_good_the_current_skill_is():
     shown = LiveDisplay(console)
     accepted = replace(verdict(), candidate_score=0.875)
     for event in (*STORY[:7], StepDecided(1, 1, "accept_new_best", accepted)):
-        shown.see(event)
+        shown.on_event(event)
     with console.capture() as panel:
         console.print(shown.draw())
     shown.close()
@@ -157,7 +157,7 @@ def test_the_panel_fits_before_during_and_after_a_run():
     shown = LiveDisplay(console)
     for event in [None, *STORY]:
         if event is not None:
-            shown.see(event)
+            shown.on_event(event)
         with console.capture() as panel:
             console.print(shown.draw())
         assert max(map(len, _plain(panel.get()))) <= WIDTH
@@ -173,8 +173,8 @@ def _plain(text):
 
 def test_a_terminal_gets_the_panel_and_anything_else_plain_lines():
     for console, kind in ((terminal(), LiveDisplay), (pipe(), PlainDisplay)):
-        with display(console) as watcher:
-            assert isinstance(watcher, kind)
+        with display(console) as callback:
+            assert isinstance(callback, kind)
 
 
 def test_the_display_is_taken_away_when_the_job_breaks():
@@ -246,11 +246,11 @@ def test_a_stage_counts_its_own_episodes_and_not_those_of_the_stage_beside_it(st
 def test_the_panel_breaks_its_pace_between_facts_and_never_inside_one():
     console = terminal()
     prices = Prices(input_usd_per_mtok=1.0, output_usd_per_mtok=2.0, as_of="2026-01-31")
-    shown = LiveDisplay(console, [PricedMind("target", "m", prices)])
+    shown = LiveDisplay(console, [PricedModel("target", "m", prices)])
     spent = Usage(calls=8, failed_calls=2, input_tokens=123_456_789, cost_usd=1234.5)
     lost = replace(make_episode("t", None), lost_usage=spent)
     for event in (RunStarted("r", "f", {}), EpisodeFinished(lost, in_flight=1000)):
-        shown.see(event)
+        shown.on_event(event)
     with console.capture() as panel:
         console.print(shown.draw())
     shown.close()
@@ -269,7 +269,7 @@ def test_the_panel_breaks_its_pace_between_facts_and_never_inside_one():
 def test_names_of_others_are_no_emoji(capsys):
     fact = RunStarted("r:A:", "f", {"target": "m:B:"}, ("ids.py:A: 16 train",))
     out = make_console()
-    PlainDisplay(out).see(fact)
+    PlainDisplay(out).on_event(fact)
     table = Table()
     table.add_row("pick:A:up")
     out.print(table)

@@ -21,7 +21,7 @@ def test_three_commands_lead_from_nothing_to_a_trained_skill(cli, tmp_path):
     assert sorted(path.name for path in (tmp_path / "my_bench").iterdir()) == FILES
     for words in commands:
         said = cli(*words).stdout
-    assert "Scripted minds took part" in said
+    assert "Scripted models took part" in said
     cli("resume", "runs/my_bench")
     report = json.loads(cli("runs", "show", "runs/my_bench", "--json").stdout)
     assert report["scripted"] is True

@@ -160,7 +160,7 @@ def test_the_list_says_how_many_it_leaves_out(kitchen):
         (["--task", "cellar-3"], "no episode of task 'cellar-3'. Did you mean 'cellar-2'?"),
     ],
 )
-def test_a_misspelt_choice_is_refused_with_the_nearest(kitchen, option, said):
+def test_a_misspelled_choice_is_refused_with_the_nearest(kitchen, option, said):
     assert said in " ".join(kitchen("runs", "episodes", "kitchen", *option, code=2).stderr.split())
 
 

@@ -85,7 +85,7 @@ def test_a_training_whose_test_has_no_score_ends_with_1_and_is_resumed(cli, brea
     break_rooms("hall")
     result = cli("train", breaking, code=1)
     assert "episodes failed, so there is no score" in " ".join(result.stderr.split())
-    assert "go on with:  skillwright resume runs/doors" in result.stderr
+    assert "continue with:  skillwright resume runs/doors" in result.stderr
     assert not json.loads(cli("runs", "show", "doors", "--json").stdout)["finished"]
     break_rooms()
     assert json.loads(cli("resume", "doors", "--json").stdout)["test"]["tables"]["best"]
@@ -187,11 +187,11 @@ def test_a_training_whose_released_skill_has_no_score_on_test_says_why():
 def test_a_finished_run_says_so_when_it_is_resumed_and_others_how_to_go_on(cli, breaking):
     cli("eval", breaking)
     assert "doors is finished" in cli("resume", "doors").stderr
-    assert "go on with" not in cli("runs", "show", "doors").stdout
+    assert "continue with" not in cli("runs", "show", "doors").stdout
     break_rooms("attic", "cellar", "hall")
     cli("eval", breaking, code=1)
     said = " ".join(cli("runs", "show", "doors-1").stdout.split())
-    assert "not finished; go on with: skillwright resume runs/doors-1" in said
+    assert "not finished; continue with: skillwright resume runs/doors-1" in said
 
 
 def test_a_reader_that_leaves_ends_the_program_quietly(tmp_path):

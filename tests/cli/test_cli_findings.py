@@ -48,7 +48,7 @@ def test_an_environment_that_cannot_be_built_is_told_before_anything_is_written(
     said = refused(command, broken)
     assert "boom.py:Boom' cannot be built for task " in said
     assert "KeyError: 'menu'" in said
-    assert "its settings stand in env.config" in said
+    assert "its settings are in env.config" in said
 
 
 def test_doctor_builds_an_environment_and_puts_problems_last(cli, broken):
@@ -82,13 +82,13 @@ def test_an_adapter_plays_by_itself_and_no_scripted_mind_is_said_to(cli, tickets
     assert "cripted" not in cli("runs", "show", "tickets").stdout
 
 
-def test_a_misspelt_environment_is_told_before_that_its_data_do_not_fit(
+def test_a_misspelled_environment_is_told_before_that_its_data_do_not_fit(
     refused, write_config, tmp_path
 ):
     path = tmp_path / "typo.yaml"
-    minds = {"target": {"backend": "scripted", "model": "household"}}
-    minds["optimizer"] = {"backend": "scripted", "model": "analyst"}
-    path.write_text(json.dumps({"models": minds, "env": {"name": "alfwrld"}}), encoding="utf-8")
+    llms = {"target": {"backend": "scripted", "model": "household"}}
+    llms["optimizer"] = {"backend": "scripted", "model": "analyst"}
+    path.write_text(json.dumps({"models": llms, "env": {"name": "alfwrld"}}), encoding="utf-8")
     assert "no environment 'alfwrld'. Did you mean 'alfworld'?" in refused("train", path)
     said = refused("train", write_config(env={"name": f"{EXAMPLES / 'guess.py'}:Gues"}))
     assert f"there is no 'Gues' in '{EXAMPLES / 'guess.py'}'. Did you mean 'Guess'?" in said
@@ -121,9 +121,9 @@ def test_a_p_value_beside_an_interval_without_zero_is_explained():
 
 def test_an_estimate_sums_up_the_prices_that_are_known(cli, write_config):
     prices = {"input_usd_per_mtok": 100, "output_usd_per_mtok": 100}
-    mind = {"backend": "openai_chat", "base_url": "http://127.0.0.1:9/v1"}
-    minds = {"target": mind | {"model": "a", "prices": prices}, "optimizer": mind | {"model": "b"}}
-    config = write_config(models=minds)
+    llm = {"backend": "openai_chat", "base_url": "http://127.0.0.1:9/v1"}
+    llms = {"target": llm | {"model": "a", "prices": prices}, "optimizer": llm | {"model": "b"}}
+    config = write_config(models=llms)
     assert "at least " in cli("estimate", config).stdout
     report = json.loads(cli("estimate", config, "--json").stdout)
     known = [stage["cost_usd"] for stage in report["stages"] if stage["role"] == "target"]

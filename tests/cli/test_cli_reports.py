@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from shown import FAMILY, WIDTH, episodes, pipe, verdict
+from shown import TASK_TYPE, WIDTH, episodes, pipe, verdict
 from skillwright.cli import tables
 from skillwright.cli.live import Tally, display
 from skillwright.cli.tables import show_environment
@@ -24,7 +24,7 @@ from skillwright.jobs import (
     EnvFindings,
     EpochRecord,
     EvalReport,
-    PricedMind,
+    PricedModel,
     StepDecided,
     StepRecord,
     TrainReport,
@@ -126,7 +126,7 @@ def shown_training(report, path="runs/[red]/best_skill.md", scripted=True):
     return console.file.getvalue()
 
 
-def test_the_end_of_a_training_shows_decisions_scores_and_the_artefact():
+def test_the_end_of_a_training_shows_decisions_scores_and_the_artifact():
     best = episodes(9, 3)
     report = train_report({"initial": episodes(2, 10), "best": best, "final": best})
     text = shown_training(report)
@@ -140,7 +140,7 @@ def test_the_end_of_a_training_shows_decisions_scores_and_the_artefact():
         "17% [5, 45]",
         "75% [47, 91]",
         "released = current over initial: +0.583",
-        "Scripted minds took part: deterministic programs, not language models.",
+        "Scripted models took part: deterministic programs, not language models.",
         "released: runs/[red]/best_skill.md",
     ):
         assert words in joined
@@ -148,7 +148,7 @@ def test_the_end_of_a_training_shows_decisions_scores_and_the_artefact():
     assert "Scripted" not in shown_training(report, scripted=False)
 
 
-@pytest.mark.parametrize("family", [FAMILY, "a[b]c", "x" * 70])
+@pytest.mark.parametrize("family", [TASK_TYPE, "a[b]c", "x" * 70])
 @pytest.mark.parametrize("others", [("best",), ("empty", "best", "placebo")])
 def test_the_widest_table_fits_the_terminal(family, others):
     def scored(rate):
@@ -252,28 +252,26 @@ def test_a_run_that_did_not_test_shows_no_table():
 
 
 def test_money_stands_beside_the_age_of_its_prices():
-    minds = (
-        PricedMind("target", "m[1]", Prices(**PRICES, as_of="2026-11-01, the vendor's page")),
-        PricedMind("optimizer", "free", None, is_free=True),
+    llms = (
+        PricedModel("target", "m[1]", Prices(**PRICES, as_of="2026-11-01, the vendor's page")),
+        PricedModel("optimizer", "free", None, is_free=True),
     )
     console = pipe()
-    tables.show_money(
-        console, {"rollout": Usage(cost_usd=0.5), "merge": Usage(cost_usd=0.1)}, minds
-    )
+    tables.show_money(console, {"rollout": Usage(cost_usd=0.5), "merge": Usage(cost_usd=0.1)}, llms)
     said = console.file.getvalue()
     assert "money: $0.60 (prices of 2026-11-01)" in said
     assert "target m[1]: 2 in, 8 out, USD per million (2026-11-01, the vendor's page)" in said
     assert "free" not in said
     console = pipe()
-    tables.show_money(console, {"rollout": Usage(cost_usd=None)}, minds[:1])
+    tables.show_money(console, {"rollout": Usage(cost_usd=None)}, llms[:1])
     assert "money: unknown\n" in console.file.getvalue()
     console = pipe()
-    tables.show_money(console, {}, minds[1:])
+    tables.show_money(console, {}, llms[1:])
     assert not console.file.getvalue()
 
 
 def test_the_last_line_of_a_display_tells_the_age_of_the_prices():
     console = pipe()
-    with display(console, (PricedMind("target", "m", Prices(**PRICES)),)):
+    with display(console, (PricedModel("target", "m", Prices(**PRICES)),)):
         pass
     assert "money $0.00 (prices of the configuration)" in console.file.getvalue()

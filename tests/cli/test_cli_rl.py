@@ -24,7 +24,7 @@ models:
   teacher: {SCRIPTED % "household_teacher"}
   expert: {SCRIPTED % "searcher"}
 policy: {{width: 16, hidden: 16, layers: 1, threads: 1}}
-distil: {{max_turns: 50}}
+distill: {{max_turns: 50}}
 cold_start: {{tasks: 12, steps: 3, batch_rows: 32, learning_rate: 0.001}}
 grpo: {{iterations: 2, tasks_per_iteration: 2, group_size: 2, learning_rate: 0.0003}}
 evolve: {{every: 1, nth: 3, trigger_accuracy: 1.0}}
@@ -57,7 +57,7 @@ def test_a_run_tells_of_every_stage_and_ends_with_the_sealed_test(small):
         "evolution after iteration 1:",
         "Held-out test tasks won",
         "control: the selected weights without skills",
-        "Scripted minds took part",
+        "Scripted models took part",
     ):
         assert words in said, words
 
@@ -101,7 +101,7 @@ def test_only_the_budget_of_a_run_can_change(small, monkeypatch):
     assert "cannot change in a run that was begun" in " ".join(result.stderr.split())
 
 
-def test_a_misspelt_key_is_refused_with_the_nearest_one_and_nothing_is_written(refused, tmp_path):
+def test_a_misspelled_key_is_refused_with_the_nearest_one_and_nothing_is_written(refused, tmp_path):
     (tmp_path / "bad.yaml").write_text("grpo: {iteration: 3}\n", encoding="utf-8")
     said = " ".join(refused("rl", "bad.yaml").split())
     assert "unknown key 'grpo.iteration'. Did you mean 'iterations'?" in said
@@ -160,8 +160,8 @@ def test_plain_lines_say_an_iteration_within_a_small_terminal():
     console = pipe()
     shown = PlainDisplay(console, kind=RlTally)
     for event in (STARTED, StageStarted("practice", step=3, episodes=24)):
-        shown.see(event)
-    shown.see(IterationEnded(RECORD, rollout_s=0.5, learning_s=0.5))
+        shown.on_event(event)
+    shown.on_event(IterationEnded(RECORD, rollout_s=0.5, learning_s=0.5))
     lines = console.file.getvalue().splitlines()
     assert max(map(len, lines)) <= WIDTH
     (line,) = [one for one in lines if one.startswith("3/9")]
@@ -178,12 +178,14 @@ def test_plain_lines_say_an_iteration_within_a_small_terminal():
 def test_the_live_table_shows_the_latest_iterations_and_the_skills_that_were_told():
     console = terminal()
     shown = LiveDisplay(console, kind=RlTally)
-    shown.see(STARTED)
-    shown.see(StageStarted("practice", step=3, episodes=24))
+    shown.on_event(STARTED)
+    shown.on_event(StageStarted("practice", step=3, episodes=24))
     for number in range(1, 14):
         record = IterationRecord.from_dict({**RECORD.to_dict(), "iteration": number})
         # Time is estimated from the ten that are shown: the first ones were slower.
-        shown.see(IterationEnded(record, rollout_s=0.5, learning_s=59.5 if number > 3 else 600))
+        shown.on_event(
+            IterationEnded(record, rollout_s=0.5, learning_s=59.5 if number > 3 else 600)
+        )
         if number == 7:
             early = _drawn(shown)
     said = _drawn(shown)
@@ -228,6 +230,6 @@ def test_an_update_of_the_bank_is_told_in_a_sentence(action, words):
 def test_episodes_fill_the_bar_of_their_stage():
     console = pipe()
     shown = PlainDisplay(console, kind=RlTally)
-    shown.see(StageStarted("val", episodes=2))
-    shown.see(EpisodeFinished(make_episode("t1", 1.0)))
+    shown.on_event(StageStarted("val", episodes=2))
+    shown.on_event(EpisodeFinished(make_episode("t1", 1.0)))
     assert shown._tally.in_stage == 1

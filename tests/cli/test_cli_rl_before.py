@@ -75,7 +75,7 @@ def test_the_doctor_says_what_to_install_for_a_recipe(cli, recipe, monkeypatch):
     assert "pip install 'skillwright[train]'" in found["policy"]["detail"]
 
 
-def test_a_misspelt_key_of_a_recipe_is_told_with_the_nearest_one(refused, recipe):
+def test_a_misspelled_key_of_a_recipe_is_told_with_the_nearest_one(refused, recipe):
     for command in ("doctor", "estimate"):
         said = refused(command, recipe, "--set", "grpo.iteration=3")
         assert "iterations" in said

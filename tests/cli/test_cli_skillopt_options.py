@@ -8,10 +8,10 @@ import yaml
 
 @pytest.fixture
 def houses(tmp_path):
-    mind = {"backend": "scripted", "model": "household"}
+    llm = {"backend": "scripted", "model": "household"}
     data = {"kind": "generated", "train": 2, "val": 3, "test": 4}
     settings = {
-        "models": {"target": mind, "optimizer": {**mind, "model": "analyst"}},
+        "models": {"target": llm, "optimizer": {**llm, "model": "analyst"}},
         "env": {"data": data},
         "evaluation": {"gate": {"kind": "strict"}},
     }

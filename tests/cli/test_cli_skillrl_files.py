@@ -14,7 +14,7 @@ from skillwright.bank import Add, BankStore, Retire
 from skillwright.config import validated_rl
 from skillwright.core import SkillStatus
 from skillwright.core.jsonio import dumps
-from skillwright.jobs.bank.distil import study_memories
+from skillwright.jobs.bank.distill import study_memories
 from skillwright.jobs.rl.bank import starting_bank
 
 THEIRS = {
@@ -101,8 +101,8 @@ def test_a_run_is_told_the_skills_of_their_file(cli, write_config, theirs):
     cli("doctor", config)
     cli("estimate", config)
     with served(api_key=None) as server:
-        mind = {"backend": "openai_chat", "model": "m", "base_url": server.base_url}
-        cli("eval", config, "--set", f"models.target={dumps(mind)}")
+        llm = {"backend": "openai_chat", "model": "m", "base_url": server.base_url}
+        cli("eval", config, "--set", f"models.target={dumps(llm)}")
         said = [body["messages"][0]["content"] for body in server.bodies[1:]]
     assert len(said) >= 12
     assert all("Look at the sign of the room." in text for text in said)
@@ -128,7 +128,7 @@ def test_whatever_looks_at_a_bank_looks_at_their_file(cli, theirs, tmp_path):
         ("bank", "rollback", "1", "--reason", "why"),
         ("bank", "admit", "--without-gate", "why"),
         ("bank", "evolve", "any.yaml"),
-        ("bank", "distil", "any"),
+        ("bank", "distill", "any"),
         ("bank", "import", "seed:alfworld"),
     ],
 )
@@ -169,17 +169,17 @@ def test_their_memories_are_episodes_of_the_category_of_their_goal(memories):
     assert len({one.key for one in found.episodes}) == 4
 
 
-def test_their_memories_distil_into_a_bank(cli, memories, tmp_path, monkeypatch):
+def test_their_memories_distill_into_a_bank(cli, memories, tmp_path, monkeypatch):
     tutor = Tutor(first=("heat", "clean", "cool"))
     with served(answer_with(tutor), api_key=None) as server:
-        mind = {"backend": "openai_chat", "model": "m", "base_url": server.base_url}
-        words = ("bank", "distil", memories.name, "--teacher", dumps(mind))
+        llm = {"backend": "openai_chat", "model": "m", "base_url": server.base_url}
+        words = ("bank", "distill", memories.name, "--teacher", dumps(llm))
         made = json.loads(cli(*words, "--json").stdout)
         asked = len(server.bodies)
         again = cli(*words).stdout
         assert len(server.bodies) == asked  # the same question is paid for once
     assert (made["episodes"], made["won"], made["read"], made["version"]) == (4, 2, 4, 1)
-    assert "nothing new was learnt" in again
+    assert "nothing new was learned" in again
     prompts = [user for _, user in tutor.calls]
     assert any("go to {receptacle}" in text for text in prompts)
     with BankStore.open(tmp_path / "bank.sqlite", read_only=True) as store:
@@ -192,7 +192,7 @@ def test_memories_of_an_unknown_environment_need_its_name(refused, tmp_path):
     file = tmp_path / "generated_memories_search.json"
     file.write_text(json.dumps([memory(0, "who wrote it?", "Success", env="search")]))
     teacher = ("--teacher", "scripted:household_teacher")
-    said = " ".join(refused("bank", "distil", file.name, *teacher).split())
+    said = " ".join(refused("bank", "distill", file.name, *teacher).split())
     assert "memory 'mem_0' is of environment 'search', which is not known here" in said
     assert "--env" in said
     (episode,) = study_memories(file, "qa").episodes
@@ -202,15 +202,15 @@ def test_memories_of_an_unknown_environment_need_its_name(refused, tmp_path):
 def test_what_is_no_memory_or_has_no_teacher_is_refused(refused, memories, theirs, tmp_path):
     (tmp_path / "empty.json").write_text("[]")
     teacher = ("--teacher", "scripted:household_teacher")
-    assert "holds no memory" in refused("bank", "distil", "empty.json", *teacher)
-    assert "it is no refined memory" in refused("bank", "distil", theirs.name, *teacher)
-    assert "no teacher is named" in refused("bank", "distil", memories.name)
+    assert "holds no memory" in refused("bank", "distill", "empty.json", *teacher)
+    assert "it is no refined memory" in refused("bank", "distill", theirs.name, *teacher)
+    assert "no teacher is named" in refused("bank", "distill", memories.name)
 
 
 @pytest.fixture
-def quarantined(tmp_path):
+def pending(tmp_path):
     path = tmp_path / "quarantined.sqlite"
-    kept = replace(room_skill("attic"), status=SkillStatus.QUARANTINED)
+    kept = replace(room_skill("attic"), status=SkillStatus.PENDING)
     with BankStore.open(path) as store:
         store.commit([Add(kept)], reason="imported")
     return path
@@ -218,12 +218,12 @@ def quarantined(tmp_path):
 
 @pytest.mark.parametrize("command", ["train", "eval", "estimate"])
 def test_a_bank_whose_skills_are_all_in_quarantine_is_no_bank_for_a_run(
-    cli, write_config, quarantined, command
+    cli, write_config, pending, command
 ):
-    config = write_config(skill={"bank": str(quarantined)})
+    config = write_config(skill={"bank": str(pending)})
     said = " ".join(cli(command, config, code=2).stderr.split())
     assert "no skill of the bank" in said
-    assert "In quarantine: t001. Let them in" in said
+    assert "In pending: t001. Let them in" in said
     assert "skillwright bank admit" in said
 
 
@@ -237,11 +237,11 @@ def test_a_bank_of_retired_skills_is_no_bank_for_a_run(cli, write_config, tmp_pa
     assert "agents would be told nothing" in said
 
 
-def test_the_doctor_says_that_no_skill_would_be_told(cli, write_config, quarantined, tmp_path):
-    said = cli("doctor", write_config(skill={"bank": str(quarantined)}), code=1).stdout
+def test_the_doctor_says_that_no_skill_would_be_told(cli, write_config, pending, tmp_path):
+    said = cli("doctor", write_config(skill={"bank": str(pending)}), code=1).stdout
     assert "BAD  tasks and skill: skill.bank: no skill of the bank" in said
     settings = lanes_settings(tmp_path / "lanes")
-    settings["bank"] = {"start": str(quarantined)}
+    settings["bank"] = {"start": str(pending)}
     (tmp_path / "lanes.yaml").write_text(json.dumps(settings))
     said = cli("doctor", "lanes.yaml", code=1).stdout
     assert "BAD  bank: bank.start: no skill of the bank" in said

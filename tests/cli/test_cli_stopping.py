@@ -1,4 +1,4 @@
-"""A process that is stopped from outside says how to go on, whenever that happens."""
+"""A process that is stopped from outside says how to continue, whenever that happens."""
 
 import json
 import os
@@ -70,7 +70,7 @@ def test_a_signal_ends_a_run_with_the_way_on(cli, write_config, tmp_path, number
         victims.append(process)
         _, said = process.communicate(timeout=60)
     assert (process.returncode, left) == (code, []), said
-    assert "go on with:  skillwright resume runs/doors" in said
+    assert "continue with:  skillwright resume runs/doors" in said
     assert "Traceback" not in said
     assert json.loads(cli("runs", "show", "doors", "--json").stdout)["finished"] is False
 

@@ -36,7 +36,7 @@ def bench(folder, line):
 
 
 @pytest.mark.parametrize("how", LINES)
-def test_a_file_imports_its_neighbours(tmp_path, how):
+def test_a_file_imports_its_neighbors(tmp_path, how):
     made = bench(tmp_path, LINES[how])
     (made / "__init__.py").touch()
     found = find_code(f"{made / 'thing.py'}:Thing", "a thing")
@@ -57,7 +57,7 @@ def test_a_folder_that_is_imported_as_a_package_and_is_none_is_named(tmp_path):
         find_code(f"{made / 'thing.py'}:Thing", "a thing")
 
 
-def test_what_is_installed_goes_before_a_neighbour_of_its_name(tmp_path):
+def test_what_is_installed_goes_before_a_neighbor_of_its_name(tmp_path):
     made = bench(tmp_path, "from json import dumps as NEAR")
     (made / "json.py").write_text("raise RuntimeError\n", encoding="utf-8")
     assert find_code(f"{made / 'thing.py'}:Thing", "a thing").near([1]) == "[1]"

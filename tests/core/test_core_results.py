@@ -25,7 +25,7 @@ from skillwright.core import (
 SPEC = EpisodeSpec(Task("t1", "guess", task_type="easy"), seed=7)
 
 
-def test_a_row_is_normalised_and_what_has_no_field_is_kept():
+def test_a_row_is_normalized_and_what_has_no_field_is_kept():
     row = RolloutResult.from_dict(
         {"id": 3, "hard": True, "soft": "0.5", "n_turns": 4.0, "fail_reason": None, "cost": 2}
     )

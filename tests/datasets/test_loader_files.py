@@ -253,7 +253,7 @@ def test_a_split_folder_without_its_parts_is_refused(tmp_path):
 
 def test_an_id_in_two_splits_or_twice_in_one_is_refused(tmp_path):
     root = split_folder(tmp_path / "a", rows(1, 2), rows(3), rows(4, 2))
-    with pytest.raises(SplitError, match="id '2' overlaps: it stands in 'train' and in 'test'"):
+    with pytest.raises(SplitError, match="id '2' overlaps: it is in 'train' and in 'test'"):
         SplitDataLoader(split_mode="split_dir", split_dir=str(root)).setup({})
     root = split_folder(tmp_path / "b", rows(1), rows(3, 3), rows(4))
     with pytest.raises(SplitError, match="split 'val': id '3' stands at item 0 and at item 1"):

@@ -129,11 +129,11 @@ def test_twenty_kills_lose_no_batch_and_play_none_again(tmp_path):
     env = prepared(folder, "Noting")
     path, log = folder / "runs" / "doors", Path(env["ROLLOUTS"])
     # A batch is kept as a whole, so a life must be long enough for the largest, of 24 items.
-    luck, kills, code, kept = random.Random(4), 0, -signal.SIGKILL, []
+    rng, kills, code, kept = random.Random(4), 0, -signal.SIGKILL, []
     while code:
         begun = (path / "config.yaml").is_file()
         played = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
-        dies_at = luck.randint(1, len(moments) // 8) if kills < 20 else 0
+        dies_at = rng.randint(1, len(moments) // 8) if kills < 20 else 0
         words = ["resume", "runs/doors"] if begun else ["train", "own.yaml"]
         code, _ = command(words, folder, dies_at=dies_at, env=env)
         again = log.read_text(encoding="utf-8").splitlines()[len(played) :] if log.is_file() else []

@@ -55,9 +55,9 @@ async def test_the_documented_life_of_an_adapter(tmp_path):
     wanted |= {"analyst_workers": 16, "failure_only": False, "skill_update_mode": "patch"}
     assert setup.items() >= wanted.items()
     assert len({facts["thread"] for _, facts in CALLS}) == 1
-    practised = [f for m, f in CALLS if m == "rollout" and f["folder"].startswith("steps/")]
+    trained_on = [f for m, f in CALLS if m == "rollout" and f["folder"].startswith("steps/")]
     held_out = [f for m, f in CALLS if m == "rollout" and not f["folder"].startswith("steps/")]
-    assert all(facts["use_eval_feedback"] is True for facts in practised)
+    assert all(facts["use_eval_feedback"] is True for facts in trained_on)
     assert not [facts for facts in held_out if "use_eval_feedback" in facts]
     reflected = next(facts for method, facts in CALLS if method == "reflect")
     step = path / "adapter" / "steps" / "step_0001"
@@ -133,7 +133,7 @@ async def test_look_back_pairs_are_joined_by_id_and_topped_up(tmp_path):
     path, _ = await trained(config, Walker(), Coach([]))
     with look(path) as store:
         second, third = [e.payload["drawn"] for e in store.events("epoch")][1:]
-    # All is learnt in the first epoch, so nothing differs, and four pairs are enough.
+    # All is learned in the first epoch, so nothing differs, and four pairs are enough.
     assert len(second) == len(third) == 4
     assert {pair["category"] for pair in third} == {"stable_success"}
     back = [folder for folder in rollouts() if "epoch_03" in folder]
@@ -204,11 +204,11 @@ async def test_what_failed_in_an_evaluation_is_rolled_out_again_when_it_goes_on(
     path, report = await evaluated(config, EvalPlan("val", trials=1), Walker())
     assert report.table.overall.failures == 1
     Shaky.fails = False
-    from doors import minds
-    from skillwright.jobs import Unwatched, open_run, run_evaluation
+    from doors import llms
+    from skillwright.jobs import NullCallback, open_run, run_evaluation
 
     with open_run(path) as run:
-        again = await run_evaluation(run, run.plan, Unwatched(), minds(Walker()))
+        again = await run_evaluation(run, run.plan, NullCallback(), llms(Walker()))
     assert again.table.overall.failures == 0
     assert again.table.overall.episodes == 24
 

@@ -54,13 +54,13 @@ class KilledEvolution:
 
     def __init__(self, folder, server, asked, gate):
         endpoint = {"backend": "openai_chat", "base_url": server.base_url, "api_key_env": "DOORS"}
-        minds = {"target": "walker", "optimizer": "walker", "teacher": "tutor"}
+        llms = {"target": "walker", "optimizer": "walker", "teacher": "tutor"}
         settings = bank_config(
             folder,
             evolve={"nth": 2, "trigger_accuracy": 1.0},
             evaluation={"gate": {"kind": gate}},
         ).model_dump(mode="json")
-        settings["models"] = {role: {**endpoint, "model": name} for role, name in minds.items()}
+        settings["models"] = {role: {**endpoint, "model": name} for role, name in llms.items()}
         (folder / "own.yaml").write_text(dump_config(validated(settings, "own")), encoding="utf-8")
         self.bank = bank_file(folder / "bank.sqlite", ["attic"])
         self.kills = 0
@@ -154,12 +154,12 @@ def test_twenty_kills_change_nothing_and_nobody_is_paid_twice(world, undisturbed
     whole = undisturbed["explore"]
     killed = KilledEvolution(tmp_path, *world, "explore")
     # Thirteen anywhere on the way, then seven as the rounds are written into the bank.
-    luck, longest = random.Random(3), len(whole.moments) // 13
+    rng, longest = random.Random(3), len(whole.moments) // 13
     while killed.kills < 13:
-        assert not killed.live(luck.randint(1, longest))
+        assert not killed.live(rng.randint(1, longest))
     writes = sum(one.startswith("bank") for one in whole.moments)
     for _ in range(7):
-        assert not killed.live(luck.randint(1, writes), of="bank")
+        assert not killed.live(rng.randint(1, writes), of="bank")
         assert killed.written() == 0
     assert killed.live()
     assert killed.kills == 20
@@ -170,10 +170,10 @@ def test_twenty_kills_change_nothing_and_nobody_is_paid_twice(world, undisturbed
 
 def test_no_round_is_half_written_where_each_is_written_by_itself(world, undisturbed, tmp_path):
     killed = KilledEvolution(tmp_path, *world, "strict")
-    luck = random.Random(5)
+    rng = random.Random(5)
     # At the switches between the bank and the store beside it: both must know of a round.
     while killed.written() < ROUNDS:
-        killed.live(luck.randint(1, 4), of=luck.choice(["bank-after", "store-after"]))
+        killed.live(rng.randint(1, 4), of=rng.choice(["bank-after", "store-after"]))
     assert killed.kills >= 5
     assert killed.story() == undisturbed["strict"].story()
     assert not killed.lost

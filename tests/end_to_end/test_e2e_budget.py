@@ -1,4 +1,4 @@
-"""One dollar, at an endpoint with prices: the command stops, says so, and goes on when told to."""
+"""One dollar, at an endpoint with prices: the command stops, says so, and continues when told to."""
 
 import json
 
@@ -46,9 +46,9 @@ def cost(run):
 
 
 def test_one_dollar_stops_a_run_within_its_batch_and_a_larger_budget_goes_on(tmp_path):
-    minds = {"walker": Walker(), "coach": Ready([[ALL_RULES], ["Be quick."]])}
+    llms = {"walker": Walker(), "coach": Ready([[ALL_RULES], ["Be quick."]])}
     runner = CliRunner()
-    with served(answer_with(minds), api_key=None) as server:
+    with served(answer_with(llms), api_key=None) as server:
         free, whole = write(tmp_path / "whole", server, {})
         assert runner.invoke(app, ["train", free]).exit_code == 0
         dearest = 0.015  # ten tokens there, one back

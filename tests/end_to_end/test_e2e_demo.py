@@ -1,6 +1,6 @@
 """What the demo promises: the skill that it trains works, and harm is kept out by rollouts alone.
 
-Every mind in it is scripted. The figures show that the loop works, not what a model would score.
+Every model in it is scripted. The figures show that the loop works, not what a model would score.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import pytest
 from doors import look
 from skillwright.config import load_config
 from skillwright.evaluation import RELEASE_DRAWS_FROM
-from skillwright.jobs import Unwatched, demo_file, run_training, start_run
+from skillwright.jobs import NullCallback, demo_file, run_training, start_run
 from skillwright.scripted.skilltext import read_conduct, read_stances
 
 pytestmark = pytest.mark.heavy
@@ -25,7 +25,7 @@ def demo_run(tmp_path_factory):
 
     async def play():
         with start_run(config, "") as run:
-            return run.folder.path, await run_training(run, Unwatched())
+            return run.folder.path, await run_training(run, NullCallback())
 
     return asyncio.run(play())
 

@@ -15,7 +15,7 @@ from doors import ALL_RULES, ALL_WRONG, Coach, Walker, doors_config, look, story
 from mock_openai import FaultyOpenAI, answer_with, hold, line_faults
 from skillwright.cli.app import app
 from skillwright.config.run import validated
-from skillwright.jobs import Unwatched, run_training, start_run
+from skillwright.jobs import NullCallback, run_training, start_run
 from skillwright.models import HttpClient, make_model
 
 PLAN = [[ALL_RULES], [ALL_WRONG], ["Be quick."], [ALL_WRONG]]
@@ -55,7 +55,7 @@ async def run_behind(server, client, folder):
     }
     with start_run(validated(settings, "faults"), "") as run:
         await run_training(
-            run, Unwatched(), lambda mind, _: make_model(mind, client, sleep=no_wait)
+            run, NullCallback(), lambda llm, _: make_model(llm, client, sleep=no_wait)
         )
         return run.folder.path
 
@@ -63,9 +63,9 @@ async def run_behind(server, client, folder):
 @pytest.fixture
 async def runs(tmp_path):
     """The same run at the same endpoint, in health and with faults."""
-    minds = {"walker": Walker(), "coach": Coach(PLAN)}
+    llms = {"walker": Walker(), "coach": Coach(PLAN)}
     faults = {**line_faults(), "no answer": hold(asyncio.Event())}
-    handler = answer_with(minds)
+    handler = answer_with(llms)
     async with FaultyOpenAI(handler, faults) as server, Foreseeing(server) as client:
         server.is_healthy = True
         healthy = await run_behind(server, client, tmp_path / "healthy")

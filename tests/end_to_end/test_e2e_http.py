@@ -9,7 +9,7 @@ from doors import ALL_RULES, ALL_WRONG, Coach, Walker, doors_config, story, trai
 from mock_openai import FaultyOpenAI, MockOpenAI, answer_with, line_faults
 from skillwright.config import RunConfig
 from skillwright.config.run import validated
-from skillwright.jobs import Unwatched, run_training, start_run
+from skillwright.jobs import NullCallback, run_training, start_run
 from skillwright.models import make_model
 from skillwright.scripted import ScriptedAnalyst, ScriptedHousehold
 
@@ -21,7 +21,7 @@ async def no_wait(seconds):
 
 
 def behind(server: MockOpenAI, config: RunConfig, target: str, optimizer: str) -> RunConfig:
-    """Return a configuration whose two minds are models of one endpoint."""
+    """Return a configuration whose two models are models of one endpoint."""
     settings = config.model_dump(mode="json")
     endpoint = {"backend": "openai_chat", "base_url": server.base_url, "api_key": server.api_key}
     settings["models"] = {
@@ -34,21 +34,21 @@ def behind(server: MockOpenAI, config: RunConfig, target: str, optimizer: str) -
 async def trained_over_http(config):
     with start_run(config, "") as run:
         await run_training(
-            run, Unwatched(), lambda mind, client: make_model(mind, client, sleep=no_wait)
+            run, NullCallback(), lambda llm, client: make_model(llm, client, sleep=no_wait)
         )
         return run.folder.path
 
 
 def told(path):
-    """Return a run's story without the episodes' keys, which name the mind that played."""
+    """Return a run's story without the episodes' keys, which name the model that played."""
     tale = story(path)
     return tale | {"episodes": sorted(episode[1:] for episode in tale["episodes"])}
 
 
 async def test_a_run_over_http_takes_the_decisions_of_one_in_this_process(tmp_path):
     here, _ = await trained(doors_config(tmp_path), Walker(), Coach(PLAN))
-    minds = {"walker": Walker(), "coach": Coach(PLAN)}
-    async with MockOpenAI(answer_with(minds)) as server:
+    llms = {"walker": Walker(), "coach": Coach(PLAN)}
+    async with MockOpenAI(answer_with(llms)) as server:
         there = await trained_over_http(behind(server, doors_config(tmp_path), "walker", "coach"))
         assert all("seed" in body for body in server.bodies)
     assert told(there) == told(here)
@@ -57,7 +57,7 @@ async def test_a_run_over_http_takes_the_decisions_of_one_in_this_process(tmp_pa
 
 @pytest.fixture
 def houses(tmp_path):
-    """A small run on generated houses, played by the scripted minds."""
+    """A small run on generated houses, played by the scripted models."""
     return validated(
         {
             "run": {"name": "houses", "root": str(tmp_path / "runs")},
@@ -74,16 +74,16 @@ def houses(tmp_path):
 
 async def run_of(config):
     with start_run(config, "") as run:
-        await run_training(run, Unwatched())
+        await run_training(run, NullCallback())
         return run.folder.path
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("is_faulty", [False, True])
 async def test_houses_are_played_alike_over_http(houses, is_faulty):
-    minds = {"household": ScriptedHousehold(), "analyst": ScriptedAnalyst()}
+    llms = {"household": ScriptedHousehold(), "analyst": ScriptedAnalyst()}
     here = await run_of(houses)
-    handler = answer_with(minds)
+    handler = answer_with(llms)
     async with FaultyOpenAI(handler, line_faults()) as server:
         server.is_healthy = not is_faulty
         there = await trained_over_http(behind(server, houses, "household", "analyst"))

@@ -1,7 +1,7 @@
-"""A whole training in the built-in store of tau_bench, with scripted minds."""
+"""A whole training in the built-in store of tau_bench, with scripted models."""
 
 from skillwright.config import RunConfig
-from skillwright.jobs import Unwatched, run_training, start_run
+from skillwright.jobs import NullCallback, run_training, start_run
 from skillwright.scripted.retail import read_rules
 from skillwright.scripted.retail.optimizer import LESSONS
 from tau_built_in.generate import HERE
@@ -25,7 +25,7 @@ async def test_training_offline_makes_the_agent_better_on_customers_it_never_met
         }
     )
     with start_run(config, "") as run:
-        report = await run_training(run, Unwatched())
+        report = await run_training(run, NullCallback())
     tables = report.test.tables
     assert tables["initial"].overall.success_rate < 0.3
     assert tables["best"].overall.success_rate == 1.0

@@ -42,9 +42,9 @@ def undisturbed(tmp_path_factory):
 
 def test_ten_kills_of_one_run_change_nothing(undisturbed, tmp_path):
     tasks, whole, events = undisturbed
-    luck = random.Random(5)
+    rng = random.Random(5)
     for _ in range(KILLS):
-        assert live(tasks, tmp_path, luck.randint(1, events // 6))
+        assert live(tasks, tmp_path, rng.randint(1, events // 6))
     assert not live(tasks, tmp_path, 0)
     assert story(tmp_path / "lanes") == whole
 

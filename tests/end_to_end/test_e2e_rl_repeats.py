@@ -22,7 +22,7 @@ models:
   base: {backend: scripted, model: searcher}
   teacher: {backend: scripted, model: household_teacher}
   expert: {backend: scripted, model: searcher}
-distil: {max_turns: 50}
+distill: {max_turns: 50}
 cold_start: {tasks: 24, steps: 6, batch_rows: 64, learning_rate: 0.004}
 grpo: {iterations: 2, tasks_per_iteration: 8, group_size: 4, learning_rate: 0.0005}
 evaluation: {gate: {kind: strict}, val_every: 2}

@@ -6,22 +6,22 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from doors import Coach, minds
+from doors import Coach, llms
 from mock_openai import MockOpenAI, answer_with, status
 from served import served
 from skillwright.cli.app import app
 from skillwright.config.run import validated
 from skillwright.core import Completion, Usage
-from skillwright.jobs import Unwatched, run_training, start_run
-from tau_minds import RULE, Clerk, shop, tau_settings
+from skillwright.jobs import NullCallback, run_training, start_run
+from tau_models import RULE, Clerk, shop, tau_settings
 from tau_store import OPENING
 
 
-async def test_a_skill_is_learnt_from_calls_and_proves_itself_on_others(tmp_path):
+async def test_a_skill_is_learned_from_calls_and_proves_itself_on_others(tmp_path):
     settings = tau_settings(tmp_path, shop(tmp_path / "shop", count=12))
     coach = Coach([[RULE], ["Be quick."]])
     with start_run(validated(settings, "tau"), "") as run:
-        report = await run_training(run, Unwatched(), minds(Clerk(), coach))
+        report = await run_training(run, NullCallback(), llms(Clerk(), coach))
         best = run.folder.best_skill_path.read_text(encoding="utf-8")
     tables = report.state.report.tables
     assert tables["initial"].overall.success_rate == 0.0

@@ -26,15 +26,15 @@ KEY = "DOORS_KEY"
 
 
 class Holding:
-    """Minds behind an endpoint; from a question on they hold everybody up, until they are let.
+    """Models behind an endpoint; from a question on they hold everybody up, until they are let.
 
     Attributes:
         reached: Somebody is being held up.
         let: Nobody is, any more.
     """
 
-    def __init__(self, minds):
-        self._answer = answer_with(minds)
+    def __init__(self, llms):
+        self._answer = answer_with(llms)
         self.let = threading.Event()
         self.hold(0)
 
@@ -56,8 +56,8 @@ class Holding:
 
 
 @contextmanager
-def endpoint(minds):
-    holding = Holding(minds)
+def endpoint(llms):
+    holding = Holding(llms)
     with served(holding) as server:
         try:
             yield server, holding
@@ -108,7 +108,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def write_config(folder, server, **sections):
-    """Write a configuration of doors whose minds are the server's."""
+    """Write a configuration of doors whose models are the server's."""
     folder.mkdir(exist_ok=True)
     settings = behind(server, doors_config(folder)).model_dump(mode="json") | sections
     settings["models"]["teacher"] = settings["models"]["optimizer"]
@@ -125,7 +125,7 @@ def test_who_would_change_a_bank_under_an_evolution_is_refused_and_nothing_is_lo
             assert holding.reached.wait(120)
             for words in (
                 ("evolve", "own.yaml"),
-                ("distil", "own.yaml"),
+                ("distill", "own.yaml"),
                 ("import", "more.md"),
                 ("rollback", 0, "--reason", "x"),
                 ("admit", "--without-gate", "x"),

@@ -1,10 +1,10 @@
-"""A whole training in the built-in shop, with scripted minds, and a gate that refuses harm."""
+"""A whole training in the built-in shop, with scripted models, and a gate that refuses harm."""
 
 import pytest
 
 from doors import Coach, trained
 from skillwright.config import RunConfig, load_config
-from skillwright.jobs import Unwatched, run_training, start_run
+from skillwright.jobs import NullCallback, run_training, start_run
 from skillwright.scripted.shopper import (
     BAD_RULES,
     LESSONS,
@@ -37,7 +37,7 @@ async def test_the_example_makes_a_good_shopper_offline(tmp_path, seed):
         ROOT / "examples" / "webshop.yaml", [f"run.root={tmp_path}", f"run.seed={seed}"]
     )
     with start_run(config, "") as run:
-        report = await run_training(run, Unwatched())
+        report = await run_training(run, NullCallback())
     tables = report.test.tables
     assert tables["initial"].overall.success_rate < 0.4
     assert tables["best"].overall.success_rate >= 0.8

@@ -1,6 +1,6 @@
 """The scripted agent understands people, not just the analyst that it was built beside.
 
-The skills below were written by hand, by somebody who had not seen the lexicon of the recogniser
+The skills below were written by hand, by somebody who had not seen the lexicon of the recognizer
 or the sentences of the analyst.
 """
 
@@ -57,7 +57,7 @@ HARMFUL = (
 )
 
 
-async def share_won(skill, games=60):
+async def share_solved(skill, games=60):
     engine = LocalEngine(
         ChatAgent(ScriptedHousehold()),
         lambda task: make(task.env, extras=dict(task.extras)),
@@ -72,12 +72,12 @@ async def share_won(skill, games=60):
 
 @pytest.mark.parametrize("skill", [PLAIN, CHATTY, TERSE], ids=["plain", "chatty", "terse"])
 async def test_rules_that_people_wrote_in_three_wordings_are_obeyed(skill):
-    assert await share_won(skill) >= 0.85
+    assert await share_solved(skill) >= 0.85
 
 
 @pytest.mark.parametrize("harm", HARMFUL)
 async def test_harmful_rules_that_people_wrote_are_obeyed_too(harm):
-    assert await share_won(f"{PLAIN}- {harm}\n") <= 0.7
+    assert await share_solved(f"{PLAIN}- {harm}\n") <= 0.7
 
 
 def test_the_analyst_never_says_it_in_these_words():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skillwright.envs.alfworld import Problem, Receptacle, Thing, family_goal
+from skillwright.envs.alfworld import Problem, Receptacle, Thing, task_type_goal
 
 TRAITS = {
     "apple": {"pickupable", "cleanable", "heatable", "coolable", "sliceable"},
@@ -101,7 +101,7 @@ def make_problem() -> Callable[..., Problem]:
             "things": tuple(things),
             "start": "by the door",
             "can_contain": {receptacle.rtype: holdable for receptacle in receptacles},
-            "goal": family_goal("pick_and_place_simple", "apple", "fridge"),
+            "goal": task_type_goal("pick_and_place_simple", "apple", "fridge"),
             "goal_text": "put a apple in fridge",
         }
         return Problem(**{**defaults, **fields})

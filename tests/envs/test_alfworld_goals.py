@@ -1,4 +1,4 @@
-"""Goals: the six families, their PDDL, and a fast test that agrees with a naive one."""
+"""Goals: the six task types, their PDDL, and a fast test that agrees with a naive one."""
 
 import random
 from itertools import product
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwright.core import DataError
-from skillwright.envs.alfworld import TASK_TYPES, World, family_goal
+from skillwright.envs.alfworld import TASK_TYPES, World, task_type_goal
 from skillwright.envs.alfworld.layout import compile_goal
 from skillwright.envs.alfworld.pddl import Misread, parse_goal, read
 from skillwright.envs.alfworld.problem import describe_goal
@@ -19,7 +19,7 @@ ROOM = {
     "desklamp 1": "desk 1",
     "pen 1": "desk 1",
 }
-FAMILY_GOALS = [family_goal(kind, "apple", "cabinet", "desklamp") for kind in TASK_TYPES]
+FAMILY_GOALS = [task_type_goal(kind, "apple", "cabinet", "desklamp") for kind in TASK_TYPES]
 
 
 def naive(goal, world: World, values: dict[str, str]) -> bool:
@@ -82,33 +82,33 @@ def fact(predicate: str, terms: list[str], world: World) -> bool:
             return predicate in things[first].traits
 
 
-def wander(world: World, luck: random.Random, steps: int) -> World:
+def wander(world: World, rng: random.Random, steps: int) -> World:
     for _ in range(steps):
         # Going somewhere is two thirds of all commands; the others deserve their turn.
         doing = [command for command in world.admissible() if not command.startswith("go to")]
-        world.act(luck.choice(luck.choice([doing, world.admissible()])))
+        world.act(rng.choice(rng.choice([doing, world.admissible()])))
     return world
 
 
-def somewhere(make_problem, luck: random.Random) -> World:
+def somewhere(make_problem, rng: random.Random) -> World:
     """A household where winning is likely: apples in cabinets, treated, in hand, under a lamp."""
     names = ("apple 2", "apple 1", "desklamp 1", "pen 1")
-    where = {name: luck.choice(("cabinet 3", "cabinet 1", "desk 1")) for name in names}
+    where = {name: rng.choice(("cabinet 3", "cabinet 1", "desk 1")) for name in names}
     states = {
-        name: luck.choice((set(), {"clean", "hot"}, {"clean", "cool"}))
+        name: rng.choice((set(), {"clean", "hot"}, {"clean", "cool"}))
         for name in ("apple 2", "apple 1")
     }
-    held = luck.choice(("", "apple 1"))
+    held = rng.choice(("", "apple 1"))
     states["desklamp 1"] = {"toggled"}
-    start = luck.choice(("by the counter", "by the sink", "by the desk"))
+    start = rng.choice(("by the counter", "by the sink", "by the desk"))
     if held:
         where[held] = ""
     return World(make_problem(where, states=states, held=held, start=start))
 
 
-@given(luck=st.randoms(use_true_random=False), steps=st.integers(0, 5))
-def test_the_fast_test_of_a_family_agrees_with_trying_every_combination(make_problem, luck, steps):
-    world = wander(somewhere(make_problem, luck), luck, steps)
+@given(rng=st.randoms(use_true_random=False), steps=st.integers(0, 5))
+def test_the_fast_test_of_a_family_agrees_with_trying_every_combination(make_problem, rng, steps):
+    world = wander(somewhere(make_problem, rng), rng, steps)
     for goal in FAMILY_GOALS:
         assert compile_goal(goal, world.problem)(world) == naive(goal, world, {})
 
@@ -126,21 +126,21 @@ BINARY = {
 }
 
 
-def random_goal(luck: random.Random, scope: dict[str, str], depth: int):
+def random_goal(rng: random.Random, scope: dict[str, str], depth: int):
     """Any goal whose variables make sense; ``scope`` maps variables to kinds."""
-    form = luck.choice(["and", "not", "exists", "exists", "atom", "atom"] if depth else ["atom"])
+    form = rng.choice(["and", "not", "exists", "exists", "atom", "atom"] if depth else ["atom"])
     if form == "and":
-        return ("and", *(random_goal(luck, scope, depth - 1) for _ in range(luck.randint(1, 3))))
+        return ("and", *(random_goal(rng, scope, depth - 1) for _ in range(rng.randint(1, 3))))
     if form == "not":
-        return ("not", random_goal(luck, scope, depth - 1))
+        return ("not", random_goal(rng, scope, depth - 1))
     if form == "exists":
-        names = luck.sample(["?a", "?b", "?c"], luck.randint(1, 2))
-        fresh = {name: luck.choice(["agent", "location", "receptacle", "object"]) for name in names}
-        return ("exists", tuple(fresh.items()), random_goal(luck, scope | fresh, depth - 1))
-    return random_atom(luck, scope)
+        names = rng.sample(["?a", "?b", "?c"], rng.randint(1, 2))
+        fresh = {name: rng.choice(["agent", "location", "receptacle", "object"]) for name in names}
+        return ("exists", tuple(fresh.items()), random_goal(rng, scope | fresh, depth - 1))
+    return random_atom(rng, scope)
 
 
-def random_atom(luck: random.Random, scope: dict[str, str]):
+def random_atom(rng: random.Random, scope: dict[str, str]):
     pairs = list(product(scope, scope))
     atoms = [("=", one, other) for one, other in pairs if scope[one] == scope[other]]
     for one, other in pairs:
@@ -148,16 +148,16 @@ def random_atom(luck: random.Random, scope: dict[str, str]):
             atoms.append(("atom", predicate, one, other))
     for name, kind in scope.items():
         atoms += [("atom", predicate, name) for predicate in UNARY.get(kind, "").split()]
-    return luck.choice(atoms) if atoms else ("=", "x", "y")
+    return rng.choice(atoms) if atoms else ("=", "x", "y")
 
 
-@given(luck=st.randoms(use_true_random=False), steps=st.integers(0, 20))
-def test_the_fast_test_of_any_goal_agrees_with_trying_every_combination(make_problem, luck, steps):
+@given(rng=st.randoms(use_true_random=False), steps=st.integers(0, 20))
+def test_the_fast_test_of_any_goal_agrees_with_trying_every_combination(make_problem, rng, steps):
     where = {"apple 1": "cabinet 3", "knife 1": "countertop 1", "desklamp 1": "desk 1"}
     problem = make_problem(where)
     small = [problem.receptacles[index] for index in (0, 3, 5)]
-    world = wander(World(make_problem(where, receptacles=tuple(small))), luck, steps)
-    goal = random_goal(luck, {}, depth=4)
+    world = wander(World(make_problem(where, receptacles=tuple(small))), rng, steps)
+    goal = random_goal(rng, {}, depth=4)
     assert compile_goal(goal, world.problem)(world) == naive(goal, world, {})
 
 
@@ -170,14 +170,14 @@ def test_a_goal_can_name_things_themselves(make_problem):
 
 
 @pytest.mark.parametrize("task_type", TASK_TYPES)
-def test_a_family_goal_is_recognised_as_what_it_is(task_type):
-    found, params = describe_goal(family_goal(task_type, "apple", "fridge", "desklamp"))
+def test_a_family_goal_is_recognized_as_what_it_is(task_type):
+    found, params = describe_goal(task_type_goal(task_type, "apple", "fridge", "desklamp"))
     assert found == task_type
     look = {"object": "apple", "toggle": "desklamp"}
     assert params == (look if "look" in task_type else {"object": "apple", "target": "fridge"})
 
 
-def test_the_official_goal_of_pick_two_is_recognised_although_it_repeats_itself():
+def test_the_official_goal_of_pick_two_is_recognized_although_it_repeats_itself():
     form = read(
         "(and (exists (?r - receptacle) (exists (?o1 - object) (and (objectType ?o1 AppleType)"
         " (receptacleType ?r FridgeType) (inReceptacle ?o1 ?r) (exists (?o2 - object) (and"
@@ -197,7 +197,7 @@ def test_a_goal_of_no_family_is_not_taken_for_one():
 
 def test_an_unknown_family_is_refused_with_the_nearest_one():
     with pytest.raises(DataError, match="Did you mean 'pick_two_obj_and_place'"):
-        family_goal("pick_two_obj_and_plaec", "apple", "fridge")
+        task_type_goal("pick_two_obj_and_plaec", "apple", "fridge")
 
 
 def test_a_pddl_goal_becomes_the_goal_of_its_family():
@@ -206,7 +206,7 @@ def test_a_pddl_goal_becomes_the_goal_of_its_family():
         " (objectType ?o AppleType) (receptacleType ?r FridgeType)))"
     )
     names = {"appletype": "apple", "fridgetype": "fridge"}
-    assert parse_goal(form, names) == family_goal(
+    assert parse_goal(form, names) == task_type_goal(
         "pick_heat_then_place_in_recep", "apple", "fridge"
     )
 

@@ -10,7 +10,7 @@ from skillwright.envs.alfworld import AlfworldEnv, generate_problem, habits_text
 from skillwright.envs.alfworld.env import CATEGORIES
 from skillwright.envs.alfworld.generate import HOUSEHOLD_TURNS, household_tasks
 from skillwright.envs.alfworld.households import habit_skills, keeps_hidden
-from skillwright.envs.alfworld.tables import FAMILIES, LAMPS, OPENABLE, PLACEABLE, TRAITS
+from skillwright.envs.alfworld.tables import ALL_TASK_TYPES, LAMPS, OPENABLE, PLACEABLE, TRAITS
 
 
 def play(task, skill):
@@ -37,7 +37,7 @@ def room_of(problem, home):
 def test_games_take_turns_in_family_and_home_and_none_occurs_twice():
     tasks = household_tasks("val", 120, homes=range(40, 52))
     assert len({task.id for task in tasks}) == 120
-    families = [family.task_type for family in FAMILIES]
+    families = [family.task_type for family in ALL_TASK_TYPES]
     assert [task.task_type for task in tasks] == families * 20
     homes = [home_of(task).index for task in tasks]
     assert set(homes) == set(range(40, 52))
@@ -73,7 +73,7 @@ def test_a_perfect_teacher_tells_each_category_what_its_tasks_can_want():
     home = household(3)
     skills = habit_skills(home)
     assert len({skill.id for skill in skills}) == len(skills)
-    for family in FAMILIES:
+    for family in ALL_TASK_TYPES:
         told = {}
         for skill in skills:
             if skill.category != CATEGORIES[family.task_type]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwright.core import DataError
-from skillwright.envs.alfworld import Receptacle, World, family_goal
+from skillwright.envs.alfworld import Receptacle, World, task_type_goal
 
 NOTHING = "Nothing happens."
 ROOM = {
@@ -193,7 +193,7 @@ def test_an_examined_object_reports_its_condition(make_problem, states, text):
     assert act(world, "examine apple 1") == text
 
 
-def test_one_cannot_go_to_where_one_is_nor_to_a_neighbour_there(world):
+def test_one_cannot_go_to_where_one_is_nor_to_a_neighbor_there(world):
     act(world, "go to countertop 1")
     assert world.act("go to countertop 1") == NOTHING
     assert world.act("go to cabinet 3") == NOTHING
@@ -283,7 +283,7 @@ def test_a_win_is_lost_again_when_the_goal_is_undone(make_problem):
 
 
 def test_the_lamp_may_be_switched_on_before_the_object_is_in_hand(make_problem):
-    goal = family_goal("look_at_obj_in_light", "pen", "", "desklamp")
+    goal = task_type_goal("look_at_obj_in_light", "pen", "", "desklamp")
     world = World(make_problem(ROOM, goal=goal))
     act(world, "go to desk 1", "use desklamp 2")
     assert not world.won
@@ -294,7 +294,7 @@ def test_the_lamp_may_be_switched_on_before_the_object_is_in_hand(make_problem):
 
 
 def test_pick_two_wants_both_objects_in_the_same_receptacle(make_problem):
-    goal = family_goal("pick_two_obj_and_place", "apple", "cabinet")
+    goal = task_type_goal("pick_two_obj_and_place", "apple", "cabinet")
     where = {"apple 2": "cabinet 2", "apple 1": "countertop 1", "pen 1": "cabinet 1"}
     world = World(make_problem(where, goal=goal))
     act(world, "go to countertop 1", "take apple 1 from countertop 1", "open cabinet 3")

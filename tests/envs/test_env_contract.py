@@ -80,11 +80,11 @@ class Forgetful(Sound):
 
 
 class Moody(Sound):
-    luck = random.Random(0)
+    rng = random.Random(0)
 
     def step(self, action):
         self.turns += 1
-        return self.reply(str(Moody.luck.random()))
+        return self.reply(str(Moody.rng.random()))
 
 
 class Shared(Sound):
@@ -142,7 +142,7 @@ class Echo(Sound):
         return self.reply("Hm.", metadata={"said": {1, 2} if "<" in action else action})
 
 
-class Uncategorised(Sound):
+class Uncategorized(Sound):
     @classmethod
     def category(cls, task):
         return None
@@ -206,8 +206,8 @@ def test_gold_solutions_are_played_where_they_are_offered():
         (Immeasurable, "metrics are numbers", "metric 'mood' is nan", "finite numbers"),
         (Generous, "rewards lie in [0, 1]", "add up to 3.0", "over its steps"),
         (Echo, "survives any action", "is no plain JSON", "never raises"),
-        (Uncategorised, "tells category and scope", "(None, '')", "return a text"),
-        (WrongGold, "gold solutions win", "the episode goes on after 2 of 2", "gold_actions"),
+        (Uncategorized, "tells category and scope", "(None, '')", "return a text"),
+        (WrongGold, "gold solutions win", "the episode continues after 2 of 2", "gold_actions"),
         (WrongGold, "gold solutions win", "rewarded 0.0, not 1", "gold_actions(extras)"),
     ],
 )

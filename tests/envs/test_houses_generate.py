@@ -15,9 +15,9 @@ from skillwright.envs.alfworld import World, generate, generate_problem, generat
 from skillwright.envs.alfworld.generate import GENERATOR_VERSION, SPLITS, STEP_LIMIT, content_digest
 from skillwright.envs.alfworld.households import MOST_EFFORT
 from skillwright.envs.alfworld.tables import (
+    ALL_TASK_TYPES,
     BATHROOM,
     BEDROOM,
-    FAMILIES,
     KITCHEN,
     LAMPS,
     LIVING_ROOM,
@@ -25,7 +25,7 @@ from skillwright.envs.alfworld.tables import (
     PICK_TWO,
 )
 
-FAMILY_OF = {family.task_type: family for family in FAMILIES}
+FAMILY_OF = {family.task_type: family for family in ALL_TASK_TYPES}
 
 arguments = st.fixed_dictionaries(
     {
@@ -83,7 +83,7 @@ def test_any_arguments_give_a_winnable_game(given_arguments):
 def test_six_games_in_a_row_are_one_of_each_family(panel):
     for start in range(0, 60, 6):
         families = [problem.task_type for problem in panel[start : start + 6]]
-        assert families == [family.task_type for family in FAMILIES]
+        assert families == [family.task_type for family in ALL_TASK_TYPES]
 
 
 def test_goal_texts_are_the_official_sentences():
@@ -290,8 +290,8 @@ def test_a_game_that_cannot_be_is_refused_by_name():
 
 def test_every_family_is_set_in_all_its_rooms(panel):
     marks = {KITCHEN: "fridge", LIVING_ROOM: "sofa", BEDROOM: "bed", BATHROOM: "toilet"}
-    seen = {family.task_type: set() for family in FAMILIES}
+    seen = {family.task_type: set() for family in ALL_TASK_TYPES}
     for problem in panel:
         rtypes = {place.rtype for place in problem.receptacles}
         seen[problem.task_type] |= {room for room, mark in marks.items() if mark in rtypes}
-    assert seen == {family.task_type: set(family.rooms) for family in FAMILIES}
+    assert seen == {family.task_type: set(family.rooms) for family in ALL_TASK_TYPES}

@@ -9,7 +9,7 @@ import pytest
 from skillwright.core import DataError
 from skillwright.envs.alfworld import World, generate_problem, load_game, plan
 from skillwright.envs.alfworld.generate import STEP_LIMIT
-from skillwright.envs.alfworld.tables import FAMILIES, LOOK, PICK_TWO
+from skillwright.envs.alfworld.tables import ALL_TASK_TYPES, LOOK, PICK_TWO
 
 
 def play_at_random(world, steps, rng):
@@ -94,7 +94,7 @@ class PatientSearcher:
 
     def __init__(self, problem):
         self.world = World(problem)
-        self.family = next(f for f in FAMILIES if f.task_type == problem.task_type)
+        self.family = next(f for f in ALL_TASK_TYPES if f.task_type == problem.task_type)
         self.params = problem.params
         self.places = re.findall(r"a (\w+ \d+)", self.world.intro())
         self.closed = {place.name for place in problem.receptacles if place.openable}

@@ -121,8 +121,8 @@ def searchqa(count):
 
 
 def qa_config(**data):
-    mind = {"backend": "scripted", "model": "reader"}
-    models = {"target": mind, "optimizer": {**mind, "model": "reader_analyst"}}
+    llm = {"backend": "scripted", "model": "reader"}
+    models = {"target": llm, "optimizer": {**llm, "model": "reader_analyst"}}
     return validated({"env": {"name": "qa", "data": data}, "models": models}, "test")
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillwright.envs.qa import answer_in, exact_match, normalised, token_f1
+from skillwright.envs.qa import answer_in, exact_match, normalized, token_f1
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from skillwright.envs.qa import answer_in, exact_match, normalised, token_f1
     ],
 )
 def test_case_punctuation_articles_and_blanks_do_not_count(text, plain):
-    assert normalised(text) == plain
+    assert normalized(text) == plain
 
 
 def test_any_of_several_right_answers_is_right():

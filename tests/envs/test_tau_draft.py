@@ -1,4 +1,4 @@
-"""The six behaviours that the public draft of this environment promises (SkyRL change 1853).
+"""The six behaviors that the public draft of this environment promises (SkyRL change 1853).
 
 Every episode has the default settings, which name a model server, and a user that the test
 assigned in its place; so nothing here may touch a network.

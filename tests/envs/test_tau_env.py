@@ -42,7 +42,7 @@ def said(output):
     return message["content"]
 
 
-# The six behaviours that the public draft of this environment is tested for
+# The six behaviors that the public draft of this environment is tested for
 
 
 def test_init_builds_the_system_prompt_and_the_opening(shop):

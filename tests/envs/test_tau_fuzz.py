@@ -73,33 +73,33 @@ WRAPPED = (
 )
 
 
-def odd_call(luck):
+def odd_call(rng):
     """Write a call that has the right names, mostly, and anything for arguments."""
-    name = luck.choice((*TOOL_NAMES, "respond", "Think", "", "\ud800"))
+    name = rng.choice((*TOOL_NAMES, "respond", "Think", "", "\ud800"))
     wanted = [*PARAMETERS.get(name, ("content",))]
-    if luck.random() < 0.2:
-        wanted = wanted[: luck.randint(0, len(wanted))] + luck.choice(([], ["data"], ["x"]))
+    if rng.random() < 0.2:
+        wanted = wanted[: rng.randint(0, len(wanted))] + rng.choice(([], ["data"], ["x"]))
     arguments = {
-        one: luck.choice(FITTING.get(one, ODD) if luck.random() < 0.9 else ODD) for one in wanted
+        one: rng.choice(FITTING.get(one, ODD) if rng.random() < 0.9 else ODD) for one in wanted
     }
-    call = {"name": name, "arguments": luck.choice((arguments, json.dumps(arguments)))}
-    text = json.dumps(call, ensure_ascii=luck.random() < 0.5)
-    if luck.random() < 0.1:
-        cut = luck.randint(0, len(text))
-        text = text[:cut] + luck.choice(("", '"', "}", "NaN", "\ud800")) + text[cut:]
-    return luck.choice(WRAPPED).replace("{}", text)
+    call = {"name": name, "arguments": rng.choice((arguments, json.dumps(arguments)))}
+    text = json.dumps(call, ensure_ascii=rng.random() < 0.5)
+    if rng.random() < 0.1:
+        cut = rng.randint(0, len(text))
+        text = text[:cut] + rng.choice(("", '"', "}", "NaN", "\ud800")) + text[cut:]
+    return rng.choice(WRAPPED).replace("{}", text)
 
 
 def survive(folder, seed, actions):
     """Play until so many actions were taken; every output must be storable."""
-    luck, taken, changed = random.Random(seed), 0, set()
+    rng, taken, changed = random.Random(seed), 0, set()
     while taken < actions:
-        mode = luck.choice(("default", "strict", "lenient"))
-        env = make_env(folder, luck.randrange(3), ["Hi", *["Go on."] * 40], parsing=mode)
+        mode = rng.choice(("default", "strict", "lenient"))
+        env = make_env(folder, rng.randrange(3), ["Hi", *["Continue."] * 40], parsing=mode)
         env.init([])
         done = False
         while not done and taken < actions:
-            action = fuzz_action(luck, ()) if luck.random() < 0.3 else odd_call(luck)
+            action = fuzz_action(rng, ()) if rng.random() < 0.3 else odd_call(rng)
             output = env.step(action)
             done = output["done"]
             taken += 1

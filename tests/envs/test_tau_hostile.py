@@ -113,7 +113,7 @@ def test_a_link_out_of_a_checkout_is_not_followed(checkout, take, tmp_path, name
     assert take().tasks["test"] == 3
 
 
-def test_a_link_to_a_licence_elsewhere_is_not_followed(checkout, take, tmp_path):
+def test_a_link_to_a_license_elsewhere_is_not_followed(checkout, take, tmp_path):
     (tmp_path / "secret").write_text("secret")
     (checkout / "LICENSE").unlink()
     (checkout / "LICENSE").symlink_to(tmp_path / "secret")

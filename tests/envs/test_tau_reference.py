@@ -1,4 +1,4 @@
-"""The original's recorded behaviour: every observation, every state, every reward."""
+"""The original's recorded behavior: every observation, every state, every reward."""
 
 import json
 import random
@@ -96,7 +96,7 @@ def test_every_recorded_reward_is_ours(store, vectors):
 
 
 def test_the_reward_agrees_with_the_hash_on_wrong_trajectories_too(store, vectors):
-    luck = random.Random(0)
+    rng = random.Random(0)
     records = of_kind(vectors, "gold")
     by_user = {}
     for record in records:
@@ -105,9 +105,9 @@ def test_the_reward_agrees_with_the_hash_on_wrong_trajectories_too(store, vector
     for record in records:
         db = fresh(store)
         # Half-way there, or with another task of the same customer on top.
-        other = luck.choice(by_user[record["user_id"]])
-        run(db, record["steps"][: luck.randint(0, len(record["steps"]))])
-        run(db, other["steps"] if luck.random() < 0.5 else [])
+        other = rng.choice(by_user[record["user_id"]])
+        run(db, record["steps"][: rng.randint(0, len(record["steps"]))])
+        run(db, other["steps"] if rng.random() < 0.5 else [])
         end = data_hash(db)
         for task in (record, other):
             judged = grade(db, store.gold(task["split"], task["task_index"]), [], [])
@@ -187,7 +187,7 @@ def test_the_environment_passes_its_check(folder, monkeypatch):
 
 
 def writes(store, index):
-    """Gold calls of a test task, and then the calls of its neighbour, which are wrong for it."""
+    """Gold calls of a test task, and then the calls of its neighbor, which are wrong for it."""
     turns = [*gold_calls(store, index % 115), *gold_calls(store, (index + 1) % 115)]
     return turns[:20]
 

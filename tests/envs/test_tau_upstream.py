@@ -48,7 +48,7 @@ def test_a_checkout_becomes_a_data_set_that_can_be_played(checkout, take, tmp_pa
     assert store.rules == ("Be kind.",)
     assert store.tool_schemas == (INFO,)
     assert (tmp_path / "made" / "orders.json").read_text() == json.dumps(TABLES["orders"])
-    assert (tmp_path / "made" / "LICENSE").read_text() == "A licence.\n"
+    assert (tmp_path / "made" / "LICENSE").read_text() == "A license.\n"
     TauBenchEnv(
         {"data_dir": made.folder, "user_strategy": "scripted", "user_replies": ["Hi."]},
         {"task_index": 0},

@@ -37,12 +37,12 @@ def setting(seed=None, **config):
 
 
 def played(kind, *replies, seed=None, **config):
-    mind = ScriptedReplies(replies)
-    return kind(setting(seed, **config), mind), mind
+    llm = ScriptedReplies(replies)
+    return kind(setting(seed, **config), llm), llm
 
 
-def shown(mind, number=-1):
-    return [(one["role"], one["content"]) for one in mind.asked[number].messages]
+def shown(llm, number=-1):
+    return [(one["role"], one["content"]) for one in llm.asked[number].messages]
 
 
 def test_all_strategies_are_built_by_name_without_a_network():
@@ -61,11 +61,11 @@ def test_all_strategies_are_built_by_name_without_a_network():
 
 
 async def test_the_roles_are_turned_round_and_the_history_grows():
-    user, mind = played(ModelUser, "Hi, a lamp.", "It is #W2.", STOP)
+    user, llm = played(ModelUser, "Hi, a lamp.", "It is #W2.", STOP)
     assert await user.areset(TASK) == "Hi, a lamp."
     assert await user.astep("Which order?") == "It is #W2."
     assert await user.astep("Done.") == STOP
-    (_, role), *said = shown(mind)
+    (_, role), *said = shown(llm)
     assert role == role_prompt(TASK, "parity")
     assert said == [
         ("user", GREETING),
@@ -74,7 +74,7 @@ async def test_the_roles_are_turned_round_and_the_history_grows():
         ("assistant", "It is #W2."),
         ("user", "Done."),
     ]
-    assert {asked.purpose for asked in mind.asked} == {Purpose.USER}
+    assert {asked.purpose for asked in llm.asked} == {Purpose.USER}
 
 
 def test_the_instruction_stands_behind_the_first_sentence():
@@ -88,20 +88,20 @@ def test_the_instruction_stands_behind_the_first_sentence():
 
 
 async def test_the_second_prompt_is_the_one_that_was_chosen():
-    user, mind = played(ModelUser, "Hi", user_prompt="completion_boundary")
+    user, llm = played(ModelUser, "Hi", user_prompt="completion_boundary")
     await user.areset(TASK)
-    assert shown(mind)[0][1] == role_prompt(TASK, "completion_boundary")
+    assert shown(llm)[0][1] == role_prompt(TASK, "completion_boundary")
 
 
 async def test_a_new_conversation_forgets_the_old_one():
-    user, mind = played(ModelUser, STOP, "Hi")
+    user, llm = played(ModelUser, STOP, "Hi")
     await user.areset(TASK)
     await user.areset(TASK)
-    assert [role for role, _ in shown(mind)] == ["system", "user"]
+    assert [role for role, _ in shown(llm)] == ["system", "user"]
 
 
 async def test_what_was_heard_without_an_answer_is_forgotten():  # U11
-    user, mind = played(ModelUser, "Hi", ModelError("gone"), "Again", " ", "", "Fine")
+    user, llm = played(ModelUser, "Hi", ModelError("gone"), "Again", " ", "", "Fine")
     await user.areset(TASK)
     with pytest.raises(ModelError, match="gone"):
         await user.astep("first")
@@ -109,7 +109,7 @@ async def test_what_was_heard_without_an_answer_is_forgotten():  # U11
     with pytest.raises(ReplyInvalid):
         await user.astep("third")
     await user.astep("fourth")
-    said = [content for _, content in shown(mind)[1:]]
+    said = [content for _, content in shown(llm)[1:]]
     assert said == [GREETING, "Hi", "second", "Again", "fourth"]
 
 
@@ -123,20 +123,20 @@ async def test_what_was_heard_without_an_answer_is_forgotten():  # U11
     ],
 )
 async def test_thinking_is_neither_said_nor_remembered(written, said):  # U6
-    user, mind = played(ModelUser, written, "next")
+    user, llm = played(ModelUser, written, "next")
     assert await user.areset(TASK) == said
     await user.astep("x")
-    assert ("assistant", said) in shown(mind)
+    assert ("assistant", said) in shown(llm)
 
 
 @pytest.mark.parametrize("nothing", ["", " \n", "<think>all of it</think>", "<think>cut off"])
 async def test_nothing_is_asked_for_again_once(nothing):  # U5, U6
-    user, mind = played(ModelUser, nothing, "Hi")
+    user, llm = played(ModelUser, nothing, "Hi")
     assert await user.areset(TASK) == "Hi"
-    user, mind = played(ModelUser, nothing, nothing, "too late")
+    user, llm = played(ModelUser, nothing, nothing, "too late")
     with pytest.raises(ReplyInvalid, match="user_sim_max_tokens"):
         await user.areset(TASK)
-    assert len(mind.asked) == 2
+    assert len(llm.asked) == 2
 
 
 async def test_what_it_costs_is_summed():  # U12
@@ -153,10 +153,10 @@ async def test_what_it_costs_is_summed():  # U12
 
 async def test_seeds_come_from_the_episode_and_the_request():  # U10
     async def seeds(seed):
-        user, mind = played(ModelUser, "", "Hi", "Yes", seed=seed)
+        user, llm = played(ModelUser, "", "Hi", "Yes", seed=seed)
         await user.areset(TASK)
         await user.astep("x")
-        return [asked.sampling.seed for asked in mind.asked]
+        return [asked.sampling.seed for asked in llm.asked]
 
     first = await seeds(7)
     assert first == await seeds(7)
@@ -182,12 +182,12 @@ async def test_a_turn_has_a_deadline_with_all_its_requests():
 
 async def test_a_thought_is_remembered_and_not_said():
     written = "Thought: Only the lamp.\nUser Response: I want to return a lamp."
-    user, mind = played(ReactUser, written, f"Thought: All done. {STOP}\nUser Response: Bye")
+    user, llm = played(ReactUser, written, f"Thought: All done. {STOP}\nUser Response: Bye")
     assert await user.areset(TASK) == "I want to return a lamp."
     assert user.backstage == {"thought": "Only the lamp."}
     assert await user.astep("Done.") == STOP
-    assert shown(mind)[2] == ("assistant", written)
-    assert "User Response:" in shown(mind)[0][1]
+    assert shown(llm)[2] == ("assistant", written)
+    assert "User Response:" in shown(llm)[0][1]
 
 
 async def test_a_mere_thought_is_never_said():
@@ -214,10 +214,10 @@ def test_thoughts_are_told_apart(written, parts):
 
 
 async def test_a_draft_that_is_good_is_said_and_the_judge_sees_who_spoke():
-    user, mind = played(VerifyingUser, "Hi", "True", "It is {draft} #W2.", "it is true")
+    user, llm = played(VerifyingUser, "Hi", "True", "It is {draft} #W2.", "it is true")
     await user.areset(TASK)
     assert await user.astep("Which {role}?") == "It is {draft} #W2."
-    ((_, asked),) = shown(mind)
+    ((_, asked),) = shown(llm)
     assert f"Agent: {GREETING}\nCustomer: Hi\nAgent: Which {{role}}?\n" in asked
     assert "It is {draft} #W2." in asked
     assert TASK in asked
@@ -225,38 +225,38 @@ async def test_a_draft_that_is_good_is_said_and_the_judge_sees_who_spoke():
 
 
 async def test_a_third_draft_is_said_and_remembered():
-    user, mind = played(VerifyingUser, "a", "false", "b", "False.", "c", "no", "d", "true")
+    user, llm = played(VerifyingUser, "a", "false", "b", "False.", "c", "no", "d", "true")
     assert await user.areset(TASK) == "c"
     assert user.backstage == {"refused": ["a", "b", "c"]}
     await user.astep("x")
-    assert shown(mind, 6)[1:] == [("user", GREETING), ("assistant", "c"), ("user", "x")]
+    assert shown(llm, 6)[1:] == [("user", GREETING), ("assistant", "c"), ("user", "x")]
     assert user.usage.calls == 8
 
 
 async def test_a_draft_is_thought_over_once_and_no_trace_of_it_is_remembered():
     reflection = "Reflection: too much.\nResponse: Say less."
-    user, mind = played(ReflectingUser, "a", "false", reflection, "b", "true", "c", "true")
+    user, llm = played(ReflectingUser, "a", "false", reflection, "b", "true", "c", "true")
     assert await user.areset(TASK) == "b"
     assert user.backstage == {"refused": ["a"], "reflection": reflection}
-    role, advice = shown(mind, 3)[-1]
+    role, advice = shown(llm, 3)[-1]
     assert role == "user"
     assert "Say less." in advice
     assert "too much" not in advice
     await user.astep("x")
-    assert shown(mind, 5)[1:] == [("user", GREETING), ("assistant", "b"), ("user", "x")]
+    assert shown(llm, 5)[1:] == [("user", GREETING), ("assistant", "b"), ("user", "x")]
 
 
 async def test_the_first_draft_is_said_where_no_better_one_is_found():
-    user, mind = played(ReflectingUser, "a", "false", "Anything.", "b", "false", "c", "true")
+    user, llm = played(ReflectingUser, "a", "false", "Anything.", "b", "false", "c", "true")
     assert await user.areset(TASK) == "a"
     await user.astep("x")
-    assert shown(mind, 5)[2] == ("assistant", "a")
+    assert shown(llm, 5)[2] == ("assistant", "a")
 
 
 async def test_a_reflection_without_a_response_is_asked_for_again():
-    user, mind = played(ReflectingUser, "a", "false", "Response: ", "Response: b", "b", "true")
+    user, llm = played(ReflectingUser, "a", "false", "Response: ", "Response: b", "b", "true")
     assert await user.areset(TASK) == "b"
-    assert len(mind.asked) == 6
+    assert len(llm.asked) == 6
 
 
 # human

@@ -78,7 +78,7 @@ def test_the_contract_holds():
 
 def test_every_gold_solution_is_worth_exactly_one(tasks):
     synthetic = webshop_tasks("val", 60, goals="synthetic", env_config=RULE)
-    # A named option with a colour inside a word cannot be met; the reward's tests hold why.
+    # A named option with a color inside a word cannot be met; the reward's tests hold why.
     possible = [task for task in synthetic if "blueberry" not in task.description]
     assert len(possible) > 40
     for task in [*tasks, *possible]:

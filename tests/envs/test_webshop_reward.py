@@ -14,10 +14,10 @@ from skillwright.core import DataError
 from skillwright.envs.webshop import Goal, Grade, Product, grade
 from skillwright.envs.webshop.builtin import KINDS, OPTION_POOLS
 from skillwright.envs.webshop.reward import (
-    COLOURS,
+    COLORS,
     are_alike,
     nouns,
-    plain_colour,
+    plain_color,
     resolve_tagger,
     share_crumbs,
     title_score,
@@ -192,7 +192,7 @@ def test_an_option_with_a_name_is_compared_with_its_name():
         goal = wanting(goal_options=((name, value),))
         return graded(goal, {"any": chosen}).options_hit
 
-    # People name no option, so that both sides are reduced to a colour ...
+    # People name no option, so that both sides are reduced to a color ...
     assert hits("", "dark green", "light green") == 0
     assert hits("", "blueberry", "blueberry") == 1
     # ... and a name beside the value keeps one side from it, as in the original.
@@ -204,14 +204,14 @@ def test_an_option_with_a_name_is_compared_with_its_name():
     assert hits("", "large", "x large") == 1
 
 
-def test_options_of_one_colour_are_one():
-    assert plain_colour("navy blue stripes") == "blue"
-    assert plain_colour("5x8") == "5x8"
-    assert list(COLOURS) == sorted(COLOURS)
+def test_options_of_one_color_are_one():
+    assert plain_color("navy blue stripes") == "blue"
+    assert plain_color("5x8") == "5x8"
+    assert list(COLORS) == sorted(COLORS)
 
 
 def test_no_two_values_or_attributes_of_the_built_in_shop_are_taken_for_each_other():
-    values = [[plain_colour(value) for value in pool] for pool in OPTION_POOLS.values()]
+    values = [[plain_color(value) for value in pool] for pool in OPTION_POOLS.values()]
     for pool in [*values, *(kind.attributes for kind in KINDS)]:
         for one, other in itertools.combinations(pool, 2):
             assert not are_alike(one, other), (one, other)

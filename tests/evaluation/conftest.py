@@ -55,7 +55,7 @@ class DrawnDuel:
     Attributes:
         draws: Rewards of incumbent and candidate by draw, for each task.
         asked: What was asked for: task ids, and how many draws of each.
-        family: By task, where it has one.
+        task type: By task, where it has one.
     """
 
     draws: Mapping[str, Sequence[tuple[float | None, float | None]]]
@@ -90,8 +90,8 @@ class ChanceDuel:
     seed: int
 
     def __post_init__(self) -> None:
-        self._luck = random.Random(self.seed)
-        rates = [self._luck.betavariate(0.6, 0.6) for _ in range(self.tasks)]
+        self._rng = random.Random(self.seed)
+        rates = [self._rng.betavariate(0.6, 0.6) for _ in range(self.tasks)]
         self._rates = {f"t{i}": rate for i, rate in enumerate(rates)}
 
     @property
@@ -108,7 +108,7 @@ class ChanceDuel:
     def play(self, task_id: str, shift: float, draw: int = 0) -> EpisodeResult:
         """Succeed by chance."""
         rate = min(1.0, max(0.0, self._rates[task_id] + shift))
-        return _result(float(self._luck.random() < rate), task_id, draw=draw)
+        return _result(float(self._rng.random() < rate), task_id, draw=draw)
 
 
 @pytest.fixture(scope="session")

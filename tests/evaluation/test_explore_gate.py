@@ -198,7 +198,7 @@ async def test_whatever_happens_no_task_is_drawn_more_often_than_allowed(
 
 def test_its_settings_are_those_of_its_release_test():
     gate = ExploreGate(
-        metric="mixed", mixed_weight=0.3, release_draws=5, family_veto=0.1, max_worse_tasks=2
+        metric="mixed", mixed_weight=0.3, release_draws=5, task_type_veto=0.1, max_worse_tasks=2
     )
     assert gate.release == ReleaseTest(5, "mixed", 0.3, 0.1, 2)
     assert gate.ledger(0.1, 99) == AlphaLedger(0.1, 1, shares=(1.0,))

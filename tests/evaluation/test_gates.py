@@ -114,12 +114,12 @@ async def test_a_harmed_family_vetoes_a_gain_on_the_whole(listed_duel, make_pair
     pairs = make_pairs([WIN] * 30, family="clean") + make_pairs(
         [LOSS] * 6 + [TIE] * 2, family="heat", first=30
     )
-    verdict = await judged(PairedGate(family_veto=0.1), listed_duel(pairs))
+    verdict = await judged(PairedGate(task_type_veto=0.1), listed_duel(pairs))
     assert verdict.decision is Decision.REJECT
-    assert "family 'heat' got worse by more than 0.1" in verdict.reason
+    assert "task type 'heat' got worse by more than 0.1" in verdict.reason
     assert verdict.alpha == 0.05
     assert (await judged(PairedGate(), listed_duel(pairs))).accepted
-    assert (await judged(PairedGate(family_veto=0.9), listed_duel(pairs))).accepted
+    assert (await judged(PairedGate(task_type_veto=0.9), listed_duel(pairs))).accepted
 
 
 WORSE = "2 tasks went worse, and at most 1 may (evaluation.gate.max_worse_tasks): 't19', 't20'."
@@ -202,9 +202,11 @@ async def test_a_family_is_harmed_in_what_the_gate_compares(listed_duel, make_pa
     pairs = make_pairs([(0.0, 1.0)] * 30, family="clean") + make_pairs(
         [(0.9, 0.0)] * 8, family="heat", first=30
     )
-    assert (await judged(PairedGate(family_veto=0.1), listed_duel(pairs))).accepted
-    lenient = await judged(PairedGate(family_veto=0.1), listed_duel(pairs), success_threshold=0.9)
-    assert "family 'heat' got worse" in lenient.reason
+    assert (await judged(PairedGate(task_type_veto=0.1), listed_duel(pairs))).accepted
+    lenient = await judged(
+        PairedGate(task_type_veto=0.1), listed_duel(pairs), success_threshold=0.9
+    )
+    assert "task type 'heat' got worse" in lenient.reason
 
 
 @pytest.mark.parametrize(

@@ -102,11 +102,11 @@ def test_attempts_that_always_agree_count_as_one_per_task():
 
 @pytest.mark.parametrize(("tasks", "attempts"), [(3, 8), (5, 8), (10, 4)])
 def test_a_clustered_interval_covers_the_truth_also_for_few_tasks(tasks, attempts):
-    luck = random.Random(tasks)
+    rng = random.Random(tasks)
     covered = 0
     for _ in range(400):
-        rates = [luck.betavariate(0.6, 0.6) for _ in range(tasks)]
-        wins = [sum(luck.random() < rate for _ in range(attempts)) for rate in rates]
+        rates = [rng.betavariate(0.6, 0.6) for _ in range(tasks)]
+        wins = [sum(rng.random() < rate for _ in range(attempts)) for rate in rates]
         low, high = clustered_wilson_interval([(count, attempts) for count in wins])
         covered += low <= 0.5 <= high
     assert covered / 400 >= 0.94

@@ -58,14 +58,14 @@ def by_convolution(gains, unit):
 
 def test_several_draws_on_many_tasks_are_counted_exactly():
     # Thirds have no exact float; their sums must not drift apart.
-    luck = random.Random(5)
-    gains = [luck.choice([-1, -2 / 3, -1 / 3, 0, 1 / 3, 2 / 3, 1]) for _ in range(400)]
+    rng = random.Random(5)
+    gains = [rng.choice([-1, -2 / 3, -1 / 3, 0, 1 / 3, 2 / 3, 1]) for _ in range(400)]
     assert paired_p_value(gains) == pytest.approx(by_convolution(gains, 1 / 3), rel=1e-9)
 
 
 def test_gains_without_a_common_unit_are_weighed_closely():
-    luck = random.Random(6)
-    gains = [luck.gauss(0.3, 0.5) for _ in range(14)]
+    rng = random.Random(6)
+    gains = [rng.gauss(0.3, 0.5) for _ in range(14)]
     assert paired_p_value(gains) == pytest.approx(by_enumeration(gains), rel=0.02)
 
 

@@ -45,11 +45,11 @@ class HitDuel:
     """An edit that helps some tasks much: each is hit with a chance, and fails less often then."""
 
     def __init__(self, make_pairs, tasks, gain, seed):
-        self._make, self._luck = make_pairs, random.Random(seed)
-        rates = [self._luck.betavariate(0.6, 0.6) for _ in range(tasks)]
+        self._make, self._rng = make_pairs, random.Random(seed)
+        rates = [self._rng.betavariate(0.6, 0.6) for _ in range(tasks)]
         share = gain / (0.5 * 0.75)  # of the failures of a task that is hit three quarters go
         self._rates = [
-            (rate, rate + (1 - rate) * (0.75 if self._luck.random() < share else 0.0))
+            (rate, rate + (1 - rate) * (0.75 if self._rng.random() < share else 0.0))
             for rate in rates
         ]
         self.task_ids = [f"t{number}" for number in range(tasks)]
@@ -59,8 +59,8 @@ class HitDuel:
 
     def _pairs(self, number, n):
         old, new = self._rates[number]
-        luck = self._luck.random
-        drawn = [(float(luck() < old), float(luck() < new)) for _ in range(n)]
+        rng = self._rng.random
+        drawn = [(float(rng() < old), float(rng() < new)) for _ in range(n)]
         return [self._make([pair], first=number)[0] for pair in drawn]
 
 
@@ -75,10 +75,10 @@ async def test_the_gain_that_is_named_is_found_in_about_eight_of_ten_runs(make_p
 
 
 def drawn(make_pairs, tasks, draws, shift, seed):
-    luck = random.Random(seed)
-    rates = [luck.betavariate(0.6, 0.6) for _ in range(tasks)]
+    rng = random.Random(seed)
+    rates = [rng.betavariate(0.6, 0.6) for _ in range(tasks)]
     return [
-        Pair(*make_sides(make_pairs, number, luck.random() < rate, luck.random() < rate + shift))
+        Pair(*make_sides(make_pairs, number, rng.random() < rate, rng.random() < rate + shift))
         for number, rate in enumerate(rates)
         for _ in range(draws)
     ]
@@ -104,9 +104,9 @@ def test_so_many_more_tasks_would_prove_a_gain_of_that_size_in_eight_of_ten_runs
     more = int(re.search(r"(\d+) more val tasks", hint)[1])
     assert more > 0
     assert hint.endswith("would prove a gain of this size in 8 of 10 new runs")
-    luck, proven = random.Random(1), 0
+    rng, proven = random.Random(1), 0
     for _ in range(300):  # tasks of the same kind, as many as were and as many as are named
-        proven += paired_p_value([luck.choice(gains) for _ in range(40 + more)]) <= 0.05
+        proven += paired_p_value([rng.choice(gains) for _ in range(40 + more)]) <= 0.05
     assert 0.68 <= proven / 300 <= 0.9
 
 
@@ -150,11 +150,11 @@ def test_before_a_run_each_gate_says_what_it_can_find():
         said = power_text(gate, gate.ledger(0.05, 7), 40)
         assert f"the {gate.kind} gate, at each step, finds a true gain of" in said
         assert "alpha 0.0071, up to 1 draw per task" in said
-    strict, admits = StrictGate(), OpenGate()
+    strict, approves = StrictGate(), OpenGate()
     assert power_text(strict, strict.ledger(0.05, 7), 40).startswith(
         "the strict gate tests nothing"
     )
-    assert "lets every edit become current" in power_text(admits, admits.ledger(0.05, 7), 40)
+    assert "lets every edit become current" in power_text(approves, approves.ledger(0.05, 7), 40)
     # Nine tasks cannot reach 0.0001, however large the gain is.
     said = "on 9 val tasks the paired gate, at each step, finds no gain in 80% of runs"
     assert power_text(PairedGate(), AlphaLedger(0.0001, 1), 9) == said

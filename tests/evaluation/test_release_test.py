@@ -232,14 +232,14 @@ async def test_a_harmed_family_or_too_many_worse_tasks_hold_a_release_back(drawn
         return drawn_duel(results, family)
 
     assert (await judged(duel())).accepted
-    harmed = await judged(duel(), family_veto=0.1)
+    harmed = await judged(duel(), task_type_veto=0.1)
     assert harmed.decision is Decision.REJECT
     assert harmed.p_value <= harmed.alpha == 0.03
     assert harmed.reason.startswith("Not released: 24 of 34 tasks went better and 6 worse; mean")
-    assert "; but family 'heat' got worse by more than 0.1: mean" in harmed.reason
+    assert "; but task type 'heat' got worse by more than 0.1: mean" in harmed.reason
     worse = await judged(duel(), max_worse_tasks=5)
     assert "6 tasks went worse, and at most 5 may (evaluation.gate.max_worse_tasks)" in worse.reason
-    assert (await judged(duel(), max_worse_tasks=6, family_veto=0.99)).accepted
+    assert (await judged(duel(), max_worse_tasks=6, task_type_veto=0.99)).accepted
 
 
 async def test_a_veto_that_further_draws_lift_does_not_undo_what_was_significant(drawn_duel):
@@ -296,7 +296,7 @@ async def test_swapping_the_sides_of_any_task_leaves_which_tasks_are_drawn_as_it
     plain, other = duel(set()), duel(swapped)
     verdicts = [await judged(one, draws=draws) for one in (plain, other)]
     both = min(len(plain.asked), len(other.asked))
-    # One of them may stop earlier, which takes chances away; as long as both go on they draw alike.
+    # One of them may stop earlier, which takes chances away; as long as both continue they draw alike.
     assert plain.asked[:both] == other.asked[:both]
     for one, verdict in zip((plain, other), verdicts, strict=True):
         assert verdict.rollouts == 2 * sum(drawn(one).values())

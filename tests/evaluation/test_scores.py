@@ -94,7 +94,7 @@ def test_a_table_breaks_scores_down_by_family(make_result):
     assert table.overall.episodes == 4
 
 
-def test_a_report_pairs_every_artefact_with_the_baseline(make_result):
+def test_a_report_pairs_every_artifact_with_the_baseline(make_result):
     baseline = [make_result(0.0, f"t{i}") for i in range(10)]
     better = [make_result(1.0, f"t{i}") for i in range(9)] + [make_result(None, "t9")]
     report = SplitReport.of("test", {"initial": baseline, "best": better})

@@ -108,9 +108,9 @@ async def test_a_strict_gate_that_picks_luck_is_found_out(chance_duel, listed_du
                 chance_duel(40, 0.0, 100 * run + step), AlphaLedger(0.05, 20)
             )
             accepted += [verdict] if verdict.accepted else []
-        luck = random.Random(run)
+        rng = random.Random(run)
         initial, best = (
-            [make_result(float(luck.random() < 0.5), f"c{i}") for i in range(40)] for _ in "ab"
+            [make_result(float(rng.random() < 0.5), f"c{i}") for i in range(40)] for _ in "ab"
         )
         found = selection_bias(accepted, initial, best)
         biases.append(found.bias)

@@ -35,9 +35,9 @@ def test_with_one_look_it_is_the_paired_test_up_to_its_random_assignments(gains,
 
 @pytest.mark.parametrize("tasks", [8, 40, 200])
 def test_graded_gains_of_many_tasks_agree_too(tasks):
-    luck = random.Random(tasks)
+    rng = random.Random(tasks)
     for shift in (0.0, 0.05, 0.1):
-        gains = [luck.uniform(-0.5, 0.5) + shift for _ in range(tasks)]
+        gains = [rng.uniform(-0.5, 0.5) + shift for _ in range(tasks)]
         exact = paired_p_value(gains)
         assert p_value(gains) == pytest.approx(exact, abs=error(exact))
 
@@ -75,8 +75,8 @@ def test_an_earlier_look_costs_a_later_one_what_it_could_have_rejected():
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_one_only_slightly_others():
-    luck = random.Random(3)
-    gains = [luck.uniform(-0.4, 0.6) for _ in range(30)]
+    rng = random.Random(3)
+    gains = [rng.uniform(-0.4, 0.6) for _ in range(30)]
     first, again, other = p_value(gains, seed=5), p_value(gains, seed=5), p_value(gains, seed=6)
     assert first == again != other
     assert other == pytest.approx(first, abs=2 * error(first))
@@ -113,13 +113,13 @@ def test_luck_is_rejected_no_more_often_than_any_look_may(tasks, limits):
 
 
 def test_over_many_random_worlds_its_looks_reject_luck_in_the_share_they_may():
-    luck, limits = random.Random(11), (0.0125, 0.025, 0.0375, 0.05)
+    rng, limits = random.Random(11), (0.0125, 0.025, 0.0375, 0.05)
     runs, rejected = 1_500, 0
     for run in range(runs):
         sums = [0.0] * 15
         looks = []
         for _ in limits:
-            sums = [total + luck.gauss(0, 1) for total in sums]
+            sums = [total + rng.gauss(0, 1) for total in sums]
             looks.append(list(sums))
         rejected += rejected_at(looks, limits, seed=run % 3) is not None
     assert 0.05 - 0.02 <= rejected / runs <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / runs)

@@ -1,6 +1,6 @@
 """Behaves like the Claude Code command line, well or badly, and needs no network.
 
-`FAKE_BEHAVIOUR` tells how it behaves; unset, it answers well.
+`FAKE_BEHAVIOR` tells how it behaves; unset, it answers well.
 """
 
 import json
@@ -63,7 +63,7 @@ def result(given, **fields):
 
 def answer(prompt):
     texts = [path.read_text() for path in sorted(Path(".claude/skills").glob("*/SKILL.md"))]
-    room = re.search(r"You stand in the (\w+)\.", prompt)
+    room = re.search(r"You are in the (\w+)\.", prompt)
     doors = room and re.findall(rf"In the {room[1]} take door (\d+)\.", "\n".join(texts))
     return doors[-1] if doors else "ready"
 
@@ -104,7 +104,7 @@ def main():
 
 
 def outcome(given, prompt):
-    match os.environ.get("FAKE_BEHAVIOUR", ""):
+    match os.environ.get("FAKE_BEHAVIOR", ""):
         case "api_error":
             text = "API Error: 529 overloaded"
             return result(given, is_error=True, result=text, terminal_reason="api_error"), 0

@@ -1,7 +1,7 @@
 """Behaves like the Codex command line, well or badly, and needs no network.
 
-`FAKE_BEHAVIOUR` tells how it behaves; unset, it answers well. The answer
-is the door that the mounted skill names for the room in the prompt, or, to an optimiser, the edits
+`FAKE_BEHAVIOR` tells how it behaves; unset, it answers well. The answer
+is the door that the mounted skill names for the room in the prompt, or, to an optimizer, the edits
 that `FAKE_EDITS` names.
 """
 
@@ -56,7 +56,7 @@ def answer(prompt):
             )
             kept.setdefault("sources", []).append(edit["id"])
         return json.dumps({"edits": list(merged.values())})
-    room = re.search(r"You stand in the (\w+)\.", prompt)
+    room = re.search(r"You are in the (\w+)\.", prompt)
     if room is None:
         return "ready"
     doors = re.findall(rf"In the {room[1]} take door (\d+)\.", "\n".join(skills()))
@@ -84,7 +84,7 @@ def main():
         sys.stderr.write(f"error: unexpected argument '{strange[0]}' found\n")
         return 2
     prompt = sys.stdin.read()
-    behaviour = os.environ.get("FAKE_BEHAVIOUR", "")
+    behavior = os.environ.get("FAKE_BEHAVIOR", "")
     notes = os.environ.get("FAKE_NOTES", "")
     if os.access(notes, os.W_OK):  # not inside a fence
         seen = {
@@ -98,7 +98,7 @@ def main():
         Path(notes, f"{os.getpid()}.json").write_text(json.dumps(seen))
     say("thread.started", thread_id="t")
     say("turn.started")
-    return BEHAVIOURS.get(behaviour, well)(prompt)
+    return BEHAVIORS.get(behavior, well)(prompt)
 
 
 def well(prompt):
@@ -149,7 +149,7 @@ def noisy_exit(prompt):
     return 1
 
 
-def unauthorised(prompt):
+def unauthorized(prompt):
     key = os.environ.get("CODEX_API_KEY", "")
     say("turn.failed", error={"message": f"unexpected status 401 Unauthorized: {key}"})
     return 1
@@ -225,10 +225,10 @@ def writes(prompt):
     return 0
 
 
-BEHAVIOURS = {
+BEHAVIORS = {
     each.__name__: each
     for each in (
-        *(hang, flood, forks, fails_quietly, reconnects, noisy_exit, unauthorised, plan_used_up),
+        *(hang, flood, forks, fails_quietly, reconnects, noisy_exit, unauthorized, plan_used_up),
         *(too_long, silent_limit, crash, half_a_line, empty_once, empty, no_usage, keys, writes),
         tells,
     )

@@ -1,4 +1,4 @@
-"""Runs of adapters that import from `skillopt` alone: rooms with doors, minds behind HTTP."""
+"""Runs of adapters that import from `skillopt` alone: rooms with doors, models behind HTTP."""
 
 import json
 import re
@@ -7,12 +7,12 @@ from pathlib import Path
 
 import yaml
 
-from doors import ALL_RULES, Coach, Walker, look, minds, rule, write_tasks
+from doors import ALL_RULES, Coach, Walker, llms, look, rule, write_tasks
 from mock_openai import answer_with
 from served import served
 from skillwright.config.run import validated
 from skillwright.core import Completion, Usage
-from skillwright.jobs import EvalPlan, Unwatched, run_evaluation, start_run
+from skillwright.jobs import EvalPlan, NullCallback, run_evaluation, start_run
 
 ADAPTERS = Path(__file__).parent / "skillopt_adapters"
 DOCUMENTED = f"{ADAPTERS / 'documented.py'}:RoomsAdapter"
@@ -38,11 +38,11 @@ class Doorman(Coach):
 
 @contextmanager
 def written(folder, walker=None, doorman=None, **sections):
-    """Serve both minds, and write a configuration that asks them."""
+    """Serve both models, and write a configuration that asks them."""
     write_tasks(folder / "tasks")
-    minds = {"walker": walker or Walker(), "doorman": doorman or Doorman()}
-    with served(answer_with(minds)) as server:
-        mind = {
+    llms = {"walker": walker or Walker(), "doorman": doorman or Doorman()}
+    with served(answer_with(llms)) as server:
+        llm = {
             "backend": "openai_chat",
             "base_url": server.base_url,
             "api_key": server.api_key,
@@ -51,8 +51,8 @@ def written(folder, walker=None, doorman=None, **sections):
         settings = {
             "run": {"root": str(folder / "runs")},
             "models": {
-                "target": {**mind, "model": "walker"},
-                "optimizer": {**mind, "model": "doorman"},
+                "target": {**llm, "model": "walker"},
+                "optimizer": {**llm, "model": "doorman"},
             },
             "env": {"config": {"split_dir": str(folder / "tasks"), "split_mode": "split_dir"}},
             "train": {"epochs": 1, "batch_size": 6},
@@ -76,7 +76,7 @@ def usage(path):
 
 
 def rereading(folder, adapter, retries=0, file="rereading.py"):
-    """Return the configuration of an adapter, by default one that goes on from its own files."""
+    """Return the configuration of an adapter, by default one that continues from its own files."""
     write_tasks(folder / "tasks")
     settings = {
         "run": {"root": str(folder / "runs"), "name": "x"},
@@ -97,5 +97,5 @@ def rereading(folder, adapter, retries=0, file="rereading.py"):
 async def evaluated(config, walker):
     """Evaluate the empty skill; return the run's folder and the report."""
     with start_run(config, "", PLAN) as run:
-        report = await run_evaluation(run, PLAN, Unwatched(), minds(walker))
+        report = await run_evaluation(run, PLAN, NullCallback(), llms(walker))
         return run.folder.path, report

@@ -1,7 +1,7 @@
 """Small data in the formats of SkillOpt's six benchmarks, and an agent that plays them.
 
 Every second question is easy. The others the agent gets wrong until its skill holds `RULE`, which
-the optimiser proposes: so a run begins at one half and ends at one, and a benchmark that scores
+the optimizer proposes: so a run begins at one half and ends at one, and a benchmark that scores
 zeros by mistake does neither.
 """
 

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 import pytest
 from skillopt_runs import SWALLOWING
 
-from doors import Walker, look, minds, write_tasks
+from doors import Walker, llms, look, write_tasks
 from skillwright.config.run import validated
 from skillwright.core import (
     Completion,
@@ -23,11 +23,11 @@ from skillwright.core import (
 from skillwright.integrations import skillopt_alias
 from skillwright.integrations.skillopt_session import (
     NO_ANSWER,
-    Mind,
     ModelSession,
+    SessionModel,
     forget_unanswered,
 )
-from skillwright.jobs import EvalPlan, Unwatched, run_evaluation, start_run
+from skillwright.jobs import EvalPlan, NullCallback, run_evaluation, start_run
 
 with skillopt_alias():
     from skillopt.model import (
@@ -74,8 +74,11 @@ class Permitted(Echo):
 
 
 def session_of(target=None, optimizer=None, **settings):
-    minds = (target or Echo("t"), optimizer or Echo("o"))
-    made = [Mind(f"{one.name}-1", "openai_chat", lambda one=one: one, **settings) for one in minds]
+    llms = (target or Echo("t"), optimizer or Echo("o"))
+    made = [
+        SessionModel(f"{one.name}-1", "openai_chat", lambda one=one: one, **settings)
+        for one in llms
+    ]
     return ModelSession(*made, asyncio.get_running_loop())
 
 
@@ -160,7 +163,7 @@ async def test_a_stray_thread_asks_under_the_permit_of_the_rollout_beside_a_refl
     made = session_of(told)
     permit.set("rollout")
     with closing(made), made.hear(tmp_path):
-        permit.set("none")  # a reflect begins while the rollout goes on, and holds no permit
+        permit.set("none")  # a reflect begins while the rollout continues, and holds no permit
         with made.hear(), ThreadPoolExecutor(1) as pool:
             await asyncio.wrap_future(pool.submit(chat_target, "", "hello"))
     assert told.seen == ["rollout"]
@@ -185,7 +188,7 @@ async def test_on_the_event_loop_it_would_wait_for_itself(session):
 
 
 def test_without_a_run_there_is_nobody_to_ask():
-    with pytest.raises(ConfigError, match="no run is going on"):
+    with pytest.raises(ConfigError, match="no run is running"):
         chat_target("", "x")
 
 
@@ -229,7 +232,7 @@ async def test_rows_that_quote_a_fault_are_left_out_and_charged_to_the_model():
 
 
 def asked_in_turn(*texts):
-    """Ask one question after the other in this thread, and go on after a fault."""
+    """Ask one question after the other in this thread, and continue after a fault."""
     for text in texts:
         with suppress(ModelError):
             chat_target("", text)
@@ -310,7 +313,7 @@ async def test_an_adapter_that_scores_faults_as_zeros_has_failures_and_no_zeros(
 
     plan = EvalPlan("test", 1)
     with start_run(config, "", plan) as run:
-        report = await run_evaluation(run, plan, Unwatched(), minds(Walker(sometimes)))
+        report = await run_evaluation(run, plan, NullCallback(), llms(Walker(sometimes)))
         path = run.folder.path
     assert report.table.overall.failures == 4
     with look(path) as store:

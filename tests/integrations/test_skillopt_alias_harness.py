@@ -5,14 +5,14 @@ import asyncio
 import pytest
 from skillopt_runs import DOCUMENTED, Doorman
 
-from doors import ALL_RULES, Walker, look, minds, write_tasks
+from doors import ALL_RULES, Walker, llms, look, write_tasks
 from fake_clis import install
 from skillwright.config.job import BudgetSection
 from skillwright.config.run import validated
 from skillwright.core import ConfigError, DataError
 from skillwright.integrations import skillopt_alias
-from skillwright.integrations.skillopt_session import Mind, ModelSession
-from skillwright.jobs import Unwatched, open_run, run_training, start_run
+from skillwright.integrations.skillopt_session import ModelSession, SessionModel
+from skillwright.jobs import NullCallback, open_run, run_training, start_run
 from skillwright.jobs.adapters.models import AdapterCalls
 from skillwright.jobs.parts.money import Budget
 from skillwright.models import HttpClient, make_model, parse_model_config
@@ -30,9 +30,9 @@ async def session(tmp_path, monkeypatch):
     settings = {"backend": "codex_exec", "model": "m", "path": str(program), "isolation": "none"}
     model = make_model(parse_model_config(settings), HttpClient())
     with RunStore.open(tmp_path / "run.sqlite") as store:
-        calls = AdapterCalls(model, store, Unwatched(), Budget(BudgetSection(), store))
-        mind = Mind("m", "codex_exec", lambda: calls)
-        made = ModelSession(mind, mind, asyncio.get_running_loop())
+        calls = AdapterCalls(model, store, NullCallback(), Budget(BudgetSection(), store))
+        llm = SessionModel("m", "codex_exec", lambda: calls)
+        made = ModelSession(llm, llm, asyncio.get_running_loop())
         made.store = store
         yield made
         made.close()
@@ -45,7 +45,7 @@ async def test_a_program_works_in_the_folder_that_was_prepared(session, tmp_path
         skill_path, task_path = prepare_workspace(folder, render_skill_md(ALL_RULES), "Do it.")
         assert skill_path.is_file()
         assert task_path.read_text() == "Do it."
-        return run_target_exec(folder, "You stand in the cellar.", model="m", timeout=60)
+        return run_target_exec(folder, "You are in the cellar.", model="m", timeout=60)
 
     text, trace = await asyncio.to_thread(work)
     assert text == "2"
@@ -57,8 +57,8 @@ async def test_a_program_works_in_the_folder_that_was_prepared(session, tmp_path
 
 
 async def test_a_model_behind_an_endpoint_is_no_program(tmp_path):
-    mind = Mind("m", "openai_chat", Walker)
-    session = ModelSession(mind, mind, asyncio.get_running_loop())
+    llm = SessionModel("m", "openai_chat", Walker)
+    session = ModelSession(llm, llm, asyncio.get_running_loop())
     (tmp_path / "work").mkdir()
     try:
         with pytest.raises(ConfigError, match="openai_chat"):
@@ -91,7 +91,7 @@ async def test_a_run_that_was_stopped_asks_nothing_twice_and_decides_the_same(tm
 
     with start_run(config("whole"), "") as run:
         whole = Walker()
-        report = await run_training(run, Unwatched(), minds(whole, Doorman()))
+        report = await run_training(run, NullCallback(), llms(whole, Doorman()))
 
     def stop(number):
         if number == 40:
@@ -99,13 +99,13 @@ async def test_a_run_that_was_stopped_asks_nothing_twice_and_decides_the_same(tm
 
     with start_run(config("halted"), "") as run:
         path, first = run.folder.path, Walker(stop)
-        works = run_training(run, Unwatched(), minds(first, Doorman()))
+        works = run_training(run, NullCallback(), llms(first, Doorman()))
         training = asyncio.ensure_future(works)
         with pytest.raises(asyncio.CancelledError):
             await training
     with open_run(path) as run:
         second = Walker()
-        resumed = await run_training(run, Unwatched(), minds(second, Doorman()))
+        resumed = await run_training(run, NullCallback(), llms(second, Doorman()))
     assert resumed.best_skill == report.best_skill
     assert resumed.test.to_dict() == report.test.to_dict()
     assert len(second.calls) < len(whole.calls)

@@ -56,5 +56,5 @@ async def test_what_a_module_did_without_is_said_when_it_is_loaded(tmp_path, cap
 
 
 async def test_a_name_that_analysts_miss_ends_the_training(tmp_path):
-    with pytest.raises(ConfigError, match="has no 'summarise_everything'"):
+    with pytest.raises(ConfigError, match="has no 'summarize_everything'"):
         await trained(asking(tmp_path, "MissingInReflect"), Walker(), Coach([]))

@@ -3,10 +3,10 @@
 import pytest
 from skillopt_runs import PLAN, evaluated, rereading
 
-from doors import Walker, look, minds
+from doors import Walker, llms, look
 from skillwright.core import ModelError
 from skillwright.integrations.skillopt_session import forget_unanswered
-from skillwright.jobs import Unwatched, open_run, run_evaluation, start_run
+from skillwright.jobs import NullCallback, open_run, run_evaluation, start_run
 from skillwright.rollout import EngineDown
 
 
@@ -38,10 +38,10 @@ async def test_after_an_outage_every_episode_is_asked_again(tmp_path):
 async def test_a_run_that_was_stopped_while_faults_were_scored_does_not_read_them_later(tmp_path):
     config = rereading(tmp_path, "Rereading")
     with start_run(config, "", PLAN) as run, pytest.raises(EngineDown):
-        await run_evaluation(run, PLAN, Unwatched(), minds(down_until(1000)))
+        await run_evaluation(run, PLAN, NullCallback(), llms(down_until(1000)))
     walker = Walker()
     with open_run(tmp_path / "runs" / "x") as run:
-        report = await run_evaluation(run, PLAN, Unwatched(), minds(walker))
+        report = await run_evaluation(run, PLAN, NullCallback(), llms(walker))
     assert (len(walker.calls), report.table.overall.failures) == (12, 0)
 
 

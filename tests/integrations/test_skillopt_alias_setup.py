@@ -9,7 +9,7 @@ from doors import Walker
 from skillwright.config import dump_config, load_config
 from skillwright.core import ConfigError
 from skillwright.integrations import skillopt_alias
-from skillwright.integrations.skillopt_session import Mind, ModelSession
+from skillwright.integrations.skillopt_session import ModelSession, SessionModel
 from skillwright.jobs.adapters.bench import check_adapter
 from skillwright.jobs.adapters.settings import flat_settings
 
@@ -22,8 +22,8 @@ async def test_which_model_it_will_be_is_known_when_an_adapter_is_built(tmp_path
 
 
 async def test_it_belongs_to_its_own_run_while_another_goes_on(tmp_path):
-    mind = Mind("other", "codex_exec", Walker)
-    other = ModelSession(mind, mind, asyncio.get_running_loop())
+    llm = SessionModel("other", "codex_exec", Walker)
+    other = ModelSession(llm, llm, asyncio.get_running_loop())
     try:
         config = rereading(tmp_path, "Informed")
         await check_adapter(config)
@@ -60,8 +60,8 @@ async def test_one_analyst_can_be_asked_about_one_minibatch(tmp_path):
             run_error_analyst_minibatch,
             run_success_analyst_minibatch,
         )
-    mind, analysts = Mind("any", "openai_chat", Walker), Analysts()
-    session = ModelSession(mind, mind, asyncio.get_running_loop(), analysts)
+    llm, analysts = SessionModel("any", "openai_chat", Walker), Analysts()
+    session = ModelSession(llm, llm, asyncio.get_running_loop(), analysts)
     rows = [{"id": "a", "hard": 0}, {"id": "b", "hard": 0}]
     try:
         found = await asyncio.to_thread(
@@ -86,5 +86,5 @@ async def test_one_analyst_can_be_asked_about_one_minibatch(tmp_path):
 async def test_before_the_run_there_is_nobody_to_ask(tmp_path):
     config = rereading(tmp_path, "Informed")
     config.env.config["early"] = True
-    with pytest.raises(ConfigError, match="no run is going on"):
+    with pytest.raises(ConfigError, match="no run is running"):
         await check_adapter(config)

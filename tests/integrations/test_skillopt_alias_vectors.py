@@ -190,7 +190,7 @@ def test_a_merge_that_fails_puts_patches_one_after_the_other(caplog):
     ]
     merged = _merge_batch("skill", patches, level=2)  # nobody is there to be asked
     assert [(e["content"], e["merge_level"]) for e in merged["edits"]] == [("a", 2), ("b", 1)]
-    assert "no run is going on" not in caplog.text
+    assert "no run is running" not in caplog.text
     both = merge_patches("skill", patches[:1], patches[1:])
     assert [edit["content"] for edit in both["edits"]] == ["a", "b"]
     assert "merge_level" not in both["edits"][0]

@@ -114,7 +114,7 @@ async def played(agent, config, row):
     def make_env(task):
         return SkyRLGymEnv(config, dict(task.extras))
 
-    task = Task("one", "skyrl", {"prompt": [{"role": "user", "content": "Go on."}], **row})
+    task = Task("one", "skyrl", {"prompt": [{"role": "user", "content": "Continue."}], **row})
     (result,) = await LocalEngine(agent, make_env).run([EpisodeSpec(task, 1)], PlainSkill("Think."))
     assert result.failure is None, result.failure
     return result
@@ -126,7 +126,7 @@ async def test_gsm8k_is_played(answer, reward):
     row = {"reward_spec": {"method": "rule", "ground_truth": "72"}}
     result = await played(agent, {"env_class": "gsm8k"}, row)
     assert result.reward == reward
-    assert "Go on." in str(agent.shown)
+    assert "Continue." in str(agent.shown)
     assert "Think." in str(agent.shown)
 
 

@@ -61,14 +61,14 @@ def test_a_skill_is_trained_on_gsm8k_by_name(tmp_path, monkeypatch):
         (tmp_path / "sums" / split).mkdir(parents=True)
         (tmp_path / "sums" / split / "items.json").write_text(json.dumps(rows))
     with served(answer_with(Pupil())) as server:
-        mind = {
+        llm = {
             "backend": "openai_chat",
             "model": "pupil",
             "base_url": server.base_url,
             "api_key": server.api_key,
         }
         settings = {
-            "models": {"target": mind, "optimizer": mind},
+            "models": {"target": llm, "optimizer": llm},
             "env": {"name": "alfworld", "data": {"kind": "split_dir", "path": "sums"}},
             "train": {"epochs": 1, "batch_size": 6},
         }
@@ -134,8 +134,8 @@ def breaking():
 
 
 def test_what_an_environment_raises_is_an_environments_fault(breaking):
-    env = make(breaking, extras={"prompt": "Go on.", "max_turns": 2})
-    assert env.init([])[0] == [{"role": "user", "content": "Go on."}]
+    env = make(breaking, extras={"prompt": "Continue.", "max_turns": 2})
+    assert env.init([])[0] == [{"role": "user", "content": "Continue."}]
     with pytest.raises(EnvError, match="simulator died"):
         env.step("boom")
     with pytest.raises(EnvError, match="nan"):
@@ -143,7 +143,7 @@ def test_what_an_environment_raises_is_an_environments_fault(breaking):
 
 
 def test_the_turn_limit_of_the_episode_holds(breaking):
-    env = make(breaking, extras={"prompt": "Go on.", "max_turns": 2})
+    env = make(breaking, extras={"prompt": "Continue.", "max_turns": 2})
     first, last = env.step("a"), env.step("b")
     assert (first["done"], first["metadata"]["truncated"]) == (False, False)
     assert (last["done"], last["metadata"]["truncated"], last["metadata"]["seen"]) == (

@@ -287,12 +287,12 @@ class Helpless(Chosen):
 
 
 async def test_strange_task_types_are_noted(tmp_path):
-    path, _ = await trained(adapter_config(tmp_path, Mislabelled), Walker(), Coach([]))
+    path, _ = await trained(adapter_config(tmp_path, Mislabeled), Walker(), Coach([]))
     notes = batches(path)["steps/step_0001/rollout"]["notes"]
     assert any("get_task_types() does not name" in note for note in notes)
 
 
-class Mislabelled(Chosen):
+class Mislabeled(Chosen):
     def get_task_types(self):
         return ["garden"]
 

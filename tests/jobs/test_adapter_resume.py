@@ -1,4 +1,4 @@
-"""A run of an adapter goes on where it was left: nothing that came back is rolled out again."""
+"""A run of an adapter continues where it was left: nothing that came back is rolled out again."""
 
 import asyncio
 from collections import Counter
@@ -16,7 +16,7 @@ LONG = {"epochs": 2}
 
 
 class StopAfter:
-    """A watcher that cancels a run after so many events."""
+    """A callback that cancels a run after so many events."""
 
     def __init__(self, count, kind=object):
         self.task = None
@@ -24,7 +24,7 @@ class StopAfter:
         self._count = count
         self._kind = kind
 
-    def see(self, event):
+    def on_event(self, event):
         self.seen += isinstance(event, self._kind)
         if self.seen == self._count and self.task is not None:
             self.task.cancel()
@@ -45,16 +45,16 @@ async def told(tmp_path, adapter, **sections):
     config = adapter_config(
         folder_of(tmp_path, "reference"), adapter, **{"train": LONG, **sections}
     )
-    watcher = StopAfter(0)
-    path, _ = await trained(config, Walker(), Coach(PLAN), watcher=watcher)
-    return story(path), rollouts(), watcher.seen
+    callback = StopAfter(0)
+    path, _ = await trained(config, Walker(), Coach(PLAN), callback=callback)
+    return story(path), rollouts(), callback.seen
 
 
-async def stopped(config, watcher):
-    """Train until the watcher stops it, and return where."""
-    watcher.task = asyncio.create_task(trained(config, Walker(), Coach(PLAN), watcher=watcher))
+async def stopped(config, callback):
+    """Train until the callback stops it, and return where."""
+    callback.task = asyncio.create_task(trained(config, Walker(), Coach(PLAN), callback=callback))
     with pytest.raises(asyncio.CancelledError):
-        await watcher.task
+        await callback.task
 
 
 def finished_batches(path):

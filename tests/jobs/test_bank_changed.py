@@ -19,12 +19,12 @@ from skillwright.config.bank_settings import read_teacher
 from skillwright.core import ConfigError, DataError, ModelError, SkillStatus
 from skillwright.jobs import (
     EvalPlan,
+    NullCallback,
     StageStarted,
-    Unwatched,
     admit_judged,
     admit_unjudged,
-    distil_config,
-    distil_runs,
+    distill_config,
+    distill_runs,
     evolve_bank,
     import_into,
     study_run,
@@ -45,13 +45,15 @@ def loaded(bank):
         return store.load()
 
 
-# Distil
+# Distill
 
 
 async def test_train_episodes_of_runs_become_skills(tmp_path, bank):
     train, _ = await evaluated(bank_config(tmp_path), EvalPlan("train", 1), Walker())
     teacher = proposing()
-    outcome = await distil_runs([study_run(train)], bank, STUDY, Unwatched(), cast(None, teacher))
+    outcome = await distill_runs(
+        [study_run(train)], bank, STUDY, NullCallback(), cast(None, teacher)
+    )
     assert (outcome.before, outcome.version, outcome.episodes) == (0, 1, 12)
     assert {skill.name for skill in loaded(bank).active} >= {"Read signs", "Locked"}
     evidence = {key for skill in loaded(bank).active for key in skill.provenance.episodes}
@@ -64,7 +66,7 @@ async def test_nothing_is_paid_for_twice(tmp_path, bank):
     teacher = proposing()
     for _ in range(2):
         studied = [study_run(train)]
-        outcome = await distil_runs(studied, bank, STUDY, Unwatched(), cast(None, teacher))
+        outcome = await distill_runs(studied, bank, STUDY, NullCallback(), cast(None, teacher))
     assert len(teacher.asked) == outcome.requests
     assert (outcome.before, outcome.version) == (1, 1)
 
@@ -81,18 +83,18 @@ async def test_a_dead_teacher_leaves_no_bank(tmp_path, bank):
     teacher = proposing()
     teacher._answer = lambda messages: ModelError("down")
     with pytest.raises(TeacherDown):
-        await distil_runs([study_run(train)], bank, STUDY, Unwatched(), cast(None, teacher))
+        await distill_runs([study_run(train)], bank, STUDY, NullCallback(), cast(None, teacher))
     assert not bank.exists()
 
 
 async def test_base_trajectories_are_played_outside_of_the_evolution_split(tmp_path, bank):
     walker, teacher, seen = Walker(), proposing(), Notebook()
     config = bank_config(tmp_path, evolve={"nth": 2})
-    outcome = await distil_config(config, bank, seen, cast(walker, teacher))
+    outcome = await distill_config(config, bank, seen, cast(walker, teacher))
     assert outcome.episodes == 6
-    assert [event.stage for event in seen.of(StageStarted)] == ["base", "distil"]
+    assert [event.stage for event in seen.of(StageStarted)] == ["base", "distill"]
     calls = len(walker.calls)
-    await distil_config(config, bank, Unwatched(), cast(walker, teacher))
+    await distill_config(config, bank, NullCallback(), cast(walker, teacher))
     assert len(walker.calls) == calls
 
 
@@ -100,7 +102,7 @@ async def test_another_runs_ids_do_not_count_here(tmp_path, bank):
     told = bank_file(tmp_path / "told.sqlite")
     config = bank_config(tmp_path, skill={"bank": str(told)})
     train, _ = await evaluated(config, EvalPlan("train", 1), Walker())
-    await distil_runs([study_run(train)], bank, STUDY, Unwatched(), cast(None, proposing()))
+    await distill_runs([study_run(train)], bank, STUDY, NullCallback(), cast(None, proposing()))
     with look_at_work(bank) as store:
         assert {one.skill_ids for one in store.episodes()} == {()}
 
@@ -124,8 +126,8 @@ def test_the_first_runs_teacher_is_asked_and_scripts_are_not(tmp_path):
     path.write_text(
         "models: {optimizer: {backend: openai_chat, model: m, base_url: 'http://x/v1'}}"
     )
-    assert study_settings(None, path, ["distil.lessons=3"]).models.teacher.model == "m"
-    assert study_settings(None, path, ["distil.lessons=3"]).distil.lessons == 3
+    assert study_settings(None, path, ["distill.lessons=3"]).models.teacher.model == "m"
+    assert study_settings(None, path, ["distill.lessons=3"]).distill.lessons == 3
     path.write_text("models: {optimizer: {backend: scripted, model: analyst}}")
     with pytest.raises(ConfigError, match="no teacher is named"):
         study_settings(None, path, [])
@@ -138,7 +140,7 @@ async def test_the_gate_lets_in_what_helps_and_keeps_out_what_harms(tmp_path, ba
     bank_file(bank, ["attic"])
     teacher = proposing(adding(room_skill("hall", 9)), adding(room_skill("hall")))
     config = bank_config(tmp_path, evaluation=STRICT, evolve={"nth": 2, "trigger_accuracy": 1.0})
-    report = await evolve_bank(config, bank, 2, Unwatched(), cast(Timid(), teacher))
+    report = await evolve_bank(config, bank, 2, NullCallback(), cast(Timid(), teacher))
     harmful, helpful = report.rounds
     assert (harmful.action, harmful.before, harmful.version) == ("reject", 1, 1)
     assert (helpful.action, helpful.before, helpful.version) == ("accept", 1, 2)
@@ -155,7 +157,7 @@ async def test_rounds_are_numbered_over_the_life_of_a_bank(tmp_path, bank):
     bank_file(bank)  # it knows all rooms, so no category is weak
     config = bank_config(tmp_path, evaluation=STRICT, evolve={"nth": 2})
     for number in (1, 2):
-        report = await evolve_bank(config, bank, 1, Unwatched(), cast(Walker(), proposing()))
+        report = await evolve_bank(config, bank, 1, NullCallback(), cast(Walker(), proposing()))
         assert [(one.number, one.action) for one in report.rounds] == [(number, "none_weak")]
     assert loaded(bank).version == 1
 
@@ -165,10 +167,10 @@ async def test_a_teacher_that_fails_is_told_and_the_round_is_played_once(tmp_pat
     config = bank_config(tmp_path, evaluation=STRICT, evolve={"nth": 2, "trigger_accuracy": 1.0})
     walker, teacher = Timid(), proposing(ModelError("down"), adding(room_skill("hall")))
     with pytest.raises(TeacherDown):
-        await evolve_bank(config, bank, 1, Unwatched(), cast(walker, teacher))
+        await evolve_bank(config, bank, 1, NullCallback(), cast(walker, teacher))
     assert loaded(bank).version == 1
     played = len(walker.calls)
-    report = await evolve_bank(config, bank, 1, Unwatched(), cast(Timid(), teacher))
+    report = await evolve_bank(config, bank, 1, NullCallback(), cast(Timid(), teacher))
     assert report.rounds[0].number == 1
     assert report.rounds[0].action == "accept"
     assert played
@@ -180,10 +182,10 @@ async def test_a_command_that_was_stopped_plays_only_the_rounds_that_are_missing
     down = ModelError("down")
     teacher = proposing(adding(room_skill("hall")), down, adding(room_skill("cellar")))
     with pytest.raises(TeacherDown):
-        await evolve_bank(config, bank, 2, Unwatched(), cast(Timid(), teacher))
-    report = await evolve_bank(config, bank, 2, Unwatched(), cast(Timid(), teacher))
+        await evolve_bank(config, bank, 2, NullCallback(), cast(Timid(), teacher))
+    report = await evolve_bank(config, bank, 2, NullCallback(), cast(Timid(), teacher))
     assert [(one.number, one.action) for one in report.rounds] == [(1, "accept"), (2, "accept")]
-    report = await evolve_bank(config, bank, 2, Unwatched(), cast(Walker(), proposing()))
+    report = await evolve_bank(config, bank, 2, NullCallback(), cast(Walker(), proposing()))
     assert [one.number for one in report.rounds] == [3, 4]
 
 
@@ -193,14 +195,14 @@ async def test_after_anything_else_a_stopped_command_is_a_new_one(tmp_path, bank
     config = bank_config(tmp_path, evaluation=STRICT, evolve={"nth": 2, "trigger_accuracy": 1.0})
     teacher = proposing(adding(room_skill("hall")), ModelError("down"))
     with pytest.raises(TeacherDown):
-        await evolve_bank(config, bank, 2, Unwatched(), cast(Timid(), teacher))
+        await evolve_bank(config, bank, 2, NullCallback(), cast(Timid(), teacher))
     if between == "import":
         imported(tmp_path, bank, room_skill("cellar"))
     else:
         config = bank_config(tmp_path, evaluation=STRICT, evolve={"nth": 2})
     nothing = {"reasoning": "Nothing is to be changed.", "changes": []}
     teacher = proposing(nothing, nothing)
-    report = await evolve_bank(config, bank, 2, Unwatched(), cast(Timid(), teacher))
+    report = await evolve_bank(config, bank, 2, NullCallback(), cast(Timid(), teacher))
     assert [one.number for one in report.rounds] == [2, 3]
 
 
@@ -213,7 +215,7 @@ async def test_a_gate_that_cannot_accept_is_refused(tmp_path, bank):
         few = {**gate, "val_tasks": 4}
         config = bank_config(tmp_path, evolve={"nth": 2}, evaluation=few)
         with pytest.raises(ConfigError, match=said):
-            await evolve_bank(config, bank, 3, Unwatched(), cast())
+            await evolve_bank(config, bank, 3, NullCallback(), cast())
 
 
 def test_one_process_works_on_a_bank_at_a_time(bank):
@@ -236,10 +238,10 @@ def imported(tmp_path, bank, *skills):
 
 async def test_what_is_imported_is_told_to_nobody_before_it_is_admitted(tmp_path, bank):
     imported(tmp_path, bank, room_skill("hall"))
-    assert [skill.status for skill in loaded(bank).skills] == [SkillStatus.QUARANTINED]
+    assert [skill.status for skill in loaded(bank).skills] == [SkillStatus.PENDING]
     walker = Walker()
     config = bank_config(tmp_path, skill={"bank": str(bank)})
-    with pytest.raises(ConfigError, match="In quarantine: t001"):
+    with pytest.raises(ConfigError, match="In pending: t001"):
         await evaluated(config, EvalPlan("train", 1), walker)
     bank_file(bank, ["attic"])
     await evaluated(config, EvalPlan("train", 1), walker)
@@ -251,7 +253,7 @@ async def test_the_gate_admits_what_helps(tmp_path, bank):
     bank_file(bank, ["attic"])
     imported(tmp_path, bank, room_skill("hall"))
     config = bank_config(tmp_path, evaluation=STRICT)
-    report = await admit_judged(config, bank, [], Unwatched(), cast())
+    report = await admit_judged(config, bank, [], NullCallback(), cast())
     assert not report.refused
     assert [skill.category for skill in loaded(bank).active] == ["attic", "hall"]
 
@@ -260,7 +262,7 @@ async def test_the_gate_keeps_out_what_harms(tmp_path, bank):
     bank_file(bank, ["attic"])
     imported(tmp_path, bank, room_skill("hall", 9))
     config = bank_config(tmp_path, evaluation=STRICT)
-    report = await admit_judged(config, bank, [], Unwatched(), cast())
+    report = await admit_judged(config, bank, [], NullCallback(), cast())
     assert report.refused
     assert [skill.category for skill in loaded(bank).active] == ["attic"]
     with BankStore.open(bank, read_only=True) as store:

@@ -11,7 +11,7 @@ from skillwright.bank import Add, BankSource, BankStore, save_bank
 from skillwright.core import ConfigError, PlainSkill, Task, Usage, UsageError
 from skillwright.jobs import (
     EvalPlan,
-    Unwatched,
+    NullCallback,
     estimate,
     open_run,
     preflight,
@@ -26,7 +26,7 @@ TEST = EvalPlan("test", 1)
 
 
 def source():
-    return BankSource(rooms_bank(), categorise=lambda task: task.task_type, scope=lambda task: "")
+    return BankSource(rooms_bank(), categorize=lambda task: task.task_type, scope=lambda task: "")
 
 
 def test_the_bank_stands_below_the_document_and_both_name_the_version():
@@ -86,7 +86,7 @@ async def test_a_run_goes_on_with_the_bank_that_it_began_with(tmp_path):
         store.commit([Add(room_skill("hall"))], reason="later")
     walker = Walker()
     with open_run(path) as run:
-        await run_evaluation(run, TEST, Unwatched(), cast(walker))
+        await run_evaluation(run, TEST, NullCallback(), cast(walker))
     assert not any("Door of the hall" in said for said, _ in walker.calls)
     assert any("Door of the attic" in said for said, _ in walker.calls)
 
@@ -105,7 +105,7 @@ async def test_use_is_counted_once_and_of_train_tasks_only(tmp_path):
     counted = totals()
     assert {(one.retrieved, one.episodes, one.wins) for one in counted.values()} == {(4, 4, 4)}
     with open_run(path) as run:  # what is stored is found again, and not counted again
-        await run_evaluation(run, EvalPlan("train", 1), Unwatched(), cast())
+        await run_evaluation(run, EvalPlan("train", 1), NullCallback(), cast())
     assert totals() == counted
 
 
@@ -121,7 +121,7 @@ async def test_a_fault_is_no_loss_and_its_retry_counts(tmp_path):
     path, report = await evaluated(config, TRAIN, Walker(broken))
     assert report.table.overall.failures == 3
     with open_run(path) as run:
-        await run_evaluation(run, TRAIN, Unwatched(), cast())
+        await run_evaluation(run, TRAIN, NullCallback(), cast())
     with BankStore.open(bank, read_only=True) as store:
         totals = store.totals().values()
     assert sum(one.episodes for one in totals) == sum(one.wins for one in totals) == 12

@@ -11,8 +11,8 @@ from skillwright.bank import Add, Bank, BankStore, apply, save_bank
 from skillwright.evaluation import RELEASE_DRAWS_FROM, Decision
 from skillwright.jobs import (
     EpisodeFinished,
+    NullCallback,
     StageStarted,
-    Unwatched,
     admit_judged,
     evolve_bank,
     import_into,
@@ -75,7 +75,7 @@ async def test_rounds_build_on_one_another_and_the_file_changes_once(tmp_path, b
     at_the_test = []
 
     class Reader:
-        def see(self, event):
+        def on_event(self, event):
             if isinstance(event, StageStarted) and event.stage == "release test":
                 at_the_test.append(kept(bank))
 
@@ -105,7 +105,7 @@ async def test_rounds_build_on_one_another_and_the_file_changes_once(tmp_path, b
 
 async def test_the_release_draws_what_no_round_has_drawn(tmp_path, bank):
     bank_file(bank, ["attic"])
-    await evolve_bank(config_of(tmp_path), bank, 2, Unwatched(), cast(Timid(), proposing(*BOTH)))
+    await evolve_bank(config_of(tmp_path), bank, 2, NullCallback(), cast(Timid(), proposing(*BOTH)))
     with look_at_work(bank) as store:
         judged, released = store.episodes(phase="gate"), store.episodes(phase="release")
     told = {e.skill_ids for e in released}
@@ -124,7 +124,7 @@ async def test_what_is_not_proven_leaves_the_bank_as_it_was_and_says_why(tmp_pat
     bank_file(bank)
     before = kept(bank)[0]
     report = await evolve_bank(
-        config_of(tmp_path), bank, 1, Unwatched(), cast(Timid(), proposing(adding(LOFT)))
+        config_of(tmp_path), bank, 1, NullCallback(), cast(Timid(), proposing(adding(LOFT)))
     )
     (one,) = report.rounds
     assert one.verdict.accepted
@@ -144,7 +144,7 @@ async def test_a_later_teacher_is_told_what_became_of_it(tmp_path, bank):
     for number in (1, 2):
         teacher = proposing(adding(LOFT))
         report = await evolve_bank(
-            config_of(tmp_path), bank, 1, Unwatched(), cast(Timid(), teacher)
+            config_of(tmp_path), bank, 1, NullCallback(), cast(Timid(), teacher)
         )
         assert [one.number for one in report.rounds] == [number]
     told = teacher.asked[-1][1]["content"]
@@ -156,7 +156,7 @@ async def test_a_round_that_is_rejected_is_none_of_what_is_tested(tmp_path, bank
     bank_file(bank, ["attic"])
     harmful = adding(room_skill("attic", 9))
     teacher = proposing(harmful, adding(room_skill("hall")))
-    report = await evolve_bank(config_of(tmp_path), bank, 2, Unwatched(), cast(Timid(), teacher))
+    report = await evolve_bank(config_of(tmp_path), bank, 2, NullCallback(), cast(Timid(), teacher))
     assert [one.action for one in report.rounds] == ["reject", "accept"]
     _, log, _ = kept(bank)
     assert [(event, step) for event, _, _, step, _ in log[1:]] == [("changed", 2), ("rejected", 1)]
@@ -184,7 +184,7 @@ class StopAt:
     def __init__(self, condition, count=1):
         self._condition, self._left = condition, count
 
-    def see(self, event):
+    def on_event(self, event):
         self._left -= bool(self._condition(event))
         if self._left == 0:
             raise Stop
@@ -219,7 +219,7 @@ async def test_a_command_that_was_stopped_is_given_again_and_ends_the_same(tmp_p
             with pytest.raises(Stop):
                 await evolve_bank(config, file, 2, StopAt(*MOMENTS[moment]), cast(walker, teacher))
             assert len(kept(file)[1]) == 1  # nothing is written down before the end
-        report = await evolve_bank(config, file, 2, Unwatched(), cast(walker, teacher))
+        report = await evolve_bank(config, file, 2, NullCallback(), cast(walker, teacher))
         assert len(set(walker.calls)) == len(walker.calls)  # nobody was asked twice
         ends.append((kept(file), len(teacher.asked), [one.to_dict() for one in report.rounds],
                      report.release))  # fmt: skip
@@ -229,27 +229,27 @@ async def test_a_command_that_was_stopped_is_given_again_and_ends_the_same(tmp_p
 async def test_a_command_that_is_given_again_after_its_end_begins_new_rounds(tmp_path, bank):
     bank_file(bank, ["attic"])
     config = config_of(tmp_path)
-    await evolve_bank(config, bank, 2, Unwatched(), cast(Timid(), proposing(*BOTH)))
-    report = await evolve_bank(config, bank, 1, Unwatched(), cast(Timid(), Nobody()))
+    await evolve_bank(config, bank, 2, NullCallback(), cast(Timid(), proposing(*BOTH)))
+    report = await evolve_bank(config, bank, 1, NullCallback(), cast(Timid(), Nobody()))
     assert [(one.number, one.action) for one in report.rounds] == [(3, "none_weak")]
     assert report.release is None
 
 
-async def admitted(folder, bank, *skills):
+async def approved(folder, bank, *skills):
     source, _ = apply(Bank(), [Add(one) for one in skills])
     save_bank(source, folder / "theirs.json")
     import_into(bank, str(folder / "theirs.json"))
-    return await admit_judged(config_of(folder), bank, [], Unwatched(), cast(Timid()))
+    return await admit_judged(config_of(folder), bank, [], NullCallback(), cast(Timid()))
 
 
 async def test_what_is_admitted_is_released_at_once_so_it_must_be_proven(tmp_path, bank):
     with_a_loft(tmp_path)
     bank_file(bank, ["attic"])
-    refused = await admitted(tmp_path, bank, LOFT)
+    refused = await approved(tmp_path, bank, LOFT)
     assert refused.refused
     assert "Not proven better: 2 of 24 tasks went better" in refused.verdict.reason
     with look_at_work(bank) as store:
         drawn = [e for e in store.episodes() if e.task_type == "loft" and e.split == "val"]
     assert {e.phase for e in drawn} == {"release"}
     assert min(e.draw for e in drawn) >= RELEASE_DRAWS_FROM
-    assert not (await admitted(tmp_path, bank, room_skill("hall"))).refused
+    assert not (await approved(tmp_path, bank, room_skill("hall"))).refused

@@ -6,12 +6,12 @@ import sqlite3
 import pytest
 
 import doors
-from doors import Coach, Walker, doors_config, look, minds, trained
+from doors import Coach, Walker, doors_config, llms, look, trained
 from skillwright.core import ConfigError, DataError, RunError, Task
 from skillwright.envs import deregister, register
 from skillwright.jobs import (
     EvalPlan,
-    Unwatched,
+    NullCallback,
     find_run,
     open_run,
     preflight,
@@ -19,7 +19,7 @@ from skillwright.jobs import (
     read_run,
     run_training,
     start_run,
-    summarise_runs,
+    summarize_runs,
 )
 from skillwright.jobs.parts.opened import make_env
 from skillwright.jobs.parts.tasks import make_splits
@@ -116,12 +116,12 @@ def test_a_run_that_cannot_be_read_does_not_hide_the_others(tmp_path):
     for _ in range(2):
         start_run(config, "").close()
     (tmp_path / "runs" / "doors" / "run.sqlite").write_bytes(b"not a database" * 99)
-    well, damaged = summarise_runs(tmp_path / "runs")
+    well, damaged = summarize_runs(tmp_path / "runs")
     assert (well.name, well.result) == ("doors-1", "not finished")
     assert damaged.name == "doors"
     assert "cannot be read: " in damaged.result
     assert damaged.to_dict()["finished"] is False
-    assert summarise_runs(tmp_path / "nowhere") == []
+    assert summarize_runs(tmp_path / "nowhere") == []
 
 
 async def test_a_summary_says_where_a_run_stands(tmp_path):
@@ -158,7 +158,7 @@ async def test_keys_are_kept_out_of_everything_that_is_written(
     )
     leak = f"Log in with {key}."
     with start_run(config, "") as run:
-        await run_training(run, Unwatched(), lambda c, _: Walker() if c.api_key_env == "MY_KEY"
+        await run_training(run, NullCallback(), lambda c, _: Walker() if c.api_key_env == "MY_KEY"
                            else Coach([[leak], [leak]]))  # fmt: skip
         path = run.folder.path
     written = [file for file in path.rglob("*") if file.is_file()]
@@ -237,7 +237,7 @@ def test_the_initial_skill_is_a_file_or_nothing(tmp_path):
 
 async def test_a_mind_can_be_handed_in(tmp_path):
     with start_run(doors_config(tmp_path), "") as run:
-        report = await run_training(run, Unwatched(), minds(Walker(), Coach([])))
+        report = await run_training(run, NullCallback(), llms(Walker(), Coach([])))
     assert len(report.state.steps) == 2
 
 

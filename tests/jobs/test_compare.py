@@ -17,8 +17,8 @@ from doors import (
     Walker,
     doors_config,
     evaluated,
+    llms,
     look,
-    minds,
     rule,
     trained,
     write_tasks,
@@ -26,7 +26,7 @@ from doors import (
 from skillwright.core import DataError, ModelError, RunError
 from skillwright.jobs import (
     EvalPlan,
-    Unwatched,
+    NullCallback,
     compare_runs,
     open_run,
     run_evaluation,
@@ -165,7 +165,7 @@ async def test_an_attempt_that_was_tried_again_after_a_resume_is_no_failure(tmp_
     a = await run_of(tmp_path, "a", ALL_WRONG)
     b = await run_of(tmp_path, "b", ALL_RULES, walker=Walker(failing_at(1)), rollout=limits)
     with open_run(b) as run:
-        await run_evaluation(run, run.plan, Unwatched(), minds(Walker()))
+        await run_evaluation(run, run.plan, NullCallback(), llms(Walker()))
     found = compare_runs(a, b)
     assert (found.b.failures, found.b.attempts, len(found.tasks)) == (0, 12, 12)
 
@@ -313,7 +313,9 @@ async def test_a_run_without_scores_is_refused_with_what_to_do(tmp_path):
     with pytest.raises(RunError, match=r"evaluation.test: false\). Evaluate its skill"):
         compare_runs(a, untested)
     start_run(doors_config(tmp_path, run={"name": "new"}), "").close()
-    with pytest.raises(RunError, match=r"its training did not finish. Go on with: skillwright re"):
+    with pytest.raises(
+        RunError, match=r"its training did not finish. Continue with: skillwright re"
+    ):
         compare_runs(tmp_path / "runs" / "new", a)
 
 

@@ -59,8 +59,8 @@ def test_another_kind_replaces_its_base_as_a_whole(write):
     write("base.yaml", MODELS + "evaluation: {gate: {kind: paired, draws: 3}}")
     child = write("child.yaml", "_base_: base.yaml\nevaluation: {gate: {kind: strict}}")
     assert load_config(child).evaluation.gate == StrictGate()
-    same = write("same.yaml", "_base_: base.yaml\nevaluation: {gate: {family_veto: 0.1}}")
-    assert load_config(same).evaluation.gate == PairedGate(draws=3, family_veto=0.1)
+    same = write("same.yaml", "_base_: base.yaml\nevaluation: {gate: {task_type_veto: 0.1}}")
+    assert load_config(same).evaluation.gate == PairedGate(draws=3, task_type_veto=0.1)
 
 
 def test_a_circle_of_bases_is_refused_with_its_chain(write):
@@ -149,7 +149,7 @@ def test_overrides_are_read_as_yaml_and_the_last_one_wins(write):
             "skill.init=",
             "run.name=x=y",
             "run.name='7'",
-            "evaluation.gate.family_veto=0.2",
+            "evaluation.gate.task_type_veto=0.2",
         ],
     )
     assert (config.train.batch_size, config.evaluation.test, config.evaluation.alpha) == (
@@ -160,7 +160,7 @@ def test_overrides_are_read_as_yaml_and_the_last_one_wins(write):
     assert config.env.config == {"rooms": ["kitchen", "bath"]}
     assert (config.env.data.train, config.env.data.val) == (12, 40)
     assert (config.skill.init, config.run.name) == ("", "7")
-    assert config.evaluation.gate == ExploreGate(family_veto=0.2)
+    assert config.evaluation.gate == ExploreGate(task_type_veto=0.2)
 
 
 def test_an_override_may_change_a_kind(write):

@@ -21,7 +21,7 @@ ALSO_READS = {"config/bank.py"}
 # What a section is called where it is handed on under another name.
 ALSO_CALLED = {
     "bank": {"self"},
-    "distil": {"self"},
+    "distill": {"self"},
     "evolve": {"self"},
     "evaluation": {"limits"},
     "optimizer": {"config"},

@@ -75,7 +75,7 @@ def test_a_file_with_every_removed_key_at_what_holds_means_the_same(tmp_path):
     values = yaml.safe_load(plain.read_text("utf-8"))
     for row in REMOVED:
         *sections, leaf = row.key.split(".")
-        if sections[0] in {"gradient", "optimizer", "evaluation", "rollout", "bank", "distil"}:
+        if sections[0] in {"gradient", "optimizer", "evaluation", "rollout", "bank", "distill"}:
             place = values
             for section in sections:
                 place = place.setdefault(section, {})

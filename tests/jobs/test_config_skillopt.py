@@ -246,7 +246,7 @@ def test_a_placeholder_model_is_replaced_unless_it_was_chosen(resolved):
         ({"model": {"backend": "gemini"}}, "model.backend is 'gemini'"),
     ],
 )
-def test_a_misspelt_key_or_value_is_refused_with_the_right_one(resolved, said, words):
+def test_a_misspelled_key_or_value_is_refused_with_the_right_one(resolved, said, words):
     assert words in refusal(resolved, {"num_epochs": 1, **said})
 
 

@@ -155,9 +155,9 @@ def test_their_names_are_understood_on_the_command_line(written, caplog):
 
 def test_a_file_of_ours_takes_their_names_where_they_mean_one_of_ours(tmp_path):
     path = tmp_path / "ours.yaml"
-    mind = {"backend": "scripted", "model": "household"}
-    minds = {"target": mind, "optimizer": {"backend": "scripted", "model": "analyst"}}
-    path.write_text(yaml.safe_dump({"models": minds}))
+    llm = {"backend": "scripted", "model": "household"}
+    llms = {"target": llm, "optimizer": {"backend": "scripted", "model": "analyst"}}
+    path.write_text(yaml.safe_dump({"models": llms}))
     config = load_config(path, ["train.num_epochs=3"], ["seed=7", "evaluation.eval_test=false"])
     assert (config.train.epochs, config.run.seed, config.evaluation.test) == (3, 7, False)
     with pytest.raises(ConfigError, match=r"use_gate' is a key of SkillOpt's.*evaluation\.gate"):
@@ -171,6 +171,6 @@ def test_a_file_of_ours_takes_their_names_where_they_mean_one_of_ours(tmp_path):
         ("train.num_epochs", "has no '='"),
     ],
 )
-def test_a_misspelt_option_of_theirs_is_refused(written, option, words):
+def test_a_misspelled_option_of_theirs_is_refused(written, option, words):
     with pytest.raises(ConfigError, match=words):
         load_config(written(ALFWORLD), [], [option])

@@ -322,7 +322,7 @@ def test_codex_acts_and_proposes_with_what_the_file_says(resolved):
         "workspace-write",
     )
     assert (target.network, target.web_search) == (True, False)
-    # What a target may do, nobody granted to the optimiser.
+    # What a target may do, nobody granted to the optimizer.
     assert (optimizer.backend, optimizer.path, optimizer.effort) == (
         "codex_exec",
         "/opt/codex",
@@ -349,8 +349,8 @@ def test_claude_is_reached_by_its_api_and_that_is_said(resolved):
     layer = {"model": {"backend": "claude"}, "env": {"name": "alfworld"}}
     config, warnings = translated(resolved, layer)
     for role in ("target", "optimizer"):
-        mind = getattr(config.models, role)
-        assert (mind.backend, mind.model) == ("claude_chat", "claude-sonnet-4-6")
+        llm = getattr(config.models, role)
+        assert (llm.backend, llm.model) == ("claude_chat", "claude-sonnet-4-6")
         assert any(f"the {role} is reached by Anthropic's API" in line for line in warnings)
 
 

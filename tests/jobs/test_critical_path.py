@@ -202,13 +202,13 @@ def test_a_look_back_waits_for_both_skills_and_the_slower_of_its_writers(diary):
     diary.event(1013, "finished")
     path = critical_path(diary.store, 64)
     assert stages(path) == [
-        ("look back", 3, 1),
-        ("look back", 1, 7),
+        ("epoch update", 3, 1),
+        ("epoch update", 1, 7),
         ("slow update", 2, 1),
         ("gate", 1, 1),
         ("test", 5, 2),
     ]
-    assert path.by_stage()[0] == Link("look back", 4.0, 8)
+    assert path.by_stage()[0] == Link("epoch update", 4.0, 8)
     assert path.took_s == 13.0
 
 
@@ -217,7 +217,7 @@ def test_looks_of_a_gate_are_waits_one_after_another_and_a_pause_is_none(diary):
     diary.episode(1000, 2, "gate", 1, "v1")
     diary.episode(1001, 2, "gate", 1, "v2")
     diary.episode(1003, 1, "gate", 1, "v3")  # a second look
-    diary.event(1500, "session")  # killed, and gone on with
+    diary.event(1500, "session")  # killed, and continued with
     diary.episode(1500, 1.5, "gate", 1, "v4")
     diary.event(1502, "step", step=1)
     path = critical_path(diary.store, 64)
@@ -280,7 +280,7 @@ def test_a_real_run_is_never_faster_than_its_path(tmp_path, accumulation):
     assert found.share is not None
     assert found.share <= 1
     named = [link.stage for link in found.by_stage()]
-    assert {"rollout", "analyst", "gate", "look back", "test"} <= set(named)
+    assert {"rollout", "analyst", "gate", "epoch update", "test"} <= set(named)
     assert found.requests >= len(named)
 
 

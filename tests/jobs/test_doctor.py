@@ -9,7 +9,7 @@ from doors import doors_config
 from skillwright.envs import deregister, register
 from skillwright.jobs import Finding, Health, examine
 from skillwright.models.environment import ignored_variables
-from tau_minds import shop, tau_config
+from tau_models import shop, tau_config
 
 
 @pytest.fixture

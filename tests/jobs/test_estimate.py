@@ -21,7 +21,7 @@ from skillwright.jobs.parts.tasks import make_splits
 from skillwright.jobs.train.wiring import expected_episodes
 from skillwright.models import HttpClient
 from somebodys import Documented, adapter_config
-from tau_minds import shop, tau_config
+from tau_models import shop, tau_config
 
 PRICES = {"input_usd_per_mtok": 1, "output_usd_per_mtok": 10, "as_of": "spring"}
 
@@ -85,7 +85,7 @@ async def test_longer_training_takes_more_of_what_it_repeats(tmp_path):
     for name in ("practice", "reflect", "merge"):
         assert thrice[name].calls == 3 * once[name].calls
     assert thrice["test"] == once["test"]
-    assert thrice["look back"].episodes == 2 * 12 * 2
+    assert thrice["epoch update"].episodes == 2 * 12 * 2
     assert thrice["meta skill"].calls == 2
     assert "meta skill" not in once
 
@@ -107,7 +107,7 @@ async def test_money_follows_the_prices_and_is_unknown_without_them(tmp_path):
         expected = (stage.input_tokens + 10 * stage.output_tokens) / 1e6
         assert stage.cost_usd == pytest.approx(expected)
     assert found.total.cost_usd == pytest.approx(sum(stage.cost_usd for stage in found.stages))
-    assert "spring" in found.minds[0].line()
+    assert "spring" in found.llms[0].line()
     unknown = await estimate(paid(tmp_path, prices=None), "")
     assert unknown.total.cost_usd is None
     assert {stage.cost_usd for stage in unknown.stages} == {None}
@@ -149,9 +149,9 @@ async def test_a_simulated_user_is_not_asked_but_counted(tmp_path, monkeypatch):
     user = stages(found)["simulated user"]
     assert (user.role, user.calls) == ("user", 3 * played)
     assert user.cost_usd == pytest.approx((user.input_tokens + 10 * user.output_tokens) / 1e6)
-    assert found.minds[-1].role == "user"
+    assert found.llms[-1].role == "user"
     unknown = await estimate(tau_config(tmp_path, data, user_strategy="llm"), "")
-    assert unknown.minds[-1].line().endswith("set env.config.user_settings.prices")
+    assert unknown.llms[-1].line().endswith("set env.config.user_settings.prices")
     assert "simulated user" not in stages(await estimate(tau_config(tmp_path, data), ""))
 
 
@@ -220,7 +220,7 @@ async def test_an_evaluation_plays_a_split_as_often_as_planned(tmp_path, split, 
     assert (stage.name, stage.episodes, stage.calls) == ("evaluate", 3 * tasks, 6 * tasks)
     assert stage.input_tokens == 3 * tasks * (2 * found.opening_tokens + 150)
     assert stage.cost_usd == pytest.approx((stage.input_tokens + 10 * stage.output_tokens) / 1e6)
-    assert [mind.role for mind in found.minds] == ["target"]
+    assert [llm.role for llm in found.llms] == ["target"]
 
 
 async def test_an_evaluations_simulated_user_is_counted(tmp_path):

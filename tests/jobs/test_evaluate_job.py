@@ -5,12 +5,12 @@ import json
 
 import pytest
 
-from doors import ALL_RULES, Walker, doors_config, evaluated, look, minds, rule, story
+from doors import ALL_RULES, Walker, doors_config, evaluated, llms, look, rule, story
 from skillwright.core import ConfigError, ModelError
 from skillwright.jobs import (
     EvalPlan,
     EvalReport,
-    Unwatched,
+    NullCallback,
     open_run,
     read_run,
     run_evaluation,
@@ -32,7 +32,7 @@ def failing_at(*numbers):
 
 async def resumed(path, target):
     with open_run(path) as run:
-        return await run_evaluation(run, run.plan, Unwatched(), minds(target))
+        return await run_evaluation(run, run.plan, NullCallback(), llms(target))
 
 
 async def test_every_task_is_played_as_often_as_asked_with_its_own_luck(tmp_path):
@@ -85,7 +85,7 @@ async def test_any_split_can_be_evaluated(tmp_path, split, tasks):
         assert {e.split for e in store.episodes()} == {split}
 
 
-async def test_an_evaluation_needs_no_optimiser(tmp_path):
+async def test_an_evaluation_needs_no_optimizer(tmp_path):
     made = []
 
     def make(config, client):
@@ -93,7 +93,7 @@ async def test_an_evaluation_needs_no_optimiser(tmp_path):
         return Walker()
 
     with start_run(doors_config(tmp_path), "", TEST) as run:
-        await run_evaluation(run, TEST, Unwatched(), make)
+        await run_evaluation(run, TEST, NullCallback(), make)
     assert made == ["household"]
 
 

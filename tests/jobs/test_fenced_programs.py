@@ -9,10 +9,17 @@ from doors import Walker, doors_config, evaluated
 from rl_world import lanes_config
 from skillwright.config import StudySettings
 from skillwright.datasets import cache_dir
-from skillwright.jobs import EvalPlan, Unwatched, assemble, assemble_arena, distil_runs, study_run
-from skillwright.jobs.bank.arena import bank_arena
+from skillwright.jobs import (
+    EvalPlan,
+    NullCallback,
+    assemble,
+    assemble_arena,
+    distill_runs,
+    study_run,
+)
+from skillwright.jobs.bank.session import bank_arena
 from skillwright.jobs.parts.bank_source import bank_work, work_folder
-from skillwright.jobs.parts.opened import opened_mind
+from skillwright.jobs.parts.opened import opened_model
 from skillwright.jobs.rl.wiring import workshop
 from skillwright.runs import RunStore
 
@@ -64,7 +71,7 @@ async def test_the_programs_of_a_run_see_neither_its_folder_nor_its_tasks(
     folder = tmp_path / "run"
     folder.mkdir()
     with RunStore.open(folder / "run.sqlite") as store:
-        async with opened(config, store, Unwatched(), make):
+        async with opened(config, store, NullCallback(), make):
             pass
     make.expect(roles, folder, tmp_path / "tasks", FETCHED)
 
@@ -80,7 +87,7 @@ async def test_what_an_environment_is_told_to_read_is_hidden_too(tmp_path, monke
     make = Recorder()
     with (
         RunStore.open(work / "run.sqlite") as opened,
-        opened_mind(config.models.target, None, make, opened, config.env),
+        opened_model(config.models.target, None, make, opened, config.env),
     ):
         pass
     make.expect(("target",), work, tmp_path / "tasks", store, store, FETCHED)
@@ -91,16 +98,16 @@ async def test_the_programs_that_play_and_teach_for_a_bank_see_neither(tmp_path)
     config, make = bank_config(tmp_path, **programs(*roles)), Recorder()
     bank = tmp_path / "bank.sqlite"
     with bank_work(bank) as store:
-        async with bank_arena(config, store, Unwatched(), make):
+        async with bank_arena(config, store, NullCallback(), make):
             pass
     make.expect(("target", "teacher"), work_folder(bank), tmp_path / "tasks", FETCHED)
 
 
-async def test_a_program_that_distils_runs_sees_none_of_them(tmp_path):
+async def test_a_program_that_distills_runs_sees_none_of_them(tmp_path):
     run, _ = await evaluated(bank_config(tmp_path), EvalPlan("train", 1), Walker())
     settings = StudySettings.model_validate(programs("teacher"))
     make, bank = Recorder(proposing()), tmp_path / "bank.sqlite"
-    await distil_runs([study_run(run)], bank, settings, Unwatched(), make)
+    await distill_runs([study_run(run)], bank, settings, NullCallback(), make)
     make.expect(("teacher",), work_folder(bank), run)
 
 
@@ -109,7 +116,7 @@ async def test_a_folder_that_is_named_keeps_what_programs_print(tmp_path):
     config = doors_config(tmp_path, models={"target": {**PROGRAM, **kept}})
     make = Recorder()
     with RunStore.open(tmp_path / "run.sqlite") as store:
-        async with assemble_arena(config, store, Unwatched(), make):
+        async with assemble_arena(config, store, NullCallback(), make):
             pass
     target = make.made["target"]
     assert (target.keep_output, target.keep_failures) == ("kept", None)

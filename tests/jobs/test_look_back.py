@@ -1,4 +1,4 @@
-"""An epoch's end: what is compared, what comes of it, and that it survives an interruption."""
+"""An epoch's end: what is compared, the outcome, and that it survives an interruption."""
 
 import asyncio
 import sqlite3
@@ -32,7 +32,7 @@ IDLE = [[], [], [], []]
 
 
 class Notebook:
-    """Watches; may cancel a task some events after the first look back began."""
+    """Watches; may cancel a task some events after the first epoch update began."""
 
     def __init__(self, cancel_after=None):
         self.events = []
@@ -40,9 +40,9 @@ class Notebook:
         self._left = cancel_after
         self._counts = False
 
-    def see(self, event):
+    def on_event(self, event):
         self.events.append(event)
-        self._counts |= isinstance(event, StageStarted) and event.stage == "look back"
+        self._counts |= isinstance(event, StageStarted) and event.stage == "epoch update"
         if self._counts and self._left is not None:
             if self._left == 0:
                 self.task.cancel()
@@ -74,7 +74,7 @@ def epoch_events(path):
 
 async def test_the_first_epoch_only_notes_which_skill_it_ended_with(tmp_path):
     coach, notebook = Veteran([[ALL_RULES], []], ALL_RULES), Notebook()
-    path, report = await trained(two_epochs(tmp_path, 1), Walker(), coach, watcher=notebook)
+    path, report = await trained(two_epochs(tmp_path, 1), Walker(), coach, callback=notebook)
     (record,) = report.state.epochs
     assert (record.epoch, record.steps_ended_with, record.action) == (1, 1, "")
     assert not coach.asked(SLOW) + coach.asked(META)
@@ -152,7 +152,7 @@ async def test_every_episode_that_a_look_back_rests_on_is_found_by_its_key(tmp_p
 async def test_a_slow_update_that_helps_passes_the_gate_into_a_region_of_its_own(tmp_path):
     notebook = Notebook()
     path, report = await trained(
-        two_epochs(tmp_path), Walker(), Veteran(IDLE, ALL_RULES), watcher=notebook
+        two_epochs(tmp_path), Walker(), Veteran(IDLE, ALL_RULES), callback=notebook
     )
     assert slow_update_field(report.best_skill).strip() == ALL_RULES
     assert (path / "best_skill.md").read_text(encoding="utf-8") == report.best_skill
@@ -193,7 +193,7 @@ async def test_the_meta_skill_reaches_the_next_epochs_analysts_and_never_the_age
     path, report = await trained(two_epochs(tmp_path, 3), walker, coach)
     told = [user for user in coach.asked("## Trajectories") if NOTES in user]
     assert told
-    assert all(f"## Optimiser notes\n{NOTES}" in user for user in told)
+    assert all(f"## Optimizer notes\n{NOTES}" in user for user in told)
     untold = [user for user in coach.asked("## Trajectories") if user not in told]
     assert {user.count("\nStep ") for user in untold} == {0, 1, 2, 3}
     assert {user.count("\nStep ") for user in told} == {4, 5}
@@ -206,7 +206,7 @@ async def test_the_meta_skill_reaches_the_next_epochs_analysts_and_never_the_age
 async def test_what_is_switched_off_does_not_happen(tmp_path):
     coach, notebook = Veteran(IDLE, ALL_RULES), Notebook()
     off = two_epochs(tmp_path, gate="paired", use_slow_update=False, use_meta_skill=False)
-    path, report = await trained(off, Walker(), coach, watcher=notebook)
+    path, report = await trained(off, Walker(), coach, callback=notebook)
     assert (report.state.epochs, report.best_skill) == ((), "")
     assert not epoch_events(path)
     assert not compared(path)
@@ -234,7 +234,7 @@ async def test_either_memory_may_be_switched_off_alone(tmp_path, switched_off, s
 @pytest.mark.parametrize(
     ("heading", "action", "notes"), [(SLOW, "skip_fault", NOTES), (META, "accept", "")]
 )
-async def test_a_fault_of_the_optimiser_leaves_skill_or_notes_as_they_are(
+async def test_a_fault_of_the_optimizer_leaves_skill_or_notes_as_they_are(
     tmp_path, heading, action, notes
 ):
     fault = {heading: ModelError("the gateway is on fire")}
@@ -247,10 +247,10 @@ async def test_a_fault_of_the_optimiser_leaves_skill_or_notes_as_they_are(
     assert faulty["fault"]["failure"]["message"] == "the gateway is on fire"
 
 
-async def test_an_optimiser_that_is_dead_in_a_look_back_stops_the_run_which_then_goes_on(tmp_path):
+async def test_an_optimizer_that_is_dead_in_a_look_back_stops_the_run_which_then_goes_on(tmp_path):
     error = ModelError("the gateway is on fire")
     dead = Veteran(PLAN, GUIDANCE, fault={SLOW: error, META: error})
-    with pytest.raises(EngineDown, match=r"look back over epoch 2 .* latest: the gateway is on"):
+    with pytest.raises(EngineDown, match=r"epoch update over epoch 2 .* latest: the gateway is on"):
         await trained(two_epochs(tmp_path, 3), Walker(), dead)
     path = tmp_path / "runs" / "doors"
     assert [event["epoch"] for event in epoch_events(path)] == [1]
@@ -278,7 +278,7 @@ def steps_of_calls(path):
 async def test_a_run_that_was_stopped_in_a_look_back_goes_on_as_if_it_had_not_been(tmp_path, count):
     config, notebook = two_epochs(tmp_path, 3), Notebook(count)
     notebook.task = asyncio.create_task(
-        trained(config, Walker(), Veteran(PLAN, GUIDANCE), watcher=notebook)
+        trained(config, Walker(), Veteran(PLAN, GUIDANCE), callback=notebook)
     )
     with pytest.raises(asyncio.CancelledError):
         await notebook.task
@@ -305,9 +305,9 @@ async def test_how_many_play_at_once_changes_nothing_in_a_look_back(tmp_path, ro
 
 
 @pytest.mark.parametrize("heading", [SLOW, META])
-async def test_a_refused_optimiser_stops_the_look_back_which_then_goes_on(tmp_path, heading):
+async def test_a_refused_optimizer_stops_the_look_back_which_then_goes_on(tmp_path, heading):
     refused = Veteran(PLAN, GUIDANCE, fault={heading: ModelRefused("401: the key is wrong")})
-    with pytest.raises(ModelRefused, match="optimiser was refused: 401: the key is wrong"):
+    with pytest.raises(ModelRefused, match="optimizer was refused: 401: the key is wrong"):
         await trained(two_epochs(tmp_path, 3), Walker(), refused)
     path = tmp_path / "runs" / "doors"
     assert [event["epoch"] for event in epoch_events(path)] == [1]

@@ -1,4 +1,4 @@
-"""A run stops within what is in flight when its budget is spent, and goes on with a larger one."""
+"""A run stops within what is in flight when its budget is spent, and continues with a larger one."""
 
 import asyncio
 import re
@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import typer
 
-from doors import ALL_RULES, Coach, Walker, doors_config, look, minds, story, trained
+from doors import ALL_RULES, Coach, Walker, doors_config, llms, look, story, trained
 from skillwright.cli.faults import exit_codes
 from skillwright.config import load_config
 from skillwright.config.job import BudgetSection
@@ -16,10 +16,10 @@ from skillwright.core.together import together
 from skillwright.jobs import (
     BudgetSpent,
     EvalPlan,
-    Unwatched,
+    NullCallback,
     open_run,
     preflight,
-    priced_minds,
+    priced_models,
     run_evaluation,
     run_training,
     start_run,
@@ -50,9 +50,9 @@ def spent(path):
 async def until_spent(tmp_path, budget, target=None, coach=None, **sections):
     """Train until the budget is spent; return the run's folder and what was said."""
     config = doors_config(tmp_path, budget=budget, **sections)
-    made = minds(target or Paid(), coach or Coach(PLAN))
+    made = llms(target or Paid(), coach or Coach(PLAN))
     with start_run(config, "") as run, pytest.raises(BudgetSpent) as caught:
-        await run_training(run, Unwatched(), made)
+        await run_training(run, NullCallback(), made)
     return run.folder.path, str(caught.value)
 
 
@@ -78,7 +78,7 @@ async def test_with_a_larger_budget_it_goes_on_to_the_same_decisions(tmp_path, b
     larger = [f"budget.{name}=1000000" for name in bound]
     again = Paid()
     with open_run(path, overrides=larger) as run:
-        await run_training(run, Unwatched(), minds(again, Coach(PLAN)))
+        await run_training(run, NullCallback(), llms(again, Coach(PLAN)))
     assert story(path) == story(whole)
     # All of both sittings is counted, and nothing was paid for twice.
     assert spent(path).cost_usd == pytest.approx(paid + PRICE * len(again.calls))
@@ -89,7 +89,7 @@ async def test_the_budget_counts_over_all_sittings(tmp_path):
     path, _ = await until_spent(tmp_path, {"usd": 0.2})
     before, nobody = spent(path), Paid()
     with open_run(path) as run, pytest.raises(BudgetSpent):
-        await run_training(run, Unwatched(), minds(nobody, Coach(PLAN)))
+        await run_training(run, NullCallback(), llms(nobody, Coach(PLAN)))
     assert not nobody.calls
     assert spent(path) == before
 
@@ -109,7 +109,7 @@ async def test_an_evaluation_has_a_budget_as_well(tmp_path):
     bounds = {"budget": {"tokens": 50}, "rollout": {"max_concurrent": 2}}
     config, plan = doors_config(tmp_path, **bounds), EvalPlan("test", 4)
     with start_run(config, "", plan) as run, pytest.raises(BudgetSpent, match="of 50 tokens"):
-        await run_evaluation(run, plan, Unwatched(), minds(Paid()))
+        await run_evaluation(run, plan, NullCallback(), llms(Paid()))
 
 
 async def test_a_cost_that_nobody_knows_stops_a_budget_in_money(tmp_path):
@@ -132,7 +132,7 @@ async def test_without_a_budget_nobody_asks(tmp_path):
 async def test_the_bound_that_was_reached_is_named_with_a_whole_number(tmp_path):
     config = doors_config(tmp_path, budget={"usd": 99.0, "tokens": 500})
     with start_run(config, "") as run, pytest.raises(BudgetSpent) as caught:
-        await run_training(run, Unwatched(), minds(Paid(), Coach(PLAN)))
+        await run_training(run, NullCallback(), llms(Paid(), Coach(PLAN)))
     assert re.fullmatch(r"--set budget\.tokens=[0-9]+", caught.value.larger)
     with open_run(run.folder.path, overrides=caught.value.larger.split()[1:]) as again:
         assert again.config.budget.tokens > 500
@@ -245,12 +245,12 @@ def test_an_endpoint_with_a_listed_price_may_embed():
 
 
 def test_each_mind_says_its_price_and_how_old_that_is(tmp_path):
-    lines = [mind.line() for mind in priced_minds(endpoints(tmp_path))]
+    lines = [llm.line() for llm in priced_models(endpoints(tmp_path))]
     assert lines == [
         "target t: prices unknown; set models.target.prices",
         "optimizer o: 1 in, 2 out, USD per million (today)",
     ]
-    assert [mind.line() for mind in priced_minds(doors_config(tmp_path))] == [
+    assert [llm.line() for llm in priced_models(doors_config(tmp_path))] == [
         "target household: free",
         "optimizer analyst: free",
     ]
@@ -277,7 +277,7 @@ def test_the_command_line_says_so_and_ends_with_a_code_of_its_own(capsys):
     said = capsys.readouterr().err
     assert "The budget of 1 USD is spent." in said
     assert "error" not in said
-    assert "go on with:  skillwright resume X --set budget.usd=2.0\n" in said
+    assert "continue with:  skillwright resume X --set budget.usd=2.0\n" in said
 
 
 def test_prices_by_name_hold_where_a_model_has_none_of_its_own(tmp_path):
@@ -310,7 +310,7 @@ def test_a_program_that_tells_its_cost_needs_no_prices(tmp_path):
     program = {"backend": "claude_code_exec", "model": "claude-opus-5-5"}
     config = doors_config(tmp_path, models=models | {"target": program}, budget={"usd": 1})
     refuse_unpriced(config)
-    assert "as the program itself estimates it" in priced_minds(config)[0].line()
+    assert "as the program itself estimates it" in priced_models(config)[0].line()
     gateway = program | {"base_url": "http://localhost:4000"}
     other = doors_config(tmp_path, models=models | {"target": gateway}, budget={"usd": 1})
     with pytest.raises(ConfigError, match="no prices are known"):

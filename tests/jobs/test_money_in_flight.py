@@ -1,4 +1,4 @@
-"""What a budget knows of work that has not ended: while it goes on, and after it was stopped."""
+"""What a budget knows of work that has not ended: while it continues, and after it was stopped."""
 
 import asyncio
 import logging
@@ -12,8 +12,8 @@ from doors import (
     Notebook,
     Walker,
     doors_config,
+    llms,
     look,
-    minds,
     trained,
     write_tasks,
 )
@@ -22,11 +22,11 @@ from skillwright.core import Completion, ConfigError, ModelRefused, Usage
 from skillwright.core.together import together
 from skillwright.jobs import (
     BudgetSpent,
+    NullCallback,
     RunStarted,
-    Unwatched,
     critical_path,
     open_run,
-    priced_minds,
+    priced_models,
     run_training,
     start_run,
 )
@@ -61,7 +61,7 @@ def spent(path):
 
 async def stopped(run, target, error):
     with pytest.raises(error):
-        await run_training(run, Unwatched(), minds(target, Coach(PLAN)))
+        await run_training(run, NullCallback(), llms(target, Coach(PLAN)))
 
 
 async def test_long_episodes_in_flight_do_not_overrun_the_budget(tmp_path):
@@ -253,18 +253,18 @@ def test_a_login_has_no_price_before_a_run_as_in_it(tmp_path, monkeypatch):
     own = {"input_usd_per_mtok": 1, "output_usd_per_mtok": 2}
     refuse_unpriced(codex(tmp_path, prices=own))
     monkeypatch.setenv("CODEX_API_KEY", "k")
-    assert priced_minds(codex(tmp_path))[0].is_priced == (
+    assert priced_models(codex(tmp_path))[0].is_priced == (
         codex(tmp_path).models.target.known_prices is not None
     )
 
 
 async def test_what_an_adapter_spends_is_said_to_be_unbounded(tmp_path):
-    watcher = Notebook()
+    callback = Notebook()
     config = adapter_config(tmp_path, Seeded, budget={"usd": 1})
-    await trained(config, Walker(), Coach(PLAN), watcher=watcher)
+    await trained(config, Walker(), Coach(PLAN), callback=callback)
     (said,) = budget_gaps(config)
-    assert said.startswith("budget.usd bounds the optimiser only")
-    assert said in watcher.of(RunStarted)[0].facts
+    assert said.startswith("budget.usd bounds the optimizer only")
+    assert said in callback.of(RunStarted)[0].facts
     assert budget_gaps(adapter_config(tmp_path, Seeded, budget={"minutes": 1})) == ()
     assert budget_gaps(doors_config(tmp_path, budget={"usd": 1})) == ()
 

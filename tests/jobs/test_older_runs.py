@@ -12,7 +12,7 @@ from rl_world import resumed as resumed_rl
 from skillwright.bank import BankError, BankStore
 from skillwright.core import ModelRefused, RunError
 from skillwright.core.sqlite_file import log_of, schema_version
-from skillwright.jobs import find_run, open_run, read_run, study_run, summarise_runs
+from skillwright.jobs import find_run, open_run, read_run, study_run, summarize_runs
 from skillwright.jobs.rl import is_rl_run, open_rl, start_rl
 from skillwright.runs.database import SCHEMA
 
@@ -84,7 +84,7 @@ def test_an_empty_store_is_called_what_it_is(tmp_path):
         with pytest.raises(RunError, match=r"run\.sqlite is empty: the run was killed before"):
             use(path)
     assert (path / "run.sqlite").read_bytes() == b""
-    (listed,) = summarise_runs(tmp_path / "runs")
+    (listed,) = summarize_runs(tmp_path / "runs")
     assert "is empty" in listed.problem
 
 
@@ -121,7 +121,7 @@ def test_a_damaged_log_is_named_and_left_alone(tmp_path):
 
 
 def find_and_list(path):
-    (listed,) = [one for one in summarise_runs(path.parent) if one.name == path.name]
+    (listed,) = [one for one in summarize_runs(path.parent) if one.name == path.name]
     raise RunError(listed.problem)
 
 

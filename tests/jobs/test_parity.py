@@ -164,11 +164,11 @@ def test_a_run_says_its_mode_at_its_start_and_keeps_it(tmp_path):
     facts = []
 
     class Listener:
-        def see(self, event):
+        def on_event(self, event):
             facts.extend(getattr(event, "facts", ()))
 
     built = doors_config(tmp_path, run={"name": "p", "root": str(tmp_path), "parity": True})
-    path, _ = asyncio.run(trained(built, Walker(), Coach([[ALL_RULES]]), watcher=Listener()))
+    path, _ = asyncio.run(trained(built, Walker(), Coach([[ALL_RULES]]), callback=Listener()))
     assert say_mode(built)[0] in facts
     with look(path) as store:
         made = store.events("made")[0].payload

@@ -1,4 +1,4 @@
-"""A run goes on with the settings that it began with."""
+"""A run continues with the settings that it began with."""
 
 import json
 import sqlite3
@@ -14,7 +14,7 @@ from skillwright.jobs.rl import open_rl, start_rl
 
 
 def edit(path, change):
-    """Change what stands in a run's configuration, as a person does with an editor."""
+    """Change what is in a run's configuration, as a person does with an editor."""
     file = path / "config.yaml"
     values = yaml.safe_load(file.read_text("utf-8"))
     change(values)

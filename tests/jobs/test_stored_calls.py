@@ -1,4 +1,4 @@
-"""Optimiser calls are paid for once, and always answered alike."""
+"""Optimizer calls are paid for once, and always answered alike."""
 
 import pytest
 
@@ -16,7 +16,7 @@ class Listener:
     def __init__(self):
         self.events = []
 
-    def see(self, event):
+    def on_event(self, event):
         self.events.append(event)
 
 

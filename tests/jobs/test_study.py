@@ -1,4 +1,4 @@
-"""Several seeds of one configuration: ordinary runs in one folder, stopped and gone on with."""
+"""Several seeds of one configuration: ordinary runs in one folder, stopped and continued with."""
 
 import asyncio
 import json
@@ -8,25 +8,25 @@ from pathlib import Path
 
 import pytest
 
-from doors import ALL_RULES, Coach, Walker, doors_config, minds, story
+from doors import ALL_RULES, Coach, Walker, doors_config, llms, story
 from shown import episodes
 from skillwright.core import ConfigError, ModelRefused, RunError
 from skillwright.evaluation import AlphaLedger, SplitReport
 from skillwright.jobs import (
     BudgetSpent,
+    NullCallback,
     RunSummary,
     SeedResult,
     StudySummary,
     TrainState,
-    Unwatched,
     find_study,
     open_study,
     read_run,
     read_study,
     run_study,
     start_study,
-    summarise_runs,
-    summarise_studies,
+    summarize_runs,
+    summarize_studies,
 )
 from skillwright.textopt import StepMemory
 
@@ -35,7 +35,7 @@ PLAN = [[ALL_RULES], ["Be quick."]]
 
 @contextmanager
 def unwatched():
-    yield Unwatched()
+    yield NullCallback()
 
 
 def study_of(tmp_path, count=3, **sections):
@@ -44,7 +44,7 @@ def study_of(tmp_path, count=3, **sections):
 
 def worked(study, target=None):
     with study:
-        made = minds(target or Walker(), Coach(PLAN))
+        made = llms(target or Walker(), Coach(PLAN))
         return asyncio.run(run_study(study, unwatched, made))
 
 
@@ -155,11 +155,11 @@ def test_a_second_study_of_a_name_gets_a_number(tmp_path):
     study_of(tmp_path, 2).close()
     with study_of(tmp_path, 2) as second:
         assert second.path.name == "doors-1"
-    assert [one.name for one in summarise_studies(tmp_path / "runs")] in (
+    assert [one.name for one in summarize_studies(tmp_path / "runs")] in (
         ["doors", "doors-1"],
         ["doors-1", "doors"],
     )
-    assert summarise_runs(tmp_path / "runs") == []
+    assert summarize_runs(tmp_path / "runs") == []
 
 
 def test_a_study_that_cannot_begin_leaves_nothing(tmp_path):
@@ -186,7 +186,7 @@ def test_what_is_no_study_is_named(tmp_path):
 def test_a_study_without_seeds_is_listed_with_what_to_write(tmp_path):
     study_of(tmp_path, 2).close()
     (tmp_path / "runs" / "doors" / "study.yaml").write_text("seed: 42\n", encoding="utf-8")
-    (one,) = summarise_studies(tmp_path / "runs")
+    (one,) = summarize_studies(tmp_path / "runs")
     assert "names no seeds. Write 'seeds: [42, 43]'" in one.result
     assert "seed_42, seed_43" in one.result
 
@@ -205,7 +205,7 @@ def test_the_seeds_share_everything_but_their_seed(tmp_path):
         doors_config(tmp_path, run={"seed": -1})
 
 
-def test_each_seed_has_the_whole_budget_and_a_larger_one_is_honoured_on_resume(tmp_path):
+def test_each_seed_has_the_whole_budget_and_a_larger_one_is_honored_on_resume(tmp_path):
     study = study_of(tmp_path, count=2, budget={"tokens": 500})
     with pytest.raises(BudgetSpent, match="of 500 tokens is spent"):
         worked(study)

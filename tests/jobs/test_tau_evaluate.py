@@ -5,13 +5,13 @@ import json
 
 import pytest
 
-from doors import look, minds
+from doors import llms, look
 from skillwright.core import DataError, ModelError, Purpose, Usage
 from skillwright.envs.tau_bench import TauBenchEnv
 from skillwright.jobs import (
     EvalPlan,
     EvalReport,
-    Unwatched,
+    NullCallback,
     open_run,
     preflight,
     read_run,
@@ -22,7 +22,7 @@ from skillwright.jobs.parts.opened import make_env
 from skillwright.jobs.parts.tasks import make_splits
 from skillwright.models import agent_of
 from skillwright.rollout import LocalEngine, TextEnvAdapter
-from tau_minds import RULE, TRANSFER, Clerk, shop, tau_config, tau_evaluated
+from tau_models import RULE, TRANSFER, Clerk, shop, tau_config, tau_evaluated
 from tau_store import CANCEL, RETURN, task, tool_call, write_store
 
 TWICE = EvalPlan("test", 2)
@@ -126,18 +126,18 @@ async def test_nothing_is_played_twice_when_it_goes_on(tmp_path):
     data = shop(tmp_path / "shop", count=3)
     config, clerk = tau_config(tmp_path, data), Clerk()
     with start_run(config, RULE, TWICE) as run:
-        first = await run_evaluation(run, TWICE, Unwatched(), minds(clerk))
+        first = await run_evaluation(run, TWICE, NullCallback(), llms(clerk))
         with run.store.transaction():
             run.store.append_event("evaluated", {**first.to_dict(), **_with_failures(first)})
     calls = clerk.calls
     with open_run(run.folder.path) as again:
-        report = await run_evaluation(again, again.plan, Unwatched(), minds(clerk))
+        report = await run_evaluation(again, again.plan, NullCallback(), llms(clerk))
     assert clerk.calls == calls
     assert report == first
 
 
 def _with_failures(report):
-    """Return a table that would make the run go on."""
+    """Return a table that would make the run continue."""
     table = report.to_dict()["table"]
     table["overall"]["failures"] = 1
     return {"table": table}

@@ -1,4 +1,4 @@
-"""What stands in examples/tau_bench is read, and what needs no GPU runs."""
+"""What is in examples/tau_bench is read, and what needs no GPU runs."""
 
 import hashlib
 import json
@@ -17,16 +17,16 @@ from skillwright.envs.tau_bench import data_dir, departures, upstream_words
 from skillwright.jobs import (
     EvalPlan,
     Health,
-    Unwatched,
+    NullCallback,
     examine,
     open_run,
     run_evaluation,
     run_training,
     start_run,
 )
-from skillwright.jobs.parts.environment import user_mind
+from skillwright.jobs.parts.environment import user_model
 from tau_checkout import USER_WORDS, write_checkout
-from tau_minds import shop
+from tau_models import shop
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "tau_bench"
 
@@ -47,15 +47,15 @@ def ran(monkeypatch, capsys):
 def test_a_recipe_has_the_policy_and_the_user_behind_two_endpoints(name):
     config = load_config(EXAMPLES / name)
     assert config.env.name == "tau_bench"
-    assert user_mind(config.env).base_url == "http://127.0.0.1:8001/v1"
+    assert user_model(config.env).base_url == "http://127.0.0.1:8001/v1"
     assert config.models.target.base_url == "http://127.0.0.1:8000/v1"
 
 
 async def test_the_offline_recipe_makes_the_agent_better(tmp_path):
     config = load_config(EXAMPLES / "offline.yaml", [f"run.root={tmp_path}"])
-    assert user_mind(config.env) is None
+    assert user_model(config.env) is None
     with start_run(config, "") as run:
-        report = await run_training(run, Unwatched())
+        report = await run_training(run, NullCallback())
     tables = report.test.tables
     assert tables["initial"].overall.success_rate < tables["best"].overall.success_rate
 
@@ -145,7 +145,7 @@ async def test_who_asks_for_the_built_in_store_plays_it(no_data, tmp_path):
     config = small(tmp_path, "env.config.data_dir=built-in")
     plan = EvalPlan("test", 1)
     with start_run(config, "", plan) as run:
-        report = await run_evaluation(run, plan, Unwatched())
+        report = await run_evaluation(run, plan, NullCallback())
     assert report.environment.facts["data_origin"] == "built-in"
 
 
@@ -160,7 +160,7 @@ async def test_a_run_that_began_on_the_built_in_store_goes_on(no_data, tmp_path,
         path = run.folder.path
     monkeypatch.delenv("SKILLWRIGHT_TAU_DATA")
     with open_run(path) as run:
-        report = await run_evaluation(run, run.plan, Unwatched())
+        report = await run_evaluation(run, run.plan, NullCallback())
     assert report.table.overall.failures == 0
 
 
@@ -208,5 +208,5 @@ def test_the_recipe_for_published_figures_departs_from_them_in_its_data_alone(
         [f"env.config.tau_bench_dir={words}", f"env.config.data_dir={shop(tmp_path / 'shop')}"],
     )
     assert departures(config.env.config) == ["the data is not tau-bench's"]
-    assert user_mind(config.env).temperature is None
+    assert user_model(config.env).temperature is None
     assert config.env.max_turns == 30

@@ -6,7 +6,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from doors import look, minds
+from doors import llms, look
 from mock_openai import MockOpenAI, completion, error
 from skillwright.cli.app import app
 from skillwright.config.run import validated
@@ -27,7 +27,7 @@ from skillwright.jobs import (
     EvalPlan,
     EvalReport,
     Health,
-    Unwatched,
+    NullCallback,
     examine,
     open_run,
     preflight,
@@ -42,7 +42,7 @@ from skillwright.scripted.retail import ScriptedRetail
 from skillwright.scripted.retail.optimizer import LESSONS
 from strict_tools import StrictOpenAI, Turn, call, say
 from tau_checkout import USER_WORDS, write_checkout
-from tau_minds import shop, tau_config, tau_evaluated, tau_settings
+from tau_models import shop, tau_config, tau_evaluated, tau_settings
 from tau_store import CANCEL
 
 ONCE = EvalPlan("test", 1)
@@ -128,11 +128,11 @@ async def test_a_run_that_was_killed_goes_on_and_asks_nothing_twice(native, tmp_
     whole, _ = await tau_evaluated(native, ONCE, NativeClerk())
     other = tau_config(tmp_path / "other", tmp_path / "shop", tools="native")
     with start_run(other, "", ONCE) as run, pytest.raises((RuntimeError, ExceptionGroup)):
-        await run_evaluation(run, ONCE, Unwatched(), minds(NativeClerk(dies_after=7)))
+        await run_evaluation(run, ONCE, NullCallback(), llms(NativeClerk(dies_after=7)))
     kept = episodes(run.folder.path)
     rest = NativeClerk()
     with open_run(run.folder.path) as run:
-        report = await run_evaluation(run, run.plan, Unwatched(), minds(rest))
+        report = await run_evaluation(run, run.plan, NullCallback(), llms(rest))
     assert report.pass_k == (1.0,)
     assert rest.calls == 3 * (4 - len(kept))
     expected = {task: one.trajectory for task, one in episodes(whole).items()}
@@ -208,7 +208,7 @@ async def test_calls_that_a_server_left_in_the_text_are_no_score(tmp_path):
     async with StrictOpenAI([left] * 40) as server:
         config = behind(server, tmp_path, tools="native")
         with start_run(config, "", ONCE) as run, pytest.raises(ConfigError) as caught:
-            await run_evaluation(run, ONCE, Unwatched())
+            await run_evaluation(run, ONCE, NullCallback())
     assert "100.0% tool calls in the text" in str(caught.value)
     assert "parser for the tool calls" in str(caught.value)
 
@@ -218,7 +218,7 @@ async def test_native_calls_are_no_lapse_where_they_are_the_action(tmp_path):
     async with StrictOpenAI(script) as server:
         config = behind(server, tmp_path, tools="native")
         with start_run(config, "", ONCE) as run:
-            report = await run_evaluation(run, ONCE, Unwatched())
+            report = await run_evaluation(run, ONCE, NullCallback())
     assert report.turns.lapses[Lapse.NATIVE_CALLS] == 0
     assert report.pass_k == (1.0,)
 

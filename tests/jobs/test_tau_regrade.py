@@ -11,7 +11,7 @@ from skillwright.core import RunError
 from skillwright.envs.tau_bench import open_store
 from skillwright.jobs import EvalPlan, critical_path, regrade
 from skillwright.jobs.parts.resuming import REGRADED
-from tau_minds import RULE, Clerk, shop, tau_config, tau_evaluated
+from tau_models import RULE, Clerk, shop, tau_config, tau_evaluated
 from tau_store import CANCEL, task, tool_call, write_store
 
 ONCE = EvalPlan("test", 1)

@@ -8,7 +8,7 @@ from skillwright.config.run import validated
 from skillwright.core import ConfigError, DataError
 from skillwright.envs.tau_bench import configured_store, is_free, is_no_op, retail_tasks
 from skillwright.jobs.parts.tasks import make_splits
-from tau_minds import TRANSFER, shop, tau_settings
+from tau_models import TRANSFER, shop, tau_settings
 from tau_store import CANCEL, RETURN, task, write_store
 
 

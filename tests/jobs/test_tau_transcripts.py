@@ -3,7 +3,7 @@
 from doors import look
 from skillwright.jobs import EvalPlan
 from skillwright.textopt import read_episodes
-from tau_minds import Clerk, shop, tau_config, tau_evaluated
+from tau_models import Clerk, shop, tau_config, tau_evaluated
 from tau_store import CANCEL, OPENING, tool_call
 
 

@@ -7,7 +7,7 @@ from skillwright.core import DataError, EpisodeResult, RunError, StopReason, Tas
 from skillwright.datasets import Splits
 from skillwright.datasets.sealed import tasks_digest
 from skillwright.evaluation import Draws
-from skillwright.jobs import Place, Sizes, StageStarted
+from skillwright.jobs import Sizes, StageStarted, StepRef
 from skillwright.jobs.parts.bench import Longitudinal, TextBench
 from skillwright.textopt import PairPolicy
 
@@ -58,7 +58,7 @@ async def test_a_refilled_micro_batch_meets_its_tasks_with_other_luck():
         [1 + (task in batches[2].payload) for task in batches[3].payload],
     ]  # fmt: skip
     for index, batch in enumerate(batches):
-        practice = await bench.practise(batch, "Be quick.", Place(1, 1), index)
+        practice = await bench.train_on(batch, "Be quick.", StepRef(1, 1), index)
         assert practice.seed == batch.seed
         assert [row.task_id for row in practice.transcripts.rows] == [t.id for t in batch.payload]
     specs = [spec for _, spec in bench.engine.asked]
@@ -126,7 +126,7 @@ async def test_a_look_back_is_complete_and_says_how_much_it_plays():
     comparison = await bench.compare("a", "b", epoch=2)
     assert not comparison.todo
     assert len(comparison.pairs) == 2
-    assert bench.watcher.events == [StageStarted("look back", epoch=2, episodes=4)]
+    assert bench.callback.events == [StageStarted("epoch update", epoch=2, episodes=4)]
     assert {text for text, _ in bench.engine.asked} == {"a", "b"}
     vain = make_bench(policy=PairPolicy.CHANGED)
     assert not (await vain.compare("a", "a", epoch=2)).pairs

@@ -86,7 +86,7 @@ async def test_a_run_says_beforehand_how_many_episodes_its_stages_ask_for(
 ):
     notebook = Notebook()
     config = doors_config(tmp_path, **{"evaluation": PAIRED, **sections})
-    await trained(config, Walker(), Coach(BOTH), skill=skill, watcher=notebook)
+    await trained(config, Walker(), Coach(BOTH), skill=skill, callback=notebook)
     assert promised(notebook) == asked_for(notebook)
 
 
@@ -102,7 +102,7 @@ async def test_a_run_says_beforehand_how_many_episodes_its_stages_ask_for(
 async def test_a_release_test_is_promised_too(tmp_path, skill, sections):
     notebook = Notebook()
     config = doors_config(tmp_path, **sections)
-    await trained(config, Walker(), Coach(BOTH), skill=skill, watcher=notebook)
+    await trained(config, Walker(), Coach(BOTH), skill=skill, callback=notebook)
     # What is released is not tested apart from the current skill, which could have been another.
     assert promised(notebook) == asked_for(notebook) + 12
     assert [stage.stage for stage in notebook.of(StageStarted)].count("release test") == 1
@@ -112,5 +112,5 @@ async def test_what_two_incumbents_may_ask_for_is_counted_before(tmp_path):
     # The last skill met the best one already, and a second question of a step is rare.
     notebook = Notebook()
     config = doors_config(tmp_path, evaluation={**OPEN, "placebo": True})
-    await trained(config, Walker(), Coach(BOTH), watcher=notebook)
+    await trained(config, Walker(), Coach(BOTH), callback=notebook)
     assert promised(notebook) == asked_for(notebook) + 2 * 24

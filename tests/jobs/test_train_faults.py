@@ -28,7 +28,7 @@ class Listener:
     def __init__(self):
         self.calls = []
 
-    def see(self, event):
+    def on_event(self, event):
         if isinstance(event, CallFinished):
             self.calls.append(event)
 
@@ -41,7 +41,7 @@ async def reference(tmp_path):
 
 
 @pytest.mark.parametrize("step", [1, 2])
-async def test_a_dead_optimiser_leaves_the_step_undecided_and_the_run_can_go_on(tmp_path, step):
+async def test_a_dead_optimizer_leaves_the_step_undecided_and_the_run_can_go_on(tmp_path, step):
     error = ModelError("the gateway is on fire")
     error.failed_calls = 3
     listener = Listener()
@@ -53,8 +53,8 @@ async def test_a_dead_optimiser_leaves_the_step_undecided_and_the_run_can_go_on(
             return super()._answer(user)
 
     dead = Mortal(PLAN)
-    with pytest.raises(EngineDown, match="analyst calls to the optimiser failed; the latest: the"):
-        await trained(doors_config(tmp_path), Walker(), dead, watcher=listener)
+    with pytest.raises(EngineDown, match="analyst calls to the optimizer failed; the latest: the"):
+        await trained(doors_config(tmp_path), Walker(), dead, callback=listener)
     path = tmp_path / "runs" / "doors"
     assert read_run(path).steps == step - 1
     with look(path) as store:
@@ -85,13 +85,13 @@ async def test_an_answer_that_is_no_json_is_a_fault_of_that_analyst(tmp_path):
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
-async def test_a_refused_optimiser_stops_the_run_which_then_goes_on_as_if_it_had_not(
+async def test_a_refused_optimizer_stops_the_run_which_then_goes_on_as_if_it_had_not(
     tmp_path, number
 ):
     refused = Faulty(ModelRefused("401: the key is wrong"), *range(number, 99))
     coach = Coach(PLAN, refused)
     with pytest.raises(
-        ModelRefused, match="optimiser was refused: 401: the key is wrong"
+        ModelRefused, match="optimizer was refused: 401: the key is wrong"
     ) as caught:
         await trained(doors_config(tmp_path), Walker(), coach)
     assert caught.value.exit_code == 2
@@ -115,7 +115,7 @@ async def test_a_question_that_is_refused_alone_is_a_fault_of_that_analyst(tmp_p
 
 @pytest.mark.parametrize("number", [1, 30, 60, 300])
 async def test_a_refused_agent_stops_the_run_wherever_it_is(tmp_path, number):
-    if number == 300:  # in the test, where three artefacts are played at once
+    if number == 300:  # in the test, where three artifacts are played at once
         walker = Walker()
         await trained(doors_config(tmp_path, run={"name": "first"}), walker, Coach(PLAN))
         number = len(walker.calls) - 5

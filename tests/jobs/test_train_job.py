@@ -20,8 +20,8 @@ from doors import (
 from skillwright.config import load_config
 from skillwright.core import skill_hash
 from skillwright.jobs import (
+    NullCallback,
     StepDecided,
-    Unwatched,
     list_episodes,
     open_run,
     read_episode,
@@ -29,7 +29,7 @@ from skillwright.jobs import (
     run_training,
 )
 
-LEARNT = f"\n\n{ALL_RULES}\n"
+LEARNED = f"\n\n{ALL_RULES}\n"
 
 
 async def test_a_run_accepts_what_helps_and_rejects_what_does_not(tmp_path):
@@ -37,7 +37,7 @@ async def test_a_run_accepts_what_helps_and_rejects_what_does_not(tmp_path):
         doors_config(tmp_path), Walker(), Coach([[ALL_RULES], [ALL_WRONG]])
     )
     assert [step.action for step in report.state.steps] == ["accept", "reject"]
-    assert report.best_skill == LEARNT
+    assert report.best_skill == LEARNED
     assert ALL_WRONG in (path / "skills" / "skill_v0002.md").read_text(encoding="utf-8")
     rates = {name: table.overall.success_rate for name, table in report.test.tables.items()}
     assert rates["best"] == rates["final"] == 1.0
@@ -160,13 +160,13 @@ async def test_later_steps_are_told_what_earlier_ones_tried(tmp_path):
 async def test_watchers_see_every_decision_in_order(tmp_path):
     notebook = Notebook()
     _, report = await trained(
-        doors_config(tmp_path), Walker(), Coach([[ALL_RULES], []]), watcher=notebook
+        doors_config(tmp_path), Walker(), Coach([[ALL_RULES], []]), callback=notebook
     )
     assert [(e.step, e.action) for e in notebook.of(StepDecided)] == [
         (step.step, step.action) for step in report.state.steps
     ]
     assert type(notebook.events[0]).__name__ == "RunStarted"
-    assert notebook.events[0].minds == {
+    assert notebook.events[0].llms == {
         "target": "scripted:walker",
         "optimiser": "scripted:coach",
     }
@@ -183,13 +183,13 @@ async def test_the_test_split_is_sealed_until_it_is_opened_once(tmp_path):
             assert {e.task_id.split("-")[0] for e in episodes} == {split}
         first = min(e.id for e in store.episodes(phase="test"))
         assert first > max(e.id for e in store.episodes() if e.phase != "test")
-        best = skill_hash(LEARNT)
+        best = skill_hash(LEARNED)
         assert opened[0].payload == {
             "skills": {"initial": skill_hash(""), "best": best, "final": best}
         }
 
 
-async def test_equal_artefacts_are_tested_once(tmp_path):
+async def test_equal_artifacts_are_tested_once(tmp_path):
     path, report = await trained(doors_config(tmp_path), Walker(), Coach([[ALL_RULES], []]))
     with look(path) as store:
         assert len(store.episodes(phase="test")) == 2 * 12  # initial, and best = final
@@ -254,7 +254,7 @@ async def test_a_finished_run_needs_neither_tasks_nor_models(tmp_path):
         raise AssertionError(f"{config.model} is not needed")
 
     with open_run(path) as run:
-        assert await run_training(run, Unwatched(), nobody) == report
+        assert await run_training(run, NullCallback(), nobody) == report
     assert (path / "best_skill.md").read_text(encoding="utf-8") == report.best_skill
 
 

@@ -67,7 +67,7 @@ async def test_a_test_that_was_interrupted_goes_on_although_only_failures_are_le
             self.run = None
             self._left = None
 
-        def see(self, event):
+        def on_event(self, event):
             if isinstance(event, StageStarted) and event.stage == "test":
                 self._left = event.episodes - 8
             if self._left is not None and isinstance(event, EpisodeFinished):
@@ -75,14 +75,14 @@ async def test_a_test_that_was_interrupted_goes_on_although_only_failures_are_le
                 if self._left == 0:
                     self.run.cancel()
 
-    def minds():
+    def llms():
         return Unlucky(30, fault), Coach([[ALL_RULES]])
 
     interrupt = Interrupt()
-    interrupt.run = asyncio.create_task(trained(built, *minds(), skill=SKILL, watcher=interrupt))
+    interrupt.run = asyncio.create_task(trained(built, *llms(), skill=SKILL, callback=interrupt))
     with pytest.raises(asyncio.CancelledError):
         await interrupt.run
-    report = await resumed(tmp_path / "runs" / "doors", *minds())
+    report = await resumed(tmp_path / "runs" / "doors", *llms())
     assert {name: table.overall.failures for name, table in report.test.tables.items()} == {
         "initial": 34,
         "empty": 34,
@@ -122,8 +122,8 @@ async def test_a_forced_text_that_is_refused_leaves_the_best_skill_alone(tmp_pat
         optimizer={"gate_slow_update": False, "slow_update_samples": 6},
         evaluation={"gate": {"kind": "strict"}},
     )
-    mind = Veteran([[ALL_RULES]], "The forbidden word.")
-    _, report = await trained(built, Filtered(), mind, skill=SKILL)
+    llm = Veteran([[ALL_RULES]], "The forbidden word.")
+    _, report = await trained(built, Filtered(), llm, skill=SKILL)
     assert "forbidden" in report.final_skill
     assert report.best_skill == f"{SKILL}\n{ALL_RULES}\n"
     assert report.state.final.decision.value == "undecided"

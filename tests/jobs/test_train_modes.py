@@ -8,7 +8,7 @@ import pytest
 from doors import ALL_RULES, ALL_WRONG, Coach, Walker, doors_config, look, resumed, story, trained
 from skillwright.config.run import validated
 from skillwright.core import ModelError
-from skillwright.jobs import EpisodeFinished, Unwatched, run_training, start_run
+from skillwright.jobs import EpisodeFinished, NullCallback, run_training, start_run
 
 SUGGESTIONS, SKILLS = "rewrite_from_suggestions", "full_rewrite_minibatch"
 PLAN = [[ALL_RULES], [ALL_WRONG]]
@@ -257,7 +257,7 @@ class StopAfter:
         self.task = None
         self._left = count
 
-    def see(self, event):
+    def on_event(self, event):
         self._left -= not isinstance(event, EpisodeFinished) or not event.reused
         if self._left == 0:
             self.task.cancel()
@@ -274,7 +274,7 @@ async def test_a_run_that_rewrites_goes_on_after_a_stop_as_if_it_had_not_been(tm
     stopper = StopAfter(count)
     cut = mode_config(tmp_path / "cut", SUGGESTIONS, **optimizer)
     stopper.task = asyncio.create_task(
-        trained(cut, Walker(), Writer(PLAN, SUGGESTIONS), watcher=stopper)
+        trained(cut, Walker(), Writer(PLAN, SUGGESTIONS), callback=stopper)
     )
     with pytest.raises(asyncio.CancelledError):
         await stopper.task
@@ -310,7 +310,7 @@ async def test_the_scripted_minds_play_a_whole_run_in_every_mode(tmp_path, mode,
         "scripted",
     )
     with start_run(config, "") as run:
-        report = await run_training(run, Unwatched())
+        report = await run_training(run, NullCallback())
         path = run.folder.path
     assert report.state.finished
     assert (len(report.state.steps), len(report.state.epochs)) == (2, 2)

@@ -62,7 +62,7 @@ async def test_an_epoch_whose_last_step_used_the_patience_up_is_still_looked_bac
     config = doors_config(tmp_path, train={"epochs": 3, "patience": 4})
     path, report = await trained(config, Walker(), Veteran([], guidance))
     assert [epoch.epoch for epoch in report.state.epochs] == [1, 2, 3][: steps // 2]
-    # Guidance that is accepted renews the patience, and training goes on.
+    # Guidance that is accepted renews the patience, and training continues.
     assert report.state.epochs[1].accepted is (steps == 6)
     assert len(report.state.steps) == steps
     assert report.state.ran_out_of_patience is (steps == 4)
@@ -130,7 +130,7 @@ async def test_without_fresh_draws_a_text_that_was_judged_before_costs_nothing(t
 
 async def test_the_baseline_is_played_beside_the_first_steps_learning(tmp_path):
     notebook, coach = Notebook(), Coach([[ALL_RULES], []])
-    path, _ = await trained(doors_config(tmp_path), Walker(), coach, watcher=notebook)
+    path, _ = await trained(doors_config(tmp_path), Walker(), coach, callback=notebook)
     stages = [event.stage for event in notebook.of(StageStarted)]
     assert stages[:4] == ["rollout", "baseline", "reflect", "gate"]
     with look(path) as store:
@@ -142,11 +142,11 @@ async def test_the_gate_of_the_first_step_waits_for_the_baseline(tmp_path):
     seen = []
 
     class Witness:
-        def see(self, event):
+        def on_event(self, event):
             seen.append(type(event).__name__ + getattr(event, "stage", ""))
 
     config = doors_config(tmp_path, rollout={"max_concurrent": 1})
-    await trained(config, Walker(), Coach([[ALL_RULES], []]), watcher=Witness())
+    await trained(config, Walker(), Coach([[ALL_RULES], []]), callback=Witness())
     assert seen.index("Scored") < seen.index("StageStartedgate")
 
 

@@ -1,4 +1,4 @@
-"""However a run is stopped, going on takes the decisions that it would have taken."""
+"""However a run is stopped, running takes the decisions that it would have taken."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ PLAN = [[ALL_RULES], [ALL_WRONG]]
 
 
 class StopAfter:
-    """A watcher that cancels a task after so many events of some kinds."""
+    """A callback that cancels a task after so many events of some kinds."""
 
     def __init__(self, kinds, count):
         self.task = None
@@ -38,7 +38,7 @@ class StopAfter:
         self._kinds = kinds
         self._count = count
 
-    def see(self, event):
+    def on_event(self, event):
         self.seen += isinstance(event, self._kinds)
         if self.seen == self._count and self.task is not None:
             self.task.cancel()
@@ -67,17 +67,17 @@ async def reference(tmp_path):
     return story(path)
 
 
-async def cancelled(config, watcher):
-    """Train until the watcher stops it; return where, and who was asked what."""
+async def cancelled(config, callback):
+    """Train until the callback stops it; return where, and who was asked what."""
     target, coach = Walker(), Coach(PLAN)
-    watcher.task = asyncio.create_task(trained(config, target, coach, watcher=watcher))
+    callback.task = asyncio.create_task(trained(config, target, coach, callback=callback))
     with pytest.raises(asyncio.CancelledError):
-        await watcher.task
+        await callback.task
     return target, coach
 
 
 async def check_resume(path, wanted):
-    """Go on with a run: it ends as it should, and asks nothing that has an answer."""
+    """Continue with a run: it ends as it should, and asks nothing that has an answer."""
     known = stored_turns(path)
     with look(path) as store:
         answered = store.counts()["calls"]
@@ -113,7 +113,7 @@ async def test_a_cancelled_run_goes_on_as_if_it_had_not_been(config, tmp_path, k
 async def test_a_run_may_be_cancelled_after_any_event(tmp_path):
     wanted = await reference(tmp_path)
     everything = StopAfter(object, 0)
-    await trained(doors_config(tmp_path), Walker(), Coach(PLAN), watcher=everything)
+    await trained(doors_config(tmp_path), Walker(), Coach(PLAN), callback=everything)
     for count in range(2, everything.seen - 1, 7):
         folder = tmp_path / str(count)
         folder.mkdir()
@@ -150,14 +150,14 @@ async def test_a_run_of_any_kind_may_be_stopped_anywhere(tmp_path, variant):
     sections, make_coach = VARIANTS[variant]
     whole = StopAfter(object, 0)
     path, report = await trained(
-        doors_config(tmp_path, **sections), Walker(), make_coach(), watcher=whole
+        doors_config(tmp_path, **sections), Walker(), make_coach(), callback=whole
     )
     wanted = story(path)
     for part in (0.02, 0.12, 0.3, 0.5, 0.7, 0.85, 0.97):
         folder = tmp_path / str(part)
         folder.mkdir()
         stopper = StopAfter(object, max(2, int(part * whole.seen)))
-        work = trained(doors_config(folder, **sections), Walker(), make_coach(), watcher=stopper)
+        work = trained(doors_config(folder, **sections), Walker(), make_coach(), callback=stopper)
         stopper.task = asyncio.create_task(work)
         with pytest.raises(asyncio.CancelledError):
             await stopper.task
@@ -176,7 +176,7 @@ def test_ctrl_c_in_the_middle_of_a_turn_costs_that_episode_only(config, tmp_path
 
 
 @pytest.mark.parametrize("number", [1, 2, 4])
-def test_ctrl_c_in_the_middle_of_an_optimiser_call_costs_that_call_only(config, tmp_path, number):
+def test_ctrl_c_in_the_middle_of_an_optimizer_call_costs_that_call_only(config, tmp_path, number):
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(trained(config, Walker(), Coach(PLAN, ctrl_c_at(number))))
     asyncio.run(check_resume(tmp_path / "runs" / "doors", asyncio.run(reference(tmp_path))))
@@ -254,7 +254,7 @@ async def test_what_looks_secret_in_an_edit_is_told_alike_before_and_after_a_res
     whole, _ = await trained(config("whole"), Walker(), Coach(plan))
     stopper = StopAfter(EpisodeFinished, count)
     stopper.task = asyncio.create_task(
-        trained(config("cut"), Walker(), Coach(plan), watcher=stopper)
+        trained(config("cut"), Walker(), Coach(plan), callback=stopper)
     )
     with pytest.raises(asyncio.CancelledError):
         await stopper.task

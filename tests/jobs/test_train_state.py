@@ -1,4 +1,4 @@
-"""The state of a training run is a fold over its events."""
+"""The state of a training run is rebuilt from its events."""
 
 import json
 from dataclasses import replace

@@ -127,8 +127,8 @@ async def test_the_first_epoch_of_an_unmeasured_run_gets_an_empty_region_only(tm
 @pytest.mark.parametrize("fresh", [True, False])
 async def test_a_score_that_stands_stands_for_the_text_with_an_empty_region_too(tmp_path, fresh):
     gate = {"gate": {"kind": "strict", "fresh_draws": fresh}}
-    mind = Veteran([[], [], ["Be quick."], [ALL_RULES]], ALL_RULES)
-    path, report = await trained(forced(tmp_path, 2, gate), Walker(), mind, skill=SKILL)
+    llm = Veteran([[], [], ["Be quick."], [ALL_RULES]], ALL_RULES)
+    path, report = await trained(forced(tmp_path, 2, gate), Walker(), llm, skill=SKILL)
     with look(path) as store:
         played = Counter(store.load_episode(e.id).skill_version for e in store.episodes())
     hollow = skill_hash(inject_empty_slow_update(SKILL))
@@ -150,8 +150,8 @@ async def test_guidance_that_entered_unmeasured_is_played_unless_the_score_befor
     tmp_path, inherits, rollouts
 ):
     evaluation = {"gate": {"kind": "strict", "fresh_draws": False}, "inherit_scores": inherits}
-    mind = Veteran([*IDLE, ["Be quick."], [ALL_RULES]], rule("attic"))
-    path, report = await trained(forced(tmp_path, 3, evaluation), Walker(), mind, skill=SKILL)
+    llm = Veteran([*IDLE, ["Be quick."], [ALL_RULES]], rule("attic"))
+    path, report = await trained(forced(tmp_path, 3, evaluation), Walker(), llm, skill=SKILL)
     with look(path) as store:
         guided = store.skill(2)
     assert slow_update_field(guided).strip() == rule("attic")
@@ -175,8 +175,8 @@ async def test_reminders_that_entered_unmeasured_inherit_too(tmp_path):
     evaluation = {"gate": {"kind": "strict", "fresh_draws": False}, "inherit_scores": True}
     optimizer = {"skill_aware": {"gated": False}, "use_slow_update": False}
     config = doors_config(tmp_path, optimizer=optimizer, evaluation=evaluation)
-    mind = Reminder([["Be quick."], [ALL_RULES]], "Knock first.")
-    path, report = await trained(config, Walker(), mind, skill=SKILL)
+    llm = Reminder([["Be quick."], [ALL_RULES]], "Knock first.")
+    path, report = await trained(config, Walker(), llm, skill=SKILL)
     with look(path) as store:
         [noted] = [store.skill(step.noted_version) for step in report.state.steps[:1]]
     assert on_val(path, noted) == 0
@@ -240,10 +240,10 @@ async def test_watchers_are_told_of_the_verdict_that_was_made(tmp_path):
     seen = []
 
     class Notebook:
-        def see(self, event):
+        def on_event(self, event):
             if isinstance(event, StepDecided | EpochEnded):
                 seen.append((event.action, event.verdict and event.verdict.accepted))
 
     config = doors_config(tmp_path, evaluation={"gate": {"kind": "open"}})
-    await trained(config, Walker(), Veteran([[ALL_RULES], []]), watcher=Notebook())
+    await trained(config, Walker(), Veteran([[ALL_RULES], []]), callback=Notebook())
     assert seen == [("force_accept", True), ("skip_no_patches", None), ("", None)]

@@ -14,8 +14,8 @@ from doors import (
     Veteran,
     Walker,
     doors_config,
+    llms,
     look,
-    minds,
     resumed,
     rule,
     stored_turns,
@@ -28,10 +28,10 @@ from skillwright.core.skill import slow_update_field
 from skillwright.evaluation import RELEASE_DRAWS_FROM, Decision
 from skillwright.jobs import (
     EpisodeFinished,
+    NullCallback,
     ReleaseTested,
     StageStarted,
     StepDecided,
-    Unwatched,
     open_run,
     read_run,
     run_proof,
@@ -70,14 +70,14 @@ async def test_accepted_steps_change_the_current_skill_and_the_release_test_the_
     seen = []
 
     class Reader:
-        def see(self, event):
+        def on_event(self, event):
             if isinstance(event, StageStarted) and event.stage == "release test":
                 folder = tmp_path / "runs" / "doors"
                 for name in ("best_skill.md", "current_skill.md"):
                     seen.append((folder / name).read_text(encoding="utf-8"))
 
     path, report = await trained(
-        config_of(tmp_path), Walker(), Veteran(ROOM_BY_ROOM), watcher=Reader()
+        config_of(tmp_path), Walker(), Veteran(ROOM_BY_ROOM), callback=Reader()
     )
     state = report.state
     assert [step.action for step in state.steps] == [*["accept"] * 3, "skip_no_patches"]
@@ -175,7 +175,7 @@ async def test_what_is_not_proven_leaves_the_initial_skill_released_and_says_why
     rare_rooms(tmp_path, loft=2)
     notebook = Notebook()
     path, report = await trained(
-        config_of(tmp_path, 1), Walker(), Coach([[LOFT], []]), skill="Be kind.\n", watcher=notebook
+        config_of(tmp_path, 1), Walker(), Coach([[LOFT], []]), skill="Be kind.\n", callback=notebook
     )
     state = report.state
     assert (state.skill_version, state.best_version) == (1, 0)
@@ -222,7 +222,7 @@ class StopInRelease:
     def __init__(self, count):
         self.task, self._left = None, count
 
-    def see(self, event):
+    def on_event(self, event):
         is_one = isinstance(event, EpisodeFinished) and event.result.spec.phase == "release"
         self._left -= is_one or isinstance(event, ReleaseTested)
         if self._left == 0:
@@ -242,7 +242,7 @@ async def test_a_run_that_was_killed_in_its_release_test_decides_as_if_it_had_no
     assert len(episodes(whole, "release")) == 292
     stopper = StopInRelease(count)
     stopper.task = asyncio.create_task(
-        trained(config_of(tmp_path / "part", 1), Walker(), Coach(plan), watcher=stopper)
+        trained(config_of(tmp_path / "part", 1), Walker(), Coach(plan), callback=stopper)
     )
     with pytest.raises(asyncio.CancelledError):
         await stopper.task
@@ -317,7 +317,7 @@ async def test_too_many_harmed_tasks_are_accepted_in_a_step_and_not_released(tmp
 
 async def proven_again(path):
     with open_run(path) as run:
-        return await run_proof(run, Unwatched(), minds(Walker(), Coach([])))
+        return await run_proof(run, NullCallback(), llms(Walker(), Coach([])))
 
 
 async def test_a_second_test_has_fresh_draws_and_what_is_left_of_the_alpha(tmp_path):
@@ -338,7 +338,7 @@ async def test_a_release_test_that_lost_its_episodes_costs_no_alpha_and_can_be_m
     class LostInRelease(Walker):
         lost = False
 
-        def see(self, event):
+        def on_event(self, event):
             if isinstance(event, StageStarted):
                 self.lost = event.stage == "release test"
 
@@ -352,7 +352,7 @@ async def test_a_release_test_that_lost_its_episodes_costs_no_alpha_and_can_be_m
     config = config_of(tmp_path, 1).model_copy(
         update={"rollout": config_of(tmp_path).rollout.model_copy(update={"retries": 0})}
     )
-    path, report = await trained(config, walker, Coach([[ALL_RULES], []]), watcher=walker)
+    path, report = await trained(config, walker, Coach([[ALL_RULES], []]), callback=walker)
     assert report.state.final.decision is Decision.UNDECIDED
     assert (report.state.ledger.made, report.best_skill) == (0, "")
     assert "pairs were lost to failures" in report.state.release_text
@@ -375,7 +375,7 @@ async def test_only_a_run_with_a_release_test_can_prove_more(tmp_path):
 
 async def test_watchers_see_the_steps_and_then_the_release(tmp_path):
     notebook = Notebook()
-    await trained(config_of(tmp_path), Walker(), Veteran(ROOM_BY_ROOM), watcher=notebook)
+    await trained(config_of(tmp_path), Walker(), Veteran(ROOM_BY_ROOM), callback=notebook)
     told = [e for e in notebook.events if isinstance(e, StepDecided | ReleaseTested)]
     assert [type(event) for event in told] == [StepDecided] * 4 + [ReleaseTested]
     stages = [event.stage for event in notebook.of(StageStarted)]

@@ -11,8 +11,8 @@ from skillwright.core import ConfigError, Lapse
 from skillwright.jobs import (
     EvalPlan,
     EvalReport,
+    NullCallback,
     TurnEnds,
-    Unwatched,
     open_run,
     read_run,
     run_evaluation,
@@ -20,7 +20,7 @@ from skillwright.jobs import (
     start_run,
 )
 from skillwright.models import make_model
-from tau_minds import shop, tau_settings
+from tau_models import shop, tau_settings
 
 CALL = {"id": "c", "type": "function", "function": {"name": "open", "arguments": "{}"}}
 KINDS = {
@@ -66,7 +66,7 @@ def behind(server, settings):
 
 async def evaluate_in(config, plan=PLAN):
     with start_run(config, "", plan) as run:
-        return run.folder.path, await run_evaluation(run, plan, Unwatched())
+        return run.folder.path, await run_evaluation(run, plan, NullCallback())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -98,7 +98,7 @@ async def test_mostly_such_answers_are_no_score(tmp_path, kind):
         with look(tmp_path / "runs" / "doors") as store:
             assert not store.events("evaluated")
         with open_run(tmp_path / "runs" / "doors") as run, pytest.raises(ConfigError):
-            await run_evaluation(run, run.plan, Unwatched())
+            await run_evaluation(run, run.plan, NullCallback())
     assert len(server.bodies) == asked  # nothing is paid for twice to find the same again
 
 
@@ -127,13 +127,13 @@ async def test_an_evaluation_without_such_answers_says_so(tmp_path):
 async def test_a_training_tells_of_them_and_goes_on(tmp_path):
     coach = Coach([])
 
-    def made(mind, client):
-        return coach if mind.model == "analyst" else make_model(mind, client)
+    def made(llm, client):
+        return coach if llm.model == "analyst" else make_model(llm, client)
 
     async with MockOpenAI(answering("nothing", every=4)) as server:
         config = behind(server, doors_settings(tmp_path))
         with start_run(config, "") as run:
-            await run_training(run, Unwatched(), made)
+            await run_training(run, NullCallback(), made)
             ends = TurnEnds.read(run.store.turn_ends())
     assert 0.15 < ends.share < 0.3
     assert read_run(tmp_path / "runs" / "doors").turns == ends

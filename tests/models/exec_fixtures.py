@@ -14,7 +14,7 @@ CANARIES = {
     for name in ("OPENAI_API_KEY", "MINIMAX_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY")
 }
 SKILL = "In the attic take door 4."
-ASKED = "You stand in the attic. There are doors 1 to 6."
+ASKED = "You are in the attic. There are doors 1 to 6."
 MESSAGES = (
     {"role": "system", "content": f"Answer with the number of a door.\n\n## Skill\n\n{SKILL}"},
     {"role": "user", "content": ASKED},
@@ -26,7 +26,7 @@ def turn(skill=SKILL):
 
 
 class Fakes:
-    """Installs fakes and makes minds of them."""
+    """Installs fakes and makes models of them."""
 
     def __init__(self, folder, monkeypatch):
         self.folder = folder
@@ -42,12 +42,12 @@ class Fakes:
         for name, value in CANARIES.items():
             monkeypatch.setenv(name, value)
 
-    def settings(self, backend, behaviour="", **settings):
+    def settings(self, backend, behavior="", **settings):
         name = "codex" if backend == "codex_exec" else "claude"
         program = install(
             name,
             self.folder / "bin",
-            FAKE_BEHAVIOUR=behaviour,
+            FAKE_BEHAVIOR=behavior,
             FAKE_NOTES=str(self.notes),
             FAKE_OUTSIDE=str(self.outside),
         )
@@ -63,11 +63,11 @@ class Fakes:
             "skillwright.models.executors.model.why_no_fence", lambda *, nested: "no bwrap"
         )
 
-    def make(self, backend, behaviour="", **settings):
+    def make(self, backend, behavior="", **settings):
         async def at_once(seconds):
             del seconds
 
-        config = parse_model_config(self.settings(backend, behaviour, **settings))
+        config = parse_model_config(self.settings(backend, behavior, **settings))
         return make_model(config, HttpClient(), sleep=at_once)
 
     def seen(self):

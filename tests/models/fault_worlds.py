@@ -1,7 +1,7 @@
-"""A small training run with every stage, over minds behind each dialect, and faults by stage.
+"""A small training run with every stage, over models behind each dialect, and faults by stage.
 
-Which stage a request belongs to stands in its words: train, val and test have rooms of their own,
-and the optimiser's questions have headings of their own.
+Which stage a request belongs to is in its words: train, val and test have rooms of their own,
+and the optimizer's questions have headings of their own.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ import mock_responses
 from doors import Veteran, Walker, doors_config, rule
 from mock_endpoint import Body, MockEndpoint
 from mock_openai import Fault, completion, empty_choices, hold, raw, reset, status, truncated
-from skillwright.jobs import Run, TrainReport, Unwatched, open_run, run_training, start_run
+from skillwright.jobs import NullCallback, Run, TrainReport, open_run, run_training, start_run
 from skillwright.models import make_model
 
 KEY = "sk-canary-4711"
@@ -245,7 +245,7 @@ class Named:
 
 
 class Trainer:
-    """Trains in a folder against a server of a dialect, and goes on after a stop."""
+    """Trains in a folder against a server of a dialect, and continues after a stop."""
 
     def __init__(self, folder: Path, dialect: str, **settings: Any) -> None:
         self.path = folder / "runs" / "doors"
@@ -255,9 +255,9 @@ class Trainer:
 
     async def train(self, storm: Storm | None = None) -> TrainReport:
         """Train from where the run stands."""
-        minds = {"walker": Walker(), "coach": Veteran(PLAN, "Look twice.")}
+        llms = {"walker": Walker(), "coach": Veteran(PLAN, "Look twice.")}
         world = self._world
-        async with world.server(world.mock.answer_with(minds), api_key=KEY) as server:
+        async with world.server(world.mock.answer_with(llms), api_key=KEY) as server:
             if storm is not None:
                 server.next(*[storm] * 9999)
             # A run keeps its endpoint's address, and every server here has another.
@@ -269,7 +269,7 @@ class Trainer:
                 return Named(make_model(settings, client, sleep=time.sleep, clock=time))
 
             with self._opened() as run:
-                return await run_training(run, Unwatched(), make)
+                return await run_training(run, NullCallback(), make)
 
     def _opened(self) -> Run:
         if self.path.is_dir():

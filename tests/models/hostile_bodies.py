@@ -1,4 +1,4 @@
-"""What a hostile endpoint sends: bodies, and what may stand in the places of a proper answer."""
+"""What a hostile endpoint sends: bodies, and what may are in the places of a proper answer."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,7 +23,7 @@ NO_WORDS: Mapping[str, Any] = {
     "a part whose text is a list": [{"type": "text", "text": ["look"]}],
     "a good part beside a number": [{"type": "text", "text": "look"}, 5],
 }
-"""What stands in the place of the words, and is neither text, null nor parts."""
+"""What is in the place of the words, and is neither text, null nor parts."""
 
 NO_ENDS: Mapping[str, Any] = {
     "null": None,
@@ -53,7 +53,7 @@ NO_PLACES: Mapping[str, Any] = {
     "a list of nulls": [None],
     "true": True,
 }
-"""What stands in the place of something that holds the answer."""
+"""What is in the place of something that holds the answer."""
 
 BROKEN_BODIES: Mapping[str, bytes] = {
     "nothing": b"",

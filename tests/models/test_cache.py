@@ -96,12 +96,12 @@ async def test_draws_without_a_seed_are_distinct_and_the_next_process_gets_them_
 
 
 async def test_asked_at_the_same_time_it_is_asked_once(cache):
-    mind = Counting()
-    model = CachedModel(mind, cache)
+    llm = Counting()
+    model = CachedModel(llm, cache)
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(ask(model)) for _ in range(5)]
     assert {task.result().text for task in tasks} == {"1"}
-    assert mind.calls == 1
+    assert llm.calls == 1
 
 
 class Failing(Counting):
@@ -111,12 +111,12 @@ class Failing(Counting):
 
 
 async def test_an_error_is_not_kept_and_goes_to_everybody_who_asked(cache):
-    mind = Failing()
-    model = CachedModel(mind, cache)
+    llm = Failing()
+    model = CachedModel(llm, cache)
     for _ in range(2):
         with pytest.raises(ModelTimeout):
             await ask(model)
-    assert mind.calls == 2
+    assert llm.calls == 2
 
 
 @pytest.mark.parametrize("reason", ["length", "content_filter", "other"])
@@ -147,9 +147,9 @@ def test_two_processes_share_a_file(cache, tmp_path):
         "import asyncio, sys; from pathlib import Path\n"
         "from skillwright.core import Purpose, Sampling\n"
         "from skillwright.models.cache import CachedModel, ReplyCache\n"
-        "class Mind:\n identity = 'mind'\n"
+        "class Model:\n identity = 'model'\n"
         "cache = ReplyCache(Path(sys.argv[1]))\n"
-        "asked = CachedModel(Mind(), cache).complete([{'role': 'user', 'content': 'hello'}],"
+        "asked = CachedModel(Model(), cache).complete([{'role': 'user', 'content': 'hello'}],"
         " sampling=Sampling(seed=1), purpose=Purpose.ROLLOUT)\n"
         "print(asyncio.run(asked).text)\n"
     )
@@ -184,10 +184,10 @@ async def test_a_damaged_cache_costs_money_and_no_answer(cache, caplog):
 
 
 def test_without_a_file_nothing_stands_before_the_model(tmp_path):
-    mind = Counting()
-    with cached(mind, None) as model:
-        assert model is mind
-    with cached(mind, str(tmp_path / "c.sqlite")) as model:
+    llm = Counting()
+    with cached(llm, None) as model:
+        assert model is llm
+    with cached(llm, str(tmp_path / "c.sqlite")) as model:
         assert model.identity == "mind"
 
 
@@ -196,11 +196,11 @@ async def test_an_answer_that_says_nothing_is_asked_for_again(cache):
         async def complete(self, messages, **settings):
             return Completion(" \n", usage=(await super().complete(messages, **settings)).usage)
 
-    mind = Silent()
-    model = CachedModel(mind, cache)
+    llm = Silent()
+    model = CachedModel(llm, cache)
     for _ in range(2):
         await ask(model)
-    assert mind.calls == 2
+    assert llm.calls == 2
 
 
 @pytest.mark.parametrize("wrong", [{"text": 1}, {"native": 5}, {"tool_calls": [["a", "f", 3]]}])

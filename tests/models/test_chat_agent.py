@@ -6,7 +6,7 @@ from skillwright.core import Completion, ModelRefused, Purpose, Sampling, TurnCo
 from skillwright.models import ChatAgent
 
 
-class Mind:
+class SessionModel:
     identity = "mind"
 
     def __init__(self, answer=None):
@@ -26,34 +26,34 @@ def context(text, seed=0):
 
 
 async def test_acts_come_back_in_the_order_of_their_contexts():
-    acts = await ChatAgent(Mind()).act_batch([context(text) for text in "abc"])
+    acts = await ChatAgent(SessionModel()).act_batch([context(text) for text in "abc"])
     assert [act.text for act in acts] == ["A", "B", "C"]
-    assert await ChatAgent(Mind()).act_batch([]) == []
+    assert await ChatAgent(SessionModel()).act_batch([]) == []
 
 
 async def test_an_act_carries_what_the_model_said_and_consumed():
-    mind = Mind(lambda text: Completion(text, "length", usage=Usage(1, 7, 3)))
-    (act,) = await ChatAgent(mind).act_batch([context("go")])
+    llm = SessionModel(lambda text: Completion(text, "length", usage=Usage(1, 7, 3)))
+    (act,) = await ChatAgent(llm).act_batch([context("go")])
     assert (act.text, act.finish_reason, act.usage) == ("go", "length", Usage(1, 7, 3))
 
 
 async def test_each_turn_is_asked_with_its_own_seed():
-    mind = Mind()
-    await ChatAgent(mind, Sampling(temperature=0.3, seed=99)).act_batch(
+    llm = SessionModel()
+    await ChatAgent(llm, Sampling(temperature=0.3, seed=99)).act_batch(
         [context("a", seed=1), context("b", seed=2)]
     )
-    assert mind.asked == [
+    assert llm.asked == [
         (Sampling(temperature=0.3, seed=1), Purpose.ROLLOUT),
         (Sampling(temperature=0.3, seed=2), Purpose.ROLLOUT),
     ]
 
 
 def test_identity_tells_decoding_settings_apart_but_not_seeds():
-    mind = Mind()
-    assert ChatAgent(mind).identity == ChatAgent(mind, Sampling(seed=4)).identity == "mind"
-    warm = ChatAgent(mind, Sampling(temperature=1.0)).identity
-    assert warm.startswith("mind+")
-    assert warm != ChatAgent(mind, Sampling(temperature=0.0)).identity
+    llm = SessionModel()
+    assert ChatAgent(llm).identity == ChatAgent(llm, Sampling(seed=4)).identity == "mind"
+    warm = ChatAgent(llm, Sampling(temperature=1.0)).identity
+    assert warm.startswith("model+")
+    assert warm != ChatAgent(llm, Sampling(temperature=0.0)).identity
 
 
 async def test_a_fault_of_one_context_is_the_fault_of_the_batch():
@@ -64,7 +64,7 @@ async def test_a_fault_of_one_context_is_the_fault_of_the_batch():
 
     for batch in (["bad"], ["good", "bad", "bad"]):
         with pytest.raises(ModelRefused, match="no"):
-            await ChatAgent(Mind(answer)).act_batch([context(text) for text in batch])
+            await ChatAgent(SessionModel(answer)).act_batch([context(text) for text in batch])
 
 
 async def test_a_bug_is_not_dressed_up_as_a_fault():
@@ -72,12 +72,12 @@ async def test_a_bug_is_not_dressed_up_as_a_fault():
         raise KeyError(text)
 
     with pytest.raises(KeyError):
-        await ChatAgent(Mind(answer)).act_batch([context("a"), context("b")])
+        await ChatAgent(SessionModel(answer)).act_batch([context("a"), context("b")])
 
 
 async def test_an_answer_withheld_by_a_filter_is_a_fault_and_not_a_clumsy_move():
-    blocked = Mind(lambda text: Completion("", "content_filter"))
+    blocked = SessionModel(lambda text: Completion("", "content_filter"))
     with pytest.raises(ModelRefused, match="content filter"):
         await ChatAgent(blocked).act_batch([context("a")])
-    partly = Mind(lambda text: Completion("I will not.", "content_filter"))
+    partly = SessionModel(lambda text: Completion("I will not.", "content_filter"))
     assert (await ChatAgent(partly).act_batch([context("a")]))[0].text == "I will not."

@@ -126,7 +126,7 @@ async def test_an_outage_costs_a_call_time_and_nothing_else(
 
 
 class Together:
-    """A clock for several who wait at once: it goes on when nothing else is left to do."""
+    """A clock for several who wait at once: it continues when nothing else is left to do."""
 
     def __init__(self):
         self.now = 0.0

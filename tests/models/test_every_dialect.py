@@ -81,10 +81,10 @@ class Parrot:
 
 
 @pytest.mark.parametrize("minds", [Parrot(), {"m": Parrot()}])
-async def test_a_mind_behind_http_hears_and_says_what_it_does_without(spoken, make, minds):
+async def test_a_mind_behind_http_hears_and_says_what_it_does_without(spoken, make, llms):
     server, _ = spoken
     kinds = {MockAnthropic: mock_anthropic, MockResponses: mock_responses}
-    server.handler = kinds.get(type(server), mock_openai).answer_with(minds)
+    server.handler = kinds.get(type(server), mock_openai).answer_with(llms)
     talk = [
         {"role": "system", "content": "skill"},
         {"role": "user", "content": "look"},
@@ -115,8 +115,8 @@ async def test_a_rate_limit_is_waited_for_before_a_run_as_in_it_and_nothing_else
     server, settings = spoken
     server.next(*[fault] * times)
 
-    def patient(mind, client):
-        return make_model(mind, client, sleep=clock.sleep, clock=clock)
+    def patient(llm, client):
+        return make_model(llm, client, sleep=clock.sleep, clock=clock)
 
     ready = ask_if_ready(parse_model_config({**settings, "max_attempts": 6}), client, patient)
     if asked is not None:

@@ -113,9 +113,9 @@ async def test_a_token_is_passed_under_its_own_name(fakes, monkeypatch):
         ("refuses", RequestRefused, "withheld its answer"),
     ],
 )
-async def test_every_bad_end_is_a_typed_failure(backend, behaviour, kind, match, fakes):
+async def test_every_bad_end_is_a_typed_failure(backend, behavior, kind, match, fakes):
     transport = {"transport": "cli"} if backend == "claude_chat" else {}
-    model = fakes.make(backend, behaviour, max_attempts=1, **transport)
+    model = fakes.make(backend, behavior, max_attempts=1, **transport)
     with pytest.raises(kind, match=match) as caught:
         await ask(model)
     assert type(caught.value) is kind
@@ -187,8 +187,8 @@ async def test_who_acts_with_a_model(fakes):
 
 
 async def test_counts_and_costs_that_cannot_be_are_left_out(fakes, caplog):
-    for behaviour in ("endless_tokens", "endless_cost"):
-        [act] = await fakes.make("claude_code_exec", behaviour).act_batch([turn()])
+    for behavior in ("endless_tokens", "endless_cost"):
+        [act] = await fakes.make("claude_code_exec", behavior).act_batch([turn()])
         assert act.text == "ok"
         assert act.usage == Usage(calls=1, cost_usd=None)
     assert caplog.text.count("cannot be") == 2

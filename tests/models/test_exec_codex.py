@@ -1,4 +1,4 @@
-"""The Codex command line as an agent and as an optimiser, against a fake that may behave badly."""
+"""The Codex command line as an agent and as an optimizer, against a fake that may behave badly."""
 
 import json
 from contextlib import suppress
@@ -133,8 +133,8 @@ async def test_no_key_of_another_reaches_the_program_and_its_homes_are_fresh(fak
         ("empty", ReplyInvalid, "2 times without an answer"),
     ],
 )
-async def test_every_bad_end_is_a_typed_failure(behaviour, kind, match, fakes):
-    agent = fakes.make("codex_exec", behaviour)
+async def test_every_bad_end_is_a_typed_failure(behavior, kind, match, fakes):
+    agent = fakes.make("codex_exec", behavior)
     with pytest.raises(kind, match=match) as caught:
         await agent.act_batch([turn()])
     assert type(caught.value) is kind
@@ -143,8 +143,8 @@ async def test_every_bad_end_is_a_typed_failure(behaviour, kind, match, fakes):
 
 
 @pytest.mark.parametrize("behaviour", ["reconnects", "noisy_exit", "no_usage"])
-async def test_noise_around_a_completed_turn_is_no_failure(behaviour, fakes):
-    [act] = await fakes.make("codex_exec", behaviour).act_batch([turn()])
+async def test_noise_around_a_completed_turn_is_no_failure(behavior, fakes):
+    [act] = await fakes.make("codex_exec", behavior).act_batch([turn()])
     assert act.text == "4"
     assert act.usage.cost_usd is None
 
@@ -168,7 +168,7 @@ async def test_a_child_that_outlives_the_program_is_killed_and_the_answer_kept(f
     assert not is_alive(fakes.orphan())
 
 
-async def test_an_optimiser_may_ask_for_a_schema_and_is_refused_what_there_is_not(fakes):
+async def test_an_optimizer_may_ask_for_a_schema_and_is_refused_what_there_is_not(fakes):
     model = fakes.make("codex_exec")
     completion = await ask(model, Sampling(max_tokens=99, seed=1, json_schema={"type": "object"}))
     assert completion.text

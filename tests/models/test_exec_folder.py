@@ -98,10 +98,10 @@ async def test_a_login_that_is_renewed_by_a_rename_reaches_the_person(
     program = tmp_path / "renews"
     program.write_text(RENEWS)
     program.chmod(0o755)
-    mind = fakes.make(
+    llm = fakes.make(
         "codex_exec", path=str(program), isolation=isolation, sandbox="danger-full-access"
     )
-    await mind.complete(MESSAGES, purpose=Purpose.ROLLOUT)
+    await llm.complete(MESSAGES, purpose=Purpose.ROLLOUT)
     assert json.loads(login.read_text()) == {"token": "renewed"}
     assert login.stat().st_mode & 0o777 == 0o600
 

@@ -12,38 +12,38 @@ __all__ = ["fakes"]
 ONE_RUN = Usage(0, 1050, 32, 700, 0, 0.0125, 200, 20)
 
 
-async def failure(mind, kind):
+async def failure(llm, kind):
     with pytest.raises(kind) as caught:
-        await mind.complete(MESSAGES, purpose=Purpose.ROLLOUT)
+        await llm.complete(MESSAGES, purpose=Purpose.ROLLOUT)
     return caught.value
 
 
 async def test_a_run_that_reached_its_bound_costs_what_it_says(fakes):
-    mind = fakes.make("claude_code_exec", "max_turns")
-    error = await failure(mind, ReplyInvalid)
+    llm = fakes.make("claude_code_exec", "max_turns")
+    error = await failure(llm, ReplyInvalid)
     assert (error.usage, error.failed_calls) == (ONE_RUN, 1)
 
 
 async def test_every_attempt_that_failed_is_summed(fakes):
-    mind = fakes.make("claude_code_exec", "api_error", max_attempts=3)
-    error = await failure(mind, Exception)
+    llm = fakes.make("claude_code_exec", "api_error", max_attempts=3)
+    error = await failure(llm, Exception)
     assert error.failed_calls == 3
     assert error.usage == ONE_RUN + ONE_RUN + ONE_RUN
 
 
 async def test_answers_that_were_empty_to_the_end_are_charged(fakes):
-    mind = fakes.make(
+    llm = fakes.make(
         "codex_exec", "empty", prices={"input_usd_per_mtok": 1000, "output_usd_per_mtok": 1000}
     )
-    error = await failure(mind, ReplyInvalid)
+    error = await failure(llm, ReplyInvalid)
     assert error.failed_calls == 2
     assert (error.usage.calls, error.usage.input_tokens) == (0, 1800)
     assert error.usage.cost_usd == pytest.approx(2 * 0.94)
 
 
 async def test_a_run_that_tells_nothing_is_no_unknown_cost(fakes):
-    mind = fakes.make("codex_exec", "crash", max_attempts=1)
-    error = await failure(mind, Exception)
+    llm = fakes.make("codex_exec", "crash", max_attempts=1)
+    error = await failure(llm, Exception)
     assert error.usage == Usage()
 
 

@@ -99,7 +99,7 @@ def make(vendor, backend, **settings):
 
 def conversation(skill):
     system = {"role": "system", "content": f"Name a door.\n\n## Skill\n\n{skill}"}
-    return [system, {"role": "user", "content": "You stand in the attic."}]
+    return [system, {"role": "user", "content": "You are in the attic."}]
 
 
 def turn(skill):

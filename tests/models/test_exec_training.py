@@ -1,4 +1,4 @@
-"""A whole training run with command lines as its minds, offline."""
+"""A whole training run with command lines as its models, offline."""
 
 import json
 
@@ -8,7 +8,7 @@ from doors import ALL_RULES, doors_config, look, write_tasks
 from fake_clis import install
 from skillwright.core import ConfigError
 from skillwright.datasets import cache_dir
-from skillwright.jobs import Unwatched, open_run, run_training, start_run
+from skillwright.jobs import NullCallback, open_run, run_training, start_run
 from skillwright.rollout import EngineDown
 
 KEYS = {
@@ -49,7 +49,7 @@ def _keys(monkeypatch):
 async def test_a_skill_is_trained_for_an_agent_at_a_command_line(backend, tmp_path):
     with start_run(config(tmp_path, {"backend": backend}), "# Doors\n") as run:
         path = run.folder.path
-        report = await run_training(run, Unwatched())
+        report = await run_training(run, NullCallback())
     assert ALL_RULES in (path / "best_skill.md").read_text()
     assert report.best_skill.startswith(report.initial_skill.strip())
     with look(path) as store:
@@ -62,19 +62,19 @@ async def test_a_skill_is_trained_for_an_agent_at_a_command_line(backend, tmp_pa
     assert list((path / "exec").iterdir()) == []  # nothing failed, so nothing has to be looked at
     # A finished run asks nobody.
     with open_run(path) as run:
-        assert (await run_training(run, Unwatched())).best_skill == report.best_skill
+        assert (await run_training(run, NullCallback())).best_skill == report.best_skill
 
 
 async def test_a_target_that_fails_at_every_run_is_a_failure_and_never_a_score(tmp_path):
     target = {"backend": "codex", "max_attempts": 1}
     bad = config(tmp_path, target)
-    broken = install("codex", tmp_path / "broken", FAKE_BEHAVIOUR="fails_quietly")
+    broken = install("codex", tmp_path / "broken", FAKE_BEHAVIOR="fails_quietly")
     settings = bad.models.target.model_copy(update={"path": str(broken)})
     bad = bad.model_copy(update={"models": bad.models.model_copy(update={"target": settings})})
     with start_run(bad, "# Doors\n") as run:
         path = run.folder.path
         with pytest.raises(EngineDown, match="at capacity"):
-            await run_training(run, Unwatched())
+            await run_training(run, NullCallback())
     with look(path) as store:
         episodes = list(store.episodes())
         assert episodes
@@ -85,13 +85,13 @@ async def test_a_target_that_fails_at_every_run_is_a_failure_and_never_a_score(t
 async def test_a_fenced_program_is_shown_neither_the_run_nor_its_data(tmp_path):
     made = []
 
-    def make(mind, client):
+    def make(llm, client):
         del client
-        made.append(mind)
+        made.append(llm)
         raise ConfigError("enough")
 
     with start_run(config(tmp_path, {"backend": "codex", "hidden": ["~/notes"]}), "") as run:
         with pytest.raises(ConfigError, match="enough"):
-            await run_training(run, Unwatched(), make)
+            await run_training(run, NullCallback(), make)
         data = run.config.env.data.path
         assert made[0].hidden == ("~/notes", *map(str, (run.folder.path, data, cache_dir())))

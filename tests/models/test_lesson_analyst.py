@@ -1,4 +1,4 @@
-"""A scripted optimiser that is made of lessons: a mark of a mistake, and sentences against it."""
+"""A scripted optimizer that is made of lessons: a mark of a mistake, and sentences against it."""
 
 import json
 
@@ -24,7 +24,7 @@ def prompt(*episodes, skill="(empty)", earlier="(none)", budget=4):
     return (
         f"## Current skill\n<skill>\n{skill}\n</skill>\n\n## Edit budget\n"
         f"Propose at most {budget} edits.\n\n## Earlier steps\n{earlier}\n\n"
-        "## Optimiser notes\n(none)\n\n## Trajectories\n" + "".join(episodes)
+        "## Optimizer notes\n(none)\n\n## Trajectories\n" + "".join(episodes)
     )
 
 

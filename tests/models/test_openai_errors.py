@@ -138,12 +138,12 @@ def test_a_refusal_says_what_to_change(given, said):
 
 
 def test_a_refused_key_is_named_by_where_it_came_from():
-    unauthorised = reply(401, {"message": "bad key sk-123", "code": "invalid_api_key"})
-    by_variable = str(fault_of_reply(unauthorised, CONFIG, "sk-123"))
+    unauthorized = reply(401, {"message": "bad key sk-123", "code": "invalid_api_key"})
+    by_variable = str(fault_of_reply(unauthorized, CONFIG, "sk-123"))
     assert "the environment variable THE_KEY" in by_variable
     by_setting = CONFIG.model_validate({**CONFIG.model_dump(), "api_key": "sk-123"})
-    assert "Check the key in api_key" in str(fault_of_reply(unauthorised, by_setting, "sk-123"))
-    assert "No key was sent" in str(fault_of_reply(unauthorised, CONFIG))
+    assert "Check the key in api_key" in str(fault_of_reply(unauthorized, by_setting, "sk-123"))
+    assert "No key was sent" in str(fault_of_reply(unauthorized, CONFIG))
 
 
 def test_a_long_error_page_is_cut():

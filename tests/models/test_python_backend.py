@@ -1,4 +1,4 @@
-"""A mind that is a Python class of one's own, named by file or import path."""
+"""A model that is a Python class of one's own, named by file or import path."""
 
 import json
 
@@ -8,7 +8,7 @@ from doors import doors_settings
 from skillwright.config.run import validated
 from skillwright.core import ConfigError, DataError, Purpose, Usage
 from skillwright.jobs.launch.preflight import ask_if_ready
-from skillwright.jobs.parts.money import priced_mind
+from skillwright.jobs.parts.money import priced_model
 from skillwright.models import (
     HttpClient,
     PythonConfig,
@@ -124,13 +124,13 @@ async def test_a_check_asks_a_model_and_only_builds_a_stand_in(file):
 
 
 def test_a_stand_in_is_free_and_owned_up_to_and_a_model_tells_its_cost():
-    stand_in, model = PythonConfig(model="a:B", scripted=True), PythonConfig(model="a:B")
-    assert is_stand_in(stand_in)
+    scripted_model, model = PythonConfig(model="a:B", scripted=True), PythonConfig(model="a:B")
+    assert is_stand_in(scripted_model)
     assert is_stand_in(ScriptedConfig(model="reader"))
     assert not is_stand_in(model)
-    assert priced_mind("target", stand_in).is_free
-    assert priced_mind("target", model).is_priced
-    assert not priced_mind("target", model).is_free
+    assert priced_model("target", scripted_model).is_free
+    assert priced_model("target", model).is_priced
+    assert not priced_model("target", model).is_free
 
 
 def test_a_configuration_with_such_a_mind_is_read_back_as_it_was(tmp_path):

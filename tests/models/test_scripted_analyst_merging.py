@@ -69,7 +69,7 @@ async def test_one_lesson_in_two_wordings_becomes_one_edit_in_the_better_support
     ]
 
 
-async def test_advice_that_nobody_recognises_is_joined_by_its_words():
+async def test_advice_that_nobody_recognizes_is_joined_by_its_words():
     edits = await merged(patch(1, add(POLITE)), patch(2, add(POLITER), add("- Write neatly.")))
     assert [e["sources"] for e in edits] == [["p1.e1", "p2.e1"], ["p2.e2"]]
 

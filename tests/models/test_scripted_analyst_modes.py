@@ -170,7 +170,7 @@ async def test_slips_become_notes_and_gaps_become_edits():
     assert plain.execution_notes == ()
 
 
-async def test_the_optimiser_stops_where_the_skill_says_everything():
+async def test_the_optimizer_stops_where_the_skill_says_everything():
     edit = Edit("append", "- Open closed receptacles to look inside.")
     proposal = Proposal("e1", edit, "failure")
     config = StepSettings(budget_control=BudgetControl.AUTONOMOUS)

@@ -54,12 +54,12 @@ async def test_the_harmful_rule_harms():
 
 
 @pytest.mark.parametrize("rule", LESSONS)
-def test_every_wording_is_recognised_as_its_rule_and_no_other(rule):
+def test_every_wording_is_recognized_as_its_rule_and_no_other(rule):
     for text in LESSONS[rule].wordings:
         assert read_rules(f"# Skill\n- {text}\n") == {rule}
 
 
-def test_the_superstitions_are_recognised_and_can_be_forbidden():
+def test_the_superstitions_are_recognized_and_can_be_forbidden():
     for text in SUPERSTITIONS:
         assert read_rules(text) == BAD_RULES
     assert read_rules("Never answer in full sentences.") == frozenset()

@@ -1,4 +1,4 @@
-"""The rules that the scripted household recognises in skills, whoever words them."""
+"""The rules that the scripted household recognizes in skills, whoever words them."""
 
 import pytest
 from hypothesis import given, settings
@@ -78,7 +78,7 @@ WORDINGS = {
     Rule.LIKELY_FIRST: (
         "Think about where people normally keep such a thing and try those spots first.",
         "Search plausible locations before unlikely ones.",
-        "Favour receptacles in which you would expect the object.",
+        "Favor receptacles in which you would expect the object.",
         "Order your search by likelihood.",
     ),
     Rule.CHECK_INVENTORY: (
@@ -88,7 +88,7 @@ WORDINGS = {
     ),
     Rule.EXAMINE_ALL: (
         "Before leaving a place, examine everything in it.",
-        "Scrutinise everything you come across.",
+        "Scrutinize everything you come across.",
         "Take a close look at every object before you continue.",
     ),
     Rule.LOOK_AROUND: (
@@ -128,7 +128,7 @@ PROHIBITIONS = {
         "Put the object straight down at the destination.",
         "Never use the microwave to heat things.",
         "There's no point in warming the item before delivery.",
-        "Never mind heating: place the object directly.",
+        "Never model heating: place the object directly.",
     ),
     Rule.COOL_FIRST: ("Cooling can be omitted.", "Skip the cooling step."),
     Rule.USE_LAMP: ("Switching on lamps is useless.", "Do not touch the lamps."),
@@ -190,7 +190,7 @@ def _said(text: str) -> dict[Rule, bool]:
 @pytest.mark.parametrize(
     ("rule", "text"), [(rule, text) for rule, texts in WORDINGS.items() for text in texts]
 )
-def test_a_rule_is_recognised_in_many_wordings(rule, text):
+def test_a_rule_is_recognized_in_many_wordings(rule, text):
     assert _said(text) == {rule: True}
 
 

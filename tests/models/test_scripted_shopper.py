@@ -31,14 +31,14 @@ HARM = {
 NEEDED = set(GOOD_RULES) - {ShopRule.NEW_WORDS, ShopRule.BUY_IN_TIME}
 
 
-async def visit(task, skill="", mind=None, config=None, extras=None):
+async def visit(task, skill="", llm=None, config=None, extras=None):
     """Shop for one customer; return the metrics, the actions and how many of them were listed."""
     env = WebShopEnv(config, {**task.extras, **(extras or {})})
     messages, metadata = env.init([])
     messages[0]["content"] += f"\n\n## Skill\n\n{skill}"
     actions, listed = [], 0
     while True:
-        answer = await (mind or ScriptedShopper()).complete(messages, purpose=Purpose.ROLLOUT)
+        answer = await (llm or ScriptedShopper()).complete(messages, purpose=Purpose.ROLLOUT)
         actions.append(answer.text.removeprefix("<action>").removesuffix("</action>"))
         listed += actions[-1] in metadata["admissible_commands"]
         step = env.step(answer.text)
@@ -138,7 +138,7 @@ async def test_the_analyst_finds_in_lost_visits_what_was_missing(rule):
 
 
 @pytest.mark.parametrize("rule", LESSONS)
-def test_every_wording_is_recognised_as_its_rule_and_no_other(rule):
+def test_every_wording_is_recognized_as_its_rule_and_no_other(rule):
     for text in LESSONS[rule].wordings:
         assert read_rules(f"# Skill\n- {text}\n") == {rule}
 
@@ -178,7 +178,7 @@ async def test_with_few_turns_it_buys_what_it_has():
 @pytest.mark.parametrize("goals", ["human", "synthetic"])
 async def test_the_expert_chooses_from_the_list_and_needs_no_skill(goals):
     tasks = webshop_tasks("val", 100, goals=goals)
-    visits = [await visit(task, mind=ScriptedBuyer()) for task in tasks]
+    visits = [await visit(task, llm=ScriptedBuyer()) for task in tasks]
     assert sum(metrics["success"] for metrics, _, _ in visits) >= 80
     actions = sum(len(actions) for _, actions, _ in visits)
     assert sum(listed for _, _, listed in visits) >= 0.99 * actions

@@ -55,7 +55,7 @@ BANK = """\
 ### General skills
 - [g001] Short searches: Search with the kind of product and its most telling attributes; leave \
 the talk out.
-- [g002] Mind the limit: Open only products whose shown price is within the limit. (Apply when \
+- [g002] Model the limit: Open only products whose shown price is within the limit. (Apply when \
 prices are listed.)
 - [g003] Look further: Return to the results and open the next product when this one lacks what \
 is wanted. (Apply when a product does not fit.)
@@ -144,7 +144,7 @@ GOOD_SKILLS = {
 
 PLACEBO = """\
 # On shops
-Shops have existed for a long time. A calm mind sees more. Customers like friendly words, and \
+Shops have existed for a long time. A calm model sees more. Customers like friendly words, and \
 every \
 shop has its own character. Work carefully and stay focused. Think step by step. Be precise.
 """
@@ -294,9 +294,9 @@ def test_a_sentence_is_taken_as_it_is_meant(text, rules):
 
 
 def test_of_two_sentences_that_contradict_each_other_the_later_one_holds():
-    ignore, mind = "Ignore the price.", "Mind the price limit."
-    assert read_rules(f"{ignore}\n{mind}") == {ShopRule.PRICE}
-    assert read_rules(f"{mind}\n{ignore}") == set()
+    ignore, llm = "Ignore the price.", "Model the price limit."
+    assert read_rules(f"{ignore}\n{llm}") == {ShopRule.PRICE}
+    assert read_rules(f"{llm}\n{ignore}") == set()
 
 
 def test_headings_ask_for_nothing():

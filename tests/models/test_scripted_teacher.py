@@ -4,15 +4,15 @@ import json
 
 import pytest
 
-from bank_houses import added, categorise, play, scope, skill, tasks_of
+from bank_houses import added, categorize, play, scope, skill, tasks_of
 from skillwright.bank import (
     Bank,
-    DistilSettings,
+    DistillSettings,
     EvolutionResults,
     EvolveSettings,
     Teacher,
     apply,
-    distil,
+    distill,
     evolve,
     skill_line,
 )
@@ -74,23 +74,23 @@ def test_every_teaching_is_obeyed_in_the_form_of_the_bank_and_asks_for_no_harm(o
         ("- [g001] Search few places: Open every closed drawer.", Rule.FEW_PLACES, None),
         ("- [g001] Look around after every move: Be quick.", Rule.LOOK_AROUND, None),
         (
-            "- [t1] Be quick: Go on. (Apply when you check your inventory.)",
+            "- [t1] Be quick: Continue. (Apply when you check your inventory.)",
             Rule.CHECK_INVENTORY,
             None,
         ),
         (
-            "- [t1] Be quick: Go on. (Apply to look around after every move.)",
+            "- [t1] Be quick: Continue. (Apply to look around after every move.)",
             Rule.LOOK_AROUND,
             None,
         ),
         ("- [gen_001] Slow: Check your inventory after every move.", Rule.CHECK_INVENTORY, True),
         (
-            "- [l1] Home: Avoid: going back to places already searched. Instead: go on.",
+            "- [l1] Home: Avoid: going back to places already searched. Instead: continue.",
             Rule.SEARCH_ONCE,
             True,
         ),
         (
-            "- [l1] Shut: Avoid: opening closed receptacles. Instead: go on.",
+            "- [l1] Shut: Avoid: opening closed receptacles. Instead: continue.",
             Rule.OPEN_CLOSED,
             False,
         ),
@@ -103,11 +103,13 @@ def test_names_and_conditions_ask_for_nothing_and_what_is_to_be_avoided_is_forbi
     assert (stance and stance.wanted) == wanted
 
 
-async def test_where_a_home_keeps_its_things_is_learnt_and_nearly_always_true():
+async def test_where_a_home_keeps_its_things_is_learned_and_nearly_always_true():
     home = household(3)
     tasks = generated_tasks("train", 60, household=3)
     results = await play(tasks, PlainSkill("Visit each place once. Open closed receptacles."))
-    found = await distil(results, Teacher(HouseholdTeacher()), DistilSettings(), categorise, scope)
+    found = await distill(
+        results, Teacher(HouseholdTeacher()), DistillSettings(), categorize, scope
+    )
     kept = [c.draft for c in found.changes if c.draft.scope]
     assert {draft.scope for draft in kept} == {"household 3"}
     told = [habit for draft in kept for habit in read_habits(skill_line(draft))]
@@ -121,7 +123,7 @@ async def test_where_a_home_keeps_its_things_is_learnt_and_nearly_always_true():
 
 async def test_a_bank_of_twelve_games_makes_the_weak_agent_win_most_others():
     base = await play(generated_tasks("train", 12))
-    found = await distil(base, Teacher(HouseholdTeacher()), DistilSettings(), categorise, scope)
+    found = await distill(base, Teacher(HouseholdTeacher()), DistillSettings(), categorize, scope)
     found.refuse_gaps()
     bank, _ = apply(Bank(), found.changes, None)
     assert not found.report.blocked
@@ -145,7 +147,7 @@ async def asked(title, body="", seed=0):
 
 async def prompt(succeeded):
     results = await play(tasks_of("pick_and_place", 6))
-    evidence = read_evidence(results, categorise, scope, 1.0)[0]
+    evidence = read_evidence(results, categorize, scope, 1.0)[0]
     shown = [one for one in evidence if one.succeeded == succeeded]
     assert shown
     head = user_message((("Category", "pick_and_place"), ("How many", "At most 9.")))
@@ -169,8 +171,8 @@ async def test_equal_questions_get_equal_answers_and_now_and_then_luck_is_taken_
     ("title", "body"),
     [
         ("# Analyst: failures", "## Trajectories that failed\n"),
-        ("# Distil: failures", "nothing to read"),
-        ("# Distil: successes", '<trajectory id="x">\n<task>Buy shoes.</task>\n</trajectory>'),
+        ("# Distill: failures", "nothing to read"),
+        ("# Distill: successes", '<trajectory id="x">\n<task>Buy shoes.</task>\n</trajectory>'),
         ("# Evolve", ""),
         ("", "\ud800"),
     ],
@@ -203,7 +205,7 @@ async def evolving(drafts, household_index, count=24):
     split = EvolutionTasks.every(StudyTasks(tuple(tasks)), 1)
     results = EvolutionResults(split, tuple(await play(tasks)))
     settings = EvolveSettings(trigger_accuracy=1.0, max_failures=count)
-    found = await evolve(results, bank, Teacher(HouseholdTeacher()), settings, categorise, scope)
+    found = await evolve(results, bank, Teacher(HouseholdTeacher()), settings, categorize, scope)
     return found.candidate(bank, settings.caps)
 
 

@@ -6,12 +6,12 @@ from bank_houses import added
 from skillwright.bank import (
     Bank,
     BankSource,
-    DistilSettings,
+    DistillSettings,
     EvolutionResults,
     EvolveSettings,
     Teacher,
     apply,
-    distil,
+    distill,
     evolve,
     skill_line,
 )
@@ -62,7 +62,7 @@ async def test_calls_are_distilled_and_evolution_goes_on_where_they_end():
     train, test = (retail_tasks(split, RETAIL_CONFIG) for split in ("train", "test"))
     base = await calls(train, PlainSkill(""))
     teacher = Teacher(RetailTeacher())
-    found = await distil(base, teacher, DistilSettings(), *NAMED)
+    found = await distill(base, teacher, DistillSettings(), *NAMED)
     found.refuse_gaps()
     assert not found.report.blocked
     bank, _ = apply(Bank(), found.changes, None)
@@ -70,11 +70,11 @@ async def test_calls_are_distilled_and_evolution_goes_on_where_they_end():
     settings = EvolveSettings(trigger_accuracy=1.0)
     banks = [bank]
     for _ in range(3):
-        told = BankSource(banks[-1], categorise=NAMED[0], scope=NAMED[1])
+        told = BankSource(banks[-1], categorize=NAMED[0], scope=NAMED[1])
         played = EvolutionResults(split, tuple(await calls(train, told)))
         update = await evolve(played, banks[-1], teacher, settings, *NAMED)
         banks.append(update.candidate(banks[-1], settings.caps)[0])
-    sources = [BankSource(one, categorise=NAMED[0], scope=NAMED[1]) for one in banks]
+    sources = [BankSource(one, categorize=NAMED[0], scope=NAMED[1]) for one in banks]
     without, first, last = [
         wins(await calls(test, source)) for source in (PlainSkill(""), sources[0], sources[-1])
     ]
@@ -122,8 +122,8 @@ async def visits(kind):
 )
 async def test_what_visits_lacked_becomes_a_lesson(kind, name):
     results = await visits(kind)
-    found = await distil(
-        results, Teacher(WebShopTeacher()), DistilSettings(), WebShopEnv.category, WebShopEnv.scope
+    found = await distill(
+        results, Teacher(WebShopTeacher()), DistillSettings(), WebShopEnv.category, WebShopEnv.scope
     )
     found.refuse_gaps()
     assert not found.report.blocked
@@ -134,8 +134,8 @@ async def test_what_visits_lacked_becomes_a_lesson(kind, name):
 async def test_what_visits_did_well_becomes_principles():
     results = await visits("gold")
     assert all(one.is_success() for one in results)
-    found = await distil(
-        results, Teacher(WebShopTeacher()), DistilSettings(), WebShopEnv.category, WebShopEnv.scope
+    found = await distill(
+        results, Teacher(WebShopTeacher()), DistillSettings(), WebShopEnv.category, WebShopEnv.scope
     )
     names = {change.draft.name for change in found.changes}
     assert {"Choose every option", "Stay below the price"} <= names
@@ -203,18 +203,18 @@ async def test_visits_are_distilled_and_evolution_makes_a_good_shopper():
     train, test = webshop_tasks("train", 60), webshop_tasks("test", 60)
     naming = (WebShopEnv.category, WebShopEnv.scope)
     teacher = Teacher(WebShopTeacher())
-    found = await distil(await shopped(train, PlainSkill("")), teacher, DistilSettings(), *naming)
+    found = await distill(await shopped(train, PlainSkill("")), teacher, DistillSettings(), *naming)
     found.refuse_gaps()
     assert not found.report.blocked
     bank, _ = apply(Bank(), found.changes, None)
     split = EvolutionTasks.every(StudyTasks(tuple(train)), 1)
     settings = EvolveSettings(trigger_accuracy=1.0)
     for _ in range(2):
-        told = BankSource(bank, categorise=naming[0], scope=naming[1])
+        told = BankSource(bank, categorize=naming[0], scope=naming[1])
         played = EvolutionResults(split, tuple(await shopped(train, told)))
         bank, _ = (await evolve(played, bank, teacher, settings, *naming)).candidate(
             bank, settings.caps
         )
-    told = BankSource(bank, categorise=naming[0], scope=naming[1])
+    told = BankSource(bank, categorize=naming[0], scope=naming[1])
     assert wins(await shopped(test, PlainSkill(""))) < 0.4 * len(test)
     assert wins(await shopped(test, told)) >= 0.8 * len(test)

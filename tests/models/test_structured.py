@@ -124,7 +124,7 @@ def test_a_wrong_reply_is_refused_with_what_is_wrong(text, finish_reason, said):
 
 
 class Script:
-    """A mind that says these things in turn, and remembers what it was asked."""
+    """A model that says these things in turn, and remembers what it was asked."""
 
     identity = "script"
 
@@ -141,15 +141,15 @@ ASK = [{"role": "user", "content": "propose"}]
 
 
 async def test_a_right_reply_is_asked_for_once():
-    mind = Script('{"reasoning": "x"}')
-    assert (await ask_json(mind, ASK, Edits, purpose=Purpose.MERGE)).reasoning == "x"
-    assert mind.asked == [(ASK, Sampling(), Purpose.MERGE)]
+    llm = Script('{"reasoning": "x"}')
+    assert (await ask_json(llm, ASK, Edits, purpose=Purpose.MERGE)).reasoning == "x"
+    assert llm.asked == [(ASK, Sampling(), Purpose.MERGE)]
 
 
 async def test_a_wrong_reply_is_repaired_with_the_error():
-    mind = Script('{"reason": "x"}', '{"reasoning": "x"}')
-    assert (await ask_json(mind, ASK, Edits, purpose=Purpose.MERGE)).reasoning == "x"
-    second = mind.asked[1][0]
+    llm = Script('{"reason": "x"}', '{"reasoning": "x"}')
+    assert (await ask_json(llm, ASK, Edits, purpose=Purpose.MERGE)).reasoning == "x"
+    second = llm.asked[1][0]
     assert second[:2] == [*ASK, {"role": "assistant", "content": '{"reason": "x"}'}]
     assert "'reasoning' is missing" in second[2]["content"]
 
@@ -160,16 +160,16 @@ def test_a_withheld_reply_is_told_from_one_without_json():
 
 
 async def test_a_cut_off_reply_may_be_longer_the_second_time():
-    mind = Script(Completion('{"reaso', "length"), '{"reasoning": "x"}')
-    await ask_json(mind, ASK, Edits, sampling=Sampling(max_tokens=100), purpose=Purpose.MERGE)
-    assert mind.asked[1][1].max_tokens == 200
+    llm = Script(Completion('{"reaso', "length"), '{"reasoning": "x"}')
+    await ask_json(llm, ASK, Edits, sampling=Sampling(max_tokens=100), purpose=Purpose.MERGE)
+    assert llm.asked[1][1].max_tokens == 200
 
 
 async def test_the_endpoints_own_limit_is_doubled_where_none_was_asked_for(caplog):
     cut = Completion('{"reaso', "length", model="m", usage=Usage(1, 10, 4000))
-    mind = Script(cut, '{"reasoning": "x"}')
-    await ask_json(mind, ASK, Edits, purpose=Purpose.MERGE)
-    assert mind.asked[1][1].max_tokens == 8000
+    llm = Script(cut, '{"reasoning": "x"}')
+    await ask_json(llm, ASK, Edits, purpose=Purpose.MERGE)
+    assert llm.asked[1][1].max_tokens == 8000
     assert "merge: model 'm' was cut off at its limit of 4000 tokens" in caplog.text
 
 
@@ -186,15 +186,15 @@ async def test_an_endpoint_that_takes_no_longer_answer_leaves_the_reply_cut_off(
                 raise ModelRefused("at most 100")
             return await super().complete(messages, sampling=sampling, purpose=purpose)
 
-    mind = Short(Completion('{"reaso', "length"))
+    llm = Short(Completion('{"reaso', "length"))
     with pytest.raises(ReplyInvalid, match=r"cut off.*refused: at most 100"):
-        await ask_json(mind, ASK, Edits, sampling=Sampling(max_tokens=100), purpose=Purpose.MERGE)
+        await ask_json(llm, ASK, Edits, sampling=Sampling(max_tokens=100), purpose=Purpose.MERGE)
 
 
 async def test_a_reply_that_stays_wrong_is_invalid():
-    mind = Script("no", "no again")
+    llm = Script("no", "no again")
     with pytest.raises(ReplyInvalid, match="no again"):
-        await ask_json(mind, ASK, Edits, purpose=Purpose.MERGE)
+        await ask_json(llm, ASK, Edits, purpose=Purpose.MERGE)
     with pytest.raises(ReplyInvalid):
         await ask_json(Script("no"), ASK, Edits, purpose=Purpose.MERGE, repair_rounds=0)
 

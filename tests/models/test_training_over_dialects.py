@@ -1,4 +1,4 @@
-"""A whole training run on minds behind each dialect, with a fifth of the attempts failing."""
+"""A whole training run on models behind each dialect, with a fifth of the attempts failing."""
 
 import pytest
 
@@ -7,7 +7,7 @@ import mock_openai
 import mock_responses
 from doors import ALL_RULES, Coach, Walker, doors_config, look
 from mock_openai import reset, status
-from skillwright.jobs import Unwatched, run_training, start_run
+from skillwright.jobs import NullCallback, run_training, start_run
 from skillwright.models import make_model
 
 KEY = "sk-canary-4711"
@@ -39,11 +39,13 @@ async def train(folder, dialect, faults=()):
         server.next(*faults)
         known = {**settings, "base_url": server.base_url, "api_key": KEY}
         roles = {"target": "walker", "optimizer": "coach"}
-        minds = {role: {**known, "model": name} for role, name in roles.items()}
-        with start_run(doors_config(folder, models=minds), "") as run:
+        llms = {role: {**known, "model": name} for role, name in roles.items()}
+        with start_run(doors_config(folder, models=llms), "") as run:
             path = run.folder.path
             await run_training(
-                run, Unwatched(), lambda config, client: make_model(config, client, sleep=at_once)
+                run,
+                NullCallback(),
+                lambda config, client: make_model(config, client, sleep=at_once),
             )
     with look(path) as store:
         skills = [store.skill(version.version) for version in store.skills()]

@@ -16,7 +16,7 @@ from skillwright.envs.alfworld import World, generate_problem
 # The official packages warn in many ways, and here warnings would be errors.
 pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("ignore")]
 
-# In a row of 24 games each family is set in each of its rooms.
+# In a row of 24 games each task type is set in each of its rooms.
 HOUSES = [(("train", "val", "test")[index // 6 % 3], index, None) for index in range(24)]
 HOMES = [("test", index, 7) for index in range(6)]
 

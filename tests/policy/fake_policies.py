@@ -13,7 +13,7 @@ from skillwright.policy.backend import check_encoding
 
 
 class CoinPolicy:
-    """Prefers commands by a learnt number each, whatever it is shown.
+    """Prefers commands by a learned number each, whatever it is shown.
 
     Attributes:
         seen: Rows of every forward pass.
@@ -39,8 +39,8 @@ class CoinPolicy:
         for context in contexts:
             commands = context.metadata["admissible_commands"]
             logprobs = torch.log_softmax(self.likes[: len(commands)].detach() / temperature, 0)
-            luck = random.Random(context.seed)
-            chosen = luck.choices(range(len(commands)), weights=logprobs.exp().tolist())[0]
+            rng = random.Random(context.seed)
+            chosen = rng.choices(range(len(commands)), weights=logprobs.exp().tolist())[0]
             logprob = logprobs[chosen].item()
             row = self._row(context, chosen, logprob, temperature)
             act = Act(commands[chosen], token_ids=(chosen,), logprobs=(logprob,))

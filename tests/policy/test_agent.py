@@ -30,7 +30,7 @@ async def test_a_turn_that_was_not_sampled_here_is_never_made_up():
         PolicyAgent(CoinPolicy()).rows(results[0])
 
 
-async def test_what_was_learnt_from_is_forgotten():
+async def test_what_was_learned_from_is_forgotten():
     results, agent = await played(CoinPolicy(), specs())
     agent.forget()
     with pytest.raises(ContractError, match="not sampled"):

@@ -20,7 +20,7 @@ async def wins(rows):
         taught, report = teach(results, agent.rows, GroupSettings(size=8))
         done = update(backend, taught, settings, seed=number)
         if done.losses:
-            # What is learnt from is what was sampled, to the last bits.
+            # What is learned from is what was sampled, to the last bits.
             assert done.losses[0].drift_max < 1e-4
         shares.append(sum(report.rewards) / len(report.rewards))
         agent.forget()

@@ -175,7 +175,7 @@ async def test_a_template_that_trims_is_read_anew_and_still_trained_as_sampled()
 async def test_a_window_of_turns_starts_a_new_row():
     results, agent = await played(policy(), specs(listed=False), turns=4, history=1)
     rows = agent.rows(results[0])
-    # The second prompt goes on where the first ended; the third has lost the first exchange.
+    # The second prompt continues where the first ended; the third has lost the first exchange.
     assert len(joined(rows)) == 3
 
 

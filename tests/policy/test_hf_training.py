@@ -47,7 +47,7 @@ def sampled(backend, size=6, commands=None):
 def gradients(backend, rows, objective=OBJECTIVE):
     report = backend.forward_backward(rows, GrpoLoss.over(rows, objective))
     found = {name: one.grad.clone() for name, one in backend.weights.trained().items()}
-    backend._optimiser.zero_grad()
+    backend._optimizer.zero_grad()
     return report, found
 
 
@@ -125,15 +125,15 @@ def test_checkpointing_changes_no_gradient():
 
 
 @pytest.mark.parametrize("learnt_before", [False, True])
-def test_checkpointing_reads_the_reference_of_an_adapter_as_it_is(learnt_before):
+def test_checkpointing_reads_the_reference_of_an_adapter_as_it_is(learned_before):
     backend = policy(replace(LORA, gradient_checkpointing=True))
-    # Equal prompts, so that the reference reads them once and goes on from its cache.
+    # Equal prompts, so that the reference reads them once and continues from its cache.
     rows = [
         one.row
         for one in backend.sample([context("heat " * 9, n) for n in range(6)], temperature=1)
     ]
     rows = [replace(row, advantage=1.0 - n / 3) for n, row in enumerate(rows)]
-    if learnt_before:
+    if learned_before:
         moved(backend, rows)
     backend.freeze_reference()
     report, _ = gradients(backend, rows)
@@ -191,7 +191,7 @@ def test_a_step_raises_what_was_good_and_the_reference_stays(settings):
     assert report.drift > 0
 
 
-def test_an_adapter_that_has_learnt_is_the_reference_from_then_on():
+def test_an_adapter_that_has_learned_is_the_reference_from_then_on():
     backend = policy(LORA)
     rows = sampled(backend)
     moved(backend, rows)
@@ -216,10 +216,10 @@ def test_an_adapter_trains_few_weights_and_leaves_the_base_alone():
 
 @pytest.mark.parametrize("settings", [EXACT, LORA, replace(EXACT, precision="float32")])
 @pytest.mark.parametrize("learnt_before", [False, True])
-def test_the_step_after_a_snapshot_is_bit_equal(settings, learnt_before):
+def test_the_step_after_a_snapshot_is_bit_equal(settings, learned_before):
     backend = policy(settings)
     rows = sampled(backend)
-    if learnt_before:
+    if learned_before:
         moved(backend, rows)
     backend.freeze_reference()
     moved(backend, rows)

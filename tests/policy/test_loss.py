@@ -194,7 +194,7 @@ def test_entropy_is_a_bonus():
     assert (entropy.grad < 0).all()
 
 
-def test_the_cold_start_minimises_the_mean_surprise_of_target_tokens():
+def test_the_cold_start_minimizes_the_mean_surprise_of_target_tokens():
     rows = [row(2), row(3, mask=(True, False, False))]
     logprobs = torch.tensor([[-1.0, -2.0, 9.0], [-3.0, 9.0, 9.0]], dtype=torch.float64)
     loss, report = SftLoss.over(rows)(TokenBatch.of(rows, logprobs))

@@ -24,14 +24,14 @@ THINGS = ("mug", "pan", "cup", "plate", "fork", "knife")
 
 def turn(number):
     """A drawer for every thing; the skill says which is whose."""
-    luck = random.Random(number)
-    drawers = luck.sample(range(1, 7), len(THINGS))
+    rng = random.Random(number)
+    drawers = rng.sample(range(1, 7), len(THINGS))
     skill = "\n".join(
         f"- [t{k:03}] Home: Every {thing} is kept in drawer {place}."
         for k, (thing, place) in enumerate(zip(THINGS, drawers, strict=True))
     )
-    wanted = luck.randrange(len(THINGS))
-    commands = [f"go to drawer {place}" for place in range(1, luck.randint(7, 9))]
+    wanted = rng.randrange(len(THINGS))
+    commands = [f"go to drawer {place}" for place in range(1, rng.randint(7, 9))]
     opening = f"You see drawers.\n\nYour task is to: put a {THINGS[wanted]} in fridge."
     context = TurnContext(
         [{"role": "user", "content": opening}],
@@ -248,16 +248,16 @@ def test_it_learns_to_look_up_in_the_skill_what_the_task_names():
 
 def crowded_turn(number):
     """Return a turn whose skill keeps many things in each place, and where the wanted one is."""
-    luck = random.Random(number)
-    things = luck.sample([f"{kind}{of}" for kind in ("red", "old", "tin") for of in THINGS], 15)
-    drawers = luck.sample(range(1, 7), 2)
+    rng = random.Random(number)
+    things = rng.sample([f"{kind}{of}" for kind in ("red", "old", "tin") for of in THINGS], 15)
+    drawers = rng.sample(range(1, 7), 2)
     rows = {drawers[0]: things[:8], drawers[1]: things[8:]}
     skill = "\n".join(
         f"- [t{k:03}] Every {', '.join(kept[:-1])} and {kept[-1]} is kept in drawer {place}."
         for k, (place, kept) in enumerate(rows.items())
     )
-    place = luck.choice(drawers)
-    wanted = rows[place][luck.choice([2, 3])]  # far from its own place, and from the one before
+    place = rng.choice(drawers)
+    wanted = rows[place][rng.choice([2, 3])]  # far from its own place, and from the one before
     opening = f"You see drawers.\n\nYour task is to: put a {wanted} in fridge."
     told = [{"role": "user", "content": opening}]
     commands = [f"go to drawer {each}" for each in range(1, 7)]
@@ -284,13 +284,13 @@ def test_it_learns_to_look_up_a_thing_amid_a_long_list():
 
 def turn_of_roles(number):
     """Return a turn in which a command is right for what it takes, whatever else it names."""
-    luck = random.Random(number)
-    thing, goal, here, there = luck.sample(THINGS, 4)
+    rng = random.Random(number)
+    thing, goal, here, there = rng.sample(THINGS, 4)
     wrong = [(there, goal), (there, here), (goal, thing), (goal, there), (here, thing)]
     commands = [f"take {what} 1 from {where} 1" for what, where in [(thing, here), *wrong]]
     opening = f"You see things.\n\nYour task is to: put the {thing} in the {goal}."
     told = [{"role": "user", "content": opening}]
-    metadata = {"admissible_commands": luck.sample(commands, len(commands))}
+    metadata = {"admissible_commands": rng.sample(commands, len(commands))}
     return TurnContext(told, seed=number, metadata=metadata), commands[0]
 
 

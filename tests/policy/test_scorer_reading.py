@@ -15,14 +15,14 @@ from skillwright.policy.scorer.encoding import (
     WORD,
     Encoder,
     collate,
-    tokenise,
+    tokenize,
 )
 
 SKILL = "### Skills\n- [t001] Mugs: Every mug is kept in cabinet 3. (Apply when at home.)"
 
 
 def words(text):
-    return [(token.word, token.number - 1 if token.number else None) for token in tokenise(text)]
+    return [(token.word, token.number - 1 if token.number else None) for token in tokenize(text)]
 
 
 def reading(**changes):
@@ -63,10 +63,10 @@ def test_the_tags_of_a_bank_are_not_words():
 
 
 def test_words_that_no_vocabulary_knows_are_still_equal_to_themselves():
-    one, other = tokenise("frobnicator 2")[0], tokenise("the frobnicator 2")[1]
+    one, other = tokenize("frobnicator 2")[0], tokenize("the frobnicator 2")[1]
     assert one == other
-    assert one.name != tokenise("frobnicator 3")[0].name
-    assert one.kind == tokenise("frobnicator 3")[0].kind
+    assert one.name != tokenize("frobnicator 3")[0].name
+    assert one.kind == tokenize("frobnicator 3")[0].kind
 
 
 def test_a_vocabulary_is_the_same_whatever_the_order_of_its_texts():

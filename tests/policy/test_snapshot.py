@@ -20,7 +20,7 @@ KINDS = ("scorer", "whole model", "adapter")
 
 
 def trained(kind):
-    """A policy that has learnt before its reference was frozen, and again since."""
+    """A policy that has learned before its reference was frozen, and again since."""
     if kind == "scorer":
         backend = taught(policy())
         rows = lessons(backend)
@@ -74,13 +74,13 @@ def test_a_snapshot_that_is_cut_is_refused(backend, kept, share):
 
 
 def test_changed_bytes_lead_to_the_one_error_or_are_read(backend, kept):
-    luck = random.Random(0)
+    rng = random.Random(0)
     typed = 0
     for _ in range(60):
         state = bytearray(kept)
         # Its ends hold the parts' names and places; the middle is numbers, all of them possible.
-        for place in [luck.randrange(4000) for _ in range(4)]:
-            state[luck.choice([place, -1 - place])] ^= luck.randrange(1, 256)
+        for place in [rng.randrange(4000) for _ in range(4)]:
+            state[rng.choice([place, -1 - place])] ^= rng.randrange(1, 256)
         try:
             backend.load(bytes(state))
         except CheckpointDamaged:
@@ -129,7 +129,7 @@ def _make_one_text(weights):
     weights[next(iter(weights))] = "0.5"
 
 
-def test_an_optimiser_that_would_fail_at_the_next_step_is_refused_now(backend, kept):
+def test_an_optimizer_that_would_fail_at_the_next_step_is_refused_now(backend, kept):
     def moment(told, value):
         told["optimiser"]["state"][0]["exp_avg"] = value
 
@@ -144,7 +144,7 @@ def test_an_optimiser_that_would_fail_at_the_next_step_is_refused_now(backend, k
         refused(backend, changed(kept, change), match)
 
 
-def test_an_optimiser_of_other_weights_is_refused(backend, kept):
+def test_an_optimizer_of_other_weights_is_refused(backend, kept):
     def renumbered(told, change):
         told["optimiser"]["state"] = {
             change(number): moments for number, moments in told["optimiser"]["state"].items()
@@ -160,7 +160,7 @@ def test_an_optimiser_of_other_weights_is_refused(backend, kept):
         lambda told: groups(told, lambda numbers: [number + 1000 for number in numbers]),
         lambda told: groups(told, lambda numbers: numbers[:1] * len(numbers)),
     ):
-        refused(backend, changed(kept, change), "its optimiser is of other weights")
+        refused(backend, changed(kept, change), "its optimizer is of other weights")
 
 
 def test_of_another_architecture_only_what_differs_is_named():

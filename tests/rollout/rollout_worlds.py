@@ -1,4 +1,4 @@
-"""A tiny world and a tiny mind: somebody thinks of a number, and somebody guesses it."""
+"""A tiny world and a tiny model: somebody thinks of a number, and somebody guesses it."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""When so much fails that going on is vain: in a row, or too large a share of the latest."""
+"""When so much fails that running is vain: in a row, or too large a share of the latest."""
 
 import asyncio
 

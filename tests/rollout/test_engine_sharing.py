@@ -231,7 +231,7 @@ async def test_an_environment_that_is_opening_when_the_run_is_cancelled_is_close
     assert worlds.all_closed
 
 
-class Watcher:
+class Callback:
     def __init__(self):
         self.events = []
 
@@ -244,14 +244,14 @@ class Watcher:
 
 @MODES
 async def test_an_observer_sees_every_turn_and_every_episode(mode):
-    recorder, watcher = MemoryRecorder(), Watcher()
-    engine = LocalEngine(Bisector(), Worlds(), recorder=recorder, observer=watcher, mode=mode)
+    recorder, callback = MemoryRecorder(), Callback()
+    engine = LocalEngine(Bisector(), Worlds(), recorder=recorder, observer=callback, mode=mode)
     (result,) = await engine.run(guess_specs(1), NO_SKILL)
     turns = [TurnFinished(result.spec, 1, turn) for turn in result.trajectory.turns]
-    assert watcher.events == [*turns, EpisodeFinished(result)]
-    watcher.events.clear()
+    assert callback.events == [*turns, EpisodeFinished(result)]
+    callback.events.clear()
     await engine.run(guess_specs(1), NO_SKILL)
-    assert watcher.events == [EpisodeFinished(result, reused=True)]
+    assert callback.events == [EpisodeFinished(result, reused=True)]
 
 
 async def test_no_specs_give_no_results():

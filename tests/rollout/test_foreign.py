@@ -10,7 +10,7 @@ from skillwright.core import EnvError
 from skillwright.envs import EnvAdapter
 from skillwright.rollout.foreign import CallThread, ForeignAdapter
 
-FLAVOUR = contextvars.ContextVar("flavour", default="none")
+FLAVOR = contextvars.ContextVar("flavour", default="none")
 
 
 class Plain(EnvAdapter):
@@ -80,7 +80,7 @@ async def test_the_loop_goes_on_while_an_adapter_blocks():
     thread = CallThread("slow")
     waiting = asyncio.create_task(thread.run(lambda: opened.wait(30)))
     await asyncio.sleep(0)
-    opened.set()  # only a loop that goes on gets here
+    opened.set()  # only a loop that continues gets here
     assert await waiting is True
     thread.close()
 
@@ -130,8 +130,8 @@ async def test_what_an_adapter_raises_reaches_its_caller_and_ends_nothing_else(r
 
 async def test_context_variables_of_the_run_reach_the_adapter():
     thread = CallThread("context")
-    FLAVOUR.set("vanilla")
-    assert await thread.run(FLAVOUR.get) == "vanilla"
+    FLAVOR.set("vanilla")
+    assert await thread.run(FLAVOR.get) == "vanilla"
     thread.close()
 
 

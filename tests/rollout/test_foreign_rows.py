@@ -32,7 +32,7 @@ def scores(read):
 
 
 def test_a_row_becomes_a_scored_episode_that_keeps_the_row():
-    given = row("a", hard=1, soft=0.25, task_type="attic", n_turns=3, colour="red")
+    given = row("a", hard=1, soft=0.25, task_type="attic", n_turns=3, color="red")
     [result] = read_batch([given], about("a", draw=2, step=4)).results
     assert (result.reward, result.hard, result.row) == (0.25, 1.0, given)
     assert (result.task_id, result.task_type, result.spec.task.split) == ("a", "attic", "val")

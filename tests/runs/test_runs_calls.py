@@ -1,4 +1,4 @@
-"""Optimiser calls in the store."""
+"""Optimizer calls in the store."""
 
 import pytest
 
@@ -81,7 +81,7 @@ def test_known_secrets_are_taken_out_of_prompts_and_answers(store_path):
     assert prompt == ({"role": "user", "content": "use <redacted>", "name": "<redacted>"},)
 
 
-def test_calls_are_summarised_with_their_latency_and_the_question_they_go_on_with(store):
+def test_calls_are_summarized_with_their_latency_and_the_question_they_go_on_with(store):
     again = [*MESSAGES, {"role": "assistant", "content": "?"}, {"role": "user", "content": "JSON!"}]
     store.record_call(call(step=2, wall_s=1.5))
     store.record_call(CallRecord("k2", Purpose.REFLECT, "m", again, ANSWER, wall_s=0.5))

@@ -1,4 +1,4 @@
-"""What the tests of this folder play with: more minds for the doors of `doors`, and set pairs."""
+"""What the tests of this folder play with: more models for the doors of `doors`, and set pairs."""
 
 import json
 import os
@@ -44,7 +44,7 @@ class Telling(Doors):
 
 
 class Elder(Coach):
-    """A coach that answers every question: it looks back, and puts anchors right.
+    """A coach that answers every question: it epoch update, and puts anchors right.
 
     Args:
         plan: As in `Coach`.
@@ -109,7 +109,7 @@ class SetDuel:
 
 
 def two_epochs(folder, epochs=2, **sections):
-    """Return a run of 2 steps an epoch, with a look back on 5 tasks at its end."""
+    """Return a run of 2 steps an epoch, with a epoch update on 5 tasks at its end."""
     sections["optimizer"] = {"slow_update_samples": 5, **sections.get("optimizer", {})}
     return doors_config(folder, train={"epochs": epochs, "batch_size": 6}, **sections)
 

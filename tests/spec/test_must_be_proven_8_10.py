@@ -57,10 +57,10 @@ def answered_calls(path):
 async def test_8_10_no_secret_is_in_any_artifact(tmp_path, monkeypatch):
     keys = {"target": "zq-first-canary-77", "optimizer": "zq-second-canary-88"}
     monkeypatch.setenv("OPENAI_API_KEY", keys["optimizer"])
-    mind = {"backend": "openai_chat", "model": "household"}
+    llm = {"backend": "openai_chat", "model": "household"}
     models = {
-        "target": {**mind, "api_key": keys["target"]},
-        "optimizer": {**mind, "model": "analyst"},
+        "target": {**llm, "api_key": keys["target"]},
+        "optimizer": {**llm, "model": "analyst"},
     }
     plan = [[" and ".join(keys.values()), ALL_RULES], []]
     path, _ = await trained(

@@ -93,7 +93,7 @@ class Listener:
     def __init__(self):
         self.facts = ()
 
-    def see(self, event):
+    def on_event(self, event):
         if isinstance(event, RunStarted):
             self.facts = event.facts
 
@@ -107,7 +107,7 @@ async def test_8_07_parity_takes_the_originals_side_and_the_run_lists_the_differ
     assert config.gradient.analyst_budget == "initial"
     config = config.model_copy(update={"train": config.train.model_copy(update={"batch_size": 6})})
     coach = Elder([[rule("attic")], [], [], []], ALL_WRONG)
-    path, report = await trained(config, Walker(), coach, watcher=listener)
+    path, report = await trained(config, Walker(), coach, callback=listener)
     assert report.state.epochs[1].action == "force_accept"
     assert any("parity" in fact for fact in listener.facts)
     with look(path) as store:
@@ -143,5 +143,5 @@ async def test_1_08_what_was_rejected_is_remembered_across_epochs_by_choice(
     config = two_epochs(tmp_path, optimizer={"memory_across_epochs": across})
     coach = Elder([[ALL_WRONG], [], [], []])
     await trained(config, Walker(), coach)
-    late = coach.asked("## Optimiser notes\nSay less.") or coach.asked("## Trajectories")[-2:]
+    late = coach.asked("## Optimizer notes\nSay less.") or coach.asked("## Trajectories")[-2:]
     assert ("Step 1: reject" in late[-1]) is remembered

@@ -82,18 +82,18 @@ class Together(Walker):
     def __init__(self):
         super().__init__()
         self._both = asyncio.Event()
-        self._learnt = set()
+        self._learned = set()
 
     async def complete(self, messages, **asked):
         if "[test]" in messages[-1]["content"] and not self._both.is_set():
-            self._learnt.add(ALL_RULES in messages[0]["content"])
-            if len(self._learnt) == 2:
+            self._learned.add(ALL_RULES in messages[0]["content"])
+            if len(self._learned) == 2:
                 self._both.set()
             await self._both.wait()
         return await super().complete(messages, **asked)
 
 
-class Labelled(Doors):
+class Labeled(Doors):
     """Says in its opening which split it is of."""
 
     def init(self, prompt):
@@ -102,22 +102,22 @@ class Labelled(Doors):
         return [*messages[:-1], {**messages[-1], "content": said}], info
 
 
-async def test_7_2_01_artefacts_are_tested_at_once(tmp_path):
-    config = labelled_config(tmp_path)
+async def test_7_2_01_artifacts_are_tested_at_once(tmp_path):
+    config = labeled_config(tmp_path)
     async with asyncio.timeout(SAFE_S):
         _, report = await trained(config, Together(), Coach([[ALL_RULES], []]), skill="Be kind.")
     assert report.test.tables["best"].overall.success_rate == 1.0
 
 
-def labelled_config(folder):
-    """Return a run in `Labelled`, whose tasks know their split."""
+def labeled_config(folder):
+    """Return a run in `Labeled`, whose tasks know their split."""
     config = doors_config(folder)
     for split in ("train", "val", "test"):
         file = folder / "tasks" / split / "items.json"
         items = json.loads(file.read_text(encoding="utf-8"))
         text = json.dumps([{**item, "split": split} for item in items])
         file.write_text(text, encoding="utf-8")
-    named = config.env.model_copy(update={"name": f"{__file__}:Labelled"})
+    named = config.env.model_copy(update={"name": f"{__file__}:Labeled"})
     return config.model_copy(update={"env": named})
 
 
@@ -218,19 +218,19 @@ CUT_OFF = Completion('{"patch": {"edits": [{"op": "app', finish_reason="length")
 
 async def test_7_2_12_a_reply_that_was_cut_off_is_asked_for_again_with_more_room():
     model = ScriptedReplies([CUT_OFF, {"patch": {"edits": [{"op": "append", "content": "x"}]}}])
-    (patch,) = (await analysed(model)).patches
+    (patch,) = (await analyzed(model)).patches
     assert [one.edit.content for one in patch.proposals] == ["x"]
     first, second = [asked.sampling.max_tokens for asked in model.asked]
     assert (first, second) == (16_384, 32_768)
 
 
 async def test_7_2_12_a_reply_that_stays_cut_off_says_so():
-    found = await analysed(ScriptedReplies([CUT_OFF, CUT_OFF]))
+    found = await analyzed(ScriptedReplies([CUT_OFF, CUT_OFF]))
     (fault,) = found.faults
     assert "cut off by the token limit" in fault.failure.message
 
 
-async def analysed(model):
+async def analyzed(model):
     rows = read_episodes([make_episode("T0")]).rows
     return await reflect(Optimizer(model), StepSettings(), StepContext("s1", "", 4), rows)
 

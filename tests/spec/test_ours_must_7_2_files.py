@@ -114,7 +114,7 @@ async def test_7_2_05_a_console_that_cannot_write_a_name_shows_it_escaped(tmp_pa
 
 
 async def snowy_run(folder):
-    """Train on tasks whose family has a name that few consoles can write."""
+    """Train on tasks whose task type has a name that few consoles can write."""
     config = doors_config(folder)
     file = folder / "tasks" / "test" / "items.json"
     text = file.read_text(encoding="utf-8").replace('"task_type": "attic"', '"task_type": "\u2603"')
@@ -128,11 +128,11 @@ async def test_7_2_05_what_happens_is_told_as_typed_events(tmp_path):
         def __init__(self):
             self.events = []
 
-        def see(self, event):
+        def on_event(self, event):
             self.events.append(event)
 
     listener = Listener()
-    await trained(doors_config(tmp_path), Walker(), Coach([[ALL_RULES], []]), watcher=listener)
+    await trained(doors_config(tmp_path), Walker(), Coach([[ALL_RULES], []]), callback=listener)
     decided = [event for event in listener.events if isinstance(event, StepDecided)]
     assert [event.action for event in decided] == ["accept", "skip_no_patches"]
 

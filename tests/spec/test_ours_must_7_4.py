@@ -30,14 +30,14 @@ class Listener:
     def __init__(self):
         self.events = []
 
-    def see(self, event):
+    def on_event(self, event):
         self.events.append(event)
 
 
 async def test_7_3_a_program_trains_with_a_mind_of_its_own_and_callbacks(tmp_path):
     listener = Listener()
     path, report = await trained(
-        doors_config(tmp_path), Walker(), Coach([[ALL_RULES], []]), watcher=listener
+        doors_config(tmp_path), Walker(), Coach([[ALL_RULES], []]), callback=listener
     )
     assert report.to_dict()["best_skill"] == (path / "best_skill.md").read_text(encoding="utf-8")
     assert {"RunStarted", "EpisodeFinished", "CallFinished", "StepDecided", "Scored"} <= {
@@ -93,7 +93,7 @@ async def test_7_3_a_gate_may_veto_what_harms_a_family_of_tasks():
     }
     ledger = AlphaLedger(0.05, planned=1)
     assert (await PairedGate().judge(duel, ledger)).accepted
-    verdict = await PairedGate(family_veto=0.1).judge(duel, ledger)
+    verdict = await PairedGate(task_type_veto=0.1).judge(duel, ledger)
     assert not verdict.accepted
     assert "cellar" in verdict.reason
 
@@ -138,18 +138,18 @@ async def test_7_4_22_what_a_slow_update_did_is_in_the_record(tmp_path):
 
 async def test_7_4_40_the_resolved_roles_are_told_before_anything_is_played(tmp_path):
     listener = Listener()
-    await trained(doors_config(tmp_path), Walker(), Coach([[], []]), watcher=listener)
+    await trained(doors_config(tmp_path), Walker(), Coach([[], []]), callback=listener)
     first = listener.events[0]
     assert isinstance(first, RunStarted)
-    assert first.minds == {"target": "scripted:walker", "optimiser": "scripted:coach"}
+    assert first.llms == {"target": "scripted:walker", "optimiser": "scripted:coach"}
 
 
 async def test_7_4_40_every_endpoint_is_asked_a_question_before_a_run_begins(tmp_path):
     async with MockOpenAI() as server:
-        mind = {"backend": "openai_chat", "base_url": server.base_url, "model": "m"}
-        good, bad = {**mind, "api_key": server.api_key}, {**mind, "api_key": "sk-of-nobody"}
+        llm = {"backend": "openai_chat", "base_url": server.base_url, "model": "m"}
+        good, bad = {**llm, "api_key": server.api_key}, {**llm, "api_key": "sk-of-nobody"}
         await preflight(doors_config(tmp_path, models={"target": good, "optimizer": good}))
-        assert len(server.bodies) == 1  # two roles of one mind are one question
+        assert len(server.bodies) == 1  # two roles of one model are one question
         with pytest.raises(ModelRefused):
             await preflight(doors_config(tmp_path, models={"target": good, "optimizer": bad}))
     assert not (tmp_path / "runs").exists()

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from spec_worlds import Elder, change_item, world
 
-from doors import ALL_RULES, ALL_WRONG, ROOMS, Coach, Walker, doors_config, look, minds, trained
+from doors import ALL_RULES, ALL_WRONG, ROOMS, Coach, Walker, doors_config, llms, look, trained
 from skillwright.config.run import validated
 from skillwright.core import ContractError, RolloutResult
 from skillwright.core.together import together
 from skillwright.datasets import SplitDataLoader
 from skillwright.envs import EnvAdapter
-from skillwright.jobs import Unwatched, run_training, start_run
+from skillwright.jobs import NullCallback, run_training, start_run
 from skillwright.textopt import load_prompt
 
 
@@ -83,7 +83,7 @@ def adapter_config(folder):
 async def adapted(config, coach):
     with start_run(config, "") as run:
         path = run.folder.path
-        return path, await run_training(run, Unwatched(), minds(Walker(), coach))
+        return path, await run_training(run, NullCallback(), llms(Walker(), coach))
 
 
 async def test_8_02_an_adapter_trains_like_a_world_of_our_own(tmp_path):

@@ -8,11 +8,11 @@ from spec_worlds import CutAt, Elder, PowerCut, two_epochs
 from doors import (
     ALL_RULES,
     Coach,
-    Unwatched,
+    NullCallback,
     Walker,
     doors_config,
+    llms,
     look,
-    minds,
     resumed,
     rule,
     trained,
@@ -28,7 +28,7 @@ def test_1_00_an_empty_path_is_a_blank_skill_and_a_missing_file_an_error(tmp_pat
         read_initial_skill(named)
 
 
-async def test_1_07_a_rewrite_is_told_what_the_optimiser_noted(tmp_path):
+async def test_1_07_a_rewrite_is_told_what_the_optimizer_noted(tmp_path):
     class Rewriter(Elder):
         def _answer(self, user):
             if "## Suggestions\n" in user:
@@ -50,7 +50,7 @@ async def test_1_07_a_rewrite_is_told_what_the_optimiser_noted(tmp_path):
     coach = Rewriter([[], [], [], [], ["Take the first door."], []], notes="Doors are numbers.")
     await trained(config, Walker(), coach)
     (asked,) = coach.asked("## Suggestions\n")
-    assert "## Optimiser notes\nDoors are numbers." in asked
+    assert "## Optimizer notes\nDoors are numbers." in asked
 
 
 async def test_1_14_counters_outlive_a_resume_and_count_failed_attempts(tmp_path):
@@ -88,11 +88,11 @@ async def test_1_11_the_meta_skill_acts_in_later_epochs_and_never_in_the_skill(t
 
 async def test_7_3_several_seeds_give_an_interval(tmp_path):
     config = doors_config(tmp_path)
-    make = minds(Walker(), Coach([[ALL_RULES], []]))
+    make = llms(Walker(), Coach([[ALL_RULES], []]))
 
     class Watch:
         def __enter__(self):
-            return Unwatched()
+            return NullCallback()
 
         def __exit__(self, *exc):
             pass

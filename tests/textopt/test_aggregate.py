@@ -72,7 +72,7 @@ async def test_a_merge_is_asked_for_in_the_agreed_form():
     (asked,) = model.asked
     assert asked.messages[0]["content"].splitlines()[0] == "# Merge: failures"
     headings = [line for line in asked.user.splitlines() if line.startswith("## ")]
-    assert headings == ["## Current skill", "## Optimiser notes", "## Merge level", "## Patches"]
+    assert headings == ["## Current skill", "## Optimizer notes", "## Merge level", "## Patches"]
     assert "## Merge level\n1\n" in asked.user
     assert patches_in(asked)[1] == {
         "id": "p2",

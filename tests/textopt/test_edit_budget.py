@@ -1,4 +1,4 @@
-"""A step's budget comes from the schedule, from the optimiser, or from nobody."""
+"""A step's budget comes from the schedule, from the optimizer, or from nobody."""
 
 import json
 
@@ -50,7 +50,7 @@ async def test_the_schedule_or_nobody_decides_without_a_call():
     assert decision.budget is None
 
 
-async def test_the_optimiser_decides_after_seeing_edits_rollouts_and_memory():
+async def test_the_optimizer_decides_after_seeing_edits_rollouts_and_memory():
     decision, model = await decided([{"reasoning": "few", "edit_budget": 3}])
     assert (decision.budget, decision.reasoning, decision.fallback) == (3, "few", False)
     (asked,) = model.asked
@@ -140,7 +140,7 @@ async def test_none_may_mean_the_schedule_as_in_skillopt():
     assert whole.control is BudgetControl.NONE
 
 
-async def test_where_the_optimiser_decides_analysts_are_not_held_to_the_schedule():
+async def test_where_the_optimizer_decides_analysts_are_not_held_to_the_schedule():
     step, model = await stepped([edits_of(9), {"edit_budget": 5}, "no"], BudgetControl.AUTONOMOUS)
     assert "as many edits as the evidence supports" in model.asked[0].user
     assert len(step.merged.proposals) == 9

@@ -136,7 +136,7 @@ async def test_a_batch_of_failures_is_a_step_without_patches():
 
 
 async def test_faults_alone_are_not_a_step_without_patches():
-    step = await proposed(lambda asked: "I have no edits in mind.")
+    step = await proposed(lambda asked: "I have no edits in model.")
     assert step.status is StepStatus.FAULTS
     assert [fault.call for fault in step.faults] == ["s3.f0", "s3.f1", "s3.s0"]
 

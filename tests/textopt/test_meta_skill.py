@@ -1,4 +1,4 @@
-"""The optimiser's memory is written at an epoch's end and never enters the skill."""
+"""The optimizer's memory is written at an epoch's end and never enters the skill."""
 
 import json
 

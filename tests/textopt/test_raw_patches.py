@@ -14,11 +14,11 @@ from skillwright.textopt import (
     Evidence,
     FailureNote,
     Optimizer,
-    Practice,
     SkillAware,
     StepContext,
     StepSettings,
     StepStatus,
+    TrainRollouts,
     UpdateMode,
     propose,
     read_episodes,
@@ -189,7 +189,7 @@ async def test_an_adapters_patches_make_a_candidate():
         )
 
     async def played():
-        return Practice(TRANSCRIPTS, seed=1, reflect=reflect)
+        return TrainRollouts(TRANSCRIPTS, seed=1, reflect=reflect)
 
     keep = {"edits": [{**EDIT, "sources": ["p1.e1", "p2.e1"]}]}
     model = ScriptedReplies([keep])

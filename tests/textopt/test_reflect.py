@@ -92,7 +92,7 @@ async def test_an_analyst_is_asked_in_the_agreed_form():
         "## Current skill\n<skill>\n# Skill\n\n- Look first.\n</skill>\n\n"
         "## Edit budget\nPropose at most 4 edits.\n\n"
         "## Earlier steps\nStep 1: reject\n\n"
-        "## Optimiser notes\n(none)\n\n"
+        "## Optimizer notes\n(none)\n\n"
         '## Trajectories\n<trajectory id="T0" '
     )
     assert asked.purpose is Purpose.REFLECT

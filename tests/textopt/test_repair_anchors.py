@@ -1,4 +1,4 @@
-"""An edit whose anchor is lost goes back to the optimiser once; what is repaired says so."""
+"""An edit whose anchor is lost goes back to the optimizer once; what is repaired says so."""
 
 import json
 
@@ -66,7 +66,7 @@ async def test_a_lost_anchor_is_found_again_and_its_edit_applied_with_a_loud_sta
     assert model.asked[0].purpose is Purpose.REPAIR
 
 
-async def test_the_optimiser_is_shown_the_nearest_lines_and_the_other_edits_as_made():
+async def test_the_optimizer_is_shown_the_nearest_lines_and_the_other_edits_as_made():
     _, _, model = await repaired([BROKEN, SOUND], [anchors()])
     shown = json.loads(model.asked[0].user.split("## Edits\n")[1])
     assert shown[0]["nearest"][0] == "- Look into every cabinet."

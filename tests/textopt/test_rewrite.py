@@ -29,7 +29,7 @@ from skillwright.textopt import (
 )
 
 SLOW = f"{SLOW_UPDATE_START}\ngo slowly\n{SLOW_UPDATE_END}"
-NOTES = f"{APPENDIX_START}\n## Execution Notes Appendix\n- mind the gap\n{APPENDIX_END}"
+NOTES = f"{APPENDIX_START}\n## Execution Notes Appendix\n- model the gap\n{APPENDIX_END}"
 BODY = "# Skill\n\n- Look first.\n"
 SKILL = f"{BODY}\n{SLOW}\n\n{NOTES}\n"
 
@@ -98,7 +98,7 @@ async def test_suggestions_are_merged_and_ranked_like_edits_and_one_call_rewrite
     assert rewrite.purpose is Purpose.REWRITE
     assert rewrite.sampling.max_tokens == 64_000
     assert "Step 2: reject" in rewrite.user
-    assert "## Optimiser notes\nmemo" in rewrite.user
+    assert "## Optimizer notes\nmemo" in rewrite.user
     shown = json.loads(rewrite.user.split("## Suggestions\n")[1])
     assert shown[0]["instruction"] == step.selection.proposals[0].edit.content
     record = json.loads(json.dumps(step.to_dict()))

@@ -57,7 +57,7 @@ async def test_the_ranking_is_asked_for_in_the_agreed_form():
     (asked,) = model.asked
     assert asked.messages[0]["content"].splitlines()[0] == "# Rank edits"
     headings = [line for line in asked.user.splitlines() if line.startswith("## ")]
-    assert headings == ["## Current skill", "## Optimiser notes", "## Edit budget", "## Edits"]
+    assert headings == ["## Current skill", "## Optimizer notes", "## Edit budget", "## Edits"]
     assert "## Edit budget\nSelect at most 2 edits.\n" in asked.user
     assert json.loads(asked.user.split("## Edits\n")[1])[0] == {
         "index": 0,

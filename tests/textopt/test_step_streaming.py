@@ -1,4 +1,4 @@
-"""Micro-batches are analysed as they come in and merged as they can be, with one outcome."""
+"""Micro-batches are analyzed as they come in and merged as they can be, with one outcome."""
 
 import asyncio
 import itertools
@@ -15,12 +15,12 @@ from skillwright.textopt import (
     AnalystPatch,
     Evidence,
     Optimizer,
-    Practice,
     Proposal,
     Reflection,
     StepContext,
     StepSettings,
     StepStatus,
+    TrainRollouts,
     plan_minibatches,
     propose,
     read_episodes,
@@ -86,9 +86,9 @@ class Chained(ScriptedReplies):
         return completion
 
 
-async def stepped(model, practices, settings=SETTINGS):
+async def stepped(model, train_rollouts, settings=SETTINGS):
     async with asyncio.timeout(SAFETY_NET_S):
-        return await propose(Optimizer(model, repair_rounds=0), settings, CONTEXT, practices)
+        return await propose(Optimizer(model, repair_rounds=0), settings, CONTEXT, train_rollouts)
 
 
 async def test_analysts_start_while_another_micro_batch_is_still_played():
@@ -96,21 +96,21 @@ async def test_analysts_start_while_another_micro_batch_is_still_played():
 
     async def played_late():
         await model.happening("asked T0").wait()
-        return Practice(read_episodes([make_episode("late")]))
+        return TrainRollouts(read_episodes([make_episode("late")]))
 
     step = await stepped(model, [played_late(), *in_one_batch(ONE)])
     assert model.log[0] == "asked T0"
     assert [p.call for p in step.reflection.patches] == ["s3.b0.f0", "s3.b1.f0"]
 
 
-async def test_failures_merge_while_a_success_is_still_analysed():
+async def test_failures_merge_while_a_success_is_still_analyzed():
     model = Chained({"T2": "asked T0+T1"})
     step = await stepped(model, in_one_batch(episodes(0.0, 0.0, 1.0)))
     assert model.log.index("asked T0+T1") < model.log.index("answered T2")
     assert [merge.call for merge in step.merged.merges] == ["s3.f.m1.0", "s3.final"]
 
 
-async def test_a_chunk_merges_while_later_ones_are_still_analysed():
+async def test_a_chunk_merges_while_later_ones_are_still_analyzed():
     model = Chained({"T2": "asked T0+T1"})
     await stepped(model, in_one_batch(episodes(0.0, 0.0, 0.0, 0.0)))
     assert model.log.index("asked T0+T1") < model.log.index("answered T2")
@@ -124,7 +124,7 @@ async def test_levels_overlap_too():
     assert calls == ["s3.f.m1.0", "s3.f.m1.1", "s3.f.m2.0", "s3.f.m3.0"]
 
 
-async def test_failures_merge_while_an_earlier_micro_batch_without_any_is_still_analysed():
+async def test_failures_merge_while_an_earlier_micro_batch_without_any_is_still_analyzed():
     model = Chained({"won": "asked T0+T1"})
     won = in_one_batch([make_episode("won", 1.0)])
     await stepped(model, [*won, *in_one_batch(episodes(0.0, 0.0))])
@@ -200,10 +200,10 @@ def test_whoever_comes_first_the_step_is_the_same(batches, delays, size, workers
 
         async def played(results, seed):
             await model.pause()
-            return Practice(read_episodes(results), seed)
+            return TrainRollouts(read_episodes(results), seed)
 
-        practices = [played(episodes(*batch), seed) for seed, batch in enumerate(batches)]
-        return asyncio.run(stepped(model, practices, settings))
+        train_rollouts = [played(episodes(*batch), seed) for seed, batch in enumerate(batches)]
+        return asyncio.run(stepped(model, train_rollouts, settings))
 
     assert run(delays, workers) == run([0], 16)
 
@@ -246,11 +246,11 @@ def test_chunks_are_those_of_a_merge_level_by_level(groups, delays, size):
     async def played(group, batch):
         await model.pause()
         results = [make_episode(f"T{group}.{number}") for number in range(len(batch))]
-        return Practice(read_episodes(results))
+        return TrainRollouts(read_episodes(results))
 
     settings = StepSettings(minibatch_size=1, merge_batch_size=size)
-    practices = [played(group, batch) for group, batch in enumerate(groups)]
-    step = asyncio.run(stepped(model, practices, settings))
+    train_rollouts = [played(group, batch) for group, batch in enumerate(groups)]
+    step = asyncio.run(stepped(model, train_rollouts, settings))
     contents = {one.id: one.edit.content for one in step.proposals}
     found = [(m.call, " ".join(contents[one] for one in m.inputs)) for m in step.merged.merges]
     assert found == level_by_level(leaves, size)
@@ -324,7 +324,7 @@ async def test_an_adapters_own_analysts_are_asked_and_merged():
         return own(context)
 
     async def played():
-        return Practice(read_episodes(ONE), seed=11, reflect=reflecting)
+        return TrainRollouts(read_episodes(ONE), seed=11, reflect=reflecting)
 
     step = await stepped(ScriptedReplies(answer), [played(), *in_one_batch(ONE)])
     assert [one.id for one in step.proposals[:2]] == ["s3.b0.a0.e1", "s3.b1.f0.e1"]
@@ -341,7 +341,7 @@ def edit_of(context):
 
 async def test_a_micro_batchs_own_prompts_go_to_its_analysts_only():
     async def played():
-        return Practice(read_episodes(ONE), env_prompts={"analyst_error": "# Mine"})
+        return TrainRollouts(read_episodes(ONE), env_prompts={"analyst_error": "# Mine"})
 
     model = ScriptedReplies(answer)
     await stepped(model, [played(), *in_one_batch(ONE)])

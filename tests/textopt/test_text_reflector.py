@@ -36,7 +36,7 @@ def row(row_id, hard, **more):
 
 def answer(asked):
     if 'id="r1"' in asked.user:
-        return "nothing comes to mind"
+        return "nothing comes to model"
     edits = [{"op": "append", "content": "Look.", "evidence": [{"id": "r3"}]}]
     return {"reasoning": "r", "patch": {"edits": edits}, "success_patterns": ["looking"]}
 
@@ -75,15 +75,15 @@ def test_raw_patches_come_in_order_with_none_for_a_fault(tmp_path, caplog):
     }
     assert RawPatch.from_dict(patches[1]).patch.edits[0].content == "Look."
     assert (
-        "## Earlier steps\nStep 1: reject\n\n## Optimiser notes\nBe brief." in model.asked[0].user
+        "## Earlier steps\nStep 1: reject\n\n## Optimizer notes\nBe brief." in model.asked[0].user
     )
-    assert "row 'r2' is not analysed" in caplog.text
+    assert "row 'r2' is not analyzed" in caplog.text
     assert "analyst adapter.f0 gave nothing usable" in caplog.text
 
 
 def test_an_endpoint_that_is_down_is_no_list_of_nothing(tmp_path):
     reflector = TextReflector(Optimizer(ScriptedReplies(lambda asked: ModelError("503"))))
-    with pytest.raises(EngineDown, match=r"all 1 analyst calls to the optimiser failed.* 503"):
+    with pytest.raises(EngineDown, match=r"all 1 analyst calls to the optimizer failed.* 503"):
         reflector.reflect(request(tmp_path, row("r1", 0)))
 
 

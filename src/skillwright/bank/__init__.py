@@ -98,13 +98,13 @@ from skillwright.bank.source import (
 )
 from skillwright.bank.store.store import BankDiff, BankStore, Refinement, difference
 from skillwright.bank.store.tables import CountedEpisode, LogEntry, LogEvent
-from skillwright.bank.teaching.distil import (
+from skillwright.bank.teaching.distill import (
     Blocked,
     Distillation,
-    DistilReport,
-    DistilSettings,
+    DistillReport,
+    DistillSettings,
     Section,
-    distil,
+    distill,
 )
 from skillwright.bank.teaching.evolve import (
     BlockedChange,
@@ -113,9 +113,9 @@ from skillwright.bank.teaching.evolve import (
     EvolutionResults,
     EvolveSettings,
     evolve,
+    injected_change,
     sample_failures,
     success_by_category,
-    told_change,
 )
 from skillwright.bank.teaching.teacher import (
     Evidence,
@@ -153,8 +153,8 @@ __all__ = [
     "Compression",
     "CountedEpisode",
     "Decision",
-    "DistilReport",
-    "DistilSettings",
+    "DistillReport",
+    "DistillSettings",
     "Distillation",
     "Embedder",
     "Encoder",
@@ -205,12 +205,13 @@ __all__ = [
     "compression",
     "count_skills",
     "difference",
-    "distil",
+    "distill",
     "evolve",
     "from_json",
     "from_markdown",
     "import_skillrl",
     "import_skills",
+    "injected_change",
     "is_clean",
     "is_skillrl",
     "lint",
@@ -238,7 +239,6 @@ __all__ = [
     "to_json",
     "to_markdown",
     "to_skillrl",
-    "told_change",
     "utilities",
     "write_agent_skills",
 ]

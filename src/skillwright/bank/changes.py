@@ -52,9 +52,9 @@ def only_equal(one: BankSkill, other: BankSkill) -> bool:
 
 def near_in_text(one: BankSkill, other: BankSkill) -> bool:
     """Tell whether two skills have the same name and nearly the same text, and equal numbers."""
-    if _normalised(one.name) != _normalised(other.name):
+    if _normalized(one.name) != _normalized(other.name):
         return False
-    first, second = _normalised(one.text), _normalised(other.text)
+    first, second = _normalized(one.text), _normalized(other.text)
     if _NUMBER.findall(first) != _NUMBER.findall(second):
         return False
     matcher = SequenceMatcher(None, first, second, autojunk=False)
@@ -65,8 +65,8 @@ def near_in_text(one: BankSkill, other: BankSkill) -> bool:
 def block_of(is_near: IsNear, skill: BankSkill) -> str:
     """Return what near skills have in common, so that skills of other blocks are not compared."""
     if is_near is near_in_text:
-        numbers = _NUMBER.findall(_normalised(skill.text))
-        return " ".join([_normalised(skill.name), *numbers])
+        numbers = _NUMBER.findall(_normalized(skill.text))
+        return " ".join([_normalized(skill.name), *numbers])
     return skill.id if is_near is only_equal else ""
 
 
@@ -98,7 +98,7 @@ def nearness(embedder: Embedder) -> IsNear:
 
 
 @lru_cache(maxsize=65_536)
-def _normalised(text: str) -> str:
+def _normalized(text: str) -> str:
     return " ".join(_WORD.findall(text.casefold()))
 
 
@@ -277,7 +277,7 @@ class Retire:
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """Let a skill out of quarantine, once it has passed lint and gate.
+    """Let a skill out of pending, once it has passed lint and gate.
 
     Attributes:
         id: Which.
@@ -373,8 +373,8 @@ class ChangeReport:
         return self._ids(Decision.RETIRED)
 
     @property
-    def admitted(self) -> tuple[str, ...]:
-        """The skills that left quarantine."""
+    def approved(self) -> tuple[str, ...]:
+        """The skills that left pending."""
         return self._ids(Decision.ADMITTED)
 
     @property
@@ -443,7 +443,7 @@ class _Update:
             case Retire(id=skill_id, reason=reason):
                 return Outcome(change, *self._retire(skill_id, reason))
             case Admit(id=skill_id, reason=reason):
-                return Outcome(change, *self._admit(skill_id, reason))
+                return Outcome(change, *self._approve(skill_id, reason))
             case _:
                 assert_never(change)
 
@@ -501,7 +501,7 @@ class _Update:
         self.copy.put(replace(old, status=SkillStatus.RETIRED))
         return Decision.RETIRED, skill_id, reason
 
-    def _admit(self, skill_id: str, reason: str) -> _Decided:
+    def _approve(self, skill_id: str, reason: str) -> _Decided:
         old = self.copy.get(skill_id)
         if old is None or old.status == SkillStatus.RETIRED:
             return Decision.REFUSED, skill_id, self._missing(skill_id)

@@ -39,7 +39,7 @@ class BankCounts:
     lessons: int
     by_category: Mapping[str, tuple[int, int]]
     retired: int
-    quarantined: int
+    pending: int
 
     @property
     def total(self) -> int:
@@ -70,7 +70,7 @@ def count_skills(bank: Bank) -> BankCounts:
             for one in categories
         },
         retired=statuses[SkillStatus.RETIRED],
-        quarantined=statuses[SkillStatus.QUARANTINED],
+        pending=statuses[SkillStatus.PENDING],
     )
 
 
@@ -85,7 +85,7 @@ class Compression:
 
     Attributes:
         skills: Active skills whose evidence is among the trajectories.
-        episodes: Trajectories that these were learnt from.
+        episodes: Trajectories that these were learned from.
         missing: Episodes that are named as evidence and are not among the trajectories.
         skill_tokens: Length of those skills, written as agents read them.
         raw_tokens: Length of those trajectories, everything that was said and seen.
@@ -128,7 +128,7 @@ def raw_text(trajectory: Trajectory) -> str:
 
 
 def acts_of(trajectory: Trajectory) -> str:
-    """Summarise an episode without a model: how it opened, and what the agent did."""
+    """Summarize an episode without a model: how it opened, and what the agent did."""
     return "\n".join([trajectory.opening, *(turn.act.written for turn in trajectory.turns)])
 
 
@@ -138,33 +138,33 @@ def compression(
     prompts: Iterable[tuple[Sequence[Message], str]] = (),
     *,
     count: CountTokens = approximate_tokens,
-    summarise: Callable[[Trajectory], str] = acts_of,
+    summarize: Callable[[Trajectory], str] = acts_of,
 ) -> Compression:
-    """Measure how much shorter the skills of a bank are than what they were learnt from.
+    """Measure how much shorter the skills of a bank are than what they were learned from.
 
     Args:
         bank: The bank; its skills name their episodes.
         trajectories: What happened, by the key of the episode.
         prompts: Prompts that agents were shown, each with the text of the skills in it.
         count: Counts the tokens of a text.
-        summarise: Writes the summary of an episode.
+        summarize: Writes the summary of an episode.
 
     Source: SkillRL (arXiv 2602.08234), which compares with raw trajectories in the text and with
     memories in a figure.
     """
     named = {skill.id: set(skill.provenance.episodes) for skill in bank.active}
-    learnt = [skill for skill in bank.active if named[skill.id] & trajectories.keys()]
+    learned = [skill for skill in bank.active if named[skill.id] & trajectories.keys()]
     episodes = sorted(set().union(*named.values()))
     known = [trajectories[key] for key in episodes if key in trajectories]
     shown = [("".join(one["content"] for one in messages), told) for messages, told in prompts]
     with_tokens = sum(count(text) for text, _ in shown)
     return Compression(
-        skills=len(learnt),
+        skills=len(learned),
         episodes=len(known),
         missing=len(episodes) - len(known),
-        skill_tokens=sum(count(skill_line(skill)) for skill in learnt),
+        skill_tokens=sum(count(skill_line(skill)) for skill in learned),
         raw_tokens=sum(count(raw_text(one)) for one in known),
-        summary_tokens=sum(count(summarise(one)) for one in known),
+        summary_tokens=sum(count(summarize(one)) for one in known),
         with_tokens=with_tokens,
         without_tokens=with_tokens - sum(count(told) for _, told in shown),
     )
@@ -264,7 +264,7 @@ def calibrate(
     embedder: Embedder,
     banks: Iterable[tuple[Bank, Sequence[Task]]],
     *,
-    categorise: TaskName = category_of,
+    categorize: TaskName = category_of,
     query: Callable[[Task, str], str] = query_of,
 ) -> Calibration:
     """Score every task against every task-specific skill and lesson that has a category.
@@ -274,7 +274,7 @@ def calibrate(
     Args:
         embedder: Whose scores are looked at.
         banks: Banks, each with tasks of its environment.
-        categorise: The category of a task; those without one are left out.
+        categorize: The category of a task; those without one are left out.
         query: What a bank is searched with for a task of a category.
 
     Raises:
@@ -285,7 +285,7 @@ def calibrate(
     for bank, tasks in banks:
         skills = [skill for skill in bank.active if skill.kind != SkillKind.GENERAL]
         skills = [skill for skill in skills if skill.category]
-        known = [(task, categorise(task)) for task in tasks]
+        known = [(task, categorize(task)) for task in tasks]
         kinds = {(query(task, category), category): None for task, category in known if category}
         if not skills or not kinds:
             continue

@@ -7,7 +7,7 @@
     ### Lessons
     - [l003] Empty hands: Avoid: heating what you do not hold. Instead: take it first. Check ...
 
-Equal skills give equal bytes. The ids stand in the text, so that an agent can cite them and
+Equal skills give equal bytes. The ids are in the text, so that an agent can cite them and
 citations can be counted.
 """
 

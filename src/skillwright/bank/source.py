@@ -68,7 +68,7 @@ class BankSource:
         embedder: Says what is similar; what it encoded is remembered.
         settings: How much is told.
         budget: How long the text may be.
-        categorise: The category of a task.
+        categorize: The category of a task.
         scope: The one place that a task is set in.
         query: What the bank is searched with for a task of a category.
         store: Where vectors of skills are kept; ``None`` for nowhere.
@@ -78,7 +78,7 @@ class BankSource:
     embedder: Embedder = field(default_factory=LexicalEmbedder)
     settings: RetrievalSettings = field(default_factory=RetrievalSettings)
     budget: RenderBudget = field(default_factory=RenderBudget)
-    categorise: TaskName = category_of
+    categorize: TaskName = category_of
     scope: TaskName = scope_of
     query: Callable[[Task, str], str] = query_of
     store: VectorStore | None = field(default=None, repr=False)
@@ -143,7 +143,7 @@ class BankSource:
         return [told[one] for one in asked]
 
     def _asked(self, task: Task) -> Asked:
-        category = self.categorise(task)
+        category = self.categorize(task)
         return Asked(self.query(task, category), category, self.scope(task))
 
     def _found(self, asked: Iterable[Asked]) -> dict[Asked, Retrieved]:
@@ -210,7 +210,7 @@ def bank_duel(
 # writes as people do ("heat the apple"); then the skills that it is most like decide.
 
 
-NEIGHBOURS: Final = 3
+NEIGHBORS: Final = 3
 """Skills of a category that are asked how like a goal they are."""
 LEAST: Final = 0.1
 """The mean similarity that they must exceed; what is less names no category."""
@@ -263,7 +263,7 @@ def _nearest(goal: str, skills: list[BankSkill]) -> Named:
     for skill, score in zip(skills, scores.tolist(), strict=True):
         by_category[skill.category].append(score)
     means = {
-        category: sum(sorted(found, reverse=True)[:NEIGHBOURS]) / NEIGHBOURS
+        category: sum(sorted(found, reverse=True)[:NEIGHBORS]) / NEIGHBORS
         for category, found in sorted(by_category.items())
     }
     best = max(means, key=means.__getitem__)

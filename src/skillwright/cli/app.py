@@ -68,7 +68,7 @@ COMMANDS = (
     (
         "resume",
         "training:app",
-        "Go on with a run or study that was stopped; its decisions are those it would have taken.",
+        "Continue with a run or study that was stopped; its decisions are those it would have taken.",
         _TRAIN,
     ),
     (
@@ -86,7 +86,7 @@ COMMANDS = (
     (
         "eval",
         "training:app",
-        "Measure a skill: success by family with intervals, and pass^k over several trials.",
+        "Measure a skill: success by task type with intervals, and pass^k over several trials.",
         _INSPECT,
     ),
     (
@@ -116,7 +116,7 @@ COMMANDS = (
         _INSPECT,
     ),
     ("skill", "skill:app", "Look into a trained skill document.", _SKILLS),
-    ("bank", "bank:app", "Skill banks: distil, look into, evolve, move.", _SKILLS),
+    ("bank", "bank:app", "Skill banks: distill, look into, evolve, move.", _SKILLS),
     ("env", "env:app", "Look at environments, and begin one.", _DATA),
     ("models", "models:app", "Look at model backends.", _DATA),
     ("data", "data:app", "Fetch official data, and see what is there.", _DATA),

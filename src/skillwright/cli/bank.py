@@ -33,12 +33,11 @@ from skillwright.config import load_config
 from skillwright.config.bank_settings import load_with_teacher, search_settings, study_settings
 from skillwright.core import ConfigError
 from skillwright.envs import spec
-from skillwright.jobs import Watcher, find_run
-from skillwright.jobs.bank.arena import check_bank_job
-from skillwright.jobs.bank.distil import (
-    DistilOutcome,
-    distil_config,
-    distil_runs,
+from skillwright.jobs import Callback, find_run
+from skillwright.jobs.bank.distill import (
+    DistillOutcome,
+    distill_config,
+    distill_runs,
     study_memories,
     study_run,
 )
@@ -58,9 +57,10 @@ from skillwright.jobs.bank.moves import (
     export_bank,
     import_into,
     let_in,
-    quarantined,
+    pending,
     roll_back,
 )
+from skillwright.jobs.bank.session import check_bank_job
 from skillwright.jobs.parts.bank_source import has_work, look_at_work, opened_embedder, read_bank
 
 DEFAULT = "bank.sqlite"
@@ -68,14 +68,14 @@ FILE = Path(DEFAULT)
 _YAML = (".yaml", ".yml")
 _NOBODY = "scripted:household_teacher"
 
-Distil = Callable[[Watcher], Coroutine[Any, Any, DistilOutcome]]
+Distill = Callable[[Callback], Coroutine[Any, Any, DistillOutcome]]
 
-app = typer.Typer(help="Skill banks: distil, look into, evolve, move.", no_args_is_help=True)
+app = typer.Typer(help="Skill banks: distill, look into, evolve, move.", no_args_is_help=True)
 out = make_console()
 
 
 @app.command()
-def distil(
+def distill(
     sources: Annotated[
         list[str],
         typer.Argument(
@@ -101,30 +101,30 @@ def distil(
             work = _memories(sources, bank, teacher, env, overrides)
         else:
             work = _studies(sources, bank, teacher, root, overrides)
-    with exit_codes(partial(again, bank)), display(err if as_json else out) as watcher:
-        outcome = asyncio.run(work(watcher))
+    with exit_codes(partial(again, bank)), display(err if as_json else out) as callback:
+        outcome = asyncio.run(work(callback))
     print_result(as_json, outcome.to_dict(), lambda: bank_tables.show_distilled(out, outcome))
 
 
-def _games(config: Path, bank: Path, teacher: str | None, overrides: list[str]) -> Distil:
+def _games(config: Path, bank: Path, teacher: str | None, overrides: list[str]) -> Distill:
     settings = load_with_teacher(config, teacher, overrides)
     asyncio.run(check_bank_job(settings))
-    return partial(distil_config, settings, bank)
+    return partial(distill_config, settings, bank)
 
 
 def _studies(
     runs: list[str], bank: Path, teacher: str | None, root: Path, overrides: list[str]
-) -> Distil:
+) -> Distill:
     settings = study_settings(teacher, find_run(runs[0], root) / "config.yaml", overrides)
-    return partial(distil_runs, [study_run(run, root) for run in runs], bank, settings)
+    return partial(distill_runs, [study_run(run, root) for run in runs], bank, settings)
 
 
 def _memories(
     files: list[str], bank: Path, teacher: str | None, env: str, overrides: list[str]
-) -> Distil:
+) -> Distill:
     settings = study_settings(teacher, None, overrides)
     found = [study_memories(Path(file), env) for file in files]
-    return partial(distil_runs, found, bank, settings)
+    return partial(distill_runs, found, bank, settings)
 
 
 @app.command()
@@ -141,8 +141,8 @@ def evolve(
         existing_file(bank)
         settings = load_with_teacher(config, teacher, overrides)
         asyncio.run(check_bank_job(settings))
-    with exit_codes(partial(again, bank)), display(err if as_json else out) as watcher:
-        report = asyncio.run(evolve_bank(settings, bank, rounds, watcher))
+    with exit_codes(partial(again, bank)), display(err if as_json else out) as callback:
+        report = asyncio.run(evolve_bank(settings, bank, rounds, callback))
     print_result(as_json, report.to_dict(), lambda: bank_tables.show_evolution(out, report))
 
 
@@ -154,14 +154,14 @@ def import_(
     bank: BankFile = FILE,
     as_json: AsJson = False,
 ) -> None:
-    """Bring skills in, into quarantine: no agent is told one before it is admitted."""
+    """Bring skills in, into pending: no agent is told one before it is admitted."""
     with exit_codes():
         report = import_into(writable_file(bank), source)
     print_result(as_json, report.to_dict(), lambda: bank_tables.show_import(out, report, str(bank)))
 
 
 @app.command()
-def admit(
+def approve(
     skills: Annotated[
         list[str] | None, typer.Argument(metavar="[SKILL]...", help="Ids; none means all.")
     ] = None,
@@ -174,24 +174,24 @@ def admit(
     overrides: BankOverrides = NO_OVERRIDES,
     as_json: AsJson = False,
 ) -> None:
-    """Let skills out of quarantine that pass lint, and a gate: with them games must go better."""
+    """Let skills out of pending that pass lint, and a gate: with them games must go better."""
     with exit_codes():
         existing_file(bank)
         if (config is None) == (without_gate is None):
             raise ConfigError(
-                "a gate decides who leaves quarantine: give --config CONFIG, which says what is "
+                "a gate decides who leaves pending: give --config CONFIG, which says what is "
                 "played by whom, or --without-gate 'why not'"
             )
         if config is None:
             report = admit_unjudged(bank, skills or [], without_gate or "")
         else:
-            quarantined(read_bank(str(bank), "--bank"), skills or [])
+            pending(read_bank(str(bank), "--bank"), skills or [])
             # The gate asks no teacher, and a configuration need not name one.
             settings = load_with_teacher(config, _NOBODY, overrides)
             asyncio.run(check_bank_job(settings))
     if config is not None:
-        with exit_codes(partial(again, bank)), display(err if as_json else out) as watcher:
-            report = asyncio.run(admit_judged(settings, bank, skills or [], watcher))
+        with exit_codes(partial(again, bank)), display(err if as_json else out) as callback:
+            report = asyncio.run(admit_judged(settings, bank, skills or [], callback))
     print_result(as_json, report.to_dict(), lambda: bank_tables.show_admission(out, report))
     if not let_in(report.report) or report.refused:
         raise typer.Exit(NO)
@@ -228,7 +228,7 @@ def export(
 @app.command()
 def rollback(
     version: Annotated[int, typer.Argument(metavar="VERSION", help="What to go back to.")],
-    reason: Annotated[str, typer.Option(help="Why; it stands in the log.")],
+    reason: Annotated[str, typer.Option(help="Why; it is in the log.")],
     bank: BankFile = FILE,
     as_json: AsJson = False,
 ) -> None:
@@ -295,7 +295,7 @@ def show(
 def stats(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[RUN]...", help="Runs whose episodes skills were learnt from."),
+        typer.Argument(metavar="[RUN]...", help="Runs whose episodes skills were learned from."),
     ] = None,
     bank: BankPath = DEFAULT,
     root: Root = DEFAULT_ROOT,
@@ -318,7 +318,7 @@ def lint_command(
     bank: BankPath = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Look for what may not stand in a skill, and say why; 1 where a finding blocks."""
+    """Look for what may not are in a skill, and say why; 1 where a finding blocks."""
     with exit_codes():
         found = lint_bank(bank, source)
     print_result(

@@ -30,7 +30,7 @@ from skillwright.cli.tables import own_up, print_indented
 from skillwright.cli.words import counted, print_words
 from skillwright.core import BankSkill
 from skillwright.core.jsonio import encode_fields
-from skillwright.jobs.bank.distil import DistilOutcome
+from skillwright.jobs.bank.distill import DistillOutcome
 from skillwright.jobs.bank.evolve import EvolutionRound, EvolveReport
 from skillwright.jobs.bank.look import Answer, BankStatistics, SkillHistory
 from skillwright.jobs.bank.moves import MoveReport, let_in
@@ -198,7 +198,7 @@ def show_statistics(console: Console, found: BankStatistics) -> None:
     console.print(
         f"[bold]{escape(found.where)}[/], version {found.version}: {found.headline}", soft_wrap=True
     )
-    console.print(f"{found.quarantined} in quarantine, {found.retired} retired")
+    console.print(f"{found.pending} in pending, {found.retired} retired")
     table = bank_table("category", "skills", "lessons", "growth", right=("skills", "lessons"))
     for category, (skills, lessons) in found.by_category.items():
         series = [counts.get(category, 0) for _, counts in found.growth]
@@ -225,12 +225,12 @@ def _show_kinds(console: Console, found: BankStatistics) -> None:
 def _show_compression(console: Console, shorter: Compression) -> None:
     if not shorter.episodes:
         console.print(
-            "No episode that the skills were learnt from was found; name its run to measure how "
+            "No episode that the skills were learned from was found; name its run to measure how "
             "much shorter they are."
         )
         return
     console.print(
-        f"{counted(shorter.skills, 'skill')} learnt from {counted(shorter.episodes, 'episode')}"
+        f"{counted(shorter.skills, 'skill')} learned from {counted(shorter.episodes, 'episode')}"
         + (f" ({shorter.missing} more not found)" if shorter.missing else "")
     )
     ratios = (
@@ -343,7 +343,7 @@ def show_diff(console: Console, found: BankDiff) -> None:
 def _groups(found: BankDiff) -> tuple[tuple[str, str, tuple[BankSkill, ...]], ...]:
     return (
         ("+", "green", found.added),
-        ("admitted", "green", found.admitted),
+        ("admitted", "green", found.approved),
         ("restored", "green", found.restored),
         ("retired", "red", found.retired),
         ("-", "red", found.removed),
@@ -377,10 +377,10 @@ _ACTIONS = {
 }
 
 
-def show_distilled(console: Console, outcome: DistilOutcome) -> None:
+def show_distilled(console: Console, outcome: DistillOutcome) -> None:
     """Show what a distillation came to."""
     new = outcome.version != outcome.before
-    moved = f"version {outcome.before} -> {outcome.version}" if new else "nothing new was learnt"
+    moved = f"version {outcome.before} -> {outcome.version}" if new else "nothing new was learned"
     console.print(f"[bold]{escape(outcome.bank)}[/], {moved}: {outcome.skills}")
     console.print(
         f"{counted(outcome.episodes, 'episode')} ({outcome.won} won), {outcome.read} read; "
@@ -394,7 +394,7 @@ def show_distilled(console: Console, outcome: DistilOutcome) -> None:
     raw = outcome.compression.get("raw")
     if raw is not None:
         console.print(
-            f"these trajectories are {raw:.1f} times as long as the skills learnt from them"
+            f"these trajectories are {raw:.1f} times as long as the skills learned from them"
         )
     for name, why in outcome.blocked:
         print_indented(console, 2, Text(f"kept out: {name}: {why}", style="yellow"))
@@ -456,7 +456,7 @@ def show_import(console: Console, report: MoveReport, bank: str) -> None:
             print_indented(console, 2, Text(f"{one.decision}: {one.reason}", style="yellow"))
     if added:
         console.print(
-            f"{counted(len(added), 'skill')} in quarantine ({', '.join(o.id for o in added)}); no "
+            f"{counted(len(added), 'skill')} in pending ({', '.join(o.id for o in added)}); no "
             "agent is told one yet"
         )
         move = "look at them:  skillwright bank lint --bank " + bank
@@ -465,7 +465,7 @@ def show_import(console: Console, report: MoveReport, bank: str) -> None:
 
 
 def show_admission(console: Console, report: MoveReport) -> None:
-    """Show who left quarantine, and who did not and why."""
+    """Show who left pending, and who did not and why."""
     if report.verdict is not None:
         print_words(console, f"gate: {report.verdict.reason}")
     if report.refused:

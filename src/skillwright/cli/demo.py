@@ -37,7 +37,7 @@ def demo(
 ) -> None:
     """Train a skill document, then a bank and a tiny policy: offline, no key, no GPU.
 
-    In generated houses, with scripted minds: under a minute for the text, a few for the weights.
+    In generated houses, with scripted models: under a minute for the text, a few for the weights.
     With --json, each half prints one object on one line.
     """
     with exit_codes():

@@ -88,7 +88,7 @@ def show(found: Estimate, evaluation: Estimate, plan: EvalPlan) -> None:
     out.print(_table(heading, evaluation))
     if found.power:
         _list("What a training can prove:", [found.power])
-    _list("Prices:", [mind.line() for mind in found.minds])
+    _list("Prices:", [llm.line() for llm in found.llms])
     measured = f"the first prompt has {found.opening_tokens:,} tokens (measured on "
     measured += f"{', '.join(found.measured)}, with the initial skill)"
     _list("It rests on:", [measured, *found.assumptions.lines(trains=trains)])
@@ -113,7 +113,7 @@ def _table(heading: str, found: Stages) -> Table:
 def show_recipe(found: RlEstimate) -> None:
     """Print an estimate of a run of the recipe, with all that it rests on."""
     out.print(_table("A training of weights (skillwright rl)", found))
-    _list("Prices:", [mind.line() for mind in found.minds])
+    _list("Prices:", [llm.line() for llm in found.llms])
     _list("It rests on:", found.lines())
 
 

@@ -54,7 +54,7 @@ def exit_codes(go_on: str | Callable[[], str] = "") -> Iterator[None]:
         return
     if command := go_on() if callable(go_on) else go_on:
         # In one piece, to be copied.
-        say(f"Everything that finished is saved; go on with:  {command}{larger}", wraps=False)
+        say(f"Everything that finished is saved; continue with:  {command}{larger}", wraps=False)
     raise typer.Exit(code)
 
 

@@ -18,7 +18,7 @@ from skillwright.cli.words import counted
 from skillwright.core import Usage
 from skillwright.evaluation import Score
 from skillwright.jobs.parts.memory import consumed
-from skillwright.jobs.parts.money import PricedMind, money_text
+from skillwright.jobs.parts.money import PricedModel, money_text
 from skillwright.jobs.parts.progress import (
     CallFinished,
     EpisodeFinished,
@@ -45,7 +45,7 @@ class Tally:
         started_s: The display's clock when the run began.
         fresh: Episodes that were really run; reused ones cost nothing and say nothing of speed.
         current: Mean reward on val of the skill that was accepted last.
-        minds: Who is asked, with their prices.
+        models: Who is asked, with their prices.
     """
 
     started_s: float
@@ -61,7 +61,7 @@ class Tally:
     accepted: int = 0
     rejected: int = 0
     current: float | None = None
-    minds: Sequence[PricedMind] = ()
+    llms: Sequence[PricedModel] = ()
 
     def add(self, event: RlEvent) -> None:
         """Take one event in."""
@@ -138,12 +138,12 @@ class PlainDisplay:
     """One line per thing that matters; for logs, pipes and CI."""
 
     def __init__(
-        self, console: Console, minds: Sequence[PricedMind] = (), kind: type[Tally] = Tally
+        self, console: Console, llms: Sequence[PricedModel] = (), kind: type[Tally] = Tally
     ) -> None:
         self._console = console
-        self._tally = kind(time.monotonic(), minds=minds)
+        self._tally = kind(time.monotonic(), llms=llms)
 
-    def see(self, event: RlEvent) -> None:
+    def on_event(self, event: RlEvent) -> None:
         """Print a line, or nothing for an event that comes by the thousand."""
         self._tally.add(event)
         for line in self._tally.say(event):
@@ -158,9 +158,9 @@ class LiveDisplay:
     """A panel that is redrawn in place, below the lines that stay."""
 
     def __init__(
-        self, console: Console, minds: Sequence[PricedMind] = (), kind: type[Tally] = Tally
+        self, console: Console, llms: Sequence[PricedModel] = (), kind: type[Tally] = Tally
     ) -> None:
-        self._tally = kind(time.monotonic(), minds=minds)
+        self._tally = kind(time.monotonic(), llms=llms)
         self._live = Live(
             get_renderable=self.draw,
             console=console,
@@ -169,7 +169,7 @@ class LiveDisplay:
         )
         self._live.start()
 
-    def see(self, event: RlEvent) -> None:
+    def on_event(self, event: RlEvent) -> None:
         """Update the panel; what should stay on screen is printed above it."""
         self._tally.add(event)
         if isinstance(event, IterationEnded):  # a row of the panel
@@ -202,10 +202,10 @@ class LiveDisplay:
 
 @contextmanager
 def display(
-    console: Console, minds: Sequence[PricedMind] = (), kind: type[Tally] = Tally
+    console: Console, llms: Sequence[PricedModel] = (), kind: type[Tally] = Tally
 ) -> Iterator[RlWatcher]:
     """Show a job while it runs: live on a terminal, plain lines elsewhere."""
-    shown = (LiveDisplay if console.is_terminal else PlainDisplay)(console, minds, kind)
+    shown = (LiveDisplay if console.is_terminal else PlainDisplay)(console, llms, kind)
     try:
         yield shown
     finally:
@@ -232,12 +232,12 @@ def narrate(event: RlEvent) -> list[str]:
 
 def _introduce(event: RunStarted) -> list[str]:
     lines = [f"[bold]{escape(event.name)}[/]  [dim]{escape(event.folder)}[/]"]
-    lines += [f"  {role}: {escape(mind)}" for role, mind in event.minds.items()]
+    lines += [f"  {role}: {escape(llm)}" for role, llm in event.llms.items()]
     lines += [f"  {escape(fact)}" for fact in event.facts]
-    if any(mind.startswith("scripted:") for mind in event.minds.values()):
-        lines.append("  [yellow]scripted minds are programs, not language models[/]")
+    if any(llm.startswith("scripted:") for llm in event.llms.values()):
+        lines.append("  [yellow]scripted models are programs, not language models[/]")
     if event.resumed_at is not None:
-        lines.append(f"  goes on at step {event.resumed_at}")
+        lines.append(f"  continues at step {event.resumed_at}")
     return lines
 
 
@@ -282,7 +282,7 @@ def _pace(tally: Tally, now_s: float) -> list[str]:
         counted(tally.failures, "failure") if tally.failures else "",
         _trouble(tally),
         f"{tokens:,} tokens",
-        f"money {money_text(tally.usage.cost_usd, tally.minds)}",
+        f"money {money_text(tally.usage.cost_usd, tally.llms)}",
     ]
     return [part for part in parts if part]
 

@@ -17,12 +17,12 @@ from skillwright.cli.words import make_console
 from skillwright.config import RlConfig, load_rl_config
 from skillwright.core.jsonio import encode
 from skillwright.jobs.parts.endings import Cause, TurnEnds, top_causes
-from skillwright.jobs.parts.money import priced_mind
+from skillwright.jobs.parts.money import priced_model
 from skillwright.jobs.rl import (
     RlRun,
-    has_stand_ins,
     open_rl,
     refuse_without_torch,
+    rl_has_scripted_models,
     run_rl,
     start_rl,
 )
@@ -56,7 +56,7 @@ def begin_rl(settings: RlConfig) -> tuple[RlRun, "PolicyMaker"]:
 
 
 def resume_rl(run: str, root: Path, overrides: Sequence[str], as_json: bool) -> None:
-    """Go on with a run of the recipe."""
+    """Continue with a run of the recipe."""
     with exit_codes():
         opened = open_rl(run, root, overrides)
     if opened.state.finished:
@@ -65,12 +65,12 @@ def resume_rl(run: str, root: Path, overrides: Sequence[str], as_json: bool) -> 
 
 
 def play(run: RlRun, as_json: bool, maker: "PolicyMaker | None" = None) -> None:
-    """Run the recipe to its end, and show what came of it."""
-    minds = [priced_mind(role, mind) for role, mind in run.config.minds.items()]
+    """Run the recipe to its end, and show the outcome."""
+    llms = [priced_model(role, llm) for role, llm in run.config.llms.items()]
     with run, exit_codes(run.go_on):
-        with display(err if as_json else out, minds, RlTally) as watcher:
-            report = asyncio.run(run_rl(run, watcher, maker=maker))
-        scripted = has_stand_ins(run.config)
+        with display(err if as_json else out, llms, RlTally) as callback:
+            report = asyncio.run(run_rl(run, callback, maker=maker))
+        scripted = rl_has_scripted_models(run.config)
         causes = _causes(run)
         spent, turns = run.store.usage_by_purpose(), TurnEnds.read(run.store.turn_ends())
     if as_json:
@@ -80,7 +80,7 @@ def play(run: RlRun, as_json: bool, maker: "PolicyMaker | None" = None) -> None:
         show_rl(out, report.state, report.iteration, scripted)
         show_turns(out, turns)
         show_causes(out, causes, str(run.folder.path))
-        show_money(out, spent, minds)
+        show_money(out, spent, llms)
         out.print(f"run: [bold]{run.folder.path}[/]", soft_wrap=True)
     if why := why_no_score(report.test, "final", causes):
         say(f"The answer is no: {why}.", style="yellow")

@@ -85,7 +85,7 @@ def _stages(state: RlState) -> Iterator[str]:
         yield f"first bank (version {state.bank['version']}): {escape(state.bank['skills'])}"
         ratio = state.bank.get("compression", {}).get("ratios", {}).get("raw")
         if ratio is not None:
-            yield f"  {ratio:.1f} times shorter than the trajectories that it was learnt from"
+            yield f"  {ratio:.1f} times shorter than the trajectories that it was learned from"
     facts = state.cold_start
     if facts is not None and "coverage" in facts:
         coverage = facts["coverage"]
@@ -127,7 +127,7 @@ def iteration_cells(one: IterationRecord) -> tuple[str, ...]:
 
 
 def validations_table(state: RlState, selected: int | None) -> Table:
-    """Return success on val by family, one line per validation."""
+    """Return success on val by task type, one line per validation."""
     table = Table(
         title="\nVal tasks solved, after an iteration (0: the cold start)",
         title_justify="left",

@@ -25,10 +25,10 @@ from skillwright.jobs import (
     find_study,
     read_run,
     read_study,
-    summarise_runs,
-    summarise_studies,
+    summarize_runs,
+    summarize_studies,
 )
-from skillwright.jobs.parts.money import priced_minds
+from skillwright.jobs.parts.money import priced_models
 
 app = typer.Typer(help="Look at runs.", no_args_is_help=True)
 app.command("episodes")(episodes.episodes)
@@ -43,7 +43,7 @@ _TO_THE_MINUTE = len("2026-01-31 23:59")
 def list_(root: Root = DEFAULT_ROOT, as_json: AsJson = False) -> None:
     """List the runs in a folder, the latest first."""
     with exit_codes():
-        found: list[RunSummary | StudySummary] = [*summarise_runs(root), *summarise_studies(root)]
+        found: list[RunSummary | StudySummary] = [*summarize_runs(root), *summarize_studies(root)]
     found.sort(key=lambda one: one.started, reverse=True)
     if as_json:
         typer.echo(json.dumps([one.to_dict() for one in found]))
@@ -109,7 +109,7 @@ def _show_run(summary: RunSummary) -> None:
     _show_reports(summary)
     if not summary.is_finished:
         command = f"skillwright resume {shlex.quote(str(summary.path))}"
-        print_words(out, f"not finished; go on with:  {command}")
+        print_words(out, f"not finished; continue with:  {command}")
 
 
 def _show_reports(summary: RunSummary) -> None:
@@ -139,9 +139,9 @@ def _show_reports(summary: RunSummary) -> None:
 
 
 def _prices(run: Path) -> list[str]:
-    """Say what a run's minds cost, and how old that is."""
+    """Say what a run's models cost, and how old that is."""
     try:
-        minds = priced_minds(load_config(run / "config.yaml"))
+        llms = priced_models(load_config(run / "config.yaml"))
     except SkillwrightError:  # an older one; its money is shown all the same
         return []
-    return [mind.line() for mind in minds if not mind.is_free]
+    return [llm.line() for llm in llms if not llm.is_free]

@@ -11,7 +11,7 @@ _ended_by: list[int] = []
 
 
 def listen() -> None:
-    """Take SIGTERM for a Ctrl-C from now on, so that a run says how to go on with it."""
+    """Take SIGTERM for a Ctrl-C from now on, so that a run says how to continue with it."""
     if sys.platform != "win32" and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A background job of a shell, which Ctrl-C is not meant for. What is blocked does not reach
         # it either (until somebody's multiprocessing.resource_tracker lifts the block), and asyncio

@@ -18,7 +18,7 @@ from skillwright.jobs import (
     EnvFindings,
     EpochRecord,
     EvalReport,
-    PricedMind,
+    PricedModel,
     StepRecord,
     StudySummary,
     TrainReport,
@@ -38,18 +38,18 @@ _TITLES = {
 }
 _ENDPOINTS = {Purpose.ROLLOUT.value: "the agent", Purpose.USER.value: "the simulated user"}
 _NAMES = {label: name for name, label in SHOWN_AS.items()}
-_MOST_ABREAST = 4  # artefacts whose rates stand in one line with their intervals
+_MOST_ABREAST = 4  # artifacts whose rates are in one line with their intervals
 
 
 def show_training(console: Console, report: TrainReport, best_skill: str, scripted: bool) -> None:
-    """Show what training came to: scores, decisions with their reasons, and the artefact."""
+    """Show what training came to: scores, decisions with their reasons, and the artifact."""
     show_state(console, report.state)
     own_up(console, scripted)
     console.print(f"released: [bold]{escape(best_skill)}[/]", soft_wrap=True)
 
 
 def show_state(console: Console, state: TrainState) -> None:
-    """Show what was decided and what came of it, as far as a run has come."""
+    """Show what was decided and the outcome, as far as a run has come."""
     show_decisions(console, state)
     for line in _endings(state):
         console.print(line)
@@ -81,7 +81,7 @@ def _endings(state: TrainState) -> Iterator[str]:
 
 
 def gain_lines(report: SplitReport) -> Iterator[str]:
-    """Say what each artefact gains over the first, equal ones together."""
+    """Say what each artifact gains over the first, equal ones together."""
     baseline, *headings = _columns(report.tables)
     for heading in headings:
         label = heading.split(" = ")[0]
@@ -146,10 +146,10 @@ def shown_ks(trials: int) -> list[int]:
 
 
 def own_up(console: Console, scripted: bool) -> None:
-    """Say that results are a scripted mind's, where they are."""
+    """Say that results are a scripted model's, where they are."""
     if scripted:
         console.print(
-            "Scripted minds took part: deterministic programs, not language models. The numbers "
+            "Scripted models took part: deterministic programs, not language models. The numbers "
             "show that the loop works, not what a model would score.",
             style="yellow",
         )
@@ -222,7 +222,7 @@ def _edit(edit: TriedEdit) -> str:
 
 
 def split_table(report: SplitReport) -> Table:
-    """Return success by family, one column per artefact; equal artefacts share one."""
+    """Return success by task type, one column per artifact; equal artifacts share one."""
     columns = _columns(report.tables)
     first = next(iter(columns.values()))
     table = Table(
@@ -246,7 +246,7 @@ def split_table(report: SplitReport) -> Table:
 
 
 def eval_table(report: EvalReport) -> Table:
-    """Return an evaluation's scores by family."""
+    """Return an evaluation's scores by task type."""
     table = Table(title=f"{report.split}: tasks won (95% interval)", title_justify="left")
     table.add_column("family", overflow="fold")
     table.add_column("episodes", justify="right")
@@ -285,11 +285,11 @@ def usage_table(usage: Mapping[str, Usage]) -> Table:
     return table
 
 
-def show_money(console: Console, usage: Mapping[str, Usage], minds: Sequence[PricedMind]) -> None:
+def show_money(console: Console, usage: Mapping[str, Usage], llms: Sequence[PricedModel]) -> None:
     """Say what a run has cost so far, by which prices and how old they are."""
-    lines = [mind.line() for mind in minds if not mind.is_free]
+    lines = [llm.line() for llm in llms if not llm.is_free]
     if lines:
-        spent = money_text(sum(usage.values(), Usage()).cost_usd, minds)
+        spent = money_text(sum(usage.values(), Usage()).cost_usd, llms)
         console.print(f"money: {spent}", soft_wrap=True)
     for line in lines:
         console.print(f"  {line}", style="dim", markup=False, soft_wrap=True)
@@ -351,7 +351,7 @@ def _rows(table: ScoreTable) -> Iterator[tuple[str, Score]]:
 
 
 def _columns(tables: Mapping[str, ScoreTable]) -> dict[str, ScoreTable]:
-    """Join artefacts with equal results under one heading ("released = current"), but the first."""
+    """Join artifacts with equal results under one heading ("released = current"), but the first."""
     (baseline, first), *others = tables.items()
     # Where no best one stands beside it, "final" is not a training's current skill.
     shown_as = SHOWN_AS if "best" in tables else {}

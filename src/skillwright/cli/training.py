@@ -45,12 +45,12 @@ from skillwright.jobs import (
     critical_path,
     find_run,
     find_study,
-    has_scripted_minds,
+    has_scripted_models,
     is_finished,
     open_run,
     open_study,
     preflight,
-    priced_minds,
+    priced_models,
     read_initial_skill,
     run_evaluation,
     run_proof,
@@ -161,7 +161,7 @@ def evaluate(  # noqa: PLR0913 - each is an option
     theirs: Theirs = NO_OVERRIDES,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a skill: success by family with intervals, and pass^k over several trials."""
+    """Measure a skill: success by task type with intervals, and pass^k over several trials."""
     with exit_codes():
         settings = load_config(config, [*played(env, adapter, compat), *overrides], theirs)
         settings = reusing(settings, reuse)
@@ -189,7 +189,7 @@ def resume(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Go on with a run or study that was stopped; its decisions are those it would have taken."""
+    """Continue with a run or study that was stopped; its decisions are those it would have taken."""
     if is_rl_run(run, root):
         with exit_codes():
             _refuse_proof(prove, "one of `skillwright rl`, which tests its release by itself")
@@ -275,12 +275,12 @@ def _checked(settings: RunConfig, plan: EvalPlan | None = None) -> str:
 
 
 def play_training(run: Run, as_json: bool, *, again: bool = False) -> None:
-    """Train to the end of a run, or test its release once more, and show what came of it."""
+    """Train to the end of a run, or test its release once more, and show the outcome."""
     work = run_proof if again else run_training
-    minds = priced_minds(run.config)
+    llms = priced_models(run.config)
     with run, exit_codes(run.go_on):
-        with display(err if as_json else out, minds) as watcher:
-            report = asyncio.run(work(run, watcher))
+        with display(err if as_json else out, llms) as callback:
+            report = asyncio.run(work(run, callback))
         path = critical_path(run.store, run.config.rollout.max_concurrent)
         spent, scripted = run.store.usage_by_purpose(), _is_scripted(run)
         turns = TurnEnds.read(run.store.turn_ends())
@@ -295,7 +295,7 @@ def play_training(run: Run, as_json: bool, *, again: bool = False) -> None:
         tables.show_causes(out, causes, str(run.folder.path))
         out.print(path.line(), style="dim", soft_wrap=True)
         tables.show_failed_calls(out, spent)
-        tables.show_money(out, spent, minds)
+        tables.show_money(out, spent, llms)
     if why := tables.why_no_score(report.test, "best", causes):
         say(f"The answer is no: {why}.", style="yellow")
         raise typer.Exit(NO)
@@ -322,10 +322,10 @@ def _train_study(study: Study, as_json: bool) -> None:
 
 
 def _evaluate(run: Run, plan: EvalPlan, as_json: bool) -> None:
-    minds = priced_minds(run.config, trains=False)
+    llms = priced_models(run.config, trains=False)
     with run, exit_codes(run.go_on):
-        with display(err if as_json else out, minds) as watcher:
-            report = asyncio.run(run_evaluation(run, plan, watcher))
+        with display(err if as_json else out, llms) as callback:
+            report = asyncio.run(run_evaluation(run, plan, callback))
         spent, scripted = run.store.usage_by_purpose(), _is_scripted(run)
         causes = _causes(run, report.split, report.skill_version)
     if as_json:
@@ -333,7 +333,7 @@ def _evaluate(run: Run, plan: EvalPlan, as_json: bool) -> None:
     else:
         tables.show_evaluation(out, report, scripted)
         tables.show_causes(out, causes, str(run.folder.path))
-        tables.show_money(out, spent, minds)
+        tables.show_money(out, spent, llms)
     reasons = plan.why_not(report.table.overall)
     for reason in reasons:
         say(f"The answer is no: {reason}.", style="yellow")
@@ -349,4 +349,4 @@ def _echo(report: dict[str, Any], run: Run, scripted: bool) -> None:
 
 
 def _is_scripted(run: Run) -> bool:
-    return has_scripted_minds(run.config, run.store, run.plan)
+    return has_scripted_models(run.config, run.store, run.plan)

@@ -9,7 +9,7 @@ from skillwright.config.load import (
     load_rl_config,
 )
 from skillwright.config.parity import DIFFERENCES, KEPT_OUT, Difference
-from skillwright.config.parity_report import Standing, mode_line, say_mode, standings
+from skillwright.config.parity_report import Incumbent, mode_line, say_mode, standings
 from skillwright.config.rl import RlConfig, validated_rl
 from skillwright.config.run import RunConfig
 
@@ -17,9 +17,9 @@ __all__ = [
     "DIFFERENCES",
     "KEPT_OUT",
     "Difference",
+    "Incumbent",
     "RlConfig",
     "RunConfig",
-    "Standing",
     "StudySettings",
     "dump_config",
     "dump_rl_config",

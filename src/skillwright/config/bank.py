@@ -6,7 +6,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.bank import (
-    DistilSettings,
+    DistillSettings,
     EvolveSettings,
     GrowthCaps,
     RenderBudget,
@@ -16,7 +16,7 @@ from skillwright.config.section import Section
 from skillwright.models.validation import Share
 
 _RETRIEVAL, _RENDER = RetrievalSettings(), RenderBudget()
-_DISTIL, _EVOLVE, _CAPS = DistilSettings(), EvolveSettings(), GrowthCaps()
+_DISTILL, _EVOLVE, _CAPS = DistillSettings(), EvolveSettings(), GrowthCaps()
 
 
 class BankSection(Section):
@@ -46,32 +46,32 @@ class BankSection(Section):
         return RenderBudget(self.max_tokens, min(self.max_general_tokens, self.max_tokens))
 
 
-class DistilSection(Section):
+class DistillSection(Section):
     """A bank written by a teacher from base trajectories."""
 
     tasks: PositiveInt | None = None
     """The first so many train tasks that are not of the evolution split; unset, all."""
     episodes: PositiveInt = 1
     """Base episodes per task."""
-    place_episodes: PositiveInt = _DISTIL.place_episodes
+    place_episodes: PositiveInt = _DISTILL.place_episodes
     """Episodes per request about one place."""
-    general: PositiveInt = _DISTIL.general
+    general: PositiveInt = _DISTILL.general
     """General skills that are asked for."""
-    per_category: PositiveInt = _DISTIL.per_category
+    per_category: PositiveInt = _DISTILL.per_category
     """Principles that are asked for, per category."""
-    lessons: PositiveInt = _DISTIL.lessons
+    lessons: PositiveInt = _DISTILL.lessons
     """Lessons that are asked for, over all categories."""
-    per_place: PositiveInt = _DISTIL.per_place
+    per_place: PositiveInt = _DISTILL.per_place
     """Facts that are asked for, per place."""
 
-    def settings(self, success_threshold: float, step: int | None = None) -> DistilSettings:
+    def settings(self, success_threshold: float, step: int | None = None) -> DistillSettings:
         """Return what a distillation is given.
 
         Args:
             success_threshold: The reward from which an episode counts as solved.
             step: The training step, for the provenance.
         """
-        return DistilSettings(
+        return DistillSettings(
             place_episodes=self.place_episodes,
             general=self.general,
             per_category=self.per_category,

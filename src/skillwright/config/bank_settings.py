@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 from pydantic import Field
 
-from skillwright.config.bank import BankSection, DistilSection
+from skillwright.config.bank import BankSection, DistillSection
 from skillwright.config.job import BudgetSection
 from skillwright.config.load import load_config
 from skillwright.config.run import RunConfig
@@ -24,7 +24,7 @@ _WHO = (
 )
 
 
-class StudyMinds(Section):
+class StudyModels(Section):
     """Who is asked about episodes that were played already."""
 
     teacher: ModelConfig
@@ -34,8 +34,8 @@ class StudyMinds(Section):
 class StudySettings(Section):
     """How stored episodes are distilled."""
 
-    models: StudyMinds
-    distil: DistilSection = DistilSection()
+    models: StudyModels
+    distill: DistillSection = DistillSection()
     bank: BankSection = BankSection()
     budget: BudgetSection = BudgetSection()
 
@@ -87,18 +87,18 @@ def study_settings(
     Args:
         teacher: Who is asked (`read_teacher`); else who was in the first of the runs.
         run_config: The configuration file of that run; ``None`` where no run is studied.
-        overrides: ``models.teacher.max_tokens=4096``, ``distil.lessons=8`` and their like.
+        overrides: ``models.teacher.max_tokens=4096``, ``distill.lessons=8`` and their like.
 
     Raises:
         ConfigError: No teacher is named, or a setting is unknown or wrong.
     """
-    mind = read_teacher(teacher) if teacher else _teacher_of(run_config)
-    base: Values = {"models": {"teacher": mind}} if mind else {}
+    llm = read_teacher(teacher) if teacher else _teacher_of(run_config)
+    base: Values = {"models": {"teacher": llm}} if llm else {}
     values = merge(base, parse_overrides(overrides, StudySettings))
-    mind = values.get("models", {}).get("teacher")
-    if not mind:
+    llm = values.get("models", {}).get("teacher")
+    if not llm:
         raise ConfigError(f"no teacher is named. {_WHO}")
-    values["models"]["teacher"] = settings_from_environment(mind, "teacher", os.environ)
+    values["models"]["teacher"] = settings_from_environment(llm, "teacher", os.environ)
     return validated_section(StudySettings, values)
 
 

@@ -75,7 +75,7 @@ class GeneratedData(_Seeded):
 
     kind: Literal["generated"] = "generated"
     household: NonNegativeInt | None = None
-    """The home that all games share, with habits to be learnt; unset, every game has its own."""
+    """The home that all games share, with habits to be learned; unset, every game has its own."""
 
 
 class HouseholdsData(_Seeded):
@@ -206,7 +206,7 @@ _OWN_DATA = {
 
 
 def _refuse_unknown(name: str) -> None:
-    """Speak of a misspelt name or file before of data that do not fit it."""
+    """Speak of a misspelled name or file before of data that do not fit it."""
     file = name.rpartition(":")[0]
     if file.endswith(".py") and not Path(file).is_file():
         raise ValueError(f"env.name is {name!r}, and there is no file {file!r}")

@@ -26,8 +26,8 @@ class Difference:
         ours: Its default here; ``None`` is unset.
         original: What the original does, as a value of the key.
         why: Why ours is another, in a sentence without its full stop.
-        below: The optional mapping that it stands in, or ``""``; without that it means nothing.
-        kind: The kind that the mapping has that it stands in, or ``""`` for any.
+        below: The optional mapping that it is in, or ``""``; without that it means nothing.
+        kind: The kind that the mapping has that it is in, or ``""`` for any.
     """
 
     key: str
@@ -96,7 +96,7 @@ KEPT_OUT: Final = (
     KeptOut("a skipped step does not advance the schedule",
         "the budget follows the step's number, so that a resumed run has the same one"),
     KeptOut("a resumed run forgets the memory of steps and reads a score of 0.0 as missing",
-        "everything is a fold over the store, so a resumed run decides what an unbroken one would"),
+        "everything is rebuilt from the store, so a resumed run decides what an unbroken one would"),
     KeptOut("a slow update overwrites a stored skill",
         "versions are never changed"),
     KeptOut("the last skill is played on val once more at the end, whatever is known of it",
@@ -116,7 +116,7 @@ KEPT_OUT: Final = (
     KeptOut("unknown names of splits and modes are taken for some other",
         "they are errors"),
 )  # fmt: skip
-"""Behaviour without a key."""
+"""Behavior without a key."""
 
 
 def fill_in(values: Mapping[str, Any]) -> Mapping[str, Any]:

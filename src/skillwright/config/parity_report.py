@@ -9,7 +9,7 @@ from skillwright.config.run import RunConfig
 _WIDTH = 74  # fits a small terminal, with what stands before it there
 
 
-class Standing(NamedTuple):
+class Incumbent(NamedTuple):
     """Where a configuration stands on a difference."""
 
     difference: Difference
@@ -21,7 +21,7 @@ class Standing(NamedTuple):
         return bool(self.value == self.difference.original)
 
 
-def standings(config: RunConfig) -> list[Standing]:
+def standings(config: RunConfig) -> list[Incumbent]:
     """Say where a run's configuration stands on each difference that means something in it."""
     found = []
     for row in DIFFERENCES:
@@ -31,7 +31,7 @@ def standings(config: RunConfig) -> list[Standing]:
             section = getattr(section, name, None)
         is_meant = row.kind in ("", getattr(section, "kind", ""))
         if section is not None and hasattr(section, leaf) and is_meant:
-            found.append(Standing(row, getattr(section, leaf)))
+            found.append(Incumbent(row, getattr(section, leaf)))
     return found
 
 
@@ -80,7 +80,7 @@ def shown(value: Any) -> str:
     return "unset" if value is None else str(value)
 
 
-def _list(ours: list[Standing]) -> str:
+def _list(ours: list[Incumbent]) -> str:
     return ", ".join(
         f"{one.difference.key} {shown(one.value)} (there {shown(one.difference.original)})"
         for one in ours

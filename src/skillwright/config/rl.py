@@ -2,7 +2,7 @@
 
     base trajectories -> bank -> cold start -> [rollouts -> update] x iterations -> sealed test
 
-A section that is ``null`` leaves its stage out: no ``distil``, no ``cold_start``, no ``evolve``.
+A section that is ``null`` leaves its stage out: no ``distill``, no ``cold_start``, no ``evolve``.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from skillwright.config.bank import BankSection, DistilSection, EvolveSection
+from skillwright.config.bank import BankSection, DistillSection, EvolveSection
 from skillwright.config.env import EnvSection
 from skillwright.config.job import BudgetSection, NamedRun, PlayedEpisodes, PricedModels, Reported
 from skillwright.config.run import ModelsSection
@@ -122,7 +122,7 @@ class ColdStartSection(Section):
     without_skills: Share = 0.2
     """Share of the tasks that are told nothing, so that the policy learns to do without as well."""
     steps: PositiveInt = 300
-    """Optimiser steps."""
+    """Optimizer steps."""
     batch_rows: PositiveInt = 128
     """Turns per step, about."""
     whole_episodes: bool = False
@@ -132,7 +132,7 @@ class ColdStartSection(Section):
     schedule: ScheduleSection = ScheduleSection()
     """How the rate rises and falls over the steps."""
     join_turns: bool = False
-    """One row per episode where prompts go on where the last ended (``hf`` only)."""
+    """One row per episode where prompts continue where the last ended (``hf`` only)."""
 
 
 class StepAdvantageSection(Section):
@@ -154,7 +154,7 @@ class GrpoSection(Section):
     group_size: Annotated[int, Field(ge=2)] = 8
     """Episodes per task, told the same skills."""
     harder: bool = False
-    """Draw families that are lost more often more often, instead of all tasks in turn."""
+    """Draw task types that are lost more often more often, instead of all tasks in turn."""
     again: Share = 0.0
     """Share of an iteration's tasks that were sometimes won and sometimes lost when last played."""
     temperature: PositiveFloat = 1.0
@@ -172,11 +172,11 @@ class GrpoSection(Section):
     entropy_weight: NonNegativeFloat = 0.0
     """Weight of the entropy, which is a bonus."""
     rows: Literal["steps", "trajectories"] = "steps"
-    """One row per turn, or per episode where prompts go on (``hf`` only)."""
+    """One row per turn, or per episode where prompts continue (``hf`` only)."""
     epochs: PositiveInt = 1
     """Passes over the rows of an iteration."""
     minibatch_rows: PositiveInt | None = 128
-    """Rows per optimiser step, about; unset, all."""
+    """Rows per optimizer step, about; unset, all."""
     statistics: Literal["trajectories", "rows"] = "trajectories"
     """What the mean of a group runs over; ``rows`` is what SkillRL's code does."""
     scale_by_std: bool = True
@@ -200,9 +200,9 @@ class RlModelsSection(PricedModels):
     """The models beside the policy."""
 
     base: ModelConfig | None = None
-    """Plays the base trajectories; unset, the policy before it has learnt anything."""
+    """Plays the base trajectories; unset, the policy before it has learned anything."""
     teacher: ModelConfig | None = None
-    """Writes skills from trajectories, and changes them; ``distil`` and ``evolve`` need one."""
+    """Writes skills from trajectories, and changes them; ``distill`` and ``evolve`` need one."""
     expert: ModelConfig | None = None
     """Shows how it is done, with the skills that the policy has; ``cold_start`` needs one."""
 
@@ -226,7 +226,7 @@ class RlBankSection(BankSection):
     """False tells the most similar skills of any kind, instead of the general ones and others."""
 
 
-class RlDistilSection(DistilSection):
+class RlDistilSection(DistillSection):
     """The first bank, written by the teacher from base trajectories."""
 
     max_turns: PositiveInt | None = None
@@ -236,7 +236,7 @@ class RlDistilSection(DistilSection):
 
 
 class RlEvolveSection(EvolveSection):
-    """How the bank goes on learning, from what is still lost on tasks of its own."""
+    """How the bank continues learning, from what is still lost on tasks of its own."""
 
     every: PositiveInt = 5
     """Iterations between updates."""
@@ -272,14 +272,14 @@ class RlRolloutSection(PlayedEpisodes):
 
 
 class RlConfig(Section):
-    """A run of the recipe; every key has a default but the minds that its stages need."""
+    """A run of the recipe; every key has a default but the models that its stages need."""
 
     run: NamedRun = NamedRun()
     env: EnvSection = EnvSection()
     models: RlModelsSection = RlModelsSection()
     policy: PolicyConfig = ScorerPolicyConfig()
     bank: RlBankSection = RlBankSection()
-    distil: RlDistilSection | None = RlDistilSection()
+    distill: RlDistilSection | None = RlDistilSection()
     cold_start: ColdStartSection | None = ColdStartSection()
     grpo: GrpoSection = GrpoSection()
     evolve: RlEvolveSection | None = RlEvolveSection()
@@ -300,10 +300,10 @@ class RlConfig(Section):
         return self.evaluation.gate.ledger(self.evaluation.alpha, self.evolutions)
 
     @property
-    def minds(self) -> dict[str, ModelConfig]:
-        """The minds that are asked, by role."""
+    def llms(self) -> dict[str, ModelConfig]:
+        """The models that are asked, by role."""
         named = {role: getattr(self.models, role) for role in self.models.scripted}
-        return {role: mind for role, mind in named.items() if mind is not None}
+        return {role: llm for role, llm in named.items() if llm is not None}
 
     def why_hopeless(self, val_tasks: int) -> str:
         """Say why no change of the bank could pass the gate on so few val tasks, or return ""."""
@@ -314,21 +314,21 @@ class RlConfig(Section):
         return f"{problem}. {hint}" if problem else ""
 
     @model_validator(mode="after")
-    def _stages_have_their_minds(self) -> "RlConfig":
+    def _stages_have_their_models(self) -> "RlConfig":
         told = self.bank.told
-        if told == "trajectories" and self.distil is None:
+        if told == "trajectories" and self.distill is None:
             raise ValueError(
-                "bank.told 'trajectories' tells base trajectories, and distil is null, which "
+                "bank.told 'trajectories' tells base trajectories, and distill is null, which "
                 "plays none; give it at least {}"
             )
         if told != "skills" and self.evolve is not None:
             raise ValueError(
                 f"bank.told is {told!r}, so no change of the bank would be told; set evolve: null"
             )
-        asks = (self.distil is not None and told == "skills") or self.evolve is not None
+        asks = (self.distill is not None and told == "skills") or self.evolve is not None
         if asks and self.models.teacher is None:
             raise ValueError(
-                "distil and evolve need models.teacher, who writes the skills; name one, or set "
+                "distill and evolve need models.teacher, who writes the skills; name one, or set "
                 "both to null"
             )
         if self.cold_start is not None and self.models.expert is None:

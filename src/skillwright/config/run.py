@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from skillwright.config.bank import BankSection, DistilSection, EvolveSection
+from skillwright.config.bank import BankSection, DistillSection, EvolveSection
 from skillwright.config.env import EnvSection, GeneratedData, QaData, WebShopData
 from skillwright.config.job import BudgetSection, NamedRun, PlayedEpisodes, PricedModels, Reported
 from skillwright.config.parity import fill_in
@@ -46,7 +46,7 @@ class GradientSection(Section):
     merge_batch_size: Annotated[int, Field(ge=2)] = 8
     """Proposals per merge call."""
     failure_only: bool = False
-    """Analyse failures only."""
+    """Analyze failures only."""
     success_threshold: SkipJsonSchema[Annotated[float, Field(gt=0, le=1)] | None] = None
     """The reward from which analysts are shown a success; unset, ``env.success_threshold``."""
     analyst_budget: SkipJsonSchema[Literal["scheduled", "initial"]] = "scheduled"
@@ -61,7 +61,7 @@ class SkillAwareSection(Section):
     appendix_source: Literal["both", "failure_only"] = "both"
     """Whose reminders are taken: those of both kinds of analyst, or of failures only."""
     consolidate_threshold: NonNegativeInt = 0
-    """With more reminders than this the optimiser makes them fewer; 0 never asks."""
+    """With more reminders than this the optimizer makes them fewer; 0 never asks."""
     gated: SkipJsonSchema[bool] = True
     """Reminders are part of the candidate; else they enter after the gate, unmeasured."""
 
@@ -88,7 +88,7 @@ class OptimizerSection(Section):
     rewrite_max_tokens: PositiveInt | None = None
     """Room for a reply that holds a whole skill; unset, as much as for any other reply."""
     repair_anchors: SkipJsonSchema[bool] = True
-    """Edits whose anchor is not in the document go back to the optimiser once."""
+    """Edits whose anchor is not in the document go back to the optimizer once."""
     insert_after_fallback: SkipJsonSchema[bool] = False
     """An ``insert_after`` without its anchor appends, as in SkillOpt."""
     use_slow_update: bool = True
@@ -100,17 +100,17 @@ class OptimizerSection(Section):
     longitudinal_pair_policy: Literal["mixed", "changed", "unchanged"] = "mixed"
     """Which of them are looked at: all, those that changed, or those that did not."""
     use_meta_skill: bool = True
-    """From the second epoch on, the optimiser keeps notes of its own for the next epoch."""
+    """From the second epoch on, the optimizer keeps notes of its own for the next epoch."""
     skill_aware: SkillAwareSection | None = None
     """How slips of the agent are told from gaps in the skill; unset, they are not."""
     memory_steps: SkipJsonSchema[PositiveInt] = 64
-    """Steps that analysts are told about, the latest ones: what was tried, what came of it."""
+    """Steps that analysts are told about, the latest ones: what was tried, the outcome."""
     memory_across_epochs: SkipJsonSchema[bool] = True
     """A new epoch still knows the old one's steps."""
 
     @property
-    def looks_back(self) -> bool:
-        """Whether an epoch ends with a look back over it."""
+    def updates_epoch(self) -> bool:
+        """Whether an epoch ends with a epoch update over it."""
         return self.use_slow_update or self.use_meta_skill
 
     @property
@@ -215,7 +215,7 @@ class RunConfig(Section):
     rollout: RolloutSection = RolloutSection()
     skill: SkillSection = SkillSection()
     bank: BankSection = BankSection()
-    distil: DistilSection = DistilSection()
+    distill: DistillSection = DistillSection()
     evolve: EvolveSection = EvolveSection()
     budget: BudgetSection = BudgetSection()
 

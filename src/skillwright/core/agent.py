@@ -160,7 +160,7 @@ class TurnContext:
         seed: The luck of this turn; two agents given equal contexts answer equally.
         metadata: What the environment offers beside its text (``admissible_commands`` for
             policies that score commands). A chat agent does not read it.
-        skill: The skill text by itself, which stands in ``messages`` too; an executor mounts it as
+        skill: The skill text by itself, which is in ``messages`` too; an executor mounts it as
             files.
         tools: What may be called natively, in OpenAI's form; none where an action is a text.
     """
@@ -221,7 +221,7 @@ class Act:
 
     @property
     def written(self) -> str:
-        """All that was done, as one text; native calls stand in ``<tool_call>`` tags."""
+        """All that was done, as one text; native calls are in ``<tool_call>`` tags."""
         return tagged(self.text, self.tool_calls) if self.tool_calls else self.text
 
 
@@ -266,17 +266,17 @@ class Agent(Protocol):
 ACTION_TAG: Final = re.compile(
     r"<action>((?:(?!</?action>).)*)</action>", re.DOTALL | re.IGNORECASE
 )
-"""A complete tag; its group is what stands in it."""
+"""A complete tag; its group is what is in it."""
 
 
 def tagged_action(answer: str) -> str | None:
-    """Return what stands in the last complete ``<action>`` tag, or ``None`` without one."""
+    """Return what is in the last complete ``<action>`` tag, or ``None`` without one."""
     found = ACTION_TAG.findall(answer)
     return found[-1].strip() if found else None
 
 
 def action_in(answer: str) -> str:
-    """Return what stands in the last complete ``<action>`` tag, or else all of it.
+    """Return what is in the last complete ``<action>`` tag, or else all of it.
 
     Source: the reply protocol of SkillRL and of SkillOpt's ALFWorld (reasoning, then one tag).
     """

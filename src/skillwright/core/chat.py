@@ -43,7 +43,7 @@ class Purpose(StrEnum):
     SLOW_UPDATE = "slow_update"
     """Epoch-end guidance is written."""
     META_SKILL = "meta_skill"
-    """The optimiser's own memory is written."""
+    """The optimizer's own memory is written."""
     APPENDIX = "appendix_consolidate"
     """Execution notes are made fewer."""
     JUDGE = "judge"
@@ -176,7 +176,7 @@ class Completion:
     native: Mapping[str, Any] | None = field(default=None, hash=False)
 
     def message(self) -> Message:
-        """Return the answer as a message of the conversation that goes on after it."""
+        """Return the answer as a message of the conversation that continues after it."""
         said: Message = {"role": "assistant", "content": self.text}
         if self.tool_calls:
             said["tool_calls"] = [call.to_dict() for call in self.tool_calls]
@@ -186,7 +186,7 @@ class Completion:
 
 
 class ChatModel(Protocol):
-    """A mind behind an endpoint, or a scripted one. Its role is the place that it is handed to."""
+    """A model behind an endpoint, or a scripted one. Its role is the place that it is handed to."""
 
     @property
     def identity(self) -> str:

@@ -113,7 +113,7 @@ def did_you_mean(word: str, known: "Iterable[str]") -> str:
 
 # What is wrong with a server's certificate, and what to do about it.
 #
-# Nothing here turns verification off: without it a key would go to whoever stands in between.
+# Nothing here turns verification off: without it a key would go to whoever is in between.
 
 
 # Source: the numbers of OpenSSL's X509_V_ERR_* (x509_vfy.h), which Python passes on.

@@ -1,4 +1,4 @@
-"""Text that somebody else wrote, made safe to show to an optimiser model.
+"""Text that somebody else wrote, made safe to show to an optimizer model.
 
 Observations, agents' replies and task statements are untrusted: a product page may say "add this
 to your skill". They reach a prompt inside tags, and nothing inside can close or forge a tag, start
@@ -25,7 +25,7 @@ _VARIATION_SUPPLEMENT = range(0xE0100, 0xE01F0)  # can carry any bytes behind on
 
 
 def is_hidden(character: str) -> bool:
-    """Tell whether a character is drawn as nothing or reorders its neighbours.
+    """Tell whether a character is drawn as nothing or reorders its neighbors.
 
     Line feed, tab and space are not hidden; carriage return is, because a terminal lets it
     overwrite what stands before it.

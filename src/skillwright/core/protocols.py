@@ -59,7 +59,7 @@ class PlainSkill:
         return [SkillContext(self.text, version=skill_hash(self.text))] * len(tasks)
 
 
-# Two artefacts, compared on the same tasks with the same luck.
+# Two artifacts, compared on the same tasks with the same luck.
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +109,10 @@ class ReflectRequest:
         prediction_dir: Where ``<id>/conversation.json`` lies per row.
         seed: Shuffles rows into minibatches; ``None`` keeps the input order.
         step_buffer_context: What earlier steps tried, for the analysts.
-        meta_skill_context: The optimiser's own memory, for the analysts.
+        meta_skill_context: The optimizer's own memory, for the analysts.
         minibatch_size: Trajectories per analyst call.
         edit_budget: Edits that one analyst may propose.
-        failure_only: Successes are not analysed.
+        failure_only: Successes are not analyzed.
         analyst_workers: Analyst calls in flight at once.
         patches_dir: Where each minibatch's answer is kept for people to read; ``None`` keeps none.
         prompts: Environment-specific analyst prompts by name (``analyst_error``,

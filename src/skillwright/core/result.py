@@ -79,7 +79,7 @@ class Task:
         id: Unique over all splits of its data set, and stable.
         env: The name under which the environment is registered.
         extras: What the environment needs to build this task; plain JSON values.
-        task_type: The family that results are broken down by; ``""`` for none.
+        task_type: The task type that results are broken down by; ``""`` for none.
         description: One line for people.
         split: ``train``, ``val`` or ``test``.
     """
@@ -130,7 +130,7 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One action and what came of it.
+    """One action and the outcome.
 
     Attributes:
         index: From 0.
@@ -156,7 +156,7 @@ class Trajectory:
     """An episode's turns.
 
     Attributes:
-        opening: The environment's first raw text (the task statement stands in it).
+        opening: The environment's first raw text (the task statement is in it).
         metadata: What the environment reported when it started.
     """
 
@@ -240,7 +240,7 @@ class EpisodeResult:
 
     @property
     def task_type(self) -> str:
-        """The family of the task that was attempted."""
+        """The task type of the task that was attempted."""
         return self.spec.task.task_type
 
     def is_success(self, threshold: float = 1.0) -> bool:
@@ -264,7 +264,7 @@ class EpisodeResult:
 
 @dataclass
 class RolloutResult:
-    """One row of `EnvAdapter.rollout`, normalised.
+    """One row of `EnvAdapter.rollout`, normalized.
 
     Attributes:
         hard: Pass or fail, 0 or 1 (a smoothed value in [0, 1] is allowed).
@@ -289,7 +289,7 @@ class RolloutResult:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Normalise a row: ``id`` to str, scores to float, texts to str, the rest to ``extras``.
+        """Normalize a row: ``id`` to str, scores to float, texts to str, the rest to ``extras``.
 
         ``n_turns`` may be missing or ``None``: many benchmarks do not count turns.
 

@@ -214,7 +214,7 @@ class Redactor:
         """Clean the texts in a JSON value of ours; its keys and numbers are data and stay.
 
         `clean` also hides what stands under a secret-sounding name, which is right for settings
-        and wrong here: a task family may be called ``reset_password``.
+        and wrong here: a task type may be called ``reset_password``.
         """
         return _each_text(value, self.clean)
 

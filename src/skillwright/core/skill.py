@@ -116,7 +116,7 @@ PREVIEW_CHARS = 200
 
 @dataclass
 class Edit:
-    """One edit, as an optimiser model proposes it.
+    """One edit, as an optimizer model proposes it.
 
     Attributes:
         content: The new text; ignored by ``delete``.
@@ -193,7 +193,7 @@ def apply_patch(skill: str, patch: Patch) -> str:
 def apply_patch_with_report(skill: str, patch: Patch) -> tuple[str, list[dict[str, Any]]]:
     """Apply a patch's edits in order to the evolving text, and say what became of each.
 
-    Matching is exact, with no normalisation of white space. The first occurrence counts: where it
+    Matching is exact, with no normalization of white space. The first occurrence counts: where it
     lies in a protected region, the edit is skipped.
 
     Returns:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from skillwright.core.secrets import Redactor
-from skillwright.jobs.bank.distil import threshold_of
+from skillwright.jobs.bank.distill import threshold_of
 from skillwright.runs import RunStore
 from skillwright.runs.archive import unpack
 from skillwright.runs.database import Database

@@ -1,6 +1,6 @@
 """A file from elsewhere: downloaded or copied, compared with its checksum, and kept.
 
-A download that breaks off is gone on with where the checksum is known: only that can tell that both
+A download that breaks off is continued with where the checksum is known: only that can tell that both
 halves are of one file.
 """
 
@@ -128,7 +128,7 @@ class _Fetching:
 
     @property
     def leftover(self) -> Path | None:
-        """Where a part waits for whoever goes on with it; ``None`` where nobody can."""
+        """Where a part waits for whoever continues with it; ``None`` where nobody can."""
         if self.sha256 is None:
             return None
         return self.target.with_name(f".{self.target.name}.{self.sha256[:16]}.part")

@@ -108,7 +108,7 @@ class ValTasks:
 
 @dataclass(slots=True)
 class SealedTasks:
-    """Tasks that one act may open, once. That act may score several artefacts."""
+    """Tasks that one act may open, once. That act may score several artifacts."""
 
     _tasks: tuple[Task, ...]
     _opened: bool = field(default=False, init=False)
@@ -129,7 +129,7 @@ class SealedTasks:
         """
         if self._opened:
             raise RunError(
-                "the test split was opened already; score every artefact in the one act that opens "
+                "the test split was opened already; score every artifact in the one act that opens "
                 "it, or evaluate in a run of its own"
             )
         self._opened = True
@@ -138,7 +138,7 @@ class SealedTasks:
 
 @dataclass(frozen=True, slots=True)
 class Splits:
-    """The splits of one data set; no id stands in two of them.
+    """The splits of one data set; no id is in two of them.
 
     Attributes:
         train: What is practised on. The evolution split of a bank is a part of it.
@@ -171,7 +171,7 @@ class Splits:
             for task in tasks:
                 if task.id in home:
                     raise DataError(
-                        f"task id {task.id!r} stands in {home[task.id]} and in {split}; "
+                        f"task id {task.id!r} is in {home[task.id]} and in {split}; "
                         "a task that was practised on cannot prove anything. Give it one split."
                     )
                 home[task.id] = split

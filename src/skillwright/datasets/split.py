@@ -236,7 +236,7 @@ def refuse_overlap(split: Split, origin: str) -> None:
             other = home.setdefault(item_id, name)
             if other != name:
                 raise SplitError(
-                    f"{origin}: id {item_id!r} overlaps: it stands in {other!r} and in {name!r}. "
+                    f"{origin}: id {item_id!r} overlaps: it is in {other!r} and in {name!r}. "
                     "An item that was practised on cannot prove anything; leave it in one split."
                 )
 

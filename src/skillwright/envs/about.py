@@ -83,7 +83,7 @@ class AboutEnv:
 
     @classmethod
     def refuse_unasked_data(cls, env_config: object | None = None) -> None:
-        """Refuse to begin a run on data that nobody asked for; one that began on it goes on."""
+        """Refuse to begin a run on data that nobody asked for; one that began on it continues."""
         del env_config
 
     @classmethod

@@ -99,8 +99,8 @@ class _Subject:
 
     def build(self, extras: Mapping[str, Any], **more: Any) -> TextEnv:
         """Build an episode's environment; its luck is the same each time."""
-        luck = derive_seed("contract", self.seed)
-        return self.env_class(env_config=self.env_config, extras={"seed": luck, **extras, **more})
+        rng = derive_seed("contract", self.seed)
+        return self.env_class(env_config=self.env_config, extras={"seed": rng, **extras, **more})
 
     def rng(self, purpose: str) -> random.Random:
         """Return the luck of one question."""

@@ -95,7 +95,7 @@ class TextEnv(AboutEnv):
     def scope(cls, task: Task) -> str:
         """Return the one place that a task is set in (a home, a shop), or ``""``.
 
-        What is learnt about that place is told only in tasks of the same scope.
+        What is learned about that place is told only in tasks of the same scope.
         """
         del task
         return ""
@@ -166,7 +166,7 @@ class TextEnv(AboutEnv):
     def get_usage(self) -> dict[str, Usage]:
         """Return what models of the environment's own have consumed, by purpose (`Purpose`).
 
-        It is asked for however the episode ends, and stands in the run's ledger.
+        It is asked for however the episode ends, and is in the run's ledger.
         """
         return {}
 

@@ -92,11 +92,11 @@ def wilson_interval(
         raise ValueError(f"{successes} successes in {trials} trials is no proportion")
     z = normal_quantile((1 + confidence) / 2)
     share = successes / trials
-    centre = share + z * z / (2 * trials)
+    center = share + z * z / (2 * trials)
     half = z * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
     scale = 1 + z * z / trials
-    low = (centre - half) / scale if successes > 0 else 0.0
-    high = (centre + half) / scale if successes < trials else 1.0
+    low = (center - half) / scale if successes > 0 else 0.0
+    high = (center + half) / scale if successes < trials else 1.0
     return Interval(low, high)
 
 
@@ -207,7 +207,7 @@ def _check_probability(p: float) -> None:
 
 
 def _incomplete_beta(a: float, b: float, x: float, y: float) -> float:
-    """Return the regularised incomplete beta function I_x(a, b), where ``y`` is 1 - x exactly."""
+    """Return the regularized incomplete beta function I_x(a, b), where ``y`` is 1 - x exactly."""
     if x <= 0 or y <= 0:
         return 0.0 if x <= 0 else 1.0
     log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)

@@ -92,8 +92,8 @@ def task_gains(pairs: Sequence[Pair]) -> dict[str, float]:
     return _gains(_rewards_by_task(pairs))
 
 
-def by_family(pairs: Iterable[Pair]) -> dict[str, list[Pair]]:
-    """Group pairs by the family of their task, families sorted by name."""
+def by_task_type(pairs: Iterable[Pair]) -> dict[str, list[Pair]]:
+    """Group pairs by the task type of their task, task types sorted by name."""
     groups: defaultdict[str, list[Pair]] = defaultdict(list)
     for pair in pairs:
         groups[pair.candidate.task_type].append(pair)
@@ -105,7 +105,7 @@ def paired_p_value(gains: Sequence[float]) -> float:
 
     If the candidate changes nothing, each task's gain is as likely to have the opposite sign. The
     p-value is the share of all sign assignments whose sum is at least the observed one: Fisher's
-    randomisation form of the paired t test. Luck alone has p <= alpha with a chance of at most
+    randomization form of the paired t test. Randomness alone has p <= alpha with a chance of at most
     alpha, however few the tasks, also where nearly all tie (three wins among 97 ties: p = 1/8,
     where t says 0.04) and where a few large gains stand among many small ones.
 

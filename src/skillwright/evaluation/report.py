@@ -1,4 +1,4 @@
-"""What a split says about one or several artefacts, as values; the command line renders them."""
+"""What a split says about one or several artifacts, as values; the command line renders them."""
 
 import math
 from collections import defaultdict
@@ -100,11 +100,11 @@ class Score(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class ScoreTable(JsonRecord):
-    """One artefact's score, overall and by task family.
+    """One artifact's score, overall and by task type.
 
     Attributes:
         overall: The score of all episodes.
-        families: The score of each family, sorted by name; empty where tasks name no family.
+        task types: The score of each task type, sorted by name; empty where tasks name no task type.
     """
 
     overall: Score
@@ -127,13 +127,13 @@ class ScoreTable(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class SplitReport(JsonRecord):
-    """Artefacts scored side by side on one split.
+    """Artifacts scored side by side on one split.
 
     Attributes:
         split: ``val`` or ``test``.
         success_threshold: The reward from which an episode is a success.
-        tables: A table per artefact, in the order given; the first is the baseline.
-        gains: What each other artefact gains over the baseline in mean reward, on the pairs of
+        tables: A table per artifact, in the order given; the first is the baseline.
+        gains: What each other artifact gains over the baseline in mean reward, on the pairs of
             equal task and draw.
     """
 
@@ -149,7 +149,7 @@ class SplitReport(JsonRecord):
         results: Mapping[str, Sequence[EpisodeResult]],
         success_threshold: float = 1.0,
     ) -> Self:
-        """Score each artefact's episodes, and pair them with those of the first."""
+        """Score each artifact's episodes, and pair them with those of the first."""
         names = list(results)
         return cls(
             split=split,
@@ -174,7 +174,7 @@ class SelectionBias(JsonRecord):
     """How much of the gain that the gates saw did not come back on tasks that no gate had seen.
 
     Of many candidates those are accepted that are good or were lucky, so what the gates saw is
-    too favourable on average.
+    too favorable on average.
 
     Attributes:
         seen: What the gates saw the best skill gain over the initial one, in their metric.

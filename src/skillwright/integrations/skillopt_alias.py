@@ -4,7 +4,7 @@
         from their_benchmark import TheirAdapter        # it imports from skillopt.envs.base
 
 Inside, ``import skillopt...`` finds our code; outside there is no such module. What was loaded
-inside goes on working: its classes are plain Python. What it imports later, inside its methods,
+inside continues working: its classes are plain Python. What it imports later, inside its methods,
 needs the alias again; a run therefore opens it around every call of an adapter.
 
 Modules are the process's, not a thread's: while one thread is inside, all others see the alias too.
@@ -131,7 +131,7 @@ def _refuse_real() -> None:
         return
     where = getattr(found, "__file__", None) or "this process"
     raise ConfigError(
-        f"the package 'skillopt' is imported already, from {where}, and the alias stands in its "
+        f"the package 'skillopt' is imported already, from {where}, and the alias is in its "
         "place: half of the adapter's classes would be the one's, half the other's. Run it in a "
         "process that does not import the real one"
     )

@@ -2,7 +2,7 @@
 
 An adapter imports ``chat_target`` once and calls it from whatever thread it likes. Which run a call
 belongs to is told by a context variable; a thread of the adapter's own pool has none, and then the
-one run that is going on is meant. Where two are, such a call is refused: it could be charged to the
+one run that is running is meant. Where two are, such a call is refused: it could be charged to the
 wrong one.
 
 A question is put to the model in the run's event loop, so its limits, retries, permits and records
@@ -52,14 +52,14 @@ from skillwright.core.jsonio import digest, write_text
 # a
 # mark of its own, so that a row that quotes it can be told from one that was scored.
 #
-# A zero may also lie in files that the adapter goes on from. So a file beside the folder of a
+# A zero may also lie in files that the adapter continues from. So a file beside the folder of a
 # rollout
 # says, to a later attempt, to a resumed run and across processes, that a question is without an
 # answer; a folder that was left so is put aside.
 
 
 NO_ANSWER = "[no answer from the model]"
-"""Stands in every fault's message: a row that quotes it is no score, whatever its numbers say."""
+"""Is in every fault's message: a row that quotes it is no score, whatever its numbers say."""
 
 IN_A_FORK = (
     f"{NO_ANSWER} a process that the adapter forked asked for it, and the run's own "
@@ -164,7 +164,7 @@ class Hearing:
 
 
 def forget_unanswered(folder: Path) -> None:
-    """Let an adapter not go on from what a fault scored.
+    """Let an adapter not continue from what a fault scored.
 
     Rows of its ``results.jsonl`` that quote a fault are taken out. Where an earlier attempt ended
     with a question that is without an answer, and no row tells of it, the folder is put aside.
@@ -216,13 +216,13 @@ def _quotes(value: Any) -> Iterator[str]:
 Role = Literal["target", "optimizer"]
 
 NO_RUN = (
-    "no run is going on, so there is no model to ask: skillopt's model functions work in the "
+    "no run is running, so there is no model to ask: skillopt's model functions work in the "
     "rollout and reflect of an adapter, not when it is imported, built or checked"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Mind:
+class SessionModel:
     """One role's model, made with the first question to it."""
 
     name: str
@@ -255,12 +255,12 @@ class ModelSession:
 
     def __init__(
         self,
-        target: Mind,
-        optimizer: Mind,
+        target: SessionModel,
+        optimizer: SessionModel,
         loop: asyncio.AbstractEventLoop,
         reflector: Reflector | None = None,
     ) -> None:
-        self.minds: Mapping[str, Mind] = {"target": target, "optimizer": optimizer}
+        self.llms: Mapping[str, SessionModel] = {"target": target, "optimizer": optimizer}
         self.reflector = reflector
         self._loop = loop
         self._process = os.getpid()
@@ -332,7 +332,7 @@ class ModelSession:
         """Return who answers for a role; made once."""
         with self._guard:
             if role not in self._made:
-                self._made[role] = self.minds[role].make()
+                self._made[role] = self.llms[role].make()
             return self._made[role]
 
     def count(self, stage: str, prompt_tokens: int, completion_tokens: int) -> None:
@@ -457,7 +457,7 @@ def present_session() -> ModelSession:
         return found
     if _sessions:
         fault = ConfigError(
-            f"{len(_sessions)} runs are going on in this process, and this thread does not say "
+            f"{len(_sessions)} runs are running in this process, and this thread does not say "
             "which one it asks for: start it with contextvars.copy_context().run, or let each run "
             "have a process of its own"
         )

@@ -75,7 +75,7 @@ def make_for_skyrl(
         env_config: Settings shared by all episodes; an empty one counts as none.
         extras: Settings of this episode: the columns of a row. Those that belong to SkyRL's own
             data (`TRAINER_COLUMNS`) an environment that ships with us is not given: it refuses what
-            it does not know, so that a misspelt setting is no default.
+            it does not know, so that a misspelled setting is no default.
 
     Raises:
         DataError: skyrl-gym is not installed, or the name is unknown.

@@ -9,11 +9,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skillwright.jobs.bank.distil import DistilOutcome as DistilOutcome
-    from skillwright.jobs.bank.distil import StudiedRun as StudiedRun
-    from skillwright.jobs.bank.distil import distil_config as distil_config
-    from skillwright.jobs.bank.distil import distil_runs as distil_runs
-    from skillwright.jobs.bank.distil import study_run as study_run
+    from skillwright.jobs.bank.distill import DistillOutcome as DistillOutcome
+    from skillwright.jobs.bank.distill import StudiedRun as StudiedRun
+    from skillwright.jobs.bank.distill import distill_config as distill_config
+    from skillwright.jobs.bank.distill import distill_runs as distill_runs
+    from skillwright.jobs.bank.distill import study_run as study_run
     from skillwright.jobs.bank.evolve import EvolutionRound as EvolutionRound
     from skillwright.jobs.bank.evolve import EvolveReport as EvolveReport
     from skillwright.jobs.bank.evolve import evolve_bank as evolve_bank
@@ -51,11 +51,11 @@ if TYPE_CHECKING:
     from skillwright.jobs.inspect.study import read_study as read_study
     from skillwright.jobs.inspect.study import run_study as run_study
     from skillwright.jobs.inspect.study import start_study as start_study
-    from skillwright.jobs.inspect.study import summarise_studies as summarise_studies
+    from skillwright.jobs.inspect.study import summarize_studies as summarize_studies
     from skillwright.jobs.inspect.summary import RunSummary as RunSummary
     from skillwright.jobs.inspect.summary import is_finished as is_finished
     from skillwright.jobs.inspect.summary import read_run as read_run
-    from skillwright.jobs.inspect.summary import summarise_runs as summarise_runs
+    from skillwright.jobs.inspect.summary import summarize_runs as summarize_runs
     from skillwright.jobs.launch.estimate import Estimate as Estimate
     from skillwright.jobs.launch.estimate import estimate as estimate
     from skillwright.jobs.launch.preflight import Finding as Finding
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from skillwright.jobs.launch.runs import Run as Run
     from skillwright.jobs.launch.runs import demo_file as demo_file
     from skillwright.jobs.launch.runs import find_run as find_run
-    from skillwright.jobs.launch.runs import has_scripted_minds as has_scripted_minds
+    from skillwright.jobs.launch.runs import has_scripted_models as has_scripted_models
     from skillwright.jobs.launch.runs import open_run as open_run
     from skillwright.jobs.launch.runs import run_evaluation as run_evaluation
     from skillwright.jobs.launch.runs import run_proof as run_proof
@@ -73,25 +73,25 @@ if TYPE_CHECKING:
     from skillwright.jobs.launch.runs import start_run as start_run
     from skillwright.jobs.parts.bank_source import read_bank as read_bank
     from skillwright.jobs.parts.bench import Bench as Bench
-    from skillwright.jobs.parts.bench import Place as Place
     from skillwright.jobs.parts.bench import Sizes as Sizes
+    from skillwright.jobs.parts.bench import StepRef as StepRef
     from skillwright.jobs.parts.endings import TurnEnds as TurnEnds
     from skillwright.jobs.parts.environment import EnvFindings as EnvFindings
     from skillwright.jobs.parts.money import BudgetSpent as BudgetSpent
-    from skillwright.jobs.parts.money import PricedMind as PricedMind
-    from skillwright.jobs.parts.money import priced_minds as priced_minds
+    from skillwright.jobs.parts.money import PricedModel as PricedModel
+    from skillwright.jobs.parts.money import priced_models as priced_models
     from skillwright.jobs.parts.opened import MakeModel as MakeModel
+    from skillwright.jobs.parts.progress import Callback as Callback
     from skillwright.jobs.parts.progress import CallFinished as CallFinished
     from skillwright.jobs.parts.progress import EpisodeFinished as EpisodeFinished
     from skillwright.jobs.parts.progress import EpochEnded as EpochEnded
     from skillwright.jobs.parts.progress import Event as Event
+    from skillwright.jobs.parts.progress import NullCallback as NullCallback
     from skillwright.jobs.parts.progress import ReleaseTested as ReleaseTested
     from skillwright.jobs.parts.progress import RunStarted as RunStarted
     from skillwright.jobs.parts.progress import Scored as Scored
     from skillwright.jobs.parts.progress import StageStarted as StageStarted
     from skillwright.jobs.parts.progress import StepDecided as StepDecided
-    from skillwright.jobs.parts.progress import Unwatched as Unwatched
-    from skillwright.jobs.parts.progress import Watcher as Watcher
     from skillwright.jobs.train.evaluate import MOST_FAILURES as MOST_FAILURES
     from skillwright.jobs.train.evaluate import EvalPlan as EvalPlan
     from skillwright.jobs.train.evaluate import EvalReport as EvalReport
@@ -103,15 +103,15 @@ if TYPE_CHECKING:
     from skillwright.jobs.train.state import TrainState as TrainState
     from skillwright.jobs.train.train import TrainReport as TrainReport
     from skillwright.jobs.train.train import train as train
-    from skillwright.jobs.train.wiring import Arena as Arena
     from skillwright.jobs.train.wiring import Assembly as Assembly
+    from skillwright.jobs.train.wiring import Session as Session
     from skillwright.jobs.train.wiring import assemble as assemble
     from skillwright.jobs.train.wiring import assemble_arena as assemble_arena
     from skillwright.jobs.train.wiring import read_initial_skill as read_initial_skill
 
 _PLACES = (
-    ("skillwright.jobs.bank.distil", "DistilOutcome distil_config distil_runs"),
-    ("skillwright.jobs.bank.distil", "StudiedRun study_run"),
+    ("skillwright.jobs.bank.distill", "DistillOutcome distill_config distill_runs"),
+    ("skillwright.jobs.bank.distill", "StudiedRun study_run"),
     ("skillwright.jobs.bank.evolve", "EvolutionRound EvolveReport evolve_bank"),
     ("skillwright.jobs.bank.look", "Answer BankStatistics bank_statistics search_bank"),
     ("skillwright.jobs.bank.moves", "MoveReport admit_judged admit_unjudged import_into"),
@@ -128,25 +128,25 @@ _PLACES = (
     (
         "skillwright.jobs.inspect.study",
         "SeedResult Study StudySummary find_study open_study read_study run_study start_study "
-        "summarise_studies",
+        "summarize_studies",
     ),
-    ("skillwright.jobs.inspect.summary", "RunSummary is_finished read_run summarise_runs"),
+    ("skillwright.jobs.inspect.summary", "RunSummary is_finished read_run summarize_runs"),
     ("skillwright.jobs.launch.preflight", "Finding Health examine"),
     ("skillwright.jobs.launch.estimate", "Estimate estimate"),
     ("skillwright.jobs.launch.preflight", "preflight"),
     (
         "skillwright.jobs.launch.runs",
-        "Run demo_file find_run has_scripted_minds open_run run_evaluation run_proof "
+        "Run demo_file find_run has_scripted_models open_run run_evaluation run_proof "
         "run_training start_run",
     ),
     ("skillwright.jobs.parts.bank_source", "read_bank"),
-    ("skillwright.jobs.parts.bench", "Bench Place Sizes"),
-    ("skillwright.jobs.parts.money", "BudgetSpent PricedMind priced_minds"),
+    ("skillwright.jobs.parts.bench", "Bench StepRef Sizes"),
+    ("skillwright.jobs.parts.money", "BudgetSpent PricedModel priced_models"),
     ("skillwright.jobs.parts.opened", "MakeModel"),
     (
         "skillwright.jobs.parts.progress",
         "CallFinished EpisodeFinished EpochEnded Event ReleaseTested RunStarted Scored "
-        "StageStarted StepDecided Unwatched Watcher",
+        "StageStarted StepDecided NullCallback Callback",
     ),
     ("skillwright.jobs.parts.environment", "EnvFindings"),
     ("skillwright.jobs.parts.endings", "TurnEnds"),
@@ -154,7 +154,10 @@ _PLACES = (
     ("skillwright.jobs.train.evaluate", "MOST_FAILURES EvalPlan EvalReport EvalSplit evaluate"),
     ("skillwright.jobs.train.state", "Confirmation TrainState"),
     ("skillwright.jobs.train.train", "TrainReport train"),
-    ("skillwright.jobs.train.wiring", "Arena Assembly assemble assemble_arena read_initial_skill"),
+    (
+        "skillwright.jobs.train.wiring",
+        "Session Assembly assemble assemble_arena read_initial_skill",
+    ),
 )
 """Modules with the names that they bring. A name is imported when it is first asked for."""
 

@@ -1,4 +1,4 @@
-"""Minds: chat models behind endpoints, scripted ones, and the agent that acts through them."""
+"""Models: chat models behind endpoints, scripted ones, and the agent that acts through them."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

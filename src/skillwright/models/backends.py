@@ -9,12 +9,12 @@ from typing import Any
 from skillwright.core import ChatModel, DataError, did_you_mean
 from skillwright.core.found_code import find_code
 
-# The minds that can be named in a configuration: what each needs and which parts it can play.
+# The models that can be named in a configuration: what each needs and which parts it can play.
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """One way to reach a mind.
+    """One way to reach a model.
 
     Attributes:
         name: What a configuration writes as ``backend``.
@@ -51,7 +51,7 @@ _BACKENDS = (
         other_names=("azure", "azure-openai", "azure_openai"),
         aliases=("openai_compatible", "openai_compatible_chat", "openai-compatible", "compat"),
     ),
-    Backend("scripted", "small deterministic minds for tests and the demo", "nothing"),
+    Backend("scripted", "small deterministic models for tests and the demo", "nothing"),
     Backend(
         "python",
         "a class of your own, by file or import path: a model in this process, or a stand-in",

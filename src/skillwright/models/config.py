@@ -26,7 +26,7 @@ from skillwright.models.executors.config import ClaudeCodeExecConfig, CodexExecC
 from skillwright.models.prices import Prices
 from skillwright.models.validation import Frozen, explain_validation_error
 
-# Settings of a mind that is a Python class of one's own.
+# Settings of a model that is a Python class of one's own.
 
 
 _ENTRY_POINT = re.compile(r"(?:.+\.py|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):[A-Za-z_]\w*")
@@ -49,13 +49,13 @@ class PythonConfig(Frozen):
     settings: dict[str, Any] = Field(default_factory=dict)
     """What its constructor is given by keyword."""
     scripted: bool = False
-    """It is a program that stands in for a language model; results are shown with a note of it."""
+    """It is a program that is in for a language model; results are shown with a note of it."""
     prices: Prices | None = None
     """Where its answers tell tokens and no cost; unset, what they tell is what they cost."""
 
 
 class ScriptedConfig(Frozen):
-    """A deterministic mind that needs no endpoint: for tests and the demo."""
+    """A deterministic model that needs no endpoint: for tests and the demo."""
 
     backend: Literal["scripted"] = "scripted"
     model: str
@@ -87,7 +87,7 @@ class ScriptedConfig(Frozen):
 
 
 def is_stand_in(config: "ModelConfig") -> bool:
-    """Tell whether a program stands in for a model, which must be said beside any result."""
+    """Tell whether a program is in for a model, which must be said beside any result."""
     return isinstance(config, ScriptedConfig) or (
         isinstance(config, PythonConfig) and config.scripted
     )

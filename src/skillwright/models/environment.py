@@ -63,7 +63,7 @@ def settings_from_environment(
     variables = _Variables(environ, prefix)
     if prefix:
         _fill(filled, "backend", environ.get(f"{prefix}BACKEND"))
-    family = _family(filled)
+    family = _task_type(filled)
     if family is not None:
         start, names = _VARIABLES[family]
         _refuse_signing_in(family, variables)
@@ -128,7 +128,7 @@ def _fill(filled: dict[str, Any], name: str, value: str | bool | None) -> None:
         filled[name] = value
 
 
-def _family(settings: Mapping[str, Any]) -> str | None:
+def _task_type(settings: Mapping[str, Any]) -> str | None:
     """Tell whose variables apply: plain ``openai_chat`` has none but its key's."""
     backend = str(settings.get("backend"))
     is_azure = settings.get("server") == "azure" or ".openai.azure.com" in str(

@@ -31,7 +31,7 @@ from skillwright.models.http.endpoint import Dialect, EndpointModel
 from skillwright.models.http.endpoint_config import EndpointConfig
 from skillwright.models.http.wire import cost_usd
 
-# A mind that is a Python class of one's own, named by file or import path.
+# A model that is a Python class of one's own, named by file or import path.
 
 
 _SHOWN_DIGITS = 12
@@ -40,7 +40,7 @@ _SHOWN_DIGITS = 12
 class PythonModel:
     """Answers by an instance of the class that a configuration names.
 
-    Its identity holds a digest of the file that the class stands in and of its settings, so that
+    Its identity holds a digest of the file that the class is in and of its settings, so that
     what another version answered is not taken for its own. What the file imports is not looked at.
 
     Raises:

@@ -152,7 +152,7 @@ def _best(text: str, reply_type: type[Reply]) -> Reply | None:
 
 
 def _objects(text: str, *, fenced: bool) -> Iterator[dict[str, Any]]:
-    """List the JSON objects of a text that stand in none of the others."""
+    """List the JSON objects of a text that are in none of the others."""
     marks = [found.end() for found in _FENCE.finditer(text)]
     start = 0
     while found := _OBJECT.search(text, start):

@@ -206,7 +206,7 @@ class Keyed(Frozen):
 
     @property
     def given_key(self) -> str:
-        """The key that stands in the settings, or ``""``."""
+        """The key that is in the settings, or ``""``."""
         key: SecretStr | None = getattr(self, "api_key", None)
         return key.get_secret_value().strip() if key else ""
 

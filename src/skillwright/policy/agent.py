@@ -1,4 +1,4 @@
-"""A policy plays: the engine's agent, which keeps what it sampled until it is learnt from."""
+"""A policy plays: the engine's agent, which keeps what it sampled until it is learned from."""
 
 import math
 import random
@@ -82,7 +82,7 @@ class PolicyAgent:
         )
 
     def forget(self) -> None:
-        """Drop all rows: they are learnt from, or no longer wanted."""
+        """Drop all rows: they are learned from, or no longer wanted."""
         self._kept.clear()
 
     def _find(self, turn: Turn, episode: str) -> Row:
@@ -144,10 +144,10 @@ class SkillDropout:
         return [self._thinned(task, told) for task, told in zip(tasks, whole, strict=True)]
 
     def _thinned(self, task: Task, told: SkillContext) -> SkillContext:
-        luck = random.Random(derive_seed("skill dropout", self.seed, task.id))
-        if luck.random() >= self.share:
+        rng = random.Random(derive_seed("skill dropout", self.seed, task.id))
+        if rng.random() >= self.share:
             return told
-        dropped = {name for name in told.skill_ids if luck.random() >= self.keep}
+        dropped = {name for name in told.skill_ids if rng.random() >= self.keep}
         if not dropped:
             return told
         marks = tuple(f"- [{name}] " for name in dropped)

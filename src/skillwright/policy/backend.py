@@ -287,7 +287,7 @@ class LossReport:
 
 
 class Loss(Protocol):
-    """Turns log-probabilities into one number to minimise; `GrpoLoss` and `SftLoss` are the two.
+    """Turns log-probabilities into one number to minimize; `GrpoLoss` and `SftLoss` are the two.
 
     The number is this batch's share of the loss of the whole mini-batch: shares add up.
     """
@@ -314,7 +314,7 @@ class Loss(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """What an optimiser step did.
+    """What an optimizer step did.
 
     Attributes:
         grad_norm: Euclidean norm of the whole gradient before clipping; NaN or infinite where it
@@ -349,7 +349,7 @@ def clipped_step(
 
 
 class PolicyBackend(Protocol):
-    """A policy with weights. One instance holds one model, its optimiser and its reference.
+    """A policy with weights. One instance holds one model, its optimizer and its reference.
 
     Not safe for use from several threads.
     """
@@ -385,7 +385,7 @@ class PolicyBackend(Protocol):
         """Drop what sampling keeps from batch to batch, so that the next hangs on weights alone.
 
         A language model keeps what it has read, and reading in other portions rounds otherwise; a
-        run that goes on after a stop has read nothing yet. Nothing to do where nothing is kept.
+        run that continues after a stop has read nothing yet. Nothing to do where nothing is kept.
         """
         ...
 
@@ -416,7 +416,7 @@ class PolicyBackend(Protocol):
         ...
 
     def snapshot(self) -> bytes:
-        """Return weights, optimiser, reference and random states."""
+        """Return weights, optimizer, reference and random states."""
         ...
 
     def load(self, state: bytes) -> None:

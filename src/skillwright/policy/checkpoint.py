@@ -31,7 +31,7 @@ class Checkpoint:
     """The state of a training run between two steps.
 
     Attributes:
-        policy: `PolicyBackend.snapshot`: weights, optimiser, reference, random state.
+        policy: `PolicyBackend.snapshot`: weights, optimizer, reference, random state.
         iteration: Steps that are done.
         bank_version: The version of the skill bank that the next step is played with; ``None``
             for no bank.
@@ -136,7 +136,7 @@ def _read(file: BinaryIO, name: str) -> Checkpoint:
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         # Its digest is right, so this is what was written.
         raise CheckpointDamaged(
-            f"{name} was not written by this version of Skillwright (its head: {error}); go on "
+            f"{name} was not written by this version of Skillwright (its head: {error}); continue "
             "with the version that wrote it, or start again from the one before it"
         ) from error
 
@@ -214,29 +214,29 @@ def fitting(same: str) -> Iterator[None]:
         ) from error
 
 
-def fill_optimiser(optimiser: torch.optim.Optimizer, state: Mapping[str, Any]) -> None:
+def fill_optimizer(optimizer: torch.optim.Optimizer, state: Mapping[str, Any]) -> None:
     """Take over what an AdamW's ``state_dict`` returned.
 
     torch itself looks at the number of parameters alone, and fails at the next step, or begins
     anew. Here it is checked that each moment belongs to a parameter, is there and has its shape,
     and that each setting is there; values of settings are not judged.
     """
-    optimiser.load_state_dict(dict(state))
-    mine = [group["params"] for group in optimiser.state_dict()["param_groups"]]
+    optimizer.load_state_dict(dict(state))
+    mine = [group["params"] for group in optimizer.state_dict()["param_groups"]]
     told = [group["params"] for group in state["param_groups"]]
     if told != mine or not state["state"].keys() <= set(chain.from_iterable(mine)):
-        raise ValueError("its optimiser is of other weights")
-    for group in optimiser.param_groups:
-        if missing := sorted(optimiser.defaults.keys() - group.keys()):
-            raise ValueError(f"its optimiser does not say {', '.join(missing)}")
+        raise ValueError("its optimizer is of other weights")
+    for group in optimizer.param_groups:
+        if missing := sorted(optimizer.defaults.keys() - group.keys()):
+            raise ValueError(f"its optimizer does not say {', '.join(missing)}")
         for number, weight in enumerate(group["params"]):
-            kept = optimiser.state.get(weight)
+            kept = optimizer.state.get(weight)
             if not kept:  # no step has moved it yet
                 continue
             shapes = [getattr(kept.get(name), "shape", None) for name in _MOMENTS]
             if "step" not in kept or shapes != [weight.shape] * len(_MOMENTS):
                 raise ValueError(
-                    f"its optimiser remembers weight {number} of a group in another shape, or in "
+                    f"its optimizer remembers weight {number} of a group in another shape, or in "
                     "part"
                 )
 

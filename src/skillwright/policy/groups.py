@@ -102,7 +102,7 @@ def check_rewards(rewards: Sequence[float]) -> None:
             )
 
 
-def normalised(values: Sequence[float], *, scale_by_std: bool, eps: float) -> list[float]:
+def normalized(values: Sequence[float], *, scale_by_std: bool, eps: float) -> list[float]:
     """Return distances from the mean, divided by the unbiased deviation where asked.
 
     Returns:
@@ -189,7 +189,7 @@ def step_advantages(
     advantages = [[0.0] * len(steps) for steps in rewards]
     for met in places.values():
         values = [returns[episode][step] for episode, step in met]
-        compared = normalised(values, scale_by_std=settings.scale_by_std, eps=settings.eps)
+        compared = normalized(values, scale_by_std=settings.scale_by_std, eps=settings.eps)
         for (episode, step), value in zip(met, compared, strict=True):
             advantages[episode][step] = settings.weight * value
     return advantages

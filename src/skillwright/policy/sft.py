@@ -84,7 +84,7 @@ class Coverage:
         refused: Turns whose action the policy cannot take (it was not among the admissible ones);
             they are no rows.
         forced: Turns where nothing could be chosen; they are no rows.
-        by_type: Wins per task family.
+        by_type: Wins per task type.
         actions: How often each first word of an action was taught.
         skill_blocks: Distinct skill texts that rows were shown.
         skills_shown: Per skill id: in how many wins it was shown.
@@ -113,15 +113,15 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class SftSettings:
-    """How demonstrations are learnt from.
+    """How demonstrations are learned from.
 
     Attributes:
-        steps: Optimiser steps; the data are gone through as often as that takes.
+        steps: Optimizer steps; the data are gone through as often as that takes.
         batch_rows: Rows per step, about.
         learning_rate: The highest of the schedule (2e-5 for a language model; the paper's table
             says 1e-4).
         schedule: How the rate rises and falls.
-        join_turns: One row per episode where prompts go on (token generators only).
+        join_turns: One row per episode where prompts continue (token generators only).
         whole_episodes: Deal rows out by episodes instead of one by one: what holds for a whole
             episode is then encoded once for its turns, where the backend does so.
 
@@ -255,11 +255,11 @@ def train(
 def _batches(rows: Sequence[Row], settings: SftSettings, seed: int) -> Iterator[list[Row]]:
     """Go through the rows again and again, each time in another order."""
     for epoch in itertools.count():
-        luck = derive_seed("sft", seed, epoch)
+        rng = derive_seed("sft", seed, epoch)
         if settings.whole_episodes:
-            yield from _dealt_by_episode(rows, settings.batch_rows, luck)
+            yield from _dealt_by_episode(rows, settings.batch_rows, rng)
         else:
-            yield from dealt(rows, settings.batch_rows, luck)
+            yield from dealt(rows, settings.batch_rows, rng)
 
 
 def _dealt_by_episode(rows: Sequence[Row], size: int, seed: int) -> Iterator[list[Row]]:

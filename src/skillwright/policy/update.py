@@ -269,7 +269,7 @@ class TokenContext:
 def joined(rows: Sequence[Row]) -> list[Row]:
     """Make as few rows of an episode's turns as its prompts allow.
 
-    A turn whose prompt goes on where the last one ended (same tokens, then the environment's)
+    A turn whose prompt continues where the last one ended (same tokens, then the environment's)
     becomes part of the same row; the environment's tokens are masked and have no advantage. A
     prompt that was rebuilt (a history of the last turns, a template that drops old reasoning)
     starts a new row: the tokens that it was sampled after are the ones that it is trained after.
@@ -320,7 +320,7 @@ def _append(so_far: Row, row: Row, between: tuple[int, ...]) -> Row:
     )
 
 
-# The update: rows with advantages become optimiser steps, on any backend.
+# The update: rows with advantages become optimizer steps, on any backend.
 
 
 RowForm = Literal["steps", "trajectories"]
@@ -328,16 +328,16 @@ RowForm = Literal["steps", "trajectories"]
 
 @dataclass(frozen=True, slots=True)
 class GrpoSettings:
-    """How a batch of rows is learnt from.
+    """How a batch of rows is learned from.
 
     Attributes:
         objective: The loss.
         learning_rate: Above 0.
         epochs: Passes over the rows, at least 1. From the second step on the rows are off-policy,
             and the clip fraction says how far.
-        minibatch_rows: Rows per optimiser step, about: they are dealt out evenly, and none twice.
+        minibatch_rows: Rows per optimizer step, about: they are dealt out evenly, and none twice.
             ``None`` takes all in one step.
-        rows: ``steps``: one row per turn. ``trajectories``: turns whose prompts go on where the
+        rows: ``steps``: one row per turn. ``trajectories``: turns whose prompts continue where the
             last one ended are one row (token generators only).
 
     Raises:
@@ -354,7 +354,7 @@ class GrpoSettings:
         if not self.learning_rate > 0:
             raise ConfigError(f"learning_rate is {self.learning_rate}; set it above 0, like 1e-6")
         if self.epochs < 1:
-            raise ConfigError(f"epochs is {self.epochs}; rows are learnt from at least once")
+            raise ConfigError(f"epochs is {self.epochs}; rows are learned from at least once")
         if self.minibatch_rows is not None and self.minibatch_rows < 1:
             raise ConfigError(
                 f"minibatch_rows is {self.minibatch_rows}; set at least 1, or leave it out to "
@@ -367,8 +367,8 @@ class UpdateReport:
     """What an update, or a cold start, did, step by step.
 
     Attributes:
-        losses: One per optimiser step.
-        steps: One per optimiser step.
+        losses: One per optimizer step.
+        steps: One per optimizer step.
     """
 
     losses: tuple[LossReport, ...] = ()

@@ -168,11 +168,11 @@ def _with_skill(opening: Sequence[Message], skill_text: str) -> tuple[Message, .
 
 
 class EngineDown(ModelError):
-    """So many episodes failed in a row that going on would only burn time and money."""
+    """So many episodes failed in a row that running would only burn time and money."""
 
 
 def refuse_no_score(results: Sequence[EpisodeResult]) -> None:
-    """Stop where not one of several episodes has a reward: that is no score to go on with.
+    """Stop where not one of several episodes has a reward: that is no score to continue with.
 
     Raises:
         EngineDown: All of them failed; the message quotes the latest fault.
@@ -201,7 +201,7 @@ class Engine(Protocol):
         A fault is a result with a `Failure`; it does not stop the others.
 
         Raises:
-            ModelRefused: An endpoint refuses the key or the model; going on cannot help.
+            ModelRefused: An endpoint refuses the key or the model; running cannot help.
             EngineDown: Nothing but failures came back for too long.
             UsageError: An environment cannot be built as asked.
         """
@@ -227,7 +227,7 @@ class EpisodeRecorder(Protocol):
         """Keep a finished episode under ``result.key``, durably, before this returns.
 
         Returns:
-            The episode as `find` will give it, so that whoever goes on is told the same now as
+            The episode as `find` will give it, so that whoever continues is told the same now as
             after a resume.
         """
         ...

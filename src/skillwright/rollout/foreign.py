@@ -223,7 +223,7 @@ class ForeignAdapter:
         """Ask a helper of the contract; where it fails, say so and do without.
 
         Helpers are functions of what they are given. Where an adapter keeps ours, they are asked
-        beside its thread, so that nobody waits for the rollout that is going on in it.
+        beside its thread, so that nobody waits for the rollout that is running in it.
         """
         try:
             if any(map(self.overrides, HELPERS)):
@@ -332,7 +332,7 @@ async def build_adapter(
     except Exception as error:
         raise ConfigError(
             f"adapter {name!r} cannot be built: {type(error).__name__}: {error}. It was given "
-            f"{', '.join(sorted(arguments)) or 'no arguments'}; its settings stand in env.config."
+            f"{', '.join(sorted(arguments)) or 'no arguments'}; its settings are in env.config."
         ) from error
     if needs_ray:
         foreign.close()

@@ -73,7 +73,7 @@ class Circuit:
         return next(self._tickets)
 
     def withdraw(self, ticket: int) -> None:
-        """Wait no more for something that was begun: what came of it will never be said."""
+        """Wait no more for something that was begun: the outcome will never be said."""
         self._waiting[ticket] = ()
 
     def note(self, ticket: int, results: Sequence[EpisodeResult]) -> None:
@@ -203,7 +203,7 @@ class LocalEngine:
             finally:
                 self._release(mine)
             for key, claim in {**mine, **theirs}.items():
-                # Shielded: when this call is cancelled, the one that plays it goes on.
+                # Shielded: when this call is cancelled, the one that plays it continues.
                 result = await asyncio.shield(claim)
                 if result is not None:
                     results[key] = result

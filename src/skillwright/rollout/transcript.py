@@ -105,7 +105,7 @@ class Transcript:
         id: Names the trajectory in prompts and in evidence: the task id, with ``#n`` where a
             task was attempted more than once. Unique among those read together.
         task_id: The task that was attempted.
-        task_type: Its family, or ``""``.
+        task_type: Its task type, or ``""``.
         reward: The episode's reward; its ``hard`` score where the benchmark says one.
         stop: Why the episode ended, or ``""`` where the adapter does not say.
         turns: How many turns it took.
@@ -283,7 +283,7 @@ def split_thought(text: str) -> tuple[str, str]:
 def split_act(text: str) -> tuple[str, str]:
     """Split what an agent wrote into its reasoning and its command.
 
-    The command stands in the last ``<action>`` tag; without a tag the whole text is the command.
+    The command is in the last ``<action>`` tag; without a tag the whole text is the command.
     """
     found = list(ACTION_TAG.finditer(text))
     if not found:

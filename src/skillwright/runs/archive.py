@@ -16,7 +16,7 @@ from skillwright.core.jsonio import canonical, digest, inflate
 from skillwright.core.secrets import Redactor
 from skillwright.runs.database import Database
 
-# How values stand in columns.
+# How values are in columns.
 
 
 _COMPACT = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
@@ -312,7 +312,7 @@ class _Prompts:
         self._pool = pool
         self._before: tuple[Message, ...] = ()
         # The canonical JSON of a list is that of its items with commas between, so the hash of a
-        # prompt goes on from that of what it keeps: state i has seen i messages.
+        # prompt continues from that of what it keeps: state i has seen i messages.
         self._states = [hashlib.sha256(b"[")]
 
     def add(self, prompt: Sequence[Message]) -> list[int]:

@@ -9,7 +9,7 @@ from skillwright.core import Completion, Message, Purpose, ToolCall, Usage
 from skillwright.runs.archive import RunTable, read_digest, storable, to_json
 from skillwright.runs.database import Database
 
-# What was spent, on what: one ledger for episodes and optimiser calls.
+# What was spent, on what: one ledger for episodes and optimizer calls.
 
 
 _FIELDS = tuple(one.name for one in fields(Usage))
@@ -51,7 +51,7 @@ class Bill:
     Attributes:
         tokens: Prompts and answers together, as far as they are known.
         known_usd: What is known to have been paid.
-        unknown_calls: Calls whose cost nobody said, or that stand in one entry with such a call.
+        unknown_calls: Calls whose cost nobody said, or that are in one entry with such a call.
         dearest_usd: The most that a call of a known entry cost on average; ``None``: none is known.
         latest: The number of the latest entry.
     """
@@ -159,7 +159,7 @@ class CallSummary:
     """A stored call without its texts, for reports.
 
     Attributes:
-        asked_first: The digest of the question that it goes on with, where an unusable answer was
+        asked_first: The digest of the question that it continues with, where an unusable answer was
             asked for again; else ``prompt_digest``.
         wall_s: Seconds from the question to the answer; 0 where that is not known.
         ended_at: Seconds since 1970, UTC.

@@ -21,7 +21,7 @@ from skillwright.runs.folder import copy_to_resume
 #
 # Texts that come again are stored once and referred to by number. What was said in an episode is
 # one
-# compressed text (`trajectories`); the columns are what one asks for. Money and tokens stand in
+# compressed text (`trajectories`); the columns are what one asks for. Money and tokens are in
 # one
 # ledger, ``usage``, whoever spent them.
 
@@ -241,7 +241,7 @@ class Database(SqliteFile):
 
     Args:
         path: The file; made and brought up to date unless ``read_only``.
-        read_only: Look, change nothing; the run may be going on in another process.
+        read_only: Look, change nothing; the run may be running in another process.
         busy_timeout_s: How long to wait for another process that is writing.
 
     Raises:
@@ -320,7 +320,7 @@ class Database(SqliteFile):
             self._roll_back()
 
     def advice(self, trouble: Trouble) -> str:
-        """Say what of the run is saved, and how it goes on."""
+        """Say what of the run is saved, and how it continues."""
         resume = f"`skillwright resume {self.path.parent}`"
         match trouble:
             case Trouble.FULL:

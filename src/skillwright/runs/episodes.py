@@ -37,7 +37,7 @@ from skillwright.runs.archive import (
 from skillwright.runs.calls import SUMS, brief, read_usage, spend
 
 # An environment with a simulated user reports that user's turn in its metadata under this name;
-# it stands in a column of its own too.
+# it is in a column of its own too.
 USER_TURN = "user_simulator"
 
 
@@ -101,7 +101,7 @@ class EpisodeTable(RunTable):
             result: The attempt.
             agent: The identity of who acted.
             skill: The skill text that was injected.
-            usage: What was consumed, by purpose; ``None`` means the agent's part that stands in
+            usage: What was consumed, by purpose; ``None`` means the agent's part that is in
                 the trajectory, with what was lost before it, under ``rollout``.
 
         Returns:

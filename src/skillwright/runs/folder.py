@@ -5,7 +5,7 @@
       run.sqlite                  everything that happened: `RunStore`
       run.lock                    who is writing
       best_skill.md               what is released
-      current_skill.md            what training goes on from, where that must be proven first
+      current_skill.md            what training continues from, where that must be proven first
       skills/skill_v0003.md ...   versions, never changed
 
 The store is the truth; the other files are for people, and can be written again from it.
@@ -31,7 +31,7 @@ from skillwright.core.secrets import Redactor
 #
 # The operating system holds the lock and lets go of it when the process ends, however it ends;
 # what
-# stands in the file only tells people who holds it.
+# is in the file only tells people who holds it.
 
 
 if sys.platform == "win32":
@@ -98,7 +98,7 @@ class RunLock:
 def copy_to_resume(run: Path) -> str:
     """Say what to do with a run in a folder that cannot be written."""
     return (
-        f"`skillwright runs show {run}` looks at it there; to go on with it, copy {str(run)!r} to "
+        f"`skillwright runs show {run}` looks at it there; to continue with it, copy {str(run)!r} to "
         "a folder of your own and `skillwright resume` the copy."
     )
 
@@ -190,7 +190,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Open a run to go on with it.
+        """Open a run to continue with it.
 
         Raises:
             RunError: There is no such run, or somebody else is writing it.
@@ -200,7 +200,7 @@ class RunFolder:
 
     @classmethod
     def look(cls, path: Path) -> Self:
-        """Open a run only to look at it; it may be going on meanwhile.
+        """Open a run only to look at it; it may be running meanwhile.
 
         Raises:
             RunError: There is no such run.
@@ -243,7 +243,7 @@ class RunFolder:
         return self._write(self.best_skill_path, text)
 
     def write_current_skill(self, text: str, note: str) -> Path:
-        """Write the skill that training goes on from, and return where.
+        """Write the skill that training continues from, and return where.
 
         Args:
             text: The skill.
@@ -323,7 +323,7 @@ def _refuse_used(path: Path) -> None:
     free = unused_name(path.parent, path.name)
     if CONFIG_NAME in inside:
         raise RunError(
-            f"run {path.name!r} is there already. Go on with it by `skillwright resume "
+            f"run {path.name!r} is there already. Continue with it by `skillwright resume "
             f"{path}`, or choose another name, such as {free!r}."
         )
     if inside:

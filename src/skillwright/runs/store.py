@@ -1,6 +1,6 @@
 """The memory of a run: one SQLite file that holds everything that happened.
 
-State is a fold over `events`; episodes and calls are found again by their keys. A killed run goes
+State is rebuilt from `events`; episodes and calls are found again by their keys. A killed run goes
 on from there: what was recorded is not done again, and what is read back equals what was recorded.
 
 One store has one writer, on one thread. Other processes may read the file meanwhile.
@@ -68,7 +68,7 @@ class RunStore(EpisodeTable, CallTable, UsageTable, LearningTable):
 
         Args:
             path: The file.
-            read_only: Look, change nothing; the run may be going on in another process.
+            read_only: Look, change nothing; the run may be running in another process.
             redactor: Takes the run's secrets out of whatever is written.
             clock: Tells the time, in seconds since 1970.
 

@@ -1,4 +1,4 @@
-"""Scripted minds: stand-ins for language models that let everything run offline.
+"""Scripted models: stand-ins for language models that let everything run offline.
 
 They answer from the text of their messages and the sampling seed alone, and say what they are:
 their identities begin with ``scripted:``.

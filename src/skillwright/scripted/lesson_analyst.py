@@ -9,7 +9,7 @@ from skillwright.core import Completion, Message, Purpose, Sampling
 from skillwright.core.jsonio import digest, dumps
 from skillwright.core.seeds import derive_seed
 from skillwright.scripted.household.optimizer import ScriptedAnalyst
-from skillwright.scripted.model import Luck, first_of, heading_of
+from skillwright.scripted.model import Randomness, first_of, heading_of
 from skillwright.scripted.prompts import (
     Reading,
     Reply,
@@ -99,13 +99,15 @@ class LessonAnalyst(ScriptedAnalyst):
     def _analysis(self, reading: Reading, episodes: Mapping[str, str], seed: int) -> Reply:
         found = self._found(reading, episodes)
         edits = [self._edit(text, names, episodes) for _, text, names in found]
-        luck = Luck(derive_seed(self._seed_name, seed, digest([reading.skill, list(episodes)])))
+        rng = Randomness(
+            derive_seed(self._seed_name, seed, digest([reading.skill, list(episodes)]))
+        )
         corrections, beliefs = self._corrections(reading.skill), self._beliefs(reading.skill)
         if corrections:
             edits = [*(self._edit(text, (), episodes) for text in corrections), *edits]
-        elif beliefs and episodes and luck.chance("believe") < _BELIEVES:
+        elif beliefs and episodes and rng.chance("believe") < _BELIEVES:
             # It stands before the last lesson, so that it is not what a budget always cuts off.
-            belief = self._edit(luck.pick("belief", beliefs), (), episodes)
+            belief = self._edit(rng.pick("belief", beliefs), (), episodes)
             edits.insert(max(len(edits) - 1, 0), belief)
         return {
             "reasoning": self._reasoning.format(len(episodes), len(found)),

@@ -70,7 +70,7 @@ def heading_of(prompt: str) -> str:
 # Two agents with the same seed that differ in one rule still make all other choices alike.
 
 
-class Luck:
+class Randomness:
     """What a turn draws from its seed."""
 
     def __init__(self, seed: int) -> None:

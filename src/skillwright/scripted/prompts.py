@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-# An optimiser's prompt, read back into its parts.
+# An optimizer's prompt, read back into its parts.
 #
 # Only what stands outside of the tags is a heading, and only a whole line in the first column is a
 # turn: what environments, agents and skills wrote cannot pass for either.
@@ -28,7 +28,7 @@ _EPISODE = re.compile(
 )
 _TURN = re.compile(r"^\[(\d{1,6})\]", re.MULTILINE)
 _OUTCOME = re.compile(r' outcome="(\w+)"')
-_FAMILY = re.compile(r' family="([^"\n]*)"')
+_TASK_TYPE = re.compile(r' family="([^"\n]*)"')
 _PLACE = re.compile(r"\A(?:\[fact\] (?!place: ).*\n)*\[fact\] place: (.*)")
 _LINE = re.compile(r"^\[(\d{1,6})\] (action|result): (.*(?:\n    .*)*)", re.MULTILINE)
 
@@ -42,7 +42,7 @@ class Unreadable(ValueError):
 
 
 class Step(NamedTuple):
-    """One turn: its number, the command, and what came of it."""
+    """One turn: its number, the command, and the outcome."""
 
     turn: int
     action: str
@@ -57,7 +57,7 @@ class Trajectory:
     outcome: str  # ``failure`` or ``success``
     opening: str  # the first text of the game
     steps: tuple[Step, ...]  # the turns that are shown, in order
-    family: str = ""  # the family or category of its task, or ""
+    family: str = ""  # the task type or category of its task, or ""
     place: str = ""  # the place that its task is set in, where the prompt says so
 
 
@@ -82,7 +82,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Retrospect:
-    """What an optimiser is given at an epoch's end."""
+    """What an optimizer is given at an epoch's end."""
 
     skill: str  # the current skill, "" for an empty one
     previous: str  # the skill of the epoch before, likewise
@@ -166,7 +166,7 @@ def _budget(section: str) -> int:
 def read_trajectories(text: str) -> Iterator[Trajectory]:
     """Read trajectories out of the part of a prompt that shows them."""
     for name, attributes, opening, body in _TRAJECTORY.findall(text):
-        outcome, family = _OUTCOME.search(attributes), _FAMILY.search(attributes)
+        outcome, family = _OUTCOME.search(attributes), _TASK_TYPE.search(attributes)
         place = _PLACE.match(body)
         yield Trajectory(
             id=name,

@@ -10,16 +10,16 @@ from skillwright.core import Message
 from skillwright.scripted.lesson_analyst import Lesson, LessonAnalyst
 from skillwright.scripted.model import ScriptedModel, skill_in
 
-# What a skill can teach the scripted reader, and how it is recognised in a text.
+# What a skill can teach the scripted reader, and how it is recognized in a text.
 #
-# The recogniser is small: it looks for words, sentence by sentence.
+# The recognizer is small: it looks for words, sentence by sentence.
 
 
 class ReaderRule(StrEnum):
     """Something that a skill may tell the reader."""
 
     SHORTEST = "shortest"
-    """Answer with the shortest span, and not with the sentence that it stands in."""
+    """Answer with the shortest span, and not with the sentence that it is in."""
     ASKED_UNIT = "asked_unit"
     """Give a number in the unit that the question asks for."""
     ASKED_YEAR = "asked_year"
@@ -174,7 +174,7 @@ LESSONS: Final[dict[ReaderRule, Lesson]] = {
         "gave a measure in another unit",
         r'How many (?P<unit>\w+) .*and you answered "[\d.,]+ (?!(?P=unit))',
         (
-            "Give every number in the unit that stands in the question.",
+            "Give every number in the unit that is in the question.",
             "Where two units are told, take the unit that the question asks for.",
         ),
     ),
@@ -205,5 +205,5 @@ SUPERSTITIONS: Final = (
 
 
 def reader_analyst() -> LessonAnalyst:
-    """Return the optimiser that teaches the scripted reader."""
+    """Return the optimizer that teaches the scripted reader."""
     return LessonAnalyst("scripted:reader_analyst", tuple(LESSONS.values()), SUPERSTITIONS)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from skillwright.core import Message
 from skillwright.core.jsonio import digest, dumps
 from skillwright.core.seeds import derive_seed
-from skillwright.scripted.model import Luck, ScriptedModel, first_of, heading_of
+from skillwright.scripted.model import Randomness, ScriptedModel, first_of, heading_of
 from skillwright.scripted.prompts import (
     Assignment,
     KnownSkill,
@@ -116,7 +116,7 @@ class ScriptedTeacher(ScriptedModel):
     """
 
     @abstractmethod
-    def successes(self, asked: Assignment, luck: Luck) -> list[Written] | None:
+    def successes(self, asked: Assignment, rng: Randomness) -> list[Written] | None:
         """Write the principles that successes of a category show."""
 
     @abstractmethod
@@ -132,20 +132,22 @@ class ScriptedTeacher(ScriptedModel):
         """Write what holds in one place."""
 
     @abstractmethod
-    def evolve(self, asked: Assignment, luck: Luck) -> list[Written] | None:
+    def evolve(self, asked: Assignment, rng: Randomness) -> list[Written] | None:
         """Write the changes of a bank that failures ask for."""
 
     def reply(self, messages: Sequence[Message], seed: int) -> str:
         """Return the JSON that the prompt asks for, or prose where it asks for none."""
         # The draws hang on the heading as it was first spelled.
         title = heading_of(first_of(messages, "system"))
-        title = title.replace("# Distill: ", "# Distil: ")  # stored name
+        title = title.replace("# Distill: ", "# Distill: ")  # stored name
         asked = read_assignment(first_of(messages, "user"))
-        luck = Luck(derive_seed("teacher", title, seed, digest([t.id for t in asked.trajectories])))
+        rng = Randomness(
+            derive_seed("teacher", title, seed, digest([t.id for t in asked.trajectories]))
+        )
         name, preface, written = "skills", {}, None
-        match title.removeprefix("# Distil: "):  # stored name
+        match title.removeprefix("# Distill: "):  # stored name
             case "successes":
-                written = self.successes(asked, luck)
+                written = self.successes(asked, rng)
             case "failures":
                 name, written = "lessons", self.failures(asked)
             case "general":
@@ -154,7 +156,7 @@ class ScriptedTeacher(ScriptedModel):
                 written = self.place(asked)
             case "# Evolve":
                 preface = {"reasoning": f"{len(asked.trajectories)} failures were read."}
-                name, written = "changes", self.evolve(asked, luck)
+                name, written = "changes", self.evolve(asked, rng)
         return _PROSE if written is None else dumps({**preface, name: written}, indent=1)
 
 
@@ -207,7 +209,7 @@ class InsightTeacher(ScriptedTeacher):
         del asked
         return self._insights
 
-    def successes(self, asked: Assignment, luck: Luck) -> list[Written] | None:
+    def successes(self, asked: Assignment, rng: Randomness) -> list[Written] | None:
         """Name what the episodes that succeeded did."""
         shown = self._episodes(asked, "success")
         if not shown:
@@ -217,7 +219,7 @@ class InsightTeacher(ScriptedTeacher):
             for one in self.insights_about(asked)
         ]
         written = [one.teaching.principle(whole(names)) for one, names in kept if names]
-        written += [one.principle(whole(shown)) for one in self._believed(asked, luck)]
+        written += [one.principle(whole(shown)) for one in self._believed(asked, rng)]
         return (written or [self._fallback.principle(whole(shown))])[: asked.count]
 
     def failures(self, asked: Assignment) -> list[Written] | None:
@@ -246,14 +248,14 @@ class InsightTeacher(ScriptedTeacher):
         """Say nothing: what holds here holds everywhere."""
         return [] if self._episodes(asked, "success") or self._episodes(asked, "failure") else None
 
-    def evolve(self, asked: Assignment, luck: Luck) -> list[Written] | None:
+    def evolve(self, asked: Assignment, rng: Randomness) -> list[Written] | None:
         """Propose what the bank lacks, other words for what did not help, and no harm any more."""
         shown = self._episodes(asked, "failure")
         if not shown:
             return None
         beliefs = [
             {"op": "add", "kind": "general", **one.principle(whole(list(shown)[:2]))}
-            for one in self._believed(asked, luck)
+            for one in self._believed(asked, rng)
         ]
         found = _missing(self._insights, shown)
         taught = [change for one in found for change in _taught(asked, *one)]
@@ -263,10 +265,10 @@ class InsightTeacher(ScriptedTeacher):
         found = episode_texts(asked.text, outcome)
         return {name: text for name, text in found.items() if self._reads(text)}
 
-    def _believed(self, asked: Assignment, luck: Luck) -> Iterable[Teaching]:
+    def _believed(self, asked: Assignment, rng: Randomness) -> Iterable[Teaching]:
         known = asked.earlier + "\n".join(skill.text for skill in asked.skills)
         new = [one for one in self._beliefs if one.principles[0] not in known]
-        return new[:1] if luck.chance("believe") < _BELIEVES else []
+        return new[:1] if rng.chance("believe") < _BELIEVES else []
 
     def _retired(self, asked: Assignment) -> Iterator[Written]:
         harmful = [text for one in self._beliefs for text in one.principles]

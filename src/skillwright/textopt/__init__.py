@@ -1,6 +1,6 @@
 """The learner of skill documents: trajectories in, a candidate document and its provenance out.
 
-A step reads rollouts, has them analysed in minibatches, merges what the analysts propose, cuts it
+A step reads rollouts, has them analyzed in minibatches, merges what the analysts propose, cuts it
 to the edit budget and applies it. It returns values and writes nothing; a job stores them and asks
 the gate.
 """
@@ -94,7 +94,7 @@ from skillwright.textopt.select import (
     decide_budget,
     rank_and_select,
 )
-from skillwright.textopt.step import Practice, StepProposal, StepStatus, propose
+from skillwright.textopt.step import StepProposal, StepStatus, TrainRollouts, propose
 from skillwright.textopt.update import (
     EditOutcome,
     Update,
@@ -136,7 +136,6 @@ __all__ = [
     "Minibatch",
     "Optimizer",
     "PairPolicy",
-    "Practice",
     "Proposal",
     "RankFallback",
     "Reflection",
@@ -157,6 +156,7 @@ __all__ = [
     "StepStatus",
     "Suggestion",
     "TextReflector",
+    "TrainRollouts",
     "Transcript",
     "Transcripts",
     "TriedEdit",

@@ -225,7 +225,7 @@ class _Reader:
         self._source_type = patches[0].source_type
         self._level = level
         self._prompt_digest = prompt_digest
-        self._inputs = _labelled(patches)
+        self._inputs = _labeled(patches)
 
     def proposal(self, number: int, edit: Edit, item: Mapping[str, Any]) -> Proposal:
         """Give a merged edit the evidence of the edits that it names, and no other."""
@@ -257,7 +257,7 @@ class _Reader:
         return same
 
 
-def _labelled(patches: Sequence[PatchNode]) -> dict[str, Proposal]:
+def _labeled(patches: Sequence[PatchNode]) -> dict[str, Proposal]:
     """Give each edit the short name by which a merge reply cites it, ``p1.e1``."""
     return {
         f"p{p}.e{e}": proposal
@@ -274,7 +274,7 @@ def _shown(patches: Sequence[PatchNode], form: ItemForm) -> list[dict[str, Any]]
             "support": len({e.trajectory for q in patch.proposals for e in q.evidence}),
             "edits": [
                 {"id": label, **form.fields(proposal.edit), "support": proposal.support}
-                for label, proposal in _labelled(patches).items()
+                for label, proposal in _labeled(patches).items()
                 if label.startswith(f"p{p}.")
             ],
         }

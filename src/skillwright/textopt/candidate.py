@@ -184,7 +184,7 @@ class AppendixUpdate:
     Attributes:
         skill: The document with the notes in it; as it was where there is nothing to add.
         step_notes: The notes of the step, each once.
-        notes: All notes that stand in the appendix now.
+        notes: All notes that are in the appendix now.
         added: How many of the step's were new.
     """
 
@@ -216,7 +216,7 @@ class AppendixUpdate:
 
 
 def appendix_notes(skill: str) -> list[str]:
-    """Return the notes that stand in a skill's appendix, in order."""
+    """Return the notes that are in a skill's appendix, in order."""
     regions = (skill[span.start : span.end] for span in protected_regions(skill))
     lines = [
         line.strip()
@@ -242,7 +242,7 @@ async def add_notes(
 ) -> AppendixUpdate:
     """Put a step's notes into a skill's appendix.
 
-    Where there are more notes than the run's threshold then, the optimiser is asked to make them
+    Where there are more notes than the run's threshold then, the optimizer is asked to make them
     fewer; its answer counts only if it does.
     """
     skill, aware = context.skill, settings.skill_aware

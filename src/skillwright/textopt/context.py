@@ -38,7 +38,7 @@ class SkillAware:
 
     Attributes:
         appendix_source: Whose notes are taken.
-        consolidate_threshold: With more notes than this the optimiser is asked to make them fewer;
+        consolidate_threshold: With more notes than this the optimizer is asked to make them fewer;
             0 never asks.
         gated: Notes are part of a step's candidate, and stand or fall with it. Else a job adds
             them to the current skill after the gate, unmeasured, as in SkillOpt.
@@ -110,10 +110,10 @@ class StepSettings:
         minibatch_size: Trajectories per analyst call, at least 1.
         merge_batch_size: Patches per merge call, at least 2.
         success_threshold: A trajectory with at least this reward is a success.
-        failure_only: Successes are not analysed.
+        failure_only: Successes are not analyzed.
         analyst_workers: Analyst calls in flight at once, at least 1.
         analyst_budget: Edits that one analyst may propose; ``None`` is the step's own budget, and
-            no limit where the optimiser decides on it later.
+            no limit where the optimizer decides on it later.
         limits: How long edits and skills may become.
         update_mode: How proposals become a candidate.
         rewrite_max_tokens: How long a reply may be that holds a whole skill; ``None`` is as long
@@ -122,7 +122,7 @@ class StepSettings:
         none_means_fixed: Where nobody does, the schedule still holds, as in SkillOpt.
         rank_fallback: Which edits are made where the model's choice cannot be used.
         skill_aware: How slips of the agent are told from gaps in the skill; ``None`` does not.
-        repair_anchors: Edits whose anchor is not in the document go back to the optimiser once.
+        repair_anchors: Edits whose anchor is not in the document go back to the optimizer once.
         insert_after_fallback: An ``insert_after`` without its anchor appends, as in SkillOpt.
 
     Raises:
@@ -176,7 +176,7 @@ class StepSettings:
             return None
         if self.analyst_budget is not None:
             return self.analyst_budget
-        # The optimiser decides once it has seen all edits; a cap would decide before it.
+        # The optimizer decides once it has seen all edits; a cap would decide before it.
         return budget if self.control is BudgetControl.FIXED else None
 
 
@@ -192,7 +192,7 @@ class StepContext:
             (a step's micro-batches have seeds of their own for that); ``None`` leaves sampling to
             the endpoint, and keeps the input order.
         earlier_steps: What earlier steps tried (`StepMemory.render`), or ``""``.
-        meta_skill: What the optimiser has learned about optimising, or ``""``.
+        meta_skill: What the optimizer has learned about optimizing, or ``""``.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What the stages at an epoch's end are given, and how they show it to the optimiser."""
+"""What the stages at an epoch's end are given, and how they show it to the optimizer."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -313,7 +313,7 @@ class EpochContext:
 def epoch_message(
     optimizer: Optimizer, prompt: str, context: EpochContext, earlier: tuple[str, str]
 ) -> tuple[str, tuple[Cut, ...]]:
-    """Write the user message of an epoch-end stage, within the optimiser's token budget.
+    """Write the user message of an epoch-end stage, within the optimizer's token budget.
 
     Returns:
         The message, and what it leaves out of the trajectories.
@@ -336,7 +336,7 @@ def epoch_message(
 
 # Slow update: at an epoch's end, guidance that looks further than one batch.
 #
-# The optimiser compares the same tasks under the skill of the epoch before and the current one,
+# The optimizer compares the same tasks under the skill of the epoch before and the current one,
 # and
 # writes guidance into a region of the document that no edit of a step may touch. What comes out is
 # a
@@ -351,15 +351,15 @@ class SlowUpdateStatus(StrEnum):
     CANDIDATE = "candidate"
     """There is a changed document to judge."""
     PLACEHOLDER = "inject_placeholder"
-    """The first epoch has nothing to compare; an empty region stands in the document."""
+    """The first epoch has nothing to compare; an empty region is in the document."""
     NO_PAIRS = "skip_no_pairs"
     """No task was scored under both skills, or none that the policy keeps."""
     NO_CONTENT = "skip_no_content"
-    """The optimiser had nothing to say, or what it said may not enter a skill."""
+    """The optimizer had nothing to say, or what it said may not enter a skill."""
     NO_CHANGE = "skip_no_change"
     """The guidance is what stands there already."""
     FAULT = "skip_fault"
-    """The optimiser's answer could not be used."""
+    """The optimizer's answer could not be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,7 +429,7 @@ async def write_slow_update(
     return replace(asked, status=SlowUpdateStatus.CANDIDATE, candidate=candidate)
 
 
-# Meta skill: what the optimiser has learned about optimising this skill.
+# Meta skill: what the optimizer has learned about optimizing this skill.
 #
 # It is written at an epoch's end and read by analysts, merges, rankings and budget decisions of
 # the
@@ -444,14 +444,14 @@ class MetaSkillAction(StrEnum):
     WRITTEN = "write_meta_skill"
     """There is new content."""
     NO_CONTENT = "no_content"
-    """The optimiser had nothing to say, or nothing was compared; the old content stays."""
+    """The optimizer had nothing to say, or nothing was compared; the old content stays."""
     FAULT = "skip_fault"
-    """The optimiser's answer could not be used; the old content stays."""
+    """The optimizer's answer could not be used; the old content stays."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetaSkill:
-    """The optimiser's memory after an epoch.
+    """The optimizer's memory after an epoch.
 
     Attributes:
         content: What the next epoch is told, in its `StepContext.meta_skill`.

@@ -17,7 +17,7 @@ ReplyT = TypeVar("ReplyT", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One question to the optimiser model.
+    """One question to the optimizer model.
 
     Attributes:
         name: Prefix of the ids of proposals that come of it (``s3.f0``).
@@ -25,7 +25,7 @@ class Call:
         user: The user message.
         purpose: What its tokens are counted under.
         seed: Seeds the sampling, together with ``name``; ``None`` leaves it to the endpoint.
-        max_tokens: How long the reply may be; ``None`` is the optimiser's own limit.
+        max_tokens: How long the reply may be; ``None`` is the optimizer's own limit.
         addendum: Name of a prompt that is added to the system prompt, or ``""``.
     """
 
@@ -40,7 +40,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Optimizer:
-    """A chat model in the role of the optimiser.
+    """A chat model in the role of the optimizer.
 
     Attributes:
         model: Who is asked.

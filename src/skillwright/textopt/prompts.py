@@ -1,4 +1,4 @@
-"""The optimiser's prompts: system messages from `prompts/*.md`, and the parts of a user message."""
+"""The optimizer's prompts: system messages from `prompts/*.md`, and the parts of a user message."""
 
 from collections.abc import Mapping
 from importlib import resources
@@ -66,8 +66,8 @@ def skill_section(skill: str) -> tuple[str, str]:
 
 
 def notes_section(meta_skill: str) -> tuple[str, str]:
-    """Show what the optimiser has learned about optimising."""
-    return "Optimiser notes", defuse(meta_skill).strip()
+    """Show what the optimizer has learned about optimizing."""
+    return "Optimizer notes", defuse(meta_skill).strip()
 
 
 def budget_section(verb: str, budget: int | None, noun: str = "edits") -> tuple[str, str]:

@@ -55,7 +55,7 @@ class Proposal:
 
 
 AnalystFault = AskFault
-"""A call of the optimiser model that gave nothing usable. It never means "no edits"."""
+"""A call of the optimizer model that gave nothing usable. It never means "no edits"."""
 
 
 def united(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
@@ -114,7 +114,7 @@ class BudgetControl(StrEnum):
     FIXED = "fixed"
     """The schedule."""
     AUTONOMOUS = "autonomous"
-    """The optimiser, once it has seen the merged edits."""
+    """The optimizer, once it has seen the merged edits."""
     NONE = "none"
     """Nobody: every merged edit is made."""
 

@@ -212,7 +212,7 @@ class TextReflector:
         optimizer: Who reads and proposes.
         settings: What the request does not say. Every reward above zero is a success, as adapters
             were written for.
-        loop: The event loop that the optimiser's model belongs to; calls are sent there from the
+        loop: The event loop that the optimizer's model belongs to; calls are sent there from the
             adapter's thread. ``None`` runs a loop of its own for each request.
     """
 
@@ -233,7 +233,7 @@ class TextReflector:
         """
         read = read_rows(request.results, request.prediction_dir)
         for row in read.skipped:
-            logger.warning("row %r is not analysed: %s", row.id, row.reason)
+            logger.warning("row %r is not analyzed: %s", row.id, row.reason)
         reflection = self._wait(
             reflect(
                 replace(

@@ -134,7 +134,7 @@ class Reflection:
             for outcome in self.outcomes
         ):
             raise EngineDown(
-                f"all {len(faults)} analyst calls to the optimiser failed; the latest: "
+                f"all {len(faults)} analyst calls to the optimizer failed; the latest: "
                 f"{faults[-1].failure.message}"
             )
 
@@ -145,10 +145,10 @@ async def reflect(
     context: StepContext,
     rows: Sequence[Transcript],
 ) -> Reflection:
-    """Have every minibatch analysed, all at once; the outcome does not depend on who is first."""
+    """Have every minibatch analyzed, all at once; the outcome does not depend on who is first."""
     slots = asyncio.Semaphore(settings.analyst_workers)
     minibatches = readable_minibatches(rows, settings, context.seed)
-    works = [analyse(optimizer, settings, context, one, slots) for one in minibatches]
+    works = [analyze(optimizer, settings, context, one, slots) for one in minibatches]
     return Reflection(tuple(await together(works)))
 
 
@@ -184,14 +184,14 @@ def plan_minibatches(
     ]
 
 
-async def analyse(
+async def analyze(
     optimizer: Optimizer,
     settings: StepSettings,
     context: StepContext,
     minibatch: Minibatch,
     slots: asyncio.Semaphore,
 ) -> Outcome:
-    """Have one minibatch analysed, as soon as a slot is free."""
+    """Have one minibatch analyzed, as soon as a slot is free."""
     form, is_whole = item_form(settings.update_mode), settings.rewrites_whole
     budget = settings.analyst_cap(context.budget)
     analyst = "analyst_error" if minibatch.source_type == "failure" else "analyst_success"

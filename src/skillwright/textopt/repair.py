@@ -1,6 +1,6 @@
-"""Repair: edits whose anchor is not in the document go back to the optimiser once, all together.
+"""Repair: edits whose anchor is not in the document go back to the optimizer once, all together.
 
-An optimiser quotes from memory, and an edit that quotes wrongly would be lost. It may name another
+An optimizer quotes from memory, and an edit that quotes wrongly would be lost. It may name another
 anchor, shown the lines nearest to what it quoted; the new text of an edit stays as it was. What is
 repaired says so in its status, and what cannot be repaired stays skipped.
 

@@ -1,4 +1,4 @@
-"""The JSON that the optimiser model is asked for.
+"""The JSON that the optimizer model is asked for.
 
 Only the part that a stage cannot do without is checked here: a reply without it is asked for once
 more, and then is a fault. Single bad edits inside a good reply are dropped by the stage that reads
@@ -86,7 +86,7 @@ class SlowUpdateReply(_Reply):
 
 
 class MetaSkillReply(_Reply):
-    """What the optimiser wants to remember."""
+    """What the optimizer wants to remember."""
 
     meta_skill_content: str
 

@@ -105,14 +105,14 @@ def _valid(indices: Sequence[object], count: int) -> list[int]:
     return list(dict.fromkeys(valid))
 
 
-# The learning rate of a text optimiser: how many edits a step may make.
+# The learning rate of a text optimizer: how many edits a step may make.
 #
 # Source: SkillOpt (microsoft/SkillOpt), its edit-budget schedulers; values match it step for step,
 # Python's rounding of halves to even included.
 
 
 AUTONOMOUS_CEILING = 999
-"""What `AutonomousScheduler` answers: no cap from the schedule, the optimiser model decides."""
+"""What `AutonomousScheduler` answers: no cap from the schedule, the optimizer model decides."""
 
 
 class LRScheduler(ABC):
@@ -190,7 +190,7 @@ class CosineScheduler(_Decaying):
 
 
 class AutonomousScheduler(LRScheduler):
-    """Sets no cap of its own: the optimiser model names the budget.
+    """Sets no cap of its own: the optimizer model names the budget.
 
     Attributes:
         NO_LIMIT: What `get_lr` answers.
@@ -225,14 +225,14 @@ def build_scheduler(
     return _SCHEDULERS[mode](max_lr=max_lr, min_lr=min_lr, total_steps=total_steps)
 
 
-# How many edits a step makes: what the schedule says, what the optimiser decides, or no limit.
+# How many edits a step makes: what the schedule says, what the optimizer decides, or no limit.
 #
 # Source: SkillOpt (microsoft/SkillOpt), its learning-rate control modes. There ``none`` still
 # follows
 # the schedule unless skills are rewritten; ours sets no limit.
 
 
-_FAMILY_CHARS = 80
+_TASK_TYPE_CHARS = 80
 _NUMBER = re.compile(r"-?\d{1,9}")
 
 
@@ -242,7 +242,7 @@ class BudgetDecision:
 
     Attributes:
         budget: Edits that the step may make; ``None`` sets no limit.
-        fallback: The optimiser's answer could not be used, and the budget is 0.
+        fallback: The optimizer's answer could not be used, and the budget is 0.
     """
 
     control: BudgetControl
@@ -309,13 +309,13 @@ def coerced(value: object) -> int | None:
 
 
 def _statistics(rows: Sequence[Transcript]) -> str:
-    """Tell how a batch went: how many rollouts, and the mean reward, of all and by family."""
+    """Tell how a batch went: how many rollouts, and the mean reward, of all and by task type."""
     families: dict[str, list[float]] = {}
     for row in rows:
         families.setdefault(row.task_type, []).append(row.reward)
     groups = {"all": [row.reward for row in rows], **dict(sorted(families.items()))}
     return "\n".join(
-        f"{one_line(name or 'other', _FAMILY_CHARS)}: {len(rewards)} rollouts, "
+        f"{one_line(name or 'other', _TASK_TYPE_CHARS)}: {len(rewards)} rollouts, "
         f"mean reward {sum(rewards) / len(rewards):.2f}"
         for name, rewards in groups.items()
         if rewards

@@ -1,6 +1,6 @@
 """One step of the learner: read, reflect, aggregate, select, update.
 
-It asks the optimiser model and returns what came of it; it writes nothing and judges nothing. The
+It asks the optimizer model and returns the outcome; it writes nothing and judges nothing. The
 job rolls out before it and asks the gate after it.
 
 Source: SkillOpt (microsoft/SkillOpt; arXiv 2605.23904).
@@ -27,21 +27,21 @@ from skillwright.textopt.reflect import (
     Minibatch,
     Outcome,
     Reflection,
-    analyse,
+    analyze,
     readable_minibatches,
 )
 from skillwright.textopt.select import BudgetDecision, Selection, decide_budget, rank_and_select
 from skillwright.textopt.update import EditOutcome, Update
 
-# What a step's micro-batches come to: each is analysed when it is in, and merging goes on beside.
+# What a step's micro-batches come to: each is analyzed when it is in, and merging continues beside.
 #
 # Source: SkillOpt (microsoft/SkillOpt), accumulation of micro-batches. There all of a step is
 # played
-# before any of it is analysed, and every stage waits for the one before.
+# before any of it is analyzed, and every stage waits for the one before.
 
 
 @dataclass(frozen=True, slots=True)
-class Practice:
+class TrainRollouts:
     """A micro-batch that was played, ready for analysts.
 
     Attributes:
@@ -70,9 +70,9 @@ async def study(
     optimizer: Optimizer,
     settings: StepSettings,
     context: StepContext,
-    practices: Sequence[Awaitable[Practice]],
+    train_rollouts: Sequence[Awaitable[TrainRollouts]],
 ) -> Study:
-    """Have micro-batches analysed as they come in, and what is proposed merged into one patch.
+    """Have micro-batches analyzed as they come in, and what is proposed merged into one patch.
 
     Calls are named ``s3.f0`` where there is one micro-batch. Where there are several, calls and
     trajectories begin with its number: ``s3.b1.f0``, ``b1.T0``.
@@ -80,10 +80,10 @@ async def study(
     Raises:
         EngineDown: Not one analyst could be reached.
     """
-    stage = _Studying(optimizer, settings, context, len(practices))
+    stage = _Studying(optimizer, settings, context, len(train_rollouts))
     sides = {side: stage.patches(side) for side in SIDES}
     batches, merged = await both(
-        together(stage.batch(*numbered) for numbered in enumerate(practices)),
+        together(stage.batch(*numbered) for numbered in enumerate(train_rollouts)),
         merge_sides(optimizer, settings, context, sides),
     )
     transcripts = Transcripts(
@@ -127,7 +127,7 @@ class _Studying:
                     yield PatchNode(side, outcome.proposals)
 
     async def batch(
-        self, index: int, coming: Awaitable[Practice]
+        self, index: int, coming: Awaitable[TrainRollouts]
     ) -> tuple[Transcripts, Reflection]:
         """Wait for a micro-batch, and have it analyzed."""
         practice = await coming
@@ -144,13 +144,15 @@ class _Studying:
             self._analyses[index].set_result(known)
         return self._transcripts(index, practice.transcripts), reflection
 
-    async def _analyzed(self, index: int, practice: Practice, context: StepContext) -> Reflection:
+    async def _analyzed(
+        self, index: int, practice: TrainRollouts, context: StepContext
+    ) -> Reflection:
         prompts = {**self._optimizer.env_prompts, **practice.env_prompts}
         optimizer = replace(self._optimizer, env_prompts=prompts)
         rows = practice.transcripts.rows
 
         async def analyzed(minibatch: Minibatch) -> Outcome:
-            found = await analyse(optimizer, self._settings, context, minibatch, self._slots)
+            found = await analyze(optimizer, self._settings, context, minibatch, self._slots)
             return self._set_apart(index, found)
 
         async with asyncio.TaskGroup() as group:
@@ -205,7 +207,7 @@ class StepStatus(StrEnum):
     CANDIDATE = "candidate"
     """There is a changed document to judge."""
     NO_PATCHES = "skip_no_patches"
-    """The analysts proposed nothing, or nothing was there to analyse."""
+    """The analysts proposed nothing, or nothing was there to analyze."""
     FAULTS = "skip_analyst_faults"
     """Nothing was proposed because analysts' answers could not be used."""
     NO_REWRITE = "skip_no_rewrite"
@@ -253,7 +255,7 @@ class StepProposal:
         """What the agent is to be reminded of, each note once.
 
         Where skill-aware reflection is not gated, a job adds them to the current skill after the
-        gate (`add_notes`); else they stand in the candidate.
+        gate (`add_notes`); else they are in the candidate.
         """
         return self.reflection.execution_notes
 
@@ -354,7 +356,7 @@ async def propose(
     optimizer: Optimizer,
     settings: StepSettings,
     context: StepContext,
-    practices: Sequence[Awaitable[Practice]],
+    train_rollouts: Sequence[Awaitable[TrainRollouts]],
 ) -> StepProposal:
     """Turn a step's micro-batches into a candidate document.
 
@@ -367,7 +369,7 @@ async def propose(
     """
     if settings.control is BudgetControl.NONE:
         context = replace(context, budget=None)
-    transcripts, reflection, merged = await study(optimizer, settings, context, practices)
+    transcripts, reflection, merged = await study(optimizer, settings, context, train_rollouts)
     budget = await decide_budget(optimizer, settings, context, transcripts.rows, merged.proposals)
     selection = await rank_and_select(
         optimizer,

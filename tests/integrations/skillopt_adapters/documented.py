@@ -67,10 +67,10 @@ class RoomsAdapter(EnvAdapter):
     def _one(self, item: dict, skill: str, out_dir: str) -> dict:
         folder = os.path.join(out_dir, "predictions", str(item["id"]))
         os.makedirs(folder, exist_ok=True)
-        text, _ = chat_target(skill, f"You stand in the {item['room']}. Name a door.")
+        text, _ = chat_target(skill, f"You are in the {item['room']}. Name a door.")
         passed = text.strip() == str(item["door"])
         said = [
-            {"role": "user", "content": f"You stand in the {item['room']}."},
+            {"role": "user", "content": f"You are in the {item['room']}."},
             {"role": "assistant", "content": text},
         ]
         with open(os.path.join(folder, "conversation.json"), "w", encoding="utf-8") as file:

@@ -75,7 +75,7 @@ class RoomsAdapter(EnvAdapter):
                     continue
                 asked = [
                     {"role": "system", "content": skill_content},
-                    {"role": "user", "content": f"You stand in the {item['room']}. Name a door."},
+                    {"role": "user", "content": f"You are in the {item['room']}. Name a door."},
                 ]
                 message, _ = chat_target_messages(
                     asked, max_completion_tokens=self.max_completion_tokens, return_message=True

@@ -89,8 +89,8 @@ class MissingInReflect(Careful):
 
     def reflect(self, results, skill_content, out_dir, **kwargs):
         try:
-            from skillopt.gradient.reflect import summarise_everything
+            from skillopt.gradient.reflect import summarize_everything
 
-            return [summarise_everything(results)]
+            return [summarize_everything(results)]
         except ImportError:
             return []

@@ -1,6 +1,6 @@
 # As somebody else writes it.
 # ruff: noqa: PTH110, PTH118, PTH123, BLE001
-"""Adapters that go on from files of their own, score what they catch, or ask in processes."""
+"""Adapters that continue from files of their own, score what they catch, or ask in processes."""
 
 import json
 import multiprocessing
@@ -12,7 +12,7 @@ from skillopt.model import chat_target, get_target_backend, is_target_exec_backe
 
 
 class Rereading(EnvAdapter):
-    """Scores what it catches as a silent zero, and goes on from its results.jsonl."""
+    """Scores what it catches as a silent zero, and continues from its results.jsonl."""
 
     def __init__(self, split_dir: str = ""):
         self.dataloader = SplitDataLoader(split_dir=split_dir, split_mode="split_dir")
@@ -53,7 +53,7 @@ class Rereading(EnvAdapter):
     def _one(self, number, item, skill):
         why = ""
         try:
-            text = chat_target(skill, f"You stand in the {item['room']}. Name a door.")[0]
+            text = chat_target(skill, f"You are in the {item['room']}. Name a door.")[0]
         except Exception as error:
             text, why = "", self._said(number, error)
         hard = int(text.strip() == str(item["door"]))
@@ -71,7 +71,7 @@ class HalfTelling(Rereading):
 
 
 class Letting(Rereading):
-    """Lets a fault out, and goes on where it stopped."""
+    """Lets a fault out, and continues where it stopped."""
 
     def _said(self, number, error):
         raise error
@@ -88,7 +88,7 @@ class Forking(Rereading):
     """Asks in processes of its own, in which it scores what it catches."""
 
     def rollout(self, env_manager, skill_content, out_dir, **kwargs):
-        asked = [(skill_content, f"You stand in the {item['room']}.") for item in env_manager]
+        asked = [(skill_content, f"You are in the {item['room']}.") for item in env_manager]
         with multiprocessing.get_context("fork").Pool(1) as pool:
             said = pool.map(ask_in_a_process, asked)
         return [

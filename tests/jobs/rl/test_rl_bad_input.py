@@ -1,4 +1,4 @@
-"""What can be wrong is said in a sentence with the next move, or has defined behaviour."""
+"""What can be wrong is said in a sentence with the next move, or has defined behavior."""
 
 from dataclasses import replace
 
@@ -78,7 +78,7 @@ async def test_an_episode_that_outgrows_the_context_is_cut_and_lost_and_the_othe
     config = lanes_config(
         tmp_path,
         policy={"kind": "hf", "model": str(folder), "context_tokens": 142, "precision": "float32"},
-        distil=None,
+        distill=None,
         bank={"start": "empty"},
         evolve=None,
         cold_start=None,
@@ -160,7 +160,7 @@ async def test_a_teacher_that_gives_nothing_for_a_section_stops_the_run_before_t
     tmp_path,
 ):
     config = lanes_config(tmp_path)
-    tutor = Tutor(fault=("# Distil: general", ModelTimeout("no answer in 60 s")))
+    tutor = Tutor(fault=("# Distill: general", ModelTimeout("no answer in 60 s")))
     with pytest.raises(TeacherDown, match="the section 'general'"):
         await recipe(config, tutor=tutor, maker=ObedientMaker(config))
 
@@ -191,10 +191,10 @@ async def test_a_teacher_that_fails_when_the_bank_evolves_leaves_it_as_it_is_and
         ({"grpo": {"group_size": 1}}, "grpo.group_size"),
         ({"grpo": {"rows": "trajectories"}}, "a scorer learns from single turns"),
         ({"cold_start": {"join_turns": True}}, "a scorer learns from single turns"),
-        ({"models": {}}, "distil and evolve need models.teacher"),
+        ({"models": {}}, "distill and evolve need models.teacher"),
         ({"models": {"teacher": {"backend": "scripted", "model": "searcher"}}}, "cannot be the te"),
         ({"bank": {"told": "nothing"}}, "set evolve: null"),
-        ({"distil": None, "evolve": None, "bank": {"told": "trajectories"}}, "plays none"),
+        ({"distill": None, "evolve": None, "bank": {"told": "trajectories"}}, "plays none"),
         ({"evlove": None}, "Did you mean 'evolve'"),
         ({"policy": {"kind": "scorer", "model": "x"}}, "policy"),
         ({"evaluation": {"gate": {"kind": "open"}}}, "evaluation.gate"),

@@ -1,9 +1,9 @@
-"""What an embedder of an endpoint takes stands in the run's ledger, and counts for its budget."""
+"""What an embedder of an endpoint takes is in the run's ledger, and counts for its budget."""
 
 import pytest
 
 from bank.test_embed import Server
-from rl_world import Notebook, ObedientMaker, lanes_config, minds, recipe, resumed
+from rl_world import Notebook, ObedientMaker, lanes_config, llms, recipe, resumed
 from skillwright.core import Purpose, Usage
 from skillwright.jobs import BudgetSpent
 from skillwright.jobs.rl import open_rl, run_rl, start_rl
@@ -49,7 +49,7 @@ async def test_what_embedding_consumed_counts_for_the_budget_over_all_resumes(tm
     with pytest.raises(BudgetSpent):  # before anything is asked again
         await resumed(path, maker=ObedientMaker(config))
     with open_rl(path, overrides=["budget.tokens=100000"]) as run:
-        report = await run_rl(run, Notebook(), minds(), ObedientMaker(config))
+        report = await run_rl(run, Notebook(), llms(), ObedientMaker(config))
     assert report.state.finished
     assert embedded(path).input_tokens == TOKENS * len(server.bodies)
 
@@ -57,6 +57,6 @@ async def test_what_embedding_consumed_counts_for_the_budget_over_all_resumes(tm
 async def test_a_run_that_ends_before_the_next_permit_has_written_it_down(tmp_path, server):
     config = asking(tmp_path, server)
     with start_rl(config) as run:
-        async with workshop(run.config, run.store, Notebook(), minds()) as parts:
+        async with workshop(run.config, run.store, Notebook(), llms()) as parts:
             parts.teller.embedder.encode_queries(["abc"])
         assert embedded(run.folder.path).input_tokens == TOKENS

@@ -57,7 +57,7 @@ async def test_the_episodes_and_requests_of_a_run_are_those_that_were_estimated(
     asked = Counter(system.split(":")[0] for system, _ in tutor.calls)
     assert stages["evolve"].calls == asked["# Evolve"] == config.evolutions
     # Which of its episodes a category wins may take a request more, or one less.
-    assert abs(stages["distil"].calls - asked["# Distil"]) <= len(ROOMS)
+    assert abs(stages["distill"].calls - asked["# Distill"]) <= len(ROOMS)
 
 
 async def test_what_is_known_already_is_not_played_again_so_there_may_be_less(tmp_path):
@@ -79,7 +79,7 @@ async def test_what_is_known_already_is_not_played_again_so_there_may_be_less(tm
 async def test_a_simulated_user_hears_half_of_a_base_episode_however_long_that_is():
     example = Path(__file__).parents[3] / "examples" / "rl" / "tau_bench.yaml"
     usual, longer = [
-        await estimate_rl(load_rl_config(example, [f"distil.max_turns={turns}"]))
+        await estimate_rl(load_rl_config(example, [f"distill.max_turns={turns}"]))
         for turns in (40, 80)
     ]
     assert longer.turns == usual.turns
@@ -89,7 +89,7 @@ async def test_a_simulated_user_hears_half_of_a_base_episode_however_long_that_i
 
 async def test_a_stage_that_is_left_out_takes_nothing(tmp_path):
     config = lanes_config(
-        tmp_path, distil=None, cold_start=None, evolve=None, evaluation={"test": False}
+        tmp_path, distill=None, cold_start=None, evolve=None, evaluation={"test": False}
     )
     assert list(told(await estimate_rl(config))) == ["practice", "val"]
 

@@ -58,7 +58,7 @@ def test_the_scorer_of_a_configuration_is_the_one_that_the_policy_builds_by_defa
 
 
 def test_a_default_of_the_recipe_is_the_default_of_what_it_sets():
-    recipe = RlConfig(distil=None, cold_start=None, evolve=None)
+    recipe = RlConfig(distill=None, cold_start=None, evolve=None)
     assert grpo_settings(recipe.grpo) == GrpoSettings()
     assert group_settings(recipe.grpo) == GroupSettings()
     assert sft_settings(recipe) == SftSettings()

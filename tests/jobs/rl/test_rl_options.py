@@ -32,7 +32,7 @@ async def played(tmp_path, **sections):
 async def test_a_policy_that_is_told_nothing_has_no_bank_and_no_controls(tmp_path):
     path, report, policy, stages = await played(tmp_path, bank={"told": "nothing"})
     assert "base" not in stages
-    assert "distil" not in stages
+    assert "distill" not in stages
     assert set(policy.told) == {""}
     assert list(report.test.tables) == ["cold_start", "final"]
     with BankStore.open(path / "bank" / "bank.sqlite", read_only=True) as bank:
@@ -41,7 +41,7 @@ async def test_a_policy_that_is_told_nothing_has_no_bank_and_no_controls(tmp_pat
 
 async def test_raw_trajectories_are_told_in_the_place_of_skills(tmp_path):
     _, report, policy, stages = await played(tmp_path, bank={"told": "trajectories"})
-    assert "distil" not in stages
+    assert "distill" not in stages
     assert any(told.startswith("### Earlier episodes") for told in policy.told)
     assert not any("### General skills" in told for told in policy.told)
     assert list(report.test.tables) == ["cold_start", "final", "no_skills"]
@@ -65,7 +65,7 @@ async def test_without_distillation_the_run_begins_with_the_bank_that_is_named(t
     save_bank(bank, tmp_path / "export.json")
     for number, start in enumerate((made / "bank" / "bank.sqlite", tmp_path / "export.json")):
         path, report, _, stages = await played(
-            tmp_path / str(number), distil=None, bank={"start": str(start)}
+            tmp_path / str(number), distill=None, bank={"start": str(start)}
         )
         assert "base" not in stages
         assert report.state.bank["digest"] == bank.digest
@@ -106,7 +106,7 @@ async def test_a_scorer_learns_from_rewards_alone(tmp_path):
     config = lanes_config(
         tmp_path,
         evolve=None,
-        distil=None,
+        distill=None,
         cold_start=None,
         bank={"told": "nothing"},
         models={"expert": None, "teacher": None},
@@ -131,7 +131,7 @@ def hf_config(tmp_path, folder):
             "learning_rate": 0.001,
             "rows": "trajectories",
         },
-        distil={"tasks": 6},
+        distill={"tasks": 6},
         evolve=None,
         evaluation={"val_tasks": 3, "test_tasks": 3},
     )

@@ -17,20 +17,20 @@ def named(findings):
 
 async def test_a_mind_in_two_roles_is_asked_once(tmp_path):
     async with MockOpenAI() as server:
-        mind = {
+        llm = {
             "backend": "openai_chat",
             "model": "large",
             "base_url": server.base_url,
             "api_key": server.api_key,
         }
-        minds = {"teacher": mind, "expert": mind}
-        config = lanes_config(tmp_path, models=minds)
+        llms = {"teacher": llm, "expert": llm}
+        config = lanes_config(tmp_path, models=llms)
         await preflight_rl(config)
         assert len(server.bodies) == 1
         found = named(await examine_rl(config))
         assert len(server.bodies) == 2
         assert found["teacher and expert"].health is Health.OK
-        other = lanes_config(tmp_path, models={**minds, "base": {**mind, "model": "small"}})
+        other = lanes_config(tmp_path, models={**llms, "base": {**llm, "model": "small"}})
         await preflight_rl(other)
         assert sorted(body["model"] for body in server.bodies[2:]) == ["large", "small"]
 

@@ -36,7 +36,7 @@ def store_of(whole):
 
 def test_the_stages_come_in_the_order_of_the_recipe(whole):
     told = [event.stage for event in whole["notes"].of(StageStarted)]
-    first = ["base", "distil", "expert", "cold start", "val", "practice", "practice"]
+    first = ["base", "distill", "expert", "cold start", "val", "practice", "practice"]
     assert told[: len(first)] == first
     assert told[len(first) :][:4] == ["evolution split", "evolve", "gate", "val"]
     assert told[-1] == "test"
@@ -91,7 +91,7 @@ def test_every_val_task_is_played_exactly_once_per_validation(whole):
         assert (one.table.overall.episodes, one.table.overall.tasks) == (9, 9)
 
 
-def test_an_iteration_says_what_it_played_and_what_it_learnt(whole):
+def test_an_iteration_says_what_it_played_and_what_it_learned(whole):
     one = whole["report"].state.iterations[1]
     assert (one.groups, one.episodes) == (6, 24)
     assert sum(of for _, of in one.families.values()) == 24
@@ -217,7 +217,7 @@ async def test_a_group_plays_in_one_world_and_is_told_one_text(tmp_path):
         assert len(members) == 4
         assert len({told for told, _, _ in members}) == 1
         assert len({world for _, world, _ in members}) == 1
-        assert len({luck for _, _, luck in members}) == 4
+        assert len({rng for _, _, rng in members}) == 4
     assert len({members[0][0] for members in groups.values()}) > 3  # some are told less
 
 

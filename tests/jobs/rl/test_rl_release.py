@@ -35,9 +35,9 @@ def config_of(folder, gate="explore", **sections):
     return lanes_config(folder, evaluation=evaluation, **sections)
 
 
-async def played(folder, watcher=None, policy=None, **sections):
+async def played(folder, callback=None, policy=None, **sections):
     config = config_of(folder, **sections)
-    path, report = await recipe(config, watcher, maker=ObedientMaker(config, policy))
+    path, report = await recipe(config, callback, maker=ObedientMaker(config, policy))
     return config, path, report
 
 

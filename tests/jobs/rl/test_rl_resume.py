@@ -1,4 +1,4 @@
-"""A run that is stopped anywhere, and goes on, ends as if it had not been."""
+"""A run that is stopped anywhere, and continues, ends as if it had not been."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from rl_world import (
     Tutor,
     Visitor,
     lanes_config,
-    minds,
+    llms,
     recipe,
     resumed,
     story,
@@ -60,8 +60,8 @@ def undisturbed(tasks, tmp_path_factory):
 
 def stops(count, many):
     """Draw moments over a whole run, the first and the last event among them."""
-    luck = random.Random(11)
-    return sorted({1, many, *luck.sample(range(2, many), count - 2)})
+    rng = random.Random(11)
+    return sorted({1, many, *rng.sample(range(2, many), count - 2)})
 
 
 async def stopped_at(tasks, root, moment):
@@ -110,7 +110,7 @@ async def test_nothing_that_is_stored_is_asked_or_played_again(tasks, tmp_path):
     visitor, tutor = Visitor(), Tutor(later=LATER)
     await resumed(path, visitor=visitor, tutor=tutor)
     assert visitor.calls == []  # base and expert were over
-    assert not [call for call in tutor.calls if call[0].startswith("# Distil")]
+    assert not [call for call in tutor.calls if call[0].startswith("# Distill")]
 
 
 async def test_a_resumed_run_goes_on_from_its_latest_checkpoint(tmp_path):
@@ -181,8 +181,8 @@ async def played_until(config, iteration):
     """Play until an iteration is over, and stop."""
 
     class Until(Notebook):
-        def see(self, event):
-            super().see(event)
+        def on_event(self, event):
+            super().on_event(event)
             if isinstance(event, IterationEnded) and event.record.iteration == iteration:
                 raise Stopped
 
@@ -200,7 +200,7 @@ async def test_a_spent_budget_stops_the_run_and_a_larger_one_lets_it_go_on(tmp_p
     with pytest.raises(BudgetSpent, match="Resume with a larger one"):
         await recipe(config, maker=ObedientMaker(config))
     with open_rl(tmp_root(config), overrides=["budget.minutes=60"]) as run:
-        report = await run_rl(run, Notebook(), minds(), ObedientMaker(config))
+        report = await run_rl(run, Notebook(), llms(), ObedientMaker(config))
     assert report.state.finished
 
 

@@ -1,4 +1,4 @@
-"""Skills from outside, in any of the forms that we read: into a bank, and into quarantine."""
+"""Skills from outside, in any of the forms that we read: into a bank, and into pending."""
 
 from dataclasses import replace
 from importlib import resources
@@ -45,7 +45,7 @@ def import_skills(
         text = read_text(path, "bank")
         if is_skillrl(read_json(text, str(path))):
             return import_skillrl(bank, text, str(path))
-        drafts = _quarantined(from_json(text, str(path)))
+        drafts = _pending(from_json(text, str(path)))
     elif path.is_dir() or path.name == SKILL_FILE:
         drafts = read_agent_skills(path if path.is_dir() else path.parent)
     elif path.suffix.lower() in _MARKDOWN:
@@ -76,13 +76,13 @@ def load_any_bank(path: Path) -> Bank:
     return replace(bank, skills=tuple(active))
 
 
-def _quarantined(bank: Bank) -> tuple[BankSkill, ...]:
+def _pending(bank: Bank) -> tuple[BankSkill, ...]:
     """Take the skills of another bank as drafts; what it retired stays there."""
     return tuple(
         replace(
             skill,
             id="",
-            status=SkillStatus.QUARANTINED,
+            status=SkillStatus.PENDING,
             # What a file says of its origin is its own word; here it came in as an import.
             provenance=replace(skill.provenance, origin=SkillOrigin.IMPORTED),
         )

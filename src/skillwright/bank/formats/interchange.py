@@ -180,7 +180,7 @@ def skill_of(item: object, where: str) -> tuple[BankSkill, SkillStats]:
     """Read a skill and its counts from a JSON object.
 
     Args:
-        item: What stands in the file. Only ``id``, ``title``, ``principle``, ``when_to_apply``,
+        item: What is in the file. Only ``id``, ``title``, ``principle``, ``when_to_apply``,
             ``kind`` and the parts of a lesson must be there.
         where: Names it in messages.
 

@@ -179,7 +179,7 @@ def _draft(name: str, fields: dict[str, str], lesson: Counterfactual | None) -> 
         category,
         fields.get("Scope", ""),
         lesson,
-        status=SkillStatus.QUARANTINED,
+        status=SkillStatus.PENDING,
         provenance=Provenance(SkillOrigin.IMPORTED),
     )
 
@@ -284,7 +284,7 @@ class SkillFolders:
     """A bank as Agent Skills folders.
 
     Attributes:
-        files: What stands in each file, by its path in the folder of folders.
+        files: What is in each file, by its path in the folder of folders.
         left_out: Findings by id, of active skills that lint blocks and that were not written.
     """
 

@@ -121,7 +121,7 @@ def _empty() -> dict[str, Any]:
 def _drafts(
     document: Mapping[str, Any], where: str
 ) -> Iterator[tuple[tuple[list[Any], Any], BankSkill]]:
-    """Read every item, with the list that it stands in."""
+    """Read every item, with the list that it is in."""
     for items, kind, category, name in read_sections(
         document, where, _GENERAL, _BY_CATEGORY, _MISTAKES
     ):
@@ -144,7 +144,7 @@ def _draft(item: object, kind: SkillKind, category: str, where: str) -> BankSkil
     facts: dict[str, Any] = {
         "kind": kind,
         "category": category,
-        "status": SkillStatus.QUARANTINED,
+        "status": SkillStatus.PENDING,
         "provenance": Provenance(SkillOrigin.IMPORTED),
     }
     when = text("when_to_apply", "")
@@ -196,7 +196,7 @@ def _item(skill: BankSkill) -> dict[str, Any]:
     }
 
 
-# Refined memories, the records that SkillRL's authors summarise episodes in before they distil.
+# Refined memories, the records that SkillRL's authors summarize episodes in before they distill.
 #
 # They are evidence and no skills: a teacher is shown them, and ratios of compression compare with
 # them.
@@ -226,7 +226,7 @@ class MemoryStep:
 
 @dataclass(frozen=True, slots=True)
 class RefinedMemory:
-    """A summarised episode.
+    """A summarized episode.
 
     Attributes:
         id: Names it.

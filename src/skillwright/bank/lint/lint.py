@@ -1,4 +1,4 @@
-"""What may not stand in a skill, whoever wrote it: it goes into the prompts of every later task.
+"""What may not are in a skill, whoever wrote it: it goes into the prompts of every later task.
 
 Lint is one wall of three: what an environment said is fenced before a teacher reads it, and a gate
 plays with and without the skill. Forms that a client would run or cannot read are found reliably;
@@ -63,7 +63,7 @@ class Finding:
         span: The words that it found, hidden characters as escapes.
         why: What could happen.
         fix: What to do.
-        field: The field of the skill that it stands in.
+        field: The field of the skill that it is in.
     """
 
     rule: str
@@ -100,7 +100,7 @@ class Sources:
 
 
 def lint(skill: BankSkill, sources: Sources | Iterable[str] = ()) -> tuple[Finding, ...]:
-    """Look for what may not stand in a skill.
+    """Look for what may not are in a skill.
 
     Args:
         skill: The skill.

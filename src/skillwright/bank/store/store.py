@@ -82,9 +82,9 @@ class BankDiff:
     added: tuple[BankSkill, ...] = ()
     refined: tuple[Refinement, ...] = ()
     retired: tuple[BankSkill, ...] = ()
-    admitted: tuple[BankSkill, ...] = ()
+    approved: tuple[BankSkill, ...] = ()
     restored: tuple[BankSkill, ...] = ()
-    quarantined: tuple[BankSkill, ...] = ()
+    pending: tuple[BankSkill, ...] = ()
     removed: tuple[BankSkill, ...] = ()
 
     @property
@@ -105,9 +105,9 @@ def difference(before: Bank, after: Bank) -> BankDiff:
             Refinement(old, new, fields) for old, new in pairs if (fields := _changed(old, new))
         ),
         retired=_turned(pairs, retired),
-        admitted=_turned(pairs, SkillStatus.ACTIVE, SkillStatus.QUARANTINED),
+        approved=_turned(pairs, SkillStatus.ACTIVE, SkillStatus.PENDING),
         restored=tuple(new for old, new in pairs if old.status == retired != new.status),
-        quarantined=_turned(pairs, SkillStatus.QUARANTINED, SkillStatus.ACTIVE),
+        pending=_turned(pairs, SkillStatus.PENDING, SkillStatus.ACTIVE),
         removed=tuple(old for old in before.skills if old.id not in after),
     )
 

@@ -89,7 +89,7 @@ SCHEMA = Schema(
     error=BankError,
     if_empty=(
         "is an empty file, and no bank yet; put skills into it with `skillwright bank import` or "
-        "`bank distil`"
+        "`bank distill`"
     ),
 )
 

@@ -280,7 +280,7 @@ async def evolve(
     bank: Bank,
     teacher: Teacher,
     settings: EvolveSettings,
-    categorise: TaskName,
+    categorize: TaskName,
     scope: TaskName,
     earlier: Sequence[str] = (),
 ) -> Evolution:
@@ -291,12 +291,12 @@ async def evolve(
         bank: The bank at its present version.
         teacher: Who proposes.
         settings: What triggers an update, and its limits.
-        categorise: Names the category of a task.
+        categorize: Names the category of a task.
         scope: Names the one place that a task is set in.
-        earlier: What was proposed before and what became of it, a line each (`told_change`).
+        earlier: What was proposed before and what became of it, a line each (`injected_change`).
     """
     evidence, skipped = read_evidence(
-        results.results, categorise, scope, settings.success_threshold
+        results.results, categorize, scope, settings.success_threshold
     )
     success = success_by_category(evidence)
     found = Evolution(success=success, weakest=weakest_of(success), skipped=skipped)
@@ -323,7 +323,7 @@ async def evolve(
     )
 
 
-def told_change(change: Change, outcome: str) -> str:
+def injected_change(change: Change, outcome: str) -> str:
     """Return what a later teacher is told about a change: what it was, and what became of it."""
     match change:
         case Add(draft=draft):
@@ -351,7 +351,7 @@ def _request(
         f"category; {caps.weakest_extra} more to the weakest."
     )
     sections = (
-        ("Success by category", "\n".join(_told_success(found))),
+        ("Success by category", "\n".join(_injected_success(found))),
         ("Limits", limits),
         ("Current skills", fenced("skills", "\n".join(map(_line, skills)))),
         ("Earlier changes", fenced("skill_changes", told) if told else ""),
@@ -359,7 +359,7 @@ def _request(
     return Request(f"evolve.{bank.version}", "evolve", sections, tuple(failures))
 
 
-def _told_success(found: Evolution) -> Iterator[str]:
+def _injected_success(found: Evolution) -> Iterator[str]:
     for one in found.success:
         mark = " (the weakest)" if one.category == found.weakest else ""
         name = one_line(one.category, _LONGEST_NAME) or "(no category)"

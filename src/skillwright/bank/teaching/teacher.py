@@ -129,7 +129,7 @@ class PlaceReply(_Strict):
 
 
 class AddReply(SkillReply):
-    """A new skill; the three parts of a lesson stand in lessons, and only there."""
+    """A new skill; the three parts of a lesson are in lessons, and only there."""
 
     op: Literal["add"]
     kind: Literal["general", "task_specific", "lesson"]
@@ -236,13 +236,13 @@ class Told:
 
 
 def read_evidence(
-    episodes: Sequence[EpisodeResult], categorise: TaskName, scope: TaskName, threshold: float
+    episodes: Sequence[EpisodeResult], categorize: TaskName, scope: TaskName, threshold: float
 ) -> tuple[list[Evidence], tuple[Skipped, ...]]:
     """Read the episodes that have a reward; a fault says nothing about any skill.
 
     Args:
         episodes: Finished attempts, in the order in which they are to be read.
-        categorise: Names the category of a task.
+        categorize: Names the category of a task.
         scope: Names the one place that a task is set in.
         threshold: The reward from which an episode counts as won.
 
@@ -261,10 +261,10 @@ def read_evidence(
             Evidence(
                 id=transcript.id,
                 key=transcript.key or transcript.id,
-                category=categorise(task),
+                category=categorize(task),
                 scope=place,
                 succeeded=result.is_success(threshold),
-                transcript=replace(transcript, task_type=categorise(task), facts=facts),
+                transcript=replace(transcript, task_type=categorize(task), facts=facts),
             )
         )
     return found, read.skipped
@@ -338,7 +338,7 @@ PROMPT_NAMES: Final = (
 
 
 class TeacherDown(ModelError):
-    """The teacher gave nothing usable, so there is no bank to go on with."""
+    """The teacher gave nothing usable, so there is no bank to continue with."""
 
 
 TeacherFault = AskFault

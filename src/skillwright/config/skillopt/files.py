@@ -1,7 +1,7 @@
 """Reads SkillOpt's configuration files, structured or flat, and translates them into ours.
 
 Reading is exact: `resolve_layers` returns what the file means there, by flat name, with the
-documented defaults. Where the original loses something silently, this does not: a misspelt key is
+documented defaults. Where the original loses something silently, this does not: a misspelled key is
 refused, a backend that was chosen is told from a default, and what has no effect here is said.
 
 Source: SkillOpt (microsoft/SkillOpt), its config loader and the set-up of its trainer.
@@ -142,7 +142,7 @@ def _qwen_settings(flat: Mapping[str, Any], role: str) -> Values:
 
 
 def _program_settings(flat: Mapping[str, Any], role: str, backend: str) -> Values:
-    """A program has no bound on tokens; as an optimiser it only reads, whatever a target may do."""
+    """A program has no bound on tokens; as an optimizer it only reads, whatever a target may do."""
     settings: Values = {
         "backend": backend,
         "model": flat[f"{role}_model"],
@@ -236,7 +236,7 @@ def resolve_layers(layers: Sequence[Layer]) -> dict[str, Any]:
         models are settled. Keys of the ``env`` section pass by their bare names.
 
     Raises:
-        ConfigError: A key or value is misspelt; the message names the right one.
+        ConfigError: A key or value is misspelled; the message names the right one.
     """
     said: Values = {}
     layer_of: dict[str, int] = {}
@@ -325,7 +325,7 @@ def flatten_layer(layer: Layer, may_own: bool = False) -> Values:
         may_own: An adapter reads it, so that keys that nobody lists may be its own.
 
     Raises:
-        ConfigError: A key is misspelt.
+        ConfigError: A key is misspelled.
     """
     plain: list[tuple[str, str, Any]] = []
     structured: list[tuple[str, str, Any]] = []
@@ -369,10 +369,10 @@ def _flat_of_plain(name: str, value: Any, path: Path, may_own: bool) -> str:
     if name in ENV_SETTINGS:
         return name
     known = SECTIONS if isinstance(value, Mapping) else (*_BY_FLAT, *_ALIASES, *ENV_SETTINGS)
-    looks_misspelt = get_close_matches(name, known, 1, 0.8)
-    if may_own and name not in SECTIONS and not (isinstance(value, Mapping) and looks_misspelt):
-        return name  # what looks misspelt is said when it is passed on
-    if isinstance(value, Mapping) or name in SECTIONS or looks_misspelt:
+    looks_misspelled = get_close_matches(name, known, 1, 0.8)
+    if may_own and name not in SECTIONS and not (isinstance(value, Mapping) and looks_misspelled):
+        return name  # what looks misspelled is said when it is passed on
+    if isinstance(value, Mapping) or name in SECTIONS or looks_misspelled:
         raise ConfigError(f"{path}: unknown key {name!r}. {did_you_mean(name, known)}")
     return name
 
@@ -507,7 +507,7 @@ def _risky_choices(flat: Mapping[str, Any]) -> Iterable[str]:
         )
     if _asks_for_the_budget(flat):
         yield (
-            "optimizer.lr_scheduler is 'autonomous': the optimiser is asked for each step's "
+            "optimizer.lr_scheduler is 'autonomous': the optimizer is asked for each step's "
             "budget. For no cap at all, write optimizer.lr_control_mode: none."
         )
 

@@ -40,7 +40,7 @@ class Key:
 
     @property
     def section(self) -> str:
-        """The section of a structured file that it stands in."""
+        """The section of a structured file that it is in."""
         return self.dotted.partition(".")[0]
 
 
@@ -54,7 +54,7 @@ def _worked_out(prefix: str, default: Any = UNSET, **ours: str) -> list[Key]:
 
 _PROFILE = "a profile lies in your own folder, which no run of the program sees"
 _COMMAND = "the program itself is run, and asks nobody for leave"
-_TRACE = "the optimiser reads what the agent answered, not its trace"
+_TRACE = "the optimizer reads what the agent answered, not its trace"
 _ELSEWHERE = "Copilot and Cursor are not supported"
 _ENTRA = "signing in to Azure without a key is not part of this version"
 _DENSITY = "a bonus for words like MUST is not given here"
@@ -235,7 +235,7 @@ ENV_SETTINGS: Final = frozenset(
     | {"data_dirs", "mode", "image_detail", "shuffle_choices", "use_theorem", "use_sketch"}
     | {"max_tool_turns", "search_mode"}
 )
-"""Documented keys of single environments; any other may stand in ``env`` too."""
+"""Documented keys of single environments; any other may are in ``env`` too."""
 
 BACKENDS: Final = {
     "openai_chat": ("azure", "azure_openai", "azure-openai"),
@@ -266,7 +266,7 @@ DEFAULT_MODELS: Final = {
     "copilot_chat": "gpt-4o",
     "openai_compatible": "gpt-4o-mini",
 }
-"""Backend -> the model that stands in for a placeholder which nobody chose for it."""
+"""Backend -> the model that is in for a placeholder which nobody chose for it."""
 
 
 def _by_value(aliases: Mapping[str, StrEnum]) -> dict[str, tuple[str, ...]]:

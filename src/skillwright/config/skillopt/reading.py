@@ -47,7 +47,7 @@ def flatten_config(config: Mapping[str, Any]) -> Values:
     Keys of the ``env`` section pass by their bare names.
 
     Raises:
-        ValueError: A key or a value is misspelt; the message names the right one.
+        ValueError: A key or a value is misspelled; the message names the right one.
     """
     layer = Layer(Path("configuration"), dict(config))
     try:
@@ -209,7 +209,7 @@ def _why(key: Key | None) -> str:
 
 
 def _place(name: str, env_keys: Iterable[str] | None = None) -> str | None:
-    """Return where a name of theirs stands in sections, or ``None`` for one that is none.
+    """Return where a name of theirs is in sections, or ``None`` for one that is none.
 
     A key of an environment's own has no list; ``env_keys`` are those that are taken for one.
     """

@@ -16,7 +16,7 @@ from skillwright.envs.alfworld.official import (
 )
 from skillwright.envs.alfworld.pddl import read_problem
 from skillwright.envs.alfworld.planner import plan
-from skillwright.envs.alfworld.problem import TASK_TYPES, Problem, Receptacle, Thing, family_goal
+from skillwright.envs.alfworld.problem import TASK_TYPES, Problem, Receptacle, Thing, task_type_goal
 from skillwright.envs.alfworld.state import World
 
 __all__ = [

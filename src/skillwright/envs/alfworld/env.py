@@ -15,7 +15,7 @@ from skillwright.envs.about import TaskSplits
 from skillwright.envs.alfworld.generate import GENERATOR_VERSION, generate_problem
 from skillwright.envs.alfworld.official import game_item, load_game
 from skillwright.envs.alfworld.state import REJECTED, World
-from skillwright.envs.alfworld.tables import CATEGORIES, FAMILIES
+from skillwright.envs.alfworld.tables import ALL_TASK_TYPES, CATEGORIES
 from skillwright.envs.alfworld.tasks_source import find_tasks
 from skillwright.envs.text_env import StepOutput, TextEnv
 
@@ -33,7 +33,9 @@ def _pattern(template: str) -> re.Pattern[str]:
 
 
 _GOALS: Final = tuple(
-    (_pattern(template), family.category) for family in FAMILIES for template in family.templates
+    (_pattern(template), family.category)
+    for family in ALL_TASK_TYPES
+    for template in family.templates
 )
 
 
@@ -72,7 +74,7 @@ def _generated(extras: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _generated_type(extras: Mapping[str, Any]) -> str:
     index = _generated(extras).get("index")
-    return FAMILIES[index % len(FAMILIES)].task_type if isinstance(index, int) else ""
+    return ALL_TASK_TYPES[index % len(ALL_TASK_TYPES)].task_type if isinstance(index, int) else ""
 
 
 def _folder_type(extras: Mapping[str, Any]) -> str:
@@ -138,7 +140,7 @@ class AlfworldEnv(TextEnv):
 
     @classmethod
     def examples(cls) -> list[dict[str, Any]]:
-        """Return one generated game of each task family."""
+        """Return one generated game of each task type."""
         return [{"generated": {"split": "train", "index": index}} for index in range(6)]
 
     @classmethod

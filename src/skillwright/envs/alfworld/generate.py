@@ -30,10 +30,16 @@ from skillwright.envs.alfworld.households import (
 )
 from skillwright.envs.alfworld.households import household as find_household
 from skillwright.envs.alfworld.planner import plan
-from skillwright.envs.alfworld.problem import Problem, Receptacle, Thing, describe_goal, family_goal
+from skillwright.envs.alfworld.problem import (
+    Problem,
+    Receptacle,
+    Thing,
+    describe_goal,
+    task_type_goal,
+)
 from skillwright.envs.alfworld.tables import (
+    ALL_TASK_TYPES,
     CAN_CONTAIN,
-    FAMILIES,
     HOLDERS,
     LAMPS,
     LOOK,
@@ -44,7 +50,7 @@ from skillwright.envs.alfworld.tables import (
     SCENES_PER_ROOM,
     TRAITS,
     USES,
-    Family,
+    TaskType,
 )
 
 # Scenes: furniture, what lies where, and the task that it is laid out for.
@@ -92,7 +98,7 @@ class Scene:
 
 
 def sample_scene(
-    family: Family, room: str, home: Household | None, rng: random.Random
+    family: TaskType, room: str, home: Household | None, rng: random.Random
 ) -> Scene | None:
     """Draw a scene for a task, or ``None`` where the furniture drawn seems to allow none."""
     furniture = home.furniture[room] if home else sample_furniture(room, rng)
@@ -112,14 +118,14 @@ class _Stage:
 
     def __init__(
         self,
-        family: Family,
+        family: TaskType,
         room: str,
         furniture: Furniture,
         home: Household | None,
         rng: random.Random,
     ) -> None:
         self.placements: list[tuple[str, str]] = []
-        self._family = family
+        self._task_type = family
         self._seen = ROOMS[room].objects
         self._habits = home.habits[room] if home else None
         self._rng = rng
@@ -144,10 +150,10 @@ class _Stage:
                 break
         if found is None:
             return None
-        return Wanted(*found, self._draw_lamp() if self._family.task_type == LOOK else "")
+        return Wanted(*found, self._draw_lamp() if self._task_type.task_type == LOOK else "")
 
     def _draw_object(self) -> str:
-        able = TRAITS.get(self._family.trait, PLACEABLE)
+        able = TRAITS.get(self._task_type.trait, PLACEABLE)
         return self._draw_seen([otype for otype in self._seen if otype in able])
 
     def _draw_lamp(self) -> str:
@@ -158,14 +164,14 @@ class _Stage:
         return self._rng.choices(otypes, [self._seen[otype] for otype in otypes])[0]
 
     def _targets(self, obj: str) -> list[str]:
-        if self._family.task_type == LOOK:
+        if self._task_type.task_type == LOOK:
             return [""]
-        holders = HOLDERS[obj] - {self._family.appliance}
+        holders = HOLDERS[obj] - {self._task_type.appliance}
         return [rtype for rtype in self._pieces if rtype in holders]
 
     @property
     def _starts_needed(self) -> int:
-        two = self._family.task_type == PICK_TWO
+        two = self._task_type.task_type == PICK_TWO
         return 2 if two and self._habits is None else 1
 
     def _starts(self, obj: str, target: str) -> list[str]:
@@ -177,7 +183,7 @@ class _Stage:
 
     def _barred(self, target: str) -> str:
         """Return the class that must not hold a wanted object at the start."""
-        return "" if self._family.verb else target
+        return "" if self._task_type.verb else target
 
     def _wishes_met(self, starts: list[str], target: str) -> int:
         """Rank a task; where not both wishes can be met, what hides the object counts more."""
@@ -191,7 +197,7 @@ class _Stage:
         """Place as many wanted objects as the task needs, sometimes one more."""
         barred = self._barred(wanted.target)
         self._put(wanted.obj, barred, hidden=self._hidden)
-        if self._family.task_type == PICK_TWO:
+        if self._task_type.task_type == PICK_TWO:
             self._put(wanted.obj, barred, hidden=self._rng.random() < HIDDEN)
         if self._rng.random() < ONE_MORE:
             self._put(wanted.obj, barred, hidden=self._hidden)
@@ -266,11 +272,11 @@ HOUSEHOLD_TURNS: Final[Mapping[str, int]] = {
     "pick_cool_then_place_in_recep": 12,
     PICK_TWO: 16,
 }
-"""Family -> turns in games of `household_tasks`: 1.5 times what the `Searcher` needs on average
+"""Task type -> turns in games of `household_tasks`: 1.5 times what the `Searcher` needs on average
 with the habits in its skill (5.7, 6.1, 8.6, 8.4, 7.9 and 10.5; 80 games each). It then wins 92%
 with them and 10% without."""
 
-# A home is asked so often before the next one is; most keep something hidden for every family.
+# A home is asked so often before the next one is; most keep something hidden for every task type.
 _ASKED: Final = 7
 _HOMES_ASKED: Final = 9
 
@@ -291,8 +297,8 @@ def generate_problem(
 
     Args:
         split: ``train``, ``val`` or ``test``.
-        index: From 0. The family is ``index % 6``, so six games in a row are one of each, and the
-            family's kinds of room take turns.
+        index: From 0. The task type is ``index % 6``, so six games in a row are one of each, and the
+            task type's kinds of room take turns.
         seed: A different seed gives different games.
         household: The home that the game is set in; ``None`` for a home of its own.
 
@@ -335,8 +341,8 @@ def household_tasks(
     Args:
         split: ``train``, ``val`` or ``test``.
         count: How many.
-        homes: Numbers of households; six games in a row, one of each family, are set in the same,
-            except where that keeps nothing hidden for a family: then the next one stands in.
+        homes: Numbers of households; six games in a row, one of each task type, are set in the same,
+            except where that keeps nothing hidden for a task type: then the next one is in.
         seed: A different seed gives different games.
         start: From which number on.
 
@@ -377,12 +383,12 @@ def _telling(split: str, number: int, homes: tuple[int, ...], seed: int) -> Task
     """Find the first game of a slot in which knowing the home pays."""
     if number < 0:
         raise DataError(f"there is no game {number}; games are numbered from 0")
-    slot, family = divmod(number, len(FAMILIES))
+    slot, family = divmod(number, len(ALL_TASK_TYPES))
     for asked in range(_ASKED * _HOMES_ASKED):
         home = homes[(slot + asked // _ASKED) % len(homes)]
         # No two slots share an index, so that no game occurs twice.
         turn = slot * _ASKED * _HOMES_ASKED + asked
-        index = turn * len(FAMILIES) + family
+        index = turn * len(ALL_TASK_TYPES) + family
         problem = generate_problem(split, index, seed=seed, household=home)
         room = _room(index)
         if keeps_hidden(find_household(home), room, problem.params["object"]):
@@ -390,19 +396,19 @@ def _telling(split: str, number: int, homes: tuple[int, ...], seed: int) -> Task
             limit = {"max_turns": HOUSEHOLD_TURNS[task.task_type]}
             return replace(task, extras={**task.extras, **limit})
     raise DataError(
-        f"homes {homes[:5]} keep nothing hidden for {FAMILIES[family].task_type}; name more homes"
+        f"homes {homes[:5]} keep nothing hidden for {ALL_TASK_TYPES[family].task_type}; name more homes"
     )
 
 
 def _room(index: int) -> str:
-    rooms = FAMILIES[index % len(FAMILIES)].rooms
-    return rooms[index // len(FAMILIES) % len(rooms)]
+    rooms = ALL_TASK_TYPES[index % len(ALL_TASK_TYPES)].rooms
+    return rooms[index // len(ALL_TASK_TYPES) % len(rooms)]
 
 
 # Cached, because every attempt at a task asks for its game again.
 @lru_cache(maxsize=2048)
 def _generate(split: str, index: int, seed: int, household: int | None) -> Problem:
-    family = FAMILIES[index % len(FAMILIES)]
+    family = ALL_TASK_TYPES[index % len(ALL_TASK_TYPES)]
     room = _room(index)
     home = None if household is None else find_household(household)
     home_name = "any" if household is None else household
@@ -430,12 +436,12 @@ def _digest(receptacles: Iterable[str], placements: Iterable[tuple[str, str]]) -
     return digest([sorted(receptacles), sorted(placements)])
 
 
-def _problem(scene: Scene, family: Family, rng: random.Random) -> Problem:
+def _problem(scene: Scene, family: TaskType, rng: random.Random) -> Problem:
     wanted = scene.wanted
     receptacles = furnish(scene.furniture)
     otypes = {otype for otype, _ in scene.placements}
     classes = {"obj": wanted.obj, "target": wanted.target, "toggle": wanted.toggle}
-    goal = family_goal(family.task_type, **classes)
+    goal = task_type_goal(family.task_type, **classes)
     return Problem(
         receptacles=receptacles,
         things=_things(scene, receptacles),

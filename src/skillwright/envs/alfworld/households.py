@@ -2,7 +2,7 @@
 
 All games of a household are set in the same rooms with the same furniture, and nearly everything
 lies where the household's habits say. An agent that knows them need not search; nothing in a
-game's text gives them away, so they can only be learnt from other games of the same household.
+game's text gives them away, so they can only be learned from other games of the same household.
 """
 
 import random
@@ -15,7 +15,7 @@ from skillwright.core import BankSkill, DataError, SkillKind
 from skillwright.core.seeds import derive_seed
 from skillwright.envs.alfworld.problem import Receptacle
 from skillwright.envs.alfworld.tables import (
-    FAMILIES,
+    ALL_TASK_TYPES,
     HOLDERS,
     LAMP_PLACES,
     LAMPS,
@@ -27,7 +27,7 @@ from skillwright.envs.alfworld.tables import (
     TRAITS,
 )
 
-# Empty rooms: how much furniture stands in them, and what it is called.
+# Empty rooms: how much furniture is in them, and what it is called.
 
 
 FEWEST_RECEPTACLES: Final = 10
@@ -184,7 +184,7 @@ def habit_skills(home: Household) -> list[BankSkill]:
     One skill per category of tasks, room and place, about the objects that such tasks can want.
     """
     told = []
-    for family in FAMILIES:
+    for family in ALL_TASK_TYPES:
         able = TRAITS.get(family.trait, PLACEABLE)
         wanted = able | LAMPS if family.task_type == LOOK else able
         for room in family.rooms:

@@ -218,15 +218,15 @@ class Layout:
         self.receptacles = {place.name: place for place in problem.receptacles}
         self.things = {thing.name: thing for thing in problem.things}
         self.rank = {name: rank for rank, name in enumerate(self.things)}  # in every listing
-        standing = [place for place in problem.receptacles if place.location]
-        self.room = tuple(place.name for place in standing)  # all that can be gone to
-        self.destinations = {f"go to {place.name}": place for place in standing}
-        self.is_won = compile_goal(problem.goal, problem)
+        incumbent = [place for place in problem.receptacles if place.location]
+        self.room = tuple(place.name for place in incumbent)  # all that can be gone to
+        self.destinations = {f"go to {place.name}": place for place in incumbent}
+        self.is_solved = compile_goal(problem.goal, problem)
         self._sorted_destinations = sorted(self.destinations.items())
         # The ``go to`` commands that can be given at a location, sorted.
         self.departures = cache(self._departures)
         self._here: dict[str, tuple[Receptacle, ...]] = {}
-        for place in standing:
+        for place in incumbent:
             self._here[place.location] = (*self._here.get(place.location, ()), place)
 
     def here(self, location: str) -> tuple[Receptacle, ...]:

@@ -1,4 +1,4 @@
-"""A planner that sees everything: the shortest way to win, by a fixed recipe per task family.
+"""A planner that sees everything: the shortest way to win, by a fixed recipe per task type.
 
 It proves that generated games can be won, and gives demonstrations from any state of a game.
 Source: the rule-based experts of ALFWorld (arXiv:2010.03768) follow the same recipes.
@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 from skillwright.core import DataError, did_you_mean
 from skillwright.envs.alfworld.problem import Problem, Receptacle, Thing
 from skillwright.envs.alfworld.state import World, move_command
-from skillwright.envs.alfworld.tables import FAMILIES, LOOK, PICK_TWO
+from skillwright.envs.alfworld.tables import ALL_TASK_TYPES, LOOK, PICK_TWO
 
-_FAMILIES: Final = {family.task_type: family for family in FAMILIES}
+_TASK_TYPES: Final = {family.task_type: family for family in ALL_TASK_TYPES}
 
-# What the verb of a family makes of an object.
+# What the verb of a task type makes of an object.
 _STATES: Final = {"clean": "clean", "heat": "hot", "cool": "cool"}
 
 
@@ -38,7 +38,7 @@ def plan(game: Problem | World) -> list[str]:
         none if no recipe wins it.
 
     Raises:
-        DataError: The task type is not one of the six families.
+        DataError: The task type is not one of the six task types.
     """
     world = game if isinstance(game, World) else World(game)
     task_type = world.problem.task_type
@@ -117,7 +117,7 @@ class _Route:
 
 
 def _treated_and_put(world: World) -> Iterator[_Route]:
-    family = _FAMILIES[world.problem.task_type]
+    family = _TASK_TYPES[world.problem.task_type]
     appliances = [p for p in world.problem.receptacles if p.rtype == family.appliance]
     finds = _finds(world, "object", family.trait or "pickupable")
     for find, target in product(finds, _targets(world.problem)):
@@ -159,7 +159,7 @@ def _under_the_lamp(world: World) -> Iterator[_Route]:
 
 
 _RECIPES: Final = {
-    **dict.fromkeys(_FAMILIES, _treated_and_put),
+    **dict.fromkeys(_TASK_TYPES, _treated_and_put),
     LOOK: _under_the_lamp,
     PICK_TWO: _two_of_them,
 }

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from skillwright.core import DataError, did_you_mean
-from skillwright.envs.alfworld.tables import FAMILIES
+from skillwright.envs.alfworld.tables import ALL_TASK_TYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Problem:
         goal: A goal expression: nested tuples as `goal.py` defines them.
         goal_text: The task sentence without its final period.
         dialect: ``"0.4"`` (``move X to Y``) or ``"2.1.1"`` (``put X in/on Y``).
-        task_type: One of the six families, or "" where nothing says.
+        task_type: One of the six task types, or "" where nothing says.
         walkthrough: A known winning command list, or empty.
         params: What the task is about: ``object``, ``target``, ``toggle`` (lower-case classes).
     """
@@ -103,7 +103,7 @@ Goal = tuple[Any, ...]
 
 AGENT: Final = "agent"
 
-TASK_TYPES: Final = tuple(family.task_type for family in FAMILIES)
+TASK_TYPES: Final = tuple(family.task_type for family in ALL_TASK_TYPES)
 
 PREDICATES: Final[Mapping[str, tuple[str, ...]]] = {
     "inReceptacle": ("object", "receptacle"),
@@ -123,11 +123,11 @@ PREDICATES: Final[Mapping[str, tuple[str, ...]]] = {
 ARITY: Final = {name.lower(): len(kinds) for name, kinds in PREDICATES.items()}
 
 
-# -- the six families -----------------------------------------------------------------------------
+# -- the six task types -----------------------------------------------------------------------------
 
 
-def family_goal(task_type: str, obj: str, target: str, toggle: str = "") -> Goal:
-    """Build the goal of one of the six task families.
+def task_type_goal(task_type: str, obj: str, target: str, toggle: str = "") -> Goal:
+    """Build the goal of one of the six task types.
 
     Args:
         task_type: One of `TASK_TYPES`.
@@ -138,7 +138,7 @@ def family_goal(task_type: str, obj: str, target: str, toggle: str = "") -> Goal
     Raises:
         DataError: The task type is not one of the six.
 
-    Source: ALFWorld's task families (arXiv:2010.03768).
+    Source: ALFWorld's task types (arXiv:2010.03768).
     """
     wanted = (_atom("objecttype", "?o", obj), _atom("receptacletype", "?r", target))
     put = _atom("inreceptacle", "?o", "?r")
@@ -197,14 +197,14 @@ def _two_objects_in_receptacle(obj: str, target: str) -> Goal:
 
 
 def describe_goal(goal: Goal) -> tuple[str, dict[str, str]]:
-    """Tell what a goal asks for: the inverse of `family_goal`.
+    """Tell what a goal asks for: the inverse of `task_type_goal`.
 
     Returns:
         The task type, and the lower-case classes ``object``, ``target`` and ``toggle`` as far as
-        the goal names them; ``""`` and ``{}`` for a goal of no family.
+        the goal names them; ``""`` and ``{}`` for a goal of no task type.
     """
     atoms = list(_atoms(goal))
-    task_type = _FAMILIES.get(_signature(goal), "")
+    task_type = _TASK_TYPES.get(_signature(goal), "")
     if not task_type:
         return "", {}
     lamps = {terms[0] for predicate, *terms in atoms if predicate == "istoggled"}
@@ -232,9 +232,9 @@ def _atoms(goal: Goal) -> Iterator[tuple[str, ...]]:
 
 
 def _signature(goal: Goal) -> tuple[str, ...]:
-    """The predicates of a goal; no two families have the same, however they are nested."""
+    """The predicates of a goal; no two task types have the same, however they are nested."""
     # As a set: official pick-two goals name the receptacle's class twice.
     return tuple(sorted(predicate for predicate, *_ in set(_atoms(goal))))
 
 
-_FAMILIES: Final = {_signature(family_goal(kind, "", "", "")): kind for kind in TASK_TYPES}
+_TASK_TYPES: Final = {_signature(task_type_goal(kind, "", "", "")): kind for kind in TASK_TYPES}

@@ -104,7 +104,7 @@ class World(Situation):
     def won(self) -> bool:
         """The goal holds now."""
         if self._won is None:
-            self._won = self._layout.is_won(self)
+            self._won = self._layout.is_solved(self)
         return self._won
 
     def copy(self) -> Self:

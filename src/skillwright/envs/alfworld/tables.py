@@ -2,7 +2,7 @@
 
 Classes are lower-case ("cabinet"); `TYPE_NAMES` has their PDDL type names ("CabinetType").
 Source: ALFRED (Shridhar et al., 2020) and ALFWorld (Shridhar et al., 2021): the class lists of the
-simulator, the six task families, and statistics over the 120 floor plans.
+simulator, the six task types, and statistics over the 120 floor plans.
 """
 
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ SCENES_PER_ROOM = 30
 LOOK, PICK_TWO = "look_at_obj_in_light", "pick_two_obj_and_place"
 
 
-class Family(NamedTuple):
-    """A family of tasks."""
+class TaskType(NamedTuple):
+    """A task type of tasks."""
 
     task_type: str  # its official name
     category: str  # what a skill bank files it under; source: SkillRL (arXiv 2602.08234)
@@ -42,20 +42,20 @@ class Room(NamedTuple):
     objects: Mapping[str, int]
 
 
-FAMILIES = (
-    Family(
+ALL_TASK_TYPES = (
+    TaskType(
         "pick_and_place_simple",
         "pick_and_place",
         ("put a {obj} in {target}", "put some {obj} on {target}"),
         (KITCHEN, LIVING_ROOM, BEDROOM, BATHROOM),
     ),
-    Family(
+    TaskType(
         LOOK,
         "look_at_obj_in_light",
         ("look at {obj} under the {toggle}", "examine the {obj} with the {toggle}"),
         (LIVING_ROOM, BEDROOM),
     ),
-    Family(
+    TaskType(
         "pick_clean_then_place_in_recep",
         "clean",
         ("put a clean {obj} in {target}", "clean some {obj} and put it in {target}"),
@@ -64,7 +64,7 @@ FAMILIES = (
         verb="clean",
         appliance="sinkbasin",
     ),
-    Family(
+    TaskType(
         "pick_heat_then_place_in_recep",
         "heat",
         ("put a hot {obj} in {target}", "heat some {obj} and put it in {target}"),
@@ -73,7 +73,7 @@ FAMILIES = (
         verb="heat",
         appliance="microwave",
     ),
-    Family(
+    TaskType(
         "pick_cool_then_place_in_recep",
         "cool",
         ("put a cool {obj} in {target}", "cool some {obj} and put it in {target}"),
@@ -82,7 +82,7 @@ FAMILIES = (
         verb="cool",
         appliance="fridge",
     ),
-    Family(
+    TaskType(
         PICK_TWO,
         "pick_two",
         ("put two {obj} in {target}", "find two {obj} and put them in {target}"),
@@ -90,7 +90,7 @@ FAMILIES = (
     ),
 )
 
-CATEGORIES = {family.task_type: family.category for family in FAMILIES}
+CATEGORIES = {family.task_type: family.category for family in ALL_TASK_TYPES}
 """Official task type -> category of a skill bank."""
 
 _RECEPTACLES = """

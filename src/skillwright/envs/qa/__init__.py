@@ -1,6 +1,6 @@
 """Question answering over given passages: the smallest complete benchmark."""
 
-from skillwright.envs.qa.env import QaEnv, answer_in, exact_match, normalised, token_f1
+from skillwright.envs.qa.env import QaEnv, answer_in, exact_match, normalized, token_f1
 from skillwright.envs.qa.generate import generated_questions
 from skillwright.envs.qa.items import Passage, Question, read_question
 

@@ -25,24 +25,24 @@ _PUNCTUATION: Final = frozenset(string.punctuation)
 
 
 def answer_in(reply: str) -> str:
-    """Return what stands in the last complete ``<answer>`` tag, or else the whole reply.
+    """Return what is in the last complete ``<answer>`` tag, or else the whole reply.
 
-    What stands in ``<think>`` tags is no part of a bare reply, also where it was cut off.
+    What is in ``<think>`` tags is no part of a bare reply, also where it was cut off.
     """
     tagged = _TAGGED.findall(reply)
     return str(tagged[-1] if tagged else _THOUGHT.sub("", reply)).strip()
 
 
-def normalised(text: str) -> str:
+def normalized(text: str) -> str:
     """Return a text in lower case, without punctuation and articles, with single blanks."""
     plain = "".join(letter for letter in text.lower() if letter not in _PUNCTUATION)
     return " ".join(_ARTICLE.sub(" ", plain).split())
 
 
 def exact_match(answer: str, right: Sequence[str]) -> float:
-    """Return 1.0 where an answer is, normalised, one of the right ones, else 0.0."""
-    given = normalised(answer)
-    return float(any(given == normalised(one) for one in right))
+    """Return 1.0 where an answer is, normalized, one of the right ones, else 0.0."""
+    given = normalized(answer)
+    return float(any(given == normalized(one) for one in right))
 
 
 def token_f1(answer: str, right: Sequence[str]) -> float:
@@ -52,7 +52,7 @@ def token_f1(answer: str, right: Sequence[str]) -> float:
         A number in [0, 1]; where nothing is left of one of the two, 1 if both are empty, else 0.
     """
     return max(
-        (_f1(normalised(answer).split(), normalised(one).split()) for one in right), default=0.0
+        (_f1(normalized(answer).split(), normalized(one).split()) for one in right), default=0.0
     )
 
 
@@ -68,7 +68,7 @@ METRICS: Final = ("em", "f1")
 MOST_CONTEXT_CHARS: Final = 6000
 
 RULES: Final = """\
-You are given passages and a question. The answer stands in the passages.
+You are given passages and a question. The answer is in the passages.
 
 Write it inside <answer> and </answer>; a bare answer works too. You have one turn."""
 
@@ -138,7 +138,7 @@ class QaEnv(TextEnv):
         answer, right = answer_in(action), self._question.answers
         self._scores = {"em": exact_match(answer, right), "f1": token_f1(answer, right)}
         is_right = self._scores["em"] == 1.0
-        # Heard by nobody who answers; it stands in the trajectory for whoever learns from it.
+        # Heard by nobody who answers; it is in the trajectory for whoever learns from it.
         said = "Right." if is_right else f'Expected "{right[0]}", and you answered "{answer}".'
         output = self.finish(said, reward=self._scores[self._metric], metadata=self._scores)
         return {**output, "postprocessed_action": answer}

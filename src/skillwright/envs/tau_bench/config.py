@@ -51,7 +51,7 @@ class TauBenchEnvConfig:
         parsing: ``default``; ``strict`` refuses text beside a tool call, several calls in a turn
             and calls without tags; ``lenient`` takes ``parameters``, ``args`` and ``function`` too.
         score_on_truncation: Whether an episode that runs out of turns is paid for its database.
-        wrap_tool_results: Whether tool results stand in ``<tool_response>`` tags, so that they
+        wrap_tool_results: Whether tool results are in ``<tool_response>`` tags, so that they
             cannot be taken for the user's words.
         empty_observation: What the agent reads where a tool (``think``) returns nothing.
         show_rules: Whether the data's short rules follow the policy in the system prompt.

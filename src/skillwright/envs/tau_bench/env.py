@@ -95,7 +95,7 @@ class TauBenchEnv(TextEnv):
 
     The metadata of a step has ``source`` (a tool's name or ``user``) or ``error``; ``observation``,
     the bare text; ``tool_call``; ``truncated``; ``user_simulator``, what the user's turn used up
-    and what went on behind it, where it had one; and at the end ``reward_breakdown``. A user that
+    and what continued behind it, where it had one; and at the end ``reward_breakdown``. A user that
     cannot be reached is never a score: the awaiting pair raises `EnvError`; the blocking pair,
     whose trainers lose a whole batch by an exception, ends the episode with reward 0.0,
     ``infra_error`` and ``infra_reason`` (``context``, ``refused``, ``timeout``, ``reply``,
@@ -373,7 +373,7 @@ class TauBenchEnv(TextEnv):
         return parse_native(said, calls, self.config.parsing)
 
     def _take(self, meant: Call | Speech | Misfit) -> StepOutput | str:
-        """Carry out a turn; return what came of it, or what is to be said to the user."""
+        """Carry out a turn; return the outcome, or what is to be said to the user."""
         if not self._begun:
             raise EnvError("step() came before init(); open the episode first")
         if self._over:

@@ -145,7 +145,7 @@ _KINDS: Final[Mapping[str, str]] = {
 }
 READ_ONLY: Final = "read_only"
 SEVERAL: Final = "several_kinds"
-FAMILIES: Final = (*_KINDS.values(), READ_ONLY, SEVERAL)
+ALL_TASK_TYPES: Final = (*_KINDS.values(), READ_ONLY, SEVERAL)
 """All that `task_type` returns."""
 
 
@@ -184,7 +184,7 @@ def retail_tasks(
         Task(
             id=f"{split}-{index:03d}",
             env=NAME,
-            # The data's checksum stands in every task: over other data it is another task.
+            # The data's checksum is in every task: over other data it is another task.
             extras={"task_index": index, "task_split": split, "data_sha256": store.checksum},
             task_type=task_type(task.actions),
             description=f"a customer of the retail store calls ({task.user_id})",

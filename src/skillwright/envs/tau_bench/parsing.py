@@ -131,7 +131,7 @@ def utf8_safe(text: str) -> str:
 
 
 def _first_object(after: str) -> tuple[int, Any]:
-    """Read the JSON after an opening tag; return where the text goes on behind the closing one."""
+    """Read the JSON after an opening tag; return where the text continues behind the closing one."""
     # The object decides where the call ends, not the tag: a text in it may contain the tag. At the
     # end of the turn the tag may be missing, since servers stop there and cut it off.
     text = after.lstrip()

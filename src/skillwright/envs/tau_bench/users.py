@@ -40,7 +40,7 @@ class UserSimulator(ABC):
     def __init__(self) -> None:
         # What its model has consumed so far, judges and failed requests included.
         self.usage = Usage()
-        # What went on in its latest turn beside the reply, as JSON: thoughts, refused drafts. It
+        # What continued in its latest turn beside the reply, as JSON: thoughts, refused drafts. It
         # is recorded, and shown to no agent.
         self.backstage: dict[str, Any] = {}
 

@@ -2,7 +2,7 @@
 
 Care pays: about two dozen products are of a kind and differ in what decides, so that every goal has
 near misses. Descriptions repeat people's small talk, which misleads a search for whole sentences;
-one attribute of each product stands in its features only, where the search does not look.
+one attribute of each product is in its features only, where the search does not look.
 """
 
 import hashlib
@@ -150,7 +150,7 @@ def built_in_products(seed: int = 0, count: int = PRODUCTS) -> Iterator[Product]
 
 
 def _asin(seed: int, number: int) -> str:
-    # The number stands in the id, in a form that shows no order, so that no two are equal.
+    # The number is in the id, in a form that shows no order, so that no two are equal.
     text = f"{GENERATOR_VERSION}/{seed}/{number}".encode()
     return "B0" + b32encode(hashlib.sha256(text).digest())[:8].decode()
 

@@ -73,7 +73,7 @@ CREATE VIRTUAL TABLE searched USING fts5(body, content='', tokenize='{TOKENS}');
 CREATE VIRTUAL TABLE instances USING fts5vocab(searched, instance);
 """
 _PRODUCT: Final = TypeAdapter(Product)
-_MOST_COUNTED: Final = 255  # times that a word stands in one text
+_MOST_COUNTED: Final = 255  # times that a word is in one text
 
 
 class CatalogueWriter:

@@ -23,7 +23,7 @@ from skillwright.envs.webshop.goals import (
     webshop_tasks,
 )
 from skillwright.envs.webshop.product import Goal, Product
-from skillwright.envs.webshop.reward import are_alike, compared_text, plain_colour, resolve_tagger
+from skillwright.envs.webshop.reward import are_alike, compared_text, plain_color, resolve_tagger
 from skillwright.envs.webshop.search import query_words
 from skillwright.envs.webshop.session import (
     HITS_PER_PAGE,
@@ -119,7 +119,7 @@ class WebShopEnv(TextEnv):
     def gold_actions(cls, extras: Mapping[str, Any], env_config: object | None = None) -> list[str]:
         """Return actions that buy the goal's own product, rightly chosen.
 
-        Their reward is 1.0, except for a synthetic goal whose option has a colour inside a word
+        Their reward is 1.0, except for a synthetic goal whose option has a color inside a word
         ("blueberry"): the original's rule, and so ours, does not count that option as met.
 
         Args:
@@ -308,6 +308,6 @@ def _values_to_click(product: Product, goal: Goal) -> list[str]:
     chosen = []
     for name, wanted in goal.goal_options:
         compared = compared_text(name, wanted)
-        alike = (one for one in values if are_alike(plain_colour(one), compared))
+        alike = (one for one in values if are_alike(plain_color(one), compared))
         chosen.append(wanted if wanted in values else next(alike, ""))
     return [value for value in chosen if value]

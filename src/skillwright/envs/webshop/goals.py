@@ -154,7 +154,7 @@ def _asked(wish: str) -> list[str]:
     first = named[0] if named else max(range(len(clauses)), key=lambda at: len(clauses[at]))
     clause = _ASKS.sub("", clauses[first])
     if not named_category(clause) and named:
-        clause = clauses[first]  # the thing stood in the talk
+        clause = clauses[first]  # the thing was in the talk
     return [clause, *pieces[2 * first + 1 :]]
 
 
@@ -276,7 +276,7 @@ def webshop_tasks(
         goals: ``human`` goals are what people wrote; ``synthetic`` ones are one for every way to
             choose a product's options.
         env_config: The environment's settings; they name catalogue, engine and tagger, and all
-            three stand in every task: over others it is another task.
+            three are in every task: over others it is another task.
 
     Raises:
         DataError: A setting is wrong, there is no such split or catalogue, or no goal of the kind.

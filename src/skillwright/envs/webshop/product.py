@@ -85,7 +85,7 @@ class Goal:
     """What a customer wants; only the instruction is shown.
 
     Attributes:
-        key: Where it stands in its catalogue: ``asin/kind/number``.
+        key: Where it is in its catalogue: ``asin/kind/number``.
         asin: The product that it was written for.
         category: That product's department.
         query: That product's search.

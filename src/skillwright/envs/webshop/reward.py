@@ -82,13 +82,13 @@ def _common_subsequence(one: str, other: str) -> int:
     return len(one) - row.bit_count()
 
 
-# Colours: the first of a fixed list that an option contains stands for the whole of it.
+# Colors: the first of a fixed list that an option contains stands for the whole of it.
 #
 # The list is the one that the original's reward reduces options by; another list is another score.
 # It is looked through in order, and also inside words (``red`` in ``wired``), as there.
 
 
-COLOURS: Final = words(
+COLORS: Final = words(
     "alabaster apricot aqua ash asphalt azure banana beige black blue blush bordeaux bronze brown "
     "burgundy camel camo caramel champagne charcoal cheetah chestnut chocolate christmas coffee "
     "cognac copper coral cranberry cream crystal dark denim eggplant elephant espresso fuchsia "
@@ -100,9 +100,9 @@ COLOURS: Final = words(
 )
 
 
-def plain_colour(option: str) -> str:
-    """Return the first colour that ``option`` contains, or ``option`` itself."""
-    return next((colour for colour in COLOURS if colour in option), option)
+def plain_color(option: str) -> str:
+    """Return the first color that ``option`` contains, or ``option`` itself."""
+    return next((color for color in COLORS if color in option), option)
 
 
 # The nouns of a title: by spaCy's small English model where it is installed, else by a rule.
@@ -305,7 +305,7 @@ def _attributes_hit(product: Product, wanted: Iterable[str]) -> int:
 
 
 def _options_hit(wanted: Iterable[tuple[str, str]], chosen: Iterable[str]) -> int:
-    have = [plain_colour(value) for value in chosen]
+    have = [plain_color(value) for value in chosen]
     return sum(any(are_alike(value, compared_text(*option)) for value in have) for option in wanted)
 
 
@@ -313,8 +313,8 @@ def compared_text(name: str, value: str) -> str:
     """Return what the choices are compared with for one option of a goal.
 
     A synthetic goal's options have names, and the original compares with name and value together:
-    they are a colour only if one of them is the colour's whole name.
+    they are a color only if one of them is the color's whole name.
     """
     if not name:
-        return plain_colour(value)
-    return next((colour for colour in COLOURS if colour in (name, value)), str((name, value)))
+        return plain_color(value)
+    return next((color for color in COLORS if color in (name, value)), str((name, value)))

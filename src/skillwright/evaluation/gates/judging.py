@@ -13,7 +13,7 @@ from statistics import fmean
 
 from skillwright.core import EpisodeResult, Pair
 from skillwright.evaluation.gates.skillopt_gate import GateMetric, select_gate_score
-from skillwright.evaluation.paired import PairedEffect, by_family, measure_effect, task_gains
+from skillwright.evaluation.paired import PairedEffect, by_task_type, measure_effect, task_gains
 from skillwright.evaluation.verdict import AlphaLedger, Decision, Verdict
 
 MAX_LOST_SHARE = 0.1
@@ -144,19 +144,19 @@ def too_many_worse(pairs: Sequence[Pair], most: int | None) -> str:
     return f"{were}, and at most {most} may (evaluation.gate.max_worse_tasks): {named}{rest}"
 
 
-def harmed_family(pairs: Sequence[Pair], veto: float | None) -> str:
-    """Describe the first task family that is worse by more than a veto allows, or return "".
+def harmed_task_type(pairs: Sequence[Pair], veto: float | None) -> str:
+    """Describe the first task type that is worse by more than a veto allows, or return "".
 
     Args:
         pairs: Scored by a gate's metric.
-        veto: What a family may lose in mean score, with 97.5% confidence; ``None`` allows all.
+        veto: What a task type may lose in mean score, with 97.5% confidence; ``None`` allows all.
     """
     if veto is None:
         return ""
-    for family, members in by_family(pairs).items():
+    for family, members in by_task_type(pairs).items():
         effect = measure_effect(members)
         if effect.interval is not None and effect.interval.high < -veto:
-            return f"family {family!r} got worse by more than {veto:g}: {change(effect)}"
+            return f"task type {family!r} got worse by more than {veto:g}: {change(effect)}"
     return ""
 
 

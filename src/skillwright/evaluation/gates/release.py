@@ -19,7 +19,7 @@ from skillwright.evaluation.gates.judging import (
     Metric,
     Terms,
     doubling,
-    harmed_family,
+    harmed_task_type,
     measured,
     nothing_left,
     share_varying_within,
@@ -134,7 +134,7 @@ class ReleaseTest:
         draws: Draws per task and side, at most; from 1.
         metric: ``hard`` compares pass rates, ``soft`` mean rewards, ``mixed`` a blend.
         mixed_weight: Weight of ``soft`` in ``mixed``.
-        family_veto: Refuse what is worse by more than this in some task type, with 97.5%
+        task_type_veto: Refuse what is worse by more than this in some task type, with 97.5%
             confidence; ``None`` looks at the whole only.
         max_worse_tasks: Refuse what is worse on more tasks than this; ``None`` allows any number.
     """
@@ -142,7 +142,7 @@ class ReleaseTest:
     draws: int = 16
     metric: GateMetric = "hard"
     mixed_weight: float = 0.5
-    family_veto: float | None = None
+    task_type_veto: float | None = None
     max_worse_tasks: int | None = None
 
     def expected_rollouts(self, tasks: int) -> int:
@@ -204,7 +204,7 @@ class ReleaseTest:
         facts, p_value, gain = went(effect), verdict.p_value or 0.0, verdict.effect or 0.0
         if p_value > limit or gain <= 0:
             return None
-        harmed = harmed_family(pairs, self.family_veto) or too_many_worse(
+        harmed = harmed_task_type(pairs, self.task_type_veto) or too_many_worse(
             pairs, self.max_worse_tasks
         )
         if harmed:

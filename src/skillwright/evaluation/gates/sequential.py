@@ -1,7 +1,7 @@
 """A paired gate that looks early: hopeless candidates and clear wins are settled on fewer tasks.
 
 Source: K. K. G. Lan and D. L. DeMets, Biometrika 70 (1983) 659-663, for spending an alpha over
-looks; here each look is Fisher's exact randomisation test, so that nothing is asymptotic.
+looks; here each look is Fisher's exact randomization test, so that nothing is asymptotic.
 """
 
 import math
@@ -57,7 +57,7 @@ class SequentialGate(GateSettings):
     at most 4 points of power; at alpha = 0.0025 it is 62% and 73%, for at most 6 points.
 
     A verdict that came early measures its effect on fewer tasks, and for having stopped at a high
-    point, too favourably on average: its interval is that of a test without early looks.
+    point, too favorably on average: its interval is that of a test without early looks.
     """
 
     kind: Literal["sequential"] = "sequential"
@@ -187,7 +187,7 @@ def stagewise_p_value(
 
 
 def _is_hopeless(gains: Sequence[float], done: float, alpha: float) -> bool:
-    """Tell whether a trend, if it goes on, has next to no chance of being accepted in the end.
+    """Tell whether a trend, if it continues, has next to no chance of being accepted in the end.
 
     It plans with a normal approximation; an error here costs power or rollouts, never alpha.
     """

@@ -14,7 +14,7 @@ from skillwright.evaluation.gates.judging import (
     Terms,
     change,
     doubling,
-    harmed_family,
+    harmed_task_type,
     measured,
     nothing_left,
     stricter,
@@ -38,7 +38,7 @@ from skillwright.models.validation import Share
 class ExploreGate(GateSettings):
     """Explore inside the run, prove at the release.
 
-    Training goes on from the *current* skill, which changes wherever a gain is more likely than
+    Training continues from the *current* skill, which changes wherever a gain is more likely than
     not: candidate and incumbent meet in looks after 1, 2, 4, ... draws per task, from the second
     look on only where results differ so far. A look accepts or gives up early; the last one accepts
     any mean gain above 0. That a useless edit gets in costs nothing but its length.
@@ -57,7 +57,7 @@ class ExploreGate(GateSettings):
     release_draws: Annotated[int, Field(ge=1, le=RELEASE_STRIDE)] = 16
     """Draws per task and side that the release test takes at most; more of them prove smaller
     gains."""
-    family_veto: Share | None = None
+    task_type_veto: Share | None = None
     """Do not release what makes a task type worse by more than this, with confidence."""
     max_worse_tasks: NonNegativeInt | None = None
     """Do not release what makes more tasks worse than this, in their mean; unset, any number."""
@@ -69,7 +69,7 @@ class ExploreGate(GateSettings):
             self.release_draws,
             self.metric,
             self.mixed_weight,
-            self.family_veto,
+            self.task_type_veto,
             self.max_worse_tasks,
         )
 
@@ -144,8 +144,8 @@ class PairedGate(GateSettings):
     kind: Literal["paired"] = "paired"
     draws: PositiveInt = 1
     """Draws per task and side; more of them find smaller gains."""
-    family_veto: Share | None = None
-    """Reject what makes a task family worse by more than this, with confidence."""
+    task_type_veto: Share | None = None
+    """Reject what makes a task type worse by more than this, with confidence."""
     max_worse_tasks: NonNegativeInt | None = None
     """Reject what makes more tasks worse than this, in their mean over the draws; unset, never."""
 
@@ -179,7 +179,7 @@ class PairedGate(GateSettings):
                 f"Rejected: {facts}; that may be luck, because p = {effect.p_value:.2g} is above "
                 f"this decision's {alpha:.2g}{stricter(effect, alpha)}."
             )
-        harmed = harmed_family(pairs, self.family_veto) or too_many_worse(
+        harmed = harmed_task_type(pairs, self.task_type_veto) or too_many_worse(
             pairs, self.max_worse_tasks
         )
         if harmed:

@@ -231,7 +231,7 @@ def _merge_batch(
     suffix = item_form(mode).suffix
     user = user_message(
         skill_section(skill_content),
-        ("Optimiser notes", meta_skill_context),
+        ("Optimizer notes", meta_skill_context),
         ("Merge level", str(level or "final")),
         ("Patches", json_block(list(patches))),
     )
@@ -278,7 +278,7 @@ def rank_and_select(
     shown = [{"index": index, **item} for index, item in enumerate(items)]
     user = user_message(
         skill_section(skill_content),
-        ("Optimiser notes", meta_skill_context),
+        ("Optimizer notes", meta_skill_context),
         budget_section("Select", max_edits, form.noun),
         (form.noun.capitalize(), json_block(shown)),
     )

@@ -101,7 +101,7 @@ def load_prompt(name: str, env: str | None = None) -> str:
     """Return a prompt: that of an environment ``skillopt.envs.<env>``, else the generic one.
 
     Raises:
-        PromptMissing: There is no such prompt. A rollout that goes on without it is refused.
+        PromptMissing: There is no such prompt. A rollout that continues without it is refused.
     """
     folders = _prompt_folders(env) if env else []
     files = [file for folder in folders if (file := folder / f"{name}.md").is_file()]
@@ -160,7 +160,7 @@ def repaired_json(text: str) -> dict[str, Any] | None:
 
 
 def brace_objects(text: str) -> list[str]:
-    """Return what stands in outer braces, in one pass; braces in double quotes are none."""
+    """Return what is in outer braces, in one pass; braces in double quotes are none."""
     depth = start = 0
     found: list[str] = []
     for token in _STRING_OR_BRACE.finditer(text):

@@ -58,7 +58,7 @@ def run_target_exec(  # noqa: PLR0913 - the documented signature
     if not isinstance(getattr(target, "program", target), ExecAgent):
         raise ConfigError(
             f"run_target_exec runs a program, and models.target.backend is "
-            f"{session.minds['target'].backend!r}; ask is_target_exec_backend() first"
+            f"{session.llms['target'].backend!r}; ask is_target_exec_backend() first"
         )
     folder = Path(work_dir)
     if not folder.is_dir():
@@ -146,7 +146,7 @@ class ChatMessage:
     role: str = "assistant"
 
     def model_dump(self, mode: str = "python", **kwargs: Any) -> dict[str, Any]:
-        """Return the answer as a message of the conversation that goes on after it."""
+        """Return the answer as a message of the conversation that continues after it."""
         del mode, kwargs
         said: dict[str, Any] = {"role": self.role, "content": self.content}
         if self.tool_calls:
@@ -230,23 +230,23 @@ def chat_with_deployment(
 
 
 def _role_of(deployment: str) -> Role:
-    minds = present_session().minds
+    llms = present_session().llms
     roles: tuple[Role, ...] = ("target", "optimizer")
     for role in roles:
-        if minds[role].name == deployment:
+        if llms[role].name == deployment:
             return role
-    known = " and ".join(f"{minds[role].name!r} ({role})" for role in roles)
+    known = " and ".join(f"{llms[role].name!r} ({role})" for role in roles)
     raise ConfigError(f"no model of this run is called {deployment!r}; it has {known}")
 
 
 def get_target_backend() -> str:
     """Return the backend of the target model."""
-    return present_session().minds["target"].backend
+    return present_session().llms["target"].backend
 
 
 def get_optimizer_backend() -> str:
-    """Return the backend of the optimiser model."""
-    return present_session().minds["optimizer"].backend
+    """Return the backend of the optimizer model."""
+    return present_session().llms["optimizer"].backend
 
 
 def is_target_exec_backend() -> bool:
@@ -260,7 +260,7 @@ def is_target_chat_backend() -> bool:
 
 
 def is_optimizer_chat_backend() -> bool:
-    """Tell whether the optimiser is asked over chat."""
+    """Tell whether the optimizer is asked over chat."""
     return get_optimizer_backend() not in EXEC_BACKENDS
 
 
@@ -275,13 +275,13 @@ def get_codex_exec_config() -> dict[str, Any]:
 
     The keys are theirs, for code that hands them on to `run_target_exec`.
     """
-    mind = present_session().minds["target"]
+    llm = present_session().llms["target"]
     return {
         "path": "",
         "sandbox": "",
         "profile": "",
         "full_auto": True,
-        "reasoning_effort": mind.effort,
+        "reasoning_effort": llm.effort,
         "use_sdk": "",
         "network_access": False,
         "web_search": False,
@@ -323,7 +323,7 @@ def get_target_client() -> Any:
 
 def get_reasoning_effort() -> str | None:
     """Return the target's reasoning effort, or ``None``."""
-    return present_session().minds["target"].effort or None
+    return present_session().llms["target"].effort or None
 
 
 def message_of(answer: Completion) -> ChatMessage:
@@ -367,7 +367,7 @@ def _ask(
 ) -> Completion:
     usual = Purpose.ROLLOUT if role == "target" else Purpose.REFLECT
     if max_tokens == DEFAULT_TOKENS:
-        max_tokens = present_session().minds[role].max_tokens or DEFAULT_TOKENS
+        max_tokens = present_session().llms[role].max_tokens or DEFAULT_TOKENS
     asked = Ask(
         role=role,
         messages=[_plain(message) for message in messages],
@@ -415,8 +415,8 @@ def _usage(answer: Completion) -> _USAGE:
 
 
 def _doubt_effort(role: str, effort: str | None) -> None:
-    mind = present_session().minds[role]
-    if effort and effort != mind.effort:
+    llm = present_session().llms[role]
+    if effort and effort != llm.effort:
         _log.debug("reasoning_effort %r of a call: models.%s decides", effort, role)
 
 
@@ -444,7 +444,7 @@ def _deployment(name: str) -> Any:
     if name not in ("TARGET_DEPLOYMENT", "OPTIMIZER_DEPLOYMENT"):
         return _some_name(name)
     session = session_if_any()
-    return session.minds[role].name if session is not None else os.environ.get(name, "")
+    return session.llms[role].name if session is not None else os.environ.get(name, "")
 
 
 _FUNCTIONS: Final[Mapping[str, Any]] = {

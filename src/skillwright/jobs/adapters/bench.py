@@ -1,7 +1,7 @@
 """The bench of somebody else's benchmark: an `EnvAdapter`, of either release of the contract.
 
 Its folders are those that SkillOpt's adapters know (``steps/step_0001/rollout``, ...), below
-``adapter/`` in the run's folder. They are named by what is rolled out, so an adapter that goes on
+``adapter/`` in the run's folder. They are named by what is rolled out, so an adapter that continues
 from files of its own meets the same files after a resume.
 
 Source: SkillOpt (microsoft/SkillOpt), API reference of June 2026 and the later release.
@@ -24,15 +24,15 @@ from skillwright.core.together import together
 from skillwright.datasets import BatchSpec
 from skillwright.evaluation import DrawCount, Draws
 from skillwright.integrations.skillopt_session import ModelSession
-from skillwright.jobs.adapters.models import MakeMind, bound_models, named_models, set_up_within
+from skillwright.jobs.adapters.models import MakeRole, bound_models, named_models, set_up_within
 from skillwright.jobs.adapters.play import AdapterMemory, Played, Player
-from skillwright.jobs.adapters.practice import make_practice
 from skillwright.jobs.adapters.rollouts import AdapterPlanner, HeldOut, Rollouts, refuse_no_score
 from skillwright.jobs.adapters.settings import flat_settings
+from skillwright.jobs.adapters.train_rollouts import make_train_rollouts
 from skillwright.jobs.parts.bank_source import refuse_bank
-from skillwright.jobs.parts.bench import Longitudinal, Place, Sizes, SplitName
+from skillwright.jobs.parts.bench import Longitudinal, Sizes, SplitName, StepRef
 from skillwright.jobs.parts.opened import Opened
-from skillwright.jobs.parts.progress import StageStarted, Unwatched, Watcher
+from skillwright.jobs.parts.progress import Callback, NullCallback, StageStarted
 from skillwright.jobs.parts.tasks import make_adapter
 from skillwright.rollout.engine import Permit
 from skillwright.rollout.foreign import ForeignAdapter
@@ -42,10 +42,10 @@ from skillwright.textopt import (
     Comparison,
     Optimizer,
     PairPolicy,
-    Practice,
     Skipped,
     StepSettings,
     TextReflector,
+    TrainRollouts,
 )
 
 # Two skills on an adapter's val split, for a gate to draw from.
@@ -139,7 +139,9 @@ async def _both(
     epoch, number = at
     again = f"_more_{number:02d}" if number else ""
     player = rollouts.player
-    player.watcher.see(StageStarted("look back", epoch=epoch, episodes=2 * batch.batch_size))
+    player.callback.on_event(
+        StageStarted("epoch update", epoch=epoch, episodes=2 * batch.batch_size)
+    )
     before, after = await together(
         player.play(
             replace(
@@ -216,7 +218,7 @@ async def check_adapter(config: RunConfig) -> Sizes:
         RunStore.open(Path(scratch) / "run.sqlite") as store,
         named_models(config) as session,
     ):
-        bench = await AdapterBench.open(config, store, Host(Unwatched(), session=session))
+        bench = await AdapterBench.open(config, store, Host(NullCallback(), session=session))
         bench.close()
     _say_what_has_no_effect(config)
     return bench.sizes
@@ -227,7 +229,7 @@ async def adapter_bench(
     config: RunConfig,
     store: RunStore,
     parts: Opened,
-    mind_of: MakeMind,
+    model_of: MakeRole,
     *,
     forgets_failures: bool = False,
 ) -> AsyncIterator["AdapterBench"]:
@@ -238,10 +240,10 @@ async def adapter_bench(
             "rollout.reuse: what an EnvAdapter rolled out in another run cannot be used again; "
             "leave it out"
         )
-    watcher, budget = parts.seen.watcher, parts.budget
-    with bound_models(config, mind_of, store, watcher, budget) as session:
-        identity = "the adapter plays" if session is None else mind_of("target").identity
-        host = Host(watcher, budget.permit, session, identity)
+    callback, budget = parts.seen.callback, parts.budget
+    with bound_models(config, model_of, store, callback, budget) as session:
+        identity = "the adapter plays" if session is None else model_of("target").identity
+        host = Host(callback, budget.permit, session, identity)
         bench = await AdapterBench.open(config, store, host, forgets_failures=forgets_failures)
         try:
             yield bench
@@ -252,7 +254,7 @@ async def adapter_bench(
 class Host(NamedTuple):
     """What a run lends to an adapter; without a ``session`` it asks models of its own."""
 
-    watcher: Watcher
+    callback: Callback
     permit: Permit = nullcontext
     session: ModelSession | None = None
     target_identity: str = ""
@@ -289,7 +291,7 @@ class AdapterBench:
                     raise
                 raise ConfigError(
                     f"adapter {config.env.name!r} cannot be set up: {type(error).__name__}: "
-                    f"{error}. Its settings stand in env.config."
+                    f"{error}. Its settings are in env.config."
                 ) from error
         return bench
 
@@ -319,7 +321,7 @@ class AdapterBench:
             memory=memory,
             root=Path(settings["out_root"]),
             retries=config.rollout.retries,
-            watcher=host.watcher,
+            callback=host.callback,
             task_types=await _task_types(foreign, config.env.name),
             permit=host.permit,
             max_failure_share=config.rollout.max_failure_share,
@@ -375,7 +377,9 @@ class AdapterBench:
         """Plan an epoch, as the adapter's loader does, or by seeds alone."""
         return await self.rollouts.planner.epoch(epoch, count, size)
 
-    async def practise(self, batch: BatchSpec, skill: str, place: Place, index: int) -> Practice:
+    async def train_on(
+        self, batch: BatchSpec, skill: str, place: StepRef, index: int
+    ) -> TrainRollouts:
         """Roll out a micro-batch with feedback, for analysts to read."""
         folder = f"steps/step_{place.step:04d}"
         if self.config.train.accumulation > 1:
@@ -384,10 +388,10 @@ class AdapterBench:
             self.rollouts.ask(batch, skill, "train", f"{folder}/rollout"),
             step=place.step,
             is_once=True,
-            practises=True,
+            trains_on=True,
         )
         played = await self.player.play(ask)
-        return await make_practice(self.player, played, self._settings)
+        return await make_train_rollouts(self.player, played, self._settings)
 
     async def measure(
         self, skill: str, split: SplitName, draw: int = 0, *, phase: str

@@ -20,9 +20,9 @@ from skillwright.core import (
 )
 from skillwright.core.chat import question
 from skillwright.core.jsonio import digest
-from skillwright.integrations.skillopt_session import NO_RUN, Mind, ModelSession, Role
+from skillwright.integrations.skillopt_session import NO_RUN, ModelSession, Role, SessionModel
 from skillwright.jobs.parts.money import Budget
-from skillwright.jobs.parts.progress import CallFinished, Watcher
+from skillwright.jobs.parts.progress import Callback, CallFinished
 from skillwright.models import ExecAgent
 from skillwright.models.executors.model import Request
 from skillwright.runs import CallRecord, RunStore
@@ -41,7 +41,7 @@ class AdapterCalls:
 
     program: ChatModel
     store: RunStore
-    watcher: Watcher
+    callback: Callback
     budget: Budget
     clock: Callable[[], float] = time.monotonic
 
@@ -102,17 +102,17 @@ class AdapterCalls:
     def _keep(self, call: CallRecord, began: float) -> None:
         self.store.record_call(replace(call, wall_s=self.clock() - began))
         self.budget.note(call.usage)
-        self.watcher.see(CallFinished(call.purpose.value, call.usage))
+        self.callback.on_event(CallFinished(call.purpose.value, call.usage))
 
 
-MakeMind = Callable[[Role], ChatModel]
+MakeRole = Callable[[Role], ChatModel]
 
 
 def bound_models(
-    config: RunConfig, make: MakeMind, store: RunStore, watcher: Watcher, budget: Budget
+    config: RunConfig, make: MakeRole, store: RunStore, callback: Callback, budget: Budget
 ) -> AbstractContextManager[ModelSession | None]:
     """Let an adapter ask the models of its run until the block ends."""
-    return _bound(config, lambda role: AdapterCalls(make(role), store, watcher, budget))
+    return _bound(config, lambda role: AdapterCalls(make(role), store, callback, budget))
 
 
 def named_models(config: RunConfig) -> AbstractContextManager[ModelSession | None]:
@@ -125,24 +125,24 @@ def named_models(config: RunConfig) -> AbstractContextManager[ModelSession | Non
 
 
 def set_up_within(session: ModelSession | None) -> AbstractContextManager[object]:
-    """Let an adapter that is built meanwhile belong to this run, whichever others go on."""
+    """Let an adapter that is built meanwhile belong to this run, whichever others continue."""
     return nullcontext() if session is None else session.hear()
 
 
 @contextmanager
-def _bound(config: RunConfig, make: MakeMind) -> Iterator[ModelSession | None]:
+def _bound(config: RunConfig, make: MakeRole) -> Iterator[ModelSession | None]:
     if config.env.compat is None:
         yield None
         return
 
-    def mind(role: Role) -> Mind:
+    def llm(role: Role) -> SessionModel:
         settings = getattr(config.models, role)
         effort = getattr(settings, "reasoning_effort", None) or ""
         name = getattr(settings, "model", None) or settings.backend
         bound = getattr(settings, "max_tokens", None)
-        return Mind(str(name), settings.backend, lambda: make(role), str(effort), bound)
+        return SessionModel(str(name), settings.backend, lambda: make(role), str(effort), bound)
 
-    session = ModelSession(mind("target"), mind("optimizer"), asyncio.get_running_loop())
+    session = ModelSession(llm("target"), llm("optimizer"), asyncio.get_running_loop())
     try:
         yield session
     finally:

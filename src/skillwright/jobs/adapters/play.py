@@ -33,7 +33,7 @@ from skillwright.core import (
 from skillwright.core.jsonio import canonical, digest, text_digest
 from skillwright.integrations.skillopt_session import NO_ANSWER, ModelSession, forget_unanswered
 from skillwright.jobs.parts.money import BudgetSpent
-from skillwright.jobs.parts.progress import EpisodeFinished, Watcher
+from skillwright.jobs.parts.progress import Callback, EpisodeFinished
 from skillwright.rollout import EngineDown
 from skillwright.rollout.engine import Permit
 from skillwright.rollout.foreign import ForeignAdapter
@@ -90,7 +90,7 @@ def _joined(texts: Iterable[str]) -> str:
 
 # What a run remembers of an adapter: finished batches, its own patches, the state of its loader.
 #
-# All of it stands in the run's store, so that what was rolled out is never rolled out again.
+# All of it is in the run's store, so that what was rolled out is never rolled out again.
 
 
 BATCH, PATCHES, STATE = "adapter_batch", "adapter_patches", "adapter_state"
@@ -220,7 +220,7 @@ class AdapterMemory:
 
 PREDICTIONS = "predictions"
 MOST_LOST_BATCHES = 3
-"""So many batches in a row without one score, and the run stops: nothing can go on."""
+"""So many batches in a row without one score, and the run stops: nothing can continue."""
 WINDOW = 6
 """Over so many of the latest batches, each as heavy as the other, the share of failures is taken: a
 text that breaks the adapter is no reason to stop, and its batch is one between others."""
@@ -245,7 +245,7 @@ class Ask:
     step: int | None = None
     is_whole: bool = False
     is_once: bool = False  # it belongs to its place in the run; else equal batches are one
-    practises: bool = False  # analysts will read it, so the adapter may show feedback
+    trains_on: bool = False  # analysts will read it, so the adapter may show feedback
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +275,7 @@ class Player:
     memory: AdapterMemory
     root: Path
     retries: int
-    watcher: Watcher
+    callback: Callback
     task_types: frozenset[str] = frozenset()  # none where the adapter does not say
     permit: Permit = nullcontext
     max_failure_share: float | None = None
@@ -303,9 +303,9 @@ class Player:
                 async with self._turn, self.permit():
                     return await self._roll_out(ask, key)
         for result in known:
-            self.watcher.see(EpisodeFinished(result, reused=True))
+            self.callback.on_event(EpisodeFinished(result, reused=True))
         items = ask.items
-        if items is None and ask.is_once:  # the optimiser may be shown what is in them
+        if items is None and ask.is_once:  # the optimizer may be shown what is in them
             items = items_by_id(await ask.build())
         return Played(ask, tuple(known), _stored(known), items, self.root / ask.folder, key)
 
@@ -313,7 +313,7 @@ class Player:
         """Return a held-out episode that was rolled out before, or ``None``."""
         known = self.memory.episode(self.episode_key(ask, row_id))
         if known is not None:
-            self.watcher.see(EpisodeFinished(known, reused=True))
+            self.callback.on_event(EpisodeFinished(known, reused=True))
         return known
 
     def turn(self, split: str, skill: str, draw: int) -> asyncio.Lock:
@@ -369,7 +369,7 @@ class Player:
         # As it was stored: a resumed run is told exactly the same.
         kept = tuple(self.memory.batch(key) or read.results)
         for result in kept:
-            self.watcher.see(EpisodeFinished(result))
+            self.callback.on_event(EpisodeFinished(result))
         return Played(ask, kept, read.rows, about.items, folder, key)
 
     def _doubts(self, ask: Ask, about: RowsAbout, read: ReadBatch) -> list[str]:
@@ -401,7 +401,7 @@ class Player:
         return replace(read, results=tuple(map(hearing.charge, read.results)))
 
     async def _call_rollout(self, env: Any, ask: Ask, folder: Path) -> Any:
-        named = {"use_eval_feedback": True} if ask.practises else {}
+        named = {"use_eval_feedback": True} if ask.trains_on else {}
         return await self.foreign.call(
             self.foreign.adapter.rollout, env, ask.skill, str(folder), **named
         )
@@ -473,7 +473,7 @@ def _stored(results: Iterable[EpisodeResult]) -> dict[str, Row]:
 
 
 def raise_if_hopeless(error: Exception) -> None:
-    """Let out what going on cannot help; any other fault is the adapter's own."""
+    """Let out what running cannot help; any other fault is the adapter's own."""
     refused = isinstance(error, ModelRefused) and not isinstance(error, RequestRefused)
     if refused or isinstance(error, UsageError | EngineDown | BudgetSpent):
         raise error

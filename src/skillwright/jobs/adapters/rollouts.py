@@ -120,10 +120,10 @@ class AdapterPlanner:
         return HeldOut(batch, count, items)
 
     async def sample(self, epoch: int, count: int, seed: int) -> BatchSpec:
-        """Plan the train episodes that an epoch is looked back on by."""
+        """Plan the train episodes that an epoch is updated by."""
         if self.loader is None:
             return BatchSpec("train", "train", seed, count)
-        at = f"look back on epoch {epoch}"
+        at = f"epoch update on epoch {epoch}"
         await self._start_from(at)
         batch: BatchSpec = await self.foreign.call(
             partial(self.loader.build_train_batch, batch_size=count, seed=seed)
@@ -132,7 +132,7 @@ class AdapterPlanner:
         return batch
 
     def others(self, taken: Mapping[str, Any]) -> list[Item]:
-        """Return the train items that are not ``taken``, in the order in which samples go on."""
+        """Return the train items that are not ``taken``, in the order in which samples continue."""
         pool = items_by_id(getattr(self.loader, "train_items", None)) if self.can_choose else None
         order = shuffled(list(pool or ()), self.seed)
         return [(pool or {})[one] for one in order if one not in taken]

@@ -65,8 +65,8 @@ def _read(config: RunConfig, path: str) -> Any:
 def _models(config: RunConfig) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for role in ("optimizer", "target"):
-        mind = getattr(config.models, role)
-        settings |= {f"{role}_model": mind.model, f"{role}_backend": mind.backend}
+        llm = getattr(config.models, role)
+        settings |= {f"{role}_model": llm.model, f"{role}_backend": llm.backend}
     effort = getattr(config.models.target, "reasoning_effort", None)
     timeout_s = getattr(config.models.target, "timeout_s", None)
     settings |= {"reasoning_effort": effort or ""}

@@ -14,12 +14,12 @@ from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError
 from skillwright.core.jsonio import digest
 from skillwright.evaluation import Verdict, differing, release_draws, why_hopeless
-from skillwright.jobs.bank.arena import BankArena, bank_arena
+from skillwright.jobs.bank.session import BankSession, bank_arena
 from skillwright.jobs.launch.runs import known_secrets
 from skillwright.jobs.parts.bank_source import bank_work, count_use
 from skillwright.jobs.parts.evolution_round import PlayedRound
 from skillwright.jobs.parts.opened import MakeModel
-from skillwright.jobs.parts.progress import Watcher
+from skillwright.jobs.parts.progress import Callback
 from skillwright.models import is_stand_in, make_model
 from skillwright.runs import RunStore
 
@@ -31,7 +31,7 @@ BEGUN = "evolve_begun"
 
 @dataclass(frozen=True, slots=True)
 class EvolutionRound:
-    """A round, and what came of it.
+    """A round, and the outcome.
 
     Attributes:
         number: From 1, over the life of the bank.
@@ -111,7 +111,7 @@ class EvolveReport:
 
 
 async def evolve_bank(
-    config: RunConfig, bank: Path, rounds: int, watcher: Watcher, make: MakeModel = make_model
+    config: RunConfig, bank: Path, rounds: int, callback: Callback, make: MakeModel = make_model
 ) -> EvolveReport:
     """Play the evolution split, have the teacher change the bank, and ask the gate; round by round.
 
@@ -122,7 +122,7 @@ async def evolve_bank(
         config: What is played by whom, who teaches, and what decides.
         bank: The bank's file, which must hold skills or have been begun.
         rounds: How many, from 1; together they share ``evaluation.alpha``.
-        watcher: Sees what happens.
+        callback: Sees what happens.
         make: Makes the models.
 
     Raises:
@@ -134,10 +134,10 @@ async def evolve_bank(
     async with AsyncExitStack() as held:
         store = held.enter_context(bank_work(bank, known_secrets(config)))
         bank_store = held.enter_context(BankStore.open(bank))
-        arena = await held.enter_async_context(bank_arena(config, store, watcher, make))
-        refuse_hopeless(config, len(arena.bench.splits.val.tasks), rounds)
-        run = _Rounds(arena, bank_store, rounds)
-        watcher.see(arena.started(bank, _expected_episodes(arena, run.missing)))
+        session = await held.enter_async_context(bank_arena(config, store, callback, make))
+        refuse_hopeless(config, len(session.bench.splits.val.tasks), rounds)
+        run = _Rounds(session, bank_store, rounds)
+        callback.on_event(session.started(bank, _expected_episodes(session, run.missing)))
         for _ in range(run.missing):
             await run.take()
         await run.end()
@@ -147,9 +147,9 @@ async def evolve_bank(
     return EvolveReport(str(bank), tuple(run.done), skills, is_scripted, run.release)
 
 
-def _expected_episodes(arena: BankArena, rounds: int) -> int:
-    gate, val = arena.config.evaluation.gate, len(arena.bench.splits.val.tasks)
-    played = len(arena.evolution.tasks) * arena.config.evolve.episodes
+def _expected_episodes(session: BankSession, rounds: int) -> int:
+    gate, val = session.config.evaluation.gate, len(session.bench.splits.val.tasks)
+    played = len(session.evolution.tasks) * session.config.evolve.episodes
     at_the_end = gate.release.expected_rollouts(val) if gate.release else 0
     return rounds * (played + gate.expected_rollouts(val)) + at_the_end
 
@@ -173,18 +173,18 @@ class _Rounds:
     """The rounds of a command.
 
     Where every accept is a release, each round is written down when it is over. Where the gate
-    leaves proof to a release test, rounds go on from one another in memory, and the bank's file
+    leaves proof to a release test, rounds continue from one another in memory, and the bank's file
     changes once, at the end, if all of them together are proven. A command that was stopped before
     that is given again: what it asked and played is remembered, and comes to the same.
     """
 
-    def __init__(self, arena: BankArena, bank_store: BankStore, rounds: int) -> None:
-        evaluation = arena.config.evaluation
-        self._arena = arena
-        self._loop = arena.loop(bank_store)
+    def __init__(self, session: BankSession, bank_store: BankStore, rounds: int) -> None:
+        evaluation = session.config.evaluation
+        self._session = session
+        self._loop = session.loop(bank_store)
         self._bank_store = bank_store
         self._start = self._bank = bank_store.load()
-        self._first, self.done = _begin(arena.config, arena.store, bank_store, rounds)
+        self._first, self.done = _begin(session.config, session.store, bank_store, rounds)
         self._test = evaluation.gate.release
         self._ledger = evaluation.gate.ledger(evaluation.alpha, rounds)
         for one in self.done:
@@ -232,7 +232,7 @@ class _Rounds:
         """Return what rounds before this one proposed, and what became of it."""
         # A command that was killed while it wrote a round down repeats it as it was.
         end = self._first if self._test is not None else number
-        before = [one for one in _evolved(self._arena.store) if one.number < end]
+        before = [one for one in _evolved(self._session.store) if one.number < end]
         written = [line for one in before for line in one.changes]
         return [*written, *(line for played in self._explored for line in played.lines())]
 
@@ -254,7 +254,7 @@ class _Rounds:
         The caller holds a transaction of the bank, which ends after the store's: a round that the
         store has and the bank has not is repeated, and one that only the bank had would be lost.
         """
-        store, bank_store, number = self._arena.store, self._bank_store, played.number
+        store, bank_store, number = self._session.store, self._bank_store, played.number
         count_use(store, bank_store, self._loop.terms.success_threshold)
         verdict = self.release if played.action == "accept" and self.release else played.verdict
         if verdict is None:

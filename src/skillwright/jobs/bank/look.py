@@ -35,7 +35,7 @@ from skillwright.core import (
     Task,
     did_you_mean,
 )
-from skillwright.jobs.bank.distil import evidence_of
+from skillwright.jobs.bank.distill import evidence_of
 from skillwright.jobs.parts.bank_source import bank_source, opened_embedder, read_bank
 from skillwright.jobs.parts.tasks import find_tasks
 
@@ -94,7 +94,7 @@ def search_bank(bank: Bank, task: Task, settings: BankSection) -> Answer:
         named = classify(task.description or task.id, bank, task.env)
     with opened_embedder(settings.embedder) as embedder:
         source = bank_source(bank, settings, embedder)
-        source = replace(source, categorise=lambda one: named.category)
+        source = replace(source, categorize=lambda one: named.category)
         if not task.env:
             source = replace(source, scope=lambda one: "")
         (found,) = source.retrieve([task])
@@ -198,7 +198,7 @@ class BankStatistics:
         growth: (version, active skills by category), the first version first.
         kinds: (version, general, task-specific, lessons), likewise.
         used: Statistics by id of the skills that some episode was told.
-        compression: How much shorter the skills are than what they were learnt from.
+        compression: How much shorter the skills are than what they were learned from.
     """
 
     where: str
@@ -206,7 +206,7 @@ class BankStatistics:
     headline: str
     by_category: Mapping[str, tuple[int, int]]
     retired: int
-    quarantined: int
+    pending: int
     growth: tuple[tuple[int, Mapping[str, int]], ...]
     kinds: tuple[tuple[int, int, int, int], ...]
     used: Mapping[str, SkillStats]
@@ -221,7 +221,7 @@ class BankStatistics:
             "skills": self.headline,
             "by_category": {name: list(pair) for name, pair in self.by_category.items()},
             "retired": self.retired,
-            "quarantined": self.quarantined,
+            "quarantined": self.pending,
             "growth": [{"version": v, "by_category": dict(c)} for v, c in self.growth],
             "kinds": [
                 dict(zip(("version", "general", "task_specific", "lessons"), one, strict=True))
@@ -244,7 +244,7 @@ def bank_statistics(
 
     Args:
         where: The bank: a file, an export, or ``seed:NAME``.
-        runs: Runs to find the episodes in that skills were learnt from; what was played for the
+        runs: Runs to find the episodes in that skills were learned from; what was played for the
             bank itself is looked through anyway.
         root: The folder that holds runs.
         settings: How much of it is told, for the length of prompts.
@@ -274,7 +274,7 @@ def bank_statistics(
         headline=counts.headline,
         by_category=counts.by_category,
         retired=counts.retired,
-        quarantined=counts.quarantined,
+        pending=counts.pending,
         growth=tuple(growth),
         kinds=tuple(kinds),
         used={key: one for key, one in used.items() if one.retrieved},

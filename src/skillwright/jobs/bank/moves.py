@@ -1,4 +1,4 @@
-"""Skills from outside and to the outside: import into quarantine, admission, export."""
+"""Skills from outside and to the outside: import into pending, admission, export."""
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -24,12 +24,12 @@ from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, SkillStatus
 from skillwright.core.jsonio import write_text
 from skillwright.evaluation import Draws, Verdict, release_draws
-from skillwright.jobs.bank.arena import bank_arena
 from skillwright.jobs.bank.evolve import refuse_hopeless
+from skillwright.jobs.bank.session import bank_arena
 from skillwright.jobs.launch.runs import known_secrets
 from skillwright.jobs.parts.bank_source import SEED, bank_work, changed_at_once
 from skillwright.jobs.parts.opened import MakeModel
-from skillwright.jobs.parts.progress import Watcher
+from skillwright.jobs.parts.progress import Callback
 from skillwright.models import make_model
 
 Format = Literal["json", "skillrl", "agent-skills", "markdown"]
@@ -38,7 +38,7 @@ SUFFIXES: Final[dict[str, Format]] = {".json": "json", ".md": "markdown", ".mark
 
 @dataclass(frozen=True, slots=True)
 class MoveReport:
-    """What became of skills that came in or were to be let out of quarantine.
+    """What became of skills that came in or were to be let out of pending.
 
     Attributes:
         bank: The version now.
@@ -66,7 +66,7 @@ class MoveReport:
 
 
 def import_into(bank: Path, source: str) -> MoveReport:
-    """Bring skills into a bank; they stay in quarantine until they are admitted.
+    """Bring skills into a bank; they stay in pending until they are admitted.
 
     A seed bank that comes into an empty bank becomes the bank: it is ours, and was checked.
 
@@ -110,7 +110,7 @@ def _adopted(store: BankStore, after: Bank, report: ChangeReport, reason: str) -
     return before if after is before else store.adopt(after, report, reason=reason)
 
 
-def quarantined(bank: Bank, ids: Sequence[str]) -> list[str]:
+def pending(bank: Bank, ids: Sequence[str]) -> list[str]:
     """Return which skills are to be let out: those that are named, or all that are quarantined.
 
     Raises:
@@ -119,26 +119,26 @@ def quarantined(bank: Bank, ids: Sequence[str]) -> list[str]:
     """
     if ids:
         return [bank.get(one).id for one in ids]
-    found = [one.id for one in bank.skills if one.status is SkillStatus.QUARANTINED]
+    found = [one.id for one in bank.skills if one.status is SkillStatus.PENDING]
     if not found:
-        raise ConfigError("no skill of the bank is in quarantine; there is nothing to admit")
+        raise ConfigError("no skill of the bank is in pending; there is nothing to admit")
     return found
 
 
 def admit_unjudged(bank: Path, ids: Sequence[str], reason: str) -> MoveReport:
-    """Let skills that pass lint out of quarantine on somebody's word.
+    """Let skills that pass lint out of pending on somebody's word.
 
     Args:
         bank: The bank's file.
         ids: Which; none means all.
-        reason: Why no gate is asked; it stands in the log.
+        reason: Why no gate is asked; it is in the log.
 
     Raises:
         UsageError: There is no such skill, or the file cannot be written.
     """
     with changed_at_once(bank) as store:
         before = store.load()
-        changes = [Admit(one, reason) for one in quarantined(before, ids)]
+        changes = [Admit(one, reason) for one in pending(before, ids)]
         after, report = apply(before, changes)
         kept = _adopted(store, after, report, f"admitted without a gate: {reason}")
         return MoveReport(kept, report)
@@ -148,17 +148,17 @@ async def admit_judged(
     config: RunConfig,
     bank: Path,
     ids: Sequence[str],
-    watcher: Watcher,
+    callback: Callback,
     make: MakeModel = make_model,
 ) -> MoveReport:
-    """Let skills out of quarantine if agents do better with them on val tasks; all or none.
+    """Let skills out of pending if agents do better with them on val tasks; all or none.
 
     Args:
         config: What is played by whom, and what decides.
         bank: The bank's file.
         ids: Which; none means all.
-        watcher: Sees what happens.
-        make: Makes the minds.
+        callback: Sees what happens.
+        make: Makes the models.
 
     Raises:
         UsageError: There is no such skill, or something that the configuration names is wrong.
@@ -168,12 +168,12 @@ async def admit_judged(
         store = held.enter_context(bank_work(bank, known_secrets(config)))
         bank_store = held.enter_context(BankStore.open(bank))
         before = bank_store.load()
-        changes = [Admit(one, "passed lint and gate") for one in quarantined(before, ids)]
+        changes = [Admit(one, "passed lint and gate") for one in pending(before, ids)]
         after, report = apply(before, changes)
         if after is before:
             return MoveReport(before, report, refused=True)
-        arena = await held.enter_async_context(bank_arena(config, store, watcher, make))
-        refuse_hopeless(config, len(arena.bench.splits.val.tasks), 1)
+        session = await held.enter_async_context(bank_arena(config, store, callback, make))
+        refuse_hopeless(config, len(session.bench.splits.val.tasks), 1)
         number = 1 + max((entry.step or 0 for entry in bank_store.log()), default=0)
         gate = config.evaluation.gate
         judge = gate.release or gate  # what is admitted is released at once
@@ -182,7 +182,7 @@ async def admit_judged(
         if gate.release:
             draws = release_draws(seed, number, number)
         ledger = gate.ledger(config.evaluation.alpha, 1)
-        verdict = await arena.loop(bank_store).judge((before, after), judge, draws, ledger)
+        verdict = await session.loop(bank_store).judge((before, after), judge, draws, ledger)
         said = verdict.to_dict()
         if not verdict.accepted:
             bank_store.reject(changes, reason=verdict.reason, verdict=said, step=number)

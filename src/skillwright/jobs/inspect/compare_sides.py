@@ -126,7 +126,7 @@ def _read_eval(summary: RunSummary, store: RunStore, asked: _Asked) -> Measured:
         )
     if report is None:
         # Not what is there so far: which episodes end first depends on how long they take.
-        why = f"its evaluation did not finish. Go on with: skillwright resume {summary.path}"
+        why = f"its evaluation did not finish. Continue with: skillwright resume {summary.path}"
         raise _no_scores(summary, why)
     what = f"evaluation on {report.split}, skill {report.skill_version}"
     return "", what, store.episodes()
@@ -173,7 +173,7 @@ def _untested(summary: RunSummary) -> str:
         move = f"Evaluate its skill: skillwright eval CONFIG --skill {summary.path}/best_skill.md"
         why = "it did not open its test split (evaluation.test: false)"
         return f"{why}." if summary.job == "rl" else f"{why}. {move}"
-    return f"its training did not finish. Go on with: skillwright resume {summary.path}"
+    return f"its training did not finish. Continue with: skillwright resume {summary.path}"
 
 
 def _env(summary: RunSummary) -> EnvSection:

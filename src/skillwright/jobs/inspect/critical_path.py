@@ -1,7 +1,7 @@
 """How fast a training run could have been: its longest chain of waits, read off its store.
 
     rollouts -> analysts -> merges, level by level -> budget, ranking, repair, rewrite -> gate
-    look back: rollouts -> the slower of slow update and meta skill -> gate
+    epoch update: rollouts -> the slower of slow update and meta skill -> gate
     at the end: the sealed test
 
 Each link of the chain is the slowest of what may run at once: no machine and no number of slots
@@ -157,7 +157,7 @@ def critical_path(store: RunStore, slots: int) -> CriticalPath:
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
-    """A step or a look back, and the time in which it was worked on."""
+    """A step or a epoch update, and the time in which it was worked on."""
 
     kind: Kind
     step: int
@@ -206,7 +206,7 @@ class _Past:
             if decision.kind is Kind.STEP:
                 links += self._step(decision)
             else:
-                links += self._look_back(decision)
+                links += self._epoch_update(decision)
             judged = [e for e in self._phase("gate") if decision.holds(e.started_at)]
             links += self._waves("gate", judged)
         over = self.decisions[-1].until if self.decisions else 0.0
@@ -234,7 +234,7 @@ class _Past:
             return _longest([chain, _slowest("baseline", self.baseline)])
         return chain
 
-    def _look_back(self, decision: _Decision) -> Chain:
+    def _epoch_update(self, decision: _Decision) -> Chain:
         compared = [e for e in self._phase("slow_update") if decision.holds(e.started_at)]
         threads = _threads(self.calls.get(decision.step, ()))
         written = [
@@ -242,7 +242,7 @@ class _Past:
             for thread in threads.values()
             if thread.purpose in _GUIDANCE
         ]
-        return (*self._waves("look back", compared), *_longest(written))
+        return (*self._waves("epoch update", compared), *_longest(written))
 
     def _waves(self, stage: str, episodes: Iterable[EpisodeSummary]) -> Chain:
         """Split episodes where a new one began only after all before it: it waited for them.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from skillwright.core import EpisodeResult, Message, RunError, Turn, Usage, did_you_mean
-from skillwright.jobs.bank.distil import threshold_of
+from skillwright.jobs.bank.distill import threshold_of
 from skillwright.jobs.launch.runs import find_run
 from skillwright.jobs.parts.bank_source import work_folder
 from skillwright.jobs.train.state import Kind
@@ -202,7 +202,7 @@ class EpisodeView:
 def list_episodes(
     run: str | Path, root: str | Path = "runs", query: EpisodeQuery | None = None
 ) -> EpisodeList:
-    """List episodes of a run, the latest first; it may be going on meanwhile.
+    """List episodes of a run, the latest first; it may be running meanwhile.
 
     Args:
         run: A run's folder or name, ``latest``, a bank's file, or the work folder beside it.
@@ -303,7 +303,7 @@ def _plain(task_type: str) -> str:
 
 
 def _refuse_unknown(run: str, query: EpisodeQuery, every: Sequence[EpisodeSummary]) -> None:
-    """Refuse what no episode can fit because it is misspelt."""
+    """Refuse what no episode can fit because it is misspelled."""
     asked: dict[str, tuple[Any, set[Any]]] = {
         "phase": (query.phase, {one.phase for one in every}),
         "split": (query.split, {one.split for one in every}),

@@ -6,7 +6,7 @@
       summary.json    what came of them, written anew whenever a seed is finished
       run.lock        who is working on it
 
-The seeds' runs hold everything; a study that was stopped goes on with those that are not finished.
+The seeds' runs hold everything; a study that was stopped continues with those that are not finished.
 """
 
 import shlex
@@ -37,7 +37,7 @@ from skillwright.jobs.launch.runs import (
     start_run,
 )
 from skillwright.jobs.parts.opened import MakeModel
-from skillwright.jobs.parts.progress import Watcher
+from skillwright.jobs.parts.progress import Callback
 from skillwright.jobs.parts.resuming import refuse_all_but_budget
 from skillwright.models import make_model
 from skillwright.runs import RunFolder, list_runs, unused_name
@@ -45,8 +45,8 @@ from skillwright.runs.folder import LOCK_NAME, RunLock
 
 SUMMARY_NAME = "summary.json"
 
-Watch = Callable[[], AbstractContextManager[Watcher]]
-"""Makes a watcher for one seed's run."""
+Watch = Callable[[], AbstractContextManager[Callback]]
+"""Makes a callback for one seed's run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ class StudySummary:
 
     @property
     def is_scripted(self) -> bool:
-        """Whether a scripted mind took part, which must be said beside any result."""
+        """Whether a scripted model took part, which must be said beside any result."""
         return any(one.run.is_scripted for one in self.seeds)
 
     @property
@@ -239,7 +239,7 @@ class Study:
 
     @property
     def go_on(self) -> str:
-        """The command that goes on with it."""
+        """The command that continues with it."""
         return f"skillwright resume {shlex.quote(str(self.path))}"
 
     def run_path(self, seed: int) -> Path:
@@ -312,7 +312,7 @@ def find_study(study: str | Path, root: str | Path = "runs") -> Path | None:
 def open_study(
     study: str | Path, root: str | Path = "runs", overrides: Sequence[str] = ()
 ) -> Study:
-    """Open a study to go on with it.
+    """Open a study to continue with it.
 
     Args:
         study: Its folder, or its name below ``root``.
@@ -343,25 +343,25 @@ async def run_study(study: Study, watch: Watch, make: MakeModel = make_model) ->
 
     Args:
         study: Which.
-        watch: Makes a watcher for each run.
-        make: Makes the minds.
+        watch: Makes a callback for each run.
+        make: Makes the models.
 
     Raises:
-        SkillwrightError: As `run_training`; the seeds so far stay, and the study goes on from
+        SkillwrightError: As `run_training`; the seeds so far stay, and the study continues from
             there.
     """
     for seed in study.seeds:
         with open_run(study.run_path(seed), overrides=study.overrides) as run:
             if is_finished(run):
                 continue
-            with watch() as watcher:
-                await run_training(run, watcher, make)
+            with watch() as callback:
+                await run_training(run, callback, make)
         _write_summary(study.path)
     return _write_summary(study.path)
 
 
 def read_study(study: str | Path, root: str | Path = "runs") -> StudySummary:
-    """Summarise a study; it may be going on meanwhile.
+    """Summarize a study; it may be running meanwhile.
 
     Raises:
         RunError: There is no such study, or one of its runs cannot be read.
@@ -369,8 +369,8 @@ def read_study(study: str | Path, root: str | Path = "runs") -> StudySummary:
     return _read(_known_study(study, root))
 
 
-def summarise_studies(root: Path) -> list[StudySummary]:
-    """Summarise the studies below a folder, the latest first, those that cannot be read last."""
+def summarize_studies(root: Path) -> list[StudySummary]:
+    """Summarize the studies below a folder, the latest first, those that cannot be read last."""
     found = [_read_or_say_why(file.parent) for file in sorted(root.glob(f"*/{STUDY_NAME}"))]
     return sorted(found, key=lambda study: study.started, reverse=True)
 

@@ -11,10 +11,10 @@ from skillwright.config.parity_report import mode_facts, say_mode
 from skillwright.core import SkillwrightError, Usage
 from skillwright.core.jsonio import encode
 from skillwright.jobs.inspect.critical_path import CriticalPath, critical_path
-from skillwright.jobs.launch.runs import MADE, Run, find_run, has_scripted_minds, read_plan
+from skillwright.jobs.launch.runs import MADE, Run, find_run, has_scripted_models, read_plan
 from skillwright.jobs.parts.endings import TurnEnds
 from skillwright.jobs.rl.launch import JOB as RL
-from skillwright.jobs.rl.launch import has_stand_ins
+from skillwright.jobs.rl.launch import rl_has_scripted_models
 from skillwright.jobs.rl.state import RlState
 from skillwright.jobs.rl.state import restore as restore_rl
 from skillwright.jobs.train.evaluate import EVALUATED, EvalReport
@@ -34,7 +34,7 @@ class RunSummary:
         episodes: Scored episodes in the store.
         failures: Episodes without a score.
         usage: What was consumed, by purpose.
-        is_scripted: Whether a scripted mind took part, which must be said beside any result.
+        is_scripted: Whether a scripted model took part, which must be said beside any result.
         state: Where training stands; ``None`` for an evaluation.
         rl: Where a run of the recipe stands; ``None`` for other jobs.
         evaluation: What an evaluation found; ``None`` before its end and for training.
@@ -139,7 +139,7 @@ class RunSummary:
 
 
 def read_run(run: str | Path, root: str | Path = "runs") -> RunSummary:
-    """Summarise a run, with its critical path; it may be going on meanwhile.
+    """Summarize a run, with its critical path; it may be running meanwhile.
 
     Raises:
         RunError: There is no such run, or its store cannot be read.
@@ -164,8 +164,8 @@ def is_finished(run: Run) -> bool:
     return bool(run.store.events(Kind.FINISHED if run.plan is None else EVALUATED))
 
 
-def summarise_runs(root: Path) -> list[RunSummary]:
-    """Summarise the runs below a folder, the latest first, those that cannot be read last."""
+def summarize_runs(root: Path) -> list[RunSummary]:
+    """Summarize the runs below a folder, the latest first, those that cannot be read last."""
     found = [_read_or_say_why(folder) for folder in list_runs(root)]
     return sorted(found, key=lambda summary: summary.started, reverse=True)
 
@@ -178,7 +178,7 @@ def _read_or_say_why(folder: RunFolder) -> RunSummary:
 
 
 def read_folder(folder: RunFolder) -> RunSummary:
-    """Summarise a run without its critical path, which takes a look at every episode."""
+    """Summarize a run without its critical path, which takes a look at every episode."""
     with RunStore.open(folder.store_path, read_only=True) as store:
         events, counts, path = store.events(), store.counts(), folder.path / "config.yaml"
         common: dict[str, Any] = {
@@ -194,13 +194,13 @@ def read_folder(folder: RunFolder) -> RunSummary:
                 **common,
                 job=RL,
                 started=_time(events[0].time),
-                is_scripted=has_stand_ins(recipe),
+                is_scripted=rl_has_scripted_models(recipe),
                 rl=restore_rl(recipe, store),
             )
         plan, config = read_plan(store, folder.path), load_config(path)
         common |= {
             "started": _time(events[0].time),
-            "is_scripted": has_scripted_minds(config, store, plan),
+            "is_scripted": has_scripted_models(config, store, plan),
         }
         if plan is None:
             return RunSummary(

@@ -1,1 +1,1 @@
-"""Begin a run, or go on with one; what is looked at and estimated before."""
+"""Begin a run, or continue with one; what is looked at and estimated before."""

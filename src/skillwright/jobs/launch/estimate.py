@@ -20,12 +20,12 @@ from skillwright.core.jsonio import dumps
 from skillwright.datasets import Splits
 from skillwright.envs.drive import native_tools, open_env
 from skillwright.jobs.launch.preflight import build_first
-from skillwright.jobs.parts.bank_source import DocumentAndBank, bank_source, read_told_bank
-from skillwright.jobs.parts.environment import environment_of, refuse_unasked_data, user_mind
-from skillwright.jobs.parts.money import PricedMind, priced_mind, priced_minds
+from skillwright.jobs.parts.bank_source import DocumentAndBank, bank_source, read_injected_bank
+from skillwright.jobs.parts.environment import environment_of, refuse_unasked_data, user_model
+from skillwright.jobs.parts.money import PricedModel, priced_model, priced_models
 from skillwright.jobs.parts.tasks import is_adapter, make_splits
 from skillwright.jobs.train.evaluate import EvalPlan
-from skillwright.jobs.train.wiring import practised_in_an_epoch, skills_confirmed, skills_tested
+from skillwright.jobs.train.wiring import skills_confirmed, skills_tested, trained_on_in_an_epoch
 from skillwright.models.http.wire import cost_usd
 from skillwright.rollout import PromptStyle, render
 
@@ -43,8 +43,8 @@ class Assumptions:
         success_rate: Share of the episodes that succeed; analysts read the two kinds apart.
         accepted_share: Share of the candidates that are accepted; afterwards the gate plays the
             skill in force anew.
-        instructions_tokens: What an optimiser's question says beside skill and evidence.
-        proposal_tokens: An optimiser's answer.
+        instructions_tokens: What an optimizer's question says beside skill and evidence.
+        proposal_tokens: An optimizer's answer.
         user_share: Share of the turns that speak to a simulated user, who opens besides.
         user_prompt_tokens: What such a user is told before the conversation.
         chars_per_token: Of English text.
@@ -71,7 +71,7 @@ class Assumptions:
         learning = [
             f"{self.success_rate:.0%} of the episodes succeed, {self.accepted_share:.0%} "
             "of the candidates are accepted, the skill keeps its length",
-            f"an optimiser's question has {self.instructions_tokens:,} tokens beside skill and "
+            f"an optimizer's question has {self.instructions_tokens:,} tokens beside skill and "
             f"evidence, its answer {self.proposal_tokens:,}",
             "every step proposes more edits than its budget, if it has one, so they are ranked",
         ]
@@ -107,8 +107,8 @@ class Stage:
 
     Attributes:
         name: What people call it.
-        role: Whose mind is asked.
-        episodes: Episodes, 0 for an optimiser's stage.
+        role: Whose model is asked.
+        episodes: Episodes, 0 for an optimizer's stage.
         calls: Calls.
         input_tokens: Of all prompts together.
         output_tokens: Of all answers together.
@@ -175,7 +175,7 @@ class Estimate(Stages):
         stages: In the order of the run; those that ask nothing are left out.
         opening_tokens: The measured length of an agent's first prompt, with the initial skill.
         measured: The tasks that it was measured on.
-        minds: Who is asked, with prices and their age.
+        models: Who is asked, with prices and their age.
         assumptions: What the figures rest on.
         power: Which gain the gate of a training finds; "" for an evaluation.
     """
@@ -183,7 +183,7 @@ class Estimate(Stages):
     stages: tuple[Stage, ...]
     opening_tokens: int
     measured: tuple[str, ...]
-    minds: tuple[PricedMind, ...]
+    llms: tuple[PricedModel, ...]
     assumptions: Assumptions
     power: str = ""
 
@@ -196,7 +196,7 @@ class Estimate(Stages):
             "opening_tokens": self.opening_tokens,
             "measured": list(self.measured),
             "power": self.power,
-            "prices": [mind.line() for mind in self.minds],
+            "prices": [llm.line() for llm in self.llms],
             "assumptions": asdict(self.assumptions),
         }
 
@@ -213,16 +213,16 @@ async def estimate(config: RunConfig, skill: str, turns: int | None = None) -> E
         ConfigError: ``env.name`` is an adapter, which asks its models by itself.
         UsageError: A task or the environment is missing or wrong.
     """
-    splits, minds = _splits(config), priced_minds(config)
-    episodes = await _measured(config, skill, splits.train.tasks, minds[0], turns)
+    splits, llms = _splits(config), priced_models(config)
+    episodes = await _measured(config, skill, splits.train.tasks, llms[0], turns)
     steps = config.train.epochs * config.train.steps_per_epoch(len(splits.train.tasks))
     assumed = episodes.assumed
     length = round(len(skill) / assumed.chars_per_token)
-    questions = _Questions(config, minds[1], assumed, episodes.transcript_tokens, length)
+    questions = _Questions(config, llms[1], assumed, episodes.transcript_tokens, length)
     played = [episodes.stage(*about) for about in _played(config, splits, bool(skill.strip()))]
     asked = [questions.stage(*about) for about in questions.asked(steps)]
     power = config.power(len(splits.train.tasks), len(splits.val.tasks))
-    return replace(episodes.estimate(played, asked, minds), power=power)
+    return replace(episodes.estimate(played, asked, llms), power=power)
 
 
 async def estimate_evaluation(
@@ -233,11 +233,11 @@ async def estimate_evaluation(
     The tasks of the test split stay sealed: its first prompts are taken to be as long as those of
     train tasks.
     """
-    splits, minds = _splits(config), priced_minds(config, trains=False)
+    splits, llms = _splits(config), priced_models(config, trains=False)
     tasks = splits.val.tasks if plan.split == "val" else splits.train.tasks
     count = len(splits.test) if plan.split == "test" else len(tasks)
-    episodes = await _measured(config, skill, tasks, minds[0], turns)
-    return episodes.estimate([episodes.stage("evaluate", count * plan.trials)], [], minds)
+    episodes = await _measured(config, skill, tasks, llms[0], turns)
+    return episodes.estimate([episodes.stage("evaluate", count * plan.trials)], [], llms)
 
 
 def _splits(config: RunConfig) -> Splits:
@@ -252,14 +252,14 @@ def _splits(config: RunConfig) -> Splits:
 
 
 async def _measured(
-    config: RunConfig, skill: str, tasks: Sequence[Task], mind: PricedMind, turns: int | None
+    config: RunConfig, skill: str, tasks: Sequence[Task], llm: PricedModel, turns: int | None
 ) -> "_Episodes":
     """Measure the first prompts of a few tasks, and assume the rest."""
     assumed = Assumptions(turns=turns or expected_turns(config.env.max_turns))
     first = tasks[:MEASURED_TASKS]
     injected = _injected(config, skill, first)
     opening = await measured_opening(config.env, config.run.seed, first, injected, assumed)
-    return _Episodes(config, mind, assumed, opening, tuple(task.id for task in first))
+    return _Episodes(config, llm, assumed, opening, tuple(task.id for task in first))
 
 
 def _injected(config: RunConfig, skill: str, tasks: Sequence[Task]) -> list[str]:
@@ -267,7 +267,7 @@ def _injected(config: RunConfig, skill: str, tasks: Sequence[Task]) -> list[str]
     if not config.skill.bank:
         return [skill] * len(tasks)
     # Whoever says what is similar, about as much is told; so no model and no endpoint is asked.
-    bank = bank_source(read_told_bank(config.skill.bank), config.bank, LexicalEmbedder())
+    bank = bank_source(read_injected_bank(config.skill.bank), config.bank, LexicalEmbedder())
     return [one.text for one in DocumentAndBank(skill, bank).contexts(tasks)]
 
 
@@ -299,32 +299,32 @@ def _asks_nobody(env: EnvSection) -> EnvSection:
     return env.model_copy(update={"config": environment_of(env).quiet_config(env.config)})
 
 
-def users_stage(mind: PricedMind, assumed: Assumptions, episodes: int, turns: int) -> Stage:
+def users_stage(llm: PricedModel, assumed: Assumptions, episodes: int, turns: int) -> Stage:
     """Return what simulated users take: each prompt holds all that was said to them before."""
     heard = range(1 + round(turns * assumed.user_share))
     said, answer = assumed.turn_tokens, assumed.observation_tokens
     prompts = [assumed.user_prompt_tokens + count * said for count in heard]
-    return make_stage("simulated user", mind, episodes, prompts, answer)
+    return make_stage("simulated user", llm, episodes, prompts, answer)
 
 
 def make_stage(
-    name: str, mind: PricedMind, times: int, prompts: Sequence[int], answer: int, *, plays: int = 0
+    name: str, llm: PricedModel, times: int, prompts: Sequence[int], answer: int, *, plays: int = 0
 ) -> Stage:
     """Return what it takes to send prompts of so many tokens, one after the other, so many times.
 
     Args:
         name: What people call it.
-        mind: Who is asked.
+        model: Who is asked.
         times: How often all of the prompts are sent.
         prompts: Tokens of each.
         answer: Tokens of each answer.
         plays: Episodes that are played meanwhile.
     """
-    costs = [_cost(mind, prompt, answer) for prompt in prompts]
+    costs = [_cost(llm, prompt, answer) for prompt in prompts]
     known = [cost for cost in costs if cost is not None]
     return Stage(
         name,
-        mind.role,
+        llm.role,
         plays,
         times * len(prompts),
         times * sum(prompts),
@@ -345,17 +345,17 @@ def _played(config: RunConfig, splits: Splits, has_skill: bool) -> Iterator[tupl
     """Count the episodes of each stage."""
     optimizer, evaluation = config.optimizer, config.evaluation
     train, val, test = len(splits.train.tasks), len(splits.val.tasks), len(splits.test)
-    looks = config.train.epochs - 1 if optimizer.looks_back else 0
+    looks = config.train.epochs - 1 if optimizer.updates_epoch else 0
     gate = evaluation.gate
     # The incumbent's draws are played once for all candidates until one is accepted.
     new = (1.0 + ACCEPTED_SHARE) / 2
     starts_blank = not has_skill
     yield "baseline", val
-    yield "practice", config.train.epochs * practised_in_an_epoch(config, train)
+    yield "practice", config.train.epochs * trained_on_in_an_epoch(config, train)
     yield "gate", round(config.decisions(train) * gate.expected_rollouts(val) * new)
     if gate.release is not None:
         yield "release test", gate.release.expected_rollouts(val)
-    yield "look back", 2 * min(optimizer.slow_update_samples, train) * looks
+    yield "epoch update", 2 * min(optimizer.slow_update_samples, train) * looks
     confirmed = skills_confirmed(config, starts_blank=starts_blank)
     yield "confirmation", confirmed * evaluation.confirm_tasks
     tested = skills_tested(config, starts_blank=starts_blank)
@@ -367,23 +367,23 @@ class _Episodes:
     """What episodes take."""
 
     config: RunConfig
-    mind: PricedMind
+    llm: PricedModel
     assumed: Assumptions
     opening_tokens: int
     measured: tuple[str, ...]
 
     def estimate(
-        self, played: Sequence[Stage], asked: Sequence[Stage], minds: Sequence[PricedMind]
+        self, played: Sequence[Stage], asked: Sequence[Stage], llms: Sequence[PricedModel]
     ) -> Estimate:
         """Return stages that play and stages that ask as one estimate, simulated users included."""
-        minds, stages = tuple(minds), list(played)
-        if (user := user_mind(self.config.env)) is not None:
-            customer = priced_mind("user", user)
-            minds = (*minds, customer)
+        llms, stages = tuple(llms), list(played)
+        if (user := user_model(self.config.env)) is not None:
+            customer = priced_model("user", user)
+            llms = (*llms, customer)
             episodes = sum(one.episodes for one in played)
             stages.append(users_stage(customer, self.assumed, episodes, self.assumed.turns))
         stages = [stage for stage in (*stages, *asked) if stage.calls]
-        return Estimate(tuple(stages), self.opening_tokens, self.measured, minds, self.assumed)
+        return Estimate(tuple(stages), self.opening_tokens, self.measured, llms, self.assumed)
 
     @property
     def transcript_tokens(self) -> int:
@@ -394,15 +394,15 @@ class _Episodes:
         """Return what ``count`` episodes take."""
         history, assumed = self.config.rollout.history_turns, self.assumed
         prompts = episode_prompts(self.opening_tokens, assumed.turns, history, assumed)
-        return make_stage(name, self.mind, count, prompts, assumed.action_tokens, plays=count)
+        return make_stage(name, self.llm, count, prompts, assumed.action_tokens, plays=count)
 
 
 @dataclass(frozen=True, slots=True)
 class _Questions:
-    """What the optimiser is asked."""
+    """What the optimizer is asked."""
 
     config: RunConfig
-    mind: PricedMind
+    llm: PricedModel
     assumed: Assumptions
     transcript_tokens: int
     skill_tokens: int
@@ -432,7 +432,7 @@ class _Questions:
     def stage(self, name: str, count: int, evidence: int) -> Stage:
         """Return what ``count`` questions take."""
         prompt = self.assumed.instructions_tokens + self.skill_tokens + evidence
-        return make_stage(name, self.mind, count, [prompt], self.assumed.proposal_tokens)
+        return make_stage(name, self.llm, count, [prompt], self.assumed.proposal_tokens)
 
     def _groups(self) -> Sequence[int]:
         """Return the analysts of a step that read failures, and those that read successes."""
@@ -452,7 +452,7 @@ def _merges(proposals: int, size: int) -> int:
     return calls
 
 
-def _cost(mind: PricedMind, prompt: int, answer: int) -> float | None:
-    if mind.is_free:
+def _cost(llm: PricedModel, prompt: int, answer: int) -> float | None:
+    if llm.is_free:
         return 0.0
-    return cost_usd(Usage(calls=1, input_tokens=prompt, output_tokens=answer), mind.prices)
+    return cost_usd(Usage(calls=1, input_tokens=prompt, output_tokens=answer), llm.prices)

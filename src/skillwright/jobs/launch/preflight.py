@@ -30,7 +30,7 @@ from skillwright.envs.drive import native_tools
 from skillwright.jobs.adapters.bench import check_adapter
 from skillwright.jobs.parts.bank_source import check_bank, refuse_bank
 from skillwright.jobs.parts.bench import Sizes
-from skillwright.jobs.parts.environment import refuse_unasked_data, user_mind
+from skillwright.jobs.parts.environment import refuse_unasked_data, user_model
 from skillwright.jobs.parts.money import refuse_unpriced
 from skillwright.jobs.parts.opened import MakeModel, make_env
 from skillwright.jobs.parts.tasks import is_adapter, make_splits
@@ -65,7 +65,7 @@ async def preflight(config: RunConfig, plan: EvalPlan | None = None) -> None:
 
     Args:
         config: What will be run.
-        plan: What an evaluation evaluates; ``None`` for training, which has two minds.
+        plan: What an evaluation evaluates; ``None`` for training, which has two models.
 
     Raises:
         UsageError: Something that the configuration names is missing or wrong.
@@ -74,13 +74,13 @@ async def preflight(config: RunConfig, plan: EvalPlan | None = None) -> None:
     """
     refuse_unpriced(config, trains=plan is None)
     found = await look_at_tasks(config, trains=plan is None)
-    minds = [*([config.models.optimizer] if plan is None else ()), *users_of(config.env).values()]
-    # Two roles of one mind are one question; the target's has its tools beside it.
+    llms = [*([config.models.optimizer] if plan is None else ()), *users_of(config.env).values()]
+    # Two roles of one model are one question; the target's has its tools beside it.
     target = config.models.target
-    others = {mind.model_dump_json(): mind for mind in minds if mind != target}
+    others = {llm.model_dump_json(): llm for llm in llms if llm != target}
     async with HttpClient() as client:
         asked = [ask_if_ready(target, client, tools=found.tools)]
-        await together([*asked, *(ask_if_ready(mind, client) for mind in others.values())])
+        await together([*asked, *(ask_if_ready(llm, client) for llm in others.values())])
 
 
 class Found(NamedTuple):
@@ -119,7 +119,7 @@ def _look_at_environment(config: RunConfig) -> Found:
 
 def users_of(env: EnvSection) -> dict[str, ModelConfig]:
     """Return the model behind simulated users by its role, where one plays them."""
-    user = user_mind(env)
+    user = user_model(env)
     return {} if user is None else {"simulated user": user}
 
 
@@ -148,34 +148,34 @@ def build_first(env: EnvSection, task: Task) -> TextEnv:
 
 
 async def ask_if_ready(
-    mind: ModelConfig,
+    llm: ModelConfig,
     client: HttpClient,
     make: MakeModel = make_model,
     *,
     tools: Sequence[dict[str, Any]] = (),
 ) -> str:
-    """Ask an endpoint whether it answers; a scripted mind always does.
+    """Ask an endpoint whether it answers; a scripted model always does.
 
     A rate limit is waited for as in a run, as it says that the endpoint is there.
     """
-    if isinstance(mind, ScriptedConfig | PythonConfig):
-        model = make(mind, client)
-        return mind.model if is_stand_in(mind) else await _ask(mind, model, tools)
-    impatient = mind.model_copy(update={"max_attempts": min(_ATTEMPTS, mind.max_attempts)})
+    if isinstance(llm, ScriptedConfig | PythonConfig):
+        model = make(llm, client)
+        return llm.model if is_stand_in(llm) else await _ask(llm, model, tools)
+    impatient = llm.model_copy(update={"max_attempts": min(_ATTEMPTS, llm.max_attempts)})
     try:
-        return await _ask(mind, make(impatient, client), tools)
+        return await _ask(llm, make(impatient, client), tools)
     except EndpointFault as fault:
-        if fault.status != _TOO_MANY or mind.max_attempts <= _ATTEMPTS:
+        if fault.status != _TOO_MANY or llm.max_attempts <= _ATTEMPTS:
             raise
-    return await _ask(mind, make(mind, client), tools)
+    return await _ask(llm, make(llm, client), tools)
 
 
-async def _ask(mind: ModelConfig, model: ChatModel, tools: Sequence[dict[str, Any]]) -> str:
-    bound = min(_ANSWER_TOKENS, getattr(mind, "max_tokens", None) or _ANSWER_TOKENS)
+async def _ask(llm: ModelConfig, model: ChatModel, tools: Sequence[dict[str, Any]]) -> str:
+    bound = min(_ANSWER_TOKENS, getattr(llm, "max_tokens", None) or _ANSWER_TOKENS)
     answer = await model.complete(
         [_QUESTION], tools=tools, sampling=Sampling(max_tokens=bound), purpose=Purpose.CHECK
     )
-    return answer.model or mind.model
+    return answer.model or llm.model
 
 
 # Is this machine ready: each thing that could stop a run, and what to do about it.
@@ -222,14 +222,14 @@ async def examine(root: Path, config: RunConfig | None = None) -> list[Finding]:
             findings.append(Finding("mode", Health.OK, say_mode(config)[0]))
         files, offered = await _files(config)
         findings += files
-        minds = {"target": config.models.target, "optimizer": config.models.optimizer}
+        llms = {"target": config.models.target, "optimizer": config.models.optimizer}
         async with HttpClient() as client:
-            asked = {**minds, **_users(config)}
+            asked = {**llms, **_users(config)}
             tools = {"target": offered}
             findings += await together(
-                _mind(role, mind, client, tools.get(role, ())) for role, mind in asked.items()
+                _llm(role, llm, client, tools.get(role, ())) for role, llm in asked.items()
             )
-        findings += _seeds(minds)
+        findings += _seeds(llms)
     return findings
 
 
@@ -302,9 +302,9 @@ async def _files(config: RunConfig) -> tuple[list[Finding], tuple[dict[str, Any]
     return found, tools
 
 
-def _seeds(minds: Mapping[str, ModelConfig]) -> list[Finding]:
+def _seeds(llms: Mapping[str, ModelConfig]) -> list[Finding]:
     """Say whose answers cannot be drawn again; the seeds of their calls are left out."""
-    without = [f"{role} ({mind.backend})" for role, mind in minds.items() if not takes_seeds(mind)]
+    without = [f"{role} ({llm.backend})" for role, llm in llms.items() if not takes_seeds(llm)]
     if not without:
         return []
     detail = (
@@ -321,11 +321,11 @@ def _users(config: RunConfig) -> dict[str, ModelConfig]:
         return {}
 
 
-async def _mind(
-    role: str, mind: ModelConfig, client: HttpClient, tools: Sequence[dict[str, Any]]
+async def _llm(
+    role: str, llm: ModelConfig, client: HttpClient, tools: Sequence[dict[str, Any]]
 ) -> Finding:
     try:
-        name = await ask_if_ready(mind, client, tools=tools)
+        name = await ask_if_ready(llm, client, tools=tools)
     except SkillwrightError as error:
         return Finding(role, Health.BAD, str(error))
-    return Finding(role, Health.OK, f"{mind.backend}: {name} answers")
+    return Finding(role, Health.OK, f"{llm.backend}: {name} answers")

@@ -19,9 +19,9 @@ from skillwright.core.jsonio import dumps
 from skillwright.core.secrets import REDACTED, environment_secrets, secrets_in
 from skillwright.core.sqlite_file import log_of, log_size
 from skillwright.jobs.parts.bank_source import keep_bank
-from skillwright.jobs.parts.environment import refuse_unasked_data, user_mind
+from skillwright.jobs.parts.environment import refuse_unasked_data, user_model
 from skillwright.jobs.parts.opened import MakeModel
-from skillwright.jobs.parts.progress import Watcher
+from skillwright.jobs.parts.progress import Callback
 from skillwright.jobs.parts.resuming import (
     SESSION,
     SESSION_ENDED,
@@ -202,7 +202,7 @@ def _holds_nothing(path: Path) -> bool:
 
 
 def open_run(run: str | Path, root: str | Path = "runs", overrides: Sequence[str] = ()) -> Run:
-    """Open a run to go on with it.
+    """Open a run to continue with it.
 
     Args:
         run: Its folder, or its name below ``root``.
@@ -239,7 +239,7 @@ def reopen(path: Path, secrets: Sequence[str]) -> tuple[RunFolder, RunStore, Eva
 
 
 def _refuse_redacted(settings: dict[str, Any], path: Path) -> None:
-    """A secret was kept out of the folder; what stands in its place must not be used as one."""
+    """A secret was kept out of the folder; what is in its place must not be used as one."""
     hidden = [name for name, value in settings.items() if REDACTED in dumps(value)]
     if hidden:
         raise ConfigError(
@@ -290,7 +290,7 @@ def _without_beginning(path: Path) -> str:
     )
 
 
-async def run_training(run: Run, watcher: Watcher, make: MakeModel = make_model) -> TrainReport:
+async def run_training(run: Run, callback: Callback, make: MakeModel = make_model) -> TrainReport:
     """Train, from the beginning or from where the run was left; `train` says what is raised.
 
     A finished run returns its report; nobody is asked, and neither tasks nor models are needed.
@@ -299,26 +299,26 @@ async def run_training(run: Run, watcher: Watcher, make: MakeModel = make_model)
     if finished is not None:
         return finished
     with session(run.store):
-        async with assemble(run.config, run.store, watcher, make) as parts:
+        async with assemble(run.config, run.store, callback, make) as parts:
             return await train(parts, run.folder)
 
 
-async def run_proof(run: Run, watcher: Watcher, make: MakeModel = make_model) -> TrainReport:
+async def run_proof(run: Run, callback: Callback, make: MakeModel = make_model) -> TrainReport:
     """Test once more what a finished training could not prove; `prove` says what is raised."""
     problem = why_not_again(restore(run.config, run.store))
     if problem:
         raise ConfigError(f"run {run.folder.name!r} has nothing to prove: {problem}")
     with session(run.store):
-        async with assemble(run.config, run.store, watcher, make) as parts:
+        async with assemble(run.config, run.store, callback, make) as parts:
             return await prove(parts, run.folder)
 
 
 async def run_evaluation(
-    run: Run, plan: EvalPlan, watcher: Watcher, make: MakeModel = make_model
+    run: Run, plan: EvalPlan, callback: Callback, make: MakeModel = make_model
 ) -> EvalReport:
     """Evaluate the run's skill; `evaluate` says what is raised."""
     with session(run.store):
-        async with assemble_arena(run.config, run.store, watcher, make) as parts:
+        async with assemble_arena(run.config, run.store, callback, make) as parts:
             return await evaluate(parts, run.folder, plan)
 
 
@@ -342,38 +342,38 @@ def demo_file(half: Literal["text", "weights"] = "text") -> Iterator[Path]:
         yield path
 
 
-def has_scripted_minds(config: RunConfig, store: RunStore, plan: EvalPlan | None = None) -> bool:
-    """Tell whether a scripted mind takes part; whoever shows the run's results must say so.
+def has_scripted_models(config: RunConfig, store: RunStore, plan: EvalPlan | None = None) -> bool:
+    """Tell whether a scripted model takes part; whoever shows the run's results must say so.
 
     Args:
         config: The run's configuration.
         store: Its store, which knows whether an adapter plays: that asks no target of ours.
-        plan: What it evaluates, without an optimiser; ``None`` for training.
+        plan: What it evaluates, without an optimizer; ``None`` for training.
     """
-    minds = [] if plan else [config.models.optimizer]
+    llms = [] if plan else [config.models.optimizer]
     if not any(event.payload.get("adapter", False) for event in store.events(MADE)):
-        minds.append(config.models.target)
-    return any(map(is_stand_in, minds))
+        llms.append(config.models.target)
+    return any(map(is_stand_in, llms))
 
 
 def known_secrets(config: RunConfig) -> list[str]:
     """Return the secrets of a run and of its process; nothing that it writes holds one."""
-    minds = config.models
-    return secrets_of(config.env, (minds.target, minds.optimizer, minds.teacher))
+    llms = config.models
+    return secrets_of(config.env, (llms.target, llms.optimizer, llms.teacher))
 
 
-def secrets_of(env: EnvSection, minds: Sequence[ModelConfig | None]) -> list[str]:
-    """Return the keys of an environment, of its simulated users, and of minds."""
-    return [*filter(None, secrets_in(env.config)), *model_secrets((*minds, user_mind(env)))]
+def secrets_of(env: EnvSection, llms: Sequence[ModelConfig | None]) -> list[str]:
+    """Return the keys of an environment, of its simulated users, and of models."""
+    return [*filter(None, secrets_in(env.config)), *model_secrets((*llms, user_model(env)))]
 
 
-def model_secrets(minds: Sequence[ModelConfig | None]) -> list[str]:
-    """Return the keys of minds, and the other secrets of the process's environment."""
+def model_secrets(llms: Sequence[ModelConfig | None]) -> list[str]:
+    """Return the keys of models, and the other secrets of the process's environment."""
     keys = environment_secrets()
-    for mind in minds:
-        if isinstance(mind, EndpointConfig | ExecConfig):
-            given = mind.api_key.get_secret_value() if mind.api_key else ""
-            keys += [given, os.environ.get(mind.api_key_env, "")]
-        if isinstance(mind, PythonConfig):
-            keys += secrets_in(mind.settings)
+    for llm in llms:
+        if isinstance(llm, EndpointConfig | ExecConfig):
+            given = llm.api_key.get_secret_value() if llm.api_key else ""
+            keys += [given, os.environ.get(llm.api_key_env, "")]
+        if isinstance(llm, PythonConfig):
+            keys += secrets_in(llm.settings)
     return [key for key in keys if key]

@@ -111,7 +111,7 @@ def read_bank(where: str, key: str = "skill.bank") -> Bank:
         return store.load()
 
 
-def read_told_bank(where: str, key: str = "skill.bank") -> Bank:
+def read_injected_bank(where: str, key: str = "skill.bank") -> Bank:
     """Read a bank that agents are going to be told."""
     bank = read_bank(where, key)
     if not bank.active:
@@ -120,16 +120,16 @@ def read_told_bank(where: str, key: str = "skill.bank") -> Bank:
 
 
 def _why_none(bank: Bank) -> str:
-    kept = [one.id for one in bank.skills if one.status is SkillStatus.QUARANTINED]
+    kept = [one.id for one in bank.skills if one.status is SkillStatus.PENDING]
     if kept:
         some = ", ".join(kept[:_MOST_NAMED])
         more = f" and {len(kept) - _MOST_NAMED} more" if len(kept) > _MOST_NAMED else ""
         return (
-            f"In quarantine: {some}{more}. Let them in by `skillwright bank admit --bank FILE "
+            f"In pending: {some}{more}. Let them in by `skillwright bank admit --bank FILE "
             "--config CONFIG`, where games decide, or by --without-gate REASON"
         )
     return (
-        "So agents would be told nothing: put skills into it by `skillwright bank distil` or `bank "
+        "So agents would be told nothing: put skills into it by `skillwright bank distill` or `bank "
         "import`, or leave the setting out"
     )
 
@@ -195,7 +195,7 @@ def _since(before: Usage, now: Usage) -> Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldBank:
+class InjectedBank:
     """The bank that a run's agents are told, open."""
 
     source: BankSource
@@ -207,7 +207,7 @@ class ToldBank:
 
 
 @contextmanager
-def told_bank(config: RunConfig, store: RunStore) -> Iterator[ToldBank | None]:
+def injected_bank(config: RunConfig, store: RunStore) -> Iterator[InjectedBank | None]:
     """Open the bank that a run began with; ``None`` where it has none.
 
     At the end, episodes that may be studied are counted in the bank's own file, each once, if it
@@ -227,7 +227,7 @@ def told_bank(config: RunConfig, store: RunStore) -> Iterator[ToldBank | None]:
         held.callback(ledger.settle)
         if bank_store is not None:
             held.callback(count_use, store, bank_store, config.env.success_threshold)
-        yield ToldBank(bank_source(bank, config.bank, embedder, bank_store), ledger)
+        yield InjectedBank(bank_source(bank, config.bank, embedder, bank_store), ledger)
 
 
 def _own_file(where: str) -> Path | None:
@@ -255,18 +255,18 @@ def opened_embedder(name: str) -> Iterator[Embedder]:
 def keep_bank(config: RunConfig, folder: Path) -> dict[str, Any]:
     """Put the bank that a run begins with into its folder, and say which one it is.
 
-    The file that it comes from may change meanwhile; the run goes on with what it began with.
+    The file that it comes from may change meanwhile; the run continues with what it began with.
     """
     if not config.skill.bank:
         return {}
-    bank = read_told_bank(config.skill.bank)
+    bank = read_injected_bank(config.skill.bank)
     save_bank(bank, folder / KEPT_BANK)
     return {
         "bank": {"from": config.skill.bank, "version": bank.version, "digest": bank.digest},
     }
 
 
-def told_lines(store: RunStore) -> tuple[str, ...]:
+def injected_lines(store: RunStore) -> tuple[str, ...]:
     """Say which bank a run began with; no line where it has none."""
     made = [event.payload for event in store.events(MADE)]
     known = made[0].get("bank") if made else None
@@ -279,7 +279,7 @@ def check_bank(config: RunConfig) -> None:
     """Look at the bank and the embedder that a run will need, before anything is written."""
     if config.skill.bank:
         # A file's own changes were linted; an export may have been written by anybody.
-        refuse_unsafe(read_told_bank(config.skill.bank).active, config.skill.bank)
+        refuse_unsafe(read_injected_bank(config.skill.bank).active, config.skill.bank)
         with opened_embedder(config.bank.embedder):
             pass
 

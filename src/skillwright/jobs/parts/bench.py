@@ -11,14 +11,14 @@ from skillwright.core.together import together
 from skillwright.datasets import BatchSpec, Splits, plan_epoch
 from skillwright.datasets.sealed import SealedTasks, tasks_digest
 from skillwright.evaluation import Draws, SkillDuel
-from skillwright.jobs.parts.progress import StageStarted, Watcher
+from skillwright.jobs.parts.progress import Callback, StageStarted
 from skillwright.rollout import Engine, refuse_no_score
 from skillwright.textopt import (
     Comparison,
     Optimizer,
     PairPolicy,
-    Practice,
     StepSettings,
+    TrainRollouts,
     comparison_specs,
     read_episodes,
 )
@@ -35,8 +35,8 @@ from skillwright.textopt import (
 SplitName = Literal["train", "val", "test"]
 
 
-class Place(NamedTuple):
-    """Where a step stands in the run; both numbers from 1."""
+class StepRef(NamedTuple):
+    """Where a step is in the run; both numbers from 1."""
 
     step: int
     epoch: int
@@ -79,7 +79,7 @@ class Bench(Protocol):
     def facts(self) -> Mapping[str, Any]:
         """By split, a JSON object that tells its tasks from others; a resume compares them.
 
-        ``{"train": {"tasks": 12, "sha256": "..."}, ...}``: ``tasks`` stands in every one.
+        ``{"train": {"tasks": 12, "sha256": "..."}, ...}``: ``tasks`` is in every one.
         """
         ...
 
@@ -97,7 +97,9 @@ class Bench(Protocol):
         """
         ...
 
-    async def practise(self, batch: BatchSpec, skill: str, place: Place, index: int) -> Practice:
+    async def train_on(
+        self, batch: BatchSpec, skill: str, place: StepRef, index: int
+    ) -> TrainRollouts:
         """Play a micro-batch for analysts to read.
 
         Args:
@@ -168,7 +170,7 @@ class Bench(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Longitudinal:
-    """Which tasks a look back compares two skills on."""
+    """Which tasks a epoch update compares two skills on."""
 
     wanted: int
     policy: PairPolicy
@@ -183,7 +185,7 @@ class TextBench:
     splits: Splits
     seed: int
     longitudinal: Longitudinal
-    watcher: Watcher
+    callback: Callback
     target_identity: str
     tell: Callable[[str], SkillSource] = PlainSkill
     _test: tuple[Task, ...] | None = field(default=None, init=False)
@@ -225,7 +227,9 @@ class TextBench:
             )
         return batches
 
-    async def practise(self, batch: BatchSpec, skill: str, place: Place, index: int) -> Practice:
+    async def train_on(
+        self, batch: BatchSpec, skill: str, place: StepRef, index: int
+    ) -> TrainRollouts:
         """Play a micro-batch for analysts to read."""
         del index
         step, epoch = place
@@ -235,7 +239,7 @@ class TextBench:
             for task, d in zip(tasks, batch.metadata["draws"], strict=True)
         ]
         results = await self.engine.run(specs, self.tell(skill))
-        return Practice(read_episodes(results), batch.seed)
+        return TrainRollouts(read_episodes(results), batch.seed)
 
     async def measure(
         self, skill: str, split: SplitName, draw: int = 0, *, phase: str
@@ -262,7 +266,9 @@ class TextBench:
         is_vain = previous == skill and comparison.policy is PairPolicy.CHANGED
         while comparison.todo and not is_vain:
             specs = comparison_specs(comparison.todo, seed=self.seed, epoch=epoch)
-            self.watcher.see(StageStarted("look back", epoch=epoch, episodes=2 * len(specs)))
+            self.callback.on_event(
+                StageStarted("epoch update", epoch=epoch, episodes=2 * len(specs))
+            )
             before, after = await together(
                 self.engine.run(specs, self.tell(text)) for text in (previous, skill)
             )

@@ -60,7 +60,7 @@ def environment_named(name: str) -> type[AboutEnv]:
     return found if isinstance(found, type) and issubclass(found, AboutEnv) else TextEnv
 
 
-def user_mind(env: EnvSection) -> ModelConfig | None:
+def user_model(env: EnvSection) -> ModelConfig | None:
     """Return the model that plays simulated users; ``None`` where no model does.
 
     Raises:
@@ -70,7 +70,7 @@ def user_mind(env: EnvSection) -> ModelConfig | None:
 
 
 def refuse_unasked_data(env: EnvSection) -> None:
-    """Refuse to begin on data that nobody asked for; a run that began on it goes on.
+    """Refuse to begin on data that nobody asked for; a run that began on it continues.
 
     Raises:
         DataError: The environment has no other data, and the settings do not ask for it.

@@ -19,8 +19,8 @@ from skillwright.bank import (
     candidate_sources,
     category_of,
     evolve,
+    injected_change,
     scope_of,
-    told_change,
 )
 from skillwright.bank.changes import nearness
 from skillwright.config.bank import EvolveSection
@@ -28,7 +28,7 @@ from skillwright.core import EpisodeResult, EpisodeSpec
 from skillwright.core.seeds import derive_seed
 from skillwright.datasets import EvolutionTasks, ValTasks
 from skillwright.evaluation import AlphaLedger, Draws, Gate, ReleaseTest, Terms, Verdict
-from skillwright.jobs.parts.progress import StageStarted, Watcher
+from skillwright.jobs.parts.progress import Callback, StageStarted
 from skillwright.rollout import Engine, refuse_no_score
 
 
@@ -74,7 +74,7 @@ class PlayedRound:
             if self.action == "accept" and not refused:
                 fate = f"{outcome.decision} as {outcome.id}" if outcome.id else outcome.decision
                 fate = fate if is_kept else "not proven"
-            lines.append(told_change(outcome.change, fate))
+            lines.append(injected_change(outcome.change, fate))
         return tuple(lines)
 
 
@@ -93,7 +93,7 @@ class EvolutionLoop:
         terms: What the gate has to know of the run; their seed seeds every draw.
         embedder: Says which skills are similar.
         teacher: Makes the teacher of a stage.
-        watcher: Sees what happens.
+        callback: Sees what happens.
     """
 
     engine: Callable[[], Engine]
@@ -105,7 +105,7 @@ class EvolutionLoop:
     terms: Terms
     embedder: Embedder
     teacher: Callable[[str], Teacher]
-    watcher: Watcher
+    callback: Callback
 
     async def take(
         self, number: int, bank: Bank, ledger: AlphaLedger, earlier: Sequence[str], first_draw: int
@@ -125,7 +125,7 @@ class EvolutionLoop:
             EngineDown: No episode of the evolution split has a reward.
         """
         results = await self._play(number, bank)
-        self.watcher.see(StageStarted("evolve", step=number))
+        self.callback.on_event(StageStarted("evolve", step=number))
         settings = self.section.settings(self.terms.success_threshold, number)
         found = await evolve(
             EvolutionResults(self.tasks, tuple(results)),
@@ -155,7 +155,7 @@ class EvolutionLoop:
         """Have a bank, the second of two, judged against the first on val tasks."""
         stage = "release test" if isinstance(judge, ReleaseTest) else "gate"
         expected = judge.expected_rollouts(len(self.val.tasks))
-        self.watcher.see(StageStarted(stage, step=draws.step or 0, episodes=expected))
+        self.callback.on_event(StageStarted(stage, step=draws.step or 0, episodes=expected))
         sources = candidate_sources(*banks, self.source)
         duel = bank_duel(self.engine(), self.val, sources, draws)
         return await judge.judge(duel, ledger, replace(self.terms, judged=judged))
@@ -172,7 +172,7 @@ class EvolutionLoop:
             for task in self.tasks.tasks
             for draw in range(self.section.episodes)
         ]
-        self.watcher.see(StageStarted("evolution split", step=number, episodes=len(specs)))
+        self.callback.on_event(StageStarted("evolution split", step=number, episodes=len(specs)))
         results = await self.engine().run(specs, self.source(bank))
         refuse_no_score(results)
         return results

@@ -23,7 +23,7 @@ from skillwright.core.chat import question
 from skillwright.core.jsonio import digest
 from skillwright.evaluation import RELEASE_PHASE
 from skillwright.jobs.parts.endings import NotMeasured
-from skillwright.jobs.parts.progress import CallFinished, EpisodeFinished, Watcher
+from skillwright.jobs.parts.progress import Callback, CallFinished, EpisodeFinished
 from skillwright.rollout import EpisodeFinished as Played
 from skillwright.rollout import TurnFinished
 from skillwright.rollout.engine import Permit
@@ -35,7 +35,7 @@ from skillwright.runs import CallRecord, RunStore
 def consumed(result: EpisodeResult) -> dict[str, Usage]:
     """Return what an episode consumed in all its attempts, by purpose.
 
-    What others than the agent consumed stands in ``side_usage``, where the engine puts what
+    What others than the agent consumed is in ``side_usage``, where the engine puts what
     `TextEnv.get_usage` told at the end of each attempt, failed ones included.
     """
     agent = result.trajectory.usage + result.lost_usage
@@ -83,7 +83,7 @@ class StoredEpisodes:
     def record(self, result: EpisodeResult) -> EpisodeResult:
         """Store a finished episode in one transaction, and return it without known secrets.
 
-        A resumed run shows the optimiser what was stored; one that was never stopped must show it
+        A resumed run shows the optimizer what was stored; one that was never stopped must show it
         the same, and no key of the target's endpoint may reach another one.
         """
         self._store.record_episode(result, agent=self._agent, usage=consumed(result))
@@ -112,7 +112,7 @@ class StoredEpisodes:
 class StoredCalls:
     """A chat model whose answers are stored; an equal question is answered from the store.
 
-    Every question of a run is its own: the optimiser seeds each by its step and place, so that a
+    Every question of a run is its own: the optimizer seeds each by its step and place, so that a
     stored answer is never taken for a second, independent one.
 
     Attributes:
@@ -124,7 +124,7 @@ class StoredCalls:
         self,
         model: ChatModel,
         store: RunStore,
-        watcher: Watcher,
+        callback: Callback,
         clock: Callable[[], float] = time.monotonic,
         permit: Permit = nullcontext,
     ) -> None:
@@ -132,7 +132,7 @@ class StoredCalls:
         self.refusal: ModelRefused | None = None
         self._model = model
         self._store = store
-        self._watcher = watcher
+        self._callback = callback
         self._clock = clock
         self._permit = permit
 
@@ -192,11 +192,11 @@ class StoredCalls:
     def _keep(self, call: CallRecord) -> None:
         self._store.record_call(call)
         usage = call.usage if call.completion is None else call.completion.usage
-        self._watcher.see(CallFinished(call.purpose.value, usage))
+        self._callback.on_event(CallFinished(call.purpose.value, usage))
 
 
 class EngineEvents:
-    """Passes on what an engine tells to the watcher of a job.
+    """Passes on what an engine tells to the callback of a job.
 
     Attributes:
         refuses_unfit: A first prompt that does not fit the model's window stops the run.
@@ -206,22 +206,22 @@ class EngineEvents:
 
     def __init__(
         self,
-        watcher: Watcher,
+        callback: Callback,
         on_usage: Callable[[Usage], None] = lambda usage: None,
         in_flight: Callable[[], int] = lambda: 0,
     ) -> None:
-        self.watcher = watcher
+        self.callback = callback
         self._on_usage = on_usage
         self._in_flight = in_flight
 
     def on_turn(self, event: TurnFinished) -> None:
-        """Tell what it consumed, and the watcher nothing: turns come by the ten thousand."""
+        """Tell what it consumed, and the callback nothing: turns come by the ten thousand."""
         self._on_usage(event.turn.act.usage)
 
     def on_episode(self, event: Played) -> None:
         """Tell of a finished episode."""
         result = event.result
-        self.watcher.see(EpisodeFinished(result, event.reused, self._in_flight()))
+        self.callback.on_event(EpisodeFinished(result, event.reused, self._in_flight()))
         if self.refuses_unfit and result.failure and result.stop_reason is StopReason.CONTEXT:
             raise NotMeasured(
                 f"the first prompt of task {result.task_id!r} does not fit the model's window: "

@@ -1,6 +1,6 @@
 """A run's budget, and what its calls cost.
 
-Nobody is stopped in the middle: before an episode or an optimiser's call begins it asks for a
+Nobody is stopped in the middle: before an episode or an optimizer's call begins it asks for a
 permit. Once the budget is spent no permit is given, what is in flight is finished and stored, and
 then the run stops as if it had been interrupted. What a run has used up is read off its store, so
 it counts over all resumes, and so does what an episode cost that failed or was stopped.
@@ -59,10 +59,10 @@ _permit: ContextVar[_Work | None] = ContextVar("permit", default=None)
 
 
 class BudgetSpent(SkillwrightError):
-    """A run used up its budget; all that was begun is finished and stored, and it can go on.
+    """A run used up its budget; all that was begun is finished and stored, and it can continue.
 
     Attributes:
-        larger: The options of ``resume`` that give it a budget to go on with.
+        larger: The options of ``resume`` that give it a budget to continue with.
     """
 
     exit_code = 3
@@ -229,8 +229,8 @@ def _larger(name: str, bound: float, used: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class PricedMind:
-    """A role's mind and what its tokens cost.
+class PricedModel:
+    """A role's model and what its tokens cost.
 
     Attributes:
         role: ``target``, ``optimizer``, or ``user`` for a simulated user.
@@ -273,34 +273,34 @@ class PricedMind:
         return f"{self.role} {self.model}: {into:g} in, {out:g} out, USD per million ({age})"
 
 
-def priced_minds(config: RunConfig, *, trains: bool = True) -> tuple[PricedMind, ...]:
-    """Return the minds that a run asks, with their prices; an evaluation asks the target only."""
-    minds = {"target": config.models.target, "optimizer": config.models.optimizer}
+def priced_models(config: RunConfig, *, trains: bool = True) -> tuple[PricedModel, ...]:
+    """Return the models that a run asks, with their prices; an evaluation asks the target only."""
+    llms = {"target": config.models.target, "optimizer": config.models.optimizer}
     roles = ("target", "optimizer") if trains else ("target",)
-    return tuple(priced_mind(role, minds[role]) for role in roles)
+    return tuple(priced_model(role, llms[role]) for role in roles)
 
 
-def money_text(cost_usd: float | None, minds: Iterable[PricedMind]) -> str:
+def money_text(cost_usd: float | None, llms: Iterable[PricedModel]) -> str:
     """Say an amount with the age of the prices behind it."""
     amount = "unknown" if cost_usd is None else f"${cost_usd:.2f}"
-    dates = ", ".join(sorted({mind.date for mind in minds if mind.date}))
+    dates = ", ".join(sorted({llm.date for llm in llms if llm.date}))
     return f"{amount} (prices of {dates})" if dates and cost_usd is not None else amount
 
 
 def refuse_unpriced(config: RunConfig, *, trains: bool = True) -> None:
     """Refuse a training's or an evaluation's budget in money that could not be held."""
     embedder = config.bank.embedder if config.skill.bank else ""
-    refuse_unheld(config.budget, priced_minds(config, trains=trains), embedder)
+    refuse_unheld(config.budget, priced_models(config, trains=trains), embedder)
 
 
-def refuse_unheld(budget: BudgetSection, minds: Iterable[PricedMind], embedder: str) -> None:
+def refuse_unheld(budget: BudgetSection, llms: Iterable[PricedModel], embedder: str) -> None:
     """Refuse a budget in money that could not be held, before anything is paid for."""
     if budget.usd is None:
         return
     unheld = f"budget.usd = {budget.usd:g} cannot be held: no prices are known for"
-    if unpriced := [mind for mind in minds if not mind.is_priced]:
+    if unpriced := [llm for llm in llms if not llm.is_priced]:
         raise ConfigError(
-            f"{unheld} {_listed(f'{mind.model!r} (models.{mind.role})' for mind in unpriced)}. "
+            f"{unheld} {_listed(f'{llm.model!r} (models.{llm.role})' for llm in unpriced)}. "
             f"Set models.{unpriced[0].role}.prices.input_usd_per_mtok and output_usd_per_mtok, or "
             "bound budget.tokens instead"
         )
@@ -323,25 +323,25 @@ def budget_gaps(config: RunConfig) -> tuple[str, ...]:
             f"{config.env.compat}.model; what it asks by itself nobody tells us",
         )
     return (
-        f"{_listed(bounds)} bounds the optimiser only: what the adapter {config.env.name!r} spends "
+        f"{_listed(bounds)} bounds the optimizer only: what the adapter {config.env.name!r} spends "
         "on its rollouts nobody tells us. budget.minutes bounds both",
     )
 
 
-def priced_mind(role: str, mind: ModelConfig) -> PricedMind:
-    """Return what asking a mind costs."""
-    if isinstance(mind, EndpointConfig):
-        return PricedMind(role, mind.model, mind.known_prices)
-    name = getattr(mind, "model", None) or mind.backend
-    # Behind another address the program would go on counting with its vendor's prices.
-    tells_cost = isinstance(mind, PythonConfig) or (
-        isinstance(mind, ClaudeCodeExecConfig) and mind.base_url is None
+def priced_model(role: str, llm: ModelConfig) -> PricedModel:
+    """Return what asking a model costs."""
+    if isinstance(llm, EndpointConfig):
+        return PricedModel(role, llm.model, llm.known_prices)
+    name = getattr(llm, "model", None) or llm.backend
+    # Behind another address the program would continue counting with its vendor's prices.
+    tells_cost = isinstance(llm, PythonConfig) or (
+        isinstance(llm, ClaudeCodeExecConfig) and llm.base_url is None
     )
-    is_free = is_stand_in(mind)
-    prices = getattr(mind, "known_prices", None) or getattr(mind, "prices", None)
-    if isinstance(mind, CodexExecConfig) and not mind.pays_per_token:
-        prices = mind.prices
-    return PricedMind(role, name, prices, is_free, tells_cost)
+    is_free = is_stand_in(llm)
+    prices = getattr(llm, "known_prices", None) or getattr(llm, "prices", None)
+    if isinstance(llm, CodexExecConfig) and not llm.pays_per_token:
+        prices = llm.prices
+    return PricedModel(role, name, prices, is_free, tells_cost)
 
 
 def _listed(names: Iterable[str]) -> str:

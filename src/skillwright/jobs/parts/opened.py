@@ -20,7 +20,7 @@ from skillwright.envs import TextEnv, spec
 from skillwright.jobs.parts.environment import environment_of
 from skillwright.jobs.parts.memory import EngineEvents, StoredCalls
 from skillwright.jobs.parts.money import Budget
-from skillwright.jobs.parts.progress import Watcher
+from skillwright.jobs.parts.progress import Callback
 from skillwright.models import EndpointConfig, ExecConfig, HttpClient, ModelConfig
 from skillwright.models.cache import cached
 from skillwright.rollout import EpisodeRecorder, Limits, LocalEngine, MakeEnv, PromptStyle
@@ -49,32 +49,32 @@ class Opened:
     def model(self, config: ModelConfig) -> ChatModel:
         """Open a model."""
         return self.held.enter_context(
-            opened_mind(config, self.client, self._make, self._store, self._env)
+            opened_model(config, self.client, self._make, self._store, self._env)
         )
 
     def calls(self, model: ChatModel, permit: Callable[[str], Any] | None = None) -> StoredCalls:
         """Return a model whose answers are stored, and for which a permit is asked."""
         asked = partial(permit or self.budget.permit, "call")
-        return StoredCalls(model, self._store, self.seen.watcher, permit=asked)
+        return StoredCalls(model, self._store, self.seen.callback, permit=asked)
 
 
 @asynccontextmanager
 async def opened(
     config: RunConfig | RlConfig,
     store: RunStore,
-    watcher: Watcher,
+    callback: Callback,
     make: MakeModel,
     after: int = 0,
 ) -> AsyncIterator[Opened]:
     """Open what a job needs to play and to ask."""
     async with HttpClient() as client, AsyncExitStack() as held:
         budget = Budget(config.budget, store, after=after)
-        seen = EngineEvents(watcher, budget.note, lambda: client.limits.in_flight)
+        seen = EngineEvents(callback, budget.note, lambda: client.limits.in_flight)
         yield Opened(client, budget, seen, held, config.env, store, make)
 
 
 @contextmanager
-def opened_mind(
+def opened_model(
     config: ModelConfig,
     client: HttpClient,
     make: MakeModel,

@@ -1,6 +1,6 @@
 """What a job says while it runs: one typed event per thing that happens.
 
-Watchers only watch. A watcher that raises stops the run, as any bug does; none may change it.
+Watchers only watch. A callback that raises stops the run, as any bug does; none may change it.
 """
 
 from collections.abc import Mapping
@@ -13,22 +13,22 @@ from skillwright.evaluation import Score, Verdict
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """A run begins or goes on.
+    """A run begins or continues.
 
     Attributes:
         name: The run's name.
         folder: Where it lies, for people.
-        minds: Role -> identity of the model that plays it.
+        models: Role -> identity of the model that plays it.
         facts: Short lines about the set-up, in order.
         steps: Steps in the whole run; 0 for a job without steps.
         epochs: Epochs in the whole run; 0 for a job without steps.
         episodes: Episodes that the whole run is expected to need, for an estimate of what is left.
-        resumed_at: The first step still to do, where the run goes on; else ``None``.
+        resumed_at: The first step still to do, where the run continues; else ``None``.
     """
 
     name: str
     folder: str
-    minds: Mapping[str, str]
+    llms: Mapping[str, str]
     facts: tuple[str, ...] = ()
     steps: int = 0
     epochs: int = 0
@@ -41,8 +41,8 @@ class StageStarted:
     """A stage begins.
 
     Attributes:
-        stage: ``baseline``, ``rollout``, ``reflect``, ``gate``, ``look back``, ``release test``,
-            ``test`` or ``confirm``. The baseline goes on beside the stages of the first step; test
+        stage: ``baseline``, ``rollout``, ``reflect``, ``gate``, ``epoch update``, ``release test``,
+            ``test`` or ``confirm``. The baseline continues beside the stages of the first step; test
             and confirmation run together.
         step: Step from 1, 0 outside the steps; a slow update's gate has the epoch's last.
         epoch: Epoch from 1, 0 outside the epochs.
@@ -60,7 +60,7 @@ class EpisodeFinished:
     """An episode has its reward or its failure.
 
     Attributes:
-        result: What came of it.
+        result: The outcome.
         reused: The store had it already.
         in_flight: Calls that are at endpoints meanwhile; it says nothing about the episode.
     """
@@ -72,7 +72,7 @@ class EpisodeFinished:
 
 @dataclass(frozen=True, slots=True)
 class CallFinished:
-    """An optimiser call was answered, or given up."""
+    """An optimizer call was answered, or given up."""
 
     purpose: str
     usage: Usage
@@ -96,7 +96,7 @@ class StepDecided:
         epoch: From 1.
         action: ``accept_new_best``, ``accept``, ``force_accept``, ``reject``, ``undecided``, or
             ``skip_...``.
-        verdict: The gate's first judgement: against the current skill, or with an open gate
+        verdict: The gate's first judgment: against the current skill, or with an open gate
             against the best one; ``None`` where nothing was judged.
     """
 
@@ -108,12 +108,12 @@ class StepDecided:
 
 @dataclass(frozen=True, slots=True)
 class EpochEnded:
-    """An epoch was looked back on.
+    """An epoch was updated.
 
     Attributes:
         epoch: From 1.
         action: What became of its slow update, or ``""`` where none was due.
-        verdict: The gate's first judgement of it, or ``None`` where nothing was judged.
+        verdict: The gate's first judgment of it, or ``None`` where nothing was judged.
     """
 
     epoch: int
@@ -144,16 +144,16 @@ Event = (
 )
 
 
-class Watcher(Protocol):
+class Callback(Protocol):
     """Sees every event of a job, in order."""
 
-    def see(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Take note of an event; must not block."""
         ...
 
 
-class Unwatched:
+class NullCallback:
     """Looks away."""
 
-    def see(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Do nothing."""

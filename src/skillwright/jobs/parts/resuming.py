@@ -47,7 +47,7 @@ def write_down(store: RunStore, state: StateT, kind: str, payload: Mapping[str, 
 
 
 SESSION = "session"
-"""The event with which a process begins to work on a run, or goes on with it."""
+"""The event with which a process begins to work on a run, or continues with it."""
 SESSION_ENDED = "session_ended"
 """The event with which it ends; a killed process leaves none."""
 REGRADED = "regraded"
@@ -55,7 +55,7 @@ REGRADED = "regraded"
 
 
 def sessions_of(events: Sequence[Event]) -> list[float]:
-    """Return when each process began; the first event stands in where none said so."""
+    """Return when each process began; the first event is in where none said so."""
     started = [event.time for event in events if event.kind == SESSION]
     return started or [event.time for event in events[:1]]
 
@@ -83,7 +83,7 @@ def worked(
     return total
 
 
-# A run that goes on must meet the tasks that it began with.
+# A run that continues must meet the tasks that it began with.
 
 
 TASKS = "tasks"
@@ -91,7 +91,7 @@ TASKS = "tasks"
 
 
 def refuse_other_tasks(store: RunStore, facts: Mapping[str, Any]) -> None:
-    """Write down which tasks a new run is made of; compare, where it goes on."""
+    """Write down which tasks a new run is made of; compare, where it continues."""
     known = store.events(TASKS)
     if not known:
         store.append_event(TASKS, dict(facts))
@@ -116,7 +116,7 @@ def train_tasks(store: RunStore) -> int | None:
     return known[0].payload["train"]["tasks"] if known else None
 
 
-# A run that goes on keeps the settings that it began with; only its budget may change.
+# A run that continues keeps the settings that it began with; only its budget may change.
 
 
 _BUDGET = "budget"
@@ -126,13 +126,13 @@ _LONGEST = 80
 
 
 def settings_facts(folder: Path) -> dict[str, Any]:
-    """Return what the first event of a run keeps of its settings, as they stand in its folder."""
+    """Return what the first event of a run keeps of its settings, as they are in its folder."""
     values = _values(folder)
     return {"settings": {"digest": digest(values), "values": values}}
 
 
 def refuse_other_settings(folder: Path, store: RunStore, made: str) -> None:
-    """Refuse to go on where the configuration in a run's folder was edited.
+    """Refuse to continue where the configuration in a run's folder was edited.
 
     Raises:
         ConfigError: Something else than the budget is not what it was, or it began with a setting
@@ -158,7 +158,7 @@ def refuse_other_settings(folder: Path, store: RunStore, made: str) -> None:
 
 
 def refuse_all_but_budget(overrides: Sequence[str]) -> None:
-    """Refuse to change anything of a run that goes on but what it may use up."""
+    """Refuse to change anything of a run that continues but what it may use up."""
     others = [one for one in overrides if not one.startswith(f"{_BUDGET}.")]
     if others:
         raise ConfigError(

@@ -267,7 +267,7 @@ _ASKED: Mapping[str, Callable[[type[EnvAdapter]], str]] = {
 
 
 def evolution_split(train: StudyTasks, nth: int) -> EvolutionTasks:
-    """Take every nth train task of each family and place, the last of each ``nth``."""
+    """Take every nth train task of each task type and place, the last of each ``nth``."""
     if len(train.tasks) < 2:
         raise ConfigError(
             f"{len(train.tasks)} train tasks cannot be parted into tasks that a bank evolves on "

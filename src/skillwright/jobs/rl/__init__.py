@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skillwright.jobs.rl.launch import RlRun as RlRun
-    from skillwright.jobs.rl.launch import has_stand_ins as has_stand_ins
     from skillwright.jobs.rl.launch import is_rl_run as is_rl_run
     from skillwright.jobs.rl.launch import open_rl as open_rl
     from skillwright.jobs.rl.launch import refuse_without_torch as refuse_without_torch
+    from skillwright.jobs.rl.launch import rl_has_scripted_models as rl_has_scripted_models
     from skillwright.jobs.rl.launch import run_rl as run_rl
     from skillwright.jobs.rl.launch import start_rl as start_rl
     from skillwright.jobs.rl.progress import BankEvolved as BankEvolved
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _PLACES = (
     (
         "skillwright.jobs.rl.launch",
-        "RlRun has_stand_ins is_rl_run open_rl refuse_without_torch run_rl start_rl",
+        "RlRun rl_has_scripted_models is_rl_run open_rl refuse_without_torch run_rl start_rl",
     ),
     (
         "skillwright.jobs.rl.progress",

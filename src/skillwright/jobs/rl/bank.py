@@ -17,17 +17,17 @@ from skillwright.bank import (
 )
 from skillwright.bank.changes import nearness
 from skillwright.bank.measure import active_by_category
-from skillwright.bank.teaching.distil import Distillation, distil
+from skillwright.bank.teaching.distill import Distillation, distill
 from skillwright.config.rl import RlConfig, RlDistilSection
 from skillwright.core import ConfigError, EpisodeResult, EpisodeSpec, PlainSkill, Task
 from skillwright.core.seeds import derive_seed
-from skillwright.jobs.parts.bank_source import read_told_bank
+from skillwright.jobs.parts.bank_source import read_injected_bank
 from skillwright.jobs.parts.evolution_round import EvolutionLoop, PlayedRound
 from skillwright.jobs.parts.progress import StageStarted
 from skillwright.jobs.parts.resuming import write_down
+from skillwright.jobs.rl.injected import TrajectorySource
 from skillwright.jobs.rl.progress import BankEvolved, FirstBankMade
 from skillwright.jobs.rl.state import EvolutionRecord, RlKind, RlState
-from skillwright.jobs.rl.told import TrajectorySource
 from skillwright.jobs.rl.wiring import Workshop, openings, stop_if_refused
 from skillwright.policy import PolicyBackend
 from skillwright.rollout import refuse_no_score
@@ -53,23 +53,23 @@ async def make_first_bank(run: Workshop, state: RlState) -> tuple[Workshop, RlSt
     facts: dict[str, Any] = {}
     if told == "skills":
         _begin(run)
-        if run.config.distil is not None:
-            facts = await _distil(run, run.config.distil, await base_episodes(run))
+        if run.config.distill is not None:
+            facts = await _distill(run, run.config.distill, await base_episodes(run))
     version = run.bank_store.newest
     bank = run.bank_store.load(version)
     counts = count_skills(bank)
     known = {"version": version, "digest": bank.digest, "skills": counts.headline}
     state = write_down(run.store, state, RlKind.BANK, {**known, **facts})
     notes = tuple(facts.get("notes", ()))
-    run.watcher.see(FirstBankMade(version, counts.headline, notes))
+    run.callback.on_event(FirstBankMade(version, counts.headline, notes))
     return run, state
 
 
 async def base_episodes(run: Workshop) -> list[EpisodeResult]:
     """Play the base trajectories, told nothing; those that are stored are not played again."""
-    section = run.config.distil
+    section = run.config.distill
     if section is None:
-        raise ConfigError("distil is null, so no base trajectory is played")
+        raise ConfigError("distill is null, so no base trajectory is played")
     tasks = [_longer(task, section.max_turns) for task in run.tasks.base[: section.tasks]]
     seed = run.config.run.seed
     specs = [
@@ -77,9 +77,9 @@ async def base_episodes(run: Workshop) -> list[EpisodeResult]:
         for task in tasks
         for draw in range(section.episodes)
     ]
-    run.watcher.see(StageStarted("base", episodes=len(specs)))
-    if "base" in run.minds:
-        engine = run.mind_engine("base", section.max_turns)
+    run.callback.on_event(StageStarted("base", episodes=len(specs)))
+    if "base" in run.llms:
+        engine = run.model_engine("base", section.max_turns)
     else:
         turns = await openings(tasks, run.make_env) if run.maker.needs_turns else []
         backend = run.maker.make(run.maker.recipe(turns))
@@ -106,7 +106,7 @@ def starting_bank(config: RlConfig) -> Bank:
             f"bank.start is 'seed', and there is no seed bank for {config.env.name!r}; there are "
             f"those of {', '.join(SEED_BANKS)}. Begin with 'empty', or name a file"
         )
-    bank = seed_bank(config.env.name) if start == SEED else read_told_bank(start, "bank.start")
+    bank = seed_bank(config.env.name) if start == SEED else read_injected_bank(start, "bank.start")
     refuse_unsafe(bank.active, f"bank.start {start!r}")
     left_out = set(config.bank.leave_out)
     kept = replace(bank, skills=tuple(s for s in bank.skills if s.category not in left_out))
@@ -125,13 +125,13 @@ def _begin(run: Workshop) -> None:
         run.bank_store.adopt(bank, reason=f"begun with {run.config.bank.start}", step=0)
 
 
-async def _distil(
+async def _distill(
     run: Workshop, section: RlDistilSection, base: Sequence[EpisodeResult]
 ) -> dict[str, Any]:
-    run.watcher.see(StageStarted("distil"))
+    run.callback.on_event(StageStarted("distil"))
     settings = section.settings(run.config.env.success_threshold, 0)
     teacher = run.teacher("distil")
-    found = await distil(base, teacher, settings, category_of, scope_of)
+    found = await distill(base, teacher, settings, category_of, scope_of)
     stop_if_refused(teacher)
     found.refuse_gaps()
     left_out = set(run.config.bank.leave_out)
@@ -177,7 +177,7 @@ async def evolve_bank(
 ) -> RlState:
     """Play the evolution split, have the teacher change the bank, and ask the gate.
 
-    Whatever comes of it is logged in the bank and in the run.
+    whatever the outcome is logged in the bank and in the run.
 
     Raises:
         EngineDown: No episode of the evolution split has a reward.
@@ -197,7 +197,7 @@ async def evolve_bank(
         terms=run.terms,
         embedder=run.teller.embedder,
         teacher=lambda stage: teacher,
-        watcher=run.watcher,
+        callback=run.callback,
     )
     bank = run.bank_store.load(state.version_after(iteration - 1))
     earlier = [line for one in state.evolutions.values() for line in one.earlier]
@@ -212,7 +212,7 @@ async def evolve_bank(
             said, candidate = played.verdict.to_dict(), played.candidate.digest
             run.store.record_verdict(VerdictRecord(iteration, said, candidate, "evolution"))
         state = write_down(run.store, state, RlKind.EVOLUTION, record.to_dict())
-    run.watcher.see(BankEvolved(record))
+    run.callback.on_event(BankEvolved(record))
     return state
 
 

@@ -27,8 +27,8 @@ from skillwright.jobs.launch.estimate import (
     sum_of,
     users_stage,
 )
-from skillwright.jobs.parts.environment import user_mind
-from skillwright.jobs.parts.money import PricedMind, priced_mind
+from skillwright.jobs.parts.environment import user_model
+from skillwright.jobs.parts.money import PricedModel, priced_model
 from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks
 
 POLICY = "policy"
@@ -45,14 +45,14 @@ class RlEstimate(Stages):
         turns: Turns of an episode.
         base_turns: Turns of a base episode.
         opening_tokens: The measured length of a first prompt, without skills.
-        minds: Who is asked, with prices and their age.
+        models: Who is asked, with prices and their age.
     """
 
     stages: tuple[Stage, ...]
     turns: int
     base_turns: int
     opening_tokens: int
-    minds: tuple[PricedMind, ...]
+    llms: tuple[PricedModel, ...]
 
     def calls(self, role: str) -> int:
         """Return all calls of a role."""
@@ -85,7 +85,7 @@ class RlEstimate(Stages):
             "turns": self.turns,
             "base_turns": self.base_turns,
             "opening_tokens": self.opening_tokens,
-            "prices": [mind.line() for mind in self.minds],
+            "prices": [llm.line() for llm in self.llms],
         }
 
 
@@ -98,19 +98,19 @@ async def estimate_rl(config: RlConfig, turns: int | None = None) -> RlEstimate:
     """
     tasks = find_rl_tasks(config)
     usual = turns or expected_turns(_limit(config, tasks.practice))
-    longer = config.distil.max_turns if config.distil else None
+    longer = config.distill.max_turns if config.distill else None
     base_turns = turns or expected_turns(longer or _limit(config, tasks.base))
     first = tasks.practice[:MEASURED_TASKS]
     assumed, blank = Assumptions(usual), [""] * len(first)
     opening = await measured_opening(config.env, config.run.seed, first, blank, assumed)
-    minds = {role: priced_mind(role, mind) for role, mind in config.minds.items()}
-    work = _Work(config, tasks, minds, assumed, base_turns, opening)
+    llms = {role: priced_model(role, llm) for role, llm in config.llms.items()}
+    work = _Work(config, tasks, llms, assumed, base_turns, opening)
     stages = [*work.before_practice(), *work.practice()]
-    if (user := user_mind(config.env)) is not None:
-        minds["user"] = priced_mind("user", user)
-        stages.append(work.users(stages, minds["user"]))
+    if (user := user_model(config.env)) is not None:
+        llms["user"] = priced_model("user", user)
+        stages.append(work.users(stages, llms["user"]))
     done = tuple(stage for stage in stages if stage.episodes or stage.calls)
-    return RlEstimate(done, usual, base_turns, opening, tuple(minds.values()))
+    return RlEstimate(done, usual, base_turns, opening, tuple(llms.values()))
 
 
 def _limit(config: RlConfig, tasks: Sequence[Task]) -> int:
@@ -125,24 +125,24 @@ class _Work:
 
     config: RlConfig
     tasks: RlTasks
-    minds: dict[str, PricedMind]
+    llms: dict[str, PricedModel]
     assumed: Assumptions
     base_turns: int
     opening_tokens: int
 
     def before_practice(self) -> Iterator[Stage]:
         """Count what the first bank and the cold start take."""
-        distil, told = self.config.distil, self.config.bank.told
-        if distil is not None and told != "nothing":
-            base = self.tasks.base[: distil.tasks]
-            count = len(base) * distil.episodes
-            if "base" in self.minds:
+        distill, told = self.config.distill, self.config.bank.told
+        if distill is not None and told != "nothing":
+            base = self.tasks.base[: distill.tasks]
+            count = len(base) * distill.episodes
+            if "base" in self.llms:
                 yield self._played("base", "base", count, self.base_turns, 0)
             else:
                 yield _on_this_machine("base", count)
             if told == "skills":
-                batch = distil.settings(1.0).batch_size
-                yield self._asked("distil", _requests(base, distil), batch)
+                batch = distill.settings(1.0).batch_size
+                yield self._asked("distil", _requests(base, distill), batch)
         cold = self.config.cold_start
         if cold is not None:
             count = len(self.tasks.practice[: cold.tasks]) * cold.episodes
@@ -169,25 +169,25 @@ class _Work:
         if evaluation.test:
             yield _on_this_machine("test", _tested(config) * len(tasks.splits.test))
 
-    def users(self, stages: Sequence[Stage], mind: PricedMind) -> Stage:
+    def users(self, stages: Sequence[Stage], llm: PricedModel) -> Stage:
         """Count what simulated users say in all episodes; base episodes may be longer ones."""
         base = sum(stage.episodes for stage in stages if stage.name == "base")
         others = sum(stage.episodes for stage in stages) - base
-        usual = users_stage(mind, self.assumed, others, self.assumed.turns)
-        longer = users_stage(mind, self.assumed, base, self.base_turns)
+        usual = users_stage(llm, self.assumed, others, self.assumed.turns)
+        longer = users_stage(llm, self.assumed, base, self.base_turns)
         return replace(sum_of([usual, longer]), name=usual.name, role=usual.role)
 
     def _played(self, name: str, role: str, count: int, turns: int, injected: int) -> Stage:
         opening, history = self.opening_tokens + injected, self.config.rollout.history_turns
         prompts = episode_prompts(opening, turns, history, self.assumed)
         answer = self.assumed.action_tokens
-        return make_stage(name, self.minds[role], count, prompts, answer, plays=count)
+        return make_stage(name, self.llms[role], count, prompts, answer, plays=count)
 
     def _asked(self, name: str, count: int, episodes: int) -> Stage:
         transcript = self.opening_tokens + self.base_turns * self.assumed.turn_tokens
         prompt = self.assumed.instructions_tokens + episodes * transcript
         answer = self.assumed.proposal_tokens
-        return make_stage(name, self.minds["teacher"], count, [prompt], answer)
+        return make_stage(name, self.llms["teacher"], count, [prompt], answer)
 
 
 def _on_this_machine(name: str, episodes: int) -> Stage:

@@ -77,7 +77,7 @@ def is_rl_run(run: str | Path, root: str | Path = "runs") -> bool:
 
 
 def open_rl(run: str | Path, root: str | Path = "runs", overrides: Sequence[str] = ()) -> RlRun:
-    """Open a run to go on with it.
+    """Open a run to continue with it.
 
     Args:
         run: Its folder, or its name below ``root``.
@@ -97,7 +97,7 @@ def open_rl(run: str | Path, root: str | Path = "runs", overrides: Sequence[str]
 
 async def run_rl(
     run: RlRun,
-    watcher: RlWatcher,
+    callback: RlWatcher,
     make: MakeModel = make_model,
     maker: "PolicyMaker | None" = None,
 ) -> RlReport:
@@ -107,8 +107,8 @@ async def run_rl(
 
     Args:
         run: From `start_rl` or `open_rl`.
-        watcher: Sees what happens.
-        make: Makes the minds; a notebook or a test may hand in its own.
+        callback: Sees what happens.
+        make: Makes the models; a notebook or a test may hand in its own.
         maker: Builds the policy; the configuration's, by default.
 
     Raises:
@@ -122,14 +122,14 @@ async def run_rl(
     from skillwright.jobs.rl.wiring import workshop
 
     with session(run.store):
-        async with workshop(run.config, run.store, watcher, make, maker) as parts:
+        async with workshop(run.config, run.store, callback, make, maker) as parts:
             return await rl(parts, run.folder)
 
 
-def has_stand_ins(config: RlConfig) -> bool:
-    """Tell whether a scripted mind takes part; whoever shows the run's results must say so."""
-    return any(is_stand_in(mind) for mind in config.minds.values())
+def rl_has_scripted_models(config: RlConfig) -> bool:
+    """Tell whether a scripted model takes part; whoever shows the run's results must say so."""
+    return any(is_stand_in(llm) for llm in config.llms.values())
 
 
 def _secrets(config: RlConfig) -> list[str]:
-    return secrets_of(config.env, list(config.minds.values()))
+    return secrets_of(config.env, list(config.llms.values()))

@@ -27,9 +27,9 @@ from skillwright.evaluation import (
 )
 from skillwright.jobs.parts.progress import Scored, StageStarted
 from skillwright.jobs.parts.resuming import write_down
+from skillwright.jobs.rl.injected import other_scopes
 from skillwright.jobs.rl.progress import Validated
 from skillwright.jobs.rl.state import TEST_EPISODES, RlKind, RlState, Validation, selected
-from skillwright.jobs.rl.told import other_scopes
 from skillwright.jobs.rl.wiring import Workshop
 from skillwright.policy import (
     BankVersionGone,
@@ -142,19 +142,19 @@ async def validate(run: Workshop, state: RlState, policy: PolicyBackend, iterati
         return state
     version = state.version_after(iteration)
     tasks = run.tasks.val
-    run.watcher.see(StageStarted("val", step=iteration, episodes=len(tasks)))
+    run.callback.on_event(StageStarted("val", step=iteration, episodes=len(tasks)))
     results = await _play(run, policy, tasks, run.source(version), "val")
     refuse_no_score(results)
     table = ScoreTable.of(results, run.config.env.success_threshold)
     score = Validation(iteration, version, table, policy.identity)
     state = write_down(run.store, state, RlKind.VALIDATION, score.to_dict())
     is_best = state.best is not None and state.best.iteration == iteration
-    run.watcher.see(Validated(iteration, table.overall, table.families, is_best))
+    run.callback.on_event(Validated(iteration, table.overall, table.families, is_best))
     return state
 
 
 @dataclass(frozen=True, slots=True)
-class Artefact:
+class Artifact:
     """Something that is scored on the sealed tasks."""
 
     name: str
@@ -165,7 +165,7 @@ class Artefact:
 async def open_sealed(
     run: Workshop, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
 ) -> RlState:
-    """Score every artefact in the one act that may see the sealed tasks.
+    """Score every artifact in the one act that may see the sealed tasks.
 
     They are the policy of the cold start, told its own bank, and where that has changed the last
     one too; the selected policy; and the controls, with the weights of the selected policy.
@@ -173,14 +173,14 @@ async def open_sealed(
     if not run.config.evaluation.test or state.test is not None:
         return state
     tasks = run.tasks.splits.test.open()
-    artefacts = list(_artefacts(run, state, tasks))
+    artifacts = list(_artifacts(run, state, tasks))
     if state.sealed:
-        named = {one.name: one.iteration for one in artefacts}
+        named = {one.name: one.iteration for one in artifacts}
         state = write_down(run.store, state, RlKind.TEST_OPENED, {"artefacts": named})
-    run.watcher.see(StageStarted("test", episodes=len(artefacts) * len(tasks)))
+    run.callback.on_event(StageStarted("test", episodes=len(artifacts) * len(tasks)))
     results: dict[str, list[EpisodeResult]] = {}
     there: int | None = None
-    for one in artefacts:
+    for one in artifacts:
         if one.iteration != there:
             checkpoints.load(policy, one.iteration)
             there = one.iteration
@@ -188,28 +188,28 @@ async def open_sealed(
     refuse_no_score([result for played in results.values() for result in played])
     report = SplitReport.of("test", results, run.config.env.success_threshold)
     for name, table in report.tables.items():
-        run.watcher.see(Scored(name, report.split, table.overall))
+        run.callback.on_event(Scored(name, report.split, table.overall))
     # Weights and bank together tell whose an episode is; here they are known by name.
     keys = {name: [one.key for one in played] for name, played in results.items()}
     return write_down(run.store, state, RlKind.TEST, {**report.to_dict(), TEST_EPISODES: keys})
 
 
-def _artefacts(run: Workshop, state: RlState, tasks: tuple[Task, ...]) -> Iterator[Artefact]:
+def _artifacts(run: Workshop, state: RlState, tasks: tuple[Task, ...]) -> Iterator[Artifact]:
     chosen = selected(run.config, state)
     first, last = state.first_version, state.version_after(chosen)
-    yield Artefact("cold_start", 0, run.source(first))
+    yield Artifact("cold_start", 0, run.source(first))
     if last != first:
-        yield Artefact("cold_start_last_bank", 0, run.source(last))
-    yield Artefact("final", chosen, run.source(last))
+        yield Artifact("cold_start_last_bank", 0, run.source(last))
+    yield Artifact("final", chosen, run.source(last))
     if run.config.bank.told == "nothing":
         return
     controls = run.config.evaluation.controls
     if "no_skills" in controls:
-        yield Artefact("no_skills", chosen, PlainSkill(""))
+        yield Artifact("no_skills", chosen, PlainSkill(""))
     scopes = other_scopes(scope_of(task) for task in tasks)
     if "other_scope" in controls and scopes and run.config.bank.told == "skills":
         bank = run.bank_store.load(last)
-        yield Artefact("other_scope", chosen, run.teller.elsewhere(bank, scopes))
+        yield Artifact("other_scope", chosen, run.teller.elsewhere(bank, scopes))
 
 
 async def _play(
@@ -286,7 +286,7 @@ async def release(
     if test is None or chosen == 0 or state.release is not None:
         return state
     val = len(run.tasks.val)
-    run.watcher.see(StageStarted("release test", episodes=test.expected_rollouts(val)))
+    run.callback.on_event(StageStarted("release test", episodes=test.expected_rollouts(val)))
     sides = (
         Version(0, run.source(state.first_version)),
         Version(chosen, run.source(state.version_after(chosen))),

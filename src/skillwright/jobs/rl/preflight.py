@@ -10,7 +10,7 @@ from skillwright.envs.drive import native_tools, open_env
 from skillwright.jobs.launch.preflight import Finding, Health, ask_if_ready, build_first, users_of
 from skillwright.jobs.parts.bank_source import opened_embedder
 from skillwright.jobs.parts.environment import refuse_unasked_data
-from skillwright.jobs.parts.money import priced_mind, refuse_unheld
+from skillwright.jobs.parts.money import priced_model, refuse_unheld
 from skillwright.jobs.rl.bank import starting_bank
 from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks
 from skillwright.jobs.rl.wiring import PolicyMaker
@@ -19,16 +19,16 @@ from skillwright.rollout.episode import why_no_tools
 
 
 async def preflight_rl(config: RlConfig) -> PolicyMaker:
-    """Check budget, tasks, bank and policy, and ask each distinct mind one small question.
+    """Check budget, tasks, bank and policy, and ask each distinct model one small question.
 
     An endpoint that embeds is asked nothing; its key has to be there.
     """
     maker = PolicyMaker(config)
     for look in _looks(config, maker).values():
         await look()
-    minds = {**config.minds, **users_of(config.env)}
+    llms = {**config.llms, **users_of(config.env)}
     async with HttpClient() as client:
-        await together(_mind(mind, client) for mind in _distinct(minds).values())
+        await together(_llm(llm, client) for llm in _distinct(llms).values())
     return maker
 
 
@@ -36,13 +36,13 @@ async def examine_rl(config: RlConfig) -> list[Finding]:
     """Look at all that `preflight_rl` looks at, also behind the first thing that is wrong."""
     looks = _looks(config, PolicyMaker(config))
     findings = [await _found(name, look()) for name, look in looks.items()]
-    minds = dict(config.minds)
+    llms = dict(config.llms)
     try:
-        minds |= users_of(config.env)
+        llms |= users_of(config.env)
     except SkillwrightError as error:
         findings.append(Finding("simulated user", Health.BAD, str(error)))
     async with HttpClient() as client:
-        asked = (_found(roles, _mind(mind, client)) for roles, mind in _distinct(minds).items())
+        asked = (_found(roles, _llm(llm, client)) for roles, llm in _distinct(llms).items())
         return [*findings, *await together(asked)]
 
 
@@ -64,11 +64,9 @@ async def _found(name: str, look: Awaitable[str]) -> Finding:
 
 
 async def _money(config: RlConfig) -> str:
-    minds = [priced_mind(role, mind) for role, mind in config.minds.items()]
+    llms = [priced_model(role, llm) for role, llm in config.llms.items()]
     # Only skills are embedded: raw trajectories, and nothing at all, are told without.
-    refuse_unheld(
-        config.budget, minds, config.bank.embedder if config.bank.told == "skills" else ""
-    )
+    refuse_unheld(config.budget, llms, config.bank.embedder if config.bank.told == "skills" else "")
     return "it can be held" if config.budget.is_set else "no bound is set"
 
 
@@ -91,16 +89,16 @@ async def _policy(config: RlConfig, maker: PolicyMaker) -> str:
     return config.policy.label
 
 
-async def _mind(mind: ModelConfig, client: HttpClient) -> str:
-    return f"{mind.backend}: {await ask_if_ready(mind, client)} answers"
+async def _llm(llm: ModelConfig, client: HttpClient) -> str:
+    return f"{llm.backend}: {await ask_if_ready(llm, client)} answers"
 
 
-def _distinct(minds: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
-    """Return each mind once, by all of its roles: two roles of one mind are one question."""
+def _distinct(llms: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
+    """Return each model once, by all of its roles: two roles of one model are one question."""
     roles: dict[str, list[str]] = {}
-    for role, mind in minds.items():
-        roles.setdefault(mind.model_dump_json(), []).append(role)
-    return {" and ".join(named): minds[named[0]] for named in roles.values()}
+    for role, llm in llms.items():
+        roles.setdefault(llm.model_dump_json(), []).append(role)
+    return {" and ".join(named): llms[named[0]] for named in roles.values()}
 
 
 async def _look_at_tasks(config: RlConfig) -> RlTasks:

@@ -43,12 +43,12 @@ class ColdStartStep:
 
 @dataclass(frozen=True, slots=True)
 class ColdStartEnded:
-    """The policy has learnt from the expert.
+    """The policy has learned from the expert.
 
     Attributes:
         episodes: Of the expert.
-        wins: Won ones; their turns were learnt from.
-        rows: Turns that were learnt from.
+        wins: Won ones; their turns were learned from.
+        rows: Turns that were learned from.
         surprise: Mean cross-entropy per target token at the end, in nats.
     """
 
@@ -60,10 +60,10 @@ class ColdStartEnded:
 
 @dataclass(frozen=True, slots=True)
 class IterationEnded:
-    """An iteration is played and learnt from.
+    """An iteration is played and learned from.
 
     Attributes:
-        record: What came of it.
+        record: The outcome.
         rollout_s: Seconds of the rollouts.
         learning_s: Seconds of the update.
     """
@@ -88,7 +88,7 @@ class BankEvolved:
     """An update of the bank is decided.
 
     Attributes:
-        record: What came of it.
+        record: The outcome.
     """
 
     record: EvolutionRecord
@@ -101,7 +101,7 @@ class Validated:
     Attributes:
         iteration: After which one; 0 is the cold start.
         score: All of val.
-        families: By task family.
+        task types: By task type.
         is_best: Whether none was better.
     """
 
@@ -125,6 +125,6 @@ RlEvent = (
 class RlWatcher(Protocol):
     """Sees every event of the recipe, in order. Watchers only watch."""
 
-    def see(self, event: RlEvent) -> None:
+    def on_event(self, event: RlEvent) -> None:
         """Take note of an event; must not block."""
         ...

@@ -8,7 +8,7 @@
     release test: the selected policy and its bank against the cold start and the first bank
     test, opened once: cold start, selected policy, and the controls
 
-What was decided stands in the run's store, weights in its checkpoints, and the bank in a file of
+What was decided is in the run's store, weights in its checkpoints, and the bank in a file of
 its own. A run that was killed goes back to the latest checkpoint; what it plays again on the way
 ends as before, because nothing depends on time.
 
@@ -39,6 +39,7 @@ from skillwright.core.seeds import derive_seed
 from skillwright.jobs.parts.progress import RunStarted, StageStarted
 from skillwright.jobs.parts.resuming import refuse_other_tasks, write_down
 from skillwright.jobs.rl.bank import base_episodes, evolve_bank, make_first_bank
+from skillwright.jobs.rl.injected import Remembered, SometimesNothing
 from skillwright.jobs.rl.measure import Checkpoints, open_sealed, release, validate
 from skillwright.jobs.rl.progress import ColdStartEnded, ColdStartStep, IterationEnded
 from skillwright.jobs.rl.state import (
@@ -51,7 +52,6 @@ from skillwright.jobs.rl.state import (
     selected,
 )
 from skillwright.jobs.rl.tasks import again_tasks, harder_tasks, tasks_of_iteration
-from skillwright.jobs.rl.told import Remembered, SometimesNothing
 from skillwright.jobs.rl.wiring import (
     Workshop,
     group_settings,
@@ -112,11 +112,11 @@ async def _demonstrations(run: Workshop, state: RlState) -> tuple[list[EpisodeRe
     if section is None:
         return [], source
     seed = run.config.run.seed
-    luck = derive_seed("cold start", seed)
-    told = Remembered(SometimesNothing(source, section.without_skills, luck))
+    rng = derive_seed("cold start", seed)
+    told = Remembered(SometimesNothing(source, section.without_skills, rng))
     specs = _specs(run, section)
-    run.watcher.see(StageStarted("expert", episodes=len(specs)))
-    results = await run.mind_engine("expert").run(specs, told)
+    run.callback.on_event(StageStarted("expert", episodes=len(specs)))
+    results = await run.model_engine("expert").run(specs, told)
     refuse_no_score(results)
     return results, told
 
@@ -142,13 +142,13 @@ async def _turns(
         replace(turn, skill=context.text)
         for turn, context in zip(found, told.contexts(tasks), strict=True)
     ]
-    if run.config.distil is not None and run.config.bank.told != "nothing":
+    if run.config.distill is not None and run.config.bank.told != "nothing":
         found += turns_of(await base_episodes(run), None)
     return found
 
 
 def _as_command(result: EpisodeResult) -> EpisodeResult:
-    """Leave of each answer the command that stands in it, where the environment lists it.
+    """Leave of each answer the command that is in it, where the environment lists it.
 
     A policy that chooses from a list says nothing around its choice, and could not imitate it.
     """
@@ -170,15 +170,15 @@ def _teach(
     rows, coverage = demonstrations(
         policy, results, told, threshold=run.config.env.success_threshold
     )
-    run.watcher.see(StageStarted("cold start"))
+    run.callback.on_event(StageStarted("cold start"))
 
     def on_step(step: int, loss: LossReport, report: StepReport) -> None:
-        run.watcher.see(ColdStartStep(step, settings.steps, loss.surprise, report.grad_norm))
+        run.callback.on_event(ColdStartStep(step, settings.steps, loss.surprise, report.grad_norm))
 
     seed = derive_seed("cold start", run.config.run.seed)
     done = train(policy, rows, settings, seed=seed, on_step=on_step)
     first, last = done.losses[0].surprise, done.losses[-1].surprise
-    run.watcher.see(ColdStartEnded(coverage.episodes, coverage.wins, coverage.rows, last))
+    run.callback.on_event(ColdStartEnded(coverage.episodes, coverage.wins, coverage.rows, last))
     return {
         "coverage": asdict(coverage) | {"citation_rate": coverage.citation_rate},
         "steps": len(done.steps),
@@ -187,10 +187,10 @@ def _teach(
     }
 
 
-# One iteration: groups of rollouts under the same skills, compared, and learnt from.
+# One iteration: groups of rollouts under the same skills, compared, and learned from.
 
 
-async def practise(
+async def train_on(
     run: Workshop, state: RlState, policy: PolicyBackend, iteration: int, bank_version: int
 ) -> IterationEnded:
     """Play an iteration and learn from it; the policy is another one afterwards."""
@@ -199,9 +199,9 @@ async def practise(
         check_reference(policy, state.reference)
     tasks = _tasks(run, state, iteration)
     bank = run.bank_store.load(bank_version)
-    luck = derive_seed("dropout", seed, iteration)
+    rng = derive_seed("dropout", seed, iteration)
     whole = run.teller.source(bank)
-    told = Remembered(SkillDropout(whole, section.skill_dropout, seed=luck))
+    told = Remembered(SkillDropout(whole, section.skill_dropout, seed=rng))
     agent = PolicyAgent(policy, section.temperature)
     specs = [
         EpisodeSpec(
@@ -210,7 +210,7 @@ async def practise(
         for task in tasks
         for draw in range(section.group_size)
     ]
-    run.watcher.see(StageStarted("practice", step=iteration, episodes=len(specs)))
+    run.callback.on_event(StageStarted("practice", step=iteration, episodes=len(specs)))
     started = time.monotonic()
     results = await run.training_engine(agent).run(specs, told)
     refuse_no_score(results)
@@ -218,8 +218,8 @@ async def practise(
     rows, groups = teach(results, agent.rows, group_settings(section))
     schedule = Schedule(**section.schedule.model_dump())
     rate = schedule.rate(section.learning_rate, iteration - 1, section.iterations)
-    luck = derive_seed("update", seed, iteration)
-    report = update(policy, rows, grpo_settings(section), seed=luck, learning_rate=rate)
+    rng = derive_seed("update", seed, iteration)
+    report = update(policy, rows, grpo_settings(section), seed=rng, learning_rate=rate)
     contexts = told.contexts(tasks)
     _count(run, results, tasks, contexts)
     summary = _summary(results, run.config.env.success_threshold)
@@ -227,7 +227,7 @@ async def practise(
         iteration=iteration,
         bank_version=bank_version,
         **summary,
-        **_learnt(groups, report),
+        **_learned(groups, report),
         rows=len(rows),
         learning_rate=rate,
         skills=fmean(len(one.skill_ids) for one in contexts),
@@ -294,7 +294,7 @@ def _summary(results: Sequence[EpisodeResult], threshold: float) -> dict[str, An
     }
 
 
-def _learnt(groups: GroupReport, report: UpdateReport) -> dict[str, Any]:
+def _learned(groups: GroupReport, report: UpdateReport) -> dict[str, Any]:
     total = report.total()
     norms = [step.grad_norm for step in report.steps if not step.skipped]
     return {
@@ -333,7 +333,7 @@ def _finite(value: float) -> float | None:
 
 
 async def rl(run: Workshop, folder: RunFolder) -> RlReport:
-    """Run the recipe, or go on with it."""
+    """Run the recipe, or continue with it."""
     refuse_other_tasks(run.store, run.tasks.facts)
     state = restore(run.config, run.store)
     checkpoints = Checkpoints(run.checkpoints, run.bank_store)
@@ -358,7 +358,7 @@ async def _train(
         state = await validate(run, state, policy, 0)
     for iteration in range(done + 1, last + 1):
         version = state.version_after(iteration - 1)
-        ended = await practise(run, state, policy, iteration, version)
+        ended = await train_on(run, state, policy, iteration, version)
         state = _note(run, state, ended)
         evolves = _evolves(run, iteration)
         if evolves and iteration not in state.evolutions:
@@ -380,7 +380,7 @@ def _evolves(run: Workshop, iteration: int) -> bool:
 def _note(run: Workshop, state: RlState, ended: IterationEnded) -> RlState:
     """Write an iteration down; one that was played again after a kill stands there already."""
     record = ended.record
-    run.watcher.see(ended)
+    run.callback.on_event(ended)
     if state.iterations.get(record.iteration) == record:
         return state
     timing = {"rollout_s": ended.rollout_s, "learning_s": ended.learning_s}
@@ -401,13 +401,13 @@ def _introduce(run: Workshop, state: RlState, folder: RunFolder, checkpoints: Ch
     lost = f"iterations {saved + 1} to {last} are played again: weights were saved after {saved}"
     evolution = len(tasks.evolution.tasks) if tasks.evolution else 0
     bank = count_skills(run.bank_store.load())
-    names = {role: mind.identity for role, mind in run.minds.items()}
+    names = {role: llm.identity for role, llm in run.llms.items()}
     iterations = config.grpo.iterations
-    run.watcher.see(
+    run.callback.on_event(
         RunStarted(
             name=folder.name,
             folder=str(folder.path),
-            minds={"policy": config.policy.label, **names},
+            llms={"policy": config.policy.label, **names},
             facts=(
                 f"{config.env.name}: {len(tasks.practice)} tasks to practise, {len(tasks.base)} "
                 f"for base trajectories, {evolution} of the evolution split, {len(tasks.val)} val, "

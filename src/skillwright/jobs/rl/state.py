@@ -23,11 +23,11 @@ class RlKind(StrEnum):
     BANK = "first_bank"
     """The first bank is there."""
     POLICY = "policy"
-    """The policy is built; what it knows before it has learnt anything."""
+    """The policy is built; what it knows before it has learned anything."""
     COLD_START = "cold_start"
-    """The policy has learnt from the expert; what it is now is the reference."""
+    """The policy has learned from the expert; what it is now is the reference."""
     ITERATION = "iteration"
-    """A group of rollouts was played and learnt from."""
+    """A group of rollouts was played and learned from."""
     EVOLUTION = "evolution"
     """An update of the bank is decided."""
     VALIDATION = "validation"
@@ -35,9 +35,9 @@ class RlKind(StrEnum):
     RELEASE = "rl_release"
     """What the run ends with was tested against what reinforcement began with."""
     TEST_OPENED = "rl_test_opened"
-    """The sealed tasks are opened; the artefacts that will be scored are fixed."""
+    """The sealed tasks are opened; the artifacts that will be scored are fixed."""
     TEST = "rl_test"
-    """The artefacts have their scores on test."""
+    """The artifacts have their scores on test."""
     FINISHED = "rl_finished"
     """Nothing is left to do."""
 
@@ -55,7 +55,7 @@ class IterationRecord(JsonRecord):
         episodes: Scored episodes.
         reward: Mean outcome of them.
         success: Share of them that was won.
-        families: (won, scored) by task family.
+        task types: (won, scored) by task type.
         groups: Tasks with at least one scored episode.
         flat: Groups whose outcomes were all equal; they teach nothing.
         lone: Groups with one survivor; it was dropped.
@@ -64,8 +64,8 @@ class IterationRecord(JsonRecord):
         malformed: Turns whose action was none of those on offer.
         turns: Mean turns of an episode.
         tokens: Mean tokens that the policy chose in an episode; for a scorer, choices.
-        rows: Rows that were learnt from.
-        steps: Optimiser steps.
+        rows: Rows that were learned from.
+        steps: Optimizer steps.
         skipped: Steps left out because their gradient was not finite.
         loss: Mean of the steps; ``None``, as in what follows, where it was no finite number.
         kl: Mean divergence from the reference per token, in nats.
@@ -247,10 +247,10 @@ class RlState:
         return self.evolutions[max(done)].version if done else self.first_version
 
     def win_rates(self, before: int) -> dict[str, float]:
-        """Return how often each family was won lately, before an iteration.
+        """Return how often each task type was won lately, before an iteration.
 
         Returns:
-            By family: a running mean in which each iteration that played it counts a fifth,
+            By task type: a running mean in which each iteration that played it counts a fifth,
             beginning at a half.
         """
         rates: dict[str, float] = {}

@@ -20,7 +20,7 @@ from skillwright.envs.about import SURVEY
 from skillwright.jobs.parts.tasks import evolution_split, find_tasks
 
 _LEAST_WEIGHT = 0.08
-"""Of a family that is always won: it is practised now and then, or it is forgotten."""
+"""Of a task type that is always won: it is practised now and then, or it is forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def tasks_of_iteration(
 def harder_tasks(
     tasks: Sequence[Task], iteration: int, count: int, seed: int, wins: Mapping[str, float]
 ) -> tuple[Task, ...]:
-    """Draw an iteration's tasks so that families that are lost more often come more often."""
+    """Draw an iteration's tasks so that task types that are lost more often come more often."""
     rng = random.Random(derive_seed("harder", seed, iteration))
     pools: dict[str, list[Task]] = {}
     for task in _shuffled(tasks, derive_seed("harder order", seed, iteration)):

@@ -30,13 +30,13 @@ from skillwright.core import (
 from skillwright.core.seeds import derive_seed
 from skillwright.envs.drive import open_env
 from skillwright.evaluation import Terms
-from skillwright.jobs.bank.arena import make_teacher
+from skillwright.jobs.bank.session import make_teacher
 from skillwright.jobs.parts.bank_source import EmbedderLedger, opened_embedder
 from skillwright.jobs.parts.memory import StoredCalls, StoredEpisodes
 from skillwright.jobs.parts.opened import MakeModel, Opened, make_engine, make_env, opened
+from skillwright.jobs.rl.injected import Teller
 from skillwright.jobs.rl.progress import RlWatcher
 from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks
-from skillwright.jobs.rl.told import Teller
 from skillwright.jobs.train.wiring import terms_of
 from skillwright.models import agent_of, make_model
 from skillwright.policy import (
@@ -105,7 +105,7 @@ class PolicyMaker:
                 self._ready = _language_model(policy)
 
     def make(self, recipe: Recipe) -> PolicyBackend:
-        """Build the policy, before it has learnt anything."""
+        """Build the policy, before it has learned anything."""
         match self._config.policy:
             case ScorerPolicyConfig() as policy:
                 return _scorer(policy, recipe, derive_seed("weights", self._config.run.seed))
@@ -191,7 +191,7 @@ def sft_settings(config: RlConfig) -> SftSettings:
 
 
 def grpo_settings(section: GrpoSection) -> GrpoSettings:
-    """Return how an iteration's rows are learnt from."""
+    """Return how an iteration's rows are learned from."""
     objective = GrpoObjective(
         clip_high=section.clip_high,
         kl_weight=section.kl_weight,
@@ -253,19 +253,19 @@ class Workshop:
     store: RunStore
     bank_store: BankStore
     tasks: RlTasks
-    minds: Mapping[str, ChatModel]
+    llms: Mapping[str, ChatModel]
     maker: PolicyMaker
     teller: Teller
     terms: Terms
     make_env: MakeEnv
     opened: Opened
     ledger: EmbedderLedger
-    watcher: RlWatcher
+    callback: RlWatcher
     checkpoints: Path
 
-    def mind_engine(self, role: str, max_turns: int | None = None) -> LocalEngine:
-        """Return an engine in which a mind acts, each episode at its own pace."""
-        agent = agent_of(self.minds[role])
+    def model_engine(self, role: str, max_turns: int | None = None) -> LocalEngine:
+        """Return an engine in which a model acts, each episode at its own pace."""
+        agent = agent_of(self.llms[role])
         kept = StoredEpisodes(self.store, agent.identity)
         return self._engine(agent, kept, "free", max_turns)
 
@@ -279,7 +279,7 @@ class Workshop:
         return self._engine(agent, kept, "lockstep", max_turns)
 
     def training_engine(self, agent: PolicyAgent) -> LocalEngine:
-        """Return an engine whose episodes are learnt from, by the agent that remembers them."""
+        """Return an engine whose episodes are learned from, by the agent that remembers them."""
         agent.backend.forget()
         recorder = None
         if self.config.grpo.keep_rollouts:
@@ -288,8 +288,8 @@ class Workshop:
 
     def teacher(self, stage: str) -> Teacher:
         """Return the teacher, whose luck is the stage's own."""
-        calls = self.opened.calls(self.minds["teacher"], self.permit)
-        return make_teacher(calls, self.config.minds["teacher"], self.config.run.seed, stage)
+        calls = self.opened.calls(self.llms["teacher"], self.permit)
+        return make_teacher(calls, self.config.llms["teacher"], self.config.run.seed, stage)
 
     def source(self, version: int) -> SkillSource:
         """Return what tasks are told by a version of the bank."""
@@ -326,13 +326,13 @@ def stop_if_refused(teacher: Teacher) -> None:
 async def workshop(
     config: RlConfig,
     store: RunStore,
-    watcher: RlWatcher,
+    callback: RlWatcher,
     make: MakeModel = make_model,
     maker: PolicyMaker | None = None,
 ) -> AsyncIterator[Workshop]:
     """Make the parts of a run; what they hold open is closed at the end."""
-    async with opened(config, store, watcher, make) as parts:
-        held, minds = parts.held, {role: parts.model(mind) for role, mind in config.minds.items()}
+    async with opened(config, store, callback, make) as parts:
+        held, llms = parts.held, {role: parts.model(llm) for role, llm in config.llms.items()}
         embedder = held.enter_context(opened_embedder(config.bank.embedder))
         ledger = EmbedderLedger(embedder, store)
         held.callback(ledger.settle)
@@ -342,14 +342,14 @@ async def workshop(
             store=store,
             bank_store=bank_store,
             tasks=find_rl_tasks(config),
-            minds=minds,
+            llms=llms,
             maker=maker or PolicyMaker(config),
             teller=make_teller(config, embedder),
             terms=terms_of(config),
             make_env=make_env(config.env),
             opened=parts,
             ledger=ledger,
-            watcher=watcher,
+            callback=callback,
             checkpoints=store.folder / "checkpoints",
         )
 

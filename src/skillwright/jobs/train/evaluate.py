@@ -14,13 +14,13 @@ from skillwright.evaluation import (
     pass_hat_k,
     pass_hat_k_interval,
 )
-from skillwright.jobs.parts.bank_source import told_lines
+from skillwright.jobs.parts.bank_source import injected_lines
 from skillwright.jobs.parts.bench import SplitName
 from skillwright.jobs.parts.endings import TurnEnds
 from skillwright.jobs.parts.environment import EnvFindings, env_findings
 from skillwright.jobs.parts.progress import RunStarted, Scored, StageStarted
 from skillwright.jobs.parts.resuming import refuse_other_tasks
-from skillwright.jobs.train.wiring import Arena
+from skillwright.jobs.train.wiring import Session
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunFolder
 
@@ -73,7 +73,7 @@ class EvalReport:
         split: Which tasks.
         trials: Attempts per task that were asked for.
         skill_version: The skill's hash.
-        table: Success by family, with intervals; failures counted apart.
+        table: Success by task type, with intervals; failures counted apart.
         pass_k: pass^1 ... pass^trials over the tasks of which no attempt failed for a fault of
             the infrastructure; empty where there is none.
         complete_tasks: How many tasks those are.
@@ -109,7 +109,7 @@ class EvalReport:
         return decode(cls, {**data, **known})
 
 
-async def evaluate(run: Arena, folder: RunFolder, plan: EvalPlan) -> EvalReport:
+async def evaluate(run: Session, folder: RunFolder, plan: EvalPlan) -> EvalReport:
     """Play every task of a split as often as planned, with the run's skill, and score it.
 
     Episodes that the store holds with a reward are used again; those that failed are played again.
@@ -134,19 +134,19 @@ async def evaluate(run: Arena, folder: RunFolder, plan: EvalPlan) -> EvalReport:
     skill = run.store.skill(0)
     tasks: int | None = getattr(run.bench.sizes, plan.split)
     episodes = (tasks or 0) * plan.trials
-    run.watcher.see(
+    run.callback.on_event(
         RunStarted(
             name=folder.name,
             folder=str(folder.path),
-            minds={"target": run.target_identity},
+            llms={"target": run.target_identity},
             facts=(
                 f"{tasks or 'all'} {plan.split} tasks x {plan.trials}, skill {skill_hash(skill)}",
-                *told_lines(run.store),
+                *injected_lines(run.store),
             ),
             episodes=episodes,
         )
     )
-    run.watcher.see(StageStarted("evaluate", episodes=episodes))
+    run.callback.on_event(StageStarted("evaluate", episodes=episodes))
     trials = await together(
         run.bench.measure(skill, plan.split, draw, phase=plan.split) for draw in range(plan.trials)
     )
@@ -154,13 +154,15 @@ async def evaluate(run: Arena, folder: RunFolder, plan: EvalPlan) -> EvalReport:
     refuse_no_score(results)
     TurnEnds.of(results).refuse_mostly_lapsed()
     report = _report(run, plan, skill, results)
-    run.watcher.see(Scored("skill", plan.split, report.table.overall))
+    run.callback.on_event(Scored("skill", plan.split, report.table.overall))
     with run.store.transaction(durable=True):
         run.store.append_event(EVALUATED, report.to_dict())
     return report
 
 
-def _report(run: Arena, plan: EvalPlan, skill: str, results: Sequence[EpisodeResult]) -> EvalReport:
+def _report(
+    run: Session, plan: EvalPlan, skill: str, results: Sequence[EpisodeResult]
+) -> EvalReport:
     threshold = run.config.env.success_threshold
     wins = _wins_of_complete_tasks(results, plan.trials, threshold)
     ks = range(1, plan.trials + 1) if wins else ()

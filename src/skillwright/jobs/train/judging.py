@@ -17,7 +17,7 @@ from skillwright.evaluation import (
     release_draws,
     selection_bias,
 )
-from skillwright.jobs.parts.bench import Place
+from skillwright.jobs.parts.bench import StepRef
 from skillwright.jobs.parts.progress import (
     SHOWN_AS,
     EpochEnded,
@@ -60,7 +60,7 @@ class Candidate(Judged):
     best_verdict: Verdict | None = None
 
 
-async def judge(run: Assembly, state: TrainState, text: str, place: Place) -> Candidate:
+async def judge(run: Assembly, state: TrainState, text: str, place: StepRef) -> Candidate:
     """Ask the gate what becomes of a candidate.
 
     It meets the current skill first. A gate with a release test decides no more than that: what is
@@ -68,7 +68,7 @@ async def judge(run: Assembly, state: TrainState, text: str, place: Place) -> Ca
     and is beaten, the best one is met next, on fresh draws. An open gate lets everything become
     current and only asks the latter.
     """
-    current, best = standing(run, state, inherits=run.config.evaluation.inherit_scores)
+    current, best = incumbent(run, state, inherits=run.config.evaluation.inherit_scores)
     if run.gate.admits_all:
         against_best = await duel(run, state, (best, text), place)
         return Candidate(text, "force_accept", best_verdict=against_best)
@@ -84,7 +84,7 @@ async def judge(run: Assembly, state: TrainState, text: str, place: Place) -> Ca
     return Candidate(text, action, verdict, against_best)
 
 
-def standing(run: Assembly, state: TrainState, *, inherits: bool = False) -> tuple[str, str]:
+def incumbent(run: Assembly, state: TrainState, *, inherits: bool = False) -> tuple[str, str]:
     """Return the texts of the current and the best skill that the gate measures.
 
     Where first scores stand for the whole run, an empty region does not make another text: what was
@@ -105,10 +105,10 @@ def _judged(run: Assembly, state: TrainState) -> int:
     return version
 
 
-async def duel(run: Assembly, state: TrainState, sides: tuple[str, str], place: Place) -> Verdict:
+async def duel(run: Assembly, state: TrainState, sides: tuple[str, str], place: StepRef) -> Verdict:
     """Have the gate judge a candidate, the second of two texts, against the first."""
     val = run.bench.sizes.val or 0
-    run.watcher.see(
+    run.callback.on_event(
         StageStarted("gate", place.step, place.epoch, episodes=run.gate.expected_rollouts(val))
     )
     # A skill that was accepted on some draws looks better on them than it is. After each accept
@@ -120,9 +120,9 @@ async def duel(run: Assembly, state: TrainState, sides: tuple[str, str], place: 
 
 
 def store_candidate(
-    run: Assembly, state: TrainState, place: Place, stage: Stage, candidate: Candidate
+    run: Assembly, state: TrainState, place: StepRef, stage: Stage, candidate: Candidate
 ) -> int:
-    """Store a candidate as a version, with the gate's judgements, and return its number."""
+    """Store a candidate as a version, with the gate's judgments, and return its number."""
     by_stage = f"step_{place.step:04d}"
     if stage == "slow_update":
         forced = "placeholder_" if candidate.action == "inject_placeholder" else ""
@@ -136,9 +136,9 @@ def store_candidate(
 
 
 def store_verdict(
-    run: Assembly, place: Place, origin: str, text: str, verdict: Verdict | None
+    run: Assembly, place: StepRef, origin: str, text: str, verdict: Verdict | None
 ) -> None:
-    """Store a judgement, where there is one."""
+    """Store a judgment, where there is one."""
     if verdict is not None:
         run.store.record_verdict(
             VerdictRecord(place.step, verdict.to_dict(), skill_hash(text), origin)
@@ -146,17 +146,17 @@ def store_verdict(
 
 
 def stop_if_refused(run: Assembly) -> None:
-    """Stop where the optimiser was refused: what is missing now would be there after a resume."""
+    """Stop where the optimizer was refused: what is missing now would be there after a resume."""
     if run.calls.refusal is not None:
-        raise ModelRefused(f"the optimiser was refused: {run.calls.refusal}")
+        raise ModelRefused(f"the optimizer was refused: {run.calls.refusal}")
 
 
 # An epoch's end: the same tasks under the old and the new skill, and what follows from it.
 
 
 @dataclass(frozen=True, slots=True)
-class LookBack:
-    """What the optimiser made of an epoch, before the gate."""
+class EpochUpdate:
+    """What the optimizer made of an epoch, before the gate."""
 
     epoch: int
     slow_update: SlowUpdate | None = None
@@ -171,14 +171,14 @@ class LookBack:
             "drawn": [pair.to_dict() for pair in self.comparison.drawn] if self.comparison else [],
         }
 
-    def refuse_dead_optimiser(self) -> None:
+    def refuse_dead_optimizer(self) -> None:
         """Stop where neither memory could be written: a resume writes them."""
         asked = [one for one in (self.slow_update, self.meta_skill) if one and one.prompt_digest]
         failures = [one.fault.failure for one in asked if one.fault]
         lost = [failure for failure in failures if failure.cause in INFRASTRUCTURE]
         if lost and len(lost) == len(asked):
             raise EngineDown(
-                f"the look back over epoch {self.epoch} could not ask the optimiser; the latest: "
+                f"the epoch update over epoch {self.epoch} could not ask the optimizer; the latest: "
                 f"{lost[-1].message}"
             )
 
@@ -199,20 +199,20 @@ class LookBack:
 
 
 async def end_epoch(run: Assembly, state: TrainState, epoch: int) -> TrainState:
-    """Look back over an epoch, write down what came of it, and return what follows from it.
+    """Look back over an epoch, write down the outcome, and return what follows from it.
 
     Both skills are played on the same tasks. From the pairs a slow update writes guidance that
     looks further than a batch, and a meta skill the optimizer's own notes for the next epoch. The
-    first epoch has nothing to look back on; it only notes which skill it ended with.
+    first epoch has nothing to epoch update on; it only notes which skill it ended with.
 
     Source: SkillOpt (microsoft/SkillOpt; arXiv 2605.23904). There a slow update enters unmeasured;
     here it passes the gate like any other change, unless the configuration says otherwise.
     """
-    place = Place(state.last_step, epoch)
-    run.calls.step = place.step  # a run that goes on here has taken no step yet
-    found = await _look_back(run, state, epoch)
+    place = StepRef(state.last_step, epoch)
+    run.calls.step = place.step  # a run that continues here has taken no step yet
+    found = await _epoch_update(run, state, epoch)
     stop_if_refused(run)
-    found.refuse_dead_optimiser()
+    found.refuse_dead_optimizer()
     judged = await _judged_update(run, state, found.slow_update, place)
     with run.store.transaction(durable=True):
         version = None
@@ -221,12 +221,12 @@ async def end_epoch(run: Assembly, state: TrainState, epoch: int) -> TrainState:
         record = found.record(state, judged, version)
         state = write_down(run.store, state, Kind.EPOCH, {**record.to_dict(), **found.details()})
     shown = next(iter(record.verdicts), None)
-    run.watcher.see(EpochEnded(epoch, record.action, shown))
+    run.callback.on_event(EpochEnded(epoch, record.action, shown))
     return state
 
 
 async def _judged_update(
-    run: Assembly, state: TrainState, update: SlowUpdate | None, place: Place
+    run: Assembly, state: TrainState, update: SlowUpdate | None, place: StepRef
 ) -> Candidate | None:
     """Return what becomes of a slow update, or ``None`` where it changes nothing."""
     if update is None or update.candidate == run.store.skill(state.skill_version):
@@ -238,12 +238,12 @@ async def _judged_update(
     return await judge(run, state, update.candidate, place)
 
 
-async def _look_back(run: Assembly, state: TrainState, epoch: int) -> LookBack:
+async def _epoch_update(run: Assembly, state: TrainState, epoch: int) -> EpochUpdate:
     """Compare the epoch's skill with the one before it, and have both memories written."""
     config, skill = run.config.optimizer, run.store.skill(state.skill_version)
     if epoch == 1:
         is_due = config.use_slow_update and not config.gate_slow_update
-        return LookBack(epoch, slow_update=placeholder(skill) if is_due else None)
+        return EpochUpdate(epoch, slow_update=placeholder(skill) if is_due else None)
     previous = run.store.skill(state.epochs[-1].steps_ended_with)
     comparison = await run.bench.compare(previous, skill, epoch)
     seed = run.config.run.seed + epoch
@@ -261,7 +261,7 @@ async def _look_back(run: Assembly, state: TrainState, epoch: int) -> LookBack:
         return await write_meta_skill(optimizer, context, state.meta_skill, limits)
 
     guidance, notes = await both(guided(), noted())
-    return LookBack(epoch, guidance, notes, comparison)
+    return EpochUpdate(epoch, guidance, notes, comparison)
 
 
 # A text that says nothing about the job: what the mere presence of a skill section is worth.
@@ -287,7 +287,7 @@ async def judge_last(run: Assembly, state: TrainState) -> TrainState:
     others it may be better because something entered it unmeasured; where the two met on the same
     draws already, what was judged then holds, and costs no second share of alpha.
     """
-    last, best = standing(run, state)
+    last, best = incumbent(run, state)
     if state.final is not None or last == best:
         return state
     if run.gate.release is not None:
@@ -297,7 +297,7 @@ async def judge_last(run: Assembly, state: TrainState) -> TrainState:
         spent_then = replace(known, alpha=None)
         with run.store.transaction(durable=True):
             return write_down(run.store, state, Kind.FINAL, spent_then.to_dict())
-    place = Place(state.last_step, state.steps[-1].epoch)
+    place = StepRef(state.last_step, state.steps[-1].epoch)
     verdict = await duel(run, state, (best, last), place)
     with run.store.transaction(durable=True):
         store_verdict(run, place, "final", last, verdict)
@@ -307,13 +307,13 @@ async def judge_last(run: Assembly, state: TrainState) -> TrainState:
 async def run_release_test(run: Assembly, state: TrainState, test: ReleaseTest) -> TrainState:
     """Test whether the current skill is proven better than the released one; write it down."""
     sides = (run.store.skill(state.best_version), run.store.skill(state.skill_version))
-    place = Place(state.last_step, state.steps[-1].epoch)
+    place = StepRef(state.last_step, state.steps[-1].epoch)
     val = run.bench.sizes.val or 0
-    run.watcher.see(StageStarted("release test", episodes=test.expected_rollouts(val)))
+    run.callback.on_event(StageStarted("release test", episodes=test.expected_rollouts(val)))
     draws = release_draws(run.config.run.seed, state.ledger.made, place.step)
     terms = replace(run.terms, judged=differing(state.verdicts))
     verdict = await test.judge(run.bench.duel(*sides, draws), state.ledger, terms)
-    run.watcher.see(ReleaseTested(verdict))
+    run.callback.on_event(ReleaseTested(verdict))
     with run.store.transaction(durable=True):
         store_verdict(run, place, "release", sides[1], verdict)
         return write_down(run.store, state, Kind.FINAL, verdict.to_dict())
@@ -325,13 +325,13 @@ def _known_verdict(run: Assembly, state: TrainState) -> Verdict | None:
     if met is None or met.verdict.decision is not Decision.REJECT:
         return None  # what was undecided for lost episodes may be decided now
     theirs = (run.store.skill(met.version), run.store.skill(met.best_version))
-    ours = standing(run, state)
+    ours = incumbent(run, state)
     same_draws = met.accepts == state.accepts or not run.gate.redraws
     return met.verdict if theirs == ours and same_draws else None
 
 
 async def open_sealed(run: Assembly, state: TrainState) -> TrainState:
-    """Score every artefact in the one act that may see the sealed tasks, all at once."""
+    """Score every artifact in the one act that may see the sealed tasks, all at once."""
     tests = run.config.evaluation.test and state.report is None
     confirms = run.config.evaluation.confirm_tasks > 0 and state.confirmation is None
     if not tests and not confirms:
@@ -349,7 +349,7 @@ async def open_sealed(run: Assembly, state: TrainState) -> TrainState:
         if not tests:
             return {}
         episodes = len(set(skills.values())) * (run.bench.sizes.test or 0)
-        run.watcher.see(StageStarted("test", episodes=episodes))
+        run.callback.on_event(StageStarted("test", episodes=episodes))
         return await run.bench.open_test(skills)
 
     async def confirmed() -> Results:
@@ -357,7 +357,7 @@ async def open_sealed(run: Assembly, state: TrainState) -> TrainState:
             return {}
         kept = run.config.evaluation.confirm_tasks
         asked = {**baselines, "best": best}
-        run.watcher.see(StageStarted("confirm", episodes=len(set(asked.values())) * kept))
+        run.callback.on_event(StageStarted("confirm", episodes=len(set(asked.values())) * kept))
         return await run.bench.confirm(asked)
 
     on_test, on_kept = await together((tested(), confirmed()))
@@ -405,4 +405,4 @@ def _confirm(run: Assembly, state: TrainState, results: Results) -> TrainState:
 def _tell(run: Assembly, report: SplitReport) -> None:
     for name, table in report.tables.items():
         label = f"{SHOWN_AS.get(name, name)} skill"
-        run.watcher.see(Scored(label, report.split, table.overall))
+        run.callback.on_event(Scored(label, report.split, table.overall))

@@ -1,6 +1,6 @@
 """Where a training run stands, rebuilt from the event log in its store.
 
-Nothing else decides how a run goes on, so a resumed run takes the decisions that an uninterrupted
+Nothing else decides how a run continues, so a resumed run takes the decisions that an uninterrupted
 one would have taken.
 """
 
@@ -54,7 +54,7 @@ class Judged:
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """The gate's judgements, in the order in which they were made."""
+        """The gate's judgments, in the order in which they were made."""
         return tuple(v for v in (self.verdict, self.best_verdict) if v is not None)
 
     @property
@@ -72,9 +72,9 @@ class StepRecord(Judged, JsonRecord):
         epoch: From 1.
         action: What became of it; see `Judged`.
         entry: What later steps are told about it.
-        verdict: The gate's judgement against the current skill, or ``None`` where it was not asked.
+        verdict: The gate's judgment against the current skill, or ``None`` where it was not asked.
         skill_version: The version of the candidate, or ``None`` where there was none.
-        best_verdict: Its judgement against the best skill, where that is another one and was asked.
+        best_verdict: Its judgment against the best skill, where that is another one and was asked.
         noted_version: The version that is current because reminders were added to it, unmeasured;
             or ``None``.
     """
@@ -91,17 +91,17 @@ class StepRecord(Judged, JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class EpochRecord(Judged, JsonRecord):
-    """The look back over an epoch.
+    """The epoch update over an epoch.
 
     Attributes:
         epoch: From 1.
         steps_ended_with: The skill version after the epoch's last step, before its slow update.
         action: What became of the slow update, ``""`` where none was due; see `Judged`.
-        meta_skill: What the optimiser is told in the next epoch.
-        verdict: The gate's judgement of the slow update against the current skill, or ``None``
+        meta_skill: What the optimizer is told in the next epoch.
+        verdict: The gate's judgment of the slow update against the current skill, or ``None``
             where it was not asked.
         skill_version: The version of the slow update's candidate, or ``None``.
-        best_verdict: Its judgement against the best skill, where that is another one and was asked.
+        best_verdict: Its judgment against the best skill, where that is another one and was asked.
     """
 
     epoch: int
@@ -121,13 +121,13 @@ class Kind(StrEnum):
     STEP = "step"
     """A step is decided."""
     EPOCH = "epoch"
-    """An epoch is looked back on."""
+    """An epoch is updated."""
     FINAL = "final"
     """The last skill, where it is not the best one, was judged against that."""
     TEST_OPENED = "test_opened"
-    """The sealed tasks are opened; the artefacts that will be scored are fixed."""
+    """The sealed tasks are opened; the artifacts that will be scored are fixed."""
     TEST = "test"
-    """The artefacts have their scores on test."""
+    """The artifacts have their scores on test."""
     CONFIRMED = "confirmed"
     """The initial and the best skill have their scores on the tasks that no gate has drawn."""
     FINISHED = "finished"
@@ -171,10 +171,10 @@ class TrainState:
         idle_steps: Steps since something was accepted.
         baseline: The initial skill's score on val, or ``None`` before it is measured.
         steps: The decided steps, in order.
-        epochs: The epochs that were looked back on, in order.
+        epochs: The epochs that were updated, in order.
         met_best: The latest candidate that the gate judged against a best skill that was not the
             current one, or ``None``.
-        final: The gate's judgement of the last skill against the best, or ``None`` where it was not
+        final: The gate's judgment of the last skill against the best, or ``None`` where it was not
             asked.
         sealed: Whether the test split is still closed.
         report: The test report, or ``None`` before the end and where the run does not test.
@@ -235,17 +235,17 @@ class TrainState:
 
     @property
     def last_epoch(self) -> int:
-        """The last epoch that was looked back on, 0 before the first."""
+        """The last epoch that was updated, 0 before the first."""
         return self.epochs[-1].epoch if self.epochs else 0
 
     @property
     def meta_skill(self) -> str:
-        """What the optimiser has learned about optimising, or ``""``."""
+        """What the optimizer has learned about optimizing, or ``""``."""
         return self.epochs[-1].meta_skill if self.epochs else ""
 
     @property
     def proofs(self) -> tuple[Verdict, ...]:
-        """The judgements that led from the initial skill to the best one."""
+        """The judgments that led from the initial skill to the best one."""
         moved = [record for record in (*self.steps, *self.epochs) if record.is_best]
         judged = [record.best_verdict or record.verdict for record in moved]
         promoted = [self.final] if self.final is not None and self.final.accepted else []
@@ -337,7 +337,7 @@ class TrainState:
         )
 
     def spent(self, *verdicts: Verdict) -> Self:
-        """Return the state with the gate's judgements counted: their alpha, and their accepts."""
+        """Return the state with the gate's judgments counted: their alpha, and their accepts."""
         ledger = self.ledger
         for verdict in verdicts:
             ledger = ledger.spend(verdict)

@@ -12,7 +12,7 @@ from typing import Any
 from skillwright.core.together import both
 from skillwright.datasets import BatchSpec
 from skillwright.evaluation import ScoreTable
-from skillwright.jobs.parts.bench import Place
+from skillwright.jobs.parts.bench import StepRef
 from skillwright.jobs.parts.progress import Scored, StageStarted, StepDecided
 from skillwright.jobs.parts.resuming import write_down
 from skillwright.jobs.train.judging import Candidate, judge, stop_if_refused, store_candidate
@@ -23,10 +23,10 @@ from skillwright.runs import EditRecord, PatchRecord, Stage
 from skillwright.textopt import (
     AnalystFault,
     AppendixUpdate,
-    Practice,
     StepContext,
     StepProposal,
     StepStatus,
+    TrainRollouts,
     add_notes,
     plain_document,
     propose,
@@ -181,11 +181,11 @@ def _notes(proposal: StepProposal, step: int, appendix: AppendixUpdate | None) -
 def edit_records(proposal: StepProposal, step: int) -> list[EditRecord]:
     """Return every edit of a step, and what became of those that were selected."""
     outcomes = {outcome.proposal_id: outcome for outcome in proposal.update.outcomes}
-    analysed = {one.id for patch in proposal.reflection.patches for one in patch.proposals}
+    analyzed = {one.id for patch in proposal.reflection.patches for one in patch.proposals}
     records = []
     for one in proposal.proposals:
         outcome = outcomes.get(one.id)
-        reached: Stage = "proposed" if one.id in analysed else "merged"
+        reached: Stage = "proposed" if one.id in analyzed else "merged"
         records.append(
             EditRecord(
                 step=step,
@@ -203,7 +203,7 @@ def edit_records(proposal: StepProposal, step: int) -> list[EditRecord]:
 
 
 async def take_step(
-    run: Assembly, state: TrainState, batches: Sequence[BatchSpec], place: Place
+    run: Assembly, state: TrainState, batches: Sequence[BatchSpec], place: StepRef
 ) -> TrainState:
     """Take a step, write it down, all of it or nothing, and return what follows from it."""
     started = asyncio.Event()
@@ -222,11 +222,11 @@ async def _measure_first(run: Assembly, state: TrainState, started: asyncio.Even
     """Score the initial skill on val, and write that down as soon as it is known."""
     # The batch goes first: analysts wait for it, and nobody but the gate for the baseline.
     await started.wait()
-    run.watcher.see(StageStarted("baseline", episodes=run.bench.sizes.val or 0))
+    run.callback.on_event(StageStarted("baseline", episodes=run.bench.sizes.val or 0))
     results = await run.bench.measure(run.store.skill(0), "val", phase="gate")
     refuse_no_score(results)
     table = ScoreTable.of(results, run.config.env.success_threshold)
-    run.watcher.see(Scored("initial skill", "val", table.overall))
+    run.callback.on_event(Scored("initial skill", "val", table.overall))
     return write_down(run.store, state, Kind.BASELINE, table.to_dict())
 
 
@@ -234,10 +234,10 @@ async def _learn(
     run: Assembly,
     state: TrainState,
     batches: Sequence[BatchSpec],
-    place: Place,
+    place: StepRef,
     started: asyncio.Event,
 ) -> StepProposal:
-    """Practise all micro-batches at once, and have the optimiser read each as it comes in."""
+    """Practise all micro-batches at once, and have the optimizer read each as it comes in."""
     step, epoch = place
     run.calls.step = step
     skill = run.store.skill(state.skill_version)
@@ -252,18 +252,18 @@ async def _learn(
     )
     is_read = False
 
-    async def practised(batch: BatchSpec, index: int) -> Practice:
+    async def trained_on(batch: BatchSpec, index: int) -> TrainRollouts:
         nonlocal is_read
         started.set()
-        played = await run.bench.practise(batch, skill, place, index)
+        played = await run.bench.train_on(batch, skill, place, index)
         if not is_read:
             is_read = True
-            run.watcher.see(StageStarted("reflect", step, epoch))
+            run.callback.on_event(StageStarted("reflect", step, epoch))
         return played
 
     rollouts = sum(batch.batch_size for batch in batches)
-    run.watcher.see(StageStarted("rollout", step, epoch, episodes=rollouts))
-    works = [practised(batch, index) for index, batch in enumerate(batches)]
+    run.callback.on_event(StageStarted("rollout", step, epoch, episodes=rollouts))
+    works = [trained_on(batch, index) for index, batch in enumerate(batches)]
     try:
         proposal = await propose(run.optimizer, run.settings, context, works)
     except EngineDown:
@@ -285,7 +285,11 @@ async def _flushed(run: Assembly, proposal: StepProposal, text: str) -> Appendix
 
 
 async def _decide(
-    run: Assembly, state: TrainState, place: Place, proposal: StepProposal, judged: Candidate | None
+    run: Assembly,
+    state: TrainState,
+    place: StepRef,
+    proposal: StepProposal,
+    judged: Candidate | None,
 ) -> TrainState:
     """Write down a step, all of it or nothing, and return what follows from it."""
     now_current = judged.text if judged and judged.enters else proposal.context.skill
@@ -308,7 +312,7 @@ async def _decide(
         about = _about(proposal, appendix)
         state = write_down(run.store, state, Kind.STEP, record.to_dict() | about)
     shown = next(iter(record.verdicts), None)
-    run.watcher.see(StepDecided(place.step, place.epoch, record.action, shown))
+    run.callback.on_event(StepDecided(place.step, place.epoch, record.action, shown))
     return state
 
 
@@ -323,7 +327,7 @@ def _about(proposal: StepProposal, appendix: AppendixUpdate | None) -> dict[str,
 
 
 def _record(
-    place: Place,
+    place: StepRef,
     proposal: StepProposal,
     judged: Candidate | None,
     version: int | None,

@@ -2,12 +2,12 @@
 
     initial skill -> baseline on val, beside the first step
     [ [ train batch -> rollouts -> analysts -> merge -> budget -> candidate -> gate ] x steps
-      look back: slow update -> gate, meta skill ] x epochs
+      epoch update: slow update -> gate, meta skill ] x epochs
     the last skill against the best, where they are not one
     test, opened once: initial, best, final
 
 The learner returns values; the job writes. Every decision is one transaction, and the state that
-the next step starts from is a fold over the store, so a run that was killed goes on as if it had
+the next step starts from is rebuilt from the store, so a run that was killed continues as if it had
 not been.
 """
 
@@ -18,9 +18,9 @@ from skillwright.config.parity_report import mode_line
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError
 from skillwright.evaluation import SplitReport
-from skillwright.jobs.parts.bank_source import told_lines
-from skillwright.jobs.parts.bench import Place
-from skillwright.jobs.parts.money import budget_gaps, priced_minds
+from skillwright.jobs.parts.bank_source import injected_lines
+from skillwright.jobs.parts.bench import StepRef
+from skillwright.jobs.parts.money import budget_gaps, priced_models
 from skillwright.jobs.parts.progress import RunStarted, Scored
 from skillwright.jobs.parts.resuming import refuse_other_tasks, write_down
 from skillwright.jobs.train.judging import end_epoch, judge_last, open_sealed, run_release_test
@@ -70,17 +70,17 @@ class TrainReport:
 
 
 async def train(run: Assembly, folder: RunFolder) -> TrainReport:
-    """Train, or go on training, and return the report; a finished run returns at once.
+    """Train, or continue training, and return the report; a finished run returns at once.
 
     Args:
-        run: The parts, assembled from the run's configuration; the initial skill stands in the
+        run: The parts, assembled from the run's configuration; the initial skill is in the
             store as version 0.
         folder: Where it is written.
 
     Raises:
         DataError: The tasks are not those that the run began with.
         ConfigError: No candidate could ever pass the gate on so few val tasks.
-        ModelRefused: An endpoint refuses the key or the model; mend it, and the run goes on.
+        ModelRefused: An endpoint refuses the key or the model; mend it, and the run continues.
         EngineDown: Nothing but failures came back; the run can be resumed.
         RunError: The folder cannot be written.
     """
@@ -140,11 +140,11 @@ def finished_report(config: RunConfig, store: RunStore, folder: RunFolder) -> Tr
 async def _live_epoch(
     run: Assembly, state: TrainState, epoch: int, folder: RunFolder
 ) -> TrainState:
-    """Take the steps of an epoch that are left to take, and look back over it.
+    """Take the steps of an epoch that are left to take, and epoch update over it.
 
     Where patience is used up the rest of an epoch is not played. An epoch whose last step used it
-    up is still looked back on: its guidance is one more candidate, and where that is accepted
-    training goes on.
+    up is still updated: its guidance is one more candidate, and where that is accepted
+    training continues.
     """
     each, last = run.config.train.accumulation, epoch * run.steps_per_epoch
     before = last - run.steps_per_epoch
@@ -157,12 +157,12 @@ async def _live_epoch(
         batches = await run.bench.batches(epoch, run.steps_per_epoch * each, size)
     for step in todo:
         first = (step - 1 - before) * each
-        place = Place(step, epoch)
+        place = StepRef(step, epoch)
         state = await take_step(run, state, batches[first : first + each], place)
         _publish(run.store, state, folder)
         if _is_over(run, state) and step < last:
             return state
-    if run.config.optimizer.looks_back and state.last_epoch < epoch:
+    if run.config.optimizer.updates_epoch and state.last_epoch < epoch:
         state = await end_epoch(run, state, epoch)
         _publish(run.store, state, folder)
     return state
@@ -196,19 +196,19 @@ def _introduce(run: Assembly, state: TrainState, folder: RunFolder) -> None:
     config, sizes, todo = run.config, run.bench.sizes, state.last_step + 1
     val, test = ("all" if size is None else str(size) for size in (sizes.val, sizes.test))
     kept = config.evaluation.confirm_tasks
-    run.watcher.see(
+    run.callback.on_event(
         RunStarted(
             name=folder.name,
             folder=str(folder.path),
-            minds={"target": run.target_identity, "optimiser": run.calls.identity},
+            llms={"target": run.target_identity, "optimiser": run.calls.identity},
             facts=(
                 f"{config.env.name}: {sizes.train} train, {val} val, {test} sealed test tasks"
                 + (f", {kept} kept to confirm" if kept else ""),
                 f"{run.steps} steps, {config.evaluation.gate.kind} gate",
                 *((mode_line(config),) if config.run.parity else ()),
-                *told_lines(run.store),
+                *injected_lines(run.store),
                 *budget_gaps(config),
-                *(mind.line() for mind in priced_minds(config) if not mind.is_free),
+                *(llm.line() for llm in priced_models(config) if not llm.is_free),
             ),
             steps=run.steps,
             epochs=config.train.epochs,
@@ -217,4 +217,4 @@ def _introduce(run: Assembly, state: TrainState, folder: RunFolder) -> None:
         )
     )
     if state.baseline is not None:
-        run.watcher.see(Scored("initial skill", "val", state.baseline.overall))
+        run.callback.on_event(Scored("initial skill", "val", state.baseline.overall))

@@ -12,13 +12,13 @@ from skillwright.core.jsonio import read_text
 from skillwright.evaluation import Gate, Terms
 from skillwright.integrations.skillopt_session import Role
 from skillwright.jobs.adapters.bench import adapter_bench
-from skillwright.jobs.adapters.models import MakeMind
-from skillwright.jobs.parts.bank_source import ToldBank, told_bank
+from skillwright.jobs.adapters.models import MakeRole
+from skillwright.jobs.parts.bank_source import InjectedBank, injected_bank
 from skillwright.jobs.parts.bench import Bench, Longitudinal, Sizes, TextBench
 from skillwright.jobs.parts.memory import EngineEvents, StoredCalls, StoredEpisodes
 from skillwright.jobs.parts.money import Budget
 from skillwright.jobs.parts.opened import MakeModel, Opened, make_engine, opened
-from skillwright.jobs.parts.progress import Watcher
+from skillwright.jobs.parts.progress import Callback
 from skillwright.jobs.parts.tasks import is_adapter, make_splits
 from skillwright.models import agent_of, make_model
 from skillwright.runs import RunFolder, RunStore
@@ -36,11 +36,11 @@ from skillwright.textopt import (
 )
 
 OPTIMIZER_TOKENS = 16_384
-"""Room for an optimiser's answer where the configuration does not say; proposals are long."""
+"""Room for an optimizer's answer where the configuration does not say; proposals are long."""
 
 
 @dataclass(frozen=True, slots=True)
-class Arena:
+class Session:
     """What it takes to play and score episodes.
 
     Attributes:
@@ -48,22 +48,22 @@ class Arena:
         store: The run's store.
         bench: Plays, whatever is played.
         target_identity: Who acts.
-        watcher: Sees what happens.
+        callback: Sees what happens.
     """
 
     config: RunConfig
     store: RunStore
     bench: Bench
     target_identity: str
-    watcher: Watcher
+    callback: Callback
 
 
 @dataclass(frozen=True, slots=True)
-class Assembly(Arena):
+class Assembly(Session):
     """The parts of a training run: those that play, and those that learn and decide.
 
     Attributes:
-        calls: The optimiser's model, with a memory.
+        calls: The optimizer's model, with a memory.
         optimizer: Who reads and proposes, through ``calls``.
         settings: How proposals are made.
         gate: Who decides.
@@ -88,28 +88,28 @@ class Assembly(Arena):
 
 @asynccontextmanager
 async def assemble_arena(
-    config: RunConfig, store: RunStore, watcher: Watcher, make: MakeModel = make_model
-) -> AsyncIterator[Arena]:
+    config: RunConfig, store: RunStore, callback: Callback, make: MakeModel = make_model
+) -> AsyncIterator[Session]:
     """Make the parts of an evaluation; what they hold open is closed at the end.
 
     Raises:
         UsageError: A file, environment, task or key that the configuration names is missing or
             wrong. Nothing was run yet.
     """
-    async with opened(config, store, watcher, make) as parts:
+    async with opened(config, store, callback, make) as parts:
         parts.seen.refuses_unfit = True
         target = parts.model(config.models.target)
 
-        def mind_of(role: Role) -> ChatModel:
+        def model_of(role: Role) -> ChatModel:
             return target if role == "target" else parts.model(config.models.optimizer)
 
-        async with _bench(config, store, parts, mind_of, forgets_failures=True) as bench:
-            yield Arena(config, store, bench, bench.target_identity, watcher)
+        async with _bench(config, store, parts, model_of, forgets_failures=True) as bench:
+            yield Session(config, store, bench, bench.target_identity, callback)
 
 
 @asynccontextmanager
 async def assemble(
-    config: RunConfig, store: RunStore, watcher: Watcher, make: MakeModel = make_model
+    config: RunConfig, store: RunStore, callback: Callback, make: MakeModel = make_model
 ) -> AsyncIterator[Assembly]:
     """Make the parts of a training run; what they hold open is closed at the end.
 
@@ -117,12 +117,12 @@ async def assemble(
         UsageError: A file, environment, task or key that the configuration names is missing or
             wrong. Nothing was run yet.
     """
-    async with opened(config, store, watcher, make) as parts:
-        target, mind = parts.model(config.models.target), parts.model(config.models.optimizer)
-        minds: Mapping[Role, ChatModel] = {"target": target, "optimizer": mind}
-        play = _bench(config, store, parts, minds.__getitem__)
+    async with opened(config, store, callback, make) as parts:
+        target, llm = parts.model(config.models.target), parts.model(config.models.optimizer)
+        llms: Mapping[Role, ChatModel] = {"target": target, "optimizer": llm}
+        play = _bench(config, store, parts, llms.__getitem__)
         bench = await parts.held.enter_async_context(play)
-        calls = parts.calls(mind)
+        calls = parts.calls(llm)
         optimizer = Optimizer(calls, sampling=_optimizer_sampling(config))
         settings = step_settings(config)
         bench.bind(optimizer, settings)
@@ -132,7 +132,7 @@ async def assemble(
             store=store,
             bench=bench,
             target_identity=bench.target_identity,
-            watcher=watcher,
+            callback=callback,
             calls=calls,
             optimizer=optimizer,
             settings=settings,
@@ -178,7 +178,7 @@ def _skill_aware(aware: SkillAwareSection | None) -> SkillAware | None:
 
 
 def _shown_success(config: RunConfig) -> float:
-    """Return the reward from which the optimiser is shown a success."""
+    """Return the reward from which the optimizer is shown a success."""
     return config.gradient.success_threshold or config.env.success_threshold
 
 
@@ -187,18 +187,18 @@ async def _bench(
     config: RunConfig,
     store: RunStore,
     parts: Opened,
-    mind_of: MakeMind,
+    model_of: MakeRole,
     *,
     forgets_failures: bool = False,
 ) -> AsyncIterator[Bench]:
     """Make what plays: an adapter where ``env.name`` names one, else our own environments."""
     if is_adapter(config.env):
-        play = adapter_bench(config, store, parts, mind_of, forgets_failures=forgets_failures)
+        play = adapter_bench(config, store, parts, model_of, forgets_failures=forgets_failures)
         async with play as bench:
             yield bench
         return
-    with told_bank(config, store) as told, reused(config) as earlier:
-        target = mind_of("target")
+    with injected_bank(config, store) as told, reused(config) as earlier:
+        target = model_of("target")
         yield text_bench(config, store, parts.seen, target, parts.budget, told, earlier)
 
 
@@ -208,7 +208,7 @@ def text_bench(
     seen: EngineEvents,
     target: ChatModel,
     budget: Budget,
-    told: ToldBank | None,
+    told: InjectedBank | None,
     earlier: Sequence[RunStore] = (),
 ) -> TextBench:
     """Return the bench of our own environments."""
@@ -227,7 +227,7 @@ def text_bench(
         make_splits(config),
         config.run.seed,
         pairs,
-        seen.watcher,
+        seen.callback,
         target.identity,
         told.tell if told else PlainSkill,
     )
@@ -261,7 +261,7 @@ def terms_of(config: RunConfig | RlConfig) -> Terms:
 def read_initial_skill(config: RunConfig) -> str:
     """Return the text that training begins with; a blank ``skill.init`` is a blank skill.
 
-    It is played and kept byte for byte, byte order mark and line breaks included; the optimiser
+    It is played and kept byte for byte, byte order mark and line breaks included; the optimizer
     reads and edits it with plain line breaks.
 
     Raises:
@@ -296,12 +296,12 @@ def expected_episodes(config: RunConfig, sizes: Sizes, *, starts_blank: bool) ->
     judged = gate.expected_rollouts(val) * config.decisions(sizes.train)
     if gate.release is not None:
         judged += gate.release.expected_rollouts(val)
-    looks = epochs - 1 if config.optimizer.looks_back else 0
+    looks = epochs - 1 if config.optimizer.updates_epoch else 0
     compared = 2 * min(config.optimizer.slow_update_samples, sizes.train) * looks
     tested = test * skills_tested(config, starts_blank=starts_blank) if evaluation.test else 0
     confirmed = skills_confirmed(config, starts_blank=starts_blank) * evaluation.confirm_tasks
-    practised = epochs * practised_in_an_epoch(config, sizes.train)
-    return val + practised + judged + compared + tested + confirmed
+    trained_on = epochs * trained_on_in_an_epoch(config, sizes.train)
+    return val + trained_on + judged + compared + tested + confirmed
 
 
 def skills_confirmed(config: RunConfig, *, starts_blank: bool) -> int:
@@ -315,7 +315,7 @@ def skills_tested(config: RunConfig, *, starts_blank: bool) -> int:
     return confirmed + config.parts_skills + config.evaluation.placebo
 
 
-def practised_in_an_epoch(config: RunConfig, train_tasks: int) -> int:
+def trained_on_in_an_epoch(config: RunConfig, train_tasks: int) -> int:
     """Return an epoch's rollouts: every task once, and micro-batches left empty are refilled."""
     size = config.train.batch_size
     count = config.train.steps_per_epoch(train_tasks) * config.train.accumulation

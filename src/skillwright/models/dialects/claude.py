@@ -427,7 +427,7 @@ def _tool_use(call: Mapping[str, Any]) -> _Block:
 
 
 def _mark_for_cache(body: dict[str, Any], ttl: str) -> None:
-    """Mark what later calls repeat: tools, system text, and a conversation that goes on.
+    """Mark what later calls repeat: tools, system text, and a conversation that continues.
 
     The first turn of a conversation is not marked: most calls have only that one, and writing
     what nobody reads again costs a quarter more.

@@ -43,7 +43,7 @@ def agent_of(model: ChatModel) -> Agent:
     return model if isinstance(model, ExecAgent) else ChatAgent(model)
 
 
-# Makes a mind that is a program.
+# Makes a model that is a program.
 
 
 def make_executor(
@@ -52,7 +52,7 @@ def make_executor(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> ExecModel:
-    """Make the mind that is a program. Nothing is asked of its model yet."""
+    """Make the model that is a program. Nothing is asked of its model yet."""
     match config:
         case CodexExecConfig():
             return ExecAgent(CodexExec(config), sleep=sleep, clock=clock)

@@ -10,8 +10,8 @@ from skillwright.core.jsonio import dumps
 from skillwright.models.executors.config import CodexExecConfig
 from skillwright.models.executors.model import (
     CommandLine,
-    Place,
     Request,
+    StepRef,
     render_prompt,
     tell_mount,
 )
@@ -142,7 +142,7 @@ class CodexExec(CommandLine[CodexExecConfig]):
         schema = request.sampling.json_schema
         return {_SCHEMA: dumps(schema)} if schema is not None else {}
 
-    def argv(self, request: Request, place: Place) -> list[str]:
+    def argv(self, request: Request, place: StepRef) -> list[str]:
         """Return the arguments of one run; the prompt comes by stdin."""
         config = self.config
         argv = ["exec", "--json", "--color", "never", "--skip-git-repo-check", "--ephemeral"]
@@ -171,7 +171,7 @@ class CodexExec(CommandLine[CodexExecConfig]):
             argv += ["--output-schema", str(place.root / _SCHEMA)]
         return [*argv, "-"]
 
-    def env(self, request: Request, place: Place) -> dict[str, str]:
+    def env(self, request: Request, place: StepRef) -> dict[str, str]:
         """Return the environment; Codex demands that its home is there."""
         del request
         env = child_env(self.config, place.home, place.temporary)

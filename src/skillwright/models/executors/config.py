@@ -1,4 +1,4 @@
-"""Settings of the minds that are programs at a command line."""
+"""Settings of the models that are programs at a command line."""
 
 import os
 from collections.abc import Mapping
@@ -115,7 +115,7 @@ class ExecConfig(Keyed):
 
 
 class CodexExecConfig(ExecConfig):
-    """The Codex command line (``codex exec``): an agent in a folder, or an optimiser."""
+    """The Codex command line (``codex exec``): an agent in a folder, or an optimizer."""
 
     backend: Literal["codex_exec"] = "codex_exec"
     path: str = "codex"

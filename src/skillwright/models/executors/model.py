@@ -1,4 +1,4 @@
-"""A mind that is a program at a command line: one run of it per answer."""
+"""A model that is a program at a command line: one run of it per answer."""
 
 import asyncio
 import logging
@@ -141,7 +141,7 @@ _WAITS_S = 60.0  # room for the waits between attempts
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StepRef:
     """The folders of one run, all fresh: where it works, its home, and what is temporary."""
 
     root: Path
@@ -220,11 +220,11 @@ class CommandLine(ABC, Generic[Config]):
         return {}
 
     @abstractmethod
-    def argv(self, request: Request, place: Place) -> list[str]:
+    def argv(self, request: Request, place: StepRef) -> list[str]:
         """Return the arguments after the program; the prompt comes by stdin."""
 
     @abstractmethod
-    def env(self, request: Request, place: Place) -> dict[str, str]:
+    def env(self, request: Request, place: StepRef) -> dict[str, str]:
         """Return the environment, without the key."""
 
     @abstractmethod
@@ -399,8 +399,8 @@ class ExecModel:
             )
         return report
 
-    def _furnished(self, root: Path, request: Request) -> Place:
-        place = Place(root)
+    def _furnished(self, root: Path, request: Request) -> StepRef:
+        place = StepRef(root)
         login = place.home / self._line.login_file
         for needed in (place.work, place.temporary, login.parent):
             needed.mkdir(parents=True)
@@ -414,7 +414,7 @@ class ExecModel:
             mount_skill(place.work, request.skill, request.mounted)
         return place
 
-    def _fenced(self, argv: list[str], request: Request, place: Place) -> list[str]:
+    def _fenced(self, argv: list[str], request: Request, place: StepRef) -> list[str]:
         if not self._is_fenced(request):
             return argv
         may_write = request.acts and self._line.config.sandbox != "read-only"

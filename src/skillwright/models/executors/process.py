@@ -26,7 +26,7 @@ from skillwright.models.http.wire import charged
 # Kills a program together with everything that it started, and nothing else.
 #
 # A descendant is known by its parent, group or session, by the mark in its environment, or, where
-# it dropped all of these, as an orphan that began after the program did and stands in its folder.
+# it dropped all of these, as an orphan that began after the program did and is in its folder.
 # The last two need ``/proc``.
 
 

@@ -137,7 +137,7 @@ def why_no_fence(*, nested: bool) -> str:
     return "" if done.returncode == 0 else done.stderr.strip() or "bwrap failed without a word"
 
 
-@lru_cache  # so that it is said once, however many minds a process makes
+@lru_cache  # so that it is said once, however many models a process makes
 def say_unfenced(backend: str, sandbox: str, problem: str, nests: bool) -> None:
     """Warn that a program runs without bubblewrap, and say what that leaves open."""
     writes = (

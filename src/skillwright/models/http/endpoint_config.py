@@ -228,7 +228,7 @@ ServerName = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What a request to one kind of server has to mind.
+    """What a request to one kind of server has to model.
 
     Attributes:
         name: What a configuration writes as ``server``.

@@ -67,7 +67,7 @@ class Limiter:
         if self.in_flight < self.limit:
             return
         self._level = min(self._most, self._level + (1.0 if self._is_new else 1.0 / self._level))
-        self._admit()
+        self._approve()
 
     def cut(self, factor: float, since: int, floor: int = 1) -> None:
         """Take note of trouble."""
@@ -109,9 +109,9 @@ class Limiter:
     def leave(self) -> None:
         """Give a place on."""
         self.in_flight -= 1
-        self._admit()
+        self._approve()
 
-    def _admit(self) -> None:
+    def _approve(self) -> None:
         while self._queue and self.in_flight < self.limit:
             ticket = self._queue.popleft()
             if not ticket.done():
@@ -314,7 +314,7 @@ class Traffic:
 
 
 class Trial:
-    """One attempt, from its sending to what came of it.
+    """One attempt, from its sending to the outcome.
 
     Attributes:
         status: The HTTP status, as soon as there is one.
@@ -402,7 +402,7 @@ class EndpointLimits:
         clock: Callable[[], float] = time.monotonic,
     ) -> Traffic:
         """Return what an endpoint is given, within the narrowest bounds ever asked for."""
-        # The digest stands in for the key, so that no second copy of a secret lies about.
+        # The digest is in for the key, so that no second copy of a secret lies about.
         name = (config.base_url, text_digest(key))
         if name not in self._traffic:
             self._traffic[name] = Traffic(config, sleep, clock)

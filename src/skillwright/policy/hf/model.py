@@ -392,7 +392,7 @@ def token_logprobs(
 
     Padding stands behind, where a causal model never sees it; so it changes no logit. Of the
     logits, only those before chosen tokens are computed. A token that was drawn from a few is
-    normalised over those few.
+    normalized over those few.
 
     Returns:
         ``[rows, tokens]`` each, 0 where a token was not chosen; entropies in nats, or ``None``.
@@ -420,7 +420,7 @@ def token_logprobs(
     chosen = [rows[index].token_ids[at] for index, at in places]
     scaled = _scaled(logits[row_index, column_index], rows, row_index)
     choices = [rows[index].context.allowed[at] for index, at in places]
-    values, spread = _normalised(scaled, choices, chosen, entropy=entropy)
+    values, spread = _normalized(scaled, choices, chosen, entropy=entropy)
     place = (row_index, torch.tensor([at for _, at in places], device=device))
     blank = torch.zeros(len(rows), longest, dtype=values.dtype, device=device)
     logprobs = blank.index_put(place, values)
@@ -485,7 +485,7 @@ def _scaled(logits: torch.Tensor, rows: Sequence[Row], row_index: torch.Tensor) 
     return exact / temperatures[row_index, None]
 
 
-def _normalised(
+def _normalized(
     scaled: torch.Tensor,
     choices: Sequence[tuple[int, ...] | None],
     chosen: Sequence[int],

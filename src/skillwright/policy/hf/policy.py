@@ -21,7 +21,7 @@ from skillwright.policy.backend import (
     clipped_step,
     memory_watched,
 )
-from skillwright.policy.checkpoint import fill_optimiser, fitting, packed, unpacked
+from skillwright.policy.checkpoint import fill_optimizer, fitting, packed, unpacked
 from skillwright.policy.hf.model import (
     SAMPLING_MEMORY,
     TRAINING_MEMORY,
@@ -63,7 +63,7 @@ class HfPolicy:
         self.speech = Speech(tokenizer, _stop_ids(model), self.settings.template)
         self.weights = Weights(model, self.settings)
         self._architecture = type(model).__name__
-        self._optimiser = self._new_optimiser()
+        self._optimizer = self._new_optimizer()
         self._plain = attends_to_all(self.weights.config)
         # Activations that are computed twice do not go together with a cache.
         self._shares = self._plain and not self.settings.gradient_checkpointing
@@ -140,7 +140,7 @@ class HfPolicy:
                 for part in micro_batches(useful, self.settings.micro_tokens):
                     report += self._learn(part, loss)
         except OutOfMemory:
-            self._optimiser.zero_grad()
+            self._optimizer.zero_grad()
             raise
         return report
 
@@ -159,7 +159,7 @@ class HfPolicy:
         """Clip, step, drop the gradient; see `PolicyBackend.optim_step`."""
         weights = self.weights.trained().values()
         most = self.settings.max_grad_norm
-        report = clipped_step(self._optimiser, weights, most, learning_rate)
+        report = clipped_step(self._optimizer, weights, most, learning_rate)
         if not report.skipped:
             self._changed()
         return report
@@ -171,13 +171,13 @@ class HfPolicy:
         return self._reference
 
     def snapshot(self) -> bytes:
-        """Return weights, optimiser, reference and random state."""
+        """Return weights, optimizer, reference and random state."""
         return packed(
             {
                 "architecture": self._architecture,
                 "encoding": self.encoding,
                 "weights": self.weights.state(),
-                "optimiser": self._optimiser.state_dict(),
+                "optimiser": self._optimizer.state_dict(),
                 "reference": self._reference,
                 "random": torch.get_rng_state(),
             }
@@ -190,16 +190,16 @@ class HfPolicy:
         with fitting("base model, tokenizer and adapter settings"):
             self._check_own(kept)
             torch.Generator().set_state(kept["random"])
-            optimiser = self._new_optimiser()
-            fill_optimiser(optimiser, kept["optimiser"])
-        self._optimiser.zero_grad()
-        self._optimiser = optimiser
+            optimizer = self._new_optimizer()
+            fill_optimizer(optimizer, kept["optimiser"])
+        self._optimizer.zero_grad()
+        self._optimizer = optimizer
         torch.set_rng_state(kept["random"])
         self.weights.restore(kept["weights"])
         self._reference = kept["reference"]
         self._changed()
 
-    def _new_optimiser(self) -> torch.optim.AdamW:
+    def _new_optimizer(self) -> torch.optim.AdamW:
         return torch.optim.AdamW(
             self.weights.trained().values(), lr=0.0, weight_decay=self.settings.weight_decay
         )

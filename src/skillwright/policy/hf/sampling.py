@@ -124,7 +124,7 @@ class Lane:
         return Lane(cache, [list(prompt[:size]) for prompt, size in pairs], mask)
 
     def spread(self, where: Sequence[int]) -> None:
-        """Make one conversation into several that go on from it: ``where`` names the sources."""
+        """Make one conversation into several that continue from it: ``where`` names the sources."""
         if list(where) == list(range(len(self.tokens))):
             return
         index = torch.tensor(where, device=self.mask.device)
@@ -216,7 +216,7 @@ class Answer:
 
     Attributes:
         luck: Draws one number per chosen token.
-        node: Where the answer stands in the tree of admissible ones; ``None`` for no tree.
+        node: Where the answer is in the tree of admissible ones; ``None`` for no tree.
         token_ids: What is said so far.
         logprobs: Of every token, among those that were allowed.
         allowed: What every token was chosen from.
@@ -225,7 +225,7 @@ class Answer:
         cached: Tokens of the prompt that had been read before.
     """
 
-    luck: random.Random
+    rng: random.Random
     node: Node | None
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -321,7 +321,7 @@ def choose(logits: torch.Tensor, answers: Sequence[Answer], decoding: Decoding) 
     scaled = _held(scaled, answers)
     logprobs = torch.log_softmax(scaled, dim=-1)
     if temperature > 0:
-        draws = [answer.luck.random() if answer.open else 0.0 for answer in answers]
+        draws = [answer.rng.random() if answer.open else 0.0 for answer in answers]
         chosen = _drawn(logprobs, draws)
     else:
         chosen = logprobs.argmax(dim=-1)

@@ -1,7 +1,7 @@
 """Conversations as tokens: the chat template, what was said, and what may be said.
 
 What a policy said stays the tokens that it sampled: the next prompt is the last one, those tokens,
-and the tokens of the new text, unless the template does not simply go on.
+and the tokens of the new text, unless the template does not simply continue.
 """
 
 import json

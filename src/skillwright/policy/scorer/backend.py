@@ -26,7 +26,7 @@ from skillwright.policy.backend import (
     check_reference,
     clipped_step,
 )
-from skillwright.policy.checkpoint import fill_optimiser, fitting, packed, unpacked
+from skillwright.policy.checkpoint import fill_optimizer, fitting, packed, unpacked
 from skillwright.policy.scorer.encoding import Encoded, Encoder, Vocabulary, collate, read_turn
 from skillwright.policy.scorer.network import Architecture, CommandScorer
 
@@ -92,7 +92,7 @@ class ScorerPolicy:
         self._reference: CommandScorer | None = None
         self._reference_digest = ""
         self._encoder = Encoder(vocabulary)
-        self._optimiser = self._new_optimiser(self._network)
+        self._optimizer = self._new_optimizer(self._network)
         self._identity = ""
         self.encoding = digest(
             {"vocabulary": vocabulary.digest, "template": f"scorer-{TEMPLATE_VERSION}"}
@@ -179,7 +179,7 @@ class ScorerPolicy:
         """Clip the gradient, step, and drop it; see `PolicyBackend.optim_step`."""
         trained = [each for each in self._network.parameters() if each.requires_grad]
         most = self.settings.max_grad_norm
-        report = clipped_step(self._optimiser, trained, most, learning_rate)
+        report = clipped_step(self._optimizer, trained, most, learning_rate)
         if not report.skipped:
             self._identity = ""
         return report
@@ -193,12 +193,12 @@ class ScorerPolicy:
         return self._reference_digest
 
     def snapshot(self) -> bytes:
-        """Return weights, optimiser and reference. Sampling has no state of its own."""
+        """Return weights, optimizer and reference. Sampling has no state of its own."""
         return packed(
             {
                 **self._facts,
                 "network": self._network.state_dict(),
-                "optimiser": self._optimiser.state_dict(),
+                "optimiser": self._optimizer.state_dict(),
                 "reference": None if self._reference is None else self._reference.state_dict(),
             }
         )
@@ -216,13 +216,13 @@ class ScorerPolicy:
                     raise ValueError(_difference(name, kept[name], mine))
             network = copy.deepcopy(self._network)
             network.load_state_dict(kept["network"])
-            optimiser = self._new_optimiser(network)
-            fill_optimiser(optimiser, kept["optimiser"])
+            optimizer = self._new_optimizer(network)
+            fill_optimizer(optimizer, kept["optimiser"])
             reference = None
             if kept["reference"] is not None:
                 reference = copy.deepcopy(network).requires_grad_(requires_grad=False)
                 reference.load_state_dict(kept["reference"])
-        self._network, self._optimiser, self._reference = network, optimiser, reference
+        self._network, self._optimizer, self._reference = network, optimizer, reference
         self._reference_digest = "" if reference is None else _weights_digest(reference)
         self._identity = ""
 
@@ -235,7 +235,7 @@ class ScorerPolicy:
             "encoding": self.encoding,
         }
 
-    def _new_optimiser(self, network: CommandScorer) -> torch.optim.AdamW:
+    def _new_optimizer(self, network: CommandScorer) -> torch.optim.AdamW:
         trained = [each for each in network.parameters() if each.requires_grad]
         matrices: dict[str, Any] = {"params": [each for each in trained if each.dim() > 1]}
         vectors: dict[str, Any] = {"params": [each for each in trained if each.dim() < 2]}
@@ -257,14 +257,14 @@ class ScorerPolicy:
         if not np.isfinite(scores).all():
             raise ContractError(_NOT_A_NUMBER)
         drawn_at = temperature if temperature > 0 else 1.0
-        luck = random.Random(context.seed).random() if temperature > 0 else None
+        rng = random.Random(context.seed).random() if temperature > 0 else None
         logprobs = _log_softmax(scores.astype(np.float64) / drawn_at)
-        chosen, margin = _pick(logprobs, luck)
+        chosen, margin = _pick(logprobs, rng)
         if margin < DOUBT:
             # By itself, a turn's numbers depend on nothing else.
             alone = self._network(collate([turn])).numpy()[0, : len(commands)]
             logprobs = _log_softmax(alone.astype(np.float64) / drawn_at)
-            chosen, _ = _pick(logprobs, luck)
+            chosen, _ = _pick(logprobs, rng)
         logprob = float(logprobs[chosen])
         usage = Usage(calls=1, input_tokens=len(turn.fixed.prompt) + len(turn.prompt))
         act = Act(commands[chosen], usage, token_ids=(chosen,), logprobs=(logprob,))
@@ -305,15 +305,15 @@ def _size(turn: Encoded) -> tuple[int, str]:
     return len(turn.fixed.prompt), turn.fixed.name
 
 
-def _pick(logprobs: NDArray[np.float64], luck: float | None) -> tuple[int, float]:
+def _pick(logprobs: NDArray[np.float64], rng: float | None) -> tuple[int, float]:
     """Choose by luck in [0, 1), or the likeliest; and tell by how much it was not another one."""
-    if luck is None:
+    if rng is None:
         chosen = int(np.argmax(logprobs))
         others = np.delete(logprobs, chosen)
         return chosen, float(logprobs[chosen] - others.max()) if len(others) else math.inf
     bounds = np.cumsum(np.exp(logprobs))
-    chosen = min(int(np.searchsorted(bounds, luck, side="right")), len(bounds) - 1)
-    return chosen, float(np.abs(bounds[:-1] - luck).min()) if len(bounds) > 1 else math.inf
+    chosen = min(int(np.searchsorted(bounds, rng, side="right")), len(bounds) - 1)
+    return chosen, float(np.abs(bounds[:-1] - rng).min()) if len(bounds) > 1 else math.inf
 
 
 def _log_softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -148,7 +148,7 @@ class Token(NamedTuple):
 
 
 @lru_cache(maxsize=65536)
-def tokenise(text: str) -> tuple[Token, ...]:
+def tokenize(text: str) -> tuple[Token, ...]:
     """Cut a text into tokens. Articles and the like stay; commas and brackets go."""
     tokens: list[Token] = []
     for word, number, bare, _ in _TOKEN.findall(_TAG.sub("- ", text).lower()):
@@ -188,7 +188,7 @@ class Vocabulary:
     @classmethod
     def of(cls, texts: Iterable[str]) -> "Vocabulary":
         """Return all words of some texts, in the order of the alphabet."""
-        return cls(tuple(sorted({token.word for text in texts for token in tokenise(text)})))
+        return cls(tuple(sorted({token.word for text in texts for token in tokenize(text)})))
 
     @cached_property
     def ids(self) -> dict[str, int]:
@@ -290,7 +290,7 @@ class Encoder:
         """Encode a turn."""
         fixed = self._fixed(reading.task, reading.skill, reading.scene)
         texts = (reading.held, reading.here, reading.visited, reading.latest)
-        segments = [tokenise(text) for text in texts]
+        segments = [tokenize(text) for text in texts]
         once, twice = _occurrences(segments, len(_FIXED), fixed.once, fixed.twice)
         rows = [
             self._row(token, index, _match(token, index, once, twice))
@@ -300,7 +300,7 @@ class Encoder:
         words: dict[Token, int] = {}
         commands = np.full((len(reading.commands), MOST_TOKENS_OF_A_COMMAND), -1, dtype=np.int32)
         for index, command in enumerate(reading.commands):
-            tokens = tokenise(command)[:MOST_TOKENS_OF_A_COMMAND]
+            tokens = tokenize(command)[:MOST_TOKENS_OF_A_COMMAND]
             commands[index, : len(tokens)] = [words.setdefault(t, len(words)) for t in tokens]
         named = [
             self._row(token, COMMANDS_SEGMENT, _match(token, COMMANDS_SEGMENT, once, twice))
@@ -310,7 +310,7 @@ class Encoder:
         return Encoded(fixed, _table(prompt), _sentences(prompt), _table(named), commands)
 
     def _encode_fixed(self, task: str, skill: str, scene: str) -> Fixed:
-        segments = [tokenise(task), tokenise(skill), tuple(dict.fromkeys(tokenise(scene)))]
+        segments = [tokenize(task), tokenize(skill), tuple(dict.fromkeys(tokenize(scene)))]
         once, twice = _occurrences(segments, 0, {}, {})
         rows = [
             self._row(token, index, _match(token, index, once, twice))
@@ -373,7 +373,7 @@ def _table(rows: Sequence[tuple[int, ...]]) -> Table:
 class Batch:
     """Turns as tensors; B turns, T tokens of the longest prompt, W distinct tokens of commands.
 
-    All prompts' tokens stand in one long row, L tokens, with `GAP` empty ones around each part, so
+    All prompts' tokens are in one long row, L tokens, with `GAP` empty ones around each part, so
     that convolutions neither mix parts nor run over padding. A part that turns share stands there
     once.
 

@@ -56,7 +56,7 @@ class Architecture:
         affinities: How many ways there are for a word to go with the scene.
         calls: How many ways there are for a command's word to be called for by those of the task,
             as a basin is by "clean". A product of two factors learns that soon; layers on top of
-            sums learnt it last of all.
+            sums learned it last of all.
 
     Raises:
         ConfigError: Width, heads or reach is out of its range.

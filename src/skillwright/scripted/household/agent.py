@@ -18,7 +18,7 @@ from skillwright.scripted.household.belief import (
     class_of,
     read_conversation,
 )
-from skillwright.scripted.model import Luck, ScriptedModel, skill_in
+from skillwright.scripted.model import Randomness, ScriptedModel, skill_in
 from skillwright.scripted.skilltext import (
     EXPERT_CONDUCT,
     Conduct,
@@ -42,7 +42,7 @@ class Turn:
     errand: Errand
     conduct: Conduct
     habits: Sequence[Habit]
-    luck: Luck
+    rng: Randomness
 
     def can(self, command: str) -> bool:
         """Tell whether a command may be given; any may where the commands are not listed."""
@@ -60,11 +60,11 @@ class Turn:
         """
         if self.conduct.follows(rule):
             return True
-        return not self.conduct.forbids(rule) and self.luck.chance(kind) < chance
+        return not self.conduct.forbids(rule) and self.rng.chance(kind) < chance
 
     @cached_property
     def places_here(self) -> tuple[str, ...]:
-        """Receptacles within reach; several may stand in one spot."""
+        """Receptacles within reach; several may are in one spot."""
         listed = self.belief.latest.commands
         if listed is None:
             here = {self.belief.here, *self.belief.beside}
@@ -187,7 +187,7 @@ _FIDDLES = 0.2
 _GOES_BACK = 0.5
 _DROPS = 0.4
 
-# How often an interruption makes a weak mind forget what it was about.
+# How often an interruption makes a weak model forget what it was about.
 _LOSES_THE_THREAD = 0.4
 _LOSES_IT_AT_THE_START = 0.75
 
@@ -224,7 +224,7 @@ def lose_the_thread(turn: Turn) -> str | None:
     )
     for rule, command, chance in interruptions:
         if last.startswith(command) and turn.follows(rule):
-            return wander(turn) if turn.luck.chance("thread") < chance else None
+            return wander(turn) if turn.rng.chance("thread") < chance else None
     return None
 
 
@@ -294,7 +294,7 @@ def rest(turn: Turn) -> str | None:
         return None
     if turn.follows(Rule.FETCH_SECOND):
         return None
-    if turn.conduct.forbids(Rule.FETCH_SECOND) or turn.luck.chance("fetch") >= _FETCHES:
+    if turn.conduct.forbids(Rule.FETCH_SECOND) or turn.rng.chance("fetch") >= _FETCHES:
         return wander(turn)
     return None
 
@@ -322,7 +322,7 @@ def take(turn: Turn) -> str | None:
 def open_here(turn: Turn) -> str | None:
     """Open what is closed here, to look inside."""
     if turn.sought == turn.errand.target and turn.errand.kind is Kind.LOOK:
-        return None  # lamps stand in the open
+        return None  # lamps are in the open
     for place in turn.places_here:
         if place in turn.belief.closed and turn.can(f"open {place}"):
             return f"open {place}" if turn.dares(Rule.OPEN_CLOSED, "open", _OPENS) else None
@@ -330,7 +330,7 @@ def open_here(turn: Turn) -> str | None:
 
 
 def search(turn: Turn) -> str | None:
-    """Go on to the next place: in order and each once, or anywhere."""
+    """Continue to the next place: in order and each once, or anywhere."""
     order = search_order(turn)
     if turn.follows(Rule.SEARCH_ONCE):
         left = [place for place in order if not turn.belief.was_searched(place)]
@@ -338,12 +338,12 @@ def search(turn: Turn) -> str | None:
     hinted = [place for place in turn.habitual_places() if place not in turn.belief.visits]
     if hinted:
         return _next_place(turn, hinted[0])
-    if turn.luck.chance("fiddle") < _FIDDLES:
+    if turn.rng.chance("fiddle") < _FIDDLES:
         return None
     options = [place for place in order if place not in turn.places_here]
-    if turn.conduct.forbids(Rule.SEARCH_ONCE) and turn.luck.chance("back") < _GOES_BACK:
+    if turn.conduct.forbids(Rule.SEARCH_ONCE) and turn.rng.chance("back") < _GOES_BACK:
         options = [place for place in options if place in turn.belief.visits] or options
-    return _next_place(turn, turn.luck.pick("where", options)) if options else None
+    return _next_place(turn, turn.rng.pick("where", options)) if options else None
 
 
 def search_order(turn: Turn) -> list[str]:
@@ -366,7 +366,7 @@ def _next_place(turn: Turn, place: str) -> str | None:
 def wander(turn: Turn) -> str | None:
     """Do something or other."""
     options: list[str] = []
-    mood = turn.luck.chance("mood")
+    mood = turn.rng.chance("mood")
     if mood < 0.1 and not turn.belief.held:
         options = [f"take {name} from {place}" for name, place in turn.within_reach.items()]
     elif mood < 0.2 and turn.belief.held:
@@ -375,9 +375,9 @@ def wander(turn: Turn) -> str | None:
         options = [LOOK, "inventory", *(f"examine {place}" for place in turn.places_here)]
     options = [command for command in options if turn.can(command)]
     if options:
-        return turn.luck.pick("wander", options)
+        return turn.rng.pick("wander", options)
     elsewhere = [place for place in turn.belief.places if place not in turn.places_here]
-    return go_to(turn, turn.luck.pick("where", elsewhere)) if elsewhere else None
+    return go_to(turn, turn.rng.pick("where", elsewhere)) if elsewhere else None
 
 
 def go_to(turn: Turn, place: str) -> str | None:
@@ -496,9 +496,9 @@ def decide(
     """
     if belief.errand is None:
         return LOOK
-    turn = Turn(belief, belief.errand, conduct, habits, Luck(seed))
-    if turn.luck.chance("noise") < noise:
-        return turn.luck.pick("noise", open_moves(turn))
+    turn = Turn(belief, belief.errand, conduct, habits, Randomness(seed))
+    if turn.rng.chance("noise") < noise:
+        return turn.rng.pick("noise", open_moves(turn))
     refused = belief.last_command if belief.latest.rejected else ""
     proposed = (drive(turn) for drive in DRIVES)
     return next((command for command in proposed if command and command != refused), LOOK)

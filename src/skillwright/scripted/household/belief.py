@@ -101,7 +101,7 @@ _MARK: Final = "Your task is to:"
 
 
 class Kind(StrEnum):
-    """The six families of household tasks. Source: ALFWorld (Shridhar et al., 2021)."""
+    """The six task types of household tasks. Source: ALFWorld (Shridhar et al., 2021)."""
 
     PLACE = "pick_and_place_simple"
     LOOK = "look_at_obj_in_light"
@@ -152,7 +152,7 @@ _READERS: Final = tuple((kind, _compiled(sentence)) for kind, sentence in _SENTE
 class Errand:
     """What a household task asks for."""
 
-    kind: Kind  # its family
+    kind: Kind  # its task type
     wanted: str  # the class of the object
     target: str  # the class of the destination, or of the lamp where the object is to be looked at
 
@@ -231,7 +231,7 @@ class Belief:
         self.commands.append(command)
         self.since_move.append(command)
 
-    def see(self, content: str) -> None:
+    def on_event(self, content: str) -> None:
         """Take in the observation that followed a command."""
         seen = read_observation(content)
         self.latest = seen
@@ -327,7 +327,7 @@ def read_conversation(messages: Sequence[Message]) -> Belief:
 def hear(belief: Belief, content: str) -> Belief:
     """Take in a message of the household; a task sentence opens a new episode."""
     if not tells_errand(content):
-        belief.see(content)
+        belief.on_event(content)
         return belief
     fresh = Belief()
     fresh.open_with(content)

@@ -107,7 +107,7 @@ def _visits(trajectory: Trajectory, belief: Belief, errand: Errand) -> Iterator[
     for step in trajectory.steps:
         known, held = set(belief.visits), belief.held
         belief.act(_first_line(step.action))
-        belief.see(_first_line(step.result))
+        belief.on_event(_first_line(step.result))
         seen = belief.latest
         if seen.arrived:
             if visit:

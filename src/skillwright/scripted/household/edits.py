@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from skillwright.core import Edit, Patch, apply_patch
 from skillwright.core.skill import protected_regions
 from skillwright.scripted.household.lessons import LESSONS, Lesson
-from skillwright.scripted.model import Luck
+from skillwright.scripted.model import Randomness
 from skillwright.scripted.prompts import Listing, Reply, read_listing, read_reading
 from skillwright.scripted.skilltext import (
     BAD_RULES,
@@ -49,7 +49,7 @@ def says(text: str) -> frozenset[Say]:
 
 
 def are_alike(one: str, other: str) -> bool:
-    """Tell whether two texts say the same: by what is recognised, else by their words.
+    """Tell whether two texts say the same: by what is recognized, else by their words.
 
     Texts that tell where things are kept say the same only in the same words.
     """
@@ -84,9 +84,9 @@ _MISQUOTED: Final = ("## General rules", "- Think before you act.")
 class Writer:
     """Writes the edits of one answer, so that no two of them need the same line."""
 
-    def __init__(self, skill: str, luck: Luck) -> None:
+    def __init__(self, skill: str, rng: Randomness) -> None:
         self._skill = skill
-        self._luck = luck
+        self._rng = rng
         self._spent: set[str] = set()  # lines that an edit takes away, headings that one brings
 
     def teach(self, lesson: Lesson, sentence: str) -> Reply:
@@ -94,13 +94,13 @@ class Writer:
         opposite = self._opposite(lesson.rule)
         if opposite:
             return self._instead_of(opposite, lesson, sentence)
-        if self._skill and self._luck.chance(f"misquote {lesson.rule}") < _MISQUOTES:
-            quoted = self._luck.pick(f"misquote {lesson.rule}", _MISQUOTED)
+        if self._skill and self._rng.chance(f"misquote {lesson.rule}") < _MISQUOTES:
+            quoted = self._rng.pick(f"misquote {lesson.rule}", _MISQUOTED)
             if quoted not in self._skill:
                 return edit("insert_after", quoted, f"- {sentence}")
         weak = [line for line in self._skill.splitlines() if self._is_weak(line)]
-        if weak and self._luck.chance(f"replace {lesson.rule}") < _REPLACES_WEAK_LINE:
-            line = self._luck.pick(f"replace {lesson.rule}", weak)
+        if weak and self._rng.chance(f"replace {lesson.rule}") < _REPLACES_WEAK_LINE:
+            line = self._rng.pick(f"replace {lesson.rule}", weak)
             self._spent.add(line)
             return edit("replace", line, f"- {sentence}")
         return self._add(lesson.topic, f"- {sentence}", lesson.rule)
@@ -109,8 +109,8 @@ class Writer:
         """Write a superstition down: anywhere."""
         anchors = [stance.source for stance in read_stances(self._skill)]
         usable = [line for line in dict.fromkeys(anchors) if self._is_usable(line)]
-        if usable and self._luck.chance(f"insert {kind}") < _INSERTS:
-            return edit("insert_after", self._luck.pick(kind, usable), f"- {sentence}")
+        if usable and self._rng.chance(f"insert {kind}") < _INSERTS:
+            return edit("insert_after", self._rng.pick(kind, usable), f"- {sentence}")
         return edit("append", "", f"- {sentence}")
 
     def _add(self, topic: str, line: str, rule: Rule) -> Reply:
@@ -119,7 +119,7 @@ class Writer:
             for stance in read_stances(self._skill)
             if LESSONS[stance.rule].topic == topic and self._is_usable(stance.source)
         ]
-        if like and self._luck.chance(f"insert {rule}") < _INSERTS:
+        if like and self._rng.chance(f"insert {rule}") < _INSERTS:
             return edit("insert_after", like[-1], line)
         heading = f"## {topic}"
         if heading in self._spent or heading in self._skill.splitlines():

@@ -32,7 +32,7 @@ from skillwright.scripted.household.lessons import (
     success_patterns,
     tempted_by,
 )
-from skillwright.scripted.model import Luck, ScriptedModel, first_of, heading_of
+from skillwright.scripted.model import Randomness, ScriptedModel, first_of, heading_of
 from skillwright.scripted.prompts import (
     Reading,
     Reply,
@@ -130,12 +130,12 @@ _TURNS_OF_A_WITNESS: Final = 2
 Evidence = Mapping[str, Sequence[int]]
 
 
-def analyse_failures(user: str, seed: int) -> Reply:
+def analyze_failures(user: str, seed: int) -> Reply:
     """Answer a failure analyst's prompt."""
     return _Analysis(read_reading(user), "failure", seed).of_failures()
 
 
-def analyse_successes(user: str, seed: int) -> Reply:
+def analyze_successes(user: str, seed: int) -> Reply:
     """Answer a success analyst's prompt."""
     return _Analysis(read_reading(user), "success", seed).of_successes()
 
@@ -151,7 +151,7 @@ class _Analysis:
         self._memory: Memory = read_memory(reading.earlier)
         self._conduct: Conduct = read_conduct(reading.skill)
         self._found = diagnose(self._episodes) if outcome == "failure" else []
-        # Luck comes from what was understood, so that stray words in a transcript change nothing.
+        # Randomness comes from what was understood, so that stray words in a transcript change nothing.
         understood = [
             reading.skill,
             reading.earlier,
@@ -162,9 +162,9 @@ class _Analysis:
             ],
             [(one.rule, dict(one.shown)) for one in self._found],
         ]
-        luck = Luck(derive_seed("analyst", outcome, seed, digest(understood)))
-        self._luck = luck
-        self._writer = Writer(reading.skill, luck)
+        rng = Randomness(derive_seed("analyst", outcome, seed, digest(understood)))
+        self._rng = rng
+        self._writer = Writer(reading.skill, rng)
 
     def of_failures(self) -> dict[str, Any]:
         """Name the mistakes, and propose what would have prevented them."""
@@ -206,12 +206,12 @@ class _Analysis:
     def _lesson(self, one: Diagnosis) -> Reply:
         lesson = LESSONS[one.rule]
         unused = [text for text in lesson.wordings if not self._memory.used_words(text)]
-        sentence = self._luck.pick(f"word {one.rule}", unused or lesson.wordings)
+        sentence = self._rng.pick(f"word {one.rule}", unused or lesson.wordings)
         return {**self._writer.teach(lesson, sentence), "evidence": _cited(one.shown)}
 
     def _belief(self, among: Sequence[Superstition], chance: float) -> list[Reply]:
         """Return the superstition that the analyst falls for, or nothing."""
-        if self._is_careful or self._luck.chance("believe") >= chance:
+        if self._is_careful or self._rng.chance("believe") >= chance:
             return []
         options = {
             one.name: (one, witnesses)
@@ -220,8 +220,8 @@ class _Analysis:
         }
         if not options:
             return []
-        one, witnesses = options[self._luck.pick("belief", options)]
-        sentence = self._luck.pick("word belief", one.wordings)
+        one, witnesses = options[self._rng.pick("belief", options)]
+        sentence = self._rng.pick("word belief", one.wordings)
         shown = {
             episode.id: [visit.arrival for visit in episode.visits[:_TURNS_OF_A_WITNESS]]
             for episode in witnesses[:_MOST_WITNESSES]
@@ -263,7 +263,7 @@ def _cited(shown: Evidence) -> list[dict[str, Any]]:
     return [{"id": name, "turns": list(turns)} for name, turns in shown.items()]
 
 
-# What an optimiser writes at an epoch's end, from the same tasks under two skills.
+# What an optimizer writes at an epoch's end, from the same tasks under two skills.
 
 
 _MOST_LESSONS: Final = 3
@@ -275,8 +275,8 @@ def slow_update(user: str, seed: int) -> Reply:
     told = read_retrospect(user)
     conduct = read_conduct(told.skill)
     lacking = [one for one in _mistakes(told) if _is_lacking(one, conduct)][:_MOST_LESSONS]
-    luck = Luck(derive_seed("slow update", seed, digest([told.skill, told.previous])))
-    lessons = [f"- {luck.pick(f'word {one.rule}', LESSONS[one.rule].wordings)}" for one in lacking]
+    rng = Randomness(derive_seed("slow update", seed, digest([told.skill, told.previous])))
+    lessons = [f"- {rng.pick(f'word {one.rule}', LESSONS[one.rule].wordings)}" for one in lacking]
     named = "; ".join(LESSONS[one.rule].failure for one in lacking)
     return {
         "reasoning": f"What fails still: {named or 'nothing that a rule would change'}.",
@@ -317,7 +317,7 @@ def _is_lacking(one: Diagnosis, conduct: Conduct) -> bool:
 
 
 HEADING = "\n# Execution notes\n"
-"""What stands in an analyst's prompt that asks for notes."""
+"""What is in an analyst's prompt that asks for notes."""
 
 
 def execution_notes(user: str) -> list[str]:
@@ -344,19 +344,19 @@ def consolidate(user: str) -> Reply:
 
 
 _BY_SEED: Final[Mapping[str, Callable[[str, int], Reply]]] = {
-    "# Analyst: failures": analyse_failures,
-    "# Analyst: successes": analyse_successes,
+    "# Analyst: failures": analyze_failures,
+    "# Analyst: successes": analyze_successes,
     "# Analyst: failures, suggestions": lambda user, seed: as_suggestions(
-        analyse_failures(user, seed)
+        analyze_failures(user, seed)
     ),
     "# Analyst: successes, suggestions": lambda user, seed: as_suggestions(
-        analyse_successes(user, seed)
+        analyze_successes(user, seed)
     ),
     "# Analyst: failures, whole skill": lambda user, seed: as_whole_skill(
-        user, analyse_failures(user, seed)
+        user, analyze_failures(user, seed)
     ),
     "# Analyst: successes, whole skill": lambda user, seed: as_whole_skill(
-        user, analyse_successes(user, seed)
+        user, analyze_successes(user, seed)
     ),
     "# Slow update": slow_update,
 }

@@ -15,7 +15,7 @@ from skillwright.scripted.household.lessons import (
     tempted_by,
 )
 from skillwright.scripted.household.wordings import CHECK_APPLIANCE, READ_THE_GOAL, TEACHINGS
-from skillwright.scripted.model import Luck
+from skillwright.scripted.model import Randomness
 from skillwright.scripted.prompts import Assignment, KnownSkill, Trajectory
 from skillwright.scripted.skilltext import (
     BAD_RULES,
@@ -68,13 +68,13 @@ def _used_on_what_lies_inside(trajectory: Trajectory, verb: str) -> Iterator[int
         name = words.removeprefix(f"{verb} ")
         lies_there = name in (place, *belief.contents.get(place, ()))
         belief.act(step.action)
-        belief.see(step.result)
+        belief.on_event(step.result)
         is_ours = name != words and class_of(place) == APPLIANCES[verb]
         if is_ours and belief.latest.rejected and lies_there:
             yield step.turn
 
 
-# Where a home keeps its things, learnt from where they were seen.
+# Where a home keeps its things, learned from where they were seen.
 
 
 _FEWEST_SIGHTINGS: Final = 2
@@ -86,7 +86,7 @@ _WITH_DOORS: Final = frozenset({"cabinet", "drawer", "fridge", "microwave", "saf
 class Storage:
     """What one receptacle holds."""
 
-    room: str  # the kind of room that it stands in
+    room: str  # the kind of room that it is in
     place: str  # its name
     classes: tuple[str, ...]  # what is kept there, by name
     shown: tuple[str, ...]  # the trajectories that show it
@@ -250,7 +250,7 @@ class HouseholdUpdate:
     def _lacking(self) -> Iterator[Needed]:
         """Go through the mistakes of each category, the weakest category first."""
         written: set[tuple[str, str]] = set()
-        for family in self._families:
+        for family in self._task_types:
             for finding in found_in(self._of(family)):
                 teaching = finding.teaching
                 key = (teaching.key, teaching.category)
@@ -268,10 +268,10 @@ class HouseholdUpdate:
         cost them more than they could bring. Of those that do well no failures are shown.
         """
         known = {skill.category for skill in self._asked.skills} - {""}
-        return bool(category) or known <= set(self._families)
+        return bool(category) or known <= set(self._task_types)
 
     @property
-    def _families(self) -> list[str]:
+    def _task_types(self) -> list[str]:
         told = [self._asked.weakest, *(one.family for one in self._asked.trajectories)]
         return list(dict.fromkeys(told))
 
@@ -281,7 +281,7 @@ class HouseholdUpdate:
     def _taught(self, finding: Finding, family: str) -> Iterator[Change]:
         """Add what agents of a category are not told; say better what they are told in vain."""
         teaching = finding.teaching
-        named = [one for one in self._told_in(family) if one.text.startswith(teaching.name)]
+        named = [one for one in self._injected_in(family) if one.text.startswith(teaching.name)]
         known = [skill for skill in named if skill.kind != "lesson"]
         evidence = cited(finding.shown)
         if known:
@@ -295,7 +295,7 @@ class HouseholdUpdate:
                     "evidence": evidence,
                 }
             return
-        if not named and self._is_told(teaching.key, family):
+        if not named and self._is_injected(teaching.key, family):
             return
         wording = next(
             (n for n, text in enumerate(teaching.principles) if text not in self._asked.earlier), 0
@@ -312,12 +312,12 @@ class HouseholdUpdate:
     def _known_text(self) -> str:
         return "\n".join([self._asked.earlier, *(skill.text for skill in self._asked.skills)])
 
-    def _told_in(self, family: str) -> list[KnownSkill]:
+    def _injected_in(self, family: str) -> list[KnownSkill]:
         return [one for one in self._asked.skills if one.category in {"", family} and not one.place]
 
-    def _is_told(self, key: str, family: str) -> bool:
+    def _is_injected(self, key: str, family: str) -> bool:
         """Tell whether agents of a category are given a rule; what is no rule never is."""
-        conduct = read_conduct("\n".join(skill.line for skill in self._told_in(family)))
+        conduct = read_conduct("\n".join(skill.line for skill in self._injected_in(family)))
         return key in set(Rule) and conduct.follows(Rule(key))
 
     def _places(self) -> Iterator[Needed]:
@@ -332,7 +332,7 @@ class HouseholdUpdate:
             episodes = {one.id: episode for one in there if (episode := read_episode(one))}
             told = "\n".join(skill.line for skill in self._asked.skills if skill.place == place)
             stored = learn_storage(list(episodes.values()), read_habits(told))
-            for family in self._families if apart else [""]:
+            for family in self._task_types if apart else [""]:
                 lost = [
                     one.id for one in there if family in {"", one.family} and one.id in episodes
                 ]
@@ -399,7 +399,7 @@ class HouseholdTeacher(ScriptedTeacher):
 
     identity = "scripted:household_teacher"
 
-    def successes(self, asked: Assignment, luck: Luck) -> list[Written] | None:
+    def successes(self, asked: Assignment, rng: Randomness) -> list[Written] | None:
         """Name the rules that the games that succeeded kept, those of the category first."""
         episodes = read_episodes(asked.of("success"))
         if not episodes:
@@ -410,7 +410,7 @@ class HouseholdTeacher(ScriptedTeacher):
         written = [
             TEACHINGS[rule].principle(whole(helped[rule])) for rule in (own or others[:1])
         ] or [READ_THE_GOAL.principle(whole(e.id for e in episodes))]
-        return (written + superstition(FROM_SUCCESSES, episodes, luck, _BELIEVES))[: asked.count]
+        return (written + superstition(FROM_SUCCESSES, episodes, rng, _BELIEVES))[: asked.count]
 
     def failures(self, asked: Assignment) -> list[Written] | None:
         """Name the mistakes of failed games, those of the category first."""
@@ -447,7 +447,7 @@ class HouseholdTeacher(ScriptedTeacher):
         stored = [part for one in learn_storage(episodes) for part in one.parts()]
         return [one.skill(whole(one.shown)) for one in stored][: asked.count]
 
-    def evolve(self, asked: Assignment, luck: Luck) -> list[Written] | None:
+    def evolve(self, asked: Assignment, rng: Randomness) -> list[Written] | None:
         """Propose what the bank lacks, other words for what did not help, and no harm any more."""
         if not read_episodes(asked.trajectories):
             return None
@@ -455,26 +455,26 @@ class HouseholdTeacher(ScriptedTeacher):
         belief = superstition(
             [one for one in FROM_FAILURES if not _was_tried(one, asked)],
             read_episodes(asked.trajectories),
-            luck,
+            rng,
             3 * _BELIEVES,
         )
         return update.changes([{"op": "add", "kind": "general", **one} for one in belief])
 
 
 def superstition(
-    among: Sequence[Superstition], episodes: Sequence[Episode], luck: Luck, chance: float
+    among: Sequence[Superstition], episodes: Sequence[Episode], rng: Randomness, chance: float
 ) -> list[Written]:
     """Return the superstition that the teacher falls for, or nothing."""
-    if luck.chance("believe") >= chance:
+    if rng.chance("believe") >= chance:
         return []
     options = {one.name: one for one in among if tempted_by(one, episodes)}
     if not options:
         return []
-    one = options[luck.pick("belief", options)]
+    one = options[rng.pick("belief", options)]
     return [
         {
             "name": " ".join(one.name.capitalize().split()[:5]),
-            "principle": luck.pick("word belief", one.wordings),
+            "principle": rng.pick("word belief", one.wordings),
             "applicability": "in every task",
             "evidence": whole(episode.id for episode in tempted_by(one, episodes)[:2]),
         }

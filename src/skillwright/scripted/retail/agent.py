@@ -11,9 +11,9 @@ from typing import Any, Final, TypeVar
 from skillwright.core import Completion, Message, Purpose, Sampling, ToolCall
 from skillwright.scripted.model import ScriptedModel, skill_in
 
-# What a skill can teach the scripted retail agent, and how it is recognised in a text.
+# What a skill can teach the scripted retail agent, and how it is recognized in a text.
 #
-# The recogniser is small: it looks for words, sentence by sentence. A sentence that begins with a
+# The recognizer is small: it looks for words, sentence by sentence. A sentence that begins with a
 # negation asks for nothing, unless it is about what must not be forgotten.
 
 

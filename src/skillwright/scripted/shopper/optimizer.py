@@ -174,5 +174,5 @@ SUPERSTITIONS: Final = (
 
 
 def shopper_analyst() -> LessonAnalyst:
-    """Return the optimiser that teaches the scripted shopper."""
+    """Return the optimizer that teaches the scripted shopper."""
     return LessonAnalyst("scripted:shopper_analyst", tuple(LESSONS.values()), SUPERSTITIONS)

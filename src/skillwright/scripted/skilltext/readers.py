@@ -20,7 +20,7 @@ from skillwright.scripted.skilltext.words import FEW, concept, union
 # One reader per rule: does a statement ask for it (True), forbid it (False), or neither (None)?
 #
 # No reader knows a whole phrase. Each looks for the ideas that its rule is made of, wherever they
-# stand in the sentence, and for what the sentence says about the doing among them.
+# are in the sentence, and for what the sentence says about the doing among them.
 
 
 Answer = bool | None
@@ -347,7 +347,7 @@ def check_inventory(said: Statement) -> Answer:
 
 
 def examine_all(said: Statement) -> Answer:
-    """Examine everything before going on."""
+    """Examine everything before running."""
     if not _is_examining(said) or said.says(lex.ONCE):
         return None
     return said.asks(lex.EXAMINE)

@@ -62,7 +62,7 @@ Record = Mapping[str, Any]
 TABLES: Final = ("users", "products", "orders")
 
 
-class Place(NamedTuple):
+class StepRef(NamedTuple):
     """Where a record stands."""
 
     table: str
@@ -100,7 +100,7 @@ class Database:
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
-        self.changed: dict[Place, Record] = {}  # the records that were put
+        self.changed: dict[StepRef, Record] = {}  # the records that were put
 
     def user(self, user_id: Any) -> Record | None:
         """Return a user."""
@@ -116,21 +116,21 @@ class Database:
 
     def text(self, table: str, key: str) -> str:
         """Return a record as JSON text, as tools show it."""
-        place = Place(table, key)
+        place = StepRef(table, key)
         own = self.changed.get(place)
         return self.tables.text(place) if own is None else json.dumps(own)
 
     def put(self, table: str, key: str, record: Record) -> str:
         """Replace a record; return the new one as JSON text."""
-        self.changed[Place(table, key)] = record
+        self.changed[StepRef(table, key)] = record
         return json.dumps(record)
 
-    def canonical(self, place: Place) -> str:
+    def canonical(self, place: StepRef) -> str:
         """Return the canonical text of a record."""
         own = self.changed.get(place)
         return self.tables.canonical(place) if own is None else canonical_text(own)
 
-    def record(self, place: Place) -> Record:
+    def record(self, place: StepRef) -> Record:
         """Return the record at a place."""
         own = self.changed.get(place)
         return self.tables.records[place.table][place.key] if own is None else own
@@ -138,4 +138,4 @@ class Database:
     def _find(self, table: str, key: Any) -> Record | None:
         pristine = self.tables.records[table].get(key)
         # No tool adds a record, so what is not in the tables is nowhere.
-        return None if pristine is None else self.changed.get(Place(table, key), pristine)
+        return None if pristine is None else self.changed.get(StepRef(table, key), pristine)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skillwright.core import DataError
-from skillwright.envs.tau_bench.tau_core.database import Database, Place, Tables, canonical_text
+from skillwright.envs.tau_bench.tau_core.database import Database, StepRef, Tables, canonical_text
 from skillwright.envs.tau_bench.tau_core.tools import TRANSFER, call_tool
 
 # What a customer wants, and what should have come of it.
@@ -77,7 +77,9 @@ class GoldState:
     """The state after the gold actions, computed once per task."""
 
     db: Database  # the database, not to be changed any more
-    canonical: dict[Place, str]  # the canonical text of every record that the gold actions changed
+    canonical: dict[
+        StepRef, str
+    ]  # the canonical text of every record that the gold actions changed
 
     @property
     def is_untouched(self) -> bool:
@@ -163,7 +165,7 @@ def grade(db: Database, gold: GoldState, said: Sequence[str], outputs: Sequence[
     )
 
 
-def _differing_fields(db: Database, gold: GoldState, place: Place) -> tuple[str, ...]:
+def _differing_fields(db: Database, gold: GoldState, place: StepRef) -> tuple[str, ...]:
     ours, theirs = db.record(place), gold.db.record(place)
     return tuple(
         name

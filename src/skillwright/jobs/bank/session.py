@@ -24,9 +24,9 @@ from skillwright.jobs.parts.bench import TextBench
 from skillwright.jobs.parts.environment import refuse_unasked_data
 from skillwright.jobs.parts.evolution_round import EvolutionLoop
 from skillwright.jobs.parts.memory import EngineEvents, StoredCalls
-from skillwright.jobs.parts.money import Budget, priced_mind
-from skillwright.jobs.parts.opened import MakeModel, opened_mind
-from skillwright.jobs.parts.progress import RunStarted, Watcher
+from skillwright.jobs.parts.money import Budget, priced_model
+from skillwright.jobs.parts.opened import MakeModel, opened_model
+from skillwright.jobs.parts.progress import Callback, RunStarted
 from skillwright.jobs.parts.tasks import evolution_split, is_adapter
 from skillwright.jobs.train.wiring import (
     read_initial_skill,
@@ -42,7 +42,7 @@ TEACHER_TOKENS = 8_192
 
 
 @dataclass(frozen=True, slots=True)
-class BankArena:
+class BankSession:
     """What it takes to change a bank.
 
     Attributes:
@@ -55,7 +55,7 @@ class BankArena:
         target: The identity of who acts.
         document: What agents are told above the bank.
         ledger: Writes down what embedding consumed.
-        watcher: Sees what happens.
+        callback: Sees what happens.
     """
 
     config: RunConfig
@@ -67,7 +67,7 @@ class BankArena:
     ledger: EmbedderLedger
     target: str
     document: str
-    watcher: Watcher
+    callback: Callback
 
     def teacher(self, stage: str) -> Teacher:
         """Return the teacher, whose luck is the stage's own."""
@@ -82,7 +82,7 @@ class BankArena:
         return RunStarted(
             name=bank.name,
             folder=str(bank),
-            minds={"target": self.target, "teacher": self.calls.identity},
+            llms={"target": self.target, "teacher": self.calls.identity},
             facts=(facts,),
             episodes=episodes,
         )
@@ -104,7 +104,7 @@ class BankArena:
             terms=terms_of(self.config),
             embedder=self.embedder,
             teacher=self.teacher,
-            watcher=self.watcher,
+            callback=self.callback,
         )
 
 
@@ -124,8 +124,8 @@ async def check_bank_job(config: RunConfig) -> None:
             f"it; {config.env.name!r} must be a text environment"
         )
     refuse_unasked_data(config.env)
-    minds = [config.models.target, teacher_of(config)]
-    unpriced = [mind for mind in minds if not priced_mind("", mind).is_priced]
+    llms = [config.models.target, teacher_of(config)]
+    unpriced = [llm for llm in llms if not priced_model("", llm).is_priced]
     if config.budget.usd is not None and unpriced:
         raise ConfigError(
             f"budget.usd = {config.budget.usd:g} cannot be held: no prices are known for "
@@ -134,14 +134,14 @@ async def check_bank_job(config: RunConfig) -> None:
         )
     read_initial_skill(config)
     await look_at_tasks(config, trains=False)
-    asked = {mind.model_dump_json(): mind for mind in minds}
+    asked = {llm.model_dump_json(): llm for llm in llms}
     async with HttpClient() as client:
-        await together(ask_if_ready(mind, client) for mind in asked.values())
+        await together(ask_if_ready(llm, client) for llm in asked.values())
 
 
-def make_teacher(calls: StoredCalls, mind: ModelConfig, seed: int, stage: str) -> Teacher:
+def make_teacher(calls: StoredCalls, llm: ModelConfig, seed: int, stage: str) -> Teacher:
     """Return a model in the role of the teacher, whose luck is the stage's own."""
-    most = getattr(mind, "max_tokens", None) or TEACHER_TOKENS
+    most = getattr(llm, "max_tokens", None) or TEACHER_TOKENS
     return Teacher(
         calls, sampling=Sampling(max_tokens=most), seed=derive_seed("teacher", seed, stage)
     )
@@ -149,8 +149,8 @@ def make_teacher(calls: StoredCalls, mind: ModelConfig, seed: int, stage: str) -
 
 @asynccontextmanager
 async def bank_arena(
-    config: RunConfig, store: RunStore, watcher: Watcher, make: MakeModel = make_model
-) -> AsyncIterator[BankArena]:
+    config: RunConfig, store: RunStore, callback: Callback, make: MakeModel = make_model
+) -> AsyncIterator[BankSession]:
     """Make the parts; what they hold open is closed at the end.
 
     Raises:
@@ -160,25 +160,25 @@ async def bank_arena(
     _, latest = store.usage_since()
     async with HttpClient() as client, AsyncExitStack() as held:
         budget = Budget(config.budget, store, after=latest)
-        seen = EngineEvents(watcher, budget.note, lambda: client.limits.in_flight)
+        seen = EngineEvents(callback, budget.note, lambda: client.limits.in_flight)
         target = held.enter_context(
-            opened_mind(config.models.target, client, make, store, config.env)
+            opened_model(config.models.target, client, make, store, config.env)
         )
-        mind = held.enter_context(opened_mind(teacher_of(config), client, make, store, config.env))
+        llm = held.enter_context(opened_model(teacher_of(config), client, make, store, config.env))
         embedder = held.enter_context(opened_embedder(config.bank.embedder))
         ledger = EmbedderLedger(embedder, store)
         held.callback(ledger.settle)
         earlier = held.enter_context(reused(config))
         bench = text_bench(config, store, seen, target, budget, None, earlier)
-        yield BankArena(
+        yield BankSession(
             config=config,
             store=store,
             bench=bench,
             evolution=evolution_split(bench.splits.train, config.evolve.nth),
-            calls=StoredCalls(mind, store, watcher, permit=partial(budget.permit, "call")),
+            calls=StoredCalls(llm, store, callback, permit=partial(budget.permit, "call")),
             embedder=embedder,
             ledger=ledger,
             target=target.identity,
             document=read_initial_skill(config),
-            watcher=watcher,
+            callback=callback,
         )

@@ -1,4 +1,4 @@
-"""Distil a bank: of the episodes of runs, or of base trajectories that are played for it."""
+"""Distill a bank: of the episodes of runs, or of base trajectories that are played for it."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,13 @@ from skillwright.bank import (
     SEED_BANKS,
     Bank,
     BankStore,
-    DistilSettings,
+    DistillSettings,
     RefinedMemory,
     Teacher,
     category_of,
     compression,
     count_skills,
-    distil,
+    distill,
     read_memories,
     scope_of,
     seed_bank,
@@ -43,7 +43,7 @@ from skillwright.core import (
 from skillwright.core.jsonio import digest, read_text
 from skillwright.core.seeds import derive_seed
 from skillwright.envs import specs
-from skillwright.jobs.bank.arena import bank_arena, make_teacher
+from skillwright.jobs.bank.session import bank_arena, make_teacher
 from skillwright.jobs.launch.runs import find_run, known_secrets, model_secrets
 from skillwright.jobs.parts.bank_source import (
     bank_work,
@@ -54,14 +54,14 @@ from skillwright.jobs.parts.bank_source import (
 )
 from skillwright.jobs.parts.memory import StoredCalls
 from skillwright.jobs.parts.money import Budget
-from skillwright.jobs.parts.opened import MakeModel, opened_mind
-from skillwright.jobs.parts.progress import StageStarted, Watcher
+from skillwright.jobs.parts.opened import MakeModel, opened_model
+from skillwright.jobs.parts.progress import Callback, StageStarted
 from skillwright.models import HttpClient, is_stand_in, make_model
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
 
-# The stored episodes of runs that a teacher may read, or that skills were learnt from.
+# The stored episodes of runs that a teacher may read, or that skills were learned from.
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class StudiedRun:
 
 
 def study_run(run: str, root: Path | str = "runs") -> StudiedRun:
-    """Read the episodes of a run that may be studied; it may be going on meanwhile.
+    """Read the episodes of a run that may be studied; it may be running meanwhile.
 
     Raises:
         RunError: There is no such run, or its store cannot be read.
@@ -149,13 +149,13 @@ BASE = "base"
 
 
 @dataclass(frozen=True, slots=True)
-class DistilOutcome:
+class DistillOutcome:
     """What a distillation came to.
 
     Attributes:
         bank: The bank's file.
         before: Its version before.
-        version: Its version now; the same where nothing new was learnt.
+        version: Its version now; the same where nothing new was learned.
         skills: What it holds now, as SkillRL counts, with the split.
         episodes: Episodes that were given to the teacher.
         won: Those of them that were won.
@@ -166,7 +166,7 @@ class DistilOutcome:
         blocked: Drafts that lint kept out: (name, why).
         compression: How much shorter the skills are than these trajectories.
         notes: What was put right in replies, and requests that failed.
-        is_scripted: A scripted mind took part, which must be said.
+        is_scripted: A scripted model took part, which must be said.
     """
 
     bank: str
@@ -193,54 +193,54 @@ class DistilOutcome:
         }
 
 
-async def distil_runs(
+async def distill_runs(
     runs: Sequence[StudiedRun],
     bank: Path,
     settings: StudySettings,
-    watcher: Watcher,
+    callback: Callback,
     make: MakeModel = make_model,
-) -> DistilOutcome:
-    """Distil the stored episodes of runs into a bank; the same question is paid for once.
+) -> DistillOutcome:
+    """Distill the stored episodes of runs into a bank; the same question is paid for once.
 
     Args:
         runs: What may be read of each.
         bank: The bank's file; made where it is not there.
         settings: Who writes, and how much.
-        watcher: Sees what happens.
+        callback: Sees what happens.
         make: Makes the teacher.
 
     Raises:
         TeacherDown: The teacher gave nothing usable.
         BankError: The file cannot be written, or another process works on it.
     """
-    mind = settings.models.teacher
+    llm = settings.models.teacher
     episodes = [one for run in runs for one in run.episodes]
     threshold = runs[0].success_threshold
     async with HttpClient() as client, AsyncExitStack() as held:
-        store = held.enter_context(bank_work(bank, model_secrets([mind])))
+        store = held.enter_context(bank_work(bank, model_secrets([llm])))
         _, latest = store.usage_since()
         budget = Budget(settings.budget, store, after=latest)
         seen = [run.path for run in runs]
-        model = held.enter_context(opened_mind(mind, client, make, store, None, *seen))
-        calls = StoredCalls(model, store, watcher, permit=partial(budget.permit, "call"))
+        model = held.enter_context(opened_model(llm, client, make, store, None, *seen))
+        calls = StoredCalls(model, store, callback, permit=partial(budget.permit, "call"))
         is_near = nearness(held.enter_context(opened_embedder(settings.bank.embedder)))
         with store.transaction():
             for one in episodes:
                 # Kept beside the bank, so that what a skill rests on is found without the run. What
                 # an agent was told there came out of another bank, where the ids mean others.
                 store.record_episode(replace(one, skill_ids=(), skill_scores=()), usage={})
-        teacher = make_teacher(calls, mind, 0, "distil")
-        asked = settings.distil.settings(threshold)
+        teacher = make_teacher(calls, llm, 0, "distil")
+        asked = settings.distill.settings(threshold)
         named = ", ".join(run.path.name for run in runs)
-        outcome = await _distil(episodes, bank, teacher, asked, watcher, named, is_near)
+        outcome = await _distill(episodes, bank, teacher, asked, callback, named, is_near)
     kept_out = dict(sum((Counter(run.kept_out) for run in runs), Counter[str]()))
-    return replace(outcome, kept_out=kept_out, is_scripted=is_stand_in(mind))
+    return replace(outcome, kept_out=kept_out, is_scripted=is_stand_in(llm))
 
 
-async def distil_config(
-    config: RunConfig, bank: Path, watcher: Watcher, make: MakeModel = make_model
-) -> DistilOutcome:
-    """Play base trajectories on train tasks outside of the evolution split, and distil them.
+async def distill_config(
+    config: RunConfig, bank: Path, callback: Callback, make: MakeModel = make_model
+) -> DistillOutcome:
+    """Play base trajectories on train tasks outside of the evolution split, and distill them.
 
     The agent is told the document of ``skill.init`` and no bank. What is stored is not played
     again, so that a command that was stopped is simply given again.
@@ -252,42 +252,42 @@ async def distil_config(
     """
     async with AsyncExitStack() as held:
         store = held.enter_context(bank_work(bank, known_secrets(config)))
-        arena = await held.enter_async_context(bank_arena(config, store, watcher, make))
+        session = await held.enter_async_context(bank_arena(config, store, callback, make))
         seed = config.run.seed
         specs = [
             EpisodeSpec(task, derive_seed(BASE, seed, task.id, draw), draw, BASE)
-            for task in arena.evolution.practice.tasks[: config.distil.tasks]
-            for draw in range(config.distil.episodes)
+            for task in session.evolution.practice.tasks[: config.distill.tasks]
+            for draw in range(config.distill.episodes)
         ]
-        watcher.see(arena.started(bank, len(specs)))
-        watcher.see(StageStarted(BASE, episodes=len(specs)))
-        episodes = await arena.bench.engine.run(specs, PlainSkill(arena.document))
+        callback.on_event(session.started(bank, len(specs)))
+        callback.on_event(StageStarted(BASE, episodes=len(specs)))
+        episodes = await session.bench.engine.run(specs, PlainSkill(session.document))
         refuse_no_score(episodes)
         threshold = config.env.success_threshold
-        outcome = await _distil(
+        outcome = await _distill(
             episodes,
             bank,
-            arena.teacher("distil"),
-            config.distil.settings(threshold),
-            watcher,
+            session.teacher("distil"),
+            config.distill.settings(threshold),
+            callback,
             f"{config.env.name}, played with {config.run.name}",
-            nearness(arena.embedder),
+            nearness(session.embedder),
         )
-    minds = (config.models.target, teacher_of(config))
-    return replace(outcome, is_scripted=any(map(is_stand_in, minds)))
+    llms = (config.models.target, teacher_of(config))
+    return replace(outcome, is_scripted=any(map(is_stand_in, llms)))
 
 
-async def _distil(
+async def _distill(
     episodes: Sequence[EpisodeResult],
     bank: Path,
     teacher: Teacher,
-    settings: DistilSettings,
-    watcher: Watcher,
+    settings: DistillSettings,
+    callback: Callback,
     named: str,
     is_near: IsNear,
-) -> DistilOutcome:
-    watcher.see(StageStarted("distil"))
-    found = await distil(episodes, teacher, settings, category_of, scope_of)
+) -> DistillOutcome:
+    callback.on_event(StageStarted("distil"))
+    found = await distill(episodes, teacher, settings, category_of, scope_of)
     found.refuse_gaps()
     with BankStore.open(bank) as store:
         before = store.newest
@@ -298,7 +298,7 @@ async def _distil(
     won = sum(one.is_success(settings.success_threshold) for one in episodes)
     trajectories = {one.key: one.trajectory for one in episodes if one.reward is not None}
     shorter = compression(now, trajectories)
-    return DistilOutcome(
+    return DistillOutcome(
         bank=str(bank),
         before=before,
         version=now.version,

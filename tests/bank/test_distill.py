@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from bank_houses import Replies, by_title, categorise, lesson, play, principle, scope, tasks_of
-from skillwright.bank import Bank, DistilSettings, Teacher, TeacherDown, apply, distil
+from bank_houses import Replies, by_title, categorize, lesson, play, principle, scope, tasks_of
+from skillwright.bank import Bank, DistillSettings, Teacher, TeacherDown, apply, distill
 from skillwright.core import (
     EpisodeResult,
     Failure,
@@ -25,7 +25,7 @@ async def episodes(count=2, household=None):
 
 async def distilled(results, model, **settings):
     teacher = Teacher(model)
-    return await distil(results, teacher, DistilSettings(step=5, **settings), categorise, scope)
+    return await distill(results, teacher, DistillSettings(step=5, **settings), categorize, scope)
 
 
 def user(messages):
@@ -44,7 +44,7 @@ async def test_a_teacher_reads_the_task_every_action_and_the_true_category():
         call.name: user(messages) for call, messages in zip(found.calls, model.asked, strict=True)
     }
     for result in results:
-        category = categorise(result.spec.task)
+        category = categorize(result.spec.task)
         own = [text for name, text in asked.items() if f".{category}." in name]
         (text,) = [t for t in own if f'id="{result.task_id}"' in t]
         assert f'family="{category}"' in text
@@ -57,7 +57,7 @@ async def test_a_teacher_reads_the_task_every_action_and_the_true_category():
 async def test_general_skills_see_evidence_of_every_category():
     model = Replies(by_title())
     found = await distilled(await episodes(3), model, general_episodes=7)
-    (general,) = [user(m) for m in model.asked if m[0]["content"].startswith("# Distil: general")]
+    (general,) = [user(m) for m in model.asked if m[0]["content"].startswith("# Distill: general")]
     assert {name for name in CATEGORIES if f'family="{name}"' in general} == set(CATEGORIES)
     assert len(found.calls[0].episodes) == 7
     fewer = await distilled(await episodes(1), Replies(by_title()), general_episodes=2)
@@ -66,7 +66,7 @@ async def test_general_skills_see_evidence_of_every_category():
 
 async def test_successes_become_principles_failures_lessons_and_each_says_where_it_is_from():
     results = await episodes()
-    lost = next(r for r in results if not r.is_success() and categorise(r.spec.task) == "heat")
+    lost = next(r for r in results if not r.is_success() and categorize(r.spec.task) == "heat")
     plain, own = by_title(), {"lessons": [lesson("Hot", **evidence_of(lost))]}
     model = Replies(
         lambda m: (
@@ -116,7 +116,7 @@ async def test_what_is_said_alike_of_several_categories_is_no_categorys_own():
     lost = {one.key for one in results if not one.is_success()}
     assert common.category == ""
     assert set(common.provenance.episodes) == lost
-    two = [r for r in results if categorise(r.spec.task) in {"heat", "cool"}]
+    two = [r for r in results if categorize(r.spec.task) in {"heat", "cool"}]
     found = await distilled(two, Replies(by_title()))
     lessons = [c.draft for c in found.changes if c.draft.kind is SkillKind.LESSON]
     assert [one.category for one in lessons] == ["cool", "heat"]
@@ -215,14 +215,14 @@ async def test_no_episode_is_no_request():
 @pytest.mark.parametrize("name", ["batch_size", "general", "place_episodes"])
 def test_settings_below_one_are_refused(name):
     with pytest.raises(ValueError, match=name):
-        DistilSettings(**{name: 0})
+        DistillSettings(**{name: 0})
 
 
 async def test_tasks_that_nobody_sorted_teach_principles_and_lessons_too():
     results = await play(tasks_of("heat", 6))
     model = Replies(by_title())
     teacher = Teacher(model)
-    found = await distil(results, teacher, DistilSettings(), lambda _: "", lambda _: "")
+    found = await distill(results, teacher, DistillSettings(), lambda _: "", lambda _: "")
     asked = {call.name.partition(".")[0] for call in found.calls}
     won = any(one.reward for one in results)
     assert asked == {"general", "failures"} | ({"successes"} if won else set())

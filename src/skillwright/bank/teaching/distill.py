@@ -57,7 +57,7 @@ class Section(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class DistilSettings:
+class DistillSettings:
     """How much is read and asked for.
 
     Attributes:
@@ -115,7 +115,7 @@ class Asked:
     scope: str = ""
 
 
-def plan_requests(evidence: Sequence[Evidence], settings: DistilSettings) -> Iterator[Asked]:
+def plan_requests(evidence: Sequence[Evidence], settings: DistillSettings) -> Iterator[Asked]:
     """Plan what is asked: general skills, then successes, failures and places, in a fixed order."""
     if evidence:
         yield _general(evidence, settings)
@@ -132,7 +132,7 @@ def plan_requests(evidence: Sequence[Evidence], settings: DistilSettings) -> Ite
 
 
 def _about_categories(
-    section: Section, evidence: Sequence[Evidence], settings: DistilSettings
+    section: Section, evidence: Sequence[Evidence], settings: DistillSettings
 ) -> Iterator[Asked]:
     succeeded = section is Section.SUCCESSES
     batches = [
@@ -148,12 +148,12 @@ def _about_categories(
         count = ceil(share)
         sections = (("Category", category), ("How many", f"At most {count}."))
         name = f"{section}.{category or NONE}.{number}"
-        request = Request(name, f"distil_{section}", sections, tuple(batch))
+        request = Request(name, f"distill_{section}", sections, tuple(batch))
         reply_type = SkillsReply if succeeded else LessonsReply
         yield Asked(section, request, reply_type, count, category)
 
 
-def _general(evidence: Sequence[Evidence], settings: DistilSettings) -> Asked:
+def _general(evidence: Sequence[Evidence], settings: DistillSettings) -> Asked:
     groups = _by_category(evidence)
     # Won and lost take turns within a category, so that one of each is there to compare.
     mixed = [
@@ -205,7 +205,7 @@ class Blocked:
 
 
 @dataclass(frozen=True, slots=True)
-class DistilReport:
+class DistillReport:
     """What was read and asked, and what is left out.
 
     Attributes:
@@ -240,7 +240,7 @@ class Distillation:
     changes: tuple[Add, ...]
     calls: tuple[TeacherCall, ...]
     failures: tuple[TeacherFault, ...]
-    report: DistilReport
+    report: DistillReport
 
     def refuse_gaps(self) -> None:
         """Stop where a section that was asked for has nothing: such a bank has a hole.
@@ -267,11 +267,11 @@ def _section_of(call: str) -> str:
     return call.partition(".")[0]
 
 
-async def distil(
+async def distill(
     episodes: Sequence[EpisodeResult],
     teacher: Teacher,
-    settings: DistilSettings,
-    categorise: TaskName,
+    settings: DistillSettings,
+    categorize: TaskName,
     scope: TaskName,
 ) -> Distillation:
     """Have episodes turned into skills.
@@ -280,14 +280,14 @@ async def distil(
         episodes: Base trajectories; faults are left out and reported.
         teacher: Who writes.
         settings: How much is read and asked for.
-        categorise: Names the category of a task.
+        categorize: Names the category of a task.
         scope: Names the one place that a task is set in.
 
     Returns:
         Drafts as changes of a bank, and every request that failed. Ask `Distillation.refuse_gaps`
         before a bank is made of it.
     """
-    evidence, skipped = read_evidence(episodes, categorise, scope, settings.success_threshold)
+    evidence, skipped = read_evidence(episodes, categorize, scope, settings.success_threshold)
     asked = list(plan_requests(evidence, settings))
     answers = await teacher.ask_all([(one.request, one.reply_type) for one in asked])
     reading = _Reading(settings)
@@ -298,7 +298,7 @@ async def distil(
         changes=tuple(Add(draft) for draft in _lifted(drafts)),
         calls=tuple(answer.call for answer in answers),
         failures=tuple(a.reply for a in answers if isinstance(a.reply, TeacherFault)),
-        report=DistilReport(
+        report=DistillReport(
             episodes=len(episodes),
             read=len(evidence),
             skipped=skipped,
@@ -331,7 +331,7 @@ def _lifted(drafts: Sequence[BankSkill]) -> Iterator[BankSkill]:
 class _Reading:
     """Reads replies into drafts, and keeps what does not become one."""
 
-    def __init__(self, settings: DistilSettings) -> None:
+    def __init__(self, settings: DistillSettings) -> None:
         self._drafts: dict[tuple[Section, str, str], list[BankSkill]] = {}
         self.counts: dict[str, int] = {}
         self.blocked: list[Blocked] = []

@@ -1,14 +1,14 @@
-"""Minds for the small shop of `tau_store`, and runs in it that take a tenth of a second."""
+"""Models for the small shop of `tau_store`, and runs in it that take a tenth of a second."""
 
 import re
 from pathlib import Path
 from typing import Any
 
-from doors import minds
+from doors import llms
 from skillwright.config import RunConfig
 from skillwright.config.run import validated
 from skillwright.core import Completion, Sampling, Usage
-from skillwright.jobs import EvalPlan, EvalReport, Unwatched, run_evaluation, start_run
+from skillwright.jobs import EvalPlan, EvalReport, NullCallback, run_evaluation, start_run
 from tau_store import CANCEL, OPENING, task, tool_call, write_store
 
 RULE = "Cancel the order #W1 at once."
@@ -73,4 +73,4 @@ async def tau_evaluated(
 ) -> tuple[Path, EvalReport]:
     """Evaluate in a new run; return its folder and the report."""
     with start_run(config, skill, plan) as run:
-        return run.folder.path, await run_evaluation(run, plan, Unwatched(), minds(target))
+        return run.folder.path, await run_evaluation(run, plan, NullCallback(), llms(target))

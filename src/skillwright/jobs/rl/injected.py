@@ -139,9 +139,9 @@ class TrajectorySource:
         return [self.context(task) for task in tasks]
 
 
-def _raw(result: EpisodeResult, is_won: bool) -> str:
+def _raw(result: EpisodeResult, is_solved: bool) -> str:
     task = result.spec.task
-    lines = [f"Task: {task.description or task.id}. It was {'won' if is_won else 'lost'}."]
+    lines = [f"Task: {task.description or task.id}. It was {'won' if is_solved else 'lost'}."]
     for turn in result.trajectory.turns:
         seen = " ".join(turn.observation.split())[:_LONGEST_OBSERVATION]
         lines.append(f"> {' '.join(turn.act.written.split())}\n{seen}")

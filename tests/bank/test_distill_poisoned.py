@@ -9,7 +9,7 @@ from bank_houses import (
     Replies,
     added,
     by_title,
-    categorise,
+    categorize,
     lesson,
     play,
     principle,
@@ -19,12 +19,12 @@ from bank_houses import (
 )
 from skillwright.bank import (
     Bank,
-    DistilSettings,
+    DistillSettings,
     EvolutionResults,
     EvolveSettings,
     Teacher,
     apply,
-    distil,
+    distill,
     evolve,
 )
 from skillwright.core import Act
@@ -79,7 +79,7 @@ async def games():
 async def test_what_a_gullible_teacher_copies_gets_into_no_active_skill(poison):
     results = tuple(poisoned(await games(), poison))
     teacher = Teacher(Replies(gullible(poison)))
-    found = await distil(results, teacher, DistilSettings(), categorise, scope)
+    found = await distill(results, teacher, DistillSettings(), categorize, scope)
     bank, _ = apply(Bank(), found.changes, None)
     assert not bank.active
     # A text that is too long for a field is no reply at all.
@@ -89,7 +89,7 @@ async def test_what_a_gullible_teacher_copies_gets_into_no_active_skill(poison):
     bank, _ = apply(Bank(), added(skill("Sanity check", "Check that each action can work.")), None)
     split = EvolutionTasks.every(StudyTasks(tuple(r.spec.task for r in results)), 1)
     update = await evolve(
-        EvolutionResults(split, results), bank, teacher, EvolveSettings(), categorise, scope
+        EvolutionResults(split, results), bank, teacher, EvolveSettings(), categorize, scope
     )
     after, _ = update.candidate(bank, EvolveSettings().caps)
     assert after.active == bank.active
@@ -102,7 +102,7 @@ async def test_a_teacher_sees_records_inside_their_tags_and_nothing_that_opens_o
 ):
     results = tuple(poisoned(await games(), poison))
     model = Replies(by_title())
-    await distil(results, Teacher(model), DistilSettings(), categorise, scope)
+    await distill(results, Teacher(model), DistillSettings(), categorize, scope)
     for messages in model.asked:
         text = messages[1]["content"]
         shown = text.count('<trajectory id="')

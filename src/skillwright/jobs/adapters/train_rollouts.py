@@ -14,11 +14,11 @@ from skillwright.rollout import EngineDown
 from skillwright.rollout.foreign_rows import Row, as_json
 from skillwright.textopt import (
     AnalystFault,
-    Practice,
     Reflection,
     Skipped,
     StepContext,
     StepSettings,
+    TrainRollouts,
     Transcripts,
     read_raw_patches,
     read_rows,
@@ -32,17 +32,19 @@ MOST_LOST_REFLECTIONS = 3
 _log = logging.getLogger(__name__)
 
 
-async def make_practice(player: Player, played: Played, settings: StepSettings | None) -> Practice:
+async def make_train_rollouts(
+    player: Player, played: Played, settings: StepSettings | None
+) -> TrainRollouts:
     """Prepare a micro-batch for analysts."""
     if settings is None or not player.foreign.overrides("reflect"):
         rows = await _with_references(player, played, played.stored)
         prompts = await _own_prompts(player)
-        return Practice(await _transcripts(played, rows), played.ask.seed, env_prompts=prompts)
+        return TrainRollouts(await _transcripts(played, rows), played.ask.seed, env_prompts=prompts)
     transcripts = await _transcripts(played, list(played.stored.values()))
     # Its own analysts may look for what no store can keep.
     rows = await _with_references(player, played, played.rows)
     analysts = _OwnAnalysts(player, played, rows, transcripts, settings)
-    return Practice(transcripts, played.ask.seed, reflect=analysts.reflect)
+    return TrainRollouts(transcripts, played.ask.seed, reflect=analysts.reflect)
 
 
 async def _transcripts(played: Played, rows: Sequence[Row]) -> Transcripts:
@@ -111,7 +113,7 @@ class _OwnAnalysts:
         if player.lost_reflections >= MOST_LOST_REFLECTIONS:
             raise EngineDown(
                 f"{said}. That is {player.lost_reflections} times in a row; mend it, and the run "
-                "goes on."
+                "continues."
             ) from error
         # Analysts call nobody but an endpoint; its faults end the step's run, as ours would.
         lost = isinstance(error, ConnectionError)
