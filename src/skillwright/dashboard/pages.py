@@ -14,7 +14,7 @@ from skillwright.dashboard.charts import Mark
 from skillwright.dashboard.reading import Filter, HeatMap, RunReader, reading
 from skillwright.dashboard.site import Site
 from skillwright.jobs import compare_runs
-from skillwright.jobs.inspect.episodes import EpisodeView, read_episode
+from skillwright.jobs.inspect.episodes import read_episode
 from skillwright.jobs.inspect.provenance import blame
 from skillwright.jobs.inspect.summary import RunSummary
 from skillwright.runs import VerdictRecord
@@ -22,6 +22,8 @@ from skillwright.runs import VerdictRecord
 Page = Callable[[Site, Request], tuple[str, dict[str, Any]]]
 VAL_PHASES = ("gate", "val", "release")
 _BANK = "bank/bank.sqlite"
+_TURNS = 100
+"""Turns of an episode that are shown at once."""
 
 
 def runs(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
@@ -83,7 +85,8 @@ def side_by_side(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
     """Show two episodes beside each other, of the same task or not."""
     name, asked = request.path_params["run"], request.query_params
     path = site.folder(name)
-    pair = [read_episode(path, f"e{_number(asked, side)}") for side in ("a", "b")]
+    sides = [f"e{_number(asked, side)}" for side in ("a", "b")]
+    pair = [read_episode(path, side, most=_TURNS) for side in sides]
     return "side_by_side.html", {"pair": pair, "run": name}
 
 
@@ -166,18 +169,18 @@ def episode(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
     name, number = request.path_params["run"], request.path_params["episode"]
     with _run(site, request) as (_, reader):
         before, after = reader.neighbors(number)
-    shown: EpisodeView = read_episode(site.folder(name), f"e{number}")
+    first = max(_number(request.query_params, "from", 0), 0)
+    shown = read_episode(site.folder(name), f"e{number}", first=first, most=_TURNS)
     cited = {
         int(one) for one in request.query_params.get("turns", "").split(",") if one.isdecimal()
     }
-    first = _number(request.query_params, "from", 0)
     return "episode.html", {
         "view": shown,
         "before": before,
         "after": after,
         "cited": cited,
         "first": first,
-        "most": 100,
+        "most": _TURNS,
         "clip": None if request.query_params.get("full") else 4000,
     }
 

@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import time
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,12 +13,14 @@ from typing import Any
 from skillwright.core.secrets import Redactor
 from skillwright.jobs.bank.distill import threshold_of
 from skillwright.runs import RunStore
-from skillwright.runs.archive import unpack
 from skillwright.runs.database import Database
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
+from skillwright.runs.window import find_in
 
 PAGE = 50
 """Rows of a page."""
+_AROUND = 60
+"""Characters that are shown on either side of what was found."""
 _SEARCH_S = 0.1
 """Seconds that one request may search; the next one continues where it stopped."""
 
@@ -302,11 +305,10 @@ def reading(folder: Path) -> Iterator[RunReader]:
 
 def _match(row: sqlite3.Row, needle: str) -> str:
     """Return the place where an episode holds a text, or ``""``."""
-    for body in (row["task_description"], unpack(row["opening"]), unpack(row["said"])):
-        # What is stored is JSON text: a quote or line break in it is written with a backslash.
-        for wanted in (needle, json.dumps(needle, ensure_ascii=False)[1:-1]):
-            at = body.casefold().find(wanted)
-            if at >= 0:
-                around = body[max(at - 60, 0) : at + len(wanted) + 60]
-                return " ".join(around.replace("\\n", " ").split())
+    # What is stored is JSON text: a quote or line break in it is written with a backslash.
+    needles = tuple(dict.fromkeys((needle, json.dumps(needle, ensure_ascii=False)[1:-1])))
+    plain = zlib.compress(row["task_description"].encode("utf-8", "surrogatepass"), 0)
+    for body in (plain, row["opening"], row["said"]):
+        if found := find_in(body, needles, _AROUND):
+            return " ".join(found.replace("\\n", " ").split())
     return ""

@@ -27,6 +27,7 @@ from skillwright.runs.archive import (
     Said,
     failure_columns,
     read_failure,
+    read_message,
     read_trajectory,
     shared_texts,
     stored_texts,
@@ -35,10 +36,14 @@ from skillwright.runs.archive import (
     write_trajectory,
 )
 from skillwright.runs.calls import SUMS, brief, read_usage, spend
+from skillwright.runs.window import read_window
 
 # An environment with a simulated user reports that user's turn in its metadata under this name;
 # it is in a column of its own too.
 USER_TURN = "user_simulator"
+
+_PROMPT_MESSAGES = 64
+"""Messages of a first prompt that a window of an episode shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,17 +190,54 @@ class EpisodeTable(RunTable):
         said = json.loads(unpack(row["said"]))
         texts = self._archive.texts((row["extras"], row["opening"], *stored_texts(said)))
         metadata, turns = read_trajectory(said, texts)
+        return self._result(row, texts, metadata, self._turns(episode, turns))
+
+    def load_window(self, episode: int, first: int, most: int) -> EpisodeResult:
+        """Return an episode with some of its turns, and of prompts that of its first turn alone.
+
+        The rest is not unpacked, so that a large episode is shown at once.
+
+        Args:
+            episode: Its number.
+            first: The first turn, from 0.
+            most: How many turns.
+
+        Raises:
+            RunError: There is none, or it is damaged.
+        """
+        row = self._row(episode)
+        said = read_window(row["said"], first, most, _PROMPT_MESSAGES)
+        texts = self._archive.texts((row["extras"], row["opening"], *stored_texts(said)))
+        pool = [read_message(item, texts) for item in said["messages"]]
+        start, *metadata = said["metadata"]
+        turns = [
+            Said(
+                tuple(pool[index] for index in prompt[1:] if not at and index < len(pool)),
+                output,
+                observation,
+                (),
+                reported,
+            )
+            for at, ((prompt, output, observation, _), reported) in enumerate(
+                zip(said["turns"], metadata, strict=True), start=first
+            )
+        ]
+        return self._result(row, texts, start, self._turns(episode, turns, first))
+
+    def _result(
+        self,
+        row: sqlite3.Row,
+        texts: Mapping[int, str],
+        metadata: dict[str, Any],
+        turns: tuple[Turn, ...],
+    ) -> EpisodeResult:
         task = _task(row, texts[row["extras"]])
         return EpisodeResult(
             spec=EpisodeSpec(task, row["seed"], row["draw"], row["phase"], row["step"]),
             reward=row["reward"],
             failure=read_failure(row),
             stop_reason=StopReason(row["stop_reason"]),
-            trajectory=Trajectory(
-                opening=texts[row["opening"]],
-                turns=self._turns(episode, turns),
-                metadata=metadata,
-            ),
+            trajectory=Trajectory(opening=texts[row["opening"]], turns=turns, metadata=metadata),
             metrics=json.loads(row["metrics"]),
             attempts=row["attempts"],
             skill_version=row["skill_version"],
@@ -217,7 +259,13 @@ class EpisodeTable(RunTable):
     ) -> list[EpisodeSummary]:
         """Summarize episodes of a phase, split, step or task, by task, draw and recording."""
         wanted = {"phase": phase, "split": split, "step": step, "task_id": task_id}
-        filters = {column: value for column, value in wanted.items() if value is not None}
+        return self._summaries({name: one for name, one in wanted.items() if one is not None})
+
+    def episode(self, number: int) -> EpisodeSummary | None:
+        """Summarize one episode by its number; ``None`` where there is none."""
+        return next(iter(self._summaries({"id": number})), None)
+
+    def _summaries(self, filters: Mapping[str, Any]) -> list[EpisodeSummary]:
         conditions = [f"e.{column} = ?" for column in filters] or ["1"]
         rows = self._database.rows(
             f"""SELECT e.*, {SUMS},
@@ -315,9 +363,10 @@ class EpisodeTable(RunTable):
         native = None if act.native is None else dict(act.native)
         return self._archive.pack(to_json({"calls": calls, "native": native}))
 
-    def _turns(self, episode: int, said: Sequence[Said]) -> tuple[Turn, ...]:
+    def _turns(self, episode: int, said: Sequence[Said], first: int = 0) -> tuple[Turn, ...]:
         rows = self._database.rows(
-            "SELECT * FROM turns WHERE episode = ? ORDER BY position", (episode,)
+            "SELECT * FROM turns WHERE episode = ? AND position >= ? ORDER BY position LIMIT ?",
+            (episode, first, len(said)),
         )
         return tuple(
             Turn(

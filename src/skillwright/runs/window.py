@@ -7,7 +7,7 @@ always written with a backslash before it, so that the text between two arrays i
 
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from skillwright.core import RunError
@@ -45,6 +45,24 @@ def read_window(body: bytes, first: int, most: int, messages: int) -> dict[str, 
         "messages": kept,
         "turns": turns[first:],
     }
+
+
+def find_in(body: bytes, needles: Sequence[str], around: int) -> str:
+    """Look for texts in a packed one, upper and lower case alike, a piece at a time.
+
+    Returns:
+        The first place that holds one of them, with so many characters on either side, or ``""``.
+    """
+    longest, before = max(map(len, needles)), ""
+    for piece in _unpacked(body):
+        text = before + piece
+        folded = text.casefold()
+        for needle in needles:
+            at = folded.find(needle.casefold())
+            if at >= 0:
+                return text[max(at - around, 0) : at + len(needle) + around]
+        before = text[-(longest + around) :]
+    return ""
 
 
 def _unpacked(body: bytes) -> Iterator[str]:

@@ -172,7 +172,7 @@ class EpisodeView:
         skill: Which skill was injected: a version of the run's document, or ids with scores.
         skill_text: The text, where it is not part of the prompt.
         prompt: The messages of the first turn; without them the environment's opening.
-        turns: In order.
+        turns: In order; all of them, or the window that was asked for.
         row: What an adapter returned beside the reward.
     """
 
@@ -233,7 +233,14 @@ def list_episodes(
     return EpisodeList(path.name, path, threshold, len(every), found)
 
 
-def read_episode(run: str | Path, episode: str, root: str | Path = "runs") -> EpisodeView:
+def read_episode(
+    run: str | Path,
+    episode: str,
+    root: str | Path = "runs",
+    *,
+    first: int = 0,
+    most: int | None = None,
+) -> EpisodeView:
     """Read one episode of a run.
 
     Args:
@@ -241,6 +248,8 @@ def read_episode(run: str | Path, episode: str, root: str | Path = "runs") -> Ep
         episode: Its name in a list (``e12``), the id of a task that was attempted once, or the
             beginning of its key.
         root: The folder that holds runs.
+        first: The first turn that is wanted, from 0.
+        most: How many turns; ``None`` for all. With a number, the others are not unpacked.
 
     Raises:
         RunError: There is no such run or episode, or several episodes are called so.
@@ -248,7 +257,10 @@ def read_episode(run: str | Path, episode: str, root: str | Path = "runs") -> Ep
     path = _find_folder(run, root)
     with RunStore.open(path / STORE_NAME, read_only=True) as store:
         summary = _find_episode(store, path.name, episode)
-        result = store.load_episode(summary.id)
+        if most is None:
+            result = store.load_episode(summary.id)
+        else:
+            result = store.load_window(summary.id, first, most)
         texts = _texts_of(store)
         return EpisodeView(
             run=path.name,
@@ -362,11 +374,10 @@ def _said(result: EpisodeResult) -> Iterator[str]:
 
 def _find_episode(store: RunStore, run: str, wanted: str) -> EpisodeSummary:
     """Find an episode by its number, its task or its key, in this order."""
+    number = _NUMBER.fullmatch(wanted)
+    if number and (found := store.episode(int(number[1]))):
+        return found
     every = store.episodes()
-    if number := _NUMBER.fullmatch(wanted):
-        for one in every:
-            if one.id == int(number[1]):
-                return one
     named = [one for one in every if one.task_id == wanted]
     named = named or [one for one in every if _is_called(one, wanted)]
     if not named:
