@@ -5,7 +5,6 @@ against fixed plain work in the same run; `--small` builds a tenth, to try the b
 """
 
 import argparse
-import resource
 import subprocess
 import sys
 import tempfile
@@ -21,9 +20,9 @@ from skillwright.dashboard import make_app
 
 EPISODES, TURNS = 50_000, 20
 HUGE = 127 * 1_000_000
-MOST_OF_PAGE = 40.0
-"""A page by a piece of plain work (about 4 ms where this was set): 150 ms."""
-MOST_OF_HUGE = 270.0
+MOST_OF_PAGE = 300.0
+"""A page by a piece of plain work (half a millisecond where this was set): 150 ms."""
+MOST_OF_HUGE = 2_000.0
 """The first screen of the large episode by the same: 1 s."""
 MOST_MB = 300.0
 REPEATS = 7
@@ -109,7 +108,16 @@ def huge_alone(root: Path, number: int) -> None:
         answer = client.get(f"/runs/large/episodes/{number}")
         took = time.perf_counter() - start
     assert answer.status_code == 200, answer.text[:500]
-    print(took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    print(took, peak_mb())
+
+
+def peak_mb() -> float:
+    """Return the most memory that this process has had.
+
+    What `resource` says of a child begins with its parent's memory; this does not.
+    """
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return next(int(line.split()[1]) for line in status.splitlines() if "VmHWM" in line) / 1024
 
 
 def main() -> int:

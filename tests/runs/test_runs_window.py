@@ -47,7 +47,7 @@ def test_a_cut_or_damaged_text_is_said_to_be_so():
 
 def test_a_text_is_found_across_pieces_and_in_any_case():
     body = zlib.compress(("é" * 1_048_570 + "The Needle is here").encode())
-    assert find_in(body, ("needle",), 4) == "The Needle is "
+    assert find_in(body, ("needle",), 4) == "The Needle i"
     assert find_in(body, ("nowhere",), 4) == ""
 
 

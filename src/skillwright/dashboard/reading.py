@@ -21,7 +21,7 @@ PAGE = 50
 """Rows of a page."""
 _AROUND = 60
 """Characters that are shown on either side of what was found."""
-_SEARCH_S = 0.1
+_SEARCH_S = 0.06
 """Seconds that one request may search; the next one continues where it stopped."""
 
 

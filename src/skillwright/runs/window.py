@@ -13,6 +13,7 @@ from typing import Any, Final
 from skillwright.core import RunError
 
 _CHUNK: Final = 1 << 20
+_SEARCHED: Final = 16 << 20
 _BORDERS: Final = ('{"metadata":[', '],"messages":[', '],"turns":[')
 _decode: Final = json.JSONDecoder().raw_decode
 
@@ -47,14 +48,23 @@ def read_window(body: bytes, first: int, most: int, messages: int) -> dict[str, 
     }
 
 
-def find_in(body: bytes, needles: Sequence[str], around: int) -> str:
+def find_in(body: bytes, needles: Sequence[str], around: int, most: int = _SEARCHED) -> str:
     """Look for texts in a packed one, upper and lower case alike, a piece at a time.
+
+    Args:
+        body: The packed text.
+        needles: The texts.
+        around: Characters of what stands around it that are returned.
+        most: Characters that are searched, so that one huge episode does not hold up the rest.
 
     Returns:
         The first place that holds one of them, with so many characters on either side, or ``""``.
     """
-    longest, before = max(map(len, needles)), ""
+    longest, before, seen = max(map(len, needles)), "", 0
     for piece in _unpacked(body):
+        if seen > most:
+            break
+        seen += len(piece)
         text = before + piece
         folded = text.casefold()
         for needle in needles:
