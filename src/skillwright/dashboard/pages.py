@@ -22,6 +22,8 @@ from skillwright.runs import VerdictRecord
 Page = Callable[[Site, Request], tuple[str, dict[str, Any]]]
 VAL_PHASES = ("gate", "val", "release")
 _BANK = "bank/bank.sqlite"
+_TASKS = 100
+"""Tasks of a heat map that are shown at once."""
 _TURNS = 100
 """Turns of an episode that are shown at once."""
 
@@ -67,7 +69,9 @@ def tasks(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
         known = [one for one in reader.values_of("phase") if one]
         chosen = asked.get("phase") or next((p for p in ("gate", "test") if p in known), "")
         phases = VAL_PHASES if chosen == "gate" else (chosen,)
-        found = reader.heat_map(phases)
+        path = site.folder(request.path_params["run"])
+        found = site.once(path, f"heat map of {chosen}", lambda: reader.heat_map(phases))
+        first = max(_number(asked, "from", 0), 0)
         names = reader.names()
         a, b = _pair(found, asked.get("a"), asked.get("b"))
         return "tasks.html", {
@@ -75,9 +79,11 @@ def tasks(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
             "names": {one: names.get(one, one[:12] or "none") for one in found.versions},
             "phases": known,
             "phase": chosen,
+            "first": first,
+            "most": _TASKS,
             "a": a,
             "b": b,
-            "flips": found.flips(a, b) if a and b else [],
+            "flips": found.flips(a, b)[:_TASKS] if a and b else [],
         }
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
@@ -13,6 +13,8 @@ from skillwright.core.sqlite_file import log_of
 from skillwright.jobs.inspect.summary import RunSummary, read_folder
 from skillwright.runs import RunFolder, list_runs
 from skillwright.runs.folder import STORE_NAME
+
+T = TypeVar("T")
 
 NONE = "\N{EN DASH}"
 """What stands for a number that is not known."""
@@ -31,7 +33,7 @@ class Site:
     root: Path
     folders: tuple[Path, ...]
     clock: Callable[[], float]
-    _summaries: dict[Path, tuple[object, RunSummary]] = field(default_factory=dict)
+    _held: dict[tuple[Path, str], tuple[object, Any]] = field(default_factory=dict)
 
     def runs(self) -> dict[str, Path]:
         """Return the folders of runs by the name they have in addresses."""
@@ -59,13 +61,18 @@ class Site:
 
     def summary(self, path: Path) -> RunSummary:
         """Summarize a run; it is read again only after its files changed."""
+        return self.once(path, "summary", lambda: _read(path))
+
+    def once(self, path: Path, what: str, make: Callable[[], T]) -> T:
+        """Return what was made of a run's files before, or make it anew after they changed."""
         store = path / STORE_NAME
         files = (store, log_of(store))
         state = tuple((f.stat().st_mtime_ns, f.stat().st_size) for f in files if f.exists())
-        held = self._summaries.get(path)
+        held = self._held.get((path, what))
         if held is None or held[0] != state:
-            held = self._summaries[path] = (state, _read(path))
-        return held[1]
+            held = self._held[path, what] = (state, make())
+        made: T = held[1]
+        return made
 
     def summaries(self) -> list[tuple[str, RunSummary]]:
         """Summarize all runs, the latest first."""
