@@ -197,7 +197,7 @@ def test_a_prompt_that_leaves_no_room_is_refused_with_the_numbers():
         policy(settings).sample([context("heat " * 30)], temperature=1.0)
 
 
-async def test_an_episode_that_outgrows_the_context_is_cut_and_the_others_go_on():
+async def test_an_episode_that_outgrows_the_context_is_cut_and_the_others_continue():
     settings = HfSettings(max_new_tokens=8, context_tokens=75, device="cpu")
     results, agent = await played(policy(settings), specs(listed=False), turns=9)
     assert {result.stop_reason.value for result in results} == {"context"}
@@ -256,8 +256,8 @@ def test_spent_memory_says_which_settings_to_lower():
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 9 bytes")
 
     backend.weights.model.forward = forward
-    told = "Lower policy.sample_rows, policy.max_new_tokens or policy.context_tokens"
-    with pytest.raises(OutOfMemory, match=told):
+    advice = "Lower policy.sample_rows, policy.max_new_tokens or policy.context_tokens"
+    with pytest.raises(OutOfMemory, match=advice):
         backend.sample([context("go")], temperature=1.0)
 
 
