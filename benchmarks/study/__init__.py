@@ -1,1 +1,1 @@
-"""The parts of `benchmarks/rl_study.py`: its ablations, one run of each, and the summary of the runs."""
+"""The parts of `benchmarks/rl_study.py`: its ablations, one run of each, and the summary."""

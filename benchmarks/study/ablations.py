@@ -60,12 +60,19 @@ ABLATIONS = {
     for one in (
         Ablation("main", "the whole recipe"),
         Ablation("never_told", "no skills, from the start", ("bank.told=nothing", *NO_EVOLUTION)),
-        Ablation("trajectories", "raw trajectories instead", ("bank.told=trajectories", *NO_EVOLUTION)),
+        Ablation(
+            "trajectories", "raw trajectories instead", ("bank.told=trajectories", *NO_EVOLUTION)
+        ),
         Ablation("no_sft", "no cold start", ("cold_start=null",)),
         Ablation("flat", "no hierarchy", ("bank.hierarchy=false",)),
         Ablation("complete", "bank of habits, complete", APART + OFTEN),
         Ablation("recovery", f"bank without {TASK_TYPE}, evolving", APART + OFTEN, TASK_TYPE),
-        Ablation("no_evolution", f"bank without {TASK_TYPE}, no evolution", APART + NO_EVOLUTION, TASK_TYPE),
+        Ablation(
+            "no_evolution",
+            f"bank without {TASK_TYPE}, no evolution",
+            APART + NO_EVOLUTION,
+            TASK_TYPE,
+        ),
     )
 }
 

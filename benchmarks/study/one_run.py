@@ -28,7 +28,7 @@ _ONCE = (
 )
 _LOOK = "When you arrive at a closed receptacle, open it and look inside."
 
-# What the teacher would add first, where a bank lacks it: the gap of a task type is to be the only one.
+# What the teacher would add first to a bank without it: the only gap is to be that of a task type.
 GENERAL = (
     ("Search each place once", _ONCE, "while an object is still to be found"),
     ("Open what is closed", _LOOK, "when a place that you search is closed"),
@@ -80,7 +80,7 @@ class CpuCallback:
 
 
 def write_habits(config: RlConfig, lacks: str = "") -> None:
-    """Write the bank that an ablation begins with, where it names one: habits by home and task type.
+    """Write the bank that an ablation begins with, if any: habits by home and task type.
 
     Args:
         config: The run's; its data says which homes.

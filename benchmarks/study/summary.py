@@ -72,7 +72,7 @@ def by_ablation(results: Sequence[Result]) -> dict[str, list[Result]]:
 
 
 def scores(found: Sequence[Result]) -> dict[str, dict[str, Any]]:
-    """Return how an ablation's artifacts did on test; one that only some seeds have says how many."""
+    """Return the test scores of an ablation's artifacts, each over the seeds that have it."""
     names = dict.fromkeys(name for one in found for name in one["test"]["tables"])
     return {name: score(counts_of(found, name)) for name in names}
 
@@ -119,15 +119,13 @@ def task_types(found: Sequence[Result]) -> dict[str, dict[str, Any]]:
     names = dict.fromkeys(name for one in found for name in one["test"]["tables"])
     kinds = dict.fromkeys(CATEGORIES.values())
     return {
-        name: {
-            kind: score(counts) for kind in kinds if (counts := counts_of(found, name, kind))
-        }
+        name: {kind: score(counts) for kind in kinds if (counts := counts_of(found, name, kind))}
         for name in names
     }
 
 
 def growth(found: Sequence[Result]) -> list[dict[str, Any]]:
-    """Return how an ablation's bank grew, seed by seed: active skills by category, update by update."""
+    """Return how a bank grew, seed by seed: active skills by category, update by update."""
     return [
         {
             "seed": one["seed"],

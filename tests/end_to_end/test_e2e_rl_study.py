@@ -1,4 +1,4 @@
-"""The study of the recipe: its ablations, a short form of one seed, and what it makes of results."""
+"""The study of the recipe: its ablations, a short form of one seed, and its summary of results."""
 
 import importlib
 import json
@@ -109,7 +109,8 @@ def test_a_bank_that_grew_past_its_caps_is_found(part, growth):
 def test_every_ablation_has_a_configuration_and_only_its_own_changes(part, tmp_path):
     ablations = part("study.ablations")
     configs = {
-        name: ablations.settings_of(ablation, 3, 200, tmp_path, ablations.SHORT) for name, ablation in ablations.ABLATIONS.items()
+        name: ablations.settings_of(ablation, 3, 200, tmp_path, ablations.SHORT)
+        for name, ablation in ablations.ABLATIONS.items()
     }
     assert configs["never_told"].bank.told == "nothing"
     assert configs["no_evolution"].evolve is None
@@ -156,7 +157,7 @@ def test_seeds_share_no_home_with_each_other_or_with_what_settings_were_chosen_o
 
 
 def test_the_bank_with_a_gap_lacks_one_task_type_in_new_homes_and_nothing_else(part, tmp_path):
-    """What weights are trained on, they know how to do; what val and test are played in has a gap."""
+    """The homes of training have all habits; those of val and test have a gap."""
     ablations, one_run = part("study.ablations"), part("study.one_run")
     known = {}
     for name in ("complete", "recovery"):

@@ -64,9 +64,9 @@ async def test_citations_of_shown_skills_are_distinguished_from_made_up_ones():
             results[0].trajectory.turns, ["by [t014] look", "by [t014], [t099] go"], strict=True
         )
     )
-    told = replace(results[0], trajectory=replace(results[0].trajectory, turns=turns))
+    cited = replace(results[0], trajectory=replace(results[0].trajectory, turns=turns))
     free = HfPolicy(tiny_model(), tiny_tokenizer(), HfSettings(restrict=False))
-    rows, coverage = demonstrations(free, [told], SKILL)
+    rows, coverage = demonstrations(free, [cited], SKILL)
     assert coverage.skills_cited == {"t014": 2}
     assert coverage.citation_rate == 1.0
     assert coverage.cited_unseen == 1
@@ -89,10 +89,12 @@ async def test_steps_are_counted_and_not_timed():
     results = await shown(Expert(), specs(tasks=4, draws=1))
     backend = CoinPolicy()
     rows, _ = demonstrations(backend, results, SKILL)
-    told = []
+    seen_steps = []
     settings = SftSettings(steps=7, batch_rows=3, learning_rate=0.5)
-    report = train(backend, rows, settings, seed=0, on_step=lambda *seen: told.append(seen[0]))
-    assert told == list(range(7))
+    report = train(
+        backend, rows, settings, seed=0, on_step=lambda *seen: seen_steps.append(seen[0])
+    )
+    assert seen_steps == list(range(7))
     assert len(report.losses) == backend.steps == 7
     assert report.losses[-1].surprise < report.losses[0].surprise
 

@@ -10,9 +10,9 @@ from skillwright.bank import apply as changed
 from skillwright.config import RlConfig, validated_rl
 from skillwright.core import BankSkill, Counterfactual, PlainSkill, SkillKind, Task
 from skillwright.jobs.rl.injected import (
+    Injector,
     Remembered,
     SometimesNothing,
-    Injector,
     TrajectorySource,
     other_scopes,
 )
