@@ -2,8 +2,8 @@
 
     nice python benchmarks/rl_study.py --seeds 5 --games 200 --jobs 2
 
-An arm and a seed are a run of their own in a folder below `--root`, with a result in one JSON file
-beside it. Stop it whenever you like: the same command continues. Homes and games are of no stream
+An ablation and a seed are a run of their own in a folder below `--root`, with a result in one JSON
+file beside it. Stop it whenever you like: the same command resumes. Homes and games are of no seed
 that anything was chosen on; within a run val chooses, and test is opened once, at the end. The last
 line is one JSON object; `--short` is one seed with small numbers, and holds only that all is there.
 """
@@ -16,16 +16,16 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from skillwright.core import SkillwrightError
-from study.arms import ARMS, SHORT
+from study.ablations import ABLATIONS, SHORT
 from study.one_run import play
 from study.summary import summary
 
 
 def main() -> int:
-    """Run what is missing, and print what it says."""
+    """Run what is missing, and print the summary."""
     arguments = _arguments()
     overrides = (*(SHORT if arguments.short else ()), *arguments.overrides)
-    wanted = [(arm, seed) for seed in range(arguments.seeds) for arm in arguments.arms]
+    wanted = [(name, seed) for seed in range(arguments.seeds) for name in arguments.ablations]
     results, faults = [], []
     # A process per run: its CPU seconds are the run's, and its torch has one thread.
     pool = ProcessPoolExecutor(
@@ -33,8 +33,8 @@ def main() -> int:
     )
     with pool:
         begun: dict[Future, tuple[str, int]] = {
-            pool.submit(play, arm, seed, arguments.games, arguments.root, overrides): (arm, seed)
-            for arm, seed in wanted
+            pool.submit(play, name, seed, arguments.games, arguments.root, overrides): (name, seed)
+            for name, seed in wanted
         }
         for done in as_completed(begun):
             try:
@@ -54,7 +54,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, help="how many, from 0 on; 5, or 1 if --short")
     parser.add_argument("--games", type=int, help="test games of a seed; 200, or 12 if --short")
     parser.add_argument("--jobs", type=int, default=2, help="runs at the same time")
-    parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
+    parser.add_argument("--ablations", nargs="+", choices=list(ABLATIONS), default=list(ABLATIONS))
     parser.add_argument("--root", type=Path, help="where runs and results are kept")
     parser.add_argument("--short", action="store_true", help="one seed with small numbers")
     parser.add_argument("--set", action="append", default=[], dest="overrides", metavar="KEY=VALUE")

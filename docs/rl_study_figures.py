@@ -53,7 +53,7 @@ def curves(title: str, lines: Sequence[Line]) -> str:
 
 def bars(title: str, rows: Sequence[Bar]) -> str:
     """Draw horizontal bars with their intervals as whiskers."""
-    left, width = 300, 380
+    left, width = 320, 360
     parts = []
     for number, (name, score) in enumerate(rows):
         y, mean = TOP + number * ROW, score["mean"]

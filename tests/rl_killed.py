@@ -1,4 +1,4 @@
-"""A life of a run: it begins or continues, and kills itself with SIGKILL at a chosen event.
+"""A life of a run: it begins or resumes, and kills itself with SIGKILL at a chosen event.
 
 python tests/rl_killed.py TASKS ROOT MOMENT        # a moment of 0 lets it live
 """

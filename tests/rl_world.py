@@ -92,10 +92,10 @@ class Visitor:
         self.calls.append(said)
         self._on_call(len(self.calls))
         room = _ROOM.search(said)
-        told = re.findall(rf"In the {room[1]} take door (\d)", messages[0]["content"])
+        known = re.findall(rf"In the {room[1]} take door (\d)", messages[0]["content"])
         tried = len(messages) - 2
-        rng = derive_seed("any", sampling.seed or 0) % len(DOORS)
-        door = told[-1] if told else DOORS[rng] if tried else DOORS[rng - 1]
+        drawn = derive_seed("any", sampling.seed or 0) % len(DOORS)
+        door = known[-1] if known else DOORS[drawn] if tried else DOORS[drawn - 1]
         return Completion(f"<action>take door {door}</action>", usage=Usage(calls=1))
 
 
@@ -138,7 +138,7 @@ class Tutor:
         ids = re.findall(r'id="([^"]+)"', user) or ["T0"]
         cited = [{"id": ids[0], "turns": [0]}]
         if system.startswith("# Evolve"):
-            # By what it is told, not by its memory: another process has another tutor.
+            # By its prompt, not by its memory: another process has another tutor.
             earlier = user.partition("## Earlier changes\n")[2].partition("\n\n")[0]
             before = len(re.findall(r"^- ", earlier, re.MULTILINE))
             sums = [sum(map(len, self._later[:n])) for n in range(len(self._later))]
@@ -276,7 +276,7 @@ async def recipe(config: RlConfig, callback: Any = None, **who: Any) -> tuple[Pa
 
 
 async def resumed(path: Path, callback: Any = None, **who: Any) -> RlReport:
-    """Continue with a run of the recipe."""
+    """Resume a run of the recipe."""
     maker = who.pop("maker", None)
     with open_rl(path) as run:
         return await run_rl(run, callback or Notebook(), llms(**who), maker)
@@ -311,7 +311,7 @@ class Obedient:
 
     def __init__(self, on_learn: Callable[[int], None] = lambda number: None) -> None:
         self.steps, self.passes, self.reference = 0, 0, ""
-        self.told: list[str] = []
+        self.skills: list[str] = []
         self._on_learn = on_learn
 
     @property
@@ -322,11 +322,11 @@ class Obedient:
         return [self._choose(context, temperature) for context in contexts]
 
     def _choose(self, context, temperature):
-        self.told.append(context.skill)
+        self.skills.append(context.skill)
         room = _ROOM.search(context.messages[1]["content"])[1]
         named = re.findall(rf"In the {room} take door (\d)", context.skill)
-        rng = derive_seed("obedient", context.seed if temperature else room) % len(DOORS)
-        chosen = int(named[-1]) - 1 if named else rng
+        drawn = derive_seed("obedient", context.seed if temperature else room) % len(DOORS)
+        chosen = int(named[-1]) - 1 if named else drawn
         row = Row(chosen, (chosen,), (-1.0,), (True,), self.encoding)
         return Sampled(Act(COMMANDS[chosen], token_ids=(chosen,), logprobs=(-1.0,)), row)
 

@@ -1,1 +1,1 @@
-"""The parts of `benchmarks/rl_study.py`: its arms, one run of an arm, and what the runs say."""
+"""The parts of `benchmarks/rl_study.py`: its ablations, one run of each, and the summary."""

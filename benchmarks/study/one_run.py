@@ -1,4 +1,4 @@
-"""Plays one arm with one seed to its end, or goes on with it, and writes its result down."""
+"""Plays one ablation with one seed to its end, or resumes it, and writes its result down."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from skillwright.jobs import StageStarted
 from skillwright.jobs.parts.tasks import find_tasks
 from skillwright.jobs.rl import RlReport, Validated, open_rl, run_rl, start_rl
 from skillwright.runs import provenance
-from study.arms import ARMS, habits_path, run_name, settings_of
+from study.ablations import ABLATIONS, habits_path, run_name, settings_of
 
 _ONCE = (
     "Search the receptacles one after another, and do not go back to one that you have already "
@@ -28,7 +28,7 @@ _ONCE = (
 )
 _LOOK = "When you arrive at a closed receptacle, open it and look inside."
 
-# What the teacher would add first, where a bank lacks it: a family's gap is to be the only one.
+# What the teacher would add first to a bank without it: the only gap is to be that of a task type.
 GENERAL = (
     ("Search each place once", _ONCE, "while an object is still to be found"),
     ("Open what is closed", _LOOK, "when a place that you search is closed"),
@@ -45,11 +45,11 @@ GENERAL = (
 )
 
 
-class CpuWatcher:
+class CpuCallback:
     """Adds up the CPU seconds of each stage, over all sessions, and prints a line per validation.
 
     Args:
-        label: Stands before each line.
+        label: Begins each line.
         path: Where the seconds are kept, as a session may be killed.
     """
 
@@ -58,14 +58,14 @@ class CpuWatcher:
         self.seconds = Counter(json.loads(path.read_text()) if path.exists() else {})
         self._stage, self._since = "start", time.process_time()
 
-    def see(self, event: object) -> None:
-        """Watch one event."""
+    def on_event(self, event: object) -> None:
+        """Take note of one event."""
         if isinstance(event, StageStarted):
             self._turn_to(event.stage)
         elif isinstance(event, Validated):
             self.keep()
-            won, spent = event.score.success_rate or 0.0, sum(self.seconds.values())
-            line = f"{self._label}: iteration {event.iteration}, val {won:.2f}"
+            success, spent = event.score.success_rate or 0.0, sum(self.seconds.values())
+            line = f"{self._label}: iteration {event.iteration}, val {success:.2f}"
             print(f"{line}, {spent:.0f} CPU-s", flush=True)
 
     def keep(self) -> None:
@@ -80,11 +80,11 @@ class CpuWatcher:
 
 
 def write_habits(config: RlConfig, lacks: str = "") -> None:
-    """Write the bank that an arm begins with, where it names one: homes' habits, by family.
+    """Write the bank that an ablation begins with, if any: habits by home and task type.
 
     Args:
         config: The run's; its data says which homes.
-        lacks: The family that is told nothing of the new homes, or "".
+        lacks: The task type without habits of the new homes, or "".
 
     Raises:
         ConfigError: There is one of other homes.
@@ -111,15 +111,15 @@ def write_habits(config: RlConfig, lacks: str = "") -> None:
         with BankStore.open(path, read_only=True) as known:
             if known.load().digest != bank.digest:
                 raise ConfigError(
-                    f"{path} tells the habits of other homes. Name another folder with --root, or "
+                    f"{path} has the habits of other homes. Name another folder with --root, or "
                     "move it away"
                 )
         return
-    # Arms of a seed may run side by side: each writes a file of its own and puts it there whole.
+    # Runs of a seed may go side by side: each writes a file of its own and puts it there whole.
     draft = path.with_name(f"{config.run.name}.{path.name}")
     draft.unlink(missing_ok=True)
     with BankStore.open(draft) as store:
-        store.adopt(bank, reason="the habits of the homes, by family", step=0)
+        store.adopt(bank, reason="the habits of the homes, by task type", step=0)
     draft.replace(path)
 
 
@@ -146,24 +146,26 @@ def result_of(path: Path, config: RlConfig) -> dict[str, Any] | None:
     return result
 
 
-def play(arm: str, seed: int, games: int, root: Path, overrides: tuple[str, ...]) -> dict[str, Any]:
-    """Return the result of an arm and a seed; what is finished is not run again.
+def play(
+    ablation: str, seed: int, games: int, root: Path, overrides: tuple[str, ...]
+) -> dict[str, Any]:
+    """Return the result of an ablation and a seed; what is finished is not run again.
 
     Raises:
         ConfigError: Its folder, or its result, was made with other settings.
-        SkillwrightError: As `skillwright.jobs.rl.run_rl`; call again to go on.
+        SkillwrightError: As `skillwright.jobs.rl.run_rl`; call again to resume.
     """
     torch.set_num_threads(1)
-    config = settings_of(ARMS[arm], seed, games, root, overrides)
-    name = run_name(arm, seed)
+    config = settings_of(ABLATIONS[ablation], seed, games, root, overrides)
+    name = run_name(ablation, seed)
     path, folder = root / f"{name}.json", root / name
     if (known := result_of(path, config)) is not None:
         return known
     root.mkdir(parents=True, exist_ok=True)
-    lacks = ARMS[arm].lacks
+    lacks = ABLATIONS[ablation].lacks
     if config.bank.start == str(habits_path(root, seed, lacks)):
         write_habits(config, lacks)
-    watcher = CpuWatcher(name, root / f"{name}.cpu")
+    callback = CpuCallback(name, root / f"{name}.cpu")
     with open_rl(folder) if folder.exists() else start_rl(config) as run:
         if settings_digest(run.config) != settings_digest(config):
             raise ConfigError(
@@ -171,18 +173,18 @@ def play(arm: str, seed: int, games: int, root: Path, overrides: tuple[str, ...]
                 "with --root, or move it away"
             )
         try:
-            report = asyncio.run(run_rl(run, watcher))
+            report = asyncio.run(run_rl(run, callback))
         finally:
-            watcher.keep()
-    facts = {"arm": arm, "seed": seed, "games": games, "settings": settings_digest(config)}
-    made = {"made_by": provenance(), "cpu_s": dict(watcher.seconds)}
+            callback.keep()
+    facts = {"arm": ablation, "seed": seed, "games": games, "settings": settings_digest(config)}
+    made = {"made_by": provenance(), "cpu_s": dict(callback.seconds)}
     result = {**facts, **_facts(report, folder, config), **made}
     write_text(path, json.dumps(result, indent=1))
     return result
 
 
 def _facts(report: RlReport, folder: Path, config: RlConfig) -> dict[str, Any]:
-    told = report.to_dict()
+    whole = report.to_dict()
     first = report.state.first_version
     with BankStore.open(folder / "bank" / "bank.sqlite", read_only=True) as store:
         active = store.load(first).active
@@ -194,12 +196,12 @@ def _facts(report: RlReport, folder: Path, config: RlConfig) -> dict[str, Any]:
         "caps": {"update": caps.per_checkpoint, "category": caps.per_category} if caps else None,
         "extra": caps.weakest_extra if caps else 0,
         "first_growth": dict(Counter(skill.category for skill in active)),
-        "practice": [[one["iteration"], one["success"]] for one in told["iterations"]],
-        "validations": told["validations"],
+        "practice": [[one["iteration"], one["success"]] for one in whole["iterations"]],
+        "validations": whole["validations"],
         "evolutions": [
             {name: value for name, value in one.items() if name != "earlier"}
-            for one in told["evolutions"]
+            for one in whole["evolutions"]
         ],
-        "cold_start": told["cold_start"],
-        "test": told["test"],
+        "cold_start": whole["cold_start"],
+        "test": whole["test"],
     }

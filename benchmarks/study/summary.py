@@ -1,4 +1,4 @@
-"""What the runs of the study say: means, intervals, families, growth, and the targets."""
+"""The summary of the study: means, intervals, task types, growth, and the targets."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Any
 from skillwright.core.jsonio import digest
 from skillwright.envs.alfworld.env import CATEGORIES
 from skillwright.evaluation import mean_interval, wilson_interval
-from study.arms import ARMS, FAMILY
+from study.ablations import ABLATIONS, TASK_TYPE
 
 Result = dict[str, Any]
 
@@ -18,7 +18,7 @@ TARGETS = {
     "gain_over_sft": f">= {GAIN}",
     "without_skills": f"<= {CONTROL}",
     "other_skills": f"<= {CONTROL}",
-    "never_told_lower": f">= {LOWER}",
+    "trained_without_skills_lower": f">= {LOWER}",
     "recovery_gain": f">= {RECOVERED}, over the same bank without evolution",
     "recovery_gap": f"<= {RECOVERED}, below the bank without a gap",
     "growth_within_caps": "every update",
@@ -29,23 +29,23 @@ def summary(results: Sequence[Result], wanted: Sequence[tuple[str, int]]) -> dic
     """Return what the results say.
 
     Args:
-        results: Of any arms and seeds.
+        results: Of any ablations and seeds.
         wanted: What there should be; the rest of it is named as missing.
 
     Returns:
         A JSON object. ``ok`` is true if nothing is missing and every target is met; a target that
         could not be measured is ``None`` in ``met``, and not met.
     """
-    by_arm = of_arms(results)
-    there = {(one["arm"], one["seed"]) for one in results}
+    found = by_ablation(results)
+    there = set(pairs_of(results))
     missing = [list(one) for one in wanted if one not in there]
-    figures = key_figures(by_arm)
+    figures = key_figures(found)
     met = _met(figures)
     return {
-        "arms": {arm: scores(found) for arm, found in by_arm.items()},
-        "families": {arm: families(found) for arm, found in by_arm.items()},
-        "growth": {arm: growth(found) for arm, found in by_arm.items()},
-        "cpu_s": {arm: cpu(found) for arm, found in by_arm.items()},
+        "ablations": {name: scores(runs) for name, runs in found.items()},
+        "task_types": {name: task_types(runs) for name, runs in found.items()},
+        "growth": {name: growth(runs) for name, runs in found.items()},
+        "cpu_s": {name: cpu(runs) for name, runs in found.items()},
         "figures": figures,
         "targets": TARGETS,
         "met": met,
@@ -57,72 +57,75 @@ def summary(results: Sequence[Result], wanted: Sequence[tuple[str, int]]) -> dic
     }
 
 
-def of_arms(results: Sequence[Result]) -> dict[str, list[Result]]:
-    """Sort results by arm, in the order of the arms, and by seed within."""
-    order = list(ARMS)
-    by_arm: dict[str, list[Result]] = {}
+def pairs_of(results: Sequence[Result]) -> list[tuple[str, int]]:
+    """Return the ablation and the seed of each result."""
+    return [(one["arm"], one["seed"]) for one in results]
+
+
+def by_ablation(results: Sequence[Result]) -> dict[str, list[Result]]:
+    """Sort results by ablation, in the order of the table, and by seed within."""
+    order = list(ABLATIONS)
+    found: dict[str, list[Result]] = {}
     for one in sorted(results, key=lambda one: (order.index(one["arm"]), one["seed"])):
-        by_arm.setdefault(one["arm"], []).append(one)
-    return by_arm
+        found.setdefault(one["arm"], []).append(one)
+    return found
 
 
 def scores(found: Sequence[Result]) -> dict[str, dict[str, Any]]:
-    """Return how an arm's artefacts did on test; one that only some seeds have says how many."""
+    """Return the test scores of an ablation's artifacts, each over the seeds that have it."""
     names = dict.fromkeys(name for one in found for name in one["test"]["tables"])
     return {name: score(counts_of(found, name)) for name in names}
 
 
 def score(counts: Sequence[tuple[float, int]]) -> dict[str, Any]:
-    """Describe (won, played) per seed.
+    """Describe (solved, played) per seed.
 
     Returns:
         Mean and median over seeds, the interval of the mean over seeds (Student's t; ``None``
         where they show no spread), and Wilson's over all games.
     """
-    rates = [won / played for won, played in counts]
-    won, played = sum(won for won, _ in counts), sum(played for _, played in counts)
+    rates = [solved / played for solved, played in counts]
+    solved, played = sum(one for one, _ in counts), sum(played for _, played in counts)
     return {
         "mean": round(fmean(rates), 4),
         "median": round(median(rates), 4),
         "over_seeds": _rounded(mean_interval(rates)),
-        "over_games": _rounded(wilson_interval(won, played)),
+        "over_games": _rounded(wilson_interval(solved, played)),
         "seeds": [round(rate, 4) for rate in rates],
         "games": played,
     }
 
 
-def counts_of(found: Sequence[Result], name: str, family: str = "") -> list[tuple[float, int]]:
-    """Return (won, played) per seed, of all games or of a family's; failures are not among them."""
+def counts_of(found: Sequence[Result], name: str, task_type: str = "") -> list[tuple[float, int]]:
+    """Return (solved, played) per seed, of all games or of a task type's, without failures."""
     counts = []
     for one in found:
         table = one["test"]["tables"].get(name)
         if table is None:
             continue
         parts = [table["overall"]]
-        if family:
+        if task_type:
             kinds = table["families"].items()
-            parts = [part for kind, part in kinds if CATEGORIES.get(kind, kind) == family]
+            parts = [part for kind, part in kinds if CATEGORIES.get(kind, kind) == task_type]
         played = sum(part["episodes"] for part in parts)
         if played:
             counts.append((sum(part["success_rate"] * part["episodes"] for part in parts), played))
     # A rate times its games is a whole number again, but for the last digit.
-    return [(float(round(won)), played) for won, played in counts]
+    return [(float(round(solved)), played) for solved, played in counts]
 
 
-def families(found: Sequence[Result]) -> dict[str, dict[str, Any]]:
-    """Return each artefact's score by family."""
+def task_types(found: Sequence[Result]) -> dict[str, dict[str, Any]]:
+    """Return each artifact's score by task type."""
     names = dict.fromkeys(name for one in found for name in one["test"]["tables"])
-    told = dict.fromkeys(CATEGORIES.values())
+    kinds = dict.fromkeys(CATEGORIES.values())
     return {
-        name: {
-            family: score(counts) for family in told if (counts := counts_of(found, name, family))
-        }
+        name: {kind: score(counts) for kind in kinds if (counts := counts_of(found, name, kind))}
         for name in names
     }
 
 
 def growth(found: Sequence[Result]) -> list[dict[str, Any]]:
-    """Return how an arm's bank grew, seed by seed: active skills by category, update by update."""
+    """Return how a bank grew, seed by seed: active skills by category, update by update."""
     return [
         {
             "seed": one["seed"],
@@ -159,7 +162,7 @@ def within_caps(one: Result) -> bool:
 
 
 def cpu(found: Sequence[Result]) -> dict[str, Any]:
-    """Return the CPU seconds of an arm's runs: median, range, and the median of each stage."""
+    """Return the CPU seconds of an ablation's runs: median, range, and the median of each stage."""
     totals = [sum(one["cpu_s"].values()) for one in found]
     stages = dict.fromkeys(stage for one in found for stage in one["cpu_s"])
     return {
@@ -172,38 +175,38 @@ def cpu(found: Sequence[Result]) -> dict[str, Any]:
     }
 
 
-def key_figures(by_arm: dict[str, list[Result]]) -> dict[str, Any]:
-    """Return the figures that have targets; ``None`` where an arm is not there."""
-    main, told = by_arm.get("main", []), "final"
+def key_figures(runs: dict[str, list[Result]]) -> dict[str, Any]:
+    """Return the figures that have targets; ``None`` where an ablation is not there."""
+    main, last = runs.get("main", []), "final"
     figures: dict[str, Any] = {
-        "after_grpo": _score_of(main, told),
+        "after_grpo": _score_of(main, last),
         "sft": _score_of(main, "cold_start"),
         "without_skills": _score_of(main, "no_skills"),
         "other_skills": _score_of(main, "other_scope"),
-        "gain_over_sft": gain(main, told, main, "cold_start"),
-        "never_told_lower": gain(main, told, by_arm.get("never_told", []), told),
+        "gain_over_sft": gain(main, last, main, "cold_start"),
+        "trained_without_skills_lower": gain(main, last, runs.get("never_told", []), last),
     }
-    again, stays = by_arm.get("recovery", []), by_arm.get("no_evolution", [])
+    again, stays = runs.get("recovery", []), runs.get("no_evolution", [])
     figures |= {
-        "recovery_before": _score_of(again, "cold_start", FAMILY),
-        "recovery_after": _score_of(again, told, FAMILY),
-        "recovery_without_evolution": _score_of(stays, told, FAMILY),
-        "recovery_gain": gain(again, told, stays, told, FAMILY),
-        "recovery_gap": gain(by_arm.get("complete", []), told, again, told, FAMILY),
+        "recovery_before": _score_of(again, "cold_start", TASK_TYPE),
+        "recovery_after": _score_of(again, last, TASK_TYPE),
+        "recovery_without_evolution": _score_of(stays, last, TASK_TYPE),
+        "recovery_gain": gain(again, last, stays, last, TASK_TYPE),
+        "recovery_gap": gain(runs.get("complete", []), last, again, last, TASK_TYPE),
         "growth_within_caps": all(map(within_caps, again)) if again else None,
     }
     return figures
 
 
 def gain(
-    better: Sequence[Result], name: str, worse: Sequence[Result], other: str, family: str = ""
+    better: Sequence[Result], name: str, worse: Sequence[Result], other: str, task_type: str = ""
 ) -> dict[str, Any] | None:
-    """Return by how much one artefact wins more than another, seed by seed on equal games."""
+    """Return the gain in success rate of one artifact over another, seed by seed on equal games."""
     known = {one["seed"]: one for one in worse}
     gains = []
     for one in better:
-        ours = counts_of([one], name, family)
-        theirs = counts_of([known[one["seed"]]], other, family) if one["seed"] in known else []
+        ours = counts_of([one], name, task_type)
+        theirs = counts_of([known[one["seed"]]], other, task_type) if one["seed"] in known else []
         if ours and theirs:
             gains.append(ours[0][0] / ours[0][1] - theirs[0][0] / theirs[0][1])
     if not gains:
@@ -231,15 +234,15 @@ def _met(figures: dict[str, Any]) -> dict[str, bool | None]:
         "gain_over_sft": holds("gain_over_sft", GAIN, at_least=True),
         "without_skills": holds("without_skills", CONTROL, at_least=False),
         "other_skills": holds("other_skills", CONTROL, at_least=False),
-        "never_told_lower": holds("never_told_lower", LOWER, at_least=True),
+        "trained_without_skills_lower": holds("trained_without_skills_lower", LOWER, at_least=True),
         "recovery_gain": holds("recovery_gain", RECOVERED, at_least=True),
         "recovery_gap": holds("recovery_gap", RECOVERED, at_least=False),
         "growth_within_caps": figures["growth_within_caps"],
     }
 
 
-def _score_of(found: Sequence[Result], name: str, family: str = "") -> dict[str, Any] | None:
-    counts = counts_of(found, name, family)
+def _score_of(found: Sequence[Result], name: str, task_type: str = "") -> dict[str, Any] | None:
+    counts = counts_of(found, name, task_type)
     return score(counts) if counts else None
 
 

@@ -85,7 +85,7 @@ def test_an_estimate_counts_the_episodes_and_calls_of_a_recipe(cli, recipe):
     report = json.loads(cli("estimate", recipe, "--turns", "4", "--json").stdout)
     stages = {one["name"]: one for one in report["stages"]}
     asked = dict.fromkeys(("calls", "input_tokens", "output_tokens", "cost_usd"), 0)
-    assert stages["practice"] == {"name": "practice", "role": "policy", "episodes": 8, **asked}
+    assert stages["rollouts"] == {"name": "rollouts", "role": "policy", "episodes": 8, **asked}
     assert stages["cold start"]["calls"] == 4 * stages["cold start"]["episodes"] > 0
     assert report["calls"]["expert"] == stages["cold start"]["calls"]
     said = " ".join(cli("estimate", recipe).stdout.split())

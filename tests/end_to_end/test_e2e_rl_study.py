@@ -1,4 +1,4 @@
-"""The study of the recipe: its arms, a short form of one seed, and what it makes of results."""
+"""The study of the recipe: its ablations, a short form of one seed, and its summary of results."""
 
 import importlib
 import json
@@ -25,15 +25,15 @@ def part(monkeypatch):
     return importlib.import_module
 
 
-def score(won, of):
-    return {"episodes": of, "success_rate": won / of}
+def score(solved, of):
+    return {"episodes": of, "success_rate": solved / of}
 
 
-def result(arm, seed, **tables):
-    """Return a result; a table is (won heat games of 10, won other games of 10)."""
+def result(ablation, seed, **tables):
+    """Return a result; a table is (solved heat games of 10, solved other games of 10)."""
     kinds = ("pick_heat_then_place_in_recep", "pick_and_place_simple")
     return {
-        "arm": arm,
+        "arm": ablation,
         "seed": seed,
         "games": 20,
         "made_by": {"commit": "1"},
@@ -46,10 +46,10 @@ def result(arm, seed, **tables):
         "test": {
             "tables": {
                 name: {
-                    "overall": score(sum(won), 20),
-                    "families": {kind: score(n, 10) for kind, n in zip(kinds, won, strict=True)},
+                    "overall": score(sum(solved), 20),
+                    "families": {kind: score(n, 10) for kind, n in zip(kinds, solved, strict=True)},
                 }
-                for name, won in tables.items()
+                for name, solved in tables.items()
             }
         },
     }
@@ -80,25 +80,25 @@ def good():
 
 def test_a_study_that_meets_every_target_is_ok_and_says_how_much(part):
     results = good()
-    told = part("study.summary").summary(results, [(one["arm"], one["seed"]) for one in results])
-    assert told["ok"]
-    assert told["figures"]["after_grpo"]["seeds"] == [0.95, 0.9]
-    assert told["figures"]["after_grpo"]["games"] == 40
-    assert told["figures"]["gain_over_sft"]["mean"] == pytest.approx(0.425)
-    assert told["figures"]["recovery_gain"]["mean"] == pytest.approx(0.7)
-    assert told["families"]["main"]["final"]["heat"]["mean"] == pytest.approx(0.9)
+    found = part("study.summary").summary(results, [(one["arm"], one["seed"]) for one in results])
+    assert found["ok"]
+    assert found["figures"]["after_grpo"]["seeds"] == [0.95, 0.9]
+    assert found["figures"]["after_grpo"]["games"] == 40
+    assert found["figures"]["gain_over_sft"]["mean"] == pytest.approx(0.425)
+    assert found["figures"]["recovery_gain"]["mean"] == pytest.approx(0.7)
+    assert found["task_types"]["main"]["final"]["heat"]["mean"] == pytest.approx(0.9)
 
 
 def test_a_run_that_is_not_there_is_named_and_the_study_is_not_ok(part):
     summary = part("study.summary").summary
     results = good()
     wanted = [(one["arm"], one["seed"]) for one in results]
-    told = summary(results[:-1], wanted)
-    assert told["missing"] == [["recovery", 1]]
-    assert not told["ok"]
-    told = summary([one for one in results if one["arm"] != "never_told"], [])
-    assert told["met"]["never_told_lower"] is None
-    assert not told["ok"]
+    found = summary(results[:-1], wanted)
+    assert found["missing"] == [["recovery", 1]]
+    assert not found["ok"]
+    found = summary([one for one in results if one["arm"] != "never_told"], [])
+    assert found["met"]["trained_without_skills_lower"] is None
+    assert not found["ok"]
 
 
 @pytest.mark.parametrize("growth", [{"heat": 5}, {"heat": 4, "cool": 4}])
@@ -106,10 +106,11 @@ def test_a_bank_that_grew_past_its_caps_is_found(part, growth):
     assert not part("study.summary").within_caps(evolved(0, **growth))
 
 
-def test_every_arm_has_a_configuration_and_only_its_own_changes(part, tmp_path):
-    arms = part("study.arms")
+def test_every_ablation_has_a_configuration_and_only_its_own_changes(part, tmp_path):
+    ablations = part("study.ablations")
     configs = {
-        name: arms.settings_of(arm, 3, 200, tmp_path, arms.SHORT) for name, arm in arms.ARMS.items()
+        name: ablations.settings_of(ablation, 3, 200, tmp_path, ablations.SHORT)
+        for name, ablation in ablations.ABLATIONS.items()
     }
     assert configs["never_told"].bank.told == "nothing"
     assert configs["no_evolution"].evolve is None
@@ -122,32 +123,32 @@ def test_every_arm_has_a_configuration_and_only_its_own_changes(part, tmp_path):
 
 
 def test_a_bank_of_habits_is_written_once_and_one_of_other_homes_is_refused(part, tmp_path):
-    arms, one_run = part("study.arms"), part("study.one_run")
+    ablations, one_run = part("study.ablations"), part("study.one_run")
     small = ("env.data.homes=2", "env.data.new_homes=8")
-    config = arms.settings_of(arms.ARMS["recovery"], 0, 12, tmp_path, small)
+    config = ablations.settings_of(ablations.ABLATIONS["recovery"], 0, 12, tmp_path, small)
     one_run.write_habits(config, "heat")
-    path = arms.habits_path(tmp_path, 0, "heat")
+    path = ablations.habits_path(tmp_path, 0, "heat")
     with BankStore.open(path, read_only=True) as store:
-        told = {(skill.scope, skill.category) for skill in store.load().active}
-    assert {category == "heat" for _, category in told} == {True, False}
+        found = {(skill.scope, skill.category) for skill in store.load().active}
+    assert {category == "heat" for _, category in found} == {True, False}
     before = path.read_bytes()
     one_run.write_habits(config, "heat")
     assert path.read_bytes() == before
-    other = arms.settings_of(
-        arms.ARMS["recovery"], 0, 12, tmp_path, ("env.data.homes=3", *small[1:])
+    other = ablations.settings_of(
+        ablations.ABLATIONS["recovery"], 0, 12, tmp_path, ("env.data.homes=3", *small[1:])
     )
     with pytest.raises(ConfigError, match="other homes"):
         one_run.write_habits(other, "heat")
 
 
 def test_seeds_share_no_home_with_each_other_or_with_what_settings_were_chosen_on(part, tmp_path):
-    arms = part("study.arms")
-    # Streams 0 to 50, with at most 32 homes and 8 new ones.
+    ablations = part("study.ablations")
+    # Seeds 0 to 50, with at most 32 homes and 8 new ones.
     met = [set(range(51 * 32)) | set(range(100_000, 100_000 + 51 * 8))]
     for seed in range(5):
         homes = set()
-        for arm in arms.ARMS.values():
-            data = arms.settings_of(arm, seed, 200, tmp_path).env.data
+        for ablation in ablations.ABLATIONS.values():
+            data = ablations.settings_of(ablation, seed, 200, tmp_path).env.data
             later = 100_000 + data.seed * data.new_homes
             homes |= set(range(data.seed * data.homes, (data.seed + 1) * data.homes))
             homes |= set(range(later, later + data.new_homes))
@@ -155,14 +156,14 @@ def test_seeds_share_no_home_with_each_other_or_with_what_settings_were_chosen_o
     assert len(set.union(*met)) == sum(map(len, met))
 
 
-def test_the_bank_with_a_gap_lacks_one_family_in_new_homes_and_nothing_else(part, tmp_path):
-    """What weights practise on, they know how to do; what val and test are played in has a gap."""
-    arms, one_run = part("study.arms"), part("study.one_run")
+def test_the_bank_with_a_gap_lacks_one_task_type_in_new_homes_and_nothing_else(part, tmp_path):
+    """The homes of training have all habits; those of val and test have a gap."""
+    ablations, one_run = part("study.ablations"), part("study.one_run")
     known = {}
     for name in ("complete", "recovery"):
-        arm = arms.ARMS[name]
-        config = arms.settings_of(arm, 3, 6, tmp_path, ("env.data.seed=1",))
-        one_run.write_habits(config, arm.lacks)
+        ablation = ablations.ABLATIONS[name]
+        config = ablations.settings_of(ablation, 3, 6, tmp_path, ("env.data.seed=1",))
+        one_run.write_habits(config, ablation.lacks)
         with BankStore.open(Path(config.bank.start), read_only=True) as store:
             known[name] = {(one.scope, one.category, one.name) for one in store.load().active}
     missing = known["complete"] - known["recovery"]
@@ -174,26 +175,26 @@ def test_the_bank_with_a_gap_lacks_one_family_in_new_homes_and_nothing_else(part
     assert {one[0] for one in known["recovery"] if one[1] == "heat"} >= {"household 16"}
 
 
-def test_the_page_keeps_what_stands_above_its_mark_and_holds_every_arm(part, tmp_path):
+def test_the_page_keeps_what_is_above_its_mark_and_holds_every_ablation(part, tmp_path):
     generate = part("generate_rl_study")
     text = generate.page(good(), "Above.\n")
     assert text.startswith("Above.\n" + generate.MARK)
     seeds = len({one["seed"] for one in good()})
     assert f"| the whole recipe | after GRPO | {seeds} | 92% |" in text
-    assert "Not run yet" in text  # not every arm is there
+    assert "Not run yet" in text  # not every ablation is there
     generate.draw(good(), tmp_path / "figures")
     drawn = sorted(path.name for path in (tmp_path / "figures").iterdir())
-    assert drawn == ["rl_study_arms.svg", "rl_study_curves.svg", "rl_study_growth.svg"]
+    assert drawn == ["rl_study_ablations.svg", "rl_study_curves.svg", "rl_study_growth.svg"]
     assert "nan" not in "".join(path.read_text() for path in (tmp_path / "figures").iterdir())
 
 
-def command(folder, *arms):
-    told = ["--short", "--jobs", "1", "--root", str(folder), "--arms", *arms]
-    return [sys.executable, str(STUDY), *told]
+def command(folder, *ablations):
+    found = ["--short", "--jobs", "1", "--root", str(folder), "--ablations", *ablations]
+    return [sys.executable, str(STUDY), *found]
 
 
 @pytest.mark.heavy
-def test_the_short_study_can_be_killed_goes_on_and_ends_as_if_it_had_not_been(tmp_path):
+def test_the_short_study_can_be_killed_resumes_and_ends_as_if_it_had_not_been(tmp_path):
     pytest.importorskip("torch")
     whole = subprocess.run(
         command(tmp_path / "whole", "main", "recovery"), capture_output=True, text=True, check=True
@@ -211,7 +212,7 @@ def test_the_short_study_can_be_killed_goes_on_and_ends_as_if_it_had_not_been(tm
     assert not (tmp_path / "killed" / "main-s0.json").exists()
     again = subprocess.run(killed, capture_output=True, text=True, check=True)
     figures = [json.loads(text.stdout.splitlines()[-1]) for text in (whole, again)]
-    assert figures[0]["arms"] == figures[1]["arms"]
+    assert figures[0]["ablations"] == figures[1]["ablations"]
     assert figures[0]["growth"] == figures[1]["growth"]
 
     files = sorted((tmp_path / "killed").glob("*.json"))

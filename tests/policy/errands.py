@@ -30,10 +30,10 @@ class Errand(TextEnv):
         return reply
 
     def seen(self, text):
-        told = {"observation": text}
+        metadata = {"observation": text}
         if self.extras.get("listed", True):
-            told["admissible_commands"] = ["look", *(f"go to {place}" for place in PLACES)]
-        return told
+            metadata["admissible_commands"] = ["look", *(f"go to {place}" for place in PLACES)]
+        return metadata
 
 
 def specs(tasks=2, draws=3, *, seed=0, **extras):

@@ -12,8 +12,8 @@ from skillwright.policy import AdvantageSettings, RewardInvalid, group_advantage
 
 @pytest.fixture
 def cases(reference_data):
-    told = json.loads((reference_data / "skillrl_vectors.json").read_text(encoding="utf-8"))
-    return {case["name"]: case for case in told["grpo_advantages"]["cases"]}
+    vectors = json.loads((reference_data / "skillrl_vectors.json").read_text(encoding="utf-8"))
+    return {case["name"]: case for case in vectors["grpo_advantages"]["cases"]}
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ async def test_what_was_learned_from_is_forgotten():
         agent.rows(results[0])
 
 
-async def test_two_turns_of_one_seed_are_told_apart_by_their_prompts():
+async def test_two_turns_of_one_seed_are_distinguished_by_their_prompts():
     same = [replace(one, seed=5) for one in specs(tasks=3, draws=1)]
     results, agent = await played(CoinPolicy(), same)
     for result in results:

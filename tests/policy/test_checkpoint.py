@@ -118,8 +118,8 @@ def test_a_move_that_fails_leaves_the_old_checkpoint(tmp_path, monkeypatch):
 
 
 def test_a_whole_file_with_another_head_is_of_another_version(monkeypatch):
-    def without(told):
-        return json.dumps({name: value for name, value in told.items() if name != "bank_digest"})
+    def without(facts):
+        return json.dumps({name: value for name, value in facts.items() if name != "bank_digest"})
 
     monkeypatch.setattr("skillwright.policy.checkpoint.dumps", without)
     packed = pack(WHOLE)

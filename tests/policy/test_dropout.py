@@ -27,12 +27,12 @@ TASKS = [Task(f"t{number}", "errand") for number in range(200)]
 
 def test_a_share_of_the_tasks_sees_fewer_skills_and_always_the_same():
     source = SkillDropout(Bank(), share=0.3, keep=0.5, seed=1)
-    told = source.contexts(TASKS)
-    fewer = [one for one in told if len(one.skill_ids) < 3]
+    thinned = source.contexts(TASKS)
+    fewer = [one for one in thinned if len(one.skill_ids) < 3]
     assert 30 <= len(fewer) <= 75
-    assert told == source.contexts(TASKS)
-    assert told != SkillDropout(Bank(), share=0.3, keep=0.5, seed=2).contexts(TASKS)
-    for one in told:
+    assert thinned == source.contexts(TASKS)
+    assert thinned != SkillDropout(Bank(), share=0.3, keep=0.5, seed=2).contexts(TASKS)
+    for one in thinned:
         shown = {name for name in ("g001", "t014", "t015") if f"[{name}]" in one.text}
         assert shown == set(one.skill_ids)
         assert len(one.scores) == len(one.skill_ids)

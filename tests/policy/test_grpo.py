@@ -41,9 +41,9 @@ FREE = GrpoObjective(kl_weight=0.0)
 
 
 def episode(task, reward, actions=("look",), *, draw=0, stop=StopReason.DONE, offered=None):
-    told = {} if offered is None else {"admissible_commands": offered}
+    metadata = {} if offered is None else {"admissible_commands": offered}
     turns = tuple(
-        Turn(index, (), Act(action, token_ids=(index,)), f"saw {index}", 0.0, told)
+        Turn(index, (), Act(action, token_ids=(index,)), f"saw {index}", 0.0, metadata)
         for index, action in enumerate(actions)
     )
     return EpisodeResult(
@@ -51,7 +51,7 @@ def episode(task, reward, actions=("look",), *, draw=0, stop=StopReason.DONE, of
         reward=reward,
         failure=Failure(FailureCause.MODEL, "503") if reward is None else None,
         stop_reason=stop,
-        trajectory=Trajectory("opening", turns, told),
+        trajectory=Trajectory("opening", turns, metadata),
     )
 
 
@@ -70,13 +70,13 @@ def test_every_turn_has_the_advantage_of_its_episode():
     rows, report = taught([episode("a", 1.0, ["x", "y"]), episode("a", 0.0, ["x"], draw=1)])
     assert [row.advantage for row in rows] == pytest.approx([0.70710578, 0.70710578, -0.70710578])
     assert {row.group for row in rows} == {"a"}
-    assert (report.groups, report.episodes, report.flat) == (1, 2, 0)
+    assert (report.groups, report.episodes, report.zero_variance) == (1, 2, 0)
 
 
 def test_a_group_of_equal_outcomes_is_counted_and_never_read():
     rows, report = taught([episode("a", 1.0, draw=n) for n in range(4)])
     assert rows == []
-    assert report.flat_share == 1.0
+    assert report.zero_variance_share == 1.0
     backend = CoinPolicy()
     assert update(backend, rows, GrpoSettings(FREE), seed=0).steps == ()
     assert backend.seen == []
@@ -111,7 +111,7 @@ def test_one_malformed_action_among_losers_costs_its_penalty_and_no_more():
         rows, report = taught(results, settings)
         assert [row.advantage for row in rows] == [-0.01]
         assert rows[0].turn == 49
-        assert (report.malformed, report.flat) == (1, 1)
+        assert (report.malformed, report.zero_variance) == (1, 1)
 
 
 def test_statistics_over_rows_weigh_long_episodes():
@@ -148,17 +148,17 @@ def test_the_step_advantage_is_added():
         episode("a", 1.0, ["x", "y"]),
         episode("a", 0.0, ["x", "z"], draw=1),
     ]
-    won = results[0]
-    last = replace(won.trajectory.turns[1], reward=1.0)
-    turns = (won.trajectory.turns[0], last)
-    results[0] = replace(won, trajectory=replace(won.trajectory, turns=turns))
+    solved = results[0]
+    last = replace(solved.trajectory.turns[1], reward=1.0)
+    turns = (solved.trajectory.turns[0], last)
+    results[0] = replace(solved, trajectory=replace(solved.trajectory, turns=turns))
     plain, _ = taught(results)
     rows, _ = taught(results, replace(PLAIN, step_advantage=StepAdvantage(weight=2.0)))
     more = [row.advantage - was.advantage for row, was in zip(rows, plain, strict=True)]
     assert more == pytest.approx([1.41421, 1.41421, -1.41421, -1.41421], rel=1e-4)
 
 
-def test_episodes_of_a_group_are_told_the_same_skills():
+def test_episodes_of_a_group_have_the_same_skills():
     results = [episode("a", 1.0), replace(episode("a", 0.0, draw=1), skill_version="other")]
     with pytest.raises(ContractError, match="retrieve once per task"):
         taught(results)

@@ -7,7 +7,7 @@ from skillwright.policy.hf import HfPolicy, HfSettings
 
 
 async def wins(rows):
-    """Four errands, each won by going where it says; return the share of wins by round."""
+    """Four errands, each solved by going where it says; return the share of wins by round."""
     backend = HfPolicy(
         tiny_model(initializer_range=0.1), tiny_tokenizer(), HfSettings(device="cpu")
     )

@@ -123,8 +123,8 @@ def test_equal_prompts_are_read_once_and_answered_apart():
     backend = policy()
     reads = []
     forward = backend.weights.model.forward
-    backend.weights.model.forward = lambda **told: (
-        reads.append(told["input_ids"].shape) or forward(**told)
+    backend.weights.model.forward = lambda **inputs: (
+        reads.append(inputs["input_ids"].shape) or forward(**inputs)
     )
     backend.sample([context("heat mug", seed=n) for n in range(6)], temperature=1.0)
     assert reads[0][0] == 1
@@ -197,7 +197,7 @@ def test_a_prompt_that_leaves_no_room_is_refused_with_the_numbers():
         policy(settings).sample([context("heat " * 30)], temperature=1.0)
 
 
-async def test_an_episode_that_outgrows_the_context_is_cut_and_the_others_go_on():
+async def test_an_episode_that_outgrows_the_context_is_cut_and_the_others_continue():
     settings = HfSettings(max_new_tokens=8, context_tokens=75, device="cpu")
     results, agent = await played(policy(settings), specs(listed=False), turns=9)
     assert {result.stop_reason.value for result in results} == {"context"}
@@ -219,10 +219,10 @@ def test_a_tokenizer_without_a_template_is_refused():
 
 
 def test_a_model_that_keeps_no_keys_and_values_is_refused():
-    told = {"vocab_size": 300, "hidden_size": 16, "num_hidden_layers": 1, "state_size": 4}
+    sizes = {"vocab_size": 300, "hidden_size": 16, "num_hidden_layers": 1, "state_size": 4}
     ends = {"pad_token_id": None, "bos_token_id": None, "eos_token_id": None}
     with pytest.raises(ConfigError, match="MambaForCausalLM has no past_key_values"):
-        HfPolicy(MambaForCausalLM(MambaConfig(**told, **ends)), tiny_tokenizer(), SMALL)
+        HfPolicy(MambaForCausalLM(MambaConfig(**sizes, **ends)), tiny_tokenizer(), SMALL)
 
 
 def test_a_template_that_refuses_a_role_is_named():
@@ -256,8 +256,8 @@ def test_spent_memory_says_which_settings_to_lower():
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 9 bytes")
 
     backend.weights.model.forward = forward
-    told = "Lower policy.sample_rows, policy.max_new_tokens or policy.context_tokens"
-    with pytest.raises(OutOfMemory, match=told):
+    advice = "Lower policy.sample_rows, policy.max_new_tokens or policy.context_tokens"
+    with pytest.raises(OutOfMemory, match=advice):
         backend.sample([context("go")], temperature=1.0)
 
 

@@ -102,8 +102,8 @@ def test_prompts_that_are_read_once_have_the_gradient_of_prompts_that_are_read_b
         backend._shares = shares
         reads = []
         forward = backend.weights.model.forward
-        backend.weights.model.forward = lambda reads=reads, forward=forward, **told: (
-            reads.append(told["input_ids"].numel()) or forward(**told)
+        backend.weights.model.forward = lambda reads=reads, forward=forward, **inputs: (
+            reads.append(inputs["input_ids"].numel()) or forward(**inputs)
         )
         found.append((gradients(backend, rows), reads))
     (shared, few), (plain, many) = found
@@ -124,7 +124,7 @@ def test_checkpointing_changes_no_gradient():
     assert_same(reports[0][1], reports[1][1], rtol=1e-6)
 
 
-@pytest.mark.parametrize("learnt_before", [False, True])
+@pytest.mark.parametrize("learned_before", [False, True])
 def test_checkpointing_reads_the_reference_of_an_adapter_as_it_is(learned_before):
     backend = policy(replace(LORA, gradient_checkpointing=True))
     # Equal prompts, so that the reference reads them once and continues from its cache.
@@ -215,7 +215,7 @@ def test_an_adapter_trains_few_weights_and_leaves_the_base_alone():
 
 
 @pytest.mark.parametrize("settings", [EXACT, LORA, replace(EXACT, precision="float32")])
-@pytest.mark.parametrize("learnt_before", [False, True])
+@pytest.mark.parametrize("learned_before", [False, True])
 def test_the_step_after_a_snapshot_is_bit_equal(settings, learned_before):
     backend = policy(settings)
     rows = sampled(backend)
@@ -269,7 +269,7 @@ def test_an_adapter_belongs_to_its_base_model():
         policy(LORA, seed=1).load(policy(LORA).snapshot())
 
 
-def test_an_architecture_of_equal_names_and_shapes_is_told_apart():
+def test_another_architecture_of_equal_names_and_shapes_is_refused():
     state = HfPolicy(tiny_model("llama"), tiny_tokenizer(), EXACT).snapshot()
     kept = torch.load(io.BytesIO(state), weights_only=True)
     other = saved({**kept, "architecture": "MistralForCausalLM"})
@@ -303,7 +303,7 @@ def test_weights_change_what_is_sampled_and_nothing_old_is_reused():
     assert now == other.sample(asked, temperature=1.0)
 
 
-def test_loaded_weights_do_not_go_on_from_what_the_others_had_read():
+def test_loaded_weights_do_not_continue_from_what_the_others_had_read():
     other = policy(seed=1)
     backend = policy()
     asked = [context("heat the mug", n) for n in range(3)]
@@ -359,11 +359,11 @@ def test_spent_memory_drops_the_gradient():
     rows = sampled(backend)
     forward, calls = backend.weights.model.forward, []
 
-    def spent(**told):
+    def spent(**inputs):
         calls.append(1)
         if len(calls) == 3:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nMore.")
-        return forward(**told)
+        return forward(**inputs)
 
     backend.weights.model.forward = spent
     with pytest.raises(

@@ -41,7 +41,7 @@ class Touch:
 @pytest.mark.parametrize("head", HEADS)
 def test_a_forged_head_with_a_right_digest_is_refused(monkeypatch, head):
     text = HEADS[head] if isinstance(HEADS[head], str) else json.dumps(HEADS[head])
-    monkeypatch.setattr("skillwright.policy.checkpoint.dumps", lambda told: text)
+    monkeypatch.setattr("skillwright.policy.checkpoint.dumps", lambda facts: text)
     with pytest.raises(CheckpointDamaged):
         unpack(pack(Checkpoint(b"policy")))
 

@@ -61,12 +61,12 @@ def test_the_listed_ratios_have_the_listed_losses_and_gradients(vectors):
 
 
 def test_k3_has_the_listed_values_and_its_bound_where_listed(vectors):
-    told = vectors["kl_k3"]
-    for case in told["cases"]:
+    listed = vectors["kl_k3"]
+    for case in listed["cases"]:
         assert k3(torch.tensor(case["d"], dtype=torch.float64)).item() == pytest.approx(
             case["k3"], rel=1e-5
         )
-    at = torch.tensor([told["clamp_reached_at_d"] - 1e-4, told["clamp_reached_at_d"] + 1e-4])
+    at = torch.tensor([listed["clamp_reached_at_d"] - 1e-4, listed["clamp_reached_at_d"] + 1e-4])
     assert k3(at)[0] < 10
     assert k3(at)[1] == 10
 
@@ -97,9 +97,9 @@ def test_loss_and_gradient_do_not_depend_on_how_a_batch_is_cut(average):
         for size in cuts:
             part = slice(first, first + size)
             batch = TokenBatch.of(rows[part], logprobs[part], reference[part], entropy[part])
-            share, told = loss(batch)
+            share, one = loss(batch)
             share.backward()
-            report, first = report + told, first + size
+            report, first = report + one, first + size
         found.append((report, logprobs.grad, entropy.grad))
     for report, gradient, spread in found[1:]:
         assert report.loss == pytest.approx(found[0][0].loss, rel=1e-9)
@@ -128,8 +128,8 @@ def test_what_stands_under_the_mask_changes_nothing(junk):
         mask = TokenBatch.of(rows, logprobs).mask
         changed = torch.where(mask, logprobs.detach(), fill).requires_grad_()
         reference = torch.where(mask, reference, -fill)
-        told = TokenBatch.of(rows, changed, reference, entropy)
-        loss, report = GrpoLoss.over(rows, objective)(told)
+        batch = TokenBatch.of(rows, changed, reference, entropy)
+        loss, report = GrpoLoss.over(rows, objective)(batch)
         loss.backward()
         assert (changed.grad[~mask] == 0).all()
         results.append((loss.item(), report, changed.grad))
@@ -146,11 +146,11 @@ def test_a_row_of_no_weight_is_padding():
     more_reference = torch.cat([reference, torch.ones(1, 5, dtype=torch.float64)])
     objective = GrpoObjective()
     loss, report = GrpoLoss.over(rows, objective)(TokenBatch.of(rows, logprobs, reference))
-    same, told = GrpoLoss.over(with_padding, objective)(
+    same, other = GrpoLoss.over(with_padding, objective)(
         TokenBatch.of(with_padding, more, more_reference)
     )
     assert same.item() == pytest.approx(loss.item(), rel=1e-12)
-    assert told.rows == report.rows == 4
+    assert other.rows == report.rows == 4
 
 
 def test_at_the_reference_the_divergence_costs_nothing_and_pulls_nowhere():

@@ -8,7 +8,7 @@ from skillwright.policy.update import by_episode
 
 
 def turn(prompt, answer, *, advantage=1.0, episode="a", number=0, **changes):
-    told = {
+    fields = {
         "context": TokenContext(tuple(prompt), ((7, 9),) + (None,) * (len(answer) - 1)),
         "token_ids": tuple(answer),
         "old_logprobs": (-0.5,) * len(answer),
@@ -19,10 +19,10 @@ def turn(prompt, answer, *, advantage=1.0, episode="a", number=0, **changes):
         "episode": episode,
         "turn": number,
     }
-    return Row(**(told | changes))
+    return Row(**(fields | changes))
 
 
-def test_prompts_that_go_on_make_one_row_with_the_world_masked():
+def test_prompts_that_continue_make_one_row_with_the_world_masked():
     first = turn([1, 2], [3, 4], advantage=0.5)
     second = turn([1, 2, 3, 4, 5, 6], [7], advantage=-1.0, number=1)
     (whole,) = joined([first, second])

@@ -19,8 +19,8 @@ def policy():
     torch.set_num_threads(1)
     contexts = []
     for task in TASKS:
-        messages, told = AlfworldEnv(None, dict(task.extras)).init([])
-        contexts.append(TurnContext(messages, 0, told, SKILL))
+        messages, metadata = AlfworldEnv(None, dict(task.extras)).init([])
+        contexts.append(TurnContext(messages, 0, metadata, SKILL))
     return ScorerPolicy.for_turns(contexts)
 
 
@@ -51,9 +51,9 @@ async def test_an_evaluation_is_the_same_however_many_games_are_played_at_once(p
 async def test_every_turn_is_an_admissible_command_and_has_its_row(policy):
     results, rows = await played(policy, at_once=12)
     for result, mine in zip(results, rows, strict=True):
-        told = result.trajectory
-        offered = [told.metadata, *(turn.metadata for turn in told.turns)]
-        for turn, row, before in zip(told.turns, mine, offered, strict=False):
+        played_out = result.trajectory
+        offered = [played_out.metadata, *(turn.metadata for turn in played_out.turns)]
+        for turn, row, before in zip(played_out.turns, mine, offered, strict=False):
             assert before["admissible_commands"][row.token_ids[0]] == turn.act.text
         assert len({row.context.fixed.name for row in mine}) == 1
-        assert len(told.turns) <= result.spec.task.extras["max_turns"]
+        assert len(played_out.turns) <= result.spec.task.extras["max_turns"]

@@ -259,10 +259,10 @@ def crowded_turn(number):
     place = rng.choice(drawers)
     wanted = rows[place][rng.choice([2, 3])]  # far from its own place, and from the one before
     opening = f"You see drawers.\n\nYour task is to: put a {wanted} in fridge."
-    told = [{"role": "user", "content": opening}]
+    messages = [{"role": "user", "content": opening}]
     commands = [f"go to drawer {each}" for each in range(1, 7)]
     metadata = {"admissible_commands": commands}
-    context = TurnContext(told, seed=number, metadata=metadata, skill=skill)
+    context = TurnContext(messages, seed=number, metadata=metadata, skill=skill)
     return context, f"go to drawer {place}"
 
 
@@ -277,8 +277,8 @@ def test_it_learns_to_look_up_a_thing_amid_a_long_list():
         backend.forward_backward(part, SftLoss.over(part))
         backend.optim_step(2e-3)
     exam = [crowded_turn(number) for number in range(100)]
-    told = backend.sample([context for context, _ in exam], temperature=0.0)
-    right = sum(one.act.text == text for (_, text), one in zip(exam, told, strict=True))
+    sampled = backend.sample([context for context, _ in exam], temperature=0.0)
+    right = sum(one.act.text == text for (_, text), one in zip(exam, sampled, strict=True))
     assert right > 80  # one of two lists is right in half of the cases
 
 
@@ -289,9 +289,9 @@ def turn_of_roles(number):
     wrong = [(there, goal), (there, here), (goal, thing), (goal, there), (here, thing)]
     commands = [f"take {what} 1 from {where} 1" for what, where in [(thing, here), *wrong]]
     opening = f"You see things.\n\nYour task is to: put the {thing} in the {goal}."
-    told = [{"role": "user", "content": opening}]
+    messages = [{"role": "user", "content": opening}]
     metadata = {"admissible_commands": rng.sample(commands, len(commands))}
-    return TurnContext(told, seed=number, metadata=metadata), commands[0]
+    return TurnContext(messages, seed=number, metadata=metadata), commands[0]
 
 
 def test_it_tells_what_is_taken_from_where():
@@ -307,6 +307,6 @@ def test_it_tells_what_is_taken_from_where():
             part = rows[step * 64 :][:64]
             backend.forward_backward(part, SftLoss.over(part))
             backend.optim_step(1e-3)
-        told = backend.sample([context for context, _ in exam], temperature=0.0)
-        right += sum(one.act.text == text for (_, text), one in zip(exam, told, strict=True))
+        sampled = backend.sample([context for context, _ in exam], temperature=0.0)
+        right += sum(one.act.text == text for (_, text), one in zip(exam, sampled, strict=True))
     assert right > 180  # summed with a weight per place, words get 110 of 300 right

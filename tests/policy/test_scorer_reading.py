@@ -26,7 +26,7 @@ def words(text):
 
 
 def reading(**changes):
-    told = {
+    offered = {
         "task": "Your task is to: put a mug in fridge.",
         "skill": SKILL,
         "scene": "You see a cabinet 3, and a fridge 1.",
@@ -36,7 +36,7 @@ def reading(**changes):
         "latest": "",
         "commands": ("go to cabinet 3", "go to fridge 1", "look"),
     }
-    return Reading(**{**told, **changes})
+    return Reading(**{**offered, **changes})
 
 
 def encoder(*texts):
@@ -77,18 +77,18 @@ def test_a_vocabulary_is_the_same_whatever_the_order_of_its_texts():
 
 def test_a_conversation_tells_what_is_held_seen_and_visited():
     env = AlfworldEnv(None, dict(household_tasks("train", 1, homes=[3])[0].extras))
-    messages, told = env.init([])
-    opening = told["observation"]
+    messages, offered = env.init([])
+    opening = offered["observation"]
     for _ in range(40):
-        takes = [c for c in told["admissible_commands"] if c.startswith(("take ", "open "))]
-        goes = [c for c in told["admissible_commands"] if c.startswith("go to ")]
+        takes = [c for c in offered["admissible_commands"] if c.startswith(("take ", "open "))]
+        goes = [c for c in offered["admissible_commands"] if c.startswith("go to ")]
         command = (takes or goes[len(messages) % len(goes) :])[0]
         out = env.step(command)
         messages += [{"role": "assistant", "content": command}, *out["observations"]]
-        told = out["metadata"]
+        offered = out["metadata"]
         if command.startswith("take "):
             break
-    seen = read_turn(TurnContext(messages, 0, told, SKILL))
+    seen = read_turn(TurnContext(messages, 0, offered, SKILL))
     assert opening.endswith(seen.task)
     assert seen.task.startswith("Your task is to")
     assert seen.skill == SKILL
@@ -96,7 +96,7 @@ def test_a_conversation_tells_what_is_held_seen_and_visited():
     assert "commands" not in seen.here
     assert seen.latest.endswith(command)
     assert seen.here.partition(".")[0] in seen.visited.split(". ")
-    assert seen.commands == tuple(told["admissible_commands"])
+    assert seen.commands == tuple(offered["admissible_commands"])
 
 
 def test_an_environment_that_lists_no_commands_is_refused():

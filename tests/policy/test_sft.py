@@ -16,7 +16,7 @@ SKILL = PlainSkill("### General skills\n- [g001] Look first: Look.\n- [t014] Go:
 
 
 class Expert:
-    """Looks first, then goes where it is told; in one place it dances."""
+    """Looks first, then goes where the text says; in one place it dances."""
 
     identity = "test:expert"
 
@@ -56,7 +56,7 @@ async def test_only_wins_become_rows_and_all_is_counted():
     assert {row.old_logprobs for row in rows} == {(0.0,)}
 
 
-async def test_citations_of_shown_skills_are_told_from_made_up_ones():
+async def test_citations_of_shown_skills_are_distinguished_from_made_up_ones():
     results = await shown(Expert(), specs(tasks=1, draws=1))
     turns = tuple(
         replace(turn, act=Act(said))
@@ -64,9 +64,9 @@ async def test_citations_of_shown_skills_are_told_from_made_up_ones():
             results[0].trajectory.turns, ["by [t014] look", "by [t014], [t099] go"], strict=True
         )
     )
-    told = replace(results[0], trajectory=replace(results[0].trajectory, turns=turns))
+    cited = replace(results[0], trajectory=replace(results[0].trajectory, turns=turns))
     free = HfPolicy(tiny_model(), tiny_tokenizer(), HfSettings(restrict=False))
-    rows, coverage = demonstrations(free, [told], SKILL)
+    rows, coverage = demonstrations(free, [cited], SKILL)
     assert coverage.skills_cited == {"t014": 2}
     assert coverage.citation_rate == 1.0
     assert coverage.cited_unseen == 1
@@ -89,10 +89,12 @@ async def test_steps_are_counted_and_not_timed():
     results = await shown(Expert(), specs(tasks=4, draws=1))
     backend = CoinPolicy()
     rows, _ = demonstrations(backend, results, SKILL)
-    told = []
+    seen_steps = []
     settings = SftSettings(steps=7, batch_rows=3, learning_rate=0.5)
-    report = train(backend, rows, settings, seed=0, on_step=lambda *seen: told.append(seen[0]))
-    assert told == list(range(7))
+    report = train(
+        backend, rows, settings, seed=0, on_step=lambda *seen: seen_steps.append(seen[0])
+    )
+    assert seen_steps == list(range(7))
     assert len(report.losses) == backend.steps == 7
     assert report.losses[-1].surprise < report.losses[0].surprise
 
@@ -126,7 +128,7 @@ async def test_a_language_model_learns_to_do_what_was_shown(join):
 
 
 def test_nothing_to_learn_from_is_an_error():
-    with pytest.raises(ConfigError, match="won no episode"):
+    with pytest.raises(ConfigError, match="solved no episode"):
         train(CoinPolicy(), [], SftSettings(), seed=0)
 
 
@@ -146,7 +148,7 @@ def test_a_cosine_rises_and_falls_to_nothing():
 
 
 @pytest.mark.parametrize("shape", ["cosine", "linear"])
-def test_a_run_that_goes_on_beyond_its_steps_stays_at_the_floor(shape):
+def test_a_run_that_continues_beyond_its_steps_stays_at_the_floor(shape):
     schedule = Schedule(shape, warmup=0.0, floor=0.25)
     assert [schedule.rate(2.0, step, 4) for step in (4, 5, 9)] == pytest.approx([0.5] * 3)
 

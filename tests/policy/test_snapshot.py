@@ -60,10 +60,10 @@ def refused(backend, state, match):
 
 def changed(state, change):
     """Return a snapshot that is whole as a file, and has another content."""
-    told = torch.load(io.BytesIO(state), weights_only=True)
-    change(told)
+    facts = torch.load(io.BytesIO(state), weights_only=True)
+    change(facts)
     file = io.BytesIO()
-    torch.save(told, file)
+    torch.save(facts, file)
     return file.getvalue()
 
 
@@ -91,29 +91,29 @@ def test_changed_bytes_lead_to_the_one_error_or_are_read(backend, kept):
 
 def test_a_snapshot_without_one_of_its_parts_is_refused_and_the_part_named(backend, kept):
     for name in torch.load(io.BytesIO(kept), weights_only=True):
-        refused(backend, changed(kept, lambda told, name=name: told.pop(name)), f"no '{name}'")
+        refused(backend, changed(kept, lambda facts, name=name: facts.pop(name)), f"no '{name}'")
 
 
 def test_a_part_of_another_kind_is_refused(backend, kept):
     for name in torch.load(io.BytesIO(kept), weights_only=True):
         for value in (5, [1.0], {"a": torch.zeros(2)}):
-            other = changed(kept, lambda told, name=name, value=value: told.update({name: value}))
+            other = changed(kept, lambda facts, name=name, value=value: facts.update({name: value}))
             refused(backend, other, "no snapshot of this policy")
 
 
 def test_weights_of_another_shape_and_missing_ones_are_refused(backend, kept):
     for find in (_weights, _reference):
         for spoil in (_drop_one, _cut_one, _make_one_text):
-            state = changed(kept, lambda told, find=find, spoil=spoil: spoil(find(told)))
+            state = changed(kept, lambda facts, find=find, spoil=spoil: spoil(find(facts)))
             refused(backend, state, "no snapshot of this policy")
 
 
-def _weights(told):
-    return told["network"] if "network" in told else told["weights"]["trained"]
+def _weights(facts):
+    return facts["network"] if "network" in facts else facts["weights"]["trained"]
 
 
-def _reference(told):
-    return told["reference"] if "network" in told else told["weights"]["reference"]
+def _reference(facts):
+    return facts["reference"] if "network" in facts else facts["weights"]["reference"]
 
 
 def _drop_one(weights):
@@ -130,35 +130,35 @@ def _make_one_text(weights):
 
 
 def test_an_optimizer_that_would_fail_at_the_next_step_is_refused_now(backend, kept):
-    def moment(told, value):
-        told["optimiser"]["state"][0]["exp_avg"] = value
+    def moment(facts, value):
+        facts["optimiser"]["state"][0]["exp_avg"] = value
 
     spoiled = {
-        "another shape, or in part": lambda told: moment(told, torch.zeros(2)),
-        "in part": lambda told: told["optimiser"]["state"][0].pop("exp_avg_sq"),
-        "does not say lr": lambda told: told["optimiser"]["param_groups"][0].pop("lr"),
-        "parameter group": lambda told: told["optimiser"]["param_groups"].pop(),
-        "no 'state'": lambda told: told["optimiser"].pop("state"),
+        "another shape, or in part": lambda facts: moment(facts, torch.zeros(2)),
+        "in part": lambda facts: facts["optimiser"]["state"][0].pop("exp_avg_sq"),
+        "does not say lr": lambda facts: facts["optimiser"]["param_groups"][0].pop("lr"),
+        "parameter group": lambda facts: facts["optimiser"]["param_groups"].pop(),
+        "no 'state'": lambda facts: facts["optimiser"].pop("state"),
     }
     for match, change in spoiled.items():
         refused(backend, changed(kept, change), match)
 
 
 def test_an_optimizer_of_other_weights_is_refused(backend, kept):
-    def renumbered(told, change):
-        told["optimiser"]["state"] = {
-            change(number): moments for number, moments in told["optimiser"]["state"].items()
+    def renumbered(facts, change):
+        facts["optimiser"]["state"] = {
+            change(number): moments for number, moments in facts["optimiser"]["state"].items()
         }
 
-    def groups(told, change):
-        for group in told["optimiser"]["param_groups"]:
+    def groups(facts, change):
+        for group in facts["optimiser"]["param_groups"]:
             group["params"] = change(group["params"])
 
     for change in (
-        lambda told: renumbered(told, lambda number: number + 1000),
-        lambda told: renumbered(told, str),
-        lambda told: groups(told, lambda numbers: [number + 1000 for number in numbers]),
-        lambda told: groups(told, lambda numbers: numbers[:1] * len(numbers)),
+        lambda facts: renumbered(facts, lambda number: number + 1000),
+        lambda facts: renumbered(facts, str),
+        lambda facts: groups(facts, lambda numbers: [number + 1000 for number in numbers]),
+        lambda facts: groups(facts, lambda numbers: numbers[:1] * len(numbers)),
     ):
         refused(backend, changed(kept, change), "its optimizer is of other weights")
 

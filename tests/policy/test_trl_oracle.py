@@ -79,8 +79,8 @@ def our_rows(policy):
     # Ratios on both sides of both bounds, and beyond the dual clip, for both signs.
     shifts = (0.0, 1.5, -0.5, 0.1, -1.5)
     for number, (row, logprobs) in enumerate(zip(rows, policy.logprobs(rows), strict=True)):
-        told = enumerate(zip(logprobs, row.loss_mask, strict=True), start=number)
-        old = tuple(logprob - shifts[i % 5] * chosen for i, (logprob, chosen) in told)
+        numbered = enumerate(zip(logprobs, row.loss_mask, strict=True), start=number)
+        old = tuple(logprob - shifts[i % 5] * chosen for i, (logprob, chosen) in numbered)
         moved.append(
             Row(
                 row.context,

@@ -53,7 +53,7 @@ def tiny_model(
     kind: str = "qwen", seed: int = 0, dtype: torch.dtype = torch.float32, **changes: Any
 ) -> Any:
     """Two layers of width 32."""
-    told = {
+    settings = {
         "vocab_size": 300,
         "hidden_size": 32,
         "intermediate_size": 64,
@@ -70,5 +70,5 @@ def tiny_model(
     torch.manual_seed(seed)
     with warnings.catch_warnings():
         if kind == "qwen":
-            return Qwen2ForCausalLM(Qwen2Config(**told)).to(dtype)
-        return LlamaForCausalLM(LlamaConfig(**told)).to(dtype)
+            return Qwen2ForCausalLM(Qwen2Config(**settings)).to(dtype)
+        return LlamaForCausalLM(LlamaConfig(**settings)).to(dtype)

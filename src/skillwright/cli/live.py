@@ -29,7 +29,7 @@ from skillwright.jobs.parts.progress import (
     StageStarted,
     StepDecided,
 )
-from skillwright.jobs.rl.progress import IterationEnded, RlEvent, RlWatcher
+from skillwright.jobs.rl.progress import IterationEnded, RlCallback, RlEvent
 
 REFRESH_PER_S = 4
 # Stages that have another beside them, with the phase of the episodes that are their own.
@@ -203,7 +203,7 @@ class LiveDisplay:
 @contextmanager
 def display(
     console: Console, llms: Sequence[PricedModel] = (), kind: type[Tally] = Tally
-) -> Iterator[RlWatcher]:
+) -> Iterator[RlCallback]:
     """Show a job while it runs: live on a terminal, plain lines elsewhere."""
     shown = (LiveDisplay if console.is_terminal else PlainDisplay)(console, llms, kind)
     try:

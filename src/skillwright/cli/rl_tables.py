@@ -116,7 +116,7 @@ def iteration_cells(one: IterationRecord) -> tuple[str, ...]:
     return (
         str(one.iteration),
         f"{one.success:.0%}",
-        f"{one.flat_share:.0%}",
+        f"{one.zero_variance_share:.0%}",
         str(one.rows),
         number_text(one.kl, 3),
         number_text(one.entropy, 2),
@@ -276,7 +276,7 @@ def iteration_lines(event: IterationEnded, iterations: int, left: str) -> list[s
     one = event.record
     types = [f"{_short(name)} {won / of:.0%}" for name, (won, of) in one.families.items() if of]
     learned = (
-        f"zero-variance groups {one.flat_share:.0%}",
+        f"zero-variance groups {one.zero_variance_share:.0%}",
         f"KL {number_text(one.kl, 3)}",
         f"entropy {number_text(one.entropy, 2)}",
         f"clip fraction {one.clip_fraction:.1%}",

@@ -135,28 +135,28 @@ class SkillDropout:
         return self.source.waits
 
     def context(self, task: Task) -> SkillContext:
-        """Return what the agent is told for a task."""
+        """Return the skills injected for a task."""
         return self.contexts([task])[0]
 
     def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
-        """Return what the agent is told for each task."""
+        """Return the skills injected for each task."""
         whole = self.source.contexts(tasks)
-        return [self._thinned(task, told) for task, told in zip(tasks, whole, strict=True)]
+        return [self._thinned(task, one) for task, one in zip(tasks, whole, strict=True)]
 
-    def _thinned(self, task: Task, told: SkillContext) -> SkillContext:
+    def _thinned(self, task: Task, context: SkillContext) -> SkillContext:
         rng = random.Random(derive_seed("skill dropout", self.seed, task.id))
         if rng.random() >= self.share:
-            return told
-        dropped = {name for name in told.skill_ids if rng.random() >= self.keep}
+            return context
+        dropped = {name for name in context.skill_ids if rng.random() >= self.keep}
         if not dropped:
-            return told
+            return context
         marks = tuple(f"- [{name}] " for name in dropped)
-        lines = [line for line in told.text.splitlines() if not line.startswith(marks)]
-        pairs = list(zip(told.skill_ids, told.scores, strict=False))
+        lines = [line for line in context.text.splitlines() if not line.startswith(marks)]
+        pairs = list(zip(context.skill_ids, context.scores, strict=False))
         return replace(
-            told,
+            context,
             text=_without_empty_sections(lines),
-            skill_ids=tuple(name for name in told.skill_ids if name not in dropped),
+            skill_ids=tuple(name for name in context.skill_ids if name not in dropped),
             scores=tuple(score for name, score in pairs if name not in dropped),
         )
 

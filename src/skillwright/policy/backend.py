@@ -76,9 +76,9 @@ def memory_watched(doing: str, settings: tuple[str, str, str]) -> Iterator[None]
             raise
         first, second, third = settings
         text = str(fault).strip()
-        told = text.splitlines()[0] if text else type(fault).__name__
+        reason = text.splitlines()[0] if text else type(fault).__name__
         raise OutOfMemory(
-            f"memory is spent while {doing}: {told} Lower {first}, {second} or {third}."
+            f"memory is spent while {doing}: {reason} Lower {first}, {second} or {third}."
         ) from fault
 
 
@@ -152,8 +152,8 @@ class Row:
 
     def matters(self) -> bool:
         """Tell whether any chosen token has an advantage, and the row a weight."""
-        told = zip(self.advantages(), self.loss_mask, strict=True)
-        return self.weight != 0 and any(advantage != 0 and kept for advantage, kept in told)
+        chosen = zip(self.advantages(), self.loss_mask, strict=True)
+        return self.weight != 0 and any(advantage != 0 and kept for advantage, kept in chosen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,7 +372,7 @@ class PolicyBackend(Protocol):
     def sample(self, contexts: Sequence[TurnContext], *, temperature: float) -> list[Sampled]:
         """Choose one action per context, in order.
 
-        The luck of a choice is `TurnContext.seed` alone: who else is in the batch does not matter.
+        `TurnContext.seed` alone seeds a choice: the rest of the batch does not matter.
         Temperature 0 takes the likeliest; the row then carries the probabilities of temperature 1.
 
         Raises:

@@ -100,12 +100,12 @@ def load_checkpoint(path: Path, bank_versions: Container[int] | None = None) -> 
 
 def _parts(checkpoint: Checkpoint) -> tuple[bytes, bytes, bytes]:
     """Return what a file holds, without a copy of the policy: it may be most of the memory."""
-    told = {
+    facts = {
         "iteration": checkpoint.iteration,
         "bank_version": checkpoint.bank_version,
         "bank_digest": checkpoint.bank_digest,
     }
-    head = dumps(told).encode()
+    head = dumps(facts).encode()
     line = b"%d %b\n" % (len(head), head)
     digest = _digest(line, checkpoint.policy).encode()
     return _FORMAT + digest + b"\n", line, checkpoint.policy
@@ -223,8 +223,8 @@ def fill_optimizer(optimizer: torch.optim.Optimizer, state: Mapping[str, Any]) -
     """
     optimizer.load_state_dict(dict(state))
     mine = [group["params"] for group in optimizer.state_dict()["param_groups"]]
-    told = [group["params"] for group in state["param_groups"]]
-    if told != mine or not state["state"].keys() <= set(chain.from_iterable(mine)):
+    theirs = [group["params"] for group in state["param_groups"]]
+    if theirs != mine or not state["state"].keys() <= set(chain.from_iterable(mine)):
         raise ValueError("its optimizer is of other weights")
     for group in optimizer.param_groups:
         if missing := sorted(optimizer.defaults.keys() - group.keys()):

@@ -27,8 +27,8 @@ class AdvantageSettings:
 
     Attributes:
         statistics: What mean and deviation run over: each episode once, or once per row.
-        scale_by_std: Divide by the unbiased standard deviation. Without it, groups that are nearly
-            always won or lost keep their small differences small (source: Dr. GRPO,
+        scale_by_std: Divide by the unbiased standard deviation. Without it, groups that nearly
+            always succeed or fail keep their small differences small (source: Dr. GRPO,
             arXiv:2503.20783).
         leave_one_out: Compare an episode with the mean of the *others* (source: RLOO,
             arXiv:2402.14740).
@@ -69,7 +69,7 @@ def group_advantages(
     check_rewards(rewards)
     if len(rewards) < 2:
         raise ValueError(f"a group of {len(rewards)} has nothing to be compared with; drop it")
-    if is_flat(rewards):
+    if has_zero_variance(rewards):
         return [0.0] * len(rewards)
     counts = [1] * len(rewards)
     if settings.statistics == "rows":
@@ -87,7 +87,7 @@ def group_advantages(
     ]
 
 
-def is_flat(rewards: Sequence[float]) -> bool:
+def has_zero_variance(rewards: Sequence[float]) -> bool:
     """Tell whether all rewards are equal, so that the group teaches nothing."""
     return all(reward == rewards[0] for reward in rewards)
 
@@ -108,7 +108,7 @@ def normalized(values: Sequence[float], *, scale_by_std: bool, eps: float) -> li
     Returns:
         One number per value; exactly 0.0 for all where they are equal, and for a value alone.
     """
-    if is_flat(values):
+    if has_zero_variance(values):
         return [0.0] * len(values)
     if not scale_by_std:
         mean = fmean(values)
@@ -227,8 +227,8 @@ class Played:
 
     def observations(self) -> tuple[str, ...]:
         """Return what stood before the agent at each turn: the environment's raw text."""
-        told = self.result.trajectory
-        return (told.opening, *(turn.observation for turn in told.turns))[: len(told.turns)]
+        played = self.result.trajectory
+        return (played.opening, *(turn.observation for turn in played.turns))[: len(played.turns)]
 
     def step_rewards(self) -> tuple[float, ...]:
         """Return the reward of each turn; all 0 where the episode was truncated."""
@@ -244,7 +244,7 @@ class GroupReport:
     Attributes:
         groups: Tasks with at least one scored episode.
         episodes: Scored episodes in groups that teach or could have taught.
-        flat: Groups whose outcomes are all equal; their advantages are exactly 0.
+        zero_variance: Groups whose outcomes are all equal; their advantages are exactly 0.
         failures: Episodes that left their group because the infrastructure failed.
         lone: Groups with a single survivor. It is dropped: it has nothing to be compared with.
         truncated: Scored episodes that a limit ended.
@@ -254,7 +254,7 @@ class GroupReport:
 
     groups: int = 0
     episodes: int = 0
-    flat: int = 0
+    zero_variance: int = 0
     failures: int = 0
     lone: int = 0
     truncated: int = 0
@@ -262,9 +262,9 @@ class GroupReport:
     rewards: tuple[float, ...] = ()
 
     @property
-    def flat_share(self) -> float:
+    def zero_variance_share(self) -> float:
         """Share of the groups that teach nothing, in [0, 1]."""
-        return self.flat / self.groups if self.groups else 0.0
+        return self.zero_variance / self.groups if self.groups else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,15 +313,17 @@ def play_of(result: EpisodeResult, rows: Sequence[Row], is_malformed: IsMalforme
     if result.reward is None:
         raise ValueError(f"task {result.task_id!r}: a failure teaches nothing; leave it out")
     check_rewards([result.reward])
-    told = result.trajectory
-    before = [told.metadata, *(turn.metadata for turn in told.turns)]
+    trajectory = result.trajectory
+    before = [trajectory.metadata, *(turn.metadata for turn in trajectory.turns)]
     truncated = result.stop_reason in _CUT
     return Played(
         result,
         tuple(replace(row, group=result.task_id) for row in rows),
         0.0 if truncated else result.reward,
         truncated,
-        tuple(is_malformed(turn, seen) for turn, seen in zip(told.turns, before, strict=False)),
+        tuple(
+            is_malformed(turn, seen) for turn, seen in zip(trajectory.turns, before, strict=False)
+        ),
     )
 
 
@@ -333,14 +335,14 @@ def teach(
     """Compare the episodes of each task and return the rows that have something to teach.
 
     Rows of equal outcomes have an advantage of exactly 0 and are left out, so that they never
-    reach a forward pass; a malformed action among them is still told its penalty.
+    reach a forward pass; a malformed action among them still has its penalty.
 
     Returns:
         Rows with advantage and group, in the order of the results; and what was dropped.
 
     Raises:
         RewardInvalid: A reward is not a finite number.
-        ContractError: Episodes of one task were told different skills.
+        ContractError: Episodes of one task had different skills injected.
     """
     by_task: dict[str, list[Played]] = defaultdict(list)
     count: Counter[str] = Counter()
@@ -356,13 +358,13 @@ def teach(
             count["lone"] += 1
             continue
         count["episodes"] += len(group)
-        count["flat"] += is_flat([played.reward for played in group])
+        count["zero_variance"] += has_zero_variance([played.reward for played in group])
         rows += [row for row in _advised(group, settings) if row.matters()]
     everyone = [played for group in by_task.values() for played in group]
     return rows, GroupReport(
         groups=len(by_task),
         episodes=count["episodes"],
-        flat=count["flat"],
+        zero_variance=count["zero_variance"],
         failures=count["failures"],
         lone=count["lone"],
         truncated=sum(played.truncated for played in everyone),
@@ -397,7 +399,7 @@ def _check_same_skills(group: Sequence[Played]) -> None:
     for one, other in pairwise(group):
         if one.result.skill_version != other.result.skill_version:
             raise ContractError(
-                f"episodes of task {one.result.task_id!r} were told skills of versions "
+                f"episodes of task {one.result.task_id!r} had skills of versions "
                 f"{one.result.skill_version!r} and {other.result.skill_version!r}; a group is "
                 "compared under the same skills, so retrieve once per task"
             )

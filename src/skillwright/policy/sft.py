@@ -1,4 +1,4 @@
-"""The cold start: supervised steps on what a teacher did in the real environment and won."""
+"""The cold start: supervised steps on episodes that a teacher solved in the real environment."""
 
 import itertools
 import math
@@ -63,7 +63,7 @@ class Schedule:
         return highest * (self.floor + (1 - self.floor) * left)
 
 
-# The cold start: supervised steps on what a teacher did in the real environment and won.
+# The cold start: supervised steps on episodes that a teacher solved in the real environment.
 #
 # Only verified wins become rows, under the skills that the policy will be shown; what they cover
 # is counted. SkillRL's published data was written by a model that did not act.
@@ -158,7 +158,7 @@ def demonstrations(
     Args:
         backend: The policy that will learn.
         results: Episodes of a teacher in the real environment, lost and failed ones among them.
-        skills: What the episodes were told; the same retrieval and renderer as in training.
+        skills: What was injected into the episodes; the same retrieval and renderer as in training.
         threshold: The reward that is a win.
 
     Returns:
@@ -178,8 +178,8 @@ def demonstrations(
         types[result.task_type] += 1
         text = skills.context(result.spec.task).text
         blocks.add(text)
-        told = set(_SKILL_ID.findall(text))
-        shown.update(sorted(told))  # a set has another order in every process
+        injected = set(_SKILL_ID.findall(text))
+        shown.update(sorted(injected))  # a set has another order in every process
         for index, context in enumerate(contexts_of(result, text)):
             answer = result.trajectory.turns[index].act.text
             row = _row(backend, context, answer, count)
@@ -189,8 +189,8 @@ def demonstrations(
             rows.append(replace(row, group=result.task_id, episode=name, turn=index))
             actions.update(answer.split()[:1])
             named = set(_SKILL_ID.findall(answer))
-            cited.update(sorted(named & told))
-            count["unseen"] += bool(named - told)
+            cited.update(sorted(named & injected))
+            count["unseen"] += bool(named - injected)
     return rows, Coverage(
         episodes=count["episodes"],
         wins=count["wins"],
@@ -209,11 +209,14 @@ def demonstrations(
 
 def contexts_of(result: EpisodeResult, skill_text: str) -> list[TurnContext]:
     """Return what the agent saw before each turn of an episode."""
-    told = result.trajectory
-    before: list[Mapping[str, Any]] = [told.metadata, *(turn.metadata for turn in told.turns)]
+    trajectory = result.trajectory
+    before: list[Mapping[str, Any]] = [
+        trajectory.metadata,
+        *(turn.metadata for turn in trajectory.turns),
+    ]
     return [
         TurnContext(turn.prompt, turn.seed, offered, skill_text)
-        for turn, offered in zip(told.turns, before, strict=False)
+        for turn, offered in zip(trajectory.turns, before, strict=False)
     ]
 
 
@@ -233,8 +236,8 @@ def train(
     useful = [row for row in rows if row.counts]
     if not useful:
         raise ConfigError(
-            "there is no demonstration to learn from: the teacher won no episode. Give it more "
-            "tasks, more turns, or better skills"
+            "there is no demonstration to learn from: the teacher solved no episode. Give it "
+            "more tasks, more turns, or better skills"
         )
     whole = by_episode(useful) if settings.join_turns else useful
     losses: list[LossReport] = []
@@ -255,11 +258,11 @@ def train(
 def _batches(rows: Sequence[Row], settings: SftSettings, seed: int) -> Iterator[list[Row]]:
     """Go through the rows again and again, each time in another order."""
     for epoch in itertools.count():
-        rng = derive_seed("sft", seed, epoch)
+        order = derive_seed("sft", seed, epoch)
         if settings.whole_episodes:
-            yield from _dealt_by_episode(rows, settings.batch_rows, rng)
+            yield from _dealt_by_episode(rows, settings.batch_rows, order)
         else:
-            yield from dealt(rows, settings.batch_rows, rng)
+            yield from dealt(rows, settings.batch_rows, order)
 
 
 def _dealt_by_episode(rows: Sequence[Row], size: int, seed: int) -> Iterator[list[Row]]:

@@ -115,23 +115,23 @@ class GrpoLoss:
 
     def __call__(self, batch: TokenBatch) -> tuple[torch.Tensor, LossReport]:
         """Return this part's share of the loss, and what it was made of."""
-        told, mask = self.objective, batch.mask
+        objective, mask = self.objective, batch.mask
         logprobs = torch.where(mask, batch.logprobs, batch.old_logprobs)
         change = logprobs - batch.old_logprobs
-        policy = policy_terms(change, batch.advantages, told)
+        policy = policy_terms(change, batch.advantages, objective)
         terms = policy
         kl = torch.zeros_like(policy)
-        if told.kl_weight > 0:
+        if objective.kl_weight > 0:
             if batch.reference is None:
                 raise ValueError("the loss has a KL term, and the batch no reference")
             kl = k3(torch.where(mask, batch.reference - logprobs, 0.0))
-            terms = terms + told.kl_weight * kl
+            terms = terms + objective.kl_weight * kl
         entropy = torch.zeros_like(policy)
         if batch.entropy is not None:
             entropy = torch.where(mask, batch.entropy, 0.0)
-            if told.entropy_weight > 0:
-                terms = terms - told.entropy_weight * entropy
-        loss = _averaged(terms, batch, told.average) / self.denominator
+            if objective.entropy_weight > 0:
+                terms = terms - objective.entropy_weight * entropy
+        loss = _averaged(terms, batch, objective.average) / self.denominator
         return loss, self._report(batch, loss, change, (policy, kl, entropy))
 
     @torch.no_grad()
@@ -142,7 +142,7 @@ class GrpoLoss:
         change: torch.Tensor,
         terms: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
     ) -> LossReport:
-        told, (policy, kl, entropy) = self.objective, terms
+        objective, (policy, kl, entropy) = self.objective, terms
         count, ratio = _weighted(batch), torch.exp(change.clamp(max=_LARGEST_LOG_RATIO))
         up, down = batch.advantages > 0, batch.advantages < 0
         sums = {
@@ -151,9 +151,9 @@ class GrpoLoss:
             "policy_sum": (torch.where(batch.mask, policy, 0.0) * count).sum(),
             "kl_sum": (kl * count).sum(),
             "entropy_sum": (entropy * count).sum(),
-            "low": ((down & (ratio < 1 - told.clip_low)) * count).sum(),
-            "high": ((up & (ratio > 1 + told.clip_high)) * count).sum(),
-            "dual": ((down & (ratio > (told.dual_clip or math.inf))) * count).sum(),
+            "low": ((down & (ratio < 1 - objective.clip_low)) * count).sum(),
+            "high": ((up & (ratio > 1 + objective.clip_high)) * count).sum(),
+            "dual": ((down & (ratio > (objective.dual_clip or math.inf))) * count).sum(),
             "drift_sum": (change.abs() * count).sum(),
             "drift_max": change.abs().max(),
         }

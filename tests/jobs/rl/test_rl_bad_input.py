@@ -71,7 +71,7 @@ async def test_a_gate_that_nothing_could_pass_is_found_out_before_anything_is_wr
         await preflight_rl(lanes_config(tmp_path, evaluation=gate))
 
 
-async def test_an_episode_that_outgrows_the_context_is_cut_and_lost_and_the_others_go_on(
+async def test_an_episode_that_outgrows_the_context_is_cut_and_lost_and_the_others_continue(
     tmp_path,
 ):
     folder = saved_model(tmp_path / "model")

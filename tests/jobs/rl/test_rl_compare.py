@@ -31,9 +31,9 @@ def test_a_run_that_did_not_record_whose_the_episodes_are_is_refused(whole, tmp_
     database = sqlite3.connect(older / "run.sqlite")
     where = "FROM events WHERE kind = 'rl_test'"
     [(payload,)] = database.execute(f"SELECT payload {where}").fetchall()
-    told = json.loads(payload)
-    del told["episodes"]
-    database.execute("UPDATE events SET payload = ? WHERE kind = 'rl_test'", (json.dumps(told),))
+    report = json.loads(payload)
+    del report["episodes"]
+    database.execute("UPDATE events SET payload = ? WHERE kind = 'rl_test'", (json.dumps(report),))
     database.commit()
     database.close()
     with pytest.raises(RunError, match="'older' has no scores to compare: an earlier version"):

@@ -30,7 +30,7 @@ def embedded(path):
         return store.usage_by_purpose().get(Purpose.EMBED.value, Usage())
 
 
-async def test_what_embedding_consumed_stands_in_the_ledger(tmp_path, server):
+async def test_what_embedding_consumed_is_in_the_ledger(tmp_path, server):
     config = asking(tmp_path, server)
     path, _ = await recipe(config, maker=ObedientMaker(config))
     used = embedded(path)
@@ -58,5 +58,5 @@ async def test_a_run_that_ends_before_the_next_permit_has_written_it_down(tmp_pa
     config = asking(tmp_path, server)
     with start_rl(config) as run:
         async with workshop(run.config, run.store, Notebook(), llms()) as parts:
-            parts.teller.embedder.encode_queries(["abc"])
+            parts.injector.embedder.encode_queries(["abc"])
         assert embedded(run.folder.path).input_tokens == TOKENS

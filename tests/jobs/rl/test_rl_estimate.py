@@ -13,7 +13,7 @@ from skillwright.runs import RunStore
 VAL = TEST = 9  # tasks of the tiny world
 
 
-def told(estimate):
+def stages_of(estimate):
     return {stage.name: stage for stage in estimate.stages}
 
 
@@ -28,7 +28,7 @@ async def ran(config, tutor):
 @pytest.mark.parametrize("base", [None, {"backend": "scripted", "model": "searcher"}])
 async def test_the_episodes_and_requests_of_a_run_are_those_that_were_estimated(tmp_path, base):
     models = {"base": base} if base else {}
-    # Every task would be told something new, each proposal goes to the gate, and none is accepted.
+    # Every task would get new skills, each proposal goes to the gate, and none is accepted.
     config = lanes_config(
         tmp_path,
         models=models,
@@ -37,13 +37,13 @@ async def test_the_episodes_and_requests_of_a_run_are_those_that_were_estimated(
     )
     tutor = Tutor(first=(), later=(tuple(ROOMS), tuple(ROOMS)))
     played, duels = await ran(config, tutor)
-    stages = told(await estimate_rl(config))
+    stages = stages_of(await estimate_rl(config))
     assert stages["base"].role == ("base" if base else "policy")
     assert bool(stages["base"].calls) == bool(base)
     phases = {
         "base": "base",
         "cold start": "expert",
-        "practice": "grpo",
+        "rollouts": "grpo",
         "evolution split": "evolution",
         "gate": "gate",
         "val": "val",
@@ -64,7 +64,7 @@ async def test_what_is_known_already_is_not_played_again_so_there_may_be_less(tm
     config = lanes_config(tmp_path)
     tutor = Tutor()
     played, duels = await ran(config, tutor)
-    stages = told(await estimate_rl(config))
+    stages = stages_of(await estimate_rl(config))
     # Nothing is weak after the change is accepted, and so there is one proposal of two.
     asked = sum(system.startswith("# Evolve") for system, _ in tutor.calls)
     assert (asked, stages["evolve"].calls) == (1, 2)
@@ -84,26 +84,30 @@ async def test_a_simulated_user_hears_half_of_a_base_episode_however_long_that_i
     ]
     assert longer.turns == usual.turns
     more = (longer.base_turns - usual.base_turns) // 2
-    assert longer.calls("user") - usual.calls("user") == more * told(usual)["base"].episodes > 0
+    assert (
+        longer.calls("user") - usual.calls("user") == more * stages_of(usual)["base"].episodes > 0
+    )
 
 
 async def test_a_stage_that_is_left_out_takes_nothing(tmp_path):
     config = lanes_config(
         tmp_path, distill=None, cold_start=None, evolve=None, evaluation={"test": False}
     )
-    assert list(told(await estimate_rl(config))) == ["practice", "val"]
+    assert list(stages_of(await estimate_rl(config))) == ["rollouts", "val"]
 
 
-async def test_a_turn_of_a_mind_is_a_call_and_a_person_may_know_better(tmp_path):
+async def test_a_turn_of_a_model_is_a_call_and_a_person_may_know_better(tmp_path):
     config = lanes_config(tmp_path)
-    two, five = [told(await estimate_rl(config, turns))["cold start"] for turns in (2, 5)]
+    two, five = [stages_of(await estimate_rl(config, turns))["cold start"] for turns in (2, 5)]
     assert two.episodes == five.episodes
     assert (two.calls, five.calls) == (2 * two.episodes, 5 * five.episodes)
 
 
-async def test_what_is_tested_depends_on_what_is_told(tmp_path):
+async def test_what_is_tested_depends_on_what_is_injected(tmp_path):
     async def tested(**sections):
-        return told(await estimate_rl(lanes_config(tmp_path, **sections)))["test"].episodes // 9
+        return (
+            stages_of(await estimate_rl(lanes_config(tmp_path, **sections)))["test"].episodes // 9
+        )
 
     assert await tested() == 5  # cold start twice, final, and two controls
     assert await tested(evolve=None) == 4
@@ -127,8 +131,8 @@ async def test_what_models_are_asked_has_tokens_and_money(tmp_path):
     endpoint = {"backend": "openai_chat", "model": "large", "base_url": "http://127.0.0.1:1/v1"}
     models = {"expert": endpoint | {"prices": prices}}
     found = await estimate_rl(lanes_config(tmp_path, models=models), turns=2)
-    cold = told(found)["cold start"]
+    cold = stages_of(found)["cold start"]
     assert cold.cost_usd == pytest.approx((cold.input_tokens + 10 * cold.output_tokens) / 1e6)
     assert cold.input_tokens > cold.calls * found.opening_tokens > 0
-    assert told(found)["practice"].input_tokens == 0  # the policy plays on this machine
+    assert stages_of(found)["rollouts"].input_tokens == 0  # the policy plays on this machine
     assert found.total.input_tokens == sum(stage.input_tokens for stage in found.stages)

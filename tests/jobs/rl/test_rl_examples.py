@@ -46,7 +46,7 @@ def test_an_example_is_read_and_read_back_as_it_was_written(path, tmp_path):
     assert load_rl_config(again) == config
 
 
-def test_a_configuration_of_the_recipe_is_told_from_that_of_a_training():
+def test_a_configuration_of_the_recipe_is_distinguished_from_that_of_a_training():
     assert all(map(is_rl_config, EXAMPLES))
     assert not is_rl_config(ROOT / "examples" / "guess.yaml")
 
@@ -134,9 +134,9 @@ def leaves(model, path=""):
 
 
 def test_every_key_of_the_recipe_is_read_somewhere():
-    shared = ("env.", "models.", "budget.", "evaluation.gate.", "distil.", "evolve.")
+    shared = ("env.", "models.", "budget.", "evaluation.gate.", "distill.", "evolve.")
     own = {key for key in leaves(RlConfig) if not key.startswith(shared)} - {"policy.kind"}
-    own |= {"evolve.every", "distil.max_turns", "distil.temperature", "distil.tasks"}
+    own |= {"evolve.every", "distill.max_turns", "distill.temperature", "distill.tasks"}
     source = ROOT / "src" / "skillwright"
     schema = source / "config"
     files = [*(source / "jobs" / "rl").glob("*.py"), *schema.glob("rl*.py"), schema / "bank.py"]

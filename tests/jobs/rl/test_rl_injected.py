@@ -1,4 +1,4 @@
-"""What the policy is told: skills, raw trajectories or nothing; and which tasks it meets."""
+"""What is injected: skills, raw trajectories or nothing; and which tasks the policy gets."""
 
 from dataclasses import replace
 
@@ -10,9 +10,9 @@ from skillwright.bank import apply as changed
 from skillwright.config import RlConfig, validated_rl
 from skillwright.core import BankSkill, Counterfactual, PlainSkill, SkillKind, Task
 from skillwright.jobs.rl.injected import (
+    Injector,
     Remembered,
     SometimesNothing,
-    Teller,
     TrajectorySource,
     other_scopes,
 )
@@ -45,28 +45,28 @@ def bank():
     return made
 
 
-def task(number=0, home=1, family="pick_heat_then_place_in_recep"):
+def task(number=0, home=1, task_type="pick_heat_then_place_in_recep"):
     generated = {"split": "train", "index": 3 + 6 * number, "household": home, "seed": 0}
-    return Task(f"t{number}", "alfworld", {"generated": generated}, family, "heat some cup")
+    return Task(f"t{number}", "alfworld", {"generated": generated}, task_type, "heat some cup")
 
 
-def teller(**fields):
+def injector(**fields):
     settings = RetrievalSettings(6, -1.0, 5)
-    return Teller(LexicalEmbedder(), settings, RenderBudget(), **fields)
+    return Injector(LexicalEmbedder(), settings, RenderBudget(), **fields)
 
 
-def test_a_task_is_told_its_own_place_and_elsewhere_another_one():
+def test_a_task_gets_skills_of_its_own_place_and_elsewhere_of_another_one():
     made = bank()
-    own = teller().source(made).context(task()).text
+    own = injector().source(made).context(task()).text
     assert "cabinet 0" in own
     assert "cabinet 1" not in own
-    moved = teller().elsewhere(made, other_scopes(HOMES)).context(task()).text
+    moved = injector().elsewhere(made, other_scopes(HOMES)).context(task()).text
     assert "cabinet 1" in moved
     assert "cabinet 0" not in moved
-    flat = teller(hierarchy=False).elsewhere(made, other_scopes(HOMES)).context(task())
-    assert flat.version.startswith("flat")
-    assert "cabinet 1" in flat.text
-    assert "cabinet 0" not in flat.text
+    unlayered = injector(hierarchy=False).elsewhere(made, other_scopes(HOMES)).context(task())
+    assert unlayered.version.startswith("flat")
+    assert "cabinet 1" in unlayered.text
+    assert "cabinet 0" not in unlayered.text
 
 
 def test_places_take_the_skills_of_the_next_one_and_a_place_alone_has_no_other():
@@ -74,35 +74,35 @@ def test_places_take_the_skills_of_the_next_one_and_a_place_alone_has_no_other()
     assert other_scopes(["a", ""]) == {}
 
 
-def test_without_hierarchy_the_most_similar_skills_are_told_in_one_list():
-    told = teller(hierarchy=False).source(bank()).context(task())
-    assert told.text.startswith("### Skills\n")
-    assert "General" not in told.text
-    assert list(told.scores) == sorted(told.scores, reverse=True)
-    assert "cabinet 1" not in told.text  # another home's, all the same
-    short = replace(teller(hierarchy=False), budget=RenderBudget(30, 0)).source(bank())
-    assert len(short.context(task()).skill_ids) < len(told.skill_ids)
+def test_without_hierarchy_the_most_similar_skills_are_injected_as_one_list():
+    injected = injector(hierarchy=False).source(bank()).context(task())
+    assert injected.text.startswith("### Skills\n")
+    assert "General" not in injected.text
+    assert list(injected.scores) == sorted(injected.scores, reverse=True)
+    assert "cabinet 1" not in injected.text  # another household's, all the same
+    short = replace(injector(hierarchy=False), budget=RenderBudget(30, 0)).source(bank())
+    assert len(short.context(task()).skill_ids) < len(injected.skill_ids)
 
 
-def test_of_raw_trajectories_those_of_the_same_category_and_place_are_told_the_won_ones_first():
-    lost, won = (
+def test_of_raw_trajectories_those_of_the_same_category_and_place_come_the_solved_ones_first():
+    lost, solved = (
         replace(one, spec=replace(one.spec, task=task(n)))
         for n, one in enumerate((make_episode("a", 0.0), make_episode("b", 1.0)))
     )
-    elsewhere = replace(won, spec=replace(won.spec, task=task(2, home=2)))
-    source = TrajectorySource.of([lost, won, elsewhere], 1.0, 500)
+    elsewhere = replace(solved, spec=replace(solved.spec, task=task(2, home=2)))
+    source = TrajectorySource.of([lost, solved, elsewhere], 1.0, 500)
     text = source.context(task(9)).text
     assert text.index("It was won") < text.index("It was lost")
     assert text.count("Task: ") == 2
     assert TrajectorySource.of([lost], 1.0, 10).context(task(9)).text.startswith("No earlier")
 
 
-def test_a_share_of_the_tasks_is_told_nothing_and_always_the_same_ones():
+def test_a_share_of_the_tasks_gets_no_skills_and_always_the_same_ones():
     tasks = [task(number) for number in range(200)]
     source = SometimesNothing(PlainSkill("rule"), 0.25, seed=3)
-    told = [one.text for one in source.contexts(tasks)]
-    assert 30 < told.count("") < 70
-    assert told == [source.context(one).text for one in tasks]
+    injected = [one.text for one in source.contexts(tasks)]
+    assert 30 < injected.count("") < 70
+    assert injected == [source.context(one).text for one in tasks]
 
 
 def test_a_source_is_asked_once_per_task():
@@ -133,26 +133,26 @@ def config(**data) -> RlConfig:
     )
 
 
-def test_a_survey_is_read_and_never_practised_and_val_and_test_lie_in_its_homes():
+def test_a_survey_is_read_and_never_trained_on_and_val_and_test_lie_in_its_homes():
     tasks = find_rl_tasks(config(train=12, homes=4, new_homes=4, survey=12))
     surveyed = {one.id for one in tasks.splits.train.tasks if one.split == "survey"}
     assert len(surveyed) == 12
-    assert not surveyed & {one.id for one in tasks.practice}
+    assert not surveyed & {one.id for one in tasks.training}
     assert surveyed & {one.id for one in tasks.base}
 
     def homes(of):
         return {one.extras["generated"]["household"] for one in of}
 
     assert homes(tasks.val) <= homes(t for t in tasks.base if t.id in surveyed)
-    assert not homes(tasks.practice) & homes(tasks.val)
+    assert not homes(tasks.training) & homes(tasks.val)
 
 
-def test_the_evolution_split_is_neither_practised_nor_distilled():
+def test_the_evolution_split_is_neither_trained_on_nor_distilled():
     tasks = find_rl_tasks(config(train=60, homes=2))
     evolution = {one.id for one in tasks.evolution.tasks}
     assert evolution
-    assert not evolution & {one.id for one in (*tasks.practice, *tasks.base)}
-    assert len(tasks.practice) + len(evolution) == 60
+    assert not evolution & {one.id for one in (*tasks.training, *tasks.base)}
+    assert len(tasks.training) + len(evolution) == 60
 
 
 @pytest.mark.parametrize("count", [4, 5, 12, 40])
@@ -169,7 +169,7 @@ def test_a_pass_meets_no_task_twice_and_the_next_one_has_another_order(count):
     assert first != again
 
 
-def test_families_that_are_lost_come_more_often_and_no_task_twice():
+def test_task_types_that_fail_come_more_often_and_no_task_twice():
     easy = [replace(task(n), task_type="easy") for n in range(100)]
     hard = [replace(task(100 + n), task_type="hard") for n in range(100)]
     drawn = [
@@ -193,7 +193,7 @@ def test_only_undecided_tasks_come_again_and_none_twice():
     assert again_tasks(tasks, 1, 8, 5, ()) == ()
 
 
-def test_the_embedder_of_a_teller_encodes_a_skill_once():
+def test_the_embedder_of_an_injector_encodes_a_skill_once():
     class Counting(LexicalEmbedder):
         encoded = 0
 
@@ -202,7 +202,7 @@ def test_the_embedder_of_a_teller_encodes_a_skill_once():
             return super().encode_skills(texts)
 
     counting: Embedder = Counting()
-    one, made = replace(teller(), embedder=counting), bank()
+    one, made = replace(injector(), embedder=counting), bank()
     one.source(made).context(task())
     more, _ = changed(made, [Add(skill("New", "Wipe the plate with a cloth.", category="clean"))])
     one.source(more).context(task())

@@ -29,27 +29,27 @@ async def played(tmp_path, **sections):
     return path, report, maker.policy, [one.stage for one in notes.of(StageStarted)]
 
 
-async def test_a_policy_that_is_told_nothing_has_no_bank_and_no_controls(tmp_path):
+async def test_a_policy_without_skills_has_no_bank_and_no_controls(tmp_path):
     path, report, policy, stages = await played(tmp_path, bank={"told": "nothing"})
     assert "base" not in stages
     assert "distill" not in stages
-    assert set(policy.told) == {""}
+    assert set(policy.skills) == {""}
     assert list(report.test.tables) == ["cold_start", "final"]
     with BankStore.open(path / "bank" / "bank.sqlite", read_only=True) as bank:
         assert bank.versions() == []
 
 
-async def test_raw_trajectories_are_told_in_the_place_of_skills(tmp_path):
+async def test_raw_trajectories_are_injected_in_the_place_of_skills(tmp_path):
     _, report, policy, stages = await played(tmp_path, bank={"told": "trajectories"})
     assert "distill" not in stages
-    assert any(told.startswith("### Earlier episodes") for told in policy.told)
-    assert not any("### General skills" in told for told in policy.told)
+    assert any(text.startswith("### Earlier episodes") for text in policy.skills)
+    assert not any("### General skills" in text for text in policy.skills)
     assert list(report.test.tables) == ["cold_start", "final", "no_skills"]
 
 
-async def test_a_flat_bank_is_told_in_one_list(tmp_path):
+async def test_a_bank_without_hierarchy_is_injected_as_one_list(tmp_path):
     _, _, policy, _ = await played(tmp_path, bank={"hierarchy": False})
-    assert any(told.startswith("### Skills\n") for told in policy.told)
+    assert any(text.startswith("### Skills\n") for text in policy.skills)
 
 
 async def test_without_a_cold_start_the_untrained_policy_is_the_reference(tmp_path):
@@ -89,17 +89,17 @@ async def test_growth_is_capped_per_update(tmp_path):
     assert (len(first.added), first.refused) == (1, 1)
 
 
-async def test_the_untrained_policy_plays_the_base_trajectories_and_a_mind_does_where_one_is_named(
+async def test_the_untrained_policy_plays_the_base_trajectories_and_a_model_does_where_one_is_named(
     tmp_path,
 ):
     _, _, policy, _ = await played(tmp_path / "own")
-    assert policy.told[0] == ""
+    assert policy.skills[0] == ""
     base = {"backend": "scripted", "model": "household"}
     teacher = {"backend": "scripted", "model": "household_teacher"}
     _, _, policy, _ = await played(
         tmp_path / "other", models={"base": base, "teacher": teacher, "expert": base}
     )
-    assert len([told for told in policy.told if told == ""]) < 18 + 9
+    assert len([text for text in policy.skills if text == ""]) < 18 + 9
 
 
 async def test_a_scorer_learns_from_rewards_alone(tmp_path):

@@ -15,7 +15,7 @@ def named(findings):
     return {one.name: one for one in findings}
 
 
-async def test_a_mind_in_two_roles_is_asked_once(tmp_path):
+async def test_a_model_in_two_roles_is_asked_once(tmp_path):
     async with MockOpenAI() as server:
         llm = {
             "backend": "openai_chat",
@@ -55,9 +55,9 @@ async def test_money_that_an_embedder_would_spend_unseen_is_refused(tmp_path):
     assert named(await examine_rl(config))["budget"] == Finding("budget", Health.BAD, unheld)
 
 
-@pytest.mark.parametrize("told", ["trajectories", "nothing"])
-async def test_where_no_skill_is_told_nothing_is_embedded_and_nothing_spent(tmp_path, told):
-    bank = {"embedder": EMBEDDER, "told": told}
+@pytest.mark.parametrize("inject", ["trajectories", "nothing"])
+async def test_where_no_skill_is_injected_nothing_is_embedded_and_nothing_spent(tmp_path, inject):
+    bank = {"embedder": EMBEDDER, "told": inject}
     await preflight_rl(lanes_config(tmp_path, bank=bank, budget={"usd": 2}, evolve=None))
 
 

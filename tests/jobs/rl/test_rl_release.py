@@ -76,12 +76,12 @@ async def test_both_sides_draw_equally_often_what_decided_nothing_before(tmp_pat
     assert set(sides.values()) == {2}
     # At temperature 0 draws repeat what was judged on them: there is one look.
     assert len(released) == report.state.release.rollouts == 2 * 2 * 24
-    told = Counter("hall" in one.task_type and bool(one.skill_ids) for one in released)
-    assert told[True]
+    injected = Counter("hall" in one.task_type and bool(one.skill_ids) for one in released)
+    assert injected[True]
 
 
 async def test_what_came_to_nothing_is_not_proven_and_is_tested_all_the_same(tmp_path):
-    # Nothing evolves, and a policy that follows its skills learns nothing from practice.
+    # Nothing evolves, and a policy that follows its skills learns nothing from its rollouts.
     _, path, report = await played(tmp_path, evolve=None)
     release = report.state.release
     assert release.decision is Decision.REJECT

@@ -113,7 +113,7 @@ async def test_nothing_that_is_stored_is_asked_or_played_again(tasks, tmp_path):
     assert not [call for call in tutor.calls if call[0].startswith("# Distill")]
 
 
-async def test_a_resumed_run_goes_on_from_its_latest_checkpoint(tmp_path):
+async def test_a_resumed_run_continues_from_its_latest_checkpoint(tmp_path):
     config = lanes_config(tmp_path, evolve=None, evaluation={"val_every": 100})
     path = await played_until(config, 4)
     notes = Notebook()
@@ -195,7 +195,7 @@ def tmp_root(config):
     return Path(config.run.root) / config.run.name
 
 
-async def test_a_spent_budget_stops_the_run_and_a_larger_one_lets_it_go_on(tmp_path):
+async def test_a_spent_budget_stops_the_run_and_a_larger_one_lets_it_resume(tmp_path):
     config = lanes_config(tmp_path, budget={"minutes": 1e-6})
     with pytest.raises(BudgetSpent, match="Resume with a larger one"):
         await recipe(config, maker=ObedientMaker(config))

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from skillwright.jobs.rl.progress import ColdStartStep as ColdStartStep
     from skillwright.jobs.rl.progress import FirstBankMade as FirstBankMade
     from skillwright.jobs.rl.progress import IterationEnded as IterationEnded
+    from skillwright.jobs.rl.progress import RlCallback as RlCallback
     from skillwright.jobs.rl.progress import RlEvent as RlEvent
-    from skillwright.jobs.rl.progress import RlWatcher as RlWatcher
     from skillwright.jobs.rl.progress import Validated as Validated
     from skillwright.jobs.rl.state import EvolutionRecord as EvolutionRecord
     from skillwright.jobs.rl.state import IterationRecord as IterationRecord
@@ -36,7 +36,7 @@ _PLACES = (
     (
         "skillwright.jobs.rl.progress",
         "BankEvolved ColdStartEnded ColdStartStep FirstBankMade IterationEnded RlEvent "
-        "RlWatcher Validated",
+        "RlCallback Validated",
     ),
     ("skillwright.jobs.rl.state", "RlReport"),
     ("skillwright.jobs.rl.state", "EvolutionRecord IterationRecord RlState Validation"),

@@ -33,7 +33,7 @@ from skillwright.policy import PolicyBackend
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import VerdictRecord
 
-# The first bank: base trajectories, and what the teacher makes of them.
+# The first bank: base trajectories, and the skills that the teacher distills from them.
 
 
 EMPTY, SEED = "empty", "seed"
@@ -47,7 +47,7 @@ async def make_first_bank(run: Workshop, state: RlState) -> tuple[Workshop, RlSt
         raw = TrajectorySource.of(
             base, run.config.env.success_threshold, run.config.bank.max_tokens
         )
-        run = replace(run, teller=replace(run.teller, raw=raw))
+        run = replace(run, injector=replace(run.injector, raw=raw))
     if state.bank is not None:
         return run, state
     facts: dict[str, Any] = {}
@@ -66,7 +66,7 @@ async def make_first_bank(run: Workshop, state: RlState) -> tuple[Workshop, RlSt
 
 
 async def base_episodes(run: Workshop) -> list[EpisodeResult]:
-    """Play the base trajectories, told nothing; those that are stored are not played again."""
+    """Play the base trajectories without skills; stored ones are not played again."""
     section = run.config.distill
     if section is None:
         raise ConfigError("distill is null, so no base trajectory is played")
@@ -128,9 +128,9 @@ def _begin(run: Workshop) -> None:
 async def _distill(
     run: Workshop, section: RlDistilSection, base: Sequence[EpisodeResult]
 ) -> dict[str, Any]:
-    run.callback.on_event(StageStarted("distil"))
+    run.callback.on_event(StageStarted("distill"))
     settings = section.settings(run.config.env.success_threshold, 0)
-    teacher = run.teacher("distil")
+    teacher = run.teacher("distil")  # stored name
     found = await distill(base, teacher, settings, category_of, scope_of)
     stop_if_refused(teacher)
     found.refuse_gaps()
@@ -138,7 +138,7 @@ async def _distill(
     changes = [change for change in found.changes if change.draft.category not in left_out]
     reason = f"distilled from {found.report.read} base trajectories"
     if not any(entry.reason == reason for entry in run.bank_store.log()):
-        is_near = nearness(run.teller.embedder)
+        is_near = nearness(run.injector.embedder)
         run.bank_store.commit(changes, reason=reason, step=0, is_near=is_near)
     return _facts(run, found, changes, base)
 
@@ -156,7 +156,7 @@ def _facts(
     ratios = {"raw": shorter.raw_ratio, "summaries": shorter.summary_ratio}
     return {
         "episodes": report.episodes,
-        "won": sum(one.is_success(threshold) for one in base),
+        "won": sum(one.is_success(threshold) for one in base),  # stored name
         "read": report.read,
         "drafts": dict(report.drafts),
         "left_out": len(found.changes) - len(changes),
@@ -177,7 +177,7 @@ async def evolve_bank(
 ) -> RlState:
     """Play the evolution split, have the teacher change the bank, and ask the gate.
 
-    whatever the outcome is logged in the bank and in the run.
+    The outcome is logged in the bank and in the run.
 
     Raises:
         EngineDown: No episode of the evolution split has a reward.
@@ -189,13 +189,13 @@ async def evolve_bank(
     teacher, gate = run.teacher(f"evolve {iteration}"), run.config.evaluation.gate
     loop = EvolutionLoop(
         engine=lambda: run.measuring_engine(policy, run.config.evaluation.temperature),
-        source=run.teller.source,
+        source=run.injector.source,
         tasks=split,
         val=run.tasks.splits.val,
         section=section,
         gate=gate,
         terms=run.terms,
-        embedder=run.teller.embedder,
+        embedder=run.injector.embedder,
         teacher=lambda stage: teacher,
         callback=run.callback,
     )

@@ -33,7 +33,7 @@ from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks
 
 POLICY = "policy"
 BANK_TOKENS = 500
-"""What an episode is injected of a bank, where ``bank.max_tokens`` allows as much."""
+"""Tokens of skills that an episode gets, where ``bank.max_tokens`` allows as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class RlEstimate(Stages):
         turns: Turns of an episode.
         base_turns: Turns of a base episode.
         opening_tokens: The measured length of a first prompt, without skills.
-        models: Who is asked, with prices and their age.
+        llms: Who is asked, with prices and their age.
     """
 
     stages: tuple[Stage, ...]
@@ -97,15 +97,15 @@ async def estimate_rl(config: RlConfig, turns: int | None = None) -> RlEstimate:
         DataError: Tasks are missing or malformed.
     """
     tasks = find_rl_tasks(config)
-    usual = turns or expected_turns(_limit(config, tasks.practice))
+    usual = turns or expected_turns(_limit(config, tasks.training))
     longer = config.distill.max_turns if config.distill else None
     base_turns = turns or expected_turns(longer or _limit(config, tasks.base))
-    first = tasks.practice[:MEASURED_TASKS]
+    first = tasks.training[:MEASURED_TASKS]
     assumed, blank = Assumptions(usual), [""] * len(first)
     opening = await measured_opening(config.env, config.run.seed, first, blank, assumed)
     llms = {role: priced_model(role, llm) for role, llm in config.llms.items()}
     work = _Work(config, tasks, llms, assumed, base_turns, opening)
-    stages = [*work.before_practice(), *work.practice()]
+    stages = [*work.before_rollouts(), *work.training()]
     if (user := user_model(config.env)) is not None:
         llms["user"] = priced_model("user", user)
         stages.append(work.users(stages, llms["user"]))
@@ -130,7 +130,7 @@ class _Work:
     base_turns: int
     opening_tokens: int
 
-    def before_practice(self) -> Iterator[Stage]:
+    def before_rollouts(self) -> Iterator[Stage]:
         """Count what the first bank and the cold start take."""
         distill, told = self.config.distill, self.config.bank.told
         if distill is not None and told != "nothing":
@@ -142,19 +142,19 @@ class _Work:
                 yield _on_this_machine("base", count)
             if told == "skills":
                 batch = distill.settings(1.0).batch_size
-                yield self._asked("distil", _requests(base, distill), batch)
+                yield self._asked("distill", _requests(base, distill), batch)
         cold = self.config.cold_start
         if cold is not None:
-            count = len(self.tasks.practice[: cold.tasks]) * cold.episodes
+            count = len(self.tasks.training[: cold.tasks]) * cold.episodes
             injected = 0 if told == "nothing" else min(BANK_TOKENS, self.config.bank.max_tokens)
             yield self._played("cold start", "expert", count, self.assumed.turns, injected)
 
-    def practice(self) -> Iterator[Stage]:
-        """Count what reinforcement, evolution, validation and test take."""
+    def training(self) -> Iterator[Stage]:
+        """Count what rollouts, evolution, validation and test take."""
         config, tasks = self.config, self.tasks
         grpo, evaluation, val = config.grpo, config.evaluation, len(tasks.val)
-        at_once = min(grpo.tasks_per_iteration, len(tasks.practice))
-        yield _on_this_machine("practice", grpo.iterations * at_once * grpo.group_size)
+        at_once = min(grpo.tasks_per_iteration, len(tasks.training))
+        yield _on_this_machine("rollouts", grpo.iterations * at_once * grpo.group_size)
         if config.evolve is not None and tasks.evolution is not None:
             looked_at = len(tasks.evolution.tasks) * config.evolve.episodes
             yield _on_this_machine("evolution split", config.evolutions * looked_at)
@@ -195,15 +195,15 @@ def _on_this_machine(name: str, episodes: int) -> Stage:
 
 
 def _requests(base: Sequence[Task], section: RlDistilSection) -> int:
-    """Count what the teacher is asked: about all, each category won and lost, and each place."""
+    """Count the teacher's requests: about all, each category's two outcomes, and each place."""
     batch = section.settings(1.0).batch_size
     categories = Counter(category_of(task) for task in base)
     places = Counter(scope for task in base if (scope := scope_of(task)))
     asked = 1
     for tasks in categories.values():
         episodes = tasks * section.episodes
-        won = round(episodes * SUCCESS_RATE)
-        asked += ceil(won / batch) + ceil((episodes - won) / batch)
+        solved = round(episodes * SUCCESS_RATE)
+        asked += ceil(solved / batch) + ceil((episodes - solved) / batch)
     return asked + sum(
         ceil(tasks * section.episodes / section.place_episodes) for tasks in places.values()
     )

@@ -1,4 +1,4 @@
-"""What the policy is told about its job: one source for training, validation and test alike."""
+"""The skills that are injected: one source for training, validation and test alike."""
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,11 +30,11 @@ _LONGEST_OBSERVATION = 200
 
 
 class Remembered:
-    """A source that is asked once per task; so all of a group are told the same."""
+    """A source that is asked once per task, so all rollouts of a group get the same skills."""
 
     def __init__(self, source: SkillSource) -> None:
         self._source = source
-        self._told: dict[str, SkillContext] = {}
+        self._known: dict[str, SkillContext] = {}
 
     @property
     def waits(self) -> bool:
@@ -42,21 +42,21 @@ class Remembered:
         return self._source.waits
 
     def context(self, task: Task) -> SkillContext:
-        """Return what the agent is told for ``task``."""
+        """Return the skills injected for ``task``."""
         return self.contexts([task])[0]
 
     def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
-        """Return what the agent is told for each task."""
-        new = {task.id: task for task in tasks if task.id not in self._told}
+        """Return the skills injected for each task."""
+        new = {task.id: task for task in tasks if task.id not in self._known}
         if new:
-            told = self._source.contexts(list(new.values()))
-            self._told |= dict(zip(new, told, strict=True))
-        return [self._told[task.id] for task in tasks]
+            found = self._source.contexts(list(new.values()))
+            self._known |= dict(zip(new, found, strict=True))
+        return [self._known[task.id] for task in tasks]
 
 
 @dataclass(frozen=True)
-class FlatSource:
-    """Tells the most similar skills of a bank, whatever their kind and category: an ablation."""
+class UnlayeredSource:
+    """Injects the most similar skills of a bank, whatever their kind and category: an ablation."""
 
     bank: Bank
     encoder: Encoder
@@ -71,37 +71,39 @@ class FlatSource:
         object.__setattr__(self, "_index", SkillIndex(skills, self.encoder.skills(skills)))
 
     def context(self, task: Task) -> SkillContext:
-        """Return what the agent is told for ``task``."""
+        """Return the skills injected for ``task``."""
         return self.contexts([task])[0]
 
     def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
-        """Return what the agent is told for each task."""
+        """Return the skills injected for each task."""
         asked = [query_of(task, "") for task in tasks]
         vectors = self.encoder.queries(dict.fromkeys(asked))
-        return [self._told(task, query, vectors) for task, query in zip(tasks, asked, strict=True)]
+        return [
+            self._context(task, query, vectors) for task, query in zip(tasks, asked, strict=True)
+        ]
 
-    def _told(self, task: Task, query: str, vectors: Mapping[str, Vectors]) -> SkillContext:
+    def _context(self, task: Task, query: str, vectors: Mapping[str, Vectors]) -> SkillContext:
         found = self._index.search(
             vectors[query], category="", scope=self.scope(task), k=self.k, above=_EVERYTHING
         )
-        while found and self.budget.count(_flat_text(found)) > self.budget.max_tokens:
+        while found and self.budget.count(_list_of(found)) > self.budget.max_tokens:
             found = found[:-1]
         return SkillContext(
-            text=_flat_text(found),
+            text=_list_of(found),
             skill_ids=tuple(skill.id for _, skill in found),
             scores=tuple(score for score, _ in found),
-            version=f"flat:{self.bank.version}:{self.bank.digest[:12]}",
+            version=f"flat:{self.bank.version}:{self.bank.digest[:12]}",  # stored name
         )
 
 
-def _flat_text(found: Sequence[tuple[float, BankSkill]]) -> str:
+def _list_of(found: Sequence[tuple[float, BankSkill]]) -> str:
     lines = [skill_line(skill) for _, skill in found]
     return "\n".join(["### Skills", *lines]) if lines else NOTHING
 
 
 @dataclass(frozen=True)
 class TrajectorySource:
-    """Tells raw trajectories of the same category and place, solved ones first: an ablation."""
+    """Injects raw trajectories of the same category and place, solved ones first: an ablation."""
 
     texts: Mapping[tuple[str, str], tuple[str, ...]]
     max_tokens: int
@@ -124,24 +126,25 @@ class TrajectorySource:
         return cls(kept, max_tokens, digest(sorted([*key, *found] for key, found in kept.items())))
 
     def context(self, task: Task) -> SkillContext:
-        """Return what the agent is told for ``task``."""
-        told, used = ["### Earlier episodes"], approximate_tokens("### Earlier episodes")
+        """Return the skills injected for ``task``."""
+        shown, used = ["### Earlier episodes"], approximate_tokens("### Earlier episodes")
         for text in self.texts.get((category_of(task), scope_of(task)), ()):
             size = approximate_tokens(text)
             if used + size <= self.max_tokens:
-                told.append(text)
+                shown.append(text)
                 used += size
-        text = "\n".join(told) if len(told) > 1 else "No earlier episode is about this task."
+        text = "\n".join(shown) if len(shown) > 1 else "No earlier episode is about this task."
         return SkillContext(text, version=f"trajectories:{self.version[:12]}")
 
     def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
-        """Return what the agent is told for each task."""
+        """Return the skills injected for each task."""
         return [self.context(task) for task in tasks]
 
 
 def _raw(result: EpisodeResult, is_solved: bool) -> str:
     task = result.spec.task
-    lines = [f"Task: {task.description or task.id}. It was {'won' if is_solved else 'lost'}."]
+    outcome = "won" if is_solved else "lost"  # stored name
+    lines = [f"Task: {task.description or task.id}. It was {outcome}."]
     for turn in result.trajectory.turns:
         seen = " ".join(turn.observation.split())[:_LONGEST_OBSERVATION]
         lines.append(f"> {' '.join(turn.act.written.split())}\n{seen}")
@@ -150,7 +153,7 @@ def _raw(result: EpisodeResult, is_solved: bool) -> str:
 
 @dataclass(frozen=True)
 class SometimesNothing:
-    """Tells a share of the tasks nothing, so that an agent is seen to do without as well."""
+    """Injects nothing for a share of the tasks, so that demonstrations without skills exist too."""
 
     source: SkillSource
     share: float
@@ -162,15 +165,15 @@ class SometimesNothing:
         return self.source.waits
 
     def context(self, task: Task) -> SkillContext:
-        """Return what the agent is told for ``task``."""
+        """Return the skills injected for ``task``."""
         return self.contexts([task])[0]
 
     def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
-        """Return what the agent is told for each task."""
-        told = self.source.contexts(tasks)
+        """Return the skills injected for each task."""
+        whole = self.source.contexts(tasks)
         nothing = SkillContext("", version="nothing")
         return [
-            nothing if self._is_drawn(task) else one for task, one in zip(tasks, told, strict=True)
+            nothing if self._is_drawn(task) else one for task, one in zip(tasks, whole, strict=True)
         ]
 
     def _is_drawn(self, task: Task) -> bool:
@@ -186,8 +189,8 @@ def other_scopes(scopes: Iterable[str]) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Teller:
-    """Makes the source that tells tasks the skills of a bank, as the configuration wants it."""
+class Injector:
+    """Makes the source that injects the skills of a bank, as the configuration wants it."""
 
     embedder: Embedder
     settings: RetrievalSettings
@@ -201,7 +204,7 @@ class Teller:
         return self.raw if self.raw is not None else self._of(bank)
 
     def layered(self, bank: Bank) -> BankSource:
-        """Return the source that tells by kind and category; only what is new is encoded."""
+        """Return the source that retrieves by kind and category; only what is new is encoded."""
         if not self._latest:
             self._latest.append(BankSource(bank, self.embedder, self.settings, self.budget))
         elif self._latest[0].bank is not bank:
@@ -209,17 +212,17 @@ class Teller:
         return self._latest[0]
 
     def elsewhere(self, bank: Bank, scopes: Mapping[str, str]) -> SkillSource:
-        """Return a source that tells a task the skills of another place."""
+        """Return a source that injects the skills of another place."""
 
         def moved(task: Task) -> str:
             return scopes.get(scope_of(task), "")
 
         return replace(self._of(bank), scope=moved)
 
-    def _of(self, bank: Bank) -> BankSource | FlatSource:
+    def _of(self, bank: Bank) -> BankSource | UnlayeredSource:
         layered = self.layered(bank)
-        return layered if self.hierarchy else self._flat(bank, layered)
+        return layered if self.hierarchy else self._unlayered(bank, layered)
 
-    def _flat(self, bank: Bank, layered: BankSource) -> FlatSource:
+    def _unlayered(self, bank: Bank, layered: BankSource) -> UnlayeredSource:
         most = self.settings.k_task + self.settings.k_lessons
-        return FlatSource(bank, layered.index.encoder, most, self.budget, layered.waits)
+        return UnlayeredSource(bank, layered.index.encoder, most, self.budget, layered.waits)

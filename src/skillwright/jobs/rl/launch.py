@@ -12,7 +12,7 @@ from skillwright.core import ConfigError, RunError
 from skillwright.jobs.launch.runs import OpenRun, find_run, make_run, reopen, secrets_of, session
 from skillwright.jobs.parts.opened import MakeModel
 from skillwright.jobs.parts.resuming import refuse_all_but_budget
-from skillwright.jobs.rl.progress import RlWatcher
+from skillwright.jobs.rl.progress import RlCallback
 from skillwright.jobs.rl.state import RlReport, RlState, restore, selected
 from skillwright.models import is_stand_in, make_model
 from skillwright.runs.folder import CONFIG_NAME
@@ -77,7 +77,7 @@ def is_rl_run(run: str | Path, root: str | Path = "runs") -> bool:
 
 
 def open_rl(run: str | Path, root: str | Path = "runs", overrides: Sequence[str] = ()) -> RlRun:
-    """Open a run to continue with it.
+    """Open a run to resume it.
 
     Args:
         run: Its folder, or its name below ``root``.
@@ -97,7 +97,7 @@ def open_rl(run: str | Path, root: str | Path = "runs", overrides: Sequence[str]
 
 async def run_rl(
     run: RlRun,
-    callback: RlWatcher,
+    callback: RlCallback,
     make: MakeModel = make_model,
     maker: "PolicyMaker | None" = None,
 ) -> RlReport:
@@ -107,7 +107,7 @@ async def run_rl(
 
     Args:
         run: From `start_rl` or `open_rl`.
-        callback: Sees what happens.
+        callback: Is called with every event.
         make: Makes the models; a notebook or a test may hand in its own.
         maker: Builds the policy; the configuration's, by default.
 

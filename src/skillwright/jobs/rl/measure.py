@@ -149,7 +149,8 @@ async def validate(run: Workshop, state: RlState, policy: PolicyBackend, iterati
     score = Validation(iteration, version, table, policy.identity)
     state = write_down(run.store, state, RlKind.VALIDATION, score.to_dict())
     is_best = state.best is not None and state.best.iteration == iteration
-    run.callback.on_event(Validated(iteration, table.overall, table.families, is_best))
+    task_types = table.families  # stored name
+    run.callback.on_event(Validated(iteration, table.overall, task_types, is_best))
     return state
 
 
@@ -165,10 +166,10 @@ class Artifact:
 async def open_sealed(
     run: Workshop, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
 ) -> RlState:
-    """Score every artifact in the one act that may see the sealed tasks.
+    """Score every artifact on the sealed tasks: the only place that opens them.
 
-    They are the policy of the cold start, told its own bank, and where that has changed the last
-    one too; the selected policy; and the controls, with the weights of the selected policy.
+    They are the policy of the cold start with its own bank, and where that has changed with the
+    last one too; the selected policy; and the controls, with the weights of the selected policy.
     """
     if not run.config.evaluation.test or state.test is not None:
         return state
@@ -176,7 +177,8 @@ async def open_sealed(
     artifacts = list(_artifacts(run, state, tasks))
     if state.sealed:
         named = {one.name: one.iteration for one in artifacts}
-        state = write_down(run.store, state, RlKind.TEST_OPENED, {"artefacts": named})
+        key = "artefacts"  # stored name
+        state = write_down(run.store, state, RlKind.TEST_OPENED, {key: named})
     run.callback.on_event(StageStarted("test", episodes=len(artifacts) * len(tasks)))
     results: dict[str, list[EpisodeResult]] = {}
     there: int | None = None
@@ -209,7 +211,7 @@ def _artifacts(run: Workshop, state: RlState, tasks: tuple[Task, ...]) -> Iterat
     scopes = other_scopes(scope_of(task) for task in tasks)
     if "other_scope" in controls and scopes and run.config.bank.told == "skills":
         bank = run.bank_store.load(last)
-        yield Artifact("other_scope", chosen, run.teller.elsewhere(bank, scopes))
+        yield Artifact("other_scope", chosen, run.injector.elsewhere(bank, scopes))
 
 
 async def _play(
@@ -221,7 +223,7 @@ async def _play(
 ) -> list[EpisodeResult]:
     engine = run.measuring_engine(policy, run.config.evaluation.temperature)
     seed = run.config.run.seed
-    # Every measurement of a task meets the same luck.
+    # Every measurement of a task has the same seed.
     specs = [EpisodeSpec(task, evaluation_seed(seed, task.id, 0), 0, phase) for task in tasks]
     return await engine.run(specs, skills)
 
@@ -231,7 +233,7 @@ async def _play(
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Weights with the skills that are injected."""
+    """Weights, and the source of the skills that are injected."""
 
     iteration: int
     skills: SkillSource

@@ -65,7 +65,7 @@ async def _found(name: str, look: Awaitable[str]) -> Finding:
 
 async def _money(config: RlConfig) -> str:
     llms = [priced_model(role, llm) for role, llm in config.llms.items()]
-    # Only skills are embedded: raw trajectories, and nothing at all, are told without.
+    # Only skills are embedded; raw trajectories, and no skills at all, need no embedder.
     refuse_unheld(config.budget, llms, config.bank.embedder if config.bank.told == "skills" else "")
     return "it can be held" if config.budget.is_set else "no bound is set"
 
@@ -73,7 +73,7 @@ async def _money(config: RlConfig) -> str:
 async def _tasks(config: RlConfig) -> str:
     tasks = await _look_at_tasks(config)
     return (
-        f"{len(tasks.practice)} to practise, {len(tasks.val)} val, "
+        f"{len(tasks.training)} to train on, {len(tasks.val)} val, "
         f"{len(tasks.splits.test)} sealed test"
     )
 

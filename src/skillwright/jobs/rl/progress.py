@@ -47,7 +47,7 @@ class ColdStartEnded:
 
     Attributes:
         episodes: Of the expert.
-        wins: Won ones; their turns were learned from.
+        wins: Solved ones; their turns were learned from.
         rows: Turns that were learned from.
         surprise: Mean cross-entropy per target token at the end, in nats.
     """
@@ -101,13 +101,13 @@ class Validated:
     Attributes:
         iteration: After which one; 0 is the cold start.
         score: All of val.
-        task types: By task type.
+        task_types: By task type.
         is_best: Whether none was better.
     """
 
     iteration: int
     score: Score
-    families: Mapping[str, Score]
+    task_types: Mapping[str, Score]
     is_best: bool
 
 
@@ -122,8 +122,8 @@ RlEvent = (
 )
 
 
-class RlWatcher(Protocol):
-    """Sees every event of the recipe, in order. Watchers only watch."""
+class RlCallback(Protocol):
+    """Is called with every event of the recipe, in order. It must not change the run."""
 
     def on_event(self, event: RlEvent) -> None:
         """Take note of an event; must not block."""

@@ -1,7 +1,7 @@
 """The recipe: from base trajectories to a policy that was taught, rewarded, and tested.
 
     base trajectories -> distilled bank
-    expert, told the bank's skills -> verified wins -> cold start: the reference
+    expert, with the bank's skills -> verified wins -> cold start: the reference
     [ groups of rollouts under the same skills -> advantages -> update
       every N epochs: failures of the evolution split -> teacher -> gate -> next bank
       every k iterations: val ] x iterations
@@ -78,7 +78,7 @@ from skillwright.policy import (
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunFolder
 
-# The cold start: the policy is built, and learns from what an expert won, told the same skills.
+# The cold start: the policy is built, and learns from what an expert solved with the same skills.
 
 
 async def start_cold(
@@ -90,15 +90,15 @@ async def start_cold(
     """
     if state.cold_start is not None and state.policy is not None:
         return run.maker.make(state.policy), state
-    shown, told = await _demonstrations(run, state)
+    shown, skills = await _demonstrations(run, state)
     if state.policy is None:
-        turns = await _turns(run, shown, told) if run.maker.needs_turns else []
+        turns = await _turns(run, shown, skills) if run.maker.needs_turns else []
         state = write_down(run.store, state, RlKind.POLICY, run.maker.recipe(turns))
     policy = run.maker.make(state.policy or {})
     facts: dict[str, Any] = {}
     if run.config.cold_start is not None:
         results = [_as_command(one) for one in shown] if run.maker.chooses else list(shown)
-        facts = _teach(run, policy, results, told)
+        facts = _teach(run, policy, results, skills)
     facts["reference"] = policy.freeze_reference()
     facts["policy"] = policy.identity
     checkpoints.save(policy, 0, state.first_version)
@@ -106,41 +106,41 @@ async def start_cold(
 
 
 async def _demonstrations(run: Workshop, state: RlState) -> tuple[list[EpisodeResult], SkillSource]:
-    """Let the expert act, told what the policy will be told, and sometimes nothing."""
+    """Let the expert act with the skills that the policy will get, and sometimes without."""
     source = run.source(state.first_version)
     section = run.config.cold_start
     if section is None:
         return [], source
     seed = run.config.run.seed
-    rng = derive_seed("cold start", seed)
-    told = Remembered(SometimesNothing(source, section.without_skills, rng))
+    drawn = derive_seed("cold start", seed)
+    skills = Remembered(SometimesNothing(source, section.without_skills, drawn))
     specs = _specs(run, section)
     run.callback.on_event(StageStarted("expert", episodes=len(specs)))
-    results = await run.model_engine("expert").run(specs, told)
+    results = await run.model_engine("expert").run(specs, skills)
     refuse_no_score(results)
-    return results, told
+    return results, skills
 
 
 def _specs(run: Workshop, section: ColdStartSection) -> list[EpisodeSpec]:
     seed = run.config.run.seed
     return [
         EpisodeSpec(task, derive_seed("expert", seed, task.id, draw), draw, "expert")
-        for task in run.tasks.practice[: section.tasks]
+        for task in run.tasks.training[: section.tasks]
         for draw in range(section.episodes)
     ]
 
 
 async def _turns(
-    run: Workshop, shown: Sequence[EpisodeResult], told: SkillSource
+    run: Workshop, shown: Sequence[EpisodeResult], skills: SkillSource
 ) -> list[TurnContext]:
-    """Return turns that hold the words of the tasks, of the places, and of what is told."""
+    """Return turns that hold the words of the tasks, of the places, and of the skills."""
     if shown:
-        return turns_of(shown, told)
-    tasks = run.tasks.practice
+        return turns_of(shown, skills)
+    tasks = run.tasks.training
     found = await openings(tasks, run.make_env)
     found = [
         replace(turn, skill=context.text)
-        for turn, context in zip(found, told.contexts(tasks), strict=True)
+        for turn, context in zip(found, skills.contexts(tasks), strict=True)
     ]
     if run.config.distill is not None and run.config.bank.told != "nothing":
         found += turns_of(await base_episodes(run), None)
@@ -148,27 +148,27 @@ async def _turns(
 
 
 def _as_command(result: EpisodeResult) -> EpisodeResult:
-    """Leave of each answer the command that is in it, where the environment lists it.
+    """Keep only the command of each answer, where the environment lists it.
 
     A policy that chooses from a list says nothing around its choice, and could not imitate it.
     """
-    told = result.trajectory
-    offered = [told.metadata, *(turn.metadata for turn in told.turns)]
+    played = result.trajectory
+    offered = [played.metadata, *(turn.metadata for turn in played.turns)]
     turns = []
-    for turn, before in zip(told.turns, offered, strict=False):
+    for turn, before in zip(played.turns, offered, strict=False):
         command = action_in(turn.act.text)
         if command in (before.get("admissible_commands") or ()):
             turn = replace(turn, act=replace(turn.act, text=command))
         turns.append(turn)
-    return replace(result, trajectory=replace(told, turns=tuple(turns)))
+    return replace(result, trajectory=replace(played, turns=tuple(turns)))
 
 
 def _teach(
-    run: Workshop, policy: PolicyBackend, results: Sequence[EpisodeResult], told: SkillSource
+    run: Workshop, policy: PolicyBackend, results: Sequence[EpisodeResult], skills: SkillSource
 ) -> dict[str, Any]:
     settings = sft_settings(run.config)
     rows, coverage = demonstrations(
-        policy, results, told, threshold=run.config.env.success_threshold
+        policy, results, skills, threshold=run.config.env.success_threshold
     )
     run.callback.on_event(StageStarted("cold start"))
 
@@ -199,9 +199,9 @@ async def train_on(
         check_reference(policy, state.reference)
     tasks = _tasks(run, state, iteration)
     bank = run.bank_store.load(bank_version)
-    rng = derive_seed("dropout", seed, iteration)
-    whole = run.teller.source(bank)
-    told = Remembered(SkillDropout(whole, section.skill_dropout, seed=rng))
+    dropping = derive_seed("dropout", seed, iteration)
+    whole = run.injector.source(bank)
+    skills = Remembered(SkillDropout(whole, section.skill_dropout, seed=dropping))
     agent = PolicyAgent(policy, section.temperature)
     specs = [
         EpisodeSpec(
@@ -210,17 +210,17 @@ async def train_on(
         for task in tasks
         for draw in range(section.group_size)
     ]
-    run.callback.on_event(StageStarted("practice", step=iteration, episodes=len(specs)))
+    run.callback.on_event(StageStarted("rollouts", step=iteration, episodes=len(specs)))
     started = time.monotonic()
-    results = await run.training_engine(agent).run(specs, told)
+    results = await run.training_engine(agent).run(specs, skills)
     refuse_no_score(results)
     rolled_out = time.monotonic()
     rows, groups = teach(results, agent.rows, group_settings(section))
     schedule = Schedule(**section.schedule.model_dump())
     rate = schedule.rate(section.learning_rate, iteration - 1, section.iterations)
-    rng = derive_seed("update", seed, iteration)
-    report = update(policy, rows, grpo_settings(section), seed=rng, learning_rate=rate)
-    contexts = told.contexts(tasks)
+    dealing = derive_seed("update", seed, iteration)
+    report = update(policy, rows, grpo_settings(section), seed=dealing, learning_rate=rate)
+    contexts = skills.contexts(tasks)
     _count(run, results, tasks, contexts)
     summary = _summary(results, run.config.env.success_threshold)
     record = IterationRecord(
@@ -231,23 +231,23 @@ async def train_on(
         rows=len(rows),
         learning_rate=rate,
         skills=fmean(len(one.skill_ids) for one in contexts),
-        told=_told(contexts, section.group_size),
-        won=_won(results, run.config.env.success_threshold),
+        told=_injected(contexts, section.group_size),  # stored name
+        won=_solved(results, run.config.env.success_threshold),  # stored name
     )
     return IterationEnded(record, rolled_out - started, time.monotonic() - rolled_out)
 
 
 def _tasks(run: Workshop, state: RlState, iteration: int) -> list[Task]:
     section, seed = run.config.grpo, run.config.run.seed
-    count, practice = section.tasks_per_iteration, run.tasks.practice
+    count, tasks = section.tasks_per_iteration, run.tasks.training
     if section.harder:
-        chosen = harder_tasks(practice, iteration, count, seed, state.win_rates(iteration))
+        chosen = harder_tasks(tasks, iteration, count, seed, state.success_rates(iteration))
     else:
-        chosen = tasks_of_iteration(practice, iteration, count, seed)
+        chosen = tasks_of_iteration(tasks, iteration, count, seed)
     most = int(count * section.again)
-    again = again_tasks(practice, iteration, most, seed, set(state.undecided(iteration)))
+    again = again_tasks(tasks, iteration, most, seed, set(state.undecided(iteration)))
     chosen = (*again, *(task for task in chosen if task not in again))[:count]
-    # A group is compared in one and the same world, whose luck would else be each episode's own.
+    # A group is compared in the same world; else each episode would have a seed of its own.
     return [
         replace(
             task, extras={"seed": derive_seed("world", seed, iteration, task.id), **task.extras}
@@ -262,16 +262,16 @@ def _count(
     tasks: Sequence[Task],
     contexts: Sequence[SkillContext],
 ) -> None:
-    """Count which skills episodes were told, and how these ended; each episode once."""
+    """Count which skills episodes had, and how these ended; each episode once."""
     if not run.bank_store.newest:
         return
     threshold = run.config.env.success_threshold
-    told = {task.id: one.skill_ids for task, one in zip(tasks, contexts, strict=True)}
+    injected = {task.id: one.skill_ids for task, one in zip(tasks, contexts, strict=True)}
     run.bank_store.count(
         CountedEpisode(
             key=one.key,
-            skill_ids=told[one.task_id],
-            won=None if one.reward is None else one.is_success(threshold),
+            skill_ids=injected[one.task_id],
+            won=None if one.reward is None else one.is_success(threshold),  # stored name
         )
         for one in results
     )
@@ -279,16 +279,17 @@ def _count(
 
 def _summary(results: Sequence[EpisodeResult], threshold: float) -> dict[str, Any]:
     scored = [one for one in results if one.reward is not None]
-    families: defaultdict[str, list[bool]] = defaultdict(list)
+    task_types: defaultdict[str, list[bool]] = defaultdict(list)
     for one in scored:
-        families[one.task_type].append(one.is_success(threshold))
+        task_types[one.task_type].append(one.is_success(threshold))
+    by_type = {name: (sum(one), len(one)) for name, one in sorted(task_types.items())}
     turns = [len(one.trajectory.turns) for one in scored]
     tokens = [sum(len(turn.act.token_ids or ()) for turn in one.trajectory.turns) for one in scored]
     return {
         "episodes": len(scored),
         "reward": fmean(one.reward for one in scored if one.reward is not None),
         "success": fmean(one.is_success(threshold) for one in scored),
-        "families": {name: (sum(won), len(won)) for name, won in sorted(families.items())},
+        "families": by_type,  # stored name
         "turns": fmean(turns),
         "tokens": fmean(tokens),
     }
@@ -299,7 +300,7 @@ def _learned(groups: GroupReport, report: UpdateReport) -> dict[str, Any]:
     norms = [step.grad_norm for step in report.steps if not step.skipped]
     return {
         "groups": groups.groups,
-        "flat": groups.flat,
+        "flat": groups.zero_variance,  # stored name
         "lone": groups.lone,
         "failures": groups.failures,
         "truncated": groups.truncated,
@@ -315,17 +316,17 @@ def _learned(groups: GroupReport, report: UpdateReport) -> dict[str, Any]:
     }
 
 
-def _told(contexts: Sequence[SkillContext], group_size: int) -> dict[str, int]:
+def _injected(contexts: Sequence[SkillContext], group_size: int) -> dict[str, int]:
     counts = Counter(skill_id for one in contexts for skill_id in one.skill_ids)
     return {skill_id: counts[skill_id] * group_size for skill_id in sorted(counts)}
 
 
-def _won(results: Sequence[EpisodeResult], threshold: float) -> dict[str, float]:
+def _solved(results: Sequence[EpisodeResult], threshold: float) -> dict[str, float]:
     groups: defaultdict[str, list[bool]] = defaultdict(list)
     for one in results:
         if one.reward is not None:
             groups[one.task_id].append(one.is_success(threshold))
-    return {task_id: fmean(won) for task_id, won in sorted(groups.items())}
+    return {task_id: fmean(one) for task_id, one in sorted(groups.items())}
 
 
 def _finite(value: float) -> float | None:
@@ -333,7 +334,7 @@ def _finite(value: float) -> float | None:
 
 
 async def rl(run: Workshop, folder: RunFolder) -> RlReport:
-    """Run the recipe, or continue with it."""
+    """Run the recipe, or resume it."""
     refuse_other_tasks(run.store, run.tasks.facts)
     state = restore(run.config, run.store)
     checkpoints = Checkpoints(run.checkpoints, run.bank_store)
@@ -378,7 +379,7 @@ def _evolves(run: Workshop, iteration: int) -> bool:
 
 
 def _note(run: Workshop, state: RlState, ended: IterationEnded) -> RlState:
-    """Write an iteration down; one that was played again after a kill stands there already."""
+    """Write an iteration down, unless it was written before a kill."""
     record = ended.record
     run.callback.on_event(ended)
     if state.iterations.get(record.iteration) == record:
@@ -397,7 +398,7 @@ def _publish(run: Workshop, state: RlState) -> None:
 def _introduce(run: Workshop, state: RlState, folder: RunFolder, checkpoints: Checkpoints) -> None:
     config, tasks, last = run.config, run.tasks, state.last_iteration
     saved = max((one for one in checkpoints.iterations if one <= last), default=0)
-    goes_on = state.cold_start is not None and last < config.grpo.iterations
+    resumes = state.cold_start is not None and last < config.grpo.iterations
     lost = f"iterations {saved + 1} to {last} are played again: weights were saved after {saved}"
     evolution = len(tasks.evolution.tasks) if tasks.evolution else 0
     bank = count_skills(run.bank_store.load())
@@ -409,16 +410,16 @@ def _introduce(run: Workshop, state: RlState, folder: RunFolder, checkpoints: Ch
             folder=str(folder.path),
             llms={"policy": config.policy.label, **names},
             facts=(
-                f"{config.env.name}: {len(tasks.practice)} tasks to practise, {len(tasks.base)} "
+                f"{config.env.name}: {len(tasks.training)} tasks to train on, {len(tasks.base)} "
                 f"for base trajectories, {evolution} of the evolution split, {len(tasks.val)} val, "
                 f"{len(tasks.splits.test)} sealed test tasks",
                 f"{iterations} iterations of {config.grpo.tasks_per_iteration} x "
                 f"{config.grpo.group_size} episodes; {config.evaluation.gate.kind} gate for the "
                 "bank",
                 *([f"bank: {bank.headline}"] if bank.total else []),
-                *([lost] if goes_on and saved < last else []),
+                *([lost] if resumes and saved < last else []),
             ),
             steps=iterations,
-            resumed_at=saved + 1 if goes_on else None,
+            resumed_at=saved + 1 if resumes else None,
         )
     )

@@ -51,13 +51,13 @@ class IterationRecord(JsonRecord):
 
     Attributes:
         iteration: From 1.
-        bank_version: What the policy was told from.
+        bank_version: Which skills were injected.
         episodes: Scored episodes.
         reward: Mean outcome of them.
-        success: Share of them that was won.
-        task types: (won, scored) by task type.
+        success: Share of them that was solved.
+        families: (solved, scored) by task type.  # stored name
         groups: Tasks with at least one scored episode.
-        flat: Groups whose outcomes were all equal; they teach nothing.
+        flat: Zero-variance groups: equal outcomes; they teach nothing.  # stored name
         lone: Groups with one survivor; it was dropped.
         failures: Episodes that the infrastructure failed.
         truncated: Episodes that a limit ended.
@@ -74,9 +74,9 @@ class IterationRecord(JsonRecord):
         drift: Largest change of a log-probability between sampling and training.
         grad_norm: Mean norm of the gradient before clipping; infinite ones left out.
         learning_rate: Of the steps.
-        skills: Mean number of skills that an episode was told.
-        told: Ids of skills -> episodes that were told them.
-        won: Ids of tasks -> share of their episodes that was won.
+        skills: Mean number of skills injected into an episode.
+        told: Ids of skills -> episodes that they were injected into.  # stored name
+        won: Ids of tasks -> share of their episodes that was solved.  # stored name
     """
 
     iteration: int
@@ -84,9 +84,9 @@ class IterationRecord(JsonRecord):
     episodes: int
     reward: float
     success: float
-    families: Mapping[str, tuple[int, int]]
+    families: Mapping[str, tuple[int, int]]  # stored name
     groups: int
-    flat: int
+    flat: int  # stored name
     lone: int
     failures: int
     truncated: int
@@ -104,13 +104,13 @@ class IterationRecord(JsonRecord):
     grad_norm: float | None
     learning_rate: float
     skills: float
-    told: Mapping[str, int] = field(default_factory=dict)
-    won: Mapping[str, float] = field(default_factory=dict)
+    told: Mapping[str, int] = field(default_factory=dict)  # stored name
+    won: Mapping[str, float] = field(default_factory=dict)  # stored name
 
     @property
-    def flat_share(self) -> float:
+    def zero_variance_share(self) -> float:
         """Share of the groups that teach nothing."""
-        return self.flat / self.groups if self.groups else 0.0
+        return self.flat / self.groups if self.groups else 0.0  # stored name
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +123,12 @@ class EvolutionRecord(JsonRecord):
         before: And before.
         action: ``accept``, ``reject``, ``undecided``, or why nothing was proposed: ``none_weak``,
             ``no_proposal``, ``nothing_new``, ``teacher_failed``.
-        success: (won, scored) by category, on the evolution split.
+        success: (solved, scored) by category, on the evolution split.
         weakest: The category with the lowest accuracy, or ``None``.
         growth: Active skills by category now (``""`` for general ones), with their number.
         added: Ids that were given out.
         refined: Ids with new words.
-        retired: Ids that are told no more.
+        retired: Ids that are injected no more.
         refused: Proposals that the limits, or what is there already, left out.
         verdict: The gate's, or ``None`` where it was not asked.
         earlier: Lines that tell a later teacher what was proposed.
@@ -157,7 +157,7 @@ class Validation(JsonRecord):
 
     Attributes:
         iteration: After which one; 0 is the cold start.
-        bank_version: What the policy was told from.
+        bank_version: Which skills were injected.
         table: The scores.
         policy: The identity of the weights.
     """
@@ -169,7 +169,7 @@ class Validation(JsonRecord):
 
     @property
     def success(self) -> float:
-        """Share of the val tasks that was won; 0 where none was scored."""
+        """Share of the val tasks that was solved; 0 where none was scored."""
         return self.table.overall.success_rate or 0.0
 
 
@@ -223,8 +223,8 @@ class RlState:
     @property
     def best(self) -> Validation | None:
         """The best validation, the later among equals; ``None`` before the first."""
-        told = self.validations.values()
-        return max(told, key=lambda one: (one.success, one.iteration)) if told else None
+        known = self.validations.values()
+        return max(known, key=lambda one: (one.success, one.iteration)) if known else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return what happened as a JSON object."""
@@ -242,12 +242,12 @@ class RlState:
         }
 
     def version_after(self, iteration: int) -> int:
-        """Return the version of the bank that is told after an iteration."""
+        """Return the version of the bank that is injected after an iteration."""
         done = [number for number in self.evolutions if number <= iteration]
         return self.evolutions[max(done)].version if done else self.first_version
 
-    def win_rates(self, before: int) -> dict[str, float]:
-        """Return how often each task type was won lately, before an iteration.
+    def success_rates(self, before: int) -> dict[str, float]:
+        """Return the recent success rate of each task type, before an iteration.
 
         Returns:
             By task type: a running mean in which each iteration that played it counts a fifth,
@@ -257,22 +257,23 @@ class RlState:
         for number in sorted(self.iterations):
             if number >= before:
                 break
-            for family, (won, scored) in self.iterations[number].families.items():
-                old = rates.get(family, 0.5)
-                rates[family] = 0.8 * old + 0.2 * won / scored if scored else old
+            counts = self.iterations[number].families  # stored name
+            for task_type, (solved, scored) in counts.items():
+                old = rates.get(task_type, 0.5)
+                rates[task_type] = 0.8 * old + 0.2 * solved / scored if scored else old
         return rates
 
     def undecided(self, before: int) -> tuple[str, ...]:
-        """Return the tasks that were sometimes won and sometimes not, when last practised.
+        """Return the tasks whose latest group had successes and failures.
 
         Returns:
-            Their ids, sorted, as they stood before an iteration.
+            Their ids, sorted, before an iteration.
         """
         latest: dict[str, float] = {}
         for number in sorted(self.iterations):
             if number < before:
-                latest |= self.iterations[number].won
-        return tuple(sorted(name for name, won in latest.items() if 0 < won < 1))
+                latest |= self.iterations[number].won  # stored name
+        return tuple(sorted(name for name, rate in latest.items() if 0 < rate < 1))
 
     def after(self, kind: str, payload: dict[str, Any]) -> Self:
         """Return the state after one more event; events of other kinds change nothing."""

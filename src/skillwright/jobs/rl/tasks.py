@@ -1,6 +1,6 @@
 """Which tasks each stage of the recipe may touch.
 
-train  = practice (cold start, GRPO) + evolution split + survey (read, never practised)
+train  = training (cold start, GRPO) + evolution split + survey (read, never trained on)
 base   = train without the evolution split
 val    = gate and validation          test = sealed
 """
@@ -20,7 +20,7 @@ from skillwright.envs.about import SURVEY
 from skillwright.jobs.parts.tasks import evolution_split, find_tasks
 
 _LEAST_WEIGHT = 0.08
-"""Of a task type that is always won: it is practised now and then, or it is forgotten."""
+"""Of a task type that is always solved: it is drawn now and then, or it is forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class RlTasks:
     """The tasks of a run."""
 
     splits: Splits
-    practice: tuple[Task, ...]
+    training: tuple[Task, ...]
     base: tuple[Task, ...]
     evolution: EvolutionTasks | None
 
@@ -63,13 +63,13 @@ def find_rl_tasks(config: RlConfig) -> RlTasks:
         evolution = evolution_split(splits.train, config.evolve.nth)
     apart = set(evolution.ids) if evolution else set()
     base = tuple(task for task in train if task.id not in apart)
-    practice = tuple(task for task in base if task.split != SURVEY)
-    if not practice:
+    training = tuple(task for task in base if task.split != SURVEY)
+    if not training:
         raise ConfigError(
             f"all {len(train)} train tasks are of the evolution split or the survey, and none is "
-            "left to practise on; raise evolve.nth, or add train tasks"
+            "left to train on; raise evolve.nth, or add train tasks"
         )
-    return RlTasks(splits, practice, base, evolution)
+    return RlTasks(splits, training, base, evolution)
 
 
 def tasks_of_iteration(
@@ -81,27 +81,27 @@ def tasks_of_iteration(
     """
     portions = max(1, len(tasks) // count)
     number, at = divmod(iteration - 1, portions)
-    order = _shuffled(tasks, derive_seed("practice", seed, number))
+    order = _shuffled(tasks, derive_seed("practice", seed, number))  # stored name
     return tuple(order[at * count : (at + 1) * count])
 
 
 def harder_tasks(
     tasks: Sequence[Task], iteration: int, count: int, seed: int, wins: Mapping[str, float]
 ) -> tuple[Task, ...]:
-    """Draw an iteration's tasks so that task types that are lost more often come more often."""
+    """Draw an iteration's tasks; task types that fail more often are drawn more often."""
     rng = random.Random(derive_seed("harder", seed, iteration))
     pools: dict[str, list[Task]] = {}
     for task in _shuffled(tasks, derive_seed("harder order", seed, iteration)):
         pools.setdefault(task.task_type, []).append(task)
-    told: list[Task] = []
-    while len(told) < count and pools:
+    drawn: list[Task] = []
+    while len(drawn) < count and pools:
         names = sorted(pools)
         weights = [max(_LEAST_WEIGHT, 1 - wins.get(name, 0.5)) for name in names]
         (name,) = rng.choices(names, weights)
-        told.append(pools[name].pop())
+        drawn.append(pools[name].pop())
         if not pools[name]:
             del pools[name]
-    return tuple(told)
+    return tuple(drawn)
 
 
 def again_tasks(

@@ -34,8 +34,8 @@ from skillwright.jobs.bank.session import make_teacher
 from skillwright.jobs.parts.bank_source import EmbedderLedger, opened_embedder
 from skillwright.jobs.parts.memory import StoredCalls, StoredEpisodes
 from skillwright.jobs.parts.opened import MakeModel, Opened, make_engine, make_env, opened
-from skillwright.jobs.rl.injected import Teller
-from skillwright.jobs.rl.progress import RlWatcher
+from skillwright.jobs.rl.injected import Injector
+from skillwright.jobs.rl.progress import RlCallback
 from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks
 from skillwright.jobs.train.wiring import terms_of
 from skillwright.models import agent_of, make_model
@@ -167,13 +167,13 @@ async def openings(tasks: Sequence[Task], make_env: MakeEnv) -> list[TurnContext
 
 
 def turns_of(results: Sequence[EpisodeResult], skills: SkillSource | None) -> list[TurnContext]:
-    """Return every turn of episodes, with what the agent was told."""
-    told = skills or PlainSkill("")
+    """Return every turn of episodes, with the skills that were injected."""
+    source = skills or PlainSkill("")
     return [
         context
         for result in results
         if result.reward is not None
-        for context in contexts_of(result, told.context(result.spec.task).text)
+        for context in contexts_of(result, source.context(result.spec.task).text)
     ]
 
 
@@ -255,12 +255,12 @@ class Workshop:
     tasks: RlTasks
     llms: Mapping[str, ChatModel]
     maker: PolicyMaker
-    teller: Teller
+    injector: Injector
     terms: Terms
     make_env: MakeEnv
     opened: Opened
     ledger: EmbedderLedger
-    callback: RlWatcher
+    callback: RlCallback
     checkpoints: Path
 
     def model_engine(self, role: str, max_turns: int | None = None) -> LocalEngine:
@@ -287,13 +287,13 @@ class Workshop:
         return self._engine(agent, recorder, "lockstep")
 
     def teacher(self, stage: str) -> Teacher:
-        """Return the teacher, whose luck is the stage's own."""
+        """Return the teacher, with a seed for the stage."""
         calls = self.opened.calls(self.llms["teacher"], self.permit)
         return make_teacher(calls, self.config.llms["teacher"], self.config.run.seed, stage)
 
     def source(self, version: int) -> SkillSource:
-        """Return what tasks are told by a version of the bank."""
-        return self.teller.source(self.bank_store.load(version))
+        """Return the source of the skills of a version of the bank."""
+        return self.injector.source(self.bank_store.load(version))
 
     @asynccontextmanager
     async def permit(self, kind: str = "episode") -> AsyncIterator[None]:
@@ -326,7 +326,7 @@ def stop_if_refused(teacher: Teacher) -> None:
 async def workshop(
     config: RlConfig,
     store: RunStore,
-    callback: RlWatcher,
+    callback: RlCallback,
     make: MakeModel = make_model,
     maker: PolicyMaker | None = None,
 ) -> AsyncIterator[Workshop]:
@@ -344,7 +344,7 @@ async def workshop(
             tasks=find_rl_tasks(config),
             llms=llms,
             maker=maker or PolicyMaker(config),
-            teller=make_teller(config, embedder),
+            injector=make_injector(config, embedder),
             terms=terms_of(config),
             make_env=make_env(config.env),
             opened=parts,
@@ -354,10 +354,10 @@ async def workshop(
         )
 
 
-def make_teller(config: RlConfig, embedder: Embedder) -> Teller:
-    """Return what tells tasks their skills; base trajectories come to it when they are played."""
+def make_injector(config: RlConfig, embedder: Embedder) -> Injector:
+    """Return what injects the skills; it gets base trajectories once they are played."""
     bank = config.bank
-    return Teller(
+    return Injector(
         embedder=embedder,
         settings=bank.retrieval,
         budget=bank.budget,

@@ -102,7 +102,7 @@ def load_pretrained(name: str, *, download: bool = False) -> tuple[nn.Module, An
         tokenizer = AutoTokenizer.from_pretrained(name, **where)
         model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32, **where)
     except (OSError, ValueError) as error:
-        told = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         move = (
             "check the name, and your access to it"
             if download
@@ -110,7 +110,7 @@ def load_pretrained(name: str, *, download: bool = False) -> tuple[nn.Module, An
             "folder that holds it"
         )
         raise ModelMissing(
-            f"base model {name!r} is not on this machine ({told}); {move}"
+            f"base model {name!r} is not on this machine ({reason}); {move}"
         ) from error
     return model, tokenizer
 
@@ -346,11 +346,11 @@ def _adapted(model: Any, lora: LoraSettings) -> Any:
 
 
 def _checkpoint_gradients(model: Any) -> None:
-    told = {"use_reentrant": False}
+    settings = {"use_reentrant": False}
     if hasattr(model, "activation_checkpointing_enable"):
-        model.activation_checkpointing_enable(told)
+        model.activation_checkpointing_enable(settings)
     else:  # before transformers renamed it
-        model.gradient_checkpointing_enable(told)
+        model.gradient_checkpointing_enable(settings)
     model.config.use_cache = False
 
 
@@ -398,7 +398,7 @@ def token_logprobs(
         ``[rows, tokens]`` each, 0 where a token was not chosen; entropies in nats, or ``None``.
     """
     longest = max(len(row.token_ids) for row in rows)
-    begins, told = _shared_prompts(model, rows, device) if share else ([0] * len(rows), {})
+    begins, shared = _shared_prompts(model, rows, device) if share else ([0] * len(rows), {})
     size = max(_size(row) - begin for row, begin in zip(rows, begins, strict=True))
     ids = torch.zeros(len(rows), size, dtype=torch.long)
     places: list[tuple[int, int]] = []
@@ -406,15 +406,15 @@ def token_logprobs(
         rest = (*row.context.prompt_ids[begin:], *row.token_ids)
         ids[index, : len(rest)] = torch.tensor(rest)
         places += [(index, at) for at, chosen in enumerate(row.loss_mask) if chosen]
-    if told:
-        told |= _places_behind(told["attention_mask"], begins, size)
+    if shared:
+        shared |= _places_behind(shared["attention_mask"], begins, size)
     # The logits behind a token are about the next one.
     before = [len(rows[i].context.prompt_ids) - begins[i] + at - 1 for i, at in places]
     columns = sorted(set(before))
     where = {column: number for number, column in enumerate(columns)}
     keep = torch.tensor(columns, dtype=torch.long, device=device)
-    told.setdefault("use_cache", False)
-    logits = model(input_ids=ids.to(device), logits_to_keep=keep, **told).logits
+    shared.setdefault("use_cache", False)
+    logits = model(input_ids=ids.to(device), logits_to_keep=keep, **shared).logits
     row_index = torch.tensor([index for index, _ in places], device=device)
     column_index = torch.tensor([where[column] for column in before], device=device)
     chosen = [rows[index].token_ids[at] for index, at in places]
@@ -451,8 +451,8 @@ def _shared_prompts(
         layer.reorder_cache(sources)
     begins = [len(row.context.prompt_ids) - 1 for row in rows]
     read = torch.arange(width)[None, :] < torch.tensor(begins)[:, None]
-    told = {"past_key_values": cache, "attention_mask": read.to(device), "use_cache": True}
-    return begins, told
+    shared = {"past_key_values": cache, "attention_mask": read.to(device), "use_cache": True}
+    return begins, shared
 
 
 def _places_behind(read: torch.Tensor, begins: Sequence[int], size: int) -> dict[str, Any]:
@@ -477,11 +477,11 @@ def _size(row: Row) -> int:
 
 def _scaled(logits: torch.Tensor, rows: Sequence[Row], row_index: torch.Tensor) -> torch.Tensor:
     """Divide by the temperature that each row was sampled at, in single precision at least."""
-    told = [row.temperature for row in rows]
+    sampled_at = [row.temperature for row in rows]
     exact = logits if logits.dtype == torch.float64 else logits.float()
-    if all(temperature == 1.0 for temperature in told):
+    if all(temperature == 1.0 for temperature in sampled_at):
         return exact
-    temperatures = torch.tensor(told, dtype=exact.dtype, device=exact.device)
+    temperatures = torch.tensor(sampled_at, dtype=exact.dtype, device=exact.device)
     return exact / temperatures[row_index, None]
 
 

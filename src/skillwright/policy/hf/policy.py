@@ -177,7 +177,7 @@ class HfPolicy:
                 "architecture": self._architecture,
                 "encoding": self.encoding,
                 "weights": self.weights.state(),
-                "optimiser": self._optimizer.state_dict(),
+                "optimiser": self._optimizer.state_dict(),  # stored name
                 "reference": self._reference,
                 "random": torch.get_rng_state(),
             }
@@ -191,7 +191,7 @@ class HfPolicy:
             self._check_own(kept)
             torch.Generator().set_state(kept["random"])
             optimizer = self._new_optimizer()
-            fill_optimizer(optimizer, kept["optimiser"])
+            fill_optimizer(optimizer, kept["optimiser"])  # stored name
         self._optimizer.zero_grad()
         self._optimizer = optimizer
         torch.set_rng_state(kept["random"])
@@ -339,7 +339,7 @@ class HfPolicy:
 
 def _stop_ids(model: Any) -> list[int]:
     """Return the tokens that the model's own generation settings end an answer with."""
-    told = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
-    if told is None:
+    found = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    if found is None:
         return []
-    return list(told) if isinstance(told, list | tuple) else [told]
+    return list(found) if isinstance(found, list | tuple) else [found]

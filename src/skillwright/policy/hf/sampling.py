@@ -215,7 +215,7 @@ class Answer:
     """An answer on its way.
 
     Attributes:
-        luck: Draws one number per chosen token.
+        rng: Draws one number per chosen token.
         node: Where the answer is in the tree of admissible ones; ``None`` for no tree.
         token_ids: What is said so far.
         logprobs: Of every token, among those that were allowed.
@@ -308,8 +308,8 @@ def answer_all(
         size = 1 if decoding.in_step else None
         fresh = [[] if answer.done else answer.fresh[:size] for answer in answers]
         logits = read(lane, *lane.extend(fresh, decoding.pad))
-        for answer, told in zip(answers, fresh, strict=True):
-            answer.fresh = answer.fresh[len(told) :]
+        for answer, taken in zip(answers, fresh, strict=True):
+            answer.fresh = answer.fresh[len(taken) :]
 
 
 def choose(logits: torch.Tensor, answers: Sequence[Answer], decoding: Decoding) -> None:

@@ -76,7 +76,7 @@ class Speech:
         self.tokenizer = tokenizer
         self.end_id: int = tokenizer.eos_token_id
         self.stop_ids = frozenset({self.end_id, *stop_ids})
-        self._told = dict(template_settings or {})
+        self._template_settings = dict(template_settings or {})
         self._said: OrderedDict[int, list[_Said]] = OrderedDict()
         # The episodes of a group begin alike, and are offered the same commands.
         self._ids = lru_cache(_MOST_REMEMBERED)(self._encoded)
@@ -88,7 +88,7 @@ class Speech:
         rendered = self._render(messages)
         for said in reversed(self._said.get(id(messages[0]), [])):
             past = said.prompt.rendered + said.text + said.ending
-            if _goes_on(messages, said) and rendered.startswith(past):
+            if _continues(messages, said) and rendered.startswith(past):
                 ids = said.ids + self._ids(rendered[len(past) :])
                 return Prompt(tuple(messages), rendered, ids)
         return Prompt(tuple(messages), rendered, self._ids(rendered))
@@ -100,7 +100,7 @@ class Speech:
         first = id(prompt.messages[0])
         mine = self._said.setdefault(first, [])
         # An episode needs its latest answer only; the rest would fill the memory.
-        mine[:] = [one for one in mine if not _goes_on(prompt.messages, one)]
+        mine[:] = [one for one in mine if not _continues(prompt.messages, one)]
         mine.append(_Said(prompt, prompt.ids + token_ids, text, ending))
         self._said.move_to_end(first)
         while len(self._said) > _MOST_REMEMBERED:
@@ -145,7 +145,7 @@ class Speech:
         try:
             return str(
                 self.tokenizer.apply_chat_template(
-                    plain, tokenize=False, add_generation_prompt=True, **self._told
+                    plain, tokenize=False, add_generation_prompt=True, **self._template_settings
                 )
             )
         except TemplateError as error:
@@ -173,11 +173,11 @@ class Speech:
             vocabulary = json.loads(inner.to_str())
             # The library sets these as it goes; they say nothing about what an id means.
             vocabulary |= {"truncation": None, "padding": None}
-        told = {"template": self.tokenizer.chat_template, "settings": self._told}
-        return digest({**told, "vocabulary": vocabulary, "stop": sorted(self.stop_ids)})
+        facts = {"template": self.tokenizer.chat_template, "settings": self._template_settings}
+        return digest({**facts, "vocabulary": vocabulary, "stop": sorted(self.stop_ids)})
 
 
-def _goes_on(messages: Sequence[Message], said: _Said) -> bool:
+def _continues(messages: Sequence[Message], said: _Said) -> bool:
     # The very messages and not equal ones, which another episode may hold.
     before = said.prompt.messages
     size = len(before)

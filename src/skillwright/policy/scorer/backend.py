@@ -134,7 +134,7 @@ class ScorerPolicy:
         """
         readings = [read_turn(context) for context in contexts]
         turns = [self._encoder.encode(reading) for reading in readings]
-        told: dict[int, Sampled] = {}
+        sampled: dict[int, Sampled] = {}
         order = sorted(range(len(turns)), key=lambda index: _size(turns[index]))
         with torch.inference_mode():
             for first in range(0, len(turns), self.settings.most_rows):
@@ -143,8 +143,10 @@ class ScorerPolicy:
                 for index, row in zip(part, logits, strict=True):
                     turn, commands = turns[index], readings[index].commands
                     scores = row[: len(commands)]
-                    told[index] = self._choose(contexts[index], turn, commands, scores, temperature)
-        return [told[index] for index in range(len(turns))]
+                    sampled[index] = self._choose(
+                        contexts[index], turn, commands, scores, temperature
+                    )
+        return [sampled[index] for index in range(len(turns))]
 
     def forget(self) -> None:
         """Do nothing: sampling keeps nothing that another choice could depend on."""
@@ -168,12 +170,12 @@ class ScorerPolicy:
         check_encoding(rows, self.encoding)
         if loss.needs_reference:
             check_reference(self)
-        told = LossReport()
+        report = LossReport()
         # Turns of like length together, so that little of a batch is padding.
         rows = sorted(rows, key=lambda row: _size(row.context))
         for first in range(0, len(rows), self.settings.most_rows):
-            told += self._learn(rows[first : first + self.settings.most_rows], loss)
-        return told
+            report += self._learn(rows[first : first + self.settings.most_rows], loss)
+        return report
 
     def optim_step(self, learning_rate: float) -> StepReport:
         """Clip the gradient, step, and drop it; see `PolicyBackend.optim_step`."""
@@ -198,7 +200,7 @@ class ScorerPolicy:
             {
                 **self._facts,
                 "network": self._network.state_dict(),
-                "optimiser": self._optimizer.state_dict(),
+                "optimiser": self._optimizer.state_dict(),  # stored name
                 "reference": None if self._reference is None else self._reference.state_dict(),
             }
         )
@@ -217,7 +219,7 @@ class ScorerPolicy:
             network = copy.deepcopy(self._network)
             network.load_state_dict(kept["network"])
             optimizer = self._new_optimizer(network)
-            fill_optimizer(optimizer, kept["optimiser"])
+            fill_optimizer(optimizer, kept["optimiser"])  # stored name
             reference = None
             if kept["reference"] is not None:
                 reference = copy.deepcopy(network).requires_grad_(requires_grad=False)
@@ -257,14 +259,14 @@ class ScorerPolicy:
         if not np.isfinite(scores).all():
             raise ContractError(_NOT_A_NUMBER)
         drawn_at = temperature if temperature > 0 else 1.0
-        rng = random.Random(context.seed).random() if temperature > 0 else None
+        draw = random.Random(context.seed).random() if temperature > 0 else None
         logprobs = _log_softmax(scores.astype(np.float64) / drawn_at)
-        chosen, margin = _pick(logprobs, rng)
+        chosen, margin = _pick(logprobs, draw)
         if margin < DOUBT:
             # By itself, a turn's numbers depend on nothing else.
             alone = self._network(collate([turn])).numpy()[0, : len(commands)]
             logprobs = _log_softmax(alone.astype(np.float64) / drawn_at)
-            chosen, _ = _pick(logprobs, rng)
+            chosen, _ = _pick(logprobs, draw)
         logprob = float(logprobs[chosen])
         usage = Usage(calls=1, input_tokens=len(turn.fixed.prompt) + len(turn.prompt))
         act = Act(commands[chosen], usage, token_ids=(chosen,), logprobs=(logprob,))
@@ -305,21 +307,21 @@ def _size(turn: Encoded) -> tuple[int, str]:
     return len(turn.fixed.prompt), turn.fixed.name
 
 
-def _pick(logprobs: NDArray[np.float64], rng: float | None) -> tuple[int, float]:
-    """Choose by luck in [0, 1), or the likeliest; and tell by how much it was not another one."""
-    if rng is None:
+def _pick(logprobs: NDArray[np.float64], draw: float | None) -> tuple[int, float]:
+    """Choose by a draw from [0, 1), or the likeliest; return its margin over the others as well."""
+    if draw is None:
         chosen = int(np.argmax(logprobs))
         others = np.delete(logprobs, chosen)
         return chosen, float(logprobs[chosen] - others.max()) if len(others) else math.inf
     bounds = np.cumsum(np.exp(logprobs))
-    chosen = min(int(np.searchsorted(bounds, rng, side="right")), len(bounds) - 1)
-    return chosen, float(np.abs(bounds[:-1] - rng).min()) if len(bounds) > 1 else math.inf
+    chosen = min(int(np.searchsorted(bounds, draw, side="right")), len(bounds) - 1)
+    return chosen, float(np.abs(bounds[:-1] - draw).min()) if len(bounds) > 1 else math.inf
 
 
 def _log_softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     shifted = scores - scores.max()
-    told: NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum())
-    return told
+    logprobs: NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum())
+    return logprobs
 
 
 def _weights_digest(network: torch.nn.Module) -> str:

@@ -33,7 +33,7 @@ class Reading:
 
     Attributes:
         task: What is to be done: the last paragraph of the opening.
-        skill: What the agent is told about its job.
+        skill: The injected skills.
         scene: The rest of the opening.
         held: What is in the agent's hands, or "nothing".
         here: Where it is, and what it saw last.
@@ -374,7 +374,7 @@ class Batch:
     """Turns as tensors; B turns, T tokens of the longest prompt, W distinct tokens of commands.
 
     All prompts' tokens are in one long row, L tokens, with `GAP` empty ones around each part, so
-    that convolutions neither mix parts nor run over padding. A part that turns share stands there
+    that convolutions neither mix parts nor run over padding. A part that turns share is there
     once.
 
     Attributes:

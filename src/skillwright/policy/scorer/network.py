@@ -139,9 +139,9 @@ class CommandScorer(nn.Module):
         attended = self._attended(words, batch, encoded, present)
         there = (batch.words[..., WORD] > 0).unsqueeze(-1).to(encoded.dtype)
         tokens = self.token(torch.cat([words, attended], dim=-1)) * there
-        told = self._pooled_segments(batch, encoded, present)
+        segments = self._pooled_segments(batch, encoded, present)
         offered = _pooled(tokens, _attention(self.commands_pool(tokens)) * there)
-        state = self.state(torch.cat([told, offered], dim=1).flatten(1)).unsqueeze(1)
+        state = self.state(torch.cat([segments, offered], dim=1).flatten(1)).unsqueeze(1)
         commands = self._commands(tokens, batch.commands)
         features = torch.cat([commands, state.expand_as(commands), commands * state], dim=-1)
         scores: Tensor = self.head(self.head_norm(features)).squeeze(-1)
@@ -153,8 +153,8 @@ class CommandScorer(nn.Module):
         bits = (tables[..., BITS, None] >> places & 1).to(self.gate.dtype)
         gated = bits * self.gate[words].unsqueeze(-1)
         embedded: Tensor = self.word(words) + self.number(tables[..., NUMBER])
-        told: Tensor = embedded + self.segment(tables[..., SEGMENT]) + self.bits(gated)
-        return told
+        summed: Tensor = embedded + self.segment(tables[..., SEGMENT]) + self.bits(gated)
+        return summed
 
     def _called_for(self, batch: Batch) -> Tensor:
         """Compare the words of commands with those of the task, ``[B, W, width]``."""
