@@ -42,7 +42,7 @@ DIFFERENCES: Final = (
     Difference("evaluation.gate.kind", "explore", "strict",
         "a higher score in one noisy measurement is no proof; what is released should have one"),
     Difference("evaluation.gate.fresh_draws", True, False,
-        "the draws on which a skill won flatter it, so the next one is compared on fresh ones",
+        "the draws on which a skill was accepted flatter it, so the next one is compared on fresh ones",
         kind="strict"),
     Difference("evaluation.gate.fresh_draws", True, False,
         "with an open gate too, the draws that chose the best skill flatter it",

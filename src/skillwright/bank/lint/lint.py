@@ -136,7 +136,7 @@ def refuse_unsafe(skills: Iterable[BankSkill], where: str) -> None:
     """Refuse skills that may not become active.
 
     Args:
-        skills: Skills that agents are going to be told.
+        skills: Skills that are going to be injected.
         where: Names the bank in the message.
 
     Raises:
@@ -147,7 +147,7 @@ def refuse_unsafe(skills: Iterable[BankSkill], where: str) -> None:
             if finding.blocks:
                 raise BankError(
                     f"{where}: skill {skill.id!r} cannot become active: {finding} "
-                    "Mend it, or bring the bank in with an import, which quarantines."
+                    "Mend it, or bring the bank in with an import, which leaves it pending."
                 )
 
 

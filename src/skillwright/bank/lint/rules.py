@@ -39,7 +39,7 @@ class Rule:
         fix: What to do.
         severity: Whether the skill can become active all the same.
         negation: Which negation makes it harmless.
-        only_advice: Only what the agent is told to do is searched, not what went wrong.
+        only_advice: Only the advice to the agent is searched, not what went wrong.
         sees_disguises: Letters written as digits (``1gn0re``) and words joined by hyphens or
             underscores are read as well.
     """

@@ -142,7 +142,7 @@ async def _turns(
         replace(turn, skill=context.text)
         for turn, context in zip(found, told.contexts(tasks), strict=True)
     ]
-    if run.config.distill is not None and run.config.bank.told != "nothing":
+    if run.config.distill is not None and run.config.bank.inject != "none":
         found += turns_of(await base_episodes(run), None)
     return found
 
