@@ -55,7 +55,7 @@ class SkillStats:
     def utility(self) -> float:
         """Rate of wins in (0, 1), drawn to a half as long as there are few episodes.
 
-        Laplace's rule of succession, so that one success out of one does not beat ninety of a hundred.
+        Laplace's rule of succession, so that one of one does not beat ninety of a hundred.
         """
         return (self.wins + 1) / (self.episodes + 2)
 

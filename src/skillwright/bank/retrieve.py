@@ -422,8 +422,8 @@ def utilities(bank: Bank) -> Mapping[str, float]:
 
     Returns:
         By id: the skill's rate of wins less that of all active skills together, both over the
-        episodes that they were injected into, and the former smoothed by `NEUTRAL_EPISODES`. In [-1, 1],
-        rounded; 0 for a skill that was in no episode.
+        episodes that they were injected into, and the former smoothed by
+        `NEUTRAL_EPISODES`. In [-1, 1], rounded; 0 for a skill that was in no episode.
     """
     counts = {one.id: bank.stats[one.id] for one in bank.active if one.id in bank.stats}
     episodes = sum(one.episodes for one in counts.values())

@@ -253,8 +253,8 @@ def classify(goal: str, bank: Bank, env: str = "") -> Named:
 def _nearest(goal: str, skills: list[BankSkill]) -> Named:
     if not skills:
         return Named()
-    # Whatever says which skills are injected: the words of a goal name its category, and an embedder
-    # of meanings takes "heat" and "cool" for nearly the same.
+    # Whatever says which skills are injected: the words of a goal name its category, and
+    # an embedder of meanings takes "heat" and "cool" for nearly the same.
     embedder = LexicalEmbedder()
     scores = (
         embedder.encode_skills([one.text for one in skills]) @ embedder.encode_queries([goal])[0]

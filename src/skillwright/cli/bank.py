@@ -179,8 +179,8 @@ def approve(
         existing_file(bank)
         if (config is None) == (without_gate is None):
             raise ConfigError(
-                "a gate decides which pending skills become active: give --config CONFIG, which says what is "
-                "played by whom, or --without-gate 'why not'"
+                "a gate decides which pending skills become active: give --config CONFIG, which "
+                "says what is played by whom, or --without-gate 'why not'"
             )
         if config is None:
             report = approve_without_gate(bank, skills or [], without_gate or "")

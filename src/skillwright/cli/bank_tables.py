@@ -94,9 +94,9 @@ def show_answer(console: Console, answer: Answer) -> None:
         console.print(table)
     else:
         console.print("no skill of the bank is about this task")
-    dropped = answer.rendered.dropped
+    dropped, injected = answer.rendered.dropped, answer.rendered.injected
     console.print(
-        f"{counted(len(answer.rendered.injected), 'skill')}, about {answer.rendered.tokens:,} tokens"
+        f"{counted(len(injected), 'skill')}, about {answer.rendered.tokens:,} tokens"
         + (
             f"; {len(dropped)} did not fit: {', '.join(o.skill.id for o in dropped)}"
             * bool(dropped)

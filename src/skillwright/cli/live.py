@@ -266,7 +266,8 @@ def score_text(score: Score) -> str:
     if score.success_rate is None or score.interval is None:
         return f"no score ({counted(score.failures, 'failure')})"
     low, high = score.interval
-    text = f"[bold]{score.success_rate:.0%}[/] solved [dim]({low:.0%} to {high:.0%}, n={score.tasks})[/]"
+    spread = f"({low:.0%} to {high:.0%}, n={score.tasks})"
+    text = f"[bold]{score.success_rate:.0%}[/] solved [dim]{spread}[/]"
     failures = counted(score.failures, "failure")
     return text + (f", [red]{failures}[/]" if score.failures else "")
 

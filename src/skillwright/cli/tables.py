@@ -386,7 +386,7 @@ def show_study(console: Console, study: StudySummary) -> None:
 
 
 def seed_table(study: StudySummary) -> Table:
-    """Return the outcome of each seed: tasks solved on test by each skill, the gain, the accepts."""
+    """Return the outcome of each seed: test tasks solved by each skill, gain and accepts."""
     table = Table(title="Held-out test tasks solved", title_justify="left", title_style="bold")
     shows_empty = any(one.empty is not None for one in study.seeds)
     skills = ("initial", *(["empty"] if shows_empty else []), "best", "final")

@@ -156,7 +156,7 @@ class GrpoSection(Section):
     harder: bool = False
     """Draw task types that are lost more often more often, instead of all tasks in turn."""
     again: Share = 0.0
-    """Share of an iteration's tasks that were sometimes solved and sometimes not when last played."""
+    """Share of an iteration's tasks that were solved in part when last played."""
     temperature: PositiveFloat = 1.0
     """What is sampled at."""
     skill_dropout: SkipJsonSchema[Share] = 0.0

@@ -273,7 +273,8 @@ class CountedEpisode:
     Attributes:
         key: Names it; an episode is counted once. "" is counted every time.
         skill_ids: Which skills.
-        solved: Whether it was a success; ``None`` where a fault ended it, which says nothing of the skills.
+        solved: Whether it was a success; ``None`` where a fault ended it, which says nothing of
+            the skills.
     """
 
     key: str

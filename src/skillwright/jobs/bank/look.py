@@ -1,4 +1,4 @@
-"""Looks into a bank: what it injects for a task, where a skill is from, what the bank has become."""
+"""Looks into a bank: what it injects for a task, where a skill is from, how the bank grew."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

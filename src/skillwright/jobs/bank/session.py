@@ -120,8 +120,8 @@ async def check_bank_job(config: RunConfig) -> None:
     """
     if is_adapter(config.env):
         raise ConfigError(
-            f"an EnvAdapter plays by itself and is given one document, so no bank is made of or for "
-            f"it; {config.env.name!r} must be a text environment"
+            f"an EnvAdapter plays by itself and is given one document, so no bank is made of or "
+            f"for it; {config.env.name!r} must be a text environment"
         )
     refuse_unasked_data(config.env)
     llms = [config.models.target, teacher_of(config)]
