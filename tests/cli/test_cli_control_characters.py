@@ -56,7 +56,8 @@ def commands():
     def below(command, words):
         for name, inner in getattr(command, "commands", {}).items():
             found = inner.load() if isinstance(inner, LazyCommand) else inner
-            yield from below(found, (*words, name))
+            if not found.hidden:
+                yield from below(found, (*words, name))
         if not hasattr(command, "commands"):
             yield " ".join(words)
 
@@ -194,7 +195,7 @@ QUOTES = {
     "bank stats": [("bank stats", False), ("bank stats evil", False)],
     "bank search": [(f"bank search {EVIL}", False), ("bank search heat", False)],
     "bank import": [("bank import evil.md --bank new.sqlite", False)],
-    "bank admit": [("bank admit --without-gate why --bank new.sqlite", False)],
+    "bank approve": [("bank approve --without-gate why --bank new.sqlite", False)],
     "bank export": [("bank export out.md", False), ("bank export out", False)],
     "bank rollback": [("bank rollback 1 --reason why", False)],
     "bank distill": [("bank distill evil.yaml --bank third.sqlite", True)],
@@ -218,7 +219,7 @@ def words_of(command):
 def test_no_command_writes_what_a_terminal_obeys(world, lanes, hear, command):
     if command in ("resume", "regrade", "bank stats") or command.startswith("runs "):
         assert "EVIL" in hear("eval", "evil.yaml")
-    if command == "bank admit":
+    if command == "bank approve":
         hear("bank", "import", "evil.md", "--bank", "new.sqlite")
     for line, quotes in QUOTES[command]:
         said = hear(*words_of(line))

@@ -126,7 +126,7 @@ def test_whatever_looks_at_a_bank_looks_at_their_file(cli, theirs, tmp_path):
         ("bank", "log"),
         ("bank", "diff", "0"),
         ("bank", "rollback", "1", "--reason", "why"),
-        ("bank", "admit", "--without-gate", "why"),
+        ("bank", "approve", "--without-gate", "why"),
         ("bank", "evolve", "any.yaml"),
         ("bank", "distill", "any"),
         ("bank", "import", "seed:alfworld"),

@@ -17,8 +17,8 @@ MODELS = {
     "target": {"backend": "scripted", "model": "household"},
     "optimizer": {"backend": "scripted", "model": "analyst"},
 }
-GATE = {"kind": "strict", "task_type_veto": 0.1}
-OLD_GATE = {"kind": "strict", "family_veto": 0.1}
+GATE = {"kind": "explore", "task_type_veto": 0.1}
+OLD_GATE = {"kind": "explore", "family_veto": 0.1}
 
 
 def written(folder, name="a.yaml", **sections):
@@ -64,7 +64,7 @@ def test_an_old_value_of_a_renamed_key_is_read(tmp_path, caplog):
 def test_a_setting_with_an_old_name_is_noted_and_lies_over_the_file(tmp_path, caplog):
     path = written(tmp_path, distil={"tasks": 3, "lessons": 2})
     found = load_config(
-        path, ["distil.tasks=4", "evaluation.gate={kind: strict, family_veto: 0.1}"]
+        path, ["distil.tasks=4", "evaluation.gate={kind: explore, family_veto: 0.1}"]
     )
     assert (found.distill.tasks, found.distill.lessons) == (4, 2)
     assert found.evaluation.gate.task_type_veto == 0.1
@@ -95,7 +95,6 @@ def test_a_stored_run_with_old_names_resumes_without_a_note(tmp_path, caplog):
     values = yaml.safe_load(stored.read_text("utf-8"))
     values["distil"] = values.pop("distill")
     values["bank"]["told"] = values["bank"].pop("inject")
-    values["evaluation"]["gate"]["family_veto"] = values["evaluation"]["gate"].pop("task_type_veto")
     stored.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
     caplog.set_level(logging.WARNING)
     with open_rl(path) as run:

@@ -110,7 +110,7 @@ class OptimizerSection(Section):
 
     @property
     def updates_epoch(self) -> bool:
-        """Whether an epoch ends with a epoch update over it."""
+        """Whether an epoch ends with an epoch update over it."""
         return self.use_slow_update or self.use_meta_skill
 
     @property

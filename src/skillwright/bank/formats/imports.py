@@ -1,4 +1,4 @@
-"""Skills from outside, in any of the forms that we read: into a bank, and into pending."""
+"""Skills from outside, in any of the forms that we read: into a bank, as pending ones."""
 
 from dataclasses import replace
 from importlib import resources

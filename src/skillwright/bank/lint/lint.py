@@ -1,4 +1,4 @@
-"""What may not are in a skill, whoever wrote it: it goes into the prompts of every later task.
+"""What may not be in a skill, whoever wrote it: it goes into the prompts of every later task.
 
 Lint is one wall of three: what an environment said is fenced before a teacher reads it, and a gate
 plays with and without the skill. Forms that a client would run or cannot read are found reliably;
@@ -100,7 +100,7 @@ class Sources:
 
 
 def lint(skill: BankSkill, sources: Sources | Iterable[str] = ()) -> tuple[Finding, ...]:
-    """Look for what may not are in a skill.
+    """Look for what may not be in a skill.
 
     Args:
         skill: The skill.

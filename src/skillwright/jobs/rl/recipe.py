@@ -271,7 +271,7 @@ def _count(
         CountedEpisode(
             key=one.key,
             skill_ids=told[one.task_id],
-            won=None if one.reward is None else one.is_success(threshold),
+            solved=None if one.reward is None else one.is_success(threshold),
         )
         for one in results
     )
