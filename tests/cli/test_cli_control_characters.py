@@ -180,6 +180,11 @@ QUOTES = {
         ("runs view latest e1 --json", True),
         (f"runs view latest {EVIL}", True),
     ],
+    "runs export": [("runs export evil", False), (f"runs export {EVIL}", True)],
+    "report": [("report evil --format md", False), (f"report {EVIL}", True)],
+    "view": [(f"view {EVIL}", True)],
+    "skill blame": [("skill blame evil", False), (f"skill blame {EVIL}", True)],
+    "skill diff": [("skill diff evil evil", False), (f"skill diff {EVIL} evil", True)],
     "compare": [(f"compare {EVIL} evil", True)],
     "estimate": [("estimate evil.yaml", True)],
     "config show": [(f"config show evil.yaml --set skill.init={EVIL}", True)],
@@ -217,7 +222,13 @@ def words_of(command):
 
 @pytest.mark.parametrize("command", QUOTES)
 def test_no_command_writes_what_a_terminal_obeys(world, lanes, hear, command):
-    if command in ("resume", "regrade", "bank stats") or command.startswith("runs "):
+    if command in (
+        "resume",
+        "regrade",
+        "report",
+        "bank stats",
+        "skill blame",
+    ) or command.startswith("runs "):
         assert "EVIL" in hear("eval", "evil.yaml")
     if command == "bank approve":
         hear("bank", "import", "evil.md", "--bank", "new.sqlite")
