@@ -97,7 +97,7 @@ def world(tmp_path, monkeypatch):
 
 
 def evil_bank(path):
-    """Keep a bank with a hostile skill, in pending, for lint lets it nowhere else."""
+    """Keep a bank with a hostile skill, pending, for lint lets it nowhere else."""
     skill = BankSkill(
         "",
         f"Title {EVIL}",
