@@ -15,8 +15,8 @@ from skillwright.config import (
     RunConfig,
     dump_config,
     load_config,
-    say_mode,
     parity_settings,
+    say_mode,
 )
 from skillwright.config.removed import removed_key
 from skillwright.config.run import (

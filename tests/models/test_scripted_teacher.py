@@ -16,7 +16,12 @@ from skillwright.bank import (
     evolve,
     skill_line,
 )
-from skillwright.bank.teaching.teacher import load_prompt, read_evidence, tell, user_message
+from skillwright.bank.teaching.teacher import (
+    load_prompt,
+    read_evidence,
+    show_evidence,
+    user_message,
+)
 from skillwright.core import (
     BankSkill,
     Counterfactual,
@@ -151,7 +156,7 @@ async def prompt(succeeded):
     shown = [one for one in evidence if one.succeeded == succeeded]
     assert shown
     head = user_message((("Category", "pick_and_place"), ("How many", "At most 9.")))
-    return f"{head}\n\n{tell(shown, 50_000).text}"
+    return f"{head}\n\n{show_evidence(shown, 50_000).text}"
 
 
 async def test_equal_questions_get_equal_answers_and_now_and_then_luck_is_taken_for_a_lesson():
