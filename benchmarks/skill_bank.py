@@ -41,7 +41,7 @@ from skillwright.bank import (
     compression,
     distill,
     evolve,
-    injected_change,
+    shown_change,
 )
 from skillwright.core import (
     BankSkill,
@@ -187,13 +187,13 @@ async def evolved(houses: Houses) -> dict[str, Any]:
         verdict = await PairedGate().judge(duel, ledger)
         ledger = ledger.spend(verdict)
         outcome = "accepted" if verdict.accepted else "rejected"
-        earlier += [injected_change(change, outcome) for change in found.changes]
+        earlier += [shown_change(change, outcome) for change in found.changes]
         bank = candidate if verdict.accepted else bank
         rounds.append(
             {
                 "weakest": found.weakest,
                 "failures_shown": len(found.failures),
-                "changes": [injected_change(change, "proposed") for change in found.changes],
+                "changes": [shown_change(change, "proposed") for change in found.changes],
                 "over_the_caps": len(report.refused),
                 "verdict": verdict.reason,
                 "test": success(await houses.play(houses.test, injected_by(bank), 2)),

@@ -118,6 +118,10 @@ ALLOWED = (
         r"(?:kilo)?metres|harbour master", "src/skillwright/envs/qa/*", "texts of built-in tasks"
     ),
     Allowed(r"favour~|prioritise~|color colour|or colour", "*/scripted/*", "spellings it reads"),
+    Allowed(
+        r"\|(?:told|won|mind|go on)[|)]", "src/skillwright/bank/lint/*", "words that lint looks for"
+    ),
+    Allowed(r"\| was `[^|]*\|", "CHANGELOG.md", "names of earlier versions, beside the new ones"),
     Allowed(r"[Ii]n this home's", "*", "text of stored skills, on which scores depend"),
 )
 NAMES = re.compile(r"_|(?<=[a-z0-9])(?=[A-Z][a-z])")
@@ -152,7 +156,8 @@ def texts() -> Iterator[tuple[str, str]]:
 def commands(command: typer.core.TyperCommand, path: tuple[str, ...] = ()) -> Iterator[list[str]]:
     yield [*path]
     loaded = command.load() if isinstance(command, LazyCommand) else command
-    for name, inner in getattr(loaded, "commands", {}).items():
+    shown = {name: one for name, one in getattr(loaded, "commands", {}).items() if not one.hidden}
+    for name, inner in shown.items():
         yield from commands(inner, (*path, name))
 
 

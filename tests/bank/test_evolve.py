@@ -31,7 +31,7 @@ from skillwright.bank import (
     bank_duel,
     candidate_sources,
     evolve,
-    injected_change,
+    shown_change,
 )
 from skillwright.core import (
     Act,
@@ -197,7 +197,7 @@ async def test_a_dead_teacher_is_a_recorded_fault():
     ],
 )
 def test_a_change_is_told_on_one_line(change, text):
-    assert injected_change(change, "accepted").startswith(text)
+    assert shown_change(change, "accepted").startswith(text)
 
 
 async def test_a_harmful_proposal_is_rejected_by_the_gate_and_a_good_one_is_not():
@@ -267,7 +267,7 @@ async def test_two_rounds_of_evolution_raise_the_weakest_category():
         verdict = await PairedGate().judge(duel, ledger)
         ledger = ledger.spend(verdict)
         bank = candidate if verdict.accepted else bank
-        earlier += [injected_change(c, str(verdict.decision)) for c in found.changes]
+        earlier += [shown_change(c, str(verdict.decision)) for c in found.changes]
     assert weakest[0] < 0.2 < 0.8 < weakest[2], weakest
 
 

@@ -7,7 +7,7 @@ from canaries import CANARIES, skill_saying
 from test_skillrl_json import ALFWORLD
 
 from skillwright.bank import (
-    Admit,
+    Approve,
     Bank,
     Retire,
     apply,
@@ -43,7 +43,7 @@ def test_every_form_comes_in_quarantined_and_can_be_admitted(form, count, tmp_pa
     assert len(report.added) == len(bank.skills) == count
     assert {skill.status for skill in bank.skills} == {SkillStatus.PENDING}
     assert {skill.provenance.origin for skill in bank.skills} == {SkillOrigin.IMPORTED}
-    approved, _ = apply(bank, [Admit(skill.id, "passed") for skill in bank.skills])
+    approved, _ = apply(bank, [Approve(skill.id, "passed") for skill in bank.skills])
     said = {skill.content_digest for skill in SEEDS.skills}
     assert {skill.content_digest for skill in approved.active} <= said
     assert len(approved.active) == count
@@ -91,7 +91,7 @@ def test_no_canary_leaves_quarantine(canary, tmp_path):
     }
     (tmp_path / "bank.json").write_text(json.dumps(document))
     bank, _ = import_skills(Bank(), tmp_path / "bank.json")
-    after, _ = apply(bank, [Admit(skill.id, "try") for skill in bank.skills])
+    after, _ = apply(bank, [Approve(skill.id, "try") for skill in bank.skills])
     # A line break is taken out on the way in; what is left of that one must not pass either.
     assert [skill for skill in after.active if skill.kind == SkillKind.GENERAL] == []
     assert after.active == ()

@@ -102,15 +102,15 @@ def test_a_text_fits_its_budget_and_what_is_told_and_dropped_is_what_was_retriev
     retrieved = told(*kinds.values())
     rendered = render(retrieved, budget)
     assert rendered.tokens == approximate_tokens(rendered.text) <= max_tokens
-    assert sorted(one.skill.id for one in (*rendered.told, *rendered.dropped)) == sorted(
+    assert sorted(one.skill.id for one in (*rendered.injected, *rendered.dropped)) == sorted(
         one.skill.id for one in retrieved.all
     )
     # What is left of each part is its beginning: the best.
     for kind, part in kinds.items():
-        left = [one.skill for one in rendered.told if one.skill.kind == kind]
+        left = [one.skill for one in rendered.injected if one.skill.kind == kind]
         assert left == part[: len(left)]
     lines = [line for line in rendered.text.splitlines() if line.startswith("- [")]
-    assert lines == [skill_line(one.skill) for one in rendered.told]
+    assert lines == [skill_line(one.skill) for one in rendered.injected]
     assert rendered == render(retrieved, budget)
 
 
@@ -130,7 +130,7 @@ def test_the_lowest_ranked_go_first_task_specific_then_lessons_then_general_and_
 def test_general_skills_over_their_own_budget_go_even_where_there_is_room():
     many = [replace(GENERAL, id=f"g{number}") for number in range(10)]
     rendered = render(told(many, [TASK], [LESSON]), RenderBudget(5_000, 60))
-    left = [one.skill.id for one in rendered.told]
+    left = [one.skill.id for one in rendered.injected]
     assert left == ["g0", "g1", "t014", "l003"]
     assert [one.skill.id for one in rendered.dropped] == [f"g{n}" for n in range(9, 1, -1)]
 
@@ -158,5 +158,5 @@ def test_thousands_of_general_skills_are_counted_a_few_times_and_not_once_per_sk
     general = [skill(f"g{n:04}", SkillKind.GENERAL) for n in range(2000)]
     rendered = render(told(general), RenderBudget(count=count))
     assert len(counted) < 30
-    assert [one.skill for one in rendered.told] == general[: len(rendered.told)]
-    assert [one.skill for one in rendered.dropped] == general[: len(rendered.told) - 1 : -1]
+    assert [one.skill for one in rendered.injected] == general[: len(rendered.injected)]
+    assert [one.skill for one in rendered.dropped] == general[: len(rendered.injected) - 1 : -1]

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from skillwright.bank import (
-    Admit,
+    Approve,
     Bank,
     BankStore,
     Refine,
@@ -111,7 +111,7 @@ def test_every_item_comes_in_quarantined(name):
     assert bank.version == 1
     assert {one.status for one in bank.skills} == {SkillStatus.PENDING}
     assert {one.provenance.origin for one in bank.skills} == {SkillOrigin.IMPORTED}
-    approved, _ = apply(bank, [Admit(one.id, "passed") for one in bank.skills])
+    approved, _ = apply(bank, [Approve(one.id, "passed") for one in bank.skills])
     assert len(approved.active) == len(bank.skills)
     assert json.loads(to_skillrl(approved)) == LAYOUTS[name]
 
@@ -224,7 +224,7 @@ def memory(**guidelines):
 
 def test_a_refined_memory_is_read():
     (read,) = read_memories(json.dumps([memory()]))
-    assert (read.id, read.won, read.goal, read.episode) == (
+    assert (read.id, read.succeeded, read.goal, read.episode) == (
         "m1",
         True,
         "heat some {object}",

@@ -38,7 +38,7 @@ WIDE = RetrievalSettings(delta=-1.0)
 
 def source(found, embedder=None, **fields):
     bank = found if isinstance(found, Bank) else Bank(1, tuple(found))
-    options = {"categorise": lambda task: task.task_type, "scope": lambda _: "", **fields}
+    options = {"categorize": lambda task: task.task_type, "scope": lambda _: "", **fields}
     return BankSource(bank, embedder or Drawn(), **options)
 
 

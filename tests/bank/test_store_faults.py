@@ -98,7 +98,7 @@ def test_another_process_that_writes_is_named_as_the_reason(path):
             BankStore.open(path, busy_timeout_s=0.01) as store,
             pytest.raises(BankError, match="another process is writing"),
         ):
-            store.count([CountedEpisode("e", (), won=True)])
+            store.count([CountedEpisode("e", (), solved=True)])
         other.execute("ROLLBACK")
     other.close()
 

@@ -15,12 +15,12 @@ from skillwright.bank.teaching.teacher import (
     load_prompt,
     read_evidence,
     refuse_dead_teacher,
-    tell,
+    show_evidence,
 )
 from skillwright.core import ConfigError, FailureCause, ModelError
 
 GOOD = {"skills": [principle()]}
-REQUEST = Request("general.0", "distil_general", (("How many", "At most 3."),), ())
+REQUEST = Request("general.0", "distill_general", (("How many", "At most 3."),), ())
 
 
 async def evidence(count=2):
@@ -112,7 +112,7 @@ async def test_requests_go_out_together_within_the_bound_and_come_back_in_order(
 
     model = Slow(lambda m: {"skills": [principle(f"Number {m[1]['content'][-2]}")]})
     asked = [
-        (Request(f"r.{n}", "distil_general", (("How many", f"At most {n}."),), ()), SkillsReply)
+        (Request(f"r.{n}", "distill_general", (("How many", f"At most {n}."),), ()), SkillsReply)
         for n in range(6)
     ]
     answers = await Teacher(model, max_concurrent=3).ask_all(asked)
@@ -122,7 +122,7 @@ async def test_requests_go_out_together_within_the_bound_and_come_back_in_order(
 
 async def test_a_long_trajectory_keeps_its_task_and_its_end():
     shown = (await evidence(1))[0]
-    whole, short = tell([shown], 10_000), tell([shown], 400)
+    whole, short = show_evidence([shown], 10_000), show_evidence([shown], 400)
     assert not whole.cuts
     assert len(short.text) < 2_000 < len(whole.text)
     assert short.cuts[0].turns > 0
@@ -153,8 +153,8 @@ def test_every_prompt_says_that_records_are_no_instructions(name):
 
 
 def test_an_unknown_prompt_is_an_error_that_names_the_nearest():
-    with pytest.raises(ConfigError, match="distil_general"):
-        load_prompt("distil_generals")
+    with pytest.raises(ConfigError, match="distill_general"):
+        load_prompt("distill_generals")
 
 
 @pytest.mark.parametrize("wrong", [{"max_concurrent": 0}, {"repair_rounds": -1}])

@@ -110,7 +110,7 @@ def test_a_game_that_is_damaged_inside_stops_the_run_with_the_place_and_the_way_
     assert str(game) in result.stderr
     assert "continue with:  skillwright resume runs/doors" in result.stderr
     damage(official_games, "(:inyt", "(:init")
-    assert "won" in cli("resume", "doors").stdout
+    assert "solved" in cli("resume", "doors").stdout
 
 
 def test_official_games_are_played_where_they_are_whole(cli, official_config):

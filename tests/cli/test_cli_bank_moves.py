@@ -38,9 +38,9 @@ def active(path):
 def test_what_is_exported_can_be_imported_into_quarantine(cli, doors_bank, to, tmp_path):
     cli("bank", "export", to)
     told = cli("bank", "import", to, "--bank", "other.sqlite").stdout
-    assert "3 skills in pending" in told
+    assert "3 skills pending" in told
     assert active(tmp_path / "other.sqlite") == ()
-    cli("bank", "admit", "--bank", "other.sqlite", "--without-gate", "they are ours")
+    cli("bank", "approve", "--bank", "other.sqlite", "--without-gate", "they are ours")
     assert {one.principle for one in active(tmp_path / "other.sqlite")} == {
         one.principle for one in active(doors_bank)
     }
@@ -75,12 +75,12 @@ def test_lint_explains_what_blocks(cli, poisoned):
 def test_what_lint_blocks_stays_out(cli, poisoned, tmp_path):
     cli("bank", "import", poisoned)
     cli("bank", "lint", code=1)
-    told = cli("bank", "admit", "--without-gate", "seen").stdout
-    assert "stays out" in told
+    told = cli("bank", "approve", "--without-gate", "seen").stdout
+    assert "stays pending" in told
     kept = active(tmp_path / "bank.sqlite")
     assert [one.principle for one in kept] == ["Look at the sign before you take a door."]
-    again = cli("bank", "admit", "--without-gate", "seen", code=1).stdout
-    assert "0 skills let in" in again
+    again = cli("bank", "approve", "--without-gate", "seen", code=1).stdout
+    assert "0 skills approved" in again
 
 
 def test_a_seed_bank_begins_a_bank(cli):
@@ -91,10 +91,10 @@ def test_a_seed_bank_begins_a_bank(cli):
 
 
 def test_who_asks_wrongly_is_told_what_is_right(refused, cli, doors_bank, write_config):
-    gate = refused("bank", "admit")
+    gate = refused("bank", "approve")
     assert "--config CONFIG" in gate
     assert "--without-gate" in gate
-    assert "nothing to admit" in refused("bank", "admit", "--without-gate", "x")
+    assert "nothing to approve" in refused("bank", "approve", "--without-gate", "x")
     assert "Did you mean 'alfworld'?" in refused("bank", "import", "seed:alfword", "--bank", "n")
     assert "there is nothing at" in refused("bank", "import", "nowhere")
     assert "no bank 'none.sqlite'" in refused("bank", "search", "x", "--bank", "none.sqlite")
@@ -121,8 +121,8 @@ def test_where_nothing_is_in_quarantine_no_game_is_played_and_nothing_is_to_be_r
     cli, write_config
 ):
     cli("bank", "import", "seed:alfworld")
-    said = cli("bank", "admit", "--config", write_config(), code=2).stderr
-    assert "there is nothing to admit" in said
+    said = cli("bank", "approve", "--config", write_config(), code=2).stderr
+    assert "there is nothing to approve" in said
     assert "continue with" not in said
 
 
@@ -138,3 +138,19 @@ def test_an_empty_file_is_called_that_and_not_an_old_bank(refused, tmp_path):
     said = refused("bank", "log", "--bank", "empty.sqlite")
     assert "is an empty file" in said
     assert "bank import" in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [("admit", "approve", ("--without-gate", "seen")), ("distil", "distill", ("nope",))],
+)
+def test_an_old_name_of_a_command_does_the_same_and_says_the_new_one(
+    cli, doors_bank, old, new, words
+):
+    said = cli("bank", old, *words, code=2).stderr
+    note, rest = said.split("\n", 1)
+    assert note == f"`skillwright bank {old}` is now `skillwright bank {new}`"
+    assert rest == cli("bank", new, *words, code=2).stderr
+    listed = cli("bank", "--help").stdout
+    assert new in listed
+    assert f" {old} " not in listed

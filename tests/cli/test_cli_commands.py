@@ -57,7 +57,7 @@ def test_the_demo_trains_and_says_that_its_minds_are_scripted(cli, tmp_path):
         "alfworld: 6 train, 16 val, 6 sealed test tasks",
         "initial skill on val:",
         "step 1:",
-        "Held-out test tasks won (95% interval)",
+        "Held-out test tasks solved (95% interval)",
         "placebo over initial:",
         "Scripted models took part",
         "released: runs/demo/best_skill.md",

@@ -56,7 +56,8 @@ def commands():
     def below(command, words):
         for name, inner in getattr(command, "commands", {}).items():
             found = inner.load() if isinstance(inner, LazyCommand) else inner
-            yield from below(found, (*words, name))
+            if not found.hidden:
+                yield from below(found, (*words, name))
         if not hasattr(command, "commands"):
             yield " ".join(words)
 
@@ -96,7 +97,7 @@ def world(tmp_path, monkeypatch):
 
 
 def evil_bank(path):
-    """Keep a bank with a hostile skill, in pending, for lint lets it nowhere else."""
+    """Keep a bank with a hostile skill, pending, for lint lets it nowhere else."""
     skill = BankSkill(
         "",
         f"Title {EVIL}",
@@ -179,6 +180,11 @@ QUOTES = {
         ("runs view latest e1 --json", True),
         (f"runs view latest {EVIL}", True),
     ],
+    "runs export": [("runs export evil", False), (f"runs export {EVIL}", True)],
+    "report": [("report evil --format md", False), (f"report {EVIL}", True)],
+    "view": [(f"view {EVIL}", True)],
+    "skill blame": [("skill blame evil", False), (f"skill blame {EVIL}", True)],
+    "skill diff": [("skill diff evil evil", False), (f"skill diff {EVIL} evil", True)],
     "compare": [(f"compare {EVIL} evil", True)],
     "estimate": [("estimate evil.yaml", True)],
     "config show": [(f"config show evil.yaml --set skill.init={EVIL}", True)],
@@ -194,7 +200,7 @@ QUOTES = {
     "bank stats": [("bank stats", False), ("bank stats evil", False)],
     "bank search": [(f"bank search {EVIL}", False), ("bank search heat", False)],
     "bank import": [("bank import evil.md --bank new.sqlite", False)],
-    "bank admit": [("bank admit --without-gate why --bank new.sqlite", False)],
+    "bank approve": [("bank approve --without-gate why --bank new.sqlite", False)],
     "bank export": [("bank export out.md", False), ("bank export out", False)],
     "bank rollback": [("bank rollback 1 --reason why", False)],
     "bank distill": [("bank distill evil.yaml --bank third.sqlite", True)],
@@ -216,9 +222,15 @@ def words_of(command):
 
 @pytest.mark.parametrize("command", QUOTES)
 def test_no_command_writes_what_a_terminal_obeys(world, lanes, hear, command):
-    if command in ("resume", "regrade", "bank stats") or command.startswith("runs "):
+    if command in (
+        "resume",
+        "regrade",
+        "report",
+        "bank stats",
+        "skill blame",
+    ) or command.startswith("runs "):
         assert "EVIL" in hear("eval", "evil.yaml")
-    if command == "bank admit":
+    if command == "bank approve":
         hear("bank", "import", "evil.md", "--bank", "new.sqlite")
     for line, quotes in QUOTES[command]:
         said = hear(*words_of(line))

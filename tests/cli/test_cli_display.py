@@ -35,7 +35,7 @@ STORY = [
     RunStarted(
         "demo[1]",
         "runs/[dim]demo",
-        {"target": "scripted:household", "optimiser": "openai_chat:gpt[x]"},
+        {"target": "scripted:household", "optimizer": "openai_chat:gpt[x]"},
         ("alfworld: 12 train, 24 val, 12 sealed test tasks",),
         steps=2,
         epochs=1,
@@ -68,7 +68,7 @@ def test_plain_lines_tell_what_matters_once_each():
         "  optimizer: openai_chat:gpt[x]",
         "  alfworld: 12 train, 24 val, 12 sealed test tasks",
         "  scripted models are programs, not language models",
-        "initial skill on val: 75% won (30% to 95%, n=4), 1 failure",
+        "initial skill on val: 75% solved (30% to 95%, n=4), 1 failure",
         f"step 1: {REASON}",
         "step 2: skip no patches",
     ]

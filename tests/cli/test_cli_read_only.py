@@ -56,7 +56,7 @@ WRITES = [
                                           f"change it, {COPY}"),
     (("bank", "import", "seed:alfworld", "--bank", "new.sqlite"), "new.sqlite cannot be made"),
     (("bank", "rollback", 0, "--reason", "x"), COPY),
-    (("bank", "admit", "--without-gate", "x"), COPY),
+    (("bank", "approve", "--without-gate", "x"), COPY),
     (("bank", "distill", "home.yaml"), "Copy the bank to a folder of your own"),
     (("bank", "evolve", "home.yaml"), "Copy the bank to a folder of your own"),
     (("bank", "export", "out.json"), "error: out.json: Read-only file system"),

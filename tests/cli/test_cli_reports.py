@@ -91,7 +91,7 @@ def test_what_entered_unmeasured_and_what_was_confirmed_is_told_apart():
         "stopped early: nothing was accepted in 5 steps",
         "the last skill against the best one: Rejected: [luck].",
         "the current skill (version 4) is not the best one (version 3)",
-        "Val tasks won that no gate has drawn (95% interval)",
+        "Val tasks solved that no gate has drawn (95% interval)",
         "released over initial: +0.500",
         "The gates saw the best skill gain +0.620 over the initial one; on 10 tasks",
     ):
@@ -136,7 +136,7 @@ def test_the_end_of_a_training_shows_decisions_scores_and_the_artifact():
         "append: Open [every] cabinet. Then look.",
         "replace: [old] line (skipped replace target not found)",
         "Not accepted step 2: skip no patches",
-        "Held-out test tasks won (95% interval)",
+        "Held-out test tasks solved (95% interval)",
         "17% [5, 45]",
         "75% [47, 91]",
         "released = current over initial: +0.583",

@@ -55,7 +55,7 @@ def test_a_run_tells_of_every_stage_and_ends_with_the_sealed_test(small):
         "val after iteration 0:",
         "2/2 success",
         "evolution after iteration 1:",
-        "Held-out test tasks won",
+        "Held-out test tasks solved",
         "control: the selected weights without skills",
         "Scripted models took part",
     ):

@@ -79,7 +79,7 @@ def test_what_an_adapter_prints_does_not_spoil_json(cli, noisy, command):
 def test_what_an_adapter_prints_does_not_stand_in_a_table(cli, noisy, command):
     result = cli(command, *noisy)
     assert "NOISE" not in result.stdout
-    assert "won" in result.stdout
+    assert "solved" in result.stdout
     assert "NOISE of the rollout" in result.stderr
 
 

@@ -49,6 +49,6 @@ def test_an_import_is_decided_and_written_in_one_piece(tmp_path, bank, intruder)
 def test_so_is_an_admission_without_a_gate(tmp_path, bank, intruder):
     (tmp_path / "more.md").write_text("# Skills\n\n## Signs\n- Read every sign aloud.\n")
     bank_moves.import_into(bank, str(tmp_path / "more.md"))
-    report = bank_moves.admit_unjudged(bank, [], "seen")
+    report = bank_moves.approve_without_gate(bank, [], "seen")
     assert [one.id for one in report.bank.active] == ["t001", "g001"]
     assert len(intruder) == 2

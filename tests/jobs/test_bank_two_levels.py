@@ -13,7 +13,7 @@ from skillwright.jobs import (
     EpisodeFinished,
     NullCallback,
     StageStarted,
-    admit_judged,
+    approve_by_gate,
     evolve_bank,
     import_into,
 )
@@ -239,7 +239,7 @@ async def approved(folder, bank, *skills):
     source, _ = apply(Bank(), [Add(one) for one in skills])
     save_bank(source, folder / "theirs.json")
     import_into(bank, str(folder / "theirs.json"))
-    return await admit_judged(config_of(folder), bank, [], NullCallback(), cast(Timid()))
+    return await approve_by_gate(config_of(folder), bank, [], NullCallback(), cast(Timid()))
 
 
 async def test_what_is_admitted_is_released_at_once_so_it_must_be_proven(tmp_path, bank):

@@ -194,7 +194,7 @@ def test_a_dump_is_read_back_as_the_same_config():
     original = config(
         run={"name": "a.b-c", "seed": 1},
         env={"config": {"show_admissible": False, "odd": ["1e-3", "yes", "no: 1", None, 1e-7]}},
-        evaluation={"gate": {"family_veto": 0.1}},
+        evaluation={"gate": {"task_type_veto": 0.1}},
     )
     assert validated(yaml.safe_load(dump_config(original)), "again") == original
 

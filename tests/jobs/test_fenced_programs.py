@@ -17,7 +17,7 @@ from skillwright.jobs import (
     distill_runs,
     study_run,
 )
-from skillwright.jobs.bank.session import bank_arena
+from skillwright.jobs.bank.session import bank_session
 from skillwright.jobs.parts.bank_source import bank_work, work_folder
 from skillwright.jobs.parts.opened import opened_model
 from skillwright.jobs.rl.wiring import workshop
@@ -98,7 +98,7 @@ async def test_the_programs_that_play_and_teach_for_a_bank_see_neither(tmp_path)
     config, make = bank_config(tmp_path, **programs(*roles)), Recorder()
     bank = tmp_path / "bank.sqlite"
     with bank_work(bank) as store:
-        async with bank_arena(config, store, NullCallback(), make):
+        async with bank_session(config, store, NullCallback(), make):
             pass
     make.expect(("target", "teacher"), work_folder(bank), tmp_path / "tasks", FETCHED)
 

@@ -15,8 +15,8 @@ from skillwright.config import (
     RunConfig,
     dump_config,
     load_config,
+    parity_settings,
     say_mode,
-    standings,
 )
 from skillwright.config.removed import removed_key
 from skillwright.config.run import (
@@ -45,7 +45,7 @@ def config(parity=True, run=None, **sections) -> RunConfig:
 
 
 def values(built):
-    return {one.difference.key: one.value for one in standings(built)}
+    return {one.difference.key: one.value for one in parity_settings(built)}
 
 
 def test_every_row_is_a_key_with_the_default_that_it_claims():
@@ -70,10 +70,10 @@ def test_parity_takes_every_default_of_the_original():
 
 def test_an_open_gate_in_parity_says_where_it_stands():
     built = config(evaluation={"gate": {"kind": "open"}})
-    listed = [one for one in standings(built) if not one.is_original]
+    listed = [one for one in parity_settings(built) if not one.is_original]
     assert [one.difference.key for one in listed] == ["evaluation.gate.kind"]
     ours = config(False, evaluation={"gate": {"kind": "open"}})
-    keys = [one.difference.key for one in standings(ours) if not one.is_original]
+    keys = [one.difference.key for one in parity_settings(ours) if not one.is_original]
     assert keys.count("evaluation.gate.fresh_draws") == 1
 
 
@@ -116,7 +116,7 @@ def test_sections_that_were_built_in_python_take_the_rest_from_parity_too():
         optimizer=OptimizerSection(repair_anchors=True, skill_aware=SkillAwareSection()),
         evaluation=EvaluationSection(alpha=0.1),
     )
-    overridden = {one.difference.key for one in standings(built) if not one.is_original}
+    overridden = {one.difference.key for one in parity_settings(built) if not one.is_original}
     assert overridden == {"optimizer.repair_anchors"}
     assert (built.evaluation.alpha, built.optimizer.skill_aware.gated) == (0.1, False)
 

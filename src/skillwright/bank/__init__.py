@@ -16,7 +16,7 @@ from skillwright.bank.bank import (
 )
 from skillwright.bank.changes import (
     Add,
-    Admit,
+    Approve,
     Change,
     ChangeReport,
     Decision,
@@ -113,8 +113,8 @@ from skillwright.bank.teaching.evolve import (
     EvolutionResults,
     EvolveSettings,
     evolve,
-    injected_change,
     sample_failures,
+    shown_change,
     success_by_category,
 )
 from skillwright.bank.teaching.teacher import (
@@ -134,7 +134,7 @@ __all__ = [
     "NOTHING",
     "SEED_BANKS",
     "Add",
-    "Admit",
+    "Approve",
     "AtDelta",
     "Bank",
     "BankCounts",
@@ -211,7 +211,6 @@ __all__ = [
     "from_markdown",
     "import_skillrl",
     "import_skills",
-    "injected_change",
     "is_clean",
     "is_skillrl",
     "lint",
@@ -233,6 +232,7 @@ __all__ = [
     "scope_of",
     "seed_bank",
     "seed_pairs",
+    "shown_change",
     "skill_line",
     "success_by_category",
     "to_agent_skills",

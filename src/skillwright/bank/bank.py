@@ -26,12 +26,12 @@ class UnknownSkill(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class SkillStats:
-    """What became of the episodes whose agent was told a skill.
+    """How the episodes ended that a skill was injected into.
 
     Attributes:
         retrieved: Contexts that it was put into.
         episodes: Scored episodes with it; an episode that a fault ended is none.
-        wins: Those of them that were won.
+        wins: Those of them that were solved.
     """
 
     retrieved: int = 0
@@ -55,7 +55,7 @@ class SkillStats:
     def utility(self) -> float:
         """Rate of wins in (0, 1), drawn to a half as long as there are few episodes.
 
-        Laplace's rule of succession, so that one lucky episode does not beat ninety of a hundred.
+        Laplace's rule of succession, so that one of one does not beat ninety of a hundred.
         """
         return (self.wins + 1) / (self.episodes + 2)
 
@@ -94,7 +94,7 @@ class Bank:
 
     @cached_property
     def active(self) -> tuple[BankSkill, ...]:
-        """The skills that agents may be told."""
+        """The skills that may be injected."""
         return tuple(skill for skill in self.skills if skill.status == SkillStatus.ACTIVE)
 
     @cached_property

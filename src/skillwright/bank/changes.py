@@ -1,4 +1,4 @@
-"""How a bank becomes the next one: add, refine, retire and admit, within limits of growth.
+"""How a bank becomes the next one: add, refine, retire and approve, within limits of growth.
 
 Ids are given out once. What is a duplicate of a skill, or says nearly the same, is not added; its
 evidence joins that skill's. What is over a limit is refused, with the reason.
@@ -227,7 +227,7 @@ class Add:
     """Add a skill.
 
     Attributes:
-        draft: The skill; its id and version are replaced, and its status is active or quarantined.
+        draft: The skill; its id and version are replaced, and its status is active or pending.
     """
 
     draft: BankSkill
@@ -264,7 +264,7 @@ class Refine:
 
 @dataclass(frozen=True, slots=True)
 class Retire:
-    """Stop telling a skill; it stays in the bank, and its id stays its own.
+    """Stop injecting a skill; it stays in the bank, and its id stays its own.
 
     Attributes:
         id: Which.
@@ -276,8 +276,8 @@ class Retire:
 
 
 @dataclass(frozen=True, slots=True)
-class Admit:
-    """Let a skill out of pending, once it has passed lint and gate.
+class Approve:
+    """Make a pending skill active, once it has passed lint and gate.
 
     Attributes:
         id: Which.
@@ -288,7 +288,7 @@ class Admit:
     reason: str
 
 
-Change = Add | Refine | Retire | Admit
+Change = Add | Refine | Retire | Approve
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +325,7 @@ class Decision(StrEnum):
     """It says what another skill says; its evidence joined that skill's, and no id was given."""
     REFINED = "refined"
     RETIRED = "retired"
-    ADMITTED = "admitted"
+    APPROVED = "admitted"  # stored name
     REFUSED = "refused"
 
 
@@ -369,13 +369,13 @@ class ChangeReport:
 
     @property
     def retired(self) -> tuple[str, ...]:
-        """The skills that are told no more."""
+        """The skills that are injected no more."""
         return self._ids(Decision.RETIRED)
 
     @property
     def approved(self) -> tuple[str, ...]:
-        """The skills that left pending."""
-        return self._ids(Decision.ADMITTED)
+        """The pending skills that became active."""
+        return self._ids(Decision.APPROVED)
 
     @property
     def refused(self) -> tuple[Outcome, ...]:
@@ -396,7 +396,7 @@ def apply(
 ) -> tuple[Bank, ChangeReport]:
     """Make the next version of a bank. Pure: the same arguments give the same bank.
 
-    Retirements come first, because they make room, then refinements, admissions and additions,
+    Retirements come first, because they make room, then refinements, approvals and additions,
     each kind in the order in which it was proposed. A skill that fails lint cannot become active.
 
     Args:
@@ -412,7 +412,7 @@ def apply(
     """
     update = _Update(WorkingCopy(bank, is_near), caps, weakest)
     outcomes: dict[int, Outcome] = {}
-    for kind in (Retire, Refine, Admit, Add):
+    for kind in (Retire, Refine, Approve, Add):
         for position, change in enumerate(changes):
             if isinstance(change, kind):
                 outcomes[position] = update.make(change)
@@ -442,7 +442,7 @@ class _Update:
                 return Outcome(change, *self._refine(change))
             case Retire(id=skill_id, reason=reason):
                 return Outcome(change, *self._retire(skill_id, reason))
-            case Admit(id=skill_id, reason=reason):
+            case Approve(id=skill_id, reason=reason):
                 return Outcome(change, *self._approve(skill_id, reason))
             case _:
                 assert_never(change)
@@ -511,7 +511,7 @@ class _Update:
         if wrong := self._fault(new) or self._full(new):
             return Decision.REFUSED, skill_id, wrong
         self.copy.put(new)
-        return Decision.ADMITTED, skill_id, reason
+        return Decision.APPROVED, skill_id, reason
 
     def _missing(self, skill_id: str) -> str:
         if self.copy.get(skill_id) is not None:

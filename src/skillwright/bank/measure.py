@@ -31,7 +31,7 @@ class BankCounts:
         lessons: Lessons.
         by_category: (task-specific skills, lessons) by category, sorted; ``""`` for every one.
         retired: Skills that were taken out.
-        quarantined: Skills that have not been let in.
+        pending: Skills that have not been approved.
     """
 
     general: int
@@ -156,7 +156,7 @@ def compression(
     learned = [skill for skill in bank.active if named[skill.id] & trajectories.keys()]
     episodes = sorted(set().union(*named.values()))
     known = [trajectories[key] for key in episodes if key in trajectories]
-    shown = [("".join(one["content"] for one in messages), told) for messages, told in prompts]
+    shown = [("".join(one["content"] for one in messages), added) for messages, added in prompts]
     with_tokens = sum(count(text) for text, _ in shown)
     return Compression(
         skills=len(learned),
@@ -166,7 +166,7 @@ def compression(
         raw_tokens=sum(count(raw_text(one)) for one in known),
         summary_tokens=sum(count(summarize(one)) for one in known),
         with_tokens=with_tokens,
-        without_tokens=with_tokens - sum(count(told) for _, told in shown),
+        without_tokens=with_tokens - sum(count(added) for _, added in shown),
     )
 
 
@@ -174,7 +174,7 @@ STEP: Final = 0.02
 """Between two thresholds of a report."""
 
 MOST_UNSERVED: Final = 0.1
-"""Share of the tasks with skills of their category that may be told none of these."""
+"""Share of the tasks with skills of their category that may get none of these."""
 
 QUANTILES: Final = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 
@@ -228,7 +228,7 @@ class Calibration:
         curve: Precision and recall by threshold, from the lowest up.
         default: The same at the embedder's own delta.
         suggested: The same at the highest threshold at which at most `MOST_UNSERVED` of the tasks
-            are told nothing of their own: the category's rule keeps the others out, so that the
+            get none of their own: the category's rule keeps the others out, so that the
             threshold only has to drop what is far from the task.
         best_f1: The same at the threshold with the best F1, for a search across categories.
     """
@@ -336,12 +336,12 @@ def _at(
     tables: list[Table],
 ) -> AtDelta:
     right, wrong = int((matching > delta).sum()), int((other > delta).sum())
-    told = [_served(scores > delta, matches) for scores, matches in tables]
+    served = [_served(scores > delta, matches) for scores, matches in tables]
     return AtDelta(
         delta=delta,
         precision=right / (right + wrong) if right + wrong else None,
         recall=right / matching.size,
-        nothing=1 - sum(map(sum, told)) / sum(map(len, told)),
+        nothing=1 - sum(map(sum, served)) / sum(map(len, served)),
     )
 
 

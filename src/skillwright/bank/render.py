@@ -79,13 +79,13 @@ class Rendered:
 
     Attributes:
         text: What the agent reads.
-        told: The skills in it, in order, with their scores.
+        injected: The skills in it, in order, with their scores.
         dropped: Skills that were retrieved and did not fit, in the order in which they went.
         tokens: The length of the text, as the budget counts.
     """
 
     text: str
-    told: tuple[Scored, ...]
+    injected: tuple[Scored, ...]
     dropped: tuple[Scored, ...]
     tokens: int
 
@@ -120,8 +120,8 @@ def render(retrieved: Retrieved, budget: RenderBudget = RenderBudget()) -> Rende
             budget.max_tokens,
             ", ".join(one.skill.id for one in dropped),
         )
-    told = (*general, *task, *lessons)
-    return Rendered(text, told, tuple(dropped), budget.count(text))
+    injected = (*general, *task, *lessons)
+    return Rendered(text, injected, tuple(dropped), budget.count(text))
 
 
 def _text(category: str, general: list[Scored], task: list[Scored], lessons: list[Scored]) -> str:

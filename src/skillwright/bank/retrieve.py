@@ -1,10 +1,10 @@
-"""Which skills a task is told.
+"""Which skills are injected for a task.
 
 General skills always, the most useful first; of the task's category those that are similar enough;
 and what failures like the ones that threaten it have taught.
 
 Source: SkillRL (arXiv 2602.08234), requirements R6-R8. Its released code had no threshold, cut the
-general skills to K, and told the first five lessons of the file, whatever the task.
+general skills to K, and injected the first five lessons of the file, whatever the task.
 """
 
 import logging
@@ -262,14 +262,14 @@ def _by_score_then_id(found: tuple[float, str, BankSkill]) -> tuple[float, str]:
 
 
 NEUTRAL_EPISODES = 10
-"""A skill's rate of wins counts as if it had so many episodes more, won at the bank's rate."""
+"""A skill's rate of wins counts as if it had this many episodes more, at the bank's rate."""
 
 _EVERYTHING = -2.0  # below every cosine
 
 
 @dataclass(frozen=True, slots=True)
 class RetrievalSettings:
-    """How much is told.
+    """How much is injected.
 
     Attributes:
         k_task: Most task-specific skills.
@@ -308,7 +308,7 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """What a task is told, and why; each part is sorted, the best first.
+    """What is injected for a task, and why; each part is sorted, the best first.
 
     Attributes:
         general: All general skills, by utility.
@@ -385,19 +385,19 @@ def retrieve(
     scope: str = "",
     settings: RetrievalSettings = RetrievalSettings(),
 ) -> Retrieved:
-    """Choose what a task is told.
+    """Choose what is injected for a task.
 
     All general skills that hold in its scope. At most ``k_task`` skills of its category (of every
     category where it is unknown) whose similarity is strictly above delta. At most ``k_lessons``
     lessons: those of its category, then those of others that are above delta. Skills without a
-    category count as every category's own. Ties are broken by id, so that the answer hangs on
+    category count as every category's own. Ties are broken by id, so that the answer depends on
     nothing else.
 
     Args:
         index: The bank.
         query: The unit vector of the task's description, shape ``[d]``.
         category: Of the task; ``""`` where it is unknown.
-        scope: The one place that it is set in; skills of other places are never told.
+        scope: The one place that it is set in; skills of other places never are.
         settings: How much.
     """
     embedder = index.encoder.embedder
@@ -422,8 +422,8 @@ def utilities(bank: Bank) -> Mapping[str, float]:
 
     Returns:
         By id: the skill's rate of wins less that of all active skills together, both over the
-        episodes that were told them, and the former smoothed by `NEUTRAL_EPISODES`. In [-1, 1],
-        rounded; 0 for a skill that was in no episode.
+        episodes that they were injected into, and the former smoothed by
+        `NEUTRAL_EPISODES`. In [-1, 1], rounded; 0 for a skill that was in no episode.
     """
     counts = {one.id: bank.stats[one.id] for one in bank.active if one.id in bank.stats}
     episodes = sum(one.episodes for one in counts.values())
@@ -445,8 +445,8 @@ def _lessons(
     if len(own) == k:
         return own
     near = lessons.search(query, category="", scope=scope, k=k + len(own), above=delta)
-    told = {skill.id for _, skill in own}
-    return (own + [one for one in near if one[1].id not in told])[:k]
+    taken = {skill.id for _, skill in own}
+    return (own + [one for one in near if one[1].id not in taken])[:k]
 
 
 def _scored(found: Found) -> tuple[Scored, ...]:

@@ -1,4 +1,4 @@
-"""A bank as what agents are told: retrieved and rendered for each task."""
+"""A bank as a source of skills: retrieved and rendered for each task."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -66,7 +66,7 @@ class BankSource:
     Attributes:
         bank: The bank.
         embedder: Says what is similar; what it encoded is remembered.
-        settings: How much is told.
+        settings: How much is injected.
         budget: How long the text may be.
         categorize: The category of a task.
         scope: The one place that a task is set in.
@@ -124,7 +124,7 @@ class BankSource:
         return [found[one] for one in asked]
 
     def context(self, task: Task) -> SkillContext:
-        """Return what the agent is told for ``task``.
+        """Return what is injected for ``task``.
 
         Raises:
             ModelError: The embedder asks an endpoint, and that failed.
@@ -132,15 +132,15 @@ class BankSource:
         return self.contexts([task])[0]
 
     def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
-        """Return what the agent is told for each task; equal tasks are retrieved once.
+        """Return what is injected for each task; equal tasks are retrieved once.
 
         Raises:
             ModelError: The embedder asks an endpoint, and that failed.
         """
         asked = list(map(self._asked, tasks))
         found = self._found(dict.fromkeys(asked))
-        told = {one: self._context(render(kept, self.budget)) for one, kept in found.items()}
-        return [told[one] for one in asked]
+        made = {one: self._context(render(kept, self.budget)) for one, kept in found.items()}
+        return [made[one] for one in asked]
 
     def _asked(self, task: Task) -> Asked:
         category = self.categorize(task)
@@ -163,23 +163,23 @@ class BankSource:
     def _context(self, rendered: Rendered) -> SkillContext:
         return SkillContext(
             text=rendered.text,
-            skill_ids=tuple(one.skill.id for one in rendered.told),
-            scores=tuple(one.score for one in rendered.told),
+            skill_ids=tuple(one.skill.id for one in rendered.injected),
+            scores=tuple(one.score for one in rendered.injected),
             version=self.version,
         )
 
 
-# A bank against the bank that it wants to replace: the same agent, tasks and luck.
+# A bank against the bank that it wants to replace: the same agent, tasks and seeds.
 
 
 MakeSource = Callable[[Bank], SkillSource]
-"""Makes a bank tell tasks their skills; for both sides alike."""
+"""Makes a source of skills out of a bank; for both sides alike."""
 
 
 def candidate_sources(
     bank: Bank, changed: Bank, make_source: MakeSource
 ) -> tuple[SkillSource, SkillSource]:
-    """Return what agents are told by the bank that stands, and by the one that wants its place."""
+    """Return the sources of the incumbent bank, and of the candidate."""
     return make_source(bank), make_source(changed)
 
 
@@ -191,7 +191,7 @@ def bank_duel(
 ) -> SkillDuel:
     """Pair both sides by task for a gate.
 
-    Only tasks that decide may be drawn. A task that is told the same by both sides is played once.
+    Only tasks that decide may be drawn. A task with the same skills on both sides is played once.
 
     Args:
         engine: Plays the episodes.
@@ -253,8 +253,8 @@ def classify(goal: str, bank: Bank, env: str = "") -> Named:
 def _nearest(goal: str, skills: list[BankSkill]) -> Named:
     if not skills:
         return Named()
-    # Whatever says which skills are told: the words of a goal name its category, and an embedder
-    # of meanings takes "heat" and "cool" for nearly the same.
+    # Whatever says which skills are injected: the words of a goal name its category, and
+    # an embedder of meanings takes "heat" and "cool" for nearly the same.
     embedder = LexicalEmbedder()
     scores = (
         embedder.encode_skills([one.text for one in skills]) @ embedder.encode_queries([goal])[0]

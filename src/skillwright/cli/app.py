@@ -68,7 +68,7 @@ COMMANDS = (
     (
         "resume",
         "training:app",
-        "Continue with a run or study that was stopped; its decisions are those it would have taken.",
+        "Continue a run or study that was stopped; its decisions are those it would have taken.",
         _TRAIN,
     ),
     (

@@ -4,7 +4,7 @@ import asyncio
 import shlex
 import sys
 from collections.abc import Callable, Coroutine
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ import typer
 
 from skillwright.bank import BankStore, calibrate, seed_pairs
 from skillwright.cli import bank_tables
-from skillwright.cli.faults import NO, err, exit_codes
+from skillwright.cli.faults import NO, err, exit_codes, say
 from skillwright.cli.live import display
 from skillwright.cli.options import (
     DEFAULT_ROOT,
@@ -52,12 +52,12 @@ from skillwright.jobs.bank.look import (
 )
 from skillwright.jobs.bank.moves import (
     Format,
-    admit_judged,
-    admit_unjudged,
+    approve_by_gate,
+    approve_without_gate,
     export_bank,
     import_into,
     let_in,
-    pending,
+    named_or_pending,
     roll_back,
 )
 from skillwright.jobs.bank.session import check_bank_job
@@ -154,7 +154,7 @@ def import_(
     bank: BankFile = FILE,
     as_json: AsJson = False,
 ) -> None:
-    """Bring skills in, into pending: no agent is told one before it is admitted."""
+    """Bring skills in; they are pending, and injected nowhere, until they are approved."""
     with exit_codes():
         report = import_into(writable_file(bank), source)
     print_result(as_json, report.to_dict(), lambda: bank_tables.show_import(out, report, str(bank)))
@@ -174,25 +174,25 @@ def approve(
     overrides: BankOverrides = NO_OVERRIDES,
     as_json: AsJson = False,
 ) -> None:
-    """Let skills out of pending that pass lint, and a gate: with them games must go better."""
+    """Make pending skills active that pass lint, and a gate: games must go better with them."""
     with exit_codes():
         existing_file(bank)
         if (config is None) == (without_gate is None):
             raise ConfigError(
-                "a gate decides who leaves pending: give --config CONFIG, which says what is "
-                "played by whom, or --without-gate 'why not'"
+                "a gate decides which pending skills become active: give --config CONFIG, which "
+                "says what is played by whom, or --without-gate 'why not'"
             )
         if config is None:
-            report = admit_unjudged(bank, skills or [], without_gate or "")
+            report = approve_without_gate(bank, skills or [], without_gate or "")
         else:
-            pending(read_bank(str(bank), "--bank"), skills or [])
+            named_or_pending(read_bank(str(bank), "--bank"), skills or [])
             # The gate asks no teacher, and a configuration need not name one.
             settings = load_with_teacher(config, _NOBODY, overrides)
             asyncio.run(check_bank_job(settings))
     if config is not None:
         with exit_codes(partial(again, bank)), display(err if as_json else out) as callback:
-            report = asyncio.run(admit_judged(settings, bank, skills or [], callback))
-    print_result(as_json, report.to_dict(), lambda: bank_tables.show_admission(out, report))
+            report = asyncio.run(approve_by_gate(settings, bank, skills or [], callback))
+    print_result(as_json, report.to_dict(), lambda: bank_tables.show_approval(out, report))
     if not let_in(report.report) or report.refused:
         raise typer.Exit(NO)
 
@@ -263,17 +263,17 @@ def search(
     overrides: BankOverrides = NO_OVERRIDES,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a task would be told, and how similar each skill is to it."""
+    """Show what would be injected for a task, and how similar each skill is to it."""
     with exit_codes():
         if config is not None:
             settings = load_config(config, overrides)
             task = find_task(settings.env, query)
-            told = settings.bank
+            section = settings.bank
         else:
             if env:
                 spec(env)
-            told, task = search_settings(overrides).bank, task_of_text(query, env)
-        answer = search_bank(read_bank(bank, "--bank"), task, told)
+            section, task = search_settings(overrides).bank, task_of_text(query, env)
+        answer = search_bank(read_bank(bank, "--bank"), task, section)
     print_result(as_json, answer.to_dict(), lambda: bank_tables.show_answer(out, answer))
 
 
@@ -318,7 +318,7 @@ def lint_command(
     bank: BankPath = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Look for what may not are in a skill, and say why; 1 where a finding blocks."""
+    """Look for what may not be in a skill, and say why; 1 where a finding blocks."""
     with exit_codes():
         found = lint_bank(bank, source)
     print_result(
@@ -374,3 +374,18 @@ def calibrate_command(
         bank_tables.calibration_json(found),
         lambda: bank_tables.show_calibration(out, found),
     )
+
+
+def _renamed(old: str, new: str, command: Callable[..., None]) -> None:
+    """Keep a command's old name for one release, hidden; it says the new one."""
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        say(f"`skillwright bank {old}` is now `skillwright bank {new}`", wraps=False)
+        command(**given)
+
+    app.command(old, hidden=True)(run)
+
+
+_renamed("distil", "distill", distill)  # stored name
+_renamed("admit", "approve", approve)  # stored name

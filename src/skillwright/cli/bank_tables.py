@@ -64,7 +64,7 @@ def words(category: str) -> str:
 
 
 def show_answer(console: Console, answer: Answer) -> None:
-    """Show what a task would be told."""
+    """Show what would be injected for a task."""
     found = answer.retrieved
     own = "lessons of the category, " if found.category else ""
     about = found.category.replace("_", " ") or "unknown, so all are searched"
@@ -73,7 +73,7 @@ def show_answer(console: Console, answer: Answer) -> None:
         f"category {escape(about)}"
         + (" (by similarity)" if answer.category_by == "similarity" else "")
         + (f", in {escape(found.scope)}" if found.scope else "")
-        + f"; told: general skills, {own}others with "
+        + f"; injected: general skills, {own}others with "
         f"a similarity above {found.delta:g} ({escape(found.embedder)}); "
         f"bank version {found.bank_version}",
         soft_wrap=True,
@@ -84,7 +84,7 @@ def show_answer(console: Console, answer: Answer) -> None:
         (_title(found.category), found.task_specific),
         ("lessons", found.lessons),
     ):
-        kept = [one for one in skills if one in answer.rendered.told]
+        kept = [one for one in skills if one in answer.rendered.injected]
         if kept:
             table.add_section()
             table.add_row("", "", f"[bold]{title}[/]")
@@ -94,9 +94,9 @@ def show_answer(console: Console, answer: Answer) -> None:
         console.print(table)
     else:
         console.print("no skill of the bank is about this task")
-    dropped = answer.rendered.dropped
+    dropped, injected = answer.rendered.dropped, answer.rendered.injected
     console.print(
-        f"{counted(len(answer.rendered.told), 'skill')}, about {answer.rendered.tokens:,} tokens"
+        f"{counted(len(injected), 'skill')}, about {answer.rendered.tokens:,} tokens"
         + (
             f"; {len(dropped)} did not fit: {', '.join(o.skill.id for o in dropped)}"
             * bool(dropped)
@@ -139,8 +139,8 @@ def show_history(console: Console, found: SkillHistory) -> None:
     _show_evidence(console, skill)
     stats = found.stats
     console.print(
-        f"\ntold {counted(stats.retrieved, 'time')}; {stats.wins} of "
-        f"{counted(stats.episodes, 'episode')} won; utility {found.utility:+.3f}"
+        f"\ninjected {counted(stats.retrieved, 'time')}; {stats.wins} of "
+        f"{counted(stats.episodes, 'episode')} solved; utility {found.utility:+.3f}"
     )
     if len(found.wordings) > 1:
         console.print("\n[bold]Earlier words[/]")
@@ -161,17 +161,17 @@ def show_history(console: Console, found: SkillHistory) -> None:
 
 
 def _show_evidence(console: Console, skill: BankSkill) -> None:
-    told = skill.provenance
-    parts = [f"origin {told.origin}"]
-    if told.model:
-        parts.append(f"written by {told.model}")
-    if told.step is not None:
-        parts.append(f"step {told.step}")
-    if told.prompt_digest:
-        parts.append(f"prompt {told.prompt_digest[:12]}")
+    source = skill.provenance
+    parts = [f"origin {source.origin}"]
+    if source.model:
+        parts.append(f"written by {source.model}")
+    if source.step is not None:
+        parts.append(f"step {source.step}")
+    if source.prompt_digest:
+        parts.append(f"prompt {source.prompt_digest[:12]}")
     print_words(console, f"\n{', '.join(parts)}")
-    for key in told.episodes:
-        turns = ", ".join(str(turn) for one, turn in told.turns if one == key)
+    for key in source.episodes:
+        turns = ", ".join(str(turn) for one, turn in source.turns if one == key)
         line = f"episode {key[:16]}" + (f", turns {turns}" if turns else "")
         print_indented(console, 2, Text(line, style="dim"))
 
@@ -198,7 +198,7 @@ def show_statistics(console: Console, found: BankStatistics) -> None:
     console.print(
         f"[bold]{escape(found.where)}[/], version {found.version}: {found.headline}", soft_wrap=True
     )
-    console.print(f"{found.pending} in pending, {found.retired} retired")
+    console.print(f"{found.pending} pending, {found.retired} retired")
     table = bank_table("category", "skills", "lessons", "growth", right=("skills", "lessons"))
     for category, (skills, lessons) in found.by_category.items():
         series = [counts.get(category, 0) for _, counts in found.growth]
@@ -245,12 +245,16 @@ def _show_compression(console: Console, shorter: Compression) -> None:
 
 
 def _show_use(console: Console, found: BankStatistics) -> None:
-    table = bank_table("id", "told", "episodes", "won", right=("told", "episodes", "won"))
+    table = bank_table(
+        "id", "injected", "episodes", "solved", right=("injected", "episodes", "solved")
+    )
     most = sorted(found.used.items(), key=lambda pair: (-pair[1].retrieved, pair[0]))
     for key, one in most[:_MOST_USED]:
         share = f"{one.wins / one.episodes:.0%}" if one.episodes else "-"
         table.add_row(key, str(one.retrieved), str(one.episodes), share)
-    table.caption = f"the {min(len(most), _MOST_USED)} told most of {len(most)}; train tasks only"
+    table.caption = (
+        f"the {min(len(most), _MOST_USED)} injected most often, of {len(most)}; train tasks only"
+    )
     console.print(table)
 
 
@@ -343,7 +347,7 @@ def show_diff(console: Console, found: BankDiff) -> None:
 def _groups(found: BankDiff) -> tuple[tuple[str, str, tuple[BankSkill, ...]], ...]:
     return (
         ("+", "green", found.added),
-        ("admitted", "green", found.approved),
+        ("approved", "green", found.approved),
         ("restored", "green", found.restored),
         ("retired", "red", found.retired),
         ("-", "red", found.removed),
@@ -352,11 +356,12 @@ def _groups(found: BankDiff) -> tuple[tuple[str, str, tuple[BankSkill, ...]], ..
 
 def diff_json(found: BankDiff) -> dict[str, Any]:
     """Return what differs as a JSON object."""
-    named = ("added", "retired", "admitted", "restored", "removed")
+    named = ("added", "retired", "approved", "restored", "removed")
+    stored = {"approved": "admitted"}  # stored name
     return {
         "before": found.before,
         "after": found.after,
-        **{name: [asdict(one) for one in getattr(found, name)] for name in named},
+        **{stored.get(name, name): [asdict(one) for one in getattr(found, name)] for name in named},
         "refined": [
             {"id": one.after.id, "fields": {k: list(pair) for k, pair in one.fields.items()}}
             for one in found.refined
@@ -383,7 +388,7 @@ def show_distilled(console: Console, outcome: DistillOutcome) -> None:
     moved = f"version {outcome.before} -> {outcome.version}" if new else "nothing new was learned"
     console.print(f"[bold]{escape(outcome.bank)}[/], {moved}: {outcome.skills}")
     console.print(
-        f"{counted(outcome.episodes, 'episode')} ({outcome.won} won), {outcome.read} read; "
+        f"{counted(outcome.episodes, 'episode')} ({outcome.solved} solved), {outcome.read} read; "
         f"{counted(outcome.requests, 'question')} to the teacher"
     )
     if outcome.kept_out:
@@ -429,7 +434,9 @@ def _show_round(console: Console, one: EvolutionRound) -> None:
         f"\n[bold]Round {one.number}[/], version {one.before}{moved}: "
         f"[{style}]{_ACTIONS.get(one.action, one.action)}[/]"
     )
-    table = bank_table("category", "won", "episodes", "share", right=("won", "episodes", "share"))
+    table = bank_table(
+        "category", "solved", "episodes", "share", right=("solved", "episodes", "share")
+    )
     for name, (wins, episodes) in one.success.items():
         mark = " (weakest)" if name == one.weakest else ""
         share = f"{wins / episodes:.0%}"
@@ -456,27 +463,29 @@ def show_import(console: Console, report: MoveReport, bank: str) -> None:
             print_indented(console, 2, Text(f"{one.decision}: {one.reason}", style="yellow"))
     if added:
         console.print(
-            f"{counted(len(added), 'skill')} in pending ({', '.join(o.id for o in added)}); no "
-            "agent is told one yet"
+            f"{counted(len(added), 'skill')} pending ({', '.join(o.id for o in added)}); none "
+            "is injected yet"
         )
         move = "look at them:  skillwright bank lint --bank " + bank
-        print_words(console, f"{move}\nlet them in:   skillwright bank admit --bank {bank} "
+        print_words(console, f"{move}\napprove them:  skillwright bank approve --bank {bank} "
                     "--config CONFIG")  # fmt: skip
 
 
-def show_admission(console: Console, report: MoveReport) -> None:
-    """Show who left pending, and who did not and why."""
+def show_approval(console: Console, report: MoveReport) -> None:
+    """Show which skills were approved, and which were not and why."""
     if report.verdict is not None:
         print_words(console, f"gate: {report.verdict.reason}")
     if report.refused:
-        console.print("[yellow]nobody was let in[/]; the bank stays as it was")
+        console.print("[yellow]none was approved[/]; the bank stays as it was")
     else:
         ids = let_in(report.report)
         count = counted(len(ids), "skill")
-        console.print(f"version {report.bank.version}: {count} let in: {', '.join(ids)}")
+        console.print(f"version {report.bank.version}: {count} approved: {', '.join(ids)}")
     for one in report.report.outcomes:
         if one.decision is Decision.REFUSED:
-            print_indented(console, 2, Text(f"{one.id} stays out: {one.reason}", style="yellow"))
+            print_indented(
+                console, 2, Text(f"{one.id} stays pending: {one.reason}", style="yellow")
+            )
 
 
 def show_export(console: Console, bank: Bank, to: Path, written: Mapping[str, Any]) -> None:
@@ -504,7 +513,7 @@ def show_calibration(console: Console, found: Calibration) -> None:
             f"half below {middle:.2f}"
         )
     console.print(f"  a matching pair scores higher in {found.separation:.1%} of all comparisons")
-    numbers = ("delta", "precision", "recall", "tasks told nothing")
+    numbers = ("delta", "precision", "recall", "tasks without skills")
     table = bank_table(*numbers, "", right=numbers)
     every = max(1, len(found.curve) // 20)
     shown = {one.delta: one for one in found.curve[::every]}

@@ -159,8 +159,8 @@ def _how_sure(one: PairedDifference) -> str:
     if one.method == "wilson":
         how = "Interval: by Wilson's bound, because all tasks changed by the same amount."
     tests = {"paired t test": one.p_value, "randomization test": one.exact_p_value}
-    told = [f"p = {p:.2g} ({name})" for name, p in tests.items() if p is not None]
-    return " ".join([moved, how, *([f"Two-sided: {', '.join(told)}."] if told else [])])
+    shown = [f"p = {p:.2g} ({name})" for name, p in tests.items() if p is not None]
+    return " ".join([moved, how, *([f"Two-sided: {', '.join(shown)}."] if shown else [])])
 
 
 def _answer(found: RunComparison, min_effect: float, shortfall: str) -> Text:

@@ -84,7 +84,7 @@ def webshop(
     """Make a catalogue of WebShop's products, which are not shipped."""
     with exit_codes():
         if tantivy:
-            import_tantivy()  # an import takes long; what will be missing afterwards is told before
+            import_tantivy()  # an import takes long; say first what will be missing
         made = import_webshop(source, to or imported_path(), small=small)
         if tantivy:
             index_with_tantivy(Path(made.path))

@@ -22,7 +22,7 @@ from skillwright.config import (
     is_rl_config,
     load_config,
     load_rl_config,
-    standings,
+    parity_settings,
 )
 from skillwright.config.parity_report import shown
 from skillwright.core import ConfigError
@@ -52,7 +52,7 @@ def parity_table(settings: RunConfig) -> Table:
     table.add_column("key", no_wrap=True)
     for name in ("here", "there", "why ours differs"):
         table.add_column(name, overflow="fold")
-    for row, value in standings(settings):
+    for row, value in parity_settings(settings):
         style = "" if value != row.original else "dim"
         cells = (row.key, shown(value), shown(row.original), row.why)
         table.add_row(*map(escape, cells), style=style)

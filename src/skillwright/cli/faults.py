@@ -24,7 +24,7 @@ err = make_console(stderr=True)
 
 
 @contextmanager
-def exit_codes(go_on: str | Callable[[], str] = "") -> Iterator[None]:
+def exit_codes(resume: str | Callable[[], str] = "") -> Iterator[None]:
     """Turn what was raised on purpose into one message and an exit code.
 
     What others print meanwhile goes to standard error: print results after it, or on a console.
@@ -43,7 +43,7 @@ def exit_codes(go_on: str | Callable[[], str] = "") -> Iterator[None]:
     except SkillwrightError as error:
         say(f"error: {error}", style="red")
         code = error.exit_code
-        go_on = "" if isinstance(error, NotMeasured) else go_on
+        resume = "" if isinstance(error, NotMeasured) else resume
     except OSError as error:
         if error.filename is None and error.errno not in _FULL:
             raise
@@ -52,7 +52,7 @@ def exit_codes(go_on: str | Callable[[], str] = "") -> Iterator[None]:
         code = ASKED_WRONGLY
     else:
         return
-    if command := go_on() if callable(go_on) else go_on:
+    if command := resume() if callable(resume) else resume:
         # In one piece, to be copied.
         say(f"Everything that finished is saved; continue with:  {command}{larger}", wraps=False)
     raise typer.Exit(code)

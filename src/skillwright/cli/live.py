@@ -34,7 +34,7 @@ from skillwright.jobs.rl.progress import IterationEnded, RlCallback, RlEvent
 REFRESH_PER_S = 4
 # Stages that have another beside them, with the phase of the episodes that are their own.
 _OWN_PHASE = {"baseline": "gate", "release test": "release", "confirm": "confirm"}
-_ENOUGH = 0.05  # share of the episodes that have to be over before the time left is told
+_ENOUGH = 0.05  # share of the episodes that have to be over before the time left is shown
 
 
 @dataclass
@@ -266,9 +266,8 @@ def score_text(score: Score) -> str:
     if score.success_rate is None or score.interval is None:
         return f"no score ({counted(score.failures, 'failure')})"
     low, high = score.interval
-    text = (
-        f"[bold]{score.success_rate:.0%}[/] won [dim]({low:.0%} to {high:.0%}, n={score.tasks})[/]"
-    )
+    spread = f"({low:.0%} to {high:.0%}, n={score.tasks})"
+    text = f"[bold]{score.success_rate:.0%}[/] solved [dim]{spread}[/]"
     failures = counted(score.failures, "failure")
     return text + (f", [red]{failures}[/]" if score.failures else "")
 

@@ -86,7 +86,7 @@ def existing_file(bank: str | Path) -> Path:
         )
     if not path.is_file():
         raise ConfigError(
-            f"there is no bank {str(bank)!r}. Name its file with --bank; `skillwright bank distill` "
-            "and `skillwright bank import` make one"
+            f"there is no bank {str(bank)!r}. Name its file with --bank; "
+            "`skillwright bank distill` and `skillwright bank import` make one"
         )
     return path

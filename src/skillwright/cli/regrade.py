@@ -41,7 +41,7 @@ def _show(report: RegradeReport) -> None:
         out.print(f"[yellow]{report.other_data} were played over other data[/]")
     if report.changed or report.lost:
         out.print(_table((*report.changed, *report.lost)))
-    out.print(f"won: {_rate(report.before)} before, {_rate(report.after)} now")
+    out.print(f"solved: {_rate(report.before)} before, {_rate(report.after)} now")
 
 
 def _table(differing: tuple[Regraded, ...]) -> Table:

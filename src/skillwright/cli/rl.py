@@ -56,7 +56,7 @@ def begin_rl(settings: RlConfig) -> tuple[RlRun, "PolicyMaker"]:
 
 
 def resume_rl(run: str, root: Path, overrides: Sequence[str], as_json: bool) -> None:
-    """Continue with a run of the recipe."""
+    """Continue a run of the recipe."""
     with exit_codes():
         opened = open_rl(run, root, overrides)
     if opened.state.finished:

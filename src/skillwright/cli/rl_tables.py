@@ -35,14 +35,14 @@ ITERATION_COLUMNS = (
     "turns kept",
     "KL",
     "entropy",
-    "clip",
-    "norm",
+    "clip fraction",
+    "grad norm",
     "turns",
 )
 _LEGEND = (
     "zero var.: groups of which all attempts ended alike, which teach nothing; turns kept: those "
-    "learned from; KL: nats per token from the cold start; clip: tokens without gradient; norm: of "
-    "the gradient before clipping; turns: of an episode"
+    "learned from; KL: nats per token from the cold start; clip fraction: share of tokens without "
+    "gradient; grad norm: before clipping; turns: of an episode"
 )
 _TESTED = {
     "cold_start": "weights before reinforcement learning, with the first bank",
@@ -137,14 +137,15 @@ def validations_table(state: RlState, selected: int | None) -> Table:
     table.add_column("bank", justify="right")
     table.add_column("all", justify="right")
     first = next(iter(state.validations.values()))
-    for family in first.table.families:
-        table.add_column(escape(family.replace("_", " ")), justify="right", overflow="fold")
+    for task_type in first.table.families:  # stored name
+        table.add_column(escape(task_type.replace("_", " ")), justify="right", overflow="fold")
     for number, one in sorted(state.validations.items()):
         mark = " *" if number == selected else ""
-        families = [one.table.families.get(name) for name in first.table.families]
+        first_types, types = first.table.families, one.table.families  # stored name
+        scores = [types.get(name) for name in first_types]
         rates = [
             "-" if score is None or score.success_rate is None else f"{score.success_rate:.0%}"
-            for score in families
+            for score in scores
         ]
         table.add_row(f"{number}{mark}", f"v{one.bank_version}", f"{one.success:.0%}", *rates)
     if selected is not None:
@@ -274,7 +275,8 @@ class RlTally(Tally):
 def iteration_lines(event: IterationEnded, iterations: int, left: str) -> list[str]:
     """Say an iteration in lines that fit a small terminal."""
     one = event.record
-    types = [f"{_short(name)} {won / of:.0%}" for name, (won, of) in one.families.items() if of]
+    rates = one.families.items()  # stored name
+    types = [f"{_short(name)} {wins / of:.0%}" for name, (wins, of) in rates if of]
     learned = (
         f"zero-variance groups {one.zero_variance_share:.0%}",
         f"KL {number_text(one.kl, 3)}",
@@ -301,9 +303,9 @@ def _table(latest: deque[IterationEnded]) -> Table:
 
 
 def _skills(event: IterationEnded) -> str:
-    told = event.record.told
-    most = sorted(told, key=lambda name: (-told[name], name))[:_MOST_SKILLS]
-    listed = ", ".join(f"{name} {told[name]}x" for name in most)
+    injected = event.record.told  # stored name
+    most = sorted(injected, key=lambda name: (-injected[name], name))[:_MOST_SKILLS]
+    listed = ", ".join(f"{name} {injected[name]}x" for name in most)
     version = event.record.bank_version
     return f"{event.record.skills:.1f} skills injected of bank v{version}: {listed}"
 

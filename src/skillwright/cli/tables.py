@@ -33,8 +33,8 @@ from skillwright.jobs.parts.progress import SHOWN_AS
 from skillwright.textopt import TriedEdit, was_applied
 
 _TITLES = {
-    "test": "Held-out test tasks won",
-    "confirm": "Val tasks won that no gate has drawn",
+    "test": "Held-out test tasks solved",
+    "confirm": "Val tasks solved that no gate has drawn",
 }
 _ENDPOINTS = {Purpose.ROLLOUT.value: "the agent", Purpose.USER.value: "the simulated user"}
 _NAMES = {label: name for name, label in SHOWN_AS.items()}
@@ -134,7 +134,7 @@ def _score_words(score: Score) -> str:
         return "none was played"
     low, high = score.interval
     return (
-        f"[bold]{score.success_rate:.1%}[/] won (95% interval {low:.1%} to {high:.1%}; "
+        f"[bold]{score.success_rate:.1%}[/] solved (95% interval {low:.1%} to {high:.1%}; "
         f"{counted(score.tasks, 'task')}, {counted(score.episodes, 'episode')})"
     )
 
@@ -230,15 +230,15 @@ def split_table(report: SplitReport) -> Table:
         title_justify="left",
         title_style="bold",
     )
-    table.add_column("family", overflow="fold")
+    table.add_column("task type", overflow="fold")
     table.add_column("n", justify="right")
     # More columns fit a small terminal only with each interval below its rate.
     between = " " if len(columns) <= _MOST_ABREAST else "\n"
     for name in columns:
         table.add_column(escape(name.replace("_", between)), justify="right", no_wrap=True)
-    for family in first.families:
-        scores = [_cell(column.families.get(family), between) for column in columns.values()]
-        table.add_row(_words(family), str(first.families[family].tasks), *scores)
+    for name, score in first.families.items():  # stored name
+        types = [column.families.get(name) for column in columns.values()]  # stored name
+        table.add_row(_words(name), str(score.tasks), *(_cell(one, between) for one in types))
     table.add_section()
     overall = [_cell(column.overall, between) for column in columns.values()]
     table.add_row("all", str(first.overall.tasks), *overall, style="bold")
@@ -247,15 +247,15 @@ def split_table(report: SplitReport) -> Table:
 
 def eval_table(report: EvalReport) -> Table:
     """Return an evaluation's scores by task type."""
-    table = Table(title=f"{report.split}: tasks won (95% interval)", title_justify="left")
-    table.add_column("family", overflow="fold")
+    table = Table(title=f"{report.split}: tasks solved (95% interval)", title_justify="left")
+    table.add_column("task type", overflow="fold")
     table.add_column("episodes", justify="right")
-    table.add_column("won", justify="right", no_wrap=True)
+    table.add_column("solved", justify="right", no_wrap=True)
     table.add_column("truncated", justify="right")
     table.add_column("failures", justify="right")
-    for family, score in _rows(report.table):
+    for name, score in _rows(report.table):
         counts = (str(score.truncated), str(score.failures))
-        table.add_row(_words(family), str(score.episodes), _cell(score), *counts)
+        table.add_row(_words(name), str(score.episodes), _cell(score), *counts)
     return table
 
 
@@ -346,7 +346,7 @@ def show_turns(console: Console, ends: TurnEnds) -> None:
 
 
 def _rows(table: ScoreTable) -> Iterator[tuple[str, Score]]:
-    yield from table.families.items()
+    yield from table.families.items()  # stored name
     yield "all", table.overall
 
 
@@ -386,8 +386,8 @@ def show_study(console: Console, study: StudySummary) -> None:
 
 
 def seed_table(study: StudySummary) -> Table:
-    """Return what came of each seed: tasks won on test by each skill, the gain, the accepts."""
-    table = Table(title="Held-out test tasks won", title_justify="left", title_style="bold")
+    """Return the outcome of each seed: test tasks solved by each skill, gain and accepts."""
+    table = Table(title="Held-out test tasks solved", title_justify="left", title_style="bold")
     shows_empty = any(one.empty is not None for one in study.seeds)
     skills = ("initial", *(["empty"] if shows_empty else []), "best", "final")
     for name in ("seed", *skills, "gain in points", "accepted", "steps"):
@@ -407,7 +407,7 @@ def seed_table(study: StudySummary) -> Table:
 def _lines(study: StudySummary) -> list[str]:
     if study.mean_gain is None or study.highest is None or study.lowest is None:
         return [f"{study.finished} of {len(study.seeds)} seeds finished"]
-    mean = f"best over initial: [bold]{points(study.mean_gain)}[/] points of tasks won"
+    mean = f"best over initial: [bold]{points(study.mean_gain)}[/] points of tasks solved"
     counted = len(study.gains)
     if study.interval is not None:
         low, high = study.interval

@@ -189,7 +189,7 @@ def resume(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Continue with a run or study that was stopped; its decisions are those it would have taken."""
+    """Continue a run or study that was stopped; its decisions are those it would have taken."""
     if is_rl_run(run, root):
         with exit_codes():
             _refuse_proof(prove, "one of `skillwright rl`, which tests its release by itself")

@@ -9,7 +9,7 @@ from skillwright.config.load import (
     load_rl_config,
 )
 from skillwright.config.parity import DIFFERENCES, KEPT_OUT, Difference
-from skillwright.config.parity_report import Incumbent, mode_line, say_mode, standings
+from skillwright.config.parity_report import ParitySetting, mode_line, parity_settings, say_mode
 from skillwright.config.rl import RlConfig, validated_rl
 from skillwright.config.run import RunConfig
 
@@ -17,7 +17,7 @@ __all__ = [
     "DIFFERENCES",
     "KEPT_OUT",
     "Difference",
-    "Incumbent",
+    "ParitySetting",
     "RlConfig",
     "RunConfig",
     "StudySettings",
@@ -27,8 +27,8 @@ __all__ = [
     "load_config",
     "load_rl_config",
     "mode_line",
+    "parity_settings",
     "say_mode",
-    "standings",
     "study_settings",
     "validated_rl",
 ]

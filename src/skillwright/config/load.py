@@ -56,7 +56,7 @@ def load_config(
             is unknown or wrong; one line per problem, each with the nearest right name.
     """
     path = Path(path)
-    layers = read_layers(path)
+    layers = _noted(path)
     values = merge_layers(layers)
     _refuse_other_kind(path, values, _RECIPE_ONLY, _TRAINING_ONLY, "rl")
     is_theirs = is_skillopt(values)
@@ -85,7 +85,7 @@ def load_rl_config(path: str | Path, overrides: Sequence[str] = ()) -> RlConfig:
             is unknown or wrong; one line per problem, each with the nearest right name.
     """
     path = Path(path)
-    values = merge_layers(read_layers(path))
+    values = merge_layers(_noted(path))
     _refuse_other_kind(path, values, _TRAINING_ONLY, _RECIPE_ONLY, "train")
     return validated_rl(_completed(path, values, overrides, RlConfig), str(path))
 
@@ -108,6 +108,18 @@ def dump_config(config: RunConfig | RlConfig) -> str:
 
 
 dump_rl_config = dump_config
+
+
+def _noted(path: Path) -> list[Layer]:
+    """Read a file and what it inherits from; say which of its names are old, but of no run."""
+    layers = read_layers(path)
+    for note in () if _is_stored(path) else (note for layer in layers for note in layer.notes):
+        _log.warning(note)
+    return layers
+
+
+def _is_stored(path: Path) -> bool:
+    return (path.parent / _STORE).exists()
 
 
 def _refuse_other_kind(
@@ -134,7 +146,7 @@ def _completed(
     """Lay overrides over a file's values, and fill in its name and the environment's settings."""
     values = merge(values, parse_overrides(overrides, model))
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-._") or "run"
-    values = without_removed(values, str(path), stored=(path.parent / _STORE).exists())
+    values = without_removed(values, str(path), stored=_is_stored(path))
     return _with_environment(merge({"run": {"name": name}}, values))
 
 

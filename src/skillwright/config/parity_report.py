@@ -9,8 +9,8 @@ from skillwright.config.run import RunConfig
 _WIDTH = 74  # fits a small terminal, with what stands before it there
 
 
-class Incumbent(NamedTuple):
-    """Where a configuration stands on a difference."""
+class ParitySetting(NamedTuple):
+    """The value of a setting that differs from SkillOpt by default."""
 
     difference: Difference
     value: Any
@@ -21,8 +21,8 @@ class Incumbent(NamedTuple):
         return bool(self.value == self.difference.original)
 
 
-def standings(config: RunConfig) -> list[Incumbent]:
-    """Say where a run's configuration stands on each difference that means something in it."""
+def parity_settings(config: RunConfig) -> list[ParitySetting]:
+    """Return the value of every such setting that means something in a configuration."""
     found = []
     for row in DIFFERENCES:
         section: Any = config
@@ -31,7 +31,7 @@ def standings(config: RunConfig) -> list[Incumbent]:
             section = getattr(section, name, None)
         is_meant = row.kind in ("", getattr(section, "kind", ""))
         if section is not None and hasattr(section, leaf) and is_meant:
-            found.append(Incumbent(row, getattr(section, leaf)))
+            found.append(ParitySetting(row, getattr(section, leaf)))
     return found
 
 
@@ -42,7 +42,7 @@ def mode_line(config: RunConfig) -> str:
 
 
 def _mode(config: RunConfig) -> str:
-    found = standings(config)
+    found = parity_settings(config)
     ours = sum(not one.is_original for one in found)
     if config.run.parity:
         return (
@@ -55,7 +55,7 @@ def _mode(config: RunConfig) -> str:
 
 def say_mode(config: RunConfig) -> tuple[str, ...]:
     """Say in which mode a configuration runs, in a line, and list what differs in lines below."""
-    ours = [one for one in standings(config) if not one.is_original]
+    ours = [one for one in parity_settings(config) if not one.is_original]
     listed = wrap(_list(ours), _WIDTH, break_long_words=False, break_on_hyphens=False)
     return (_mode(config), *(f"  {part}" for part in listed))
 
@@ -66,7 +66,7 @@ def mode_facts(config: RunConfig) -> dict[str, Any]:
         "mode": "parity" if config.run.parity else "default",
         "differs_from_skillopt": {
             one.difference.key: {"value": one.value, "original": one.difference.original}
-            for one in standings(config)
+            for one in parity_settings(config)
             if not one.is_original
         },
         "kept_out": [row.there for row in KEPT_OUT],
@@ -80,7 +80,7 @@ def shown(value: Any) -> str:
     return "unset" if value is None else str(value)
 
 
-def _list(ours: list[Incumbent]) -> str:
+def _list(ours: list[ParitySetting]) -> str:
     return ", ".join(
         f"{one.difference.key} {shown(one.value)} (there {shown(one.difference.original)})"
         for one in ours

@@ -76,9 +76,9 @@ REMOVED: Final = (
     _setting("evaluation.gate.margin", 0.0, "Use gate.kind: explore or paired for noisy scores."),
     _setting("rollout.mode", "free"),
     _setting("bank.max_general_tokens", 1_200, "Use bank.max_tokens."),
-    Removed("distil.batch_size", 4),
-    Removed("distil.general_episodes", 12),
-    _setting("distil.temperature", 1.0),
+    Removed("distill.batch_size", 4),
+    Removed("distill.general_episodes", 12),
+    _setting("distill.temperature", 1.0),
     Removed("evolve.per_category", 3, "Use evolve.per_checkpoint."),
     _setting("evolve.weakest_extra", 1, "Use evolve.per_checkpoint."),
     Removed("evolve.max_active", 100),
@@ -125,7 +125,7 @@ def without_removed(values: Mapping[str, Any], where: str, *, stored: bool = Fal
     """Drop what was removed and holds anyway.
 
     Of a ``stored`` run other values are kept where our classes have the setting, and dropped
-    elsewhere; `refuse_to_go_on` refuses these.
+    elsewhere; `refuse_to_resume` refuses these.
 
     Raises:
         ConfigError: A key has another value; one line per key.
@@ -138,7 +138,7 @@ def without_removed(values: Mapping[str, Any], where: str, *, stored: bool = Fal
     return _pruned(values, kept)
 
 
-def refuse_to_go_on(values: Mapping[str, Any], where: str) -> None:
+def refuse_to_resume(values: Mapping[str, Any], where: str) -> None:
     """Refuse to resume a run with a setting that is no more.
 
     Raises:

@@ -113,14 +113,14 @@ class ScheduleSection(Section):
 
 
 class ColdStartSection(Section):
-    """Supervised steps on what the expert won in the real environment, told skills."""
+    """Supervised steps on what the expert solved in the real environment, given skills."""
 
     tasks: PositiveInt | None = None
-    """The first so many tasks to practise on; unset, all."""
+    """How many tasks to train on, the first ones; unset, all."""
     episodes: PositiveInt = 1
     """Episodes of the expert per task."""
     without_skills: Share = 0.2
-    """Share of the tasks that are told nothing, so that the policy learns to do without as well."""
+    """Share of the tasks without skills, so that the policy learns to do without as well."""
     steps: PositiveInt = 300
     """Optimizer steps."""
     batch_rows: PositiveInt = 128
@@ -141,7 +141,7 @@ class StepAdvantageSection(Section):
     weight: PositiveFloat = 1.0
     """What it is multiplied by before it is added."""
     discount: Annotated[float, Field(gt=0, le=1)] = 0.95
-    """Of what is still won, per turn."""
+    """Of later reward, per turn."""
 
 
 class GrpoSection(Section):
@@ -152,15 +152,15 @@ class GrpoSection(Section):
     tasks_per_iteration: PositiveInt = 16
     """Tasks of an iteration; without ``harder`` and ``again``, none comes twice in a pass."""
     group_size: Annotated[int, Field(ge=2)] = 8
-    """Episodes per task, told the same skills."""
+    """Episodes per task, given the same skills."""
     harder: bool = False
     """Draw task types that are lost more often more often, instead of all tasks in turn."""
     again: Share = 0.0
-    """Share of an iteration's tasks that were sometimes won and sometimes lost when last played."""
+    """Share of an iteration's tasks that were solved in part when last played."""
     temperature: PositiveFloat = 1.0
     """What is sampled at."""
     skill_dropout: SkipJsonSchema[Share] = 0.0
-    """Share of the groups that are told only a part of their skills."""
+    """Share of the groups that are given only a part of their skills."""
     learning_rate: PositiveFloat = 1e-6
     """The highest of the schedule; 5e-4 suits a scorer."""
     schedule: ScheduleSection = ScheduleSection(shape="constant", warmup=0.0)
@@ -214,19 +214,19 @@ class RlModelsSection(PricedModels):
 
 
 class RlBankSection(BankSection):
-    """What the policy is told, in training and in evaluation alike."""
+    """What is injected for the policy, in training and in evaluation alike."""
 
     start: str = "empty"
     """``empty``, ``seed`` for the environment's own, ``seed:NAME``, a bank's file or JSON."""
     leave_out: list[str] = Field(default=[])
     """Categories whose skills are left out of the first bank."""
-    told: Literal["skills", "trajectories", "nothing"] = "skills"
-    """``trajectories`` tells raw base trajectories of the same category and place instead."""
+    inject: Literal["skills", "trajectories", "none"] = "skills"
+    """``trajectories`` injects raw base trajectories of the same category and place instead."""
     hierarchy: bool = True
-    """False tells the most similar skills of any kind, instead of the general ones and others."""
+    """False injects the most similar skills of any kind, instead of the general ones and others."""
 
 
-class RlDistilSection(DistillSection):
+class RlDistillSection(DistillSection):
     """The first bank, written by the teacher from base trajectories."""
 
     max_turns: PositiveInt | None = None
@@ -236,7 +236,7 @@ class RlDistilSection(DistillSection):
 
 
 class RlEvolveSection(EvolveSection):
-    """How the bank continues learning, from what is still lost on tasks of its own."""
+    """How the bank keeps learning, from what still fails on tasks of its own."""
 
     every: PositiveInt = 5
     """Iterations between updates."""
@@ -279,7 +279,7 @@ class RlConfig(Section):
     models: RlModelsSection = RlModelsSection()
     policy: PolicyConfig = ScorerPolicyConfig()
     bank: RlBankSection = RlBankSection()
-    distill: RlDistilSection | None = RlDistilSection()
+    distill: RlDistillSection | None = RlDistillSection()
     cold_start: ColdStartSection | None = ColdStartSection()
     grpo: GrpoSection = GrpoSection()
     evolve: RlEvolveSection | None = RlEvolveSection()
@@ -315,17 +315,18 @@ class RlConfig(Section):
 
     @model_validator(mode="after")
     def _stages_have_their_models(self) -> "RlConfig":
-        told = self.bank.told
-        if told == "trajectories" and self.distill is None:
+        inject = self.bank.inject
+        if inject == "trajectories" and self.distill is None:
             raise ValueError(
-                "bank.told 'trajectories' tells base trajectories, and distill is null, which "
+                "bank.inject 'trajectories' injects base trajectories, and distill is null, which "
                 "plays none; give it at least {}"
             )
-        if told != "skills" and self.evolve is not None:
+        if inject != "skills" and self.evolve is not None:
             raise ValueError(
-                f"bank.told is {told!r}, so no change of the bank would be told; set evolve: null"
+                f"bank.inject is {inject!r}, so no change of the bank would be injected; set "
+                "evolve: null"
             )
-        asks = (self.distill is not None and told == "skills") or self.evolve is not None
+        asks = (self.distill is not None and inject == "skills") or self.evolve is not None
         if asks and self.models.teacher is None:
             raise ValueError(
                 "distill and evolve need models.teacher, who writes the skills; name one, or set "

@@ -56,7 +56,7 @@ class GradientSection(Section):
 
 
 class SkillAwareSection(Section):
-    """Slips of the agent are told from gaps in the skill; reminders go into an appendix."""
+    """Slips of the agent are kept apart from gaps in the skill; reminders go into an appendix."""
 
     appendix_source: Literal["both", "failure_only"] = "both"
     """Whose reminders are taken: those of both kinds of analyst, or of failures only."""
@@ -102,15 +102,15 @@ class OptimizerSection(Section):
     use_meta_skill: bool = True
     """From the second epoch on, the optimizer keeps notes of its own for the next epoch."""
     skill_aware: SkillAwareSection | None = None
-    """How slips of the agent are told from gaps in the skill; unset, they are not."""
+    """How slips of the agent are kept apart from gaps in the skill; unset, they are not."""
     memory_steps: SkipJsonSchema[PositiveInt] = 64
-    """Steps that analysts are told about, the latest ones: what was tried, the outcome."""
+    """Steps that analysts are shown, the latest ones: what was tried, the outcome."""
     memory_across_epochs: SkipJsonSchema[bool] = True
     """A new epoch still knows the old one's steps."""
 
     @property
     def updates_epoch(self) -> bool:
-        """Whether an epoch ends with a epoch update over it."""
+        """Whether an epoch ends with an epoch update over it."""
         return self.use_slow_update or self.use_meta_skill
 
     @property
@@ -199,7 +199,7 @@ class SkillSection(Section):
     init: str = ""
     """A file to begin with, relative to the working directory; blank begins with nothing."""
     bank: str = ""
-    """A bank that is told below it: its file, JSON (ours, SkillRL's), or ``seed:alfworld``."""
+    """A bank that is injected below it: its file, JSON (ours, SkillRL's), or ``seed:alfworld``."""
 
 
 class RunConfig(Section):
@@ -252,7 +252,7 @@ class RunConfig(Section):
         """Say why no candidate could ever pass the gate, or return "".
 
         Args:
-            train_tasks: Tasks to practise on, at least so many, from 1.
+            train_tasks: The least number of tasks to train on, from 1.
             val_tasks: Tasks that the gate may draw.
         """
         return why_hopeless(self.evaluation.gate, self.ledger(train_tasks), val_tasks)

@@ -34,7 +34,7 @@ def validated_section(kind: type[S], values: Mapping[str, Any], where: str = "")
 
 
 def kind_unless_given(kind: str) -> BeforeValidator:
-    """Let the members of a union be told apart where nothing says which one is meant."""
+    """Let the members of a union be distinguished where nothing says which one is meant."""
 
     def fill(value: Any) -> Any:
         return {"kind": kind, **value} if isinstance(value, Mapping) else value

@@ -1,5 +1,6 @@
 """YAML files as plain values: inheritance by ``_base_``, merging, and dotted overrides."""
 
+import logging
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -10,10 +11,13 @@ import yaml
 from pydantic import BaseModel
 
 from skillwright.config.removed import why_removed
+from skillwright.config.renamed import new_path, renamed
 from skillwright.config.section import key_paths
 from skillwright.core import ConfigError, DataError, did_you_mean
 from skillwright.core.fence import escaped_controls
 from skillwright.core.jsonio import read_text
+
+_log = logging.getLogger(__name__)
 
 BASE_KEY = "_base_"
 _SUFFIXES = (".yaml", ".yml")
@@ -31,10 +35,11 @@ Values = dict[str, Any]
 
 
 class Layer(NamedTuple):
-    """What one file of a chain says, without its ``_base_``."""
+    """What one file of a chain says, without its ``_base_``; notes name keys by old names."""
 
     path: Path
     values: Values
+    notes: tuple[str, ...] = ()
 
 
 class _Loader(yaml.SafeLoader):
@@ -78,7 +83,8 @@ def read_layers(path: Path) -> list[Layer]:
 
     Raises:
         ConfigError: A file is missing, unreadable or no mapping; its YAML is malformed (with line
-            and column); or a file inherits from itself (with the chain).
+            and column); a file gives a key by its old and its new name; or a file inherits from
+            itself (with the chain).
     """
     layers: list[Layer] = []
     chain: list[Path] = []
@@ -90,7 +96,8 @@ def read_layers(path: Path) -> list[Layer]:
         chain.append(path)
         values = _read_file(path, named_by)
         base = values.pop(BASE_KEY, None)
-        layers.append(Layer(path, values))
+        values, notes = renamed(values, str(path))
+        layers.append(Layer(path, values, tuple(notes)))
         if base is None:
             return layers[::-1]
         if not isinstance(base, str) or not base:
@@ -131,8 +138,8 @@ def parse_overrides(overrides: Sequence[str], model: type[BaseModel]) -> Values:
     Values are read as YAML, and nothing after ``=`` is the empty text. The schema knows the paths.
 
     Raises:
-        ConfigError: A setting has no ``=``, its value is no YAML, or its path is unknown; the
-            message names the nearest path.
+        ConfigError: A setting has no ``=``, its value is no YAML, its path is unknown (the message
+            names the nearest), or a key is given by its old and its new name.
     """
     places = key_paths(model)
     paths = {place.path for place in places}
@@ -140,14 +147,17 @@ def parse_overrides(overrides: Sequence[str], model: type[BaseModel]) -> Values:
     values: Values = {}
     for setting in overrides:
         path, equals, text = setting.partition("=")
-        path = path.strip()
+        old, path = path.strip(), new_path(path.strip())
         if not equals:
             raise ConfigError(f"--set {setting!r} has no '='; write section.key=value")
         if path not in paths and not path.startswith(free):
             problem = why_removed(path) or f"no key {path!r}. {nearest_path(path, paths)}"
             raise ConfigError(f"--set {setting!r}: {problem}")
         value = _parse(text, f"--set {setting!r}") if text.strip() else ""
-        values = merge(values, nested(path, value))
+        values = merge(values, nested(old, value))
+    values, notes = renamed(values, "--set")
+    for note in notes:
+        _log.warning(note)
     return values
 
 

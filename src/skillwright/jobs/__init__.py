@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from skillwright.jobs.bank.look import bank_statistics as bank_statistics
     from skillwright.jobs.bank.look import search_bank as search_bank
     from skillwright.jobs.bank.moves import MoveReport as MoveReport
-    from skillwright.jobs.bank.moves import admit_judged as admit_judged
-    from skillwright.jobs.bank.moves import admit_unjudged as admit_unjudged
+    from skillwright.jobs.bank.moves import approve_by_gate as approve_by_gate
+    from skillwright.jobs.bank.moves import approve_without_gate as approve_without_gate
     from skillwright.jobs.bank.moves import import_into as import_into
     from skillwright.jobs.inspect.compare import ComparedSide as ComparedSide
     from skillwright.jobs.inspect.compare import ComparedTask as ComparedTask
@@ -114,7 +114,7 @@ _PLACES = (
     ("skillwright.jobs.bank.distill", "StudiedRun study_run"),
     ("skillwright.jobs.bank.evolve", "EvolutionRound EvolveReport evolve_bank"),
     ("skillwright.jobs.bank.look", "Answer BankStatistics bank_statistics search_bank"),
-    ("skillwright.jobs.bank.moves", "MoveReport admit_judged admit_unjudged import_into"),
+    ("skillwright.jobs.bank.moves", "MoveReport approve_by_gate approve_without_gate import_into"),
     ("skillwright.jobs.inspect.compare", "compare_runs"),
     ("skillwright.jobs.inspect.compare_sides", "CompareMetric"),
     ("skillwright.jobs.inspect.compare", "ComparedSide ComparedTask RunComparison"),

@@ -36,7 +36,7 @@ class Embedder(Protocol):
 
     @property
     def delta(self) -> float:
-        """The similarity that a skill must exceed to be told, calibrated for this embedder."""
+        """The similarity that a skill must exceed to be injected, calibrated for this embedder."""
         ...
 
     def encode_queries(self, texts: list[str]) -> Vectors:
@@ -182,7 +182,7 @@ class SentenceTransformerEmbedder:
             nothing is asked of the network when it is there.
         device: Where it runs, such as ``cuda:1``; never a GPU unless it is named.
         delta: The similarity that a skill must exceed. 0.2 is calibrated for MiniLM on the seed
-            banks; at the 0.4 of SkillRL's paper most tasks are told no skill of their category.
+            banks; at the 0.4 of SkillRL's paper most tasks get no skill of their category.
             Other encoders have other scales: calibrate theirs (`calibrate`).
         query_prompt: Put before each query, for an encoder that wants one and does not bring it
             (``"query: "`` for E5).

@@ -1,4 +1,4 @@
-"""Skills from outside, in any of the forms that we read: into a bank, and into pending."""
+"""Skills from outside, in any of the forms that we read: into a bank, as pending ones."""
 
 from dataclasses import replace
 from importlib import resources
@@ -26,7 +26,7 @@ _MARKDOWN = (".md", ".markdown", ".txt")
 def import_skills(
     bank: Bank, path: Path, *, is_near: IsNear = near_in_text
 ) -> tuple[Bank, ChangeReport]:
-    """Add the skills of a file or folder to a bank, quarantined; `Admit` lets them out.
+    """Add the skills of a file or folder to a bank, pending; `Approve` makes them active.
 
     Args:
         bank: The bank to add to.

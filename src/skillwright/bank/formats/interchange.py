@@ -1,7 +1,7 @@
 """The interchange form of a bank: one JSON document that is the same, byte for byte, every time.
 
 ``{"schema_version": 1, "meta": {...}, "general": [...], "by_category": {category: [...]},
-"lessons": [...]}``: everything that a bank knows, retired and quarantined skills included.
+"lessons": [...]}``: everything that a bank knows, retired and pending skills included.
 """
 
 import json

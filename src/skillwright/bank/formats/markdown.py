@@ -57,7 +57,7 @@ def to_markdown(bank: Bank) -> str:
 
 
 def from_markdown(text: str, where: str = "the document") -> tuple[BankSkill, ...]:
-    """Read skills from Markdown, as drafts: without ids, quarantined.
+    """Read skills from Markdown, as drafts: without ids, pending.
 
     Args:
         text: The document; a skill's ``Id`` is only for its reader.
@@ -337,7 +337,7 @@ def write_agent_skills(bank: Bank, folder: Path, name: str) -> SkillFolders:
 def read_agent_skills(folder: Path) -> tuple[BankSkill, ...]:
     """Read skills from a folder with a SKILL.md, or a folder of such folders, as drafts.
 
-    They come without ids, quarantined. Our own folders read back as they were written. In other
+    They come without ids, pending. Our own folders read back as they were written. In other
     people's every bullet of the body is a skill that applies when the folder's description says;
     their scripts and assets are not read.
 
@@ -391,7 +391,9 @@ def _description(name: str, scope: str, category: str, skills: Sequence[BankSkil
     lessons = sum(skill.kind == SkillKind.LESSON for skill in skills)
     about = f"{_prose(category)} tasks" if category else "any task"
     place = f" in {_prose(scope)}" if scope else ""
-    counts = f"Principles: {len(skills) - lessons}. Lessons from practice: {lessons}."
+    counts = (
+        f"Principles: {len(skills) - lessons}. Lessons from practice: {lessons}."  # stored name
+    )
     text = f"Use for {about} of {_prose(name)}{place}. {counts}"
     return text[:DESCRIPTION_LIMIT]
 

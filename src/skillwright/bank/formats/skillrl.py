@@ -39,7 +39,7 @@ _NAME_WORDS = 5
 
 
 def read_skillrl(text: str, where: str = "the bank") -> tuple[BankSkill, ...]:
-    """Read the skills of a bank in SkillRL's layout, as drafts: without ids, quarantined.
+    """Read the skills of a bank in SkillRL's layout, as drafts: without ids, pending.
 
     A mistake becomes a lesson: its description is the failure point, why it happens the flawed
     reasoning, and how to avoid it both the corrective action and the principle.
@@ -51,7 +51,7 @@ def read_skillrl(text: str, where: str = "the bank") -> tuple[BankSkill, ...]:
 
 
 def import_skillrl(bank: Bank, text: str, where: str = "the bank") -> tuple[Bank, ChangeReport]:
-    """Add the skills of a bank in SkillRL's layout to a bank, quarantined.
+    """Add the skills of a bank in SkillRL's layout to a bank, pending.
 
     Only equal skills are merged, not similar ones, so that nothing of the file is lost.
 
@@ -251,7 +251,7 @@ class RefinedMemory:
     episode: str
 
     @property
-    def won(self) -> bool:
+    def succeeded(self) -> bool:
         """Whether the episode was a success."""
         return self.outcome.strip().casefold() == "success"
 

@@ -1,4 +1,4 @@
-"""What may not are in a skill, whoever wrote it: it goes into the prompts of every later task.
+"""What may not be in a skill, whoever wrote it: it goes into the prompts of every later task.
 
 Lint is one wall of three: what an environment said is fenced before a teacher reads it, and a gate
 plays with and without the skill. Forms that a client would run or cannot read are found reliably;
@@ -100,7 +100,7 @@ class Sources:
 
 
 def lint(skill: BankSkill, sources: Sources | Iterable[str] = ()) -> tuple[Finding, ...]:
-    """Look for what may not are in a skill.
+    """Look for what may not be in a skill.
 
     Args:
         skill: The skill.
@@ -136,7 +136,7 @@ def refuse_unsafe(skills: Iterable[BankSkill], where: str) -> None:
     """Refuse skills that may not become active.
 
     Args:
-        skills: Skills that agents are going to be told.
+        skills: Skills that are going to be injected.
         where: Names the bank in the message.
 
     Raises:
@@ -147,7 +147,7 @@ def refuse_unsafe(skills: Iterable[BankSkill], where: str) -> None:
             if finding.blocks:
                 raise BankError(
                     f"{where}: skill {skill.id!r} cannot become active: {finding} "
-                    "Mend it, or bring the bank in with an import, which quarantines."
+                    "Mend it, or bring the bank in with an import, which leaves it pending."
                 )
 
 

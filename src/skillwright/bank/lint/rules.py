@@ -30,7 +30,7 @@ class Negation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A pattern that must not are in a skill.
+    """A pattern that must not be in a skill.
 
     Attributes:
         name: Names it in findings.
@@ -39,7 +39,7 @@ class Rule:
         fix: What to do.
         severity: Whether the skill can become active all the same.
         negation: Which negation makes it harmless.
-        only_advice: Only what the agent is told to do is searched, not what went wrong.
+        only_advice: Only the advice to the agent is searched, not what went wrong.
         sees_disguises: Letters written as digits (``1gn0re``) and words joined by hyphens or
             underscores are read as well.
     """
@@ -59,7 +59,7 @@ def any_of(*patterns: str) -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(pattern) for pattern in patterns)
 
 
-# Forms that must not are in a skill: what a client follows, runs, expands or cannot read.
+# Forms that must not be in a skill: what a client follows, runs, expands or cannot read.
 
 
 _DOMAINS = (
@@ -289,7 +289,7 @@ PLAIN_OVERRIDE = Rule(
         r"|(?:is|are|was|were|have been|has been|had been)"
         r" (?:\w+ )?(?:void|cancelled|suspended|revoked|obsolete|lifted|superseded|overridden"
         r"|replaced|withdrawn|outdated|optional|invalid|fake))",
-        rf"\b(?:do not|don't|never)\s+(?:bother|care|worry|model|think)\b[^.]{{0,20}}\b{_RULES}\b",
+        rf"\b(?:do not|don't|never)\s+(?:bother|care|worry|mind|think)\b[^.]{{0,20}}\b{_RULES}\b",
         r"\byour (?:real|true|actual|new|hidden|secret) (?:goals?|tasks?|purpose|job|role|objective"
         r"|mission|instructions?)\b",
         r"\bas (?:the|your|a) (?:system )?(?:admin\w*|developer|owner|operator|creator)\b",
@@ -353,7 +353,7 @@ UNCONFIRMED = Rule(
         rf"\bwithout\b[^.]{{0,30}}\b{_CHECKS}\b",
         rf"\b(?:even if|although|when|if)\b[^.]{{0,20}}\b{_PEOPLE}\b[^.]{{0,15}}\b(?:says? no"
         r"|declines?|refuses?|has not (?:agreed|confirmed))\b[^.]{0,15}\b(?:still|anyway|proceed"
-        r"|continue)\b",
+        r"|go on)\b",
     ),
     "It makes agents act before a person has agreed.",
     "Say what must be confirmed, and by whom.",

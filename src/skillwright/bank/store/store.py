@@ -71,9 +71,9 @@ class BankDiff:
         added: Skills that only the other has, as they are there.
         refined: Skills that have other words there.
         retired: Skills that are retired there and were not.
-        admitted: Skills that are active there and were quarantined.
+        approved: Skills that are active there and were pending.
         restored: Skills that were retired and are not there: after a rollback.
-        quarantined: Skills that are quarantined there and were active: after a rollback.
+        pending: Skills that are pending there and were active: after a rollback.
         removed: Skills that the other does not have: after a rollback.
     """
 
@@ -379,7 +379,7 @@ class BankStore:
     def count(self, episodes: Iterable[CountedEpisode]) -> None:
         """Add finished episodes to the statistics; the next version shows them.
 
-        An episode is counted once, however often it is told.
+        An episode is counted once, however often it is given.
         """
         with self._file.transaction():
             self._counts.add(episodes)

@@ -7,13 +7,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skillwright.bank.bank import Bank, BankError, SkillStats
-from skillwright.bank.changes import Add, Change, ChangeReport, Decision, Outcome, Refine
+from skillwright.bank.changes import (
+    Add,
+    Approve,
+    Change,
+    ChangeReport,
+    Decision,
+    Outcome,
+    Refine,
+    Retire,
+)
 from skillwright.bank.formats.interchange import item_of, skill_of
 from skillwright.core import BankSkill, DataError
 from skillwright.core.jsonio import dumps
@@ -259,17 +268,18 @@ _FREEZE = """
 
 @dataclass(frozen=True, slots=True)
 class CountedEpisode:
-    """An episode whose agent was told skills.
+    """An episode that skills were injected into.
 
     Attributes:
         key: Names it; an episode is counted once. "" is counted every time.
-        skill_ids: What its agent was told.
-        won: Whether it was won; ``None`` where a fault ended it, which says nothing of the skills.
+        skill_ids: Which skills.
+        solved: Whether it was a success; ``None`` where a fault ended it, which says nothing of
+            the skills.
     """
 
     key: str
     skill_ids: tuple[str, ...]
-    won: bool | None
+    solved: bool | None
 
 
 class CountTable:
@@ -285,11 +295,11 @@ class CountTable:
                 "INSERT OR IGNORE INTO counted VALUES (?) RETURNING episode", (episode.key,)
             ):
                 continue
-            scored = int(episode.won is not None)
+            scored = int(episode.solved is not None)
             self._file.write_many(
                 _ADD,
                 [
-                    (1, scored, int(bool(episode.won)), skill_id)
+                    (1, scored, int(bool(episode.solved)), skill_id)
                     for skill_id in dict.fromkeys(episode.skill_ids)
                 ],
             )
@@ -444,8 +454,16 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
     }
 
 
+OPS: Final[Mapping[type[Change], str]] = {
+    Add: "add",
+    Refine: "refine",
+    Retire: "retire",
+    Approve: "admit",  # stored name
+}
+
+
 def _change(change: Change) -> dict[str, Any]:
-    op = type(change).__name__.lower()
+    op = OPS[type(change)]
     if isinstance(change, Add):
         item = item_of(change.draft, SkillStats())
         return {"op": op, "draft": {key: item[key] for key in item if key not in ("id", "stats")}}

@@ -25,8 +25,8 @@ from skillwright.bank.teaching.teacher import (
     Evidence,
     LessonReply,
     LessonsReply,
-    PlaceReply,
     Request,
+    ScopeReply,
     SkillReply,
     SkillsReply,
     TaskName,
@@ -69,7 +69,7 @@ class DistillSettings:
         per_category: Principles that are asked for, per category.
         lessons: Lessons that are asked for, over all categories.
         per_place: Facts that are asked for, per place.
-        success_threshold: The reward from which an episode counts as won.
+        success_threshold: The reward from which an episode counts as solved.
         step: The training step or epoch, for the provenance.
 
     Raises:
@@ -127,8 +127,8 @@ def plan_requests(evidence: Sequence[Evidence], settings: DistillSettings) -> It
             count = settings.per_place
             sections = (("Place", place), ("How many", f"At most {count}."))
             name = f"place.{place}.{number}"
-            request = Request(name, "distil_place", sections, tuple(batch))
-            yield Asked(Section.PLACE, request, PlaceReply, count, scope=place)
+            request = Request(name, "distill_place", sections, tuple(batch))
+            yield Asked(Section.PLACE, request, ScopeReply, count, scope=place)
 
 
 def _about_categories(
@@ -155,7 +155,7 @@ def _about_categories(
 
 def _general(evidence: Sequence[Evidence], settings: DistillSettings) -> Asked:
     groups = _by_category(evidence)
-    # Won and lost take turns within a category, so that one of each is there to compare.
+    # Solved and failed take turns within a category, so that one of each is there to compare.
     mixed = [
         round_robin(
             [[one for one in group if one.succeeded], [one for one in group if not one.succeeded]],
@@ -168,7 +168,7 @@ def _general(evidence: Sequence[Evidence], settings: DistillSettings) -> Asked:
         ("Categories", ", ".join(sorted(groups.keys() - {""}))),
         ("How many", f"At most {settings.general}."),
     )
-    request = Request("general.0", "distil_general", sections, tuple(shown))
+    request = Request("general.0", "distill_general", sections, tuple(shown))
     return Asked(Section.GENERAL, request, SkillsReply, settings.general)
 
 
@@ -398,5 +398,5 @@ class _Reading:
         )
 
 
-def _written(reply: SkillsReply | LessonsReply | PlaceReply) -> Sequence[SkillReply]:
+def _written(reply: SkillsReply | LessonsReply | ScopeReply) -> Sequence[SkillReply]:
     return reply.lessons if isinstance(reply, LessonsReply) else reply.skills

@@ -96,7 +96,7 @@ class CategorySuccess:
 
     Attributes:
         category: Its name, "" where tasks have none.
-        wins: Scored episodes that were won.
+        wins: Scored episodes that were solved.
         episodes: Scored episodes.
     """
 
@@ -106,7 +106,7 @@ class CategorySuccess:
 
     @property
     def accuracy(self) -> float:
-        """The share that was won, in [0, 1]."""
+        """The share that was solved, in [0, 1]."""
         return self.wins / self.episodes
 
 
@@ -196,9 +196,9 @@ def by_severity(failures: Sequence[Evidence]) -> list[Evidence]:
 
 
 def _severity(one: Evidence) -> tuple[float, bool, int, str]:
-    told = one.transcript
-    was_cut_off = told.stop == StopReason.MAX_TURNS.value
-    return told.reward, was_cut_off, -told.turns, one.id
+    seen = one.transcript
+    was_cut_off = seen.stop == StopReason.MAX_TURNS.value
+    return seen.reward, was_cut_off, -seen.turns, one.id
 
 
 _LONGEST_EARLIER, _LONGEST_NAME = 300, 80
@@ -212,7 +212,7 @@ class EvolveSettings:
         trigger_accuracy: Categories below this share of wins are looked at, in [0, 1].
         max_failures: Failures that the teacher is shown, at least 1.
         caps: How much may be added.
-        success_threshold: The reward from which an episode counts as won.
+        success_threshold: The reward from which an episode counts as solved.
         step: The training step or epoch, for the provenance.
 
     Raises:
@@ -293,7 +293,7 @@ async def evolve(
         settings: What triggers an update, and its limits.
         categorize: Names the category of a task.
         scope: Names the one place that a task is set in.
-        earlier: What was proposed before and what became of it, a line each (`injected_change`).
+        earlier: What was proposed before and what became of it, a line each (`shown_change`).
     """
     evidence, skipped = read_evidence(
         results.results, categorize, scope, settings.success_threshold
@@ -323,8 +323,8 @@ async def evolve(
     )
 
 
-def injected_change(change: Change, outcome: str) -> str:
-    """Return what a later teacher is told about a change: what it was, and what became of it."""
+def shown_change(change: Change, outcome: str) -> str:
+    """Return what a later teacher reads about a change: what it was, and what became of it."""
     match change:
         case Add(draft=draft):
             text = f"add {_line(replace(draft, id='new')).removeprefix('- ')}"
@@ -345,21 +345,21 @@ def _request(
 ) -> Request:
     places = {"", *(one.scope for one in failures)}
     skills = [skill for skill in bank.active if skill.scope in places]
-    told = "\n".join(f"- {line}" for line in earlier)
+    shown = "\n".join(f"- {line}" for line in earlier)
     limits = (
         f"Add at most {caps.per_checkpoint} skills, and at most {caps.per_category} to one "
         f"category; {caps.weakest_extra} more to the weakest."
     )
     sections = (
-        ("Success by category", "\n".join(_injected_success(found))),
+        ("Success by category", "\n".join(_shown_success(found))),
         ("Limits", limits),
         ("Current skills", fenced("skills", "\n".join(map(_line, skills)))),
-        ("Earlier changes", fenced("skill_changes", told) if told else ""),
+        ("Earlier changes", fenced("skill_changes", shown) if shown else ""),
     )
     return Request(f"evolve.{bank.version}", "evolve", sections, tuple(failures))
 
 
-def _injected_success(found: Evolution) -> Iterator[str]:
+def _shown_success(found: Evolution) -> Iterator[str]:
     for one in found.success:
         mark = " (the weakest)" if one.category == found.weakest else ""
         name = one_line(one.category, _LONGEST_NAME) or "(no category)"
@@ -367,7 +367,7 @@ def _injected_success(found: Evolution) -> Iterator[str]:
 
 
 def _line(skill: BankSkill) -> str:
-    """Return a skill on one line: as agents read it, with its kind and whom it is told."""
+    """Return a skill on one line: as agents read it, with its kind and where it is injected."""
     where = f", category {skill.category}" if skill.category else ""
     where += f", place {skill.scope}" if skill.scope else ""
     label = f"- [{skill.id}] "
@@ -449,7 +449,7 @@ class _Reading:
         return provenance
 
     def _keep(self, change: Change, skill: BankSkill, old: BankSkill | None = None) -> None:
-        # Agents quote what they were told, so words that stay are a copy of theirs: no new fault.
+        # Agents quote their skills, so words that stay are a copy of theirs: no new fault.
         known = lint(old, self._sources) if old else ()
         found = lint(skill, self._sources)
         findings = tuple(one for one in found if one.blocks and one not in known)

@@ -122,7 +122,7 @@ class LessonsReply(_Strict):
     lessons: Annotated[list[LessonReply], Field(min_length=1)]
 
 
-class PlaceReply(_Strict):
+class ScopeReply(_Strict):
     """What holds in one place; there may be nothing that the trajectories show often enough."""
 
     skills: list[SkillReply]
@@ -210,7 +210,7 @@ class Evidence:
         key: Names it in provenance: the content address of the episode, else the id.
         category: The category of its task, or ``""``.
         scope: The one place that its task is set in, or ``""``.
-        succeeded: Whether it was won.
+        succeeded: Whether it was a success.
         transcript: What happened.
     """
 
@@ -223,7 +223,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Shown:
     """Trajectories as text.
 
     Attributes:
@@ -244,7 +244,7 @@ def read_evidence(
         episodes: Finished attempts, in the order in which they are to be read.
         categorize: Names the category of a task.
         scope: Names the one place that a task is set in.
-        threshold: The reward from which an episode counts as won.
+        threshold: The reward from which an episode counts as solved.
 
     Returns:
         What can be read, in input order, and what cannot, with the reason.
@@ -279,7 +279,7 @@ def untrusted_texts(evidence: Iterable[Evidence]) -> list[str]:
     return list(texts)
 
 
-def tell(evidence: Sequence[Evidence], max_tokens: int) -> Told:
+def show_evidence(evidence: Sequence[Evidence], max_tokens: int) -> Shown:
     """Render episodes, those that succeeded and those that failed under a heading each.
 
     Over the budget, the middle is left out; never the task, and never the end.
@@ -303,7 +303,7 @@ def tell(evidence: Sequence[Evidence], max_tokens: int) -> Told:
         shown = render_trajectories(transcripts, outcome, max_tokens * size // max(sum(sizes), 1))
         texts.append(f"## {heading}\n{shown.text}")
         cuts += shown.cuts
-    return Told("\n\n".join(texts), tuple(cuts))
+    return Shown("\n\n".join(texts), tuple(cuts))
 
 
 def _size(transcripts: Iterable[Transcript]) -> int:
@@ -329,10 +329,10 @@ ReplyT = TypeVar("ReplyT", bound=BaseModel)
 NONE: Final = "(none)"
 
 PROMPT_NAMES: Final = (
-    "distil_successes",
-    "distil_failures",
-    "distil_general",
-    "distil_place",
+    "distill_successes",
+    "distill_failures",
+    "distill_general",
+    "distill_place",
     "evolve",
 )
 
@@ -461,10 +461,10 @@ class Teacher:
         )
         return TeacherAnswer(request, call, answer.reply)
 
-    def _shown(self, system: str, head: str, evidence: Sequence[Evidence]) -> Told:
+    def _shown(self, system: str, head: str, evidence: Sequence[Evidence]) -> Shown:
         used = estimate_tokens(system) + estimate_tokens(head)
         # The headings of two groups, and rounding up.
-        return tell(evidence, self.max_prompt_tokens - used - 32)
+        return show_evidence(evidence, self.max_prompt_tokens - used - 32)
 
 
 def load_prompt(name: str) -> str:

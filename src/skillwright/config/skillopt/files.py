@@ -2,7 +2,7 @@
 
 Reading is exact: `resolve_layers` returns what the file means there, by flat name, with the
 documented defaults. Where the original loses something silently, this does not: a misspelled key is
-refused, a backend that was chosen is told from a default, and what has no effect here is said.
+refused, a chosen backend is kept apart from a default, and what has no effect here is said.
 
 Source: SkillOpt (microsoft/SkillOpt), its config loader and the set-up of its trainer.
 """

@@ -235,7 +235,7 @@ ENV_SETTINGS: Final = frozenset(
     | {"data_dirs", "mode", "image_detail", "shuffle_choices", "use_theorem", "use_sketch"}
     | {"max_tool_turns", "search_mode"}
 )
-"""Documented keys of single environments; any other may are in ``env`` too."""
+"""Documented keys of single environments; any other may be in ``env`` too."""
 
 BACKENDS: Final = {
     "openai_chat": ("azure", "azure_openai", "azure-openai"),
@@ -266,7 +266,7 @@ DEFAULT_MODELS: Final = {
     "copilot_chat": "gpt-4o",
     "openai_compatible": "gpt-4o-mini",
 }
-"""Backend -> the model that is in for a placeholder which nobody chose for it."""
+"""Backend -> the model that replaces a placeholder which nobody chose for it."""
 
 
 def _by_value(aliases: Mapping[str, StrEnum]) -> dict[str, tuple[str, ...]]:

@@ -43,7 +43,7 @@ from skillwright.core import (
 from skillwright.core.jsonio import digest, read_text
 from skillwright.core.seeds import derive_seed
 from skillwright.envs import specs
-from skillwright.jobs.bank.session import bank_arena, make_teacher
+from skillwright.jobs.bank.session import bank_session, make_teacher
 from skillwright.jobs.launch.runs import find_run, known_secrets, model_secrets
 from skillwright.jobs.parts.bank_source import (
     bank_work,
@@ -72,7 +72,7 @@ class StudiedRun:
         path: Its folder.
         episodes: Scored and failed episodes of tasks that may be studied.
         kept_out: Episodes of tasks that decide or are reported, by split.
-        success_threshold: The reward from which the run calls an episode won.
+        success_threshold: The reward from which the run calls an episode solved.
     """
 
     path: Path
@@ -158,7 +158,7 @@ class DistillOutcome:
         version: Its version now; the same where nothing new was learned.
         skills: What it holds now, as SkillRL counts, with the split.
         episodes: Episodes that were given to the teacher.
-        won: Those of them that were won.
+        solved: Those of them that were solved.
         read: Those that it could read.
         kept_out: Episodes that may not be studied, by split.
         requests: Questions to the teacher.
@@ -174,7 +174,7 @@ class DistillOutcome:
     version: int
     skills: str
     episodes: int
-    won: int
+    solved: int
     read: int
     requests: int
     decisions: dict[str, int]
@@ -187,7 +187,10 @@ class DistillOutcome:
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
         names = self.__dataclass_fields__
-        return {name: getattr(self, name) for name in names if name != "blocked"} | {
+        return {
+            name: getattr(self, name) for name in names if name not in ("solved", "blocked")
+        } | {
+            "won": self.solved,  # stored name
             "blocked": [{"name": name, "why": why} for name, why in self.blocked],
             "notes": list(self.notes),
         }
@@ -226,10 +229,10 @@ async def distill_runs(
         is_near = nearness(held.enter_context(opened_embedder(settings.bank.embedder)))
         with store.transaction():
             for one in episodes:
-                # Kept beside the bank, so that what a skill rests on is found without the run. What
-                # an agent was told there came out of another bank, where the ids mean others.
+                # Kept beside the bank, so that what a skill rests on is found without the run. The
+                # skills injected there came out of another bank, where ids mean others.
                 store.record_episode(replace(one, skill_ids=(), skill_scores=()), usage={})
-        teacher = make_teacher(calls, llm, 0, "distil")
+        teacher = make_teacher(calls, llm, 0, "distil")  # stored name
         asked = settings.distill.settings(threshold)
         named = ", ".join(run.path.name for run in runs)
         outcome = await _distill(episodes, bank, teacher, asked, callback, named, is_near)
@@ -242,7 +245,7 @@ async def distill_config(
 ) -> DistillOutcome:
     """Play base trajectories on train tasks outside of the evolution split, and distill them.
 
-    The agent is told the document of ``skill.init`` and no bank. What is stored is not played
+    The agent reads the document of ``skill.init`` and no bank. What is stored is not played
     again, so that a command that was stopped is simply given again.
 
     Raises:
@@ -252,7 +255,7 @@ async def distill_config(
     """
     async with AsyncExitStack() as held:
         store = held.enter_context(bank_work(bank, known_secrets(config)))
-        session = await held.enter_async_context(bank_arena(config, store, callback, make))
+        session = await held.enter_async_context(bank_session(config, store, callback, make))
         seed = config.run.seed
         specs = [
             EpisodeSpec(task, derive_seed(BASE, seed, task.id, draw), draw, BASE)
@@ -267,7 +270,7 @@ async def distill_config(
         outcome = await _distill(
             episodes,
             bank,
-            session.teacher("distil"),
+            session.teacher("distil"),  # stored name
             config.distill.settings(threshold),
             callback,
             f"{config.env.name}, played with {config.run.name}",
@@ -286,7 +289,7 @@ async def _distill(
     named: str,
     is_near: IsNear,
 ) -> DistillOutcome:
-    callback.on_event(StageStarted("distil"))
+    callback.on_event(StageStarted("distil"))  # stored name
     found = await distill(episodes, teacher, settings, category_of, scope_of)
     found.refuse_gaps()
     with BankStore.open(bank) as store:
@@ -295,7 +298,7 @@ async def _distill(
         store.commit(found.changes, reason=reason, is_near=is_near)
         decisions = dict(Counter(outcome["decision"] for outcome in store.log()[-1].outcomes))
         now = store.load()
-    won = sum(one.is_success(settings.success_threshold) for one in episodes)
+    solved = sum(one.is_success(settings.success_threshold) for one in episodes)
     trajectories = {one.key: one.trajectory for one in episodes if one.reward is not None}
     shorter = compression(now, trajectories)
     return DistillOutcome(
@@ -304,7 +307,7 @@ async def _distill(
         version=now.version,
         skills=count_skills(now).headline,
         episodes=len(episodes),
-        won=won,
+        solved=solved,
         read=found.report.read,
         requests=len(found.calls),
         decisions=decisions,
@@ -364,12 +367,12 @@ def _episode(memory: RefinedMemory, env: str) -> EpisodeResult:
     bank = seed_bank(env) if env in SEED_BANKS else Bank()
     category = classify(about.translate(_BRACKETS), bank, env).category
     task = Task(memory.id, env, task_type=category, description=about, split="train")
-    told = (memory.id, env, memory.outcome, *_opening(memory), *map(repr, memory.steps))
+    content = (memory.id, env, memory.outcome, *_opening(memory), *map(repr, memory.steps))
     return EpisodeResult(
         EpisodeSpec(task, seed=0, phase=PHASE),
-        reward=float(memory.won),
+        reward=float(memory.succeeded),
         trajectory=Trajectory("\n".join(_opening(memory)), _turns(memory)),
-        key=f"{PHASE}:{digest(list(told))}",
+        key=f"{PHASE}:{digest(list(content))}",
     )
 
 

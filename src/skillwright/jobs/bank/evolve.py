@@ -10,11 +10,12 @@ from skillwright.bank import BankStore, ChangeReport, count_skills
 from skillwright.bank.measure import active_by_category
 from skillwright.bank.teaching.teacher import refuse_dead_teacher
 from skillwright.config.bank_settings import teacher_of
+from skillwright.config.renamed import in_old_names
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError
 from skillwright.core.jsonio import digest
 from skillwright.evaluation import Verdict, differing, release_draws, why_hopeless
-from skillwright.jobs.bank.session import BankSession, bank_arena
+from skillwright.jobs.bank.session import BankSession, bank_session
 from skillwright.jobs.launch.runs import known_secrets
 from skillwright.jobs.parts.bank_source import bank_work, count_use
 from skillwright.jobs.parts.evolution_round import PlayedRound
@@ -134,7 +135,7 @@ async def evolve_bank(
     async with AsyncExitStack() as held:
         store = held.enter_context(bank_work(bank, known_secrets(config)))
         bank_store = held.enter_context(BankStore.open(bank))
-        session = await held.enter_async_context(bank_arena(config, store, callback, make))
+        session = await held.enter_async_context(bank_session(config, store, callback, make))
         refuse_hopeless(config, len(session.bench.splits.val.tasks), rounds)
         run = _Rounds(session, bank_store, rounds)
         callback.on_event(session.started(bank, _expected_episodes(session, run.missing)))
@@ -303,11 +304,12 @@ def _begin(
     """Return a command's first round, and those that it has played before it was stopped."""
     settings = config.model_dump(mode="json", exclude={"budget"})
     asked = {"rounds": rounds, "config": digest(settings)}
+    before = {**asked, "config": digest(in_old_names(settings))}
     log = bank_store.log()
     last = max((entry.step or 0 for entry in log), default=0)
     begun = [event.payload for event in store.events(BEGUN)]
-    if begun and begun[-1] == {**asked, "first": begun[-1]["first"]}:
-        first = begun[-1]["first"]
+    first = begun[-1]["first"] if begun else 0
+    if begun and begun[-1] in ({**asked, "first": first}, {**before, "first": first}):
         done = [one for one in _evolved(store) if first <= one.number <= last]
         if last == first - 1:
             return first, []

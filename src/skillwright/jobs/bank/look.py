@@ -1,4 +1,4 @@
-"""Looks into a bank: what a task would be told, where a skill is from, what the bank has become."""
+"""Looks into a bank: what it injects for a task, where a skill is from, how the bank grew."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -42,7 +42,7 @@ from skillwright.jobs.parts.tasks import find_tasks
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a task would be told.
+    """What would be injected for a task.
 
     Attributes:
         task: The task.
@@ -69,7 +69,7 @@ class Answer:
             "bank_version": found.bank_version,
             "skills": [
                 {"id": one.skill.id, "kind": str(one.skill.kind), "score": one.score}
-                for one in self.rendered.told
+                for one in self.rendered.injected
             ],
             "dropped": [one.skill.id for one in self.rendered.dropped],
             "tokens": self.rendered.tokens,
@@ -78,12 +78,12 @@ class Answer:
 
 
 def search_bank(bank: Bank, task: Task, settings: BankSection) -> Answer:
-    """Say what a task would be told.
+    """Say what would be injected for a task.
 
     Args:
         bank: The bank.
         task: The task; where nothing names its category, every category is searched.
-        settings: How much is told.
+        settings: How much is injected.
 
     Raises:
         ConfigError: There is no such embedder.
@@ -128,7 +128,7 @@ class SkillHistory:
 
     Attributes:
         skill: As it is.
-        stats: What became of the episodes that were told it.
+        stats: How the episodes ended that it was injected into.
         utility: How much better those end than episodes do on the whole.
         wordings: (bank version, skill) for each of its wordings and statuses, the first one first.
         entries: (log entry, what it says of the skill).
@@ -194,10 +194,10 @@ class BankStatistics:
         headline: How many skills, as SkillRL counts, with the split.
         by_category: (task-specific skills, lessons) by category; ``""`` for every one.
         retired: Skills that were taken out.
-        quarantined: Skills that were not let in yet.
+        pending: Skills that were not approved yet.
         growth: (version, active skills by category), the first version first.
         kinds: (version, general, task-specific, lessons), likewise.
-        used: Statistics by id of the skills that some episode was told.
+        used: Statistics by id of the skills that were injected into some episode.
         compression: How much shorter the skills are than what they were learned from.
     """
 
@@ -221,7 +221,7 @@ class BankStatistics:
             "skills": self.headline,
             "by_category": {name: list(pair) for name, pair in self.by_category.items()},
             "retired": self.retired,
-            "quarantined": self.pending,
+            "quarantined": self.pending,  # stored name
             "growth": [{"version": v, "by_category": dict(c)} for v, c in self.growth],
             "kinds": [
                 dict(zip(("version", "general", "task_specific", "lessons"), one, strict=True))
@@ -247,7 +247,7 @@ def bank_statistics(
         runs: Runs to find the episodes in that skills were learned from; what was played for the
             bank itself is looked through anyway.
         root: The folder that holds runs.
-        settings: How much of it is told, for the length of prompts.
+        settings: How much of it is injected, for the length of prompts.
 
     Raises:
         UsageError: There is no such bank or run, or it cannot be read.
@@ -295,9 +295,9 @@ def _prompts(
     if not played:
         return []
     with opened_embedder(settings.embedder) as embedder:
-        told = bank_source(bank, settings, embedder).contexts([one.spec.task for one in played])
+        contexts = bank_source(bank, settings, embedder).contexts([one.spec.task for one in played])
     prompts: list[tuple[Sequence[Message], str]] = []
-    for one, context in zip(played, told, strict=True):
+    for one, context in zip(played, contexts, strict=True):
         shown: list[Message] = list(one.trajectory.turns[0].prompt)
         if not any(context.text in message["content"] for message in shown):
             shown.append({"role": "user", "content": context.text})

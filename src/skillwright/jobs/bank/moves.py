@@ -1,4 +1,4 @@
-"""Skills from outside and to the outside: import into pending, admission, export."""
+"""Skills from outside and to the outside: import, approval, export."""
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from skillwright.bank import (
-    Admit,
+    Approve,
     Bank,
     BankStore,
     ChangeReport,
@@ -25,7 +25,7 @@ from skillwright.core import ConfigError, SkillStatus
 from skillwright.core.jsonio import write_text
 from skillwright.evaluation import Draws, Verdict, release_draws
 from skillwright.jobs.bank.evolve import refuse_hopeless
-from skillwright.jobs.bank.session import bank_arena
+from skillwright.jobs.bank.session import bank_session
 from skillwright.jobs.launch.runs import known_secrets
 from skillwright.jobs.parts.bank_source import SEED, bank_work, changed_at_once
 from skillwright.jobs.parts.opened import MakeModel
@@ -38,7 +38,7 @@ SUFFIXES: Final[dict[str, Format]] = {".json": "json", ".md": "markdown", ".mark
 
 @dataclass(frozen=True, slots=True)
 class MoveReport:
-    """What became of skills that came in or were to be let out of pending.
+    """What became of skills that came in or were to be approved.
 
     Attributes:
         bank: The version now.
@@ -66,7 +66,7 @@ class MoveReport:
 
 
 def import_into(bank: Path, source: str) -> MoveReport:
-    """Bring skills into a bank; they stay in pending until they are admitted.
+    """Bring skills into a bank; they stay pending until they are approved.
 
     A seed bank that comes into an empty bank becomes the bank: it is ours, and was checked.
 
@@ -110,23 +110,23 @@ def _adopted(store: BankStore, after: Bank, report: ChangeReport, reason: str) -
     return before if after is before else store.adopt(after, report, reason=reason)
 
 
-def pending(bank: Bank, ids: Sequence[str]) -> list[str]:
-    """Return which skills are to be let out: those that are named, or all that are quarantined.
+def named_or_pending(bank: Bank, ids: Sequence[str]) -> list[str]:
+    """Return which skills are to be approved: those that are named, or all that are pending.
 
     Raises:
         UnknownSkill: There is no skill of a name.
-        ConfigError: None is quarantined.
+        ConfigError: None is pending.
     """
     if ids:
         return [bank.get(one).id for one in ids]
     found = [one.id for one in bank.skills if one.status is SkillStatus.PENDING]
     if not found:
-        raise ConfigError("no skill of the bank is in pending; there is nothing to admit")
+        raise ConfigError("no skill of the bank is pending; there is nothing to approve")
     return found
 
 
-def admit_unjudged(bank: Path, ids: Sequence[str], reason: str) -> MoveReport:
-    """Let skills that pass lint out of pending on somebody's word.
+def approve_without_gate(bank: Path, ids: Sequence[str], reason: str) -> MoveReport:
+    """Make pending skills active that pass lint, on somebody's word.
 
     Args:
         bank: The bank's file.
@@ -138,20 +138,20 @@ def admit_unjudged(bank: Path, ids: Sequence[str], reason: str) -> MoveReport:
     """
     with changed_at_once(bank) as store:
         before = store.load()
-        changes = [Admit(one, reason) for one in pending(before, ids)]
+        changes = [Approve(one, reason) for one in named_or_pending(before, ids)]
         after, report = apply(before, changes)
-        kept = _adopted(store, after, report, f"admitted without a gate: {reason}")
+        kept = _adopted(store, after, report, f"approved without a gate: {reason}")
         return MoveReport(kept, report)
 
 
-async def admit_judged(
+async def approve_by_gate(
     config: RunConfig,
     bank: Path,
     ids: Sequence[str],
     callback: Callback,
     make: MakeModel = make_model,
 ) -> MoveReport:
-    """Let skills out of pending if agents do better with them on val tasks; all or none.
+    """Make pending skills active if agents do better with them on val tasks; all or none.
 
     Args:
         config: What is played by whom, and what decides.
@@ -168,15 +168,15 @@ async def admit_judged(
         store = held.enter_context(bank_work(bank, known_secrets(config)))
         bank_store = held.enter_context(BankStore.open(bank))
         before = bank_store.load()
-        changes = [Admit(one, "passed lint and gate") for one in pending(before, ids)]
+        changes = [Approve(one, "passed lint and gate") for one in named_or_pending(before, ids)]
         after, report = apply(before, changes)
         if after is before:
             return MoveReport(before, report, refused=True)
-        session = await held.enter_async_context(bank_arena(config, store, callback, make))
+        session = await held.enter_async_context(bank_session(config, store, callback, make))
         refuse_hopeless(config, len(session.bench.splits.val.tasks), 1)
         number = 1 + max((entry.step or 0 for entry in bank_store.log()), default=0)
         gate = config.evaluation.gate
-        judge = gate.release or gate  # what is admitted is released at once
+        judge = gate.release or gate  # what is approved is released at once
         seed = config.run.seed
         draws = Draws(seed, number * gate.draws, step=number)
         if gate.release:
@@ -188,7 +188,7 @@ async def admit_judged(
             bank_store.reject(changes, reason=verdict.reason, verdict=said, step=number)
             return MoveReport(before, report, verdict, refused=True)
         kept = bank_store.adopt(
-            after, report, reason="admitted by the gate", verdict=said, step=number
+            after, report, reason="approved by the gate", verdict=said, step=number
         )
         return MoveReport(kept, report, verdict)
 
@@ -204,8 +204,8 @@ def roll_back(bank: Path, version: int, reason: str) -> Bank:
 
 
 def let_in(report: ChangeReport) -> list[str]:
-    """Return the ids of the skills that were admitted."""
-    return [one.id for one in report.outcomes if one.decision is Decision.ADMITTED]
+    """Return the ids of the skills that were approved."""
+    return [one.id for one in report.outcomes if one.decision is Decision.APPROVED]
 
 
 def export_bank(bank: Bank, to: Path, form: Format | None, name: str) -> dict[str, Any]:

@@ -49,11 +49,11 @@ class BankSession:
         config: What the parts were made from.
         store: Remembers what was played and asked.
         bench: Plays.
-        evolution: The tasks whose failures are looked at; the others are practised on.
+        evolution: The tasks whose failures are looked at; the others are trained on.
         calls: The teacher's model, with a memory.
         embedder: Says which skills are similar.
         target: The identity of who acts.
-        document: What agents are told above the bank.
+        document: What agents read above the bank.
         ledger: Writes down what embedding consumed.
         callback: Sees what happens.
     """
@@ -70,7 +70,7 @@ class BankSession:
     callback: Callback
 
     def teacher(self, stage: str) -> Teacher:
-        """Return the teacher, whose luck is the stage's own."""
+        """Return the teacher, with a seed of the stage's own."""
         return make_teacher(self.calls, teacher_of(self.config), self.config.run.seed, stage)
 
     def started(self, bank: Path, episodes: int) -> RunStarted:
@@ -88,9 +88,9 @@ class BankSession:
         )
 
     def source(self, bank: Bank, store: BankStore | None = None) -> SkillSource:
-        """Return what agents are told by a version of the bank."""
-        told = bank_source(bank, self.config.bank, self.embedder, store)
-        return DocumentAndBank(self.document, told)
+        """Return what a version of the bank injects."""
+        skills = bank_source(bank, self.config.bank, self.embedder, store)
+        return DocumentAndBank(self.document, skills)
 
     def loop(self, store: BankStore) -> EvolutionLoop:
         """Return what every round of evolution shares."""
@@ -120,8 +120,8 @@ async def check_bank_job(config: RunConfig) -> None:
     """
     if is_adapter(config.env):
         raise ConfigError(
-            f"an EnvAdapter plays by itself and is told one document, so no bank is made of or for "
-            f"it; {config.env.name!r} must be a text environment"
+            f"an EnvAdapter plays by itself and is given one document, so no bank is made of or "
+            f"for it; {config.env.name!r} must be a text environment"
         )
     refuse_unasked_data(config.env)
     llms = [config.models.target, teacher_of(config)]
@@ -140,7 +140,7 @@ async def check_bank_job(config: RunConfig) -> None:
 
 
 def make_teacher(calls: StoredCalls, llm: ModelConfig, seed: int, stage: str) -> Teacher:
-    """Return a model in the role of the teacher, whose luck is the stage's own."""
+    """Return a model in the role of the teacher, with a seed of the stage's own."""
     most = getattr(llm, "max_tokens", None) or TEACHER_TOKENS
     return Teacher(
         calls, sampling=Sampling(max_tokens=most), seed=derive_seed("teacher", seed, stage)
@@ -148,7 +148,7 @@ def make_teacher(calls: StoredCalls, llm: ModelConfig, seed: int, stage: str) ->
 
 
 @asynccontextmanager
-async def bank_arena(
+async def bank_session(
     config: RunConfig, store: RunStore, callback: Callback, make: MakeModel = make_model
 ) -> AsyncIterator[BankSession]:
     """Make the parts; what they hold open is closed at the end.

@@ -19,8 +19,8 @@ from skillwright.bank import (
     candidate_sources,
     category_of,
     evolve,
-    injected_change,
     scope_of,
+    shown_change,
 )
 from skillwright.bank.changes import nearness
 from skillwright.config.bank import EvolveSection
@@ -74,7 +74,7 @@ class PlayedRound:
             if self.action == "accept" and not refused:
                 fate = f"{outcome.decision} as {outcome.id}" if outcome.id else outcome.decision
                 fate = fate if is_kept else "not proven"
-            lines.append(injected_change(outcome.change, fate))
+            lines.append(shown_change(outcome.change, fate))
         return tuple(lines)
 
 

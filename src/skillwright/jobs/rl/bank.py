@@ -18,7 +18,7 @@ from skillwright.bank import (
 from skillwright.bank.changes import nearness
 from skillwright.bank.measure import active_by_category
 from skillwright.bank.teaching.distill import Distillation, distill
-from skillwright.config.rl import RlConfig, RlDistilSection
+from skillwright.config.rl import RlConfig, RlDistillSection
 from skillwright.core import ConfigError, EpisodeResult, EpisodeSpec, PlainSkill, Task
 from skillwright.core.seeds import derive_seed
 from skillwright.jobs.parts.bank_source import read_injected_bank
@@ -41,8 +41,8 @@ EMPTY, SEED = "empty", "seed"
 
 async def make_first_bank(run: Workshop, state: RlState) -> tuple[Workshop, RlState]:
     """Play base trajectories, have them distilled, and keep the bank, unless that is done."""
-    told = run.config.bank.told
-    if told == "trajectories":
+    inject = run.config.bank.inject
+    if inject == "trajectories":
         base = await base_episodes(run)
         raw = TrajectorySource.of(
             base, run.config.env.success_threshold, run.config.bank.max_tokens
@@ -51,7 +51,7 @@ async def make_first_bank(run: Workshop, state: RlState) -> tuple[Workshop, RlSt
     if state.bank is not None:
         return run, state
     facts: dict[str, Any] = {}
-    if told == "skills":
+    if inject == "skills":
         _begin(run)
         if run.config.distill is not None:
             facts = await _distill(run, run.config.distill, await base_episodes(run))
@@ -126,7 +126,7 @@ def _begin(run: Workshop) -> None:
 
 
 async def _distill(
-    run: Workshop, section: RlDistilSection, base: Sequence[EpisodeResult]
+    run: Workshop, section: RlDistillSection, base: Sequence[EpisodeResult]
 ) -> dict[str, Any]:
     run.callback.on_event(StageStarted("distill"))
     settings = section.settings(run.config.env.success_threshold, 0)

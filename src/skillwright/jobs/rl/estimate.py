@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from skillwright.bank import category_of, scope_of
-from skillwright.config.rl import RlConfig, RlDistilSection
+from skillwright.config.rl import RlConfig, RlDistillSection
 from skillwright.core import Task
 from skillwright.jobs.launch.estimate import (
     MEASURED_TASKS,
@@ -132,21 +132,21 @@ class _Work:
 
     def before_rollouts(self) -> Iterator[Stage]:
         """Count what the first bank and the cold start take."""
-        distill, told = self.config.distill, self.config.bank.told
-        if distill is not None and told != "nothing":
+        distill, inject = self.config.distill, self.config.bank.inject
+        if distill is not None and inject != "none":
             base = self.tasks.base[: distill.tasks]
             count = len(base) * distill.episodes
             if "base" in self.llms:
                 yield self._played("base", "base", count, self.base_turns, 0)
             else:
                 yield _on_this_machine("base", count)
-            if told == "skills":
+            if inject == "skills":
                 batch = distill.settings(1.0).batch_size
                 yield self._asked("distill", _requests(base, distill), batch)
         cold = self.config.cold_start
         if cold is not None:
             count = len(self.tasks.training[: cold.tasks]) * cold.episodes
-            injected = 0 if told == "nothing" else min(BANK_TOKENS, self.config.bank.max_tokens)
+            injected = 0 if inject == "none" else min(BANK_TOKENS, self.config.bank.max_tokens)
             yield self._played("cold start", "expert", count, self.assumed.turns, injected)
 
     def training(self) -> Iterator[Stage]:
@@ -194,7 +194,7 @@ def _on_this_machine(name: str, episodes: int) -> Stage:
     return Stage(name, POLICY, episodes, 0, 0, 0, 0.0)
 
 
-def _requests(base: Sequence[Task], section: RlDistilSection) -> int:
+def _requests(base: Sequence[Task], section: RlDistillSection) -> int:
     """Count the teacher's requests: about all, each category's two outcomes, and each place."""
     batch = section.settings(1.0).batch_size
     categories = Counter(category_of(task) for task in base)
@@ -211,6 +211,6 @@ def _requests(base: Sequence[Task], section: RlDistilSection) -> int:
 
 def _tested(config: RlConfig) -> int:
     """Count what is tested: cold start and final, the former with the last bank, and controls."""
-    told, controls = config.bank.told, config.evaluation.controls
-    with_other_banks = {"no_skills": told != "nothing", "other_scope": told == "skills"}
+    inject, controls = config.bank.inject, config.evaluation.controls
+    with_other_banks = {"no_skills": inject != "none", "other_scope": inject == "skills"}
     return 2 + bool(config.evolutions) + sum(with_other_banks[name] for name in set(controls))

@@ -203,13 +203,13 @@ def _artifacts(run: Workshop, state: RlState, tasks: tuple[Task, ...]) -> Iterat
     if last != first:
         yield Artifact("cold_start_last_bank", 0, run.source(last))
     yield Artifact("final", chosen, run.source(last))
-    if run.config.bank.told == "nothing":
+    if run.config.bank.inject == "none":
         return
     controls = run.config.evaluation.controls
     if "no_skills" in controls:
         yield Artifact("no_skills", chosen, PlainSkill(""))
     scopes = other_scopes(scope_of(task) for task in tasks)
-    if "other_scope" in controls and scopes and run.config.bank.told == "skills":
+    if "other_scope" in controls and scopes and run.config.bank.inject == "skills":
         bank = run.bank_store.load(last)
         yield Artifact("other_scope", chosen, run.injector.elsewhere(bank, scopes))
 

@@ -66,7 +66,9 @@ async def _found(name: str, look: Awaitable[str]) -> Finding:
 async def _money(config: RlConfig) -> str:
     llms = [priced_model(role, llm) for role, llm in config.llms.items()]
     # Only skills are embedded; raw trajectories, and no skills at all, need no embedder.
-    refuse_unheld(config.budget, llms, config.bank.embedder if config.bank.told == "skills" else "")
+    refuse_unheld(
+        config.budget, llms, config.bank.embedder if config.bank.inject == "skills" else ""
+    )
     return "it can be held" if config.budget.is_set else "no bound is set"
 
 

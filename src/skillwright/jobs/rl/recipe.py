@@ -142,7 +142,7 @@ async def _turns(
         replace(turn, skill=context.text)
         for turn, context in zip(found, skills.contexts(tasks), strict=True)
     ]
-    if run.config.distill is not None and run.config.bank.told != "nothing":
+    if run.config.distill is not None and run.config.bank.inject != "none":
         found += turns_of(await base_episodes(run), None)
     return found
 
@@ -271,7 +271,7 @@ def _count(
         CountedEpisode(
             key=one.key,
             skill_ids=injected[one.task_id],
-            won=None if one.reward is None else one.is_success(threshold),  # stored name
+            solved=None if one.reward is None else one.is_success(threshold),
         )
         for one in results
     )

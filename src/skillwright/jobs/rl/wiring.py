@@ -362,5 +362,5 @@ def make_injector(config: RlConfig, embedder: Embedder) -> Injector:
         settings=bank.retrieval,
         budget=bank.budget,
         hierarchy=bank.hierarchy,
-        raw=PlainSkill("") if bank.told == "nothing" else None,
+        raw=PlainSkill("") if bank.inject == "none" else None,
     )
