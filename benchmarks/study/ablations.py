@@ -59,9 +59,9 @@ ABLATIONS = {
     one.name: one
     for one in (
         Ablation("main", "the whole recipe"),
-        Ablation("never_told", "no skills, from the start", ("bank.told=nothing", *NO_EVOLUTION)),
+        Ablation("never_told", "no skills, from the start", ("bank.inject=none", *NO_EVOLUTION)),
         Ablation(
-            "trajectories", "raw trajectories instead", ("bank.told=trajectories", *NO_EVOLUTION)
+            "trajectories", "raw trajectories instead", ("bank.inject=trajectories", *NO_EVOLUTION)
         ),
         Ablation("no_sft", "no cold start", ("cold_start=null",)),
         Ablation("flat", "no hierarchy", ("bank.hierarchy=false",)),
