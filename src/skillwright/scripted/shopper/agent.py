@@ -223,7 +223,7 @@ def _turns_to_buy(visit: Visit) -> int:
 
 
 def _is_late(visit: Visit, rules: AbstractSet[ShopRule], turns: int) -> bool:
-    """Tell whether fewer turns are left than something takes, for a shopper who models them."""
+    """Tell whether fewer turns are left than something takes, for a shopper who minds them."""
     return ShopRule.BUY_IN_TIME in rules and visit.left < turns
 
 

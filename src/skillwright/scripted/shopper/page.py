@@ -140,7 +140,7 @@ _EMPTY: Final = frozenset(
     re.findall(
         r"\S+",
         "a an the and or of in on for to is are be it that which with my me i i'm some size color "
-        "color new",
+        "colour new",
     )
 )
 _FIRST_WORDS: Final = 4
@@ -205,9 +205,9 @@ def read_wish(instruction: str) -> Wish:
     begins = [one.end() for one in _BEGINS.finditer(wish)]
     wish = wish[begins[-1] :] if begins else wish
     about, *options = (part.strip(" .") for part in re.split(r"[,;]\s+", wish))
-    thing, *injected_of = _ABOUT.split(about, maxsplit=1)
+    thing, *told_of = _ABOUT.split(about, maxsplit=1)
     words = _content(thing)
-    attributes = [one.strip() for part in injected_of for one in part.split(" and ") if one.strip()]
+    attributes = [one.strip() for part in told_of for one in part.split(" and ") if one.strip()]
     return Wish(
         raw=" ".join(_WORD.findall(told)),
         thing=words if attributes else words[-_NAME_WORDS:],
