@@ -110,7 +110,7 @@ def seconds_per_step(problem: Problem, seed: int) -> float:
         start = process_time()
         world.act(command)
         world.admissible()
-        _ = world.won
+        _ = world.solved
         spent += process_time() - start
     return spent / STEPS
 

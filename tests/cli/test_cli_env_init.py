@@ -12,7 +12,7 @@ import skillwright.envs
 from skillwright.envs import registry, spec
 from skillwright.envs.scaffold import class_name
 
-FILES = ["README.md", "env.py", "minds.py", "tasks.jsonl", "test_my_bench.py", "train.yaml"]
+FILES = ["README.md", "env.py", "models.py", "tasks.jsonl", "test_my_bench.py", "train.yaml"]
 
 
 def test_three_commands_lead_from_nothing_to_a_trained_skill(cli, tmp_path):
