@@ -283,8 +283,8 @@ def _taught(asked: Assignment, one: Teaching, evidence: Evidence) -> Iterator[Wr
         for skill in asked.skills
         if skill.text.startswith(one.name) and skill.kind != "lesson"
     ]
-    told = "\n".join([asked.earlier, *(skill.text for skill in asked.skills)])
-    unused = [text for text in one.principles if text not in told]
+    known_text = "\n".join([asked.earlier, *(skill.text for skill in asked.skills)])
+    unused = [text for text in one.principles if text not in known_text]
     if not known:
         yield {"op": "add", "kind": "general", **one.principle(evidence)}
     elif unused:

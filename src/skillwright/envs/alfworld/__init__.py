@@ -27,7 +27,7 @@ __all__ = [
     "Receptacle",
     "Thing",
     "World",
-    "family_goal",
+    "task_type_goal",
     "generate_problem",
     "generated_tasks",
     "habits_text",

@@ -22,7 +22,7 @@ class ShopRule(StrEnum):
     """Choose every option that the instruction names before the purchase."""
     FEATURES = "features"
     """Look up on a product's inner pages what its title does not tell."""
-    GO_ON = "go_on"
+    NEXT_HIT = "go_on"  # stored name
     """Go back and try another hit, or the next page, where something is missing."""
     NEW_WORDS = "new_words"
     """Search anew with other words where nothing fits."""
@@ -70,7 +70,7 @@ def _saying(
 
 
 def _words(alternatives: str) -> re.Pattern[str]:
-    """Compile alternatives that have to stand as whole words; nothing stands in any text."""
+    """Compile alternatives that have to be whole words; an empty text is found in any text."""
     return re.compile(rf"\b(?:{alternatives})(?!\w)" if alternatives else "")
 
 
@@ -180,7 +180,7 @@ SAYINGS: Final = (
         r"|propert(?:y|ies)|materials?|demands?)",
     ),
     _saying(
-        ShopRule.GO_ON,
+        ShopRule.NEXT_HIT,
         r"(?:next|following|another|other|different|second|further|more|several|better)"
         rf"(?: \w+){{0,2}} (?:{_THINGS})|go(?:ing)? back|back out"
         rf"|back to the (?:results|list|hits)|move on|next >|keep (?:looking|searching)"
@@ -279,8 +279,8 @@ def read_rules(text: str) -> frozenset[ShopRule]:
                 forbidden = sentence.discouraged and not _FORBIDS.match(
                     spelled_out(sentence.source)
                 )
-                told = f"do not {sentence.text}" if forbidden else sentence.text
-                given |= _stances(_BRACKETS.sub(" ", told))
+                said = f"do not {sentence.text}" if forbidden else sentence.text
+                given |= _stances(_BRACKETS.sub(" ", said))
     return frozenset(rule for rule, wanted in given.items() if wanted)
 
 

@@ -84,7 +84,7 @@ INSIGHTS: Final = (
     ),
     _insight(
         Teaching(
-            ShopRule.GO_ON,
+            ShopRule.NEXT_HIT,
             "",
             "Try the next hit",
             (

@@ -125,8 +125,8 @@ def _without_label(line: str) -> str:
     label = _BANK_LABEL.match(line)
     if label is None:
         return line
-    told = _BANK_CONDITION.sub("", line[label.end() :])
-    return _BANK_INSTEAD.sub("", _BANK_AVOID.sub("Avoid ", told))
+    said = _BANK_CONDITION.sub("", line[label.end() :])
+    return _BANK_INSTEAD.sub("", _BANK_AVOID.sub("Avoid ", said))
 
 
 def _statements(text: str) -> Iterator[tuple[str, bool]]:
@@ -401,7 +401,7 @@ _IMPERATIVE_BY_FORM = re.compile(
     r"^(?!(?:the|an?|this|these|those|it|there|in|on|at|of|for|with|by|from|and|nearly|almost)\b)"
     r"\w+(?<!s)(?<!ed)(?<!ing) (?:all|every|each|any|it|them|your|whatever|anything|everything)\b"
 )
-_GO_ON = re.compile(r"(?:keep|continue|go on|repeat|carry on|persist|proceed)\b")
+_CONTINUE = re.compile(r"(?:keep|continue|go on|repeat|carry on|persist|proceed)\b")
 
 
 class Statement:
@@ -466,7 +466,7 @@ class Statement:
                 return denied
             case Kind.DEADLINE | Kind.WITHOUT:
                 main = self._main_of(clause)
-                if main.is_denied or (clause.lead in {"until", "till"} and _GO_ON.match(main.text)):
+                if main.is_denied or (clause.lead in {"until", "till"} and _CONTINUE.match(main.text)):
                     return not denied
                 return None if clause.kind is Kind.DEADLINE else denied
 

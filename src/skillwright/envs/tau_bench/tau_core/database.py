@@ -117,8 +117,8 @@ class Database:
     def text(self, table: str, key: str) -> str:
         """Return a record as JSON text, as tools show it."""
         ref = RecordRef(table, key)
-        own = self.changed.get(place)
-        return self.tables.text(place) if own is None else json.dumps(own)
+        own = self.changed.get(ref)
+        return self.tables.text(ref) if own is None else json.dumps(own)
 
     def put(self, table: str, key: str, record: Record) -> str:
         """Replace a record; return the new one as JSON text."""
@@ -127,13 +127,13 @@ class Database:
 
     def canonical(self, ref: RecordRef) -> str:
         """Return the canonical text of a record."""
-        own = self.changed.get(place)
-        return self.tables.canonical(place) if own is None else canonical_text(own)
+        own = self.changed.get(ref)
+        return self.tables.canonical(ref) if own is None else canonical_text(own)
 
     def record(self, ref: RecordRef) -> Record:
-        """Return the record at a place."""
-        own = self.changed.get(place)
-        return self.tables.records[place.table][place.key] if own is None else own
+        """Return a record."""
+        own = self.changed.get(ref)
+        return self.tables.records[ref.table][ref.key] if own is None else own
 
     def _find(self, table: str, key: Any) -> Record | None:
         pristine = self.tables.records[table].get(key)
