@@ -109,7 +109,9 @@ ALLOWED = (
     Allowed(r".*# stored name$", "src/*", "a value or key of runs and banks of earlier versions"),
     Allowed(r"AliasChoices\([^)]*\)", "src/*", "a key of configurations of earlier versions"),
     Allowed(r"overflow=.fold.", "src/*", "the name of Rich's own option"),
-    Allowed(r'["`]won["`]', "src/skillwright/envs/*", "metadata that ALFWorld has, and adapters read"),
+    Allowed(
+        r'["`]won["`]', "src/skillwright/envs/*", "metadata that ALFWorld has; adapters read it"
+    ),
     Allowed(r"in mind\.", "src/skillwright/envs/webshop/*", "built-in data: talk about products"),
     Allowed(r"color colour", "src/skillwright/envs/webshop/*", "spellings it reads"),
     Allowed(r"(?i)arm-?chair", "src/*", "a class of ALFWorld's objects"),
@@ -120,7 +122,7 @@ ALLOWED = (
         "prompts of rollouts, on which scores depend",
     ),
     Allowed(
-        r'(?<!")"(?!"")[^"]*"(?!")', "*/scripted/*", "texts of scripted models: scores depend on them"
+        r'(?<!")"(?!"")[^"]*"(?!")', "*/scripted/*", "scripted models' texts: scores depend on them"
     ),
     Allowed(
         r"told / requested|so often|center\|centre|place\(\?=|never mind /",

@@ -33,9 +33,7 @@ def _pattern(template: str) -> re.Pattern[str]:
 
 
 _GOALS: Final = tuple(
-    (_pattern(template), one.category)
-    for one in ALL_TASK_TYPES
-    for template in one.templates
+    (_pattern(template), one.category) for one in ALL_TASK_TYPES for template in one.templates
 )
 
 

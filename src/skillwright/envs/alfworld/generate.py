@@ -396,8 +396,7 @@ def _telling(split: str, number: int, homes: tuple[int, ...], seed: int) -> Task
             limit = {"max_turns": HOUSEHOLD_TURNS[task.task_type]}
             return replace(task, extras={**task.extras, **limit})
     raise DataError(
-        f"homes {homes[:5]} keep nothing hidden for "
-        f"{ALL_TASK_TYPES[kind].name}; name more homes"
+        f"homes {homes[:5]} keep nothing hidden for {ALL_TASK_TYPES[kind].name}; name more homes"
     )
 
 

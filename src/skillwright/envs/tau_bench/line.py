@@ -81,7 +81,7 @@ class UserLine:
         self._tau_env = tau_env
         self._instruction = ""
         self._spoken = 0
-        self._counted, self._counted_calls = Usage(), 0
+        self._usage_before, self._calls_before = Usage(), 0
 
     @property
     def usage(self) -> Usage:
@@ -100,16 +100,16 @@ class UserLine:
 
         It holds no clock's reading, so that equal episodes are recorded equally.
         """
-        now, before = self.usage, self._counted
-        self._counted = now
+        now, before = self.usage, self._usage_before
+        self._usage_before = now
         spent = {
-            "calls": self.calls - self._counted_calls,
+            "calls": self.calls - self._calls_before,
             "input_tokens": now.input_tokens - before.input_tokens,
             "output_tokens": now.output_tokens - before.output_tokens,
             "failed_calls": now.failed_calls - before.failed_calls,
             "cost_usd": _cost(before.cost_usd, now.cost_usd),
         }
-        self._counted_calls = self.calls
+        self._calls_before = self.calls
         own = getattr(self._tau_env.user, "backstage", None)
         return {"usage": spent, **(own if isinstance(own, dict) else {})}
 

@@ -313,7 +313,9 @@ class HouseholdUpdate:
         return "\n".join([self._asked.earlier, *(skill.text for skill in self._asked.skills)])
 
     def _injected_in(self, task_type: str) -> list[KnownSkill]:
-        return [one for one in self._asked.skills if one.category in {"", task_type} and not one.place]
+        return [
+            one for one in self._asked.skills if one.category in {"", task_type} and not one.place
+        ]
 
     def _is_injected(self, key: str, task_type: str) -> bool:
         """Tell whether agents of a category are given a rule; what is no rule never is."""
@@ -334,7 +336,9 @@ class HouseholdUpdate:
             stored = learn_storage(list(episodes.values()), read_habits(habits))
             for task_type in self._task_types if apart else [""]:
                 lost = [
-                    one.id for one in there if task_type in {"", one.task_type} and one.id in episodes
+                    one.id
+                    for one in there
+                    if task_type in {"", one.task_type} and one.id in episodes
                 ]
                 sought = Counter(cls for name in lost for cls in _sought(episodes[name]))
                 for storage in stored:

@@ -339,7 +339,7 @@ class Agent:
 
     # Questions
 
-    def tell_tracking(self, found: re.Match[str]) -> Service[str]:
+    def tracking(self, found: re.Match[str]) -> Service[str]:
         """Tell the tracking number of an order that is named, or of the last one."""
         order = (yield from self._find(found[1])) if found[1] else self._order
         if order is None or not order["fulfillments"]:
@@ -461,7 +461,7 @@ _REQUESTS: Final[Mapping[str, Callable[[Agent, re.Match[str]], Service[str]]]] =
     r"I want (the [A-Z][\w ]+ with .+), all else": Agent.swap,
     rf"return everything in (?:my order (?P<number>{_NUMBER[1:-1]})|it)(?P<names>)": Agent.give_back,
     rf"return (?P<names>.+) of my order (?P<number>{_NUMBER[1:-1]})": Agent.give_back,
-    rf"know (?:the tracking number of my order {_NUMBER}|its tracking number)": Agent.tell_tracking,
+    rf"know (?:the tracking number of my order {_NUMBER}|its tracking number)": Agent.tracking,
     r"know how much I will get back": Agent.tell_refund,
     r"know how much I paid for all my pending orders": Agent.tell_pending,
     r"know what the cheapest ([\w ]+) costs": Agent.tell_price,

@@ -466,7 +466,9 @@ class Statement:
                 return denied
             case Kind.DEADLINE | Kind.WITHOUT:
                 main = self._main_of(clause)
-                if main.is_denied or (clause.lead in {"until", "till"} and _CONTINUE.match(main.text)):
+                if main.is_denied or (
+                    clause.lead in {"until", "till"} and _CONTINUE.match(main.text)
+                ):
                     return not denied
                 return None if clause.kind is Kind.DEADLINE else denied
 
