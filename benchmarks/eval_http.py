@@ -9,8 +9,8 @@ and hangs up at that. An episode is a chain of requests, each of which waits for
 The peer is a bare client that plays chains of the same lengths at the same servers in turns with
 ours: 64 connections, and a request after the answer to the one before. It spends as much CPU time
 a request as ours did in that turn, so that it waits for a busy machine as ours does, and what is
-left of the ratio is waiting that nobody needs. The CPU time itself is given in pieces of plain work.
-The ratio to greedy scheduling without any overhead (the same chains, at 200
+left of the ratio is waiting that nobody needs. The CPU time itself is given in pieces of plain
+work. The ratio to greedy scheduling without any overhead (the same chains, at 200
 ms a request) is printed; a slow machine misses it for want of CPU time. What is measured is
 `run_evaluation` as the command line calls it: opening the data, every request, the store on disk,
 the report.

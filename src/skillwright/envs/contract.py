@@ -275,7 +275,7 @@ async def _rewards(subject: _Subject) -> str:
 
 @_asks(
     "repeats by seed",
-    "Draw everything random from random.Random(extras['seed']), and share no state between episodes.",
+    "Draw all randomness from random.Random(extras['seed']), and share no state between episodes.",
 )
 async def _repeats(subject: _Subject) -> str:
     """Is an episode repeated byte by byte, also twice side by side, where shared state shows?"""

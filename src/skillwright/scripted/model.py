@@ -83,8 +83,8 @@ class Randomness:
     def pick(self, kind: str, options: Iterable[str]) -> str:
         """Choose one of several options, which must not be empty.
 
-        Each option draws a number of its own and the lowest is chosen: leaving one of the others out does
-        not change who that is.
+        Each option draws a number of its own and the lowest is chosen: leaving
+        another one out does not change that.
         """
         prefix = f"{kind}|{self._seed}|"
         return min(options, key=lambda option: blake2b((prefix + option).encode()).digest())

@@ -341,8 +341,8 @@ def household_tasks(
     Args:
         split: ``train``, ``val`` or ``test``.
         count: How many.
-        homes: Numbers of households; six games in a row, one of each task type, share a home, unless
-            it keeps nothing hidden for a task type: then the next home is used.
+        homes: Numbers of households; six games in a row, one of each task type, share a home,
+            unless it keeps nothing hidden for a task type: then the next home is used.
         seed: A different seed gives different games.
         start: From which number on.
 

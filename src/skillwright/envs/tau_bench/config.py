@@ -45,8 +45,8 @@ class TauBenchEnvConfig:
         tools: How the agent calls its tools: ``tags`` in its text, as the system prompt says, which
             any agent can; ``native`` by its endpoint's function calling, as tau-bench's own agent
             does. It changes scores.
-        prompt: What the agent reads first: ``skillwright`` is the policy, the rules and how to answer,
-            in our words; ``tau-bench`` is the policy alone, as tau-bench's own agent gets it. The
+        prompt: What the agent reads first: ``skillwright`` is the policy, the rules and how to
+            answer, in our words; ``tau-bench`` is the policy alone, as tau-bench's own agent gets it. The
             second needs ``tools: native``.
         parsing: ``default``; ``strict`` refuses text beside a tool call, several calls in a turn
             and calls without tags; ``lenient`` takes ``parameters``, ``args`` and ``function`` too.

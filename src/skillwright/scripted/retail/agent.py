@@ -319,7 +319,7 @@ class Agent:
 
     # Delivered orders
 
-    def give_back(self, found: re.Match[str]) -> Service[str]:
+    def returns(self, found: re.Match[str]) -> Service[str]:
         """Return items of an order that is named, or all of the last one."""
         number, names = found["number"], found["names"] or ""
         order = (yield from self._find(number)) if number else self._order
@@ -459,8 +459,8 @@ _REQUESTS: Final[Mapping[str, Callable[[Agent, re.Match[str]], Service[str]]]] =
     rf"In my order {_NUMBER} I want to change (.+)": Agent.swap,
     rf"my order {_NUMBER} and want to exchange (.+)": Agent.swap,
     r"I want (the [A-Z][\w ]+ with .+), all else": Agent.swap,
-    rf"return everything in (?:my order (?P<number>{_NUMBER[1:-1]})|it)(?P<names>)": Agent.give_back,
-    rf"return (?P<names>.+) of my order (?P<number>{_NUMBER[1:-1]})": Agent.give_back,
+    rf"return everything in (?:my order (?P<number>{_NUMBER[1:-1]})|it)(?P<names>)": Agent.returns,
+    rf"return (?P<names>.+) of my order (?P<number>{_NUMBER[1:-1]})": Agent.returns,
     rf"know (?:the tracking number of my order {_NUMBER}|its tracking number)": Agent.tracking,
     r"know how much I will get back": Agent.tell_refund,
     r"know how much I paid for all my pending orders": Agent.tell_pending,

@@ -29,7 +29,7 @@ __all__ = [
     "Difference",
     "GoldState",
     "Grade",
-    "Place",
+    "RecordRef",
     "RetailTask",
     "Store",
     "Tables",
