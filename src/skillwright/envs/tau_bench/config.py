@@ -46,8 +46,8 @@ class TauBenchEnvConfig:
             any agent can; ``native`` by its endpoint's function calling, as tau-bench's own agent
             does. It changes scores.
         prompt: What the agent reads first: ``skillwright`` is the policy, the rules and how to
-            answer, in our words; ``tau-bench`` is the policy alone, as tau-bench's own agent gets it. The
-            second needs ``tools: native``.
+            answer, in our words; ``tau-bench`` is the policy alone, as tau-bench's own agent gets
+            it. The second needs ``tools: native``.
         parsing: ``default``; ``strict`` refuses text beside a tool call, several calls in a turn
             and calls without tags; ``lenient`` takes ``parameters``, ``args`` and ``function`` too.
         score_on_truncation: Whether an episode that runs out of turns is paid for its database.

@@ -96,8 +96,8 @@ class TauBenchEnv(TextEnv):
     The metadata of a step has ``source`` (a tool's name or ``user``) or ``error``; ``observation``,
     the bare text; ``tool_call``; ``truncated``; ``user_simulator``, what the user's turn used up
     and its thoughts and dropped drafts, where it had one; and at the end ``reward_breakdown``. A
-    user that cannot be reached is never a score: the awaiting pair raises `EnvError`; the blocking pair,
-    whose trainers lose a whole batch by an exception, ends the episode with reward 0.0,
+    user that cannot be reached is never a score: the awaiting pair raises `EnvError`; the blocking
+    pair, whose trainers lose a whole batch by an exception, ends the episode with reward 0.0,
     ``infra_error`` and ``infra_reason`` (``context``, ``refused``, ``timeout``, ``reply``,
     ``unreachable``, ``broken``). A key or model that the user's server refuses is raised by both
     at the opening.
