@@ -3,7 +3,8 @@
 Three rooms of 12, 22 and 38 receptacles are written as game files and played with 60 random
 admissible commands each; reference games join in where they are ($SKILLWRIGHT_REFERENCE_DATA).
 A step is one command, the new list of admissible commands and the question whether the game is
-won. A reset builds a world from a parsed game and its first text and list. Loading reads the file.
+solved. A reset builds a world from a parsed game and its first text and list. Loading reads the
+file.
 
     .venv/bin/python benchmarks/alfworld.py
 
@@ -110,7 +111,7 @@ def seconds_per_step(problem: Problem, seed: int) -> float:
         start = process_time()
         world.act(command)
         world.admissible()
-        _ = world.won
+        _ = world.solved
         spent += process_time() - start
     return spent / STEPS
 

@@ -2,7 +2,7 @@
 
 Each repeat is `skillwright demo` in a process and a folder of its own, with a run seed of its own.
 The targets: its CPU time in pieces of plain work, which is timed before and after; at least 85% of
-the held-out games won with the best skill, and under 30% with the empty skill and with the placebo.
+the held-out games solved with the best skill, and under 30% with the empty skill or the placebo.
 Its seconds are printed beside the README's promise of under three minutes, which decides nothing
 here: on a busy machine they say how busy it is.
 """
@@ -26,7 +26,7 @@ MAX_OTHERS = 0.30
 
 
 def play(seed: int) -> tuple[float, float, dict[str, float]]:
-    """Run the demo once; return its wall and CPU seconds, and the share won per artifact."""
+    """Run the demo once; return its wall and CPU seconds, and the share solved per artifact."""
     command = Path(sys.executable).parent / "skillwright"
     with tempfile.TemporaryDirectory() as folder:
         started, cpu = time.perf_counter(), children_cpu_s()

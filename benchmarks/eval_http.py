@@ -9,8 +9,8 @@ and hangs up at that. An episode is a chain of requests, each of which waits for
 The peer is a bare client that plays chains of the same lengths at the same servers in turns with
 ours: 64 connections, and a request after the answer to the one before. It spends as much CPU time
 a request as ours did in that turn, so that it waits for a busy machine as ours does, and what is
-left of the ratio is waiting that nobody needs. The CPU time itself is told in pieces of plain work.
-The ratio to greedy scheduling without any overhead (the same chains, at 200
+left of the ratio is waiting that nobody needs. The CPU time itself is given in pieces of plain
+work. The ratio to greedy scheduling without any overhead (the same chains, at 200
 ms a request) is printed; a slow machine misses it for want of CPU time. What is measured is
 `run_evaluation` as the command line calls it: opening the data, every request, the store on disk,
 the report.
@@ -93,8 +93,8 @@ class Customer:
         """Say the next thing."""
         if any(message["role"] == "assistant" for message in messages):
             return STOP
-        told = messages[0]["content"]
-        found = [index for index, text in enumerate(self._tasks) if text in told]
+        system = messages[0]["content"]
+        found = [index for index, text in enumerate(self._tasks) if text in system]
         # Where one instruction is a part of another, the longer one was meant.
         index = max(found, key=lambda one: len(self._tasks[one]), default=0)
         return f"Hello, I am customer number {index}."
@@ -142,8 +142,10 @@ async def bare_s(url: str, lengths: Sequence[int], concurrent: int, cpu_s: float
         cpu_s: CPU seconds that a request is to cost, what the connection needs included.
     """
     host, port = url.removeprefix("http://").removesuffix("/v1").split(":")
-    told = [{"role": role, "content": "You serve customers. " * 250} for role in ("system", "user")]
-    body = orjson.dumps({"model": "m", "messages": told, "temperature": 0.0})
+    messages = [
+        {"role": role, "content": "You serve customers. " * 250} for role in ("system", "user")
+    ]
+    body = orjson.dumps({"model": "m", "messages": messages, "temperature": 0.0})
     head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}"
     request, left = head.encode() + b"\r\n\r\n" + body, iter(lengths)
     began, answered = process_time(), itertools.count(1)
@@ -245,13 +247,13 @@ def main() -> int:
 
         work = compared(once, asked.repeats, long_plain_s)
     walls = [reading["wall_s"] for reading in readings]
-    won = min(chance for reading in readings for chance in reading["pass_k"])
+    solved = min(chance for reading in readings for chance in reading["pass_k"])
     played = min(reading["episodes"] for reading in readings) / len(lengths)
     checks = [
         at_most("wall time, to a bare client's", Kind.PEER, ratios_of(walls, bare), WALL_TO_BARE),
         at_most("CPU time per request", Kind.PLAIN, work, WORK_PER_REQUEST),
         at_least("episodes that were scored", Kind.SHARE, [played], 1.0),
-        at_least("episodes won", Kind.SHARE, [won], 1.0),
+        at_least("episodes won", Kind.SHARE, [solved], 1.0),
     ]
     return report(
         checks,

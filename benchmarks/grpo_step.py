@@ -89,8 +89,8 @@ def write_model(folder: Path, shape: str) -> None:
     tokenizer.chat_template = TEMPLATE
     tokenizer.save_pretrained(folder)
     torch.manual_seed(0)
-    told = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
-    config = Qwen2Config(max_position_embeddings=4096, **told, **SHAPES[shape])
+    special = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+    config = Qwen2Config(max_position_embeddings=4096, **special, **SHAPES[shape])
     Qwen2ForCausalLM(config).save_pretrained(folder)
 
 
@@ -256,12 +256,12 @@ def run_side(side: str, folder: Path, shape: str) -> dict[str, Any]:
 def compare(shape: str, folder: Path) -> tuple[Check, dict[str, Any]]:
     """Let both sides take turns; return the check and their figures."""
     write_model(folder, shape)
-    told: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
+    results: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
     for _ in range(ROUNDS):
         for side in SIDES:
-            told[side].append(run_side(side, folder, shape))
+            results[side].append(run_side(side, folder, shape))
     summary: dict[str, Any] = {"shape": shape}
-    for side, runs in told.items():
+    for side, runs in results.items():
         steps = [step for run in runs for step in run["steps"][1:]]
         summary[side] = {
             name: round(median(step[name] for step in steps), 2) for name in steps[0]
@@ -269,7 +269,7 @@ def compare(shape: str, folder: Path) -> tuple[Check, dict[str, Any]]:
         low, _, high = quantiles([step["episodes_per_s"] for step in steps], n=4)
         summary[side]["spread"] = [round(low, 2), round(high, 2)]
     ours_per_s, theirs_per_s = (
-        [median(step["episodes_per_s"] for step in run["steps"][1:]) for run in told[side]]
+        [median(step["episodes_per_s"] for step in run["steps"][1:]) for run in results[side]]
         for side in ("ours", "trl")
     )
     name = f"episodes per second, rollout and update, {shape}"
@@ -284,11 +284,11 @@ def main() -> int:
     parser.add_argument("--model", type=Path)
     parser.add_argument("--shape", choices=SHAPES, default="tiny")
     parser.add_argument("--turns", type=int, default=0)
-    told = parser.parse_args()
+    options = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as scratch:
-        if told.side:
-            steps = SIDES[told.side](told.model, told.shape, Path(scratch))
+        if options.side:
+            steps = SIDES[options.side](options.model, options.shape, Path(scratch))
             print(json.dumps({"steps": steps, "peak_mb": peak_mb()}))
             return 0
         results = [compare("tiny", Path(scratch) / "tiny")]
@@ -298,9 +298,9 @@ def main() -> int:
             for side in SIDES:
                 shown = "  ".join(f"{name} {value}" for name, value in result[side].items())
                 print(f"{result['shape']:5} {side:5} {shown}")
-        if told.turns:
+        if options.turns:
             unit = "s" if torch.cuda.is_available() else "CPU s"
-            print(f"{told.turns} turns, {unit}:", turns(Path(scratch) / "tiny", told.turns))
+            print(f"{options.turns} turns, {unit}:", turns(Path(scratch) / "tiny", options.turns))
     return report([check for check, _ in results], results=[result for _, result in results])
 
 

@@ -132,7 +132,7 @@ CLIENTS = {"ours": make_ours, "openai": make_openai, "httpx": make_httpx}
 
 
 async def play(client: str, url: str, in_flight: int, requests: int) -> dict[str, float]:
-    """Ask so often, so many at a time; return wall and CPU seconds."""
+    """Send the requests, ``in_flight`` at a time; return wall and CPU seconds."""
     async with AsyncExitStack() as held:
         ask = await CLIENTS[client](f"{url}/v1", in_flight, held)
         await ask()  # whatever is only loaded when it is used

@@ -242,7 +242,7 @@ class Update:
 
 
 def update(figures: dict[str, float]) -> list[Check]:
-    """Measure how long three new skills take until a task is told them."""
+    """Measure how long three new skills take until a task retrieves them."""
     model = minilm()
     figures["minilm_encodes"] = model is not None
     encoder = Update(model)
@@ -263,10 +263,12 @@ def update(figures: dict[str, float]) -> list[Check]:
         start = process_time()
         made += new
         source = source.at(Bank(number + 2, tuple(made)))
-        told = source.context(Task(f"round {number}", "alfworld"))
+        context = source.context(Task(f"round {number}", "alfworld"))
         ours.append(process_time() - start)
         if model is not None:
-            assert {one.id for one in new} & set(told.skill_ids), "the new skills are not told"
+            assert {one.id for one in new} & set(context.skill_ids), (
+                "the new skills are not retrieved"
+            )
     figures["update_cpu_ms"] = 1e3 * median(ours)
     return [
         at_most("3 skills more, to encoding 4 texts", Kind.PEER, ratios_of(ours, alone), UPDATE)

@@ -64,11 +64,11 @@ class ChanceEngine:
             return self._known[key]
         self.played += 1
         salt = 0 if self.remembers else self.played  # without memory, each play is another one
-        rng = random.Random(derive_seed("luck", spec.task.id, text, spec.seed, salt)).random()
+        draw = random.Random(derive_seed("luck", spec.task.id, text, spec.seed, salt)).random()
         rate = self.rates[spec.task.id]
         rate += (1 - rate) * (1 - 0.5 ** text.count(HELP))
         rate *= 0.5 ** text.count(HARM)
-        self._known[key] = float(rng < rate)
+        self._known[key] = float(draw < rate)
         return self._known[key]
 
 

@@ -3,8 +3,8 @@
 Everything is scripted (`ScriptedHousehold` plays, `HouseholdTeacher` writes), so the figures show
 that the machinery works, not how good a language model would be at it.
 
-1. *Distill.* A weak agent plays base games of generated homes; the teacher makes a bank of them; the
-   same agent plays held-out games with and without it, under the same luck.
+1. *Distill.* A weak agent plays base games of generated homes; the teacher makes a bank of them;
+   the same agent plays held-out games with and without it, with the same seeds.
 2. *Evolve.* A bank that was distilled from three of the six categories alone meets all six. Each
    round counts success on the evolution split, has the teacher change the bank within its caps, and
    asks the gate on validation games. Test games show the weakest category before and after.
@@ -105,7 +105,7 @@ class Houses:
 
 
 def injected_by(bank: Bank) -> BankSource:
-    """Return a bank as what the agent is told."""
+    """Return a source that injects the skills of a bank."""
     return BankSource(bank, categorize=categorize, scope=scope)
 
 
@@ -248,7 +248,7 @@ def main() -> int:
     return report(
         checks,
         household=household,
-        distill=first,
+        distil=first,  # stored name
         evolve=second,
         weakest_category=[lowest(before), lowest(after)],
         seconds=round(perf_counter() - start, 1),

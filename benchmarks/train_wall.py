@@ -132,19 +132,19 @@ def run(python: Path, script: str, sigma: float, seed: int, *options: str) -> Fi
         with urllib.request.urlopen(f"{url}/log") as answer:
             seen = json.load(answer)
     log = seen["answered"]
-    told = json.loads(text.splitlines()[-1])
+    printed = json.loads(text.splitlines()[-1])
     waiting_s = sum(answered - arrived for _, arrived, answered in log)
     return Figures(
-        train_s=told["train_s"],
-        train_cpu_s=told["train_cpu_s"],
+        train_s=printed["train_s"],
+        train_cpu_s=printed["train_cpu_s"],
         process_s=process_s,
         process_cpu_s=used.ru_utime + used.ru_stime,
         requests=dict(Counter(stage for stage, _, _ in log).most_common()),
         asked=seen["asked"],
         waves=count_waves(log),
-        chain=told.get("chain", 0),
-        busy=waiting_s / (told["train_s"] * job.WORKERS),
-        actions=told["actions"],
+        chain=printed.get("chain", 0),
+        busy=waiting_s / (printed["train_s"] * job.WORKERS),
+        actions=printed["actions"],
     )
 
 

@@ -10,7 +10,7 @@ that are open on one catalogue, with it, above a process that has imported the e
 
 With ``--import N``, N products in the shape of the original's files are written, imported by the
 command's own code in a process of its own, and opened; the time for 1.18 million is that times
-their share, which is an extrapolation. A step is told in pieces of plain work that is timed beside
+their share, which is an extrapolation. A step is given in pieces of plain work that is timed beside
 it, and a search, which is spent inside numpy, in pieces of plain numpy work. The figures are
 medians, the spread their quartiles. One thread; nothing waits.
 """
@@ -108,9 +108,9 @@ def official_files(folder: Path, products: int) -> int:
                 "product_category": product.crumbs,
                 "images": [f"https://images.example/{product.asin}/{n}.jpg" for n in range(6)],
             }
-            told = {"attributes": product.attributes, "instruction": None}
+            entry = {"attributes": product.attributes, "instruction": None}
             items.write(("[" if first else ",") + json.dumps(item))
-            about.write(("{" if first else ",") + f'"{product.asin}":{json.dumps(told)}')
+            about.write(("{" if first else ",") + f'"{product.asin}":{json.dumps(entry)}')
             first = False
         items.write("]")
         about.write("}")
@@ -135,8 +135,8 @@ def imported(products: int) -> dict[str, float]:
         folder, target = Path(name), Path(name) / "shop.sqlite"
         size = official_files(folder, products)
         command = [sys.executable, __file__, "--import-once", str(folder), str(target)]
-        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        figures = json.loads(told)
+        printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        figures = json.loads(printed)
         opened: list[Catalogue] = []
         open_ms = timed(lambda: opened.append(open_catalogue(CatalogueSource(str(target)))))
         share = OFFICIAL / products

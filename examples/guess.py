@@ -3,7 +3,7 @@
     skillwright env check examples/guess.py:Guess
 
 There are 1,000 numbers and seven guesses, so halving the range finds one number in eight. The
-numbers of `guess_data` all end in 7. No text of the game says so, but an agent that was told
+numbers of `guess_data` all end in 7. No text of the game says so, but an agent that knows it
 needs no more than seven guesses for every one of them: that sentence is the skill to be found.
 """
 

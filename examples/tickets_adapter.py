@@ -4,7 +4,7 @@
 
 It runs offline, without a key: the clerk who reads the skill is a small program in the place of
 your agent, and so is the analyst of `TicketsOffline`. No ticket says which queue it belongs to;
-the house has a habit for each subject, and those sentences are the skill to be found.
+each subject has a habit of its own, and those sentences are the skill to be found.
 """
 
 import json

@@ -87,10 +87,10 @@ TABLES = {
             "name": "Lamp",
             "product_id": "lamp",
             "variants": {
-                "11": variant("11", 20.1, color="red"),
-                "12": variant("12", 30.4, color="blue"),
-                "13": variant("13", 10.0, color="green"),
-                "14": variant("14", 10.0, available=False, color="grey"),
+                "11": variant("11", 20.1, colour="red"),
+                "12": variant("12", 30.4, colour="blue"),
+                "13": variant("13", 10.0, colour="green"),
+                "14": variant("14", 10.0, available=False, colour="grey"),
             },
         },
         "book": {"name": "Book", "product_id": "book", "variants": {"21": variant("21", 7.5)}},
@@ -159,7 +159,7 @@ def database(folder) -> Database:
 
 @lru_cache(maxsize=4)
 def pieces(tables) -> dict:
-    """Return the texts of a pristine database, key by key, as they are in its canonical text."""
+    """Return the texts of a pristine database, key by key, as it has them in its canonical text."""
     return {
         table: {key: piece(key, canonical_text(records[key])) for key in sorted(records)}
         for table, records in sorted(tables.records.items())

@@ -109,7 +109,26 @@ ALLOWED = (
     Allowed(r".*# stored name$", "src/*", "a value or key of runs and banks of earlier versions"),
     Allowed(r"AliasChoices\([^)]*\)", "src/*", "a key of configurations of earlier versions"),
     Allowed(r"overflow=.fold.", "src/*", "the name of Rich's own option"),
-    Allowed(r'"won"', "src/skillwright/envs/*", "metadata that ALFWorld has, and adapters read"),
+    Allowed(
+        r'["`]won["`]', "src/skillwright/envs/*", "metadata that ALFWorld has; adapters read it"
+    ),
+    Allowed(r"in mind\.", "src/skillwright/envs/webshop/*", "built-in data: talk about products"),
+    Allowed(r"color colour", "src/skillwright/envs/webshop/*", "spellings it reads"),
+    Allowed(r"(?i)arm-?chair", "src/*", "a class of ALFWorld's objects"),
+    Allowed(r".*(?:told|stands in).*", "*/tau_bench/built_in/*", "built-in data, by checksum"),
+    Allowed(
+        r"answer stands in the passages|user is told by email|has told you|customer was told",
+        "*",
+        "prompts of rollouts, on which scores depend",
+    ),
+    Allowed(
+        r'(?<!")"(?!"")[^"]*"(?!")', "*/scripted/*", "scripted models' texts: scores depend on them"
+    ),
+    Allowed(
+        r"told / requested|so often|center\|centre|place\(\?=|never mind /",
+        "*/scripted/skilltext/words.py",
+        "words that it reads in skills",
+    ),
     Allowed(r"family box", "src/skillwright/envs/webshop/*", "an option that sellers name so"),
     Allowed(
         r"Greywell|grey", "src/skillwright/envs/*", "built-in data: a name, a color's spelling"
@@ -122,6 +141,7 @@ ALLOWED = (
         r"\|(?:told|won|mind|go on)[|)]", "src/skillwright/bank/lint/*", "words that lint looks for"
     ),
     Allowed(r"\| was `[^|]*\|", "CHANGELOG.md", "names of earlier versions, beside the new ones"),
+    Allowed(r"favour~|prioritise~", "*/scripted/*", "spellings it reads"),
     Allowed(r"[Ii]n this home's", "*", "text of stored skills, on which scores depend"),
 )
 NAMES = re.compile(r"_|(?<=[a-z0-9])(?=[A-Z][a-z])")

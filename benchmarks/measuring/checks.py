@@ -1,4 +1,4 @@
-"""A check: what was measured, in what it is told, and the target that it holds or misses."""
+"""A check: what was measured, in which unit, and the target that it holds or misses."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Kind(StrEnum):
-    """In what a figure is told. Seconds are not among them, on purpose."""
+    """The unit of a figure. Seconds are not among them, on purpose."""
 
     PEER = "times the peer"
     """Ours by that of another program which did the same job in turns with ours."""
@@ -28,7 +28,7 @@ class Check:
     """A figure and its target."""
 
     measured: str  # what was measured, in words
-    kind: Kind  # in what it is told
+    kind: Kind  # its unit
     samples: tuple[float, ...]  # the readings; their median decides
     target: float  # the bound
     is_floor: bool = False  # whether the median must be at least the target, and not at most
@@ -91,8 +91,8 @@ def report(checks: Sequence[Check], **figures: Any) -> int:
     """
     if not checks:
         raise ValueError("a benchmark without a check decides nothing; give it one")
-    told = [check.to_json() for check in checks]
-    for row in told:
+    listed = [check.to_json() for check in checks]
+    for row in listed:
         low, high = row["spread"]
         print(
             f"{'ok  ' if row['ok'] else 'MISS'} {row['measured']}: {row['value']:g} {row['kind']} "
@@ -100,7 +100,7 @@ def report(checks: Sequence[Check], **figures: Any) -> int:
         )
     ok = all(check.ok for check in checks)
     load = round(os.getloadavg()[0], 1)
-    print(json.dumps({"checks": told, **figures, "load": load, "ok": ok}))
+    print(json.dumps({"checks": listed, **figures, "load": load, "ok": ok}))
     return 0 if ok else 1
 
 

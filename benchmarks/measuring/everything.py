@@ -57,8 +57,8 @@ def rows_of(name: str, last: str, exit_code: int) -> list[Row]:
         exit_code: How it ended; 1 only says that a target is missed, and the rows say which.
     """
     try:
-        told: dict[str, Any] = json.loads(last)
-        rows = [_row(name, check) for check in told["checks"]]
+        printed: dict[str, Any] = json.loads(last)
+        rows = [_row(name, check) for check in printed["checks"]]
     except (ValueError, KeyError, TypeError):
         return [Row(name, "runs to its end", "", f"exit code {exit_code}", ok=False)]
     if exit_code not in (0, 1) or not rows or (exit_code == 1 and all(row.ok for row in rows)):

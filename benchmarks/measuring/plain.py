@@ -1,6 +1,6 @@
 """Fixed pieces of work, timed beside what is measured: how fast this machine is at this moment.
 
-They stay as they are: another piece of work is another unit, and every target that is told in it
+They stay as they are: another piece of work is another unit, and every target that is given in it
 has to be measured anew.
 """
 

@@ -83,17 +83,17 @@ class Endpoint:
         return self._median_s * math.exp(self._sigma * rng.gauss(0.0, 1.0))
 
 
-def _letter(told: str, item: str) -> str:
+def _letter(system: str, item: str) -> str:
     """Answer right or wrong by the item and the number of edits in the skill, not their words.
 
     The sides word their edits differently; so they still take the same decisions.
     """
-    return "AB"[chance(item, str(told.count("\n- "))) % 2]
+    return "AB"[chance(item, str(system.count("\n- "))) % 2]
 
 
-def _proposal(told: str, asked: str) -> str:
+def _proposal(system: str, asked: str) -> str:
     """Write one answer that has what any stage asks for: edits, their choice, and notes."""
-    source = str(chance(told, asked))
+    source = str(chance(system, asked))
     edits = [
         {
             "op": "append",

@@ -43,7 +43,7 @@ class Letters(EnvAdapter):
         return list(batch.payload or [])
 
     def build_train_env(self, batch_size: int, seed: int, **kwargs) -> list[dict]:
-        """Draw items to practise on."""
+        """Draw items to train on."""
         return self.build_env_from_batch(self._loader.build_train_batch(batch_size, seed))
 
     def build_eval_env(self, env_num: int, split: str, seed: int, **kwargs) -> list[dict]:

@@ -26,11 +26,11 @@ def episodes(folder: Path) -> Iterator[tuple[tuple[str, int], bool]]:
             row = json.loads(line)
             if row["env_class"] == "tau_bench":
                 extras = row["env_extras"]
-                yield (extras["task_split"], int(extras["task_index"])), won(row["score"])
+                yield (extras["task_split"], int(extras["task_index"])), is_solved(row["score"])
 
 
-def won(score: Any) -> bool:
-    """Tell whether an episode was won: its score is a number, or one per token."""
+def is_solved(score: Any) -> bool:
+    """Tell whether an episode solved its task: its score is a number, or one per token."""
     reward = sum(score) if isinstance(score, list) else float(score)
     return abs(reward - 1.0) <= 1e-6
 
@@ -64,12 +64,12 @@ def main() -> None:
         print(f"pass^{k}: {rate:.3f} (95% interval {low:.3f} to {high:.3f})")
     if earned:
         print(f"pass^1 without the tasks that hanging up wins: {pass_hat_k(earned, n, 1):.3f}")
-    for line in _told(asked.folder / AGGREGATED):
+    for line in _averages(asked.folder / AGGREGATED):
         print(line)
     print(f"grader {grader['grader']}, data {grader['data']['checksum']}")
 
 
-def _told(path: Path) -> Iterator[str]:
+def _averages(path: Path) -> Iterator[str]:
     """Repeat what SkyRL averaged over the episodes and its dump does not tell by episode."""
     averages = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     for name, value in sorted(averages.items()):

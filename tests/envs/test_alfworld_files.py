@@ -32,7 +32,7 @@ def test_the_walkthrough_of_a_game_wins_it(write_game):
     world = World(load_game(write_game()))
     for command in world.problem.walkthrough:
         world.act(command)
-    assert world.won
+    assert world.solved
 
 
 def test_a_grammar_without_the_move_command_is_the_older_dialect(write_game):

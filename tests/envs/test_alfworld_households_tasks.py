@@ -37,7 +37,7 @@ def room_of(problem, home):
 def test_games_take_turns_in_family_and_home_and_none_occurs_twice():
     tasks = household_tasks("val", 120, homes=range(40, 52))
     assert len({task.id for task in tasks}) == 120
-    families = [family.task_type for family in ALL_TASK_TYPES]
+    families = [family.name for family in ALL_TASK_TYPES]
     assert [task.task_type for task in tasks] == families * 20
     homes = [home_of(task).index for task in tasks]
     assert set(homes) == set(range(40, 52))
@@ -76,7 +76,7 @@ def test_a_perfect_teacher_tells_each_category_what_its_tasks_can_want():
     for family in ALL_TASK_TYPES:
         told = {}
         for skill in skills:
-            if skill.category != CATEGORIES[family.task_type]:
+            if skill.category != CATEGORIES[family.name]:
                 continue
             assert skill.kind == SkillKind.TASK_SPECIFIC
             assert skill.scope == "household 3"
@@ -87,7 +87,7 @@ def test_a_perfect_teacher_tells_each_category_what_its_tasks_can_want():
             for otype in re.split(r", | and ", things):
                 told[room, otype] = place
         able = TRAITS.get(family.trait, PLACEABLE)
-        lamps = LAMPS if family.task_type.startswith("look") else frozenset()
+        lamps = LAMPS if family.name.startswith("look") else frozenset()
         assert told == {
             (room, otype): place
             for room in family.rooms

@@ -34,7 +34,7 @@ GAMES = (
     "small_heat_mug_cabinet_1050",
     "small_two_mug_shelf_1040",
 )
-ALL_TASK_TYPES = {
+TASK_TYPE_OF = {
     "pick": "pick_and_place_simple",
     "look": "look_at_obj_in_light",
     "clean": "pick_clean_then_place_in_recep",
@@ -72,8 +72,8 @@ def test_a_transcript_replays(transcripts, name):
     for step in game["steps"]:
         assert world.act(step["command"]) == step["observation"]
         assert world.admissible() == step["admissible"]
-        assert int(world.won) == step["score"]
-        assert world.won == step["done"]
+        assert int(world.solved) == step["score"]
+        assert world.solved == step["done"]
 
 
 @pytest.mark.parametrize("mode", ["solve", "walk"])
@@ -98,7 +98,7 @@ def test_an_episode_of_a_game_file_replays_in_the_environment(reference_data, tr
 def test_a_game_file_says_what_its_task_is_about(reference_data, traces, name):
     problem = load_game(reference_data / "alfworld" / "games" / f"{name}.tw-pddl")
     trace = traces[name, "walk"]
-    assert problem.task_type == ALL_TASK_TYPES[trace["task_family"]]
+    assert problem.task_type == TASK_TYPE_OF[trace["task_family"]]
     assert problem.params["object"] == trace["object"].lower()
     if trace["task_family"] != "look":
         assert problem.params["target"] == trace["receptacle"].lower()

@@ -275,22 +275,22 @@ def test_contents_are_listed_in_the_order_of_the_identifiers_whatever_came_last(
 def test_a_win_is_lost_again_when_the_goal_is_undone(make_problem):
     world = World(make_problem({"apple 1": ""}, held="apple 1"))
     act(world, "go to fridge 1", "open fridge 1")
-    assert not world.won
+    assert not world.solved
     act(world, "move apple 1 to fridge 1")
-    assert world.won
+    assert world.solved
     act(world, "take apple 1 from fridge 1")
-    assert not world.won
+    assert not world.solved
 
 
 def test_the_lamp_may_be_switched_on_before_the_object_is_in_hand(make_problem):
     goal = task_type_goal("look_at_obj_in_light", "pen", "", "desklamp")
     world = World(make_problem(ROOM, goal=goal))
     act(world, "go to desk 1", "use desklamp 2")
-    assert not world.won
+    assert not world.solved
     act(world, "take pen 1 from desk 1")
-    assert world.won
+    assert world.solved
     act(world, "go to fridge 1")
-    assert not world.won
+    assert not world.solved
 
 
 def test_pick_two_wants_both_objects_in_the_same_receptacle(make_problem):
@@ -299,9 +299,9 @@ def test_pick_two_wants_both_objects_in_the_same_receptacle(make_problem):
     world = World(make_problem(where, goal=goal))
     act(world, "go to countertop 1", "take apple 1 from countertop 1", "open cabinet 3")
     act(world, "move apple 1 to cabinet 3")
-    assert not world.won
+    assert not world.solved
     act(world, "take apple 1 from cabinet 3", "open cabinet 2", "move apple 1 to cabinet 2")
-    assert world.won
+    assert world.solved
 
 
 @pytest.mark.parametrize(
@@ -393,5 +393,5 @@ def test_any_other_text_changes_nothing(make_problem, choices, text):
 
 
 def snapshot(world: World) -> tuple:
-    carried = (world.location, world.held, set(world.opened), world.won, world.admissible())
+    carried = (world.location, world.held, set(world.opened), world.solved, world.admissible())
     return (*carried, world.contents.copy(), world.places.copy(), world.states.copy())

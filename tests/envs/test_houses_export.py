@@ -36,7 +36,7 @@ def play_both(one, other, seed, steps=60):
         assert admissible == worlds[1].admissible()
         command = rng.choice(admissible)
         assert worlds[0].act(command) == worlds[1].act(command)
-        assert worlds[0].won == worlds[1].won
+        assert worlds[0].solved == worlds[1].solved
 
 
 @pytest.mark.parametrize("household", [None, 7])

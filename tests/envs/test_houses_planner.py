@@ -32,7 +32,7 @@ def test_a_plan_wins_from_the_middle_of_a_game(index):
         world = World(generate_problem("val", index))
         play_at_random(world, steps, rng)
         finish(world)
-        assert world.won
+        assert world.solved
 
 
 def test_planning_leaves_the_world_as_it_is():
@@ -51,7 +51,7 @@ def test_every_command_of_a_plan_brings_the_next_plan_one_command_nearer():
             world.act(plan(world)[0])
             assert len(plan(world)) == left - 1
             left -= 1
-        assert world.won
+        assert world.solved
 
 
 def test_a_won_game_needs_no_plan():
@@ -76,14 +76,14 @@ def test_plans_speak_the_dialect_of_the_game():
     problem = replace(generate_problem("val", 0), dialect="2.1.1")
     world = World(problem)
     assert any(re.fullmatch(r"put .* in/on .*", command) for command in finish(world))
-    assert world.won
+    assert world.solved
 
 
 def test_official_games_are_planned(reference_data):
     for path in sorted((reference_data / "alfworld" / "games").iterdir()):
         world = World(load_game(path))
         assert 0 < len(finish(world)) <= STEP_LIMIT
-        assert world.won
+        assert world.solved
 
 
 class PatientSearcher:
@@ -94,7 +94,7 @@ class PatientSearcher:
 
     def __init__(self, problem):
         self.world = World(problem)
-        self.family = next(f for f in ALL_TASK_TYPES if f.task_type == problem.task_type)
+        self.family = next(f for f in ALL_TASK_TYPES if f.name == problem.task_type)
         self.params = problem.params
         self.places = re.findall(r"a (\w+ \d+)", self.world.intro())
         self.closed = {place.name for place in problem.receptacles if place.openable}
@@ -130,7 +130,7 @@ class PatientSearcher:
 
     def run(self):
         lamp = ""
-        skipped = self.params.get("target") if self.family.task_type == PICK_TWO else None
+        skipped = self.params.get("target") if self.family.name == PICK_TWO else None
         for place in self.places:
             if place.split()[0] == skipped:
                 continue
@@ -138,17 +138,17 @@ class PatientSearcher:
             things = re.findall(r"a (\w+ \d+)", seen)
             lamp = next((place for t in things if t.split()[0] == self.params.get("toggle")), lamp)
             for thing in things:
-                if self.world.won:
+                if self.world.solved:
                     return
                 if thing.split()[0] == self.params["object"] and not self.world.held:
                     self.go(place)
                     self.act(f"take {thing} from {place}")
-                    if self.family.task_type != LOOK:
+                    if self.family.name != LOOK:
                         self.deliver(thing)
-            if lamp and self.world.held and self.family.task_type == LOOK:
+            if lamp and self.world.held and self.family.name == LOOK:
                 self.go(lamp)
                 self.act(f"use {self.params['toggle']} 1")
-            if self.world.won:
+            if self.world.solved:
                 return
 
 
@@ -157,5 +157,5 @@ def test_a_patient_searcher_wins_every_game_in_time(household):
     for index in range(120):
         searcher = PatientSearcher(generate_problem("train", index, household=household))
         searcher.run()
-        assert searcher.world.won
+        assert searcher.world.solved
         assert searcher.steps < STEP_LIMIT

@@ -95,7 +95,7 @@ def survive(folder, seed, actions):
     rng, taken, changed = random.Random(seed), 0, set()
     while taken < actions:
         mode = rng.choice(("default", "strict", "lenient"))
-        env = make_env(folder, rng.randrange(3), ["Hi", *["Continue."] * 40], parsing=mode)
+        env = make_env(folder, rng.randrange(3), ["Hi", *["Go on."] * 40], parsing=mode)
         env.init([])
         done = False
         while not done and taken < actions:

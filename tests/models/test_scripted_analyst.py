@@ -185,7 +185,7 @@ async def test_a_harmful_line_makes_way():
     ("ritual", "rule"),
     [
         ("- Consult your inventory after each and every step.", Rule.CHECK_INVENTORY),
-        ("- Scrutinize every object and every receptacle before running.", Rule.EXAMINE_ALL),
+        ("- Scrutinise every object and every receptacle before going on.", Rule.EXAMINE_ALL),
         ("- After every move, take a moment to look around.", Rule.LOOK_AROUND),
         ("- Search no more than the first three places.", Rule.FEW_PLACES),
     ],

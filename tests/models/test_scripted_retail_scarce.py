@@ -3,7 +3,7 @@
 import json
 
 from skillwright.scripted.retail import RetailRule
-from skillwright.scripted.retail.agent import SORRY, Desk
+from skillwright.scripted.retail.agent import SORRY, Agent
 
 CAREFUL = frozenset({RetailRule.NO_SUBSTITUTE})
 LAMP = {"item_id": "11", "name": "Lamp", "product_id": "lamp", "options": {}, "price": 1.0}
@@ -17,7 +17,7 @@ SHOWN = {
 
 def told(request):
     """Serve a request in a shop where every tool shows what it has; return what is told."""
-    service = Desk("ann", CAREFUL).handle(request)
+    service = Agent("ann", CAREFUL).handle(request)
     try:
         move = next(service)
         while True:

@@ -78,7 +78,7 @@ WORDINGS = {
     Rule.LIKELY_FIRST: (
         "Think about where people normally keep such a thing and try those spots first.",
         "Search plausible locations before unlikely ones.",
-        "Favor receptacles in which you would expect the object.",
+        "Favour receptacles in which you would expect the object.",
         "Order your search by likelihood.",
     ),
     Rule.CHECK_INVENTORY: (
@@ -88,7 +88,7 @@ WORDINGS = {
     ),
     Rule.EXAMINE_ALL: (
         "Before leaving a place, examine everything in it.",
-        "Scrutinize everything you come across.",
+        "Scrutinise everything you come across.",
         "Take a close look at every object before you continue.",
     ),
     Rule.LOOK_AROUND: (
@@ -128,7 +128,7 @@ PROHIBITIONS = {
         "Put the object straight down at the destination.",
         "Never use the microwave to heat things.",
         "There's no point in warming the item before delivery.",
-        "Never model heating: place the object directly.",
+        "Never mind heating: place the object directly.",
     ),
     Rule.COOL_FIRST: ("Cooling can be omitted.", "Skip the cooling step."),
     Rule.USE_LAMP: ("Switching on lamps is useless.", "Do not touch the lamps."),

@@ -108,7 +108,7 @@ PLAYED_WITHOUT = {
     ShopRule.KEY_WORDS: set(),
     ShopRule.PRICE: {ShopRule.OPTIONS},
     ShopRule.FEATURES: {ShopRule.OPTIONS},
-    ShopRule.GO_ON: {ShopRule.OPTIONS, ShopRule.FEATURES},
+    ShopRule.NEXT_HIT: {ShopRule.OPTIONS, ShopRule.FEATURES},
     ShopRule.BUY_IN_TIME: set(GOOD_RULES) - {ShopRule.BUY_IN_TIME},
 }
 

@@ -55,7 +55,7 @@ BANK = """\
 ### General skills
 - [g001] Short searches: Search with the kind of product and its most telling attributes; leave \
 the talk out.
-- [g002] Model the limit: Open only products whose shown price is within the limit. (Apply when \
+- [g002] Mind the limit: Open only products whose shown price is within the limit. (Apply when \
 prices are listed.)
 - [g003] Look further: Return to the results and open the next product when this one lacks what \
 is wanted. (Apply when a product does not fit.)
@@ -144,7 +144,7 @@ GOOD_SKILLS = {
 
 PLACEBO = """\
 # On shops
-Shops have existed for a long time. A calm model sees more. Customers like friendly words, and \
+Shops have existed for a long time. A calm mind sees more. Customers like friendly words, and \
 every \
 shop has its own character. Work carefully and stay focused. Think step by step. Be precise.
 """
@@ -176,9 +176,9 @@ SENTENCES = [
     ("There is no need to read descriptions.", set()),
     ("If the title doesn't mention an attribute, look it up under Features.", {ShopRule.FEATURES}),
     ("Never go back to the results.", set()),
-    ("Do not hesitate to go back and try another product.", {ShopRule.GO_ON}),
-    ("Look at more than one page of results.", {ShopRule.GO_ON}),
-    ("Do not give up after the first miss: open the next result.", {ShopRule.GO_ON}),
+    ("Do not hesitate to go back and try another product.", {ShopRule.NEXT_HIT}),
+    ("Look at more than one page of results.", {ShopRule.NEXT_HIT}),
+    ("Do not give up after the first miss: open the next result.", {ShopRule.NEXT_HIT}),
     ("Try different keywords if the first search fails.", {ShopRule.NEW_WORDS}),
     ("Never search a second time with other words.", set()),
     ("Always finish with a purchase, even if it is not perfect.", {ShopRule.BUY_IN_TIME}),
@@ -206,9 +206,9 @@ SENTENCES = [
     ("Verify each attribute before the purchase.", {ShopRule.FEATURES}),
     (
         "When the color is not offered, return to the list and pick another product.",
-        {ShopRule.GO_ON},
+        {ShopRule.NEXT_HIT},
     ),
-    ("Move on to the next product if an attribute is missing.", {ShopRule.GO_ON}),
+    ("Move on to the next product if an attribute is missing.", {ShopRule.NEXT_HIT}),
     ("If no product fits, rewrite the query.", {ShopRule.NEW_WORDS}),
     ("Without luck, search once more using synonyms.", {ShopRule.NEW_WORDS}),
     ("Do not let the turns run out without buying something.", {ShopRule.BUY_IN_TIME}),
@@ -239,9 +239,9 @@ SENTENCES = [
         {ShopRule.FEATURES},
     ),
     ("Confirm every required attribute.", {ShopRule.FEATURES}),
-    ("Should the product be wrong, press < Prev and take the next one.", {ShopRule.GO_ON}),
-    ("One miss is no reason to stop: check the following products too.", {ShopRule.GO_ON}),
-    ("Don't stay with a product that lacks the size; go back.", {ShopRule.GO_ON}),
+    ("Should the product be wrong, press < Prev and take the next one.", {ShopRule.NEXT_HIT}),
+    ("One miss is no reason to stop: check the following products too.", {ShopRule.NEXT_HIT}),
+    ("Don't stay with a product that lacks the size; go back.", {ShopRule.NEXT_HIT}),
     ("Vary the search words when nothing suits.", {ShopRule.NEW_WORDS}),
     ("If two pages had nothing, start a new search.", {ShopRule.NEW_WORDS}),
     ("Purchase something before you run out of steps.", {ShopRule.BUY_IN_TIME}),
@@ -294,9 +294,9 @@ def test_a_sentence_is_taken_as_it_is_meant(text, rules):
 
 
 def test_of_two_sentences_that_contradict_each_other_the_later_one_holds():
-    ignore, llm = "Ignore the price.", "Model the price limit."
-    assert read_rules(f"{ignore}\n{llm}") == {ShopRule.PRICE}
-    assert read_rules(f"{llm}\n{ignore}") == set()
+    ignore, heed = "Ignore the price.", "Mind the price limit."
+    assert read_rules(f"{ignore}\n{heed}") == {ShopRule.PRICE}
+    assert read_rules(f"{heed}\n{ignore}") == set()
 
 
 def test_headings_ask_for_nothing():

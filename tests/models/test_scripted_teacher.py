@@ -79,23 +79,23 @@ def test_every_teaching_is_obeyed_in_the_form_of_the_bank_and_asks_for_no_harm(o
         ("- [g001] Search few places: Open every closed drawer.", Rule.FEW_PLACES, None),
         ("- [g001] Look around after every move: Be quick.", Rule.LOOK_AROUND, None),
         (
-            "- [t1] Be quick: Continue. (Apply when you check your inventory.)",
+            "- [t1] Be quick: Go on. (Apply when you check your inventory.)",
             Rule.CHECK_INVENTORY,
             None,
         ),
         (
-            "- [t1] Be quick: Continue. (Apply to look around after every move.)",
+            "- [t1] Be quick: Go on. (Apply to look around after every move.)",
             Rule.LOOK_AROUND,
             None,
         ),
         ("- [gen_001] Slow: Check your inventory after every move.", Rule.CHECK_INVENTORY, True),
         (
-            "- [l1] Home: Avoid: going back to places already searched. Instead: continue.",
+            "- [l1] Home: Avoid: going back to places already searched. Instead: go on.",
             Rule.SEARCH_ONCE,
             True,
         ),
         (
-            "- [l1] Shut: Avoid: opening closed receptacles. Instead: continue.",
+            "- [l1] Shut: Avoid: opening closed receptacles. Instead: go on.",
             Rule.OPEN_CLOSED,
             False,
         ),

@@ -103,7 +103,7 @@ Add at most 3 skills, and at most 1 to one category; 1 more to the weakest.
 
 ## Current skills
 <skills>
-- [g001] general: Continue: Continue.
+- [g001] general: Go on: Go on.
 - [t002] task_specific, category heat, place household 3: Kitchen: Mugs: shelf 1.
 </skills>
 

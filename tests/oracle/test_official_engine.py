@@ -32,7 +32,7 @@ class Moment(NamedTuple):
 
 
 def ours(world, observation):
-    return Moment(observation, world.admissible(), world.won)
+    return Moment(observation, world.admissible(), world.solved)
 
 
 def theirs(state):
@@ -49,7 +49,7 @@ def play_both(engine, world, commands):
     for count, command in enumerate(commands):
         state, score, done = engine.step(command)
         assert theirs(state) == ours(world, world.act(command)), f"command {count}: {command!r}"
-        assert (score, done) == (int(world.won), world.won)
+        assert (score, done) == (int(world.solved), world.solved)
 
 
 def random_commands(world, rng):
@@ -115,7 +115,7 @@ def test_a_house_plays_as_in_the_official_engine(open_game, split, index, househ
     engine, rng = open_game(problem), random.Random(index)
     world = open_both(engine, problem)
     play_both(engine, world, problem.walkthrough)
-    assert world.won
+    assert world.solved
     play_both(engine, world, islice(random_commands(world, rng), 10))  # a win is no end here
     world = open_both(engine, problem)
     play_both(engine, world, islice(random_commands(world, rng), 50))

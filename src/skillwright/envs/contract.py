@@ -98,12 +98,12 @@ class _Subject:
     fuzz: int
 
     def build(self, extras: Mapping[str, Any], **more: Any) -> TextEnv:
-        """Build an episode's environment; its luck is the same each time."""
-        rng = derive_seed("contract", self.seed)
-        return self.env_class(env_config=self.env_config, extras={"seed": rng, **extras, **more})
+        """Build an episode's environment, with the same seed each time."""
+        seed = derive_seed("contract", self.seed)
+        return self.env_class(env_config=self.env_config, extras={"seed": seed, **extras, **more})
 
     def rng(self, purpose: str) -> random.Random:
-        """Return the luck of one question."""
+        """Return the random generator of one question."""
         return random.Random(derive_seed(purpose, self.seed))
 
 
@@ -275,7 +275,7 @@ async def _rewards(subject: _Subject) -> str:
 
 @_asks(
     "repeats by seed",
-    "Draw all luck from random.Random(extras['seed']), and share no state between episodes.",
+    "Draw all randomness from random.Random(extras['seed']), and share no state between episodes.",
 )
 async def _repeats(subject: _Subject) -> str:
     """Is an episode repeated byte by byte, also twice side by side, where shared state shows?"""
@@ -390,7 +390,7 @@ async def _gold_wins(subject: _Subject) -> str:
             replies = await _play(env, partial(_next_of, iter(actions)), len(actions))
         reward = sum(reply.reward for reply in replies)
         if not math.isclose(reward, 1.0):
-            state = "is over" if replies[-1].done else "goes on"
+            state = "is over" if replies[-1].done else "continues"
             raise ContractError(
                 f"task {index}: its gold solution is rewarded {reward}, not 1; the episode {state} "
                 f"after {len(replies) - 1} of {len(actions)} actions"

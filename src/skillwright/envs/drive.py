@@ -44,7 +44,7 @@ async def open_env(env: TextEnv) -> Reply:
         raise ContractError(f"init returned {_shown(value)}, not (messages, metadata)")
     messages = _messages(value[0])
     if not messages:
-        raise ContractError("init returned no message; the agent would be told nothing")
+        raise ContractError("init returned no message; the agent would have nothing to read")
     return Reply(messages, _mapping("metadata", value[1]))
 
 

@@ -15,7 +15,7 @@ _FILES: Final = {
     "README.md.in": "README.md",
     "env.py.in": "env.py",
     "train.yaml.in": "train.yaml",
-    "minds.py.in": "minds.py",
+    "models.py.in": "models.py",
     "test.py.in": "test_{name}.py",
 }
 _SHELVES: Final = {"glass": "top", "books": "middle", "tools": "bottom", "plants": "window"}

@@ -95,7 +95,7 @@ class TextEnv(AboutEnv):
     def scope(cls, task: Task) -> str:
         """Return the one place that a task is set in (a home, a shop), or ``""``.
 
-        What is learned about that place is told only in tasks of the same scope.
+        What is learned about that place is shown only in tasks of the same scope.
         """
         del task
         return ""
@@ -122,7 +122,7 @@ class TextEnv(AboutEnv):
     def native_tools(self) -> Sequence[dict[str, Any]]:
         """Return the tools that an agent is offered natively, in OpenAI's form.
 
-        Where there are any, the agent's endpoint is told them, and turns are taken by
+        Where there are any, the agent's endpoint gets them, and turns are taken by
         `astep_native`. The default is none: an action is a text, and calls are written into it.
         """
         return ()
@@ -166,7 +166,7 @@ class TextEnv(AboutEnv):
     def get_usage(self) -> dict[str, Usage]:
         """Return what models of the environment's own have consumed, by purpose (`Purpose`).
 
-        It is asked for however the episode ends, and is in the run's ledger.
+        It is asked for however the episode ends, and goes into the run's ledger.
         """
         return {}
 

@@ -65,7 +65,7 @@ def heading_of(prompt: str) -> str:
     return prompt.strip().partition("\n")[0].strip()
 
 
-# The luck of one turn: every kind of choice has its own, so that choices do not disturb another.
+# The random draws of one turn: every kind of choice has its own, so none disturbs another.
 #
 # Two agents with the same seed that differ in one rule still make all other choices alike.
 
@@ -83,8 +83,8 @@ class Randomness:
     def pick(self, kind: str, options: Iterable[str]) -> str:
         """Choose one of several options, which must not be empty.
 
-        Each option draws a lot of its own and the lowest wins: leaving one of the others out does
-        not change who that is.
+        Each option draws a number of its own and the lowest is chosen: leaving
+        another one out does not change that.
         """
         prefix = f"{kind}|{self._seed}|"
         return min(options, key=lambda option: blake2b((prefix + option).encode()).digest())

@@ -28,7 +28,7 @@ _EPISODE = re.compile(
 )
 _TURN = re.compile(r"^\[(\d{1,6})\]", re.MULTILINE)
 _OUTCOME = re.compile(r' outcome="(\w+)"')
-_TASK_TYPE = re.compile(r' family="([^"\n]*)"')
+_TASK_TYPE = re.compile(r' (?:family|task_type)="([^"\n]*)"')  # stored name
 _PLACE = re.compile(r"\A(?:\[fact\] (?!place: ).*\n)*\[fact\] place: (.*)")
 _LINE = re.compile(r"^\[(\d{1,6})\] (action|result): (.*(?:\n    .*)*)", re.MULTILINE)
 
@@ -57,7 +57,7 @@ class Trajectory:
     outcome: str  # ``failure`` or ``success``
     opening: str  # the first text of the game
     steps: tuple[Step, ...]  # the turns that are shown, in order
-    family: str = ""  # the task type or category of its task, or ""
+    task_type: str = ""  # the task type or category of its task, or ""
     place: str = ""  # the place that its task is set in, where the prompt says so
 
 
@@ -166,14 +166,14 @@ def _budget(section: str) -> int:
 def read_trajectories(text: str) -> Iterator[Trajectory]:
     """Read trajectories out of the part of a prompt that shows them."""
     for name, attributes, opening, body in _TRAJECTORY.findall(text):
-        outcome, family = _OUTCOME.search(attributes), _TASK_TYPE.search(attributes)
+        outcome, task_type = _OUTCOME.search(attributes), _TASK_TYPE.search(attributes)
         place = _PLACE.match(body)
         yield Trajectory(
             id=name,
             outcome=outcome[1] if outcome else "",
             opening=opening,
             steps=tuple(_steps(body)),
-            family=family[1] if family else "",
+            task_type=task_type[1] if task_type else "",
             place=place[1].strip() if place else "",
         )
 
@@ -226,7 +226,7 @@ class KnownSkill:
 
     @property
     def line(self) -> str:
-        """The skill as agents are told it."""
+        """The skill as agents read it."""
         return f"- [{self.id}] {self.text}"
 
 

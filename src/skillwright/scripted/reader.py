@@ -174,7 +174,7 @@ LESSONS: Final[dict[ReaderRule, Lesson]] = {
         "gave a measure in another unit",
         r'How many (?P<unit>\w+) .*and you answered "[\d.,]+ (?!(?P=unit))',
         (
-            "Give every number in the unit that is in the question.",
+            "Give every number in the unit that stands in the question.",
             "Where two units are told, take the unit that the question asks for.",
         ),
     ),

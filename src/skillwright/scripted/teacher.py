@@ -139,13 +139,13 @@ class ScriptedTeacher(ScriptedModel):
         """Return the JSON that the prompt asks for, or prose where it asks for none."""
         # The draws hang on the heading as it was first spelled.
         title = heading_of(first_of(messages, "system"))
-        title = title.replace("# Distill: ", "# Distill: ")  # stored name
+        title = title.replace("# Distill: ", "# Distil: ")  # stored name
         asked = read_assignment(first_of(messages, "user"))
         rng = Randomness(
             derive_seed("teacher", title, seed, digest([t.id for t in asked.trajectories]))
         )
         name, preface, written = "skills", {}, None
-        match title.removeprefix("# Distill: "):  # stored name
+        match title.removeprefix("# Distil: "):  # stored name
             case "successes":
                 written = self.successes(asked, rng)
             case "failures":
@@ -283,8 +283,8 @@ def _taught(asked: Assignment, one: Teaching, evidence: Evidence) -> Iterator[Wr
         for skill in asked.skills
         if skill.text.startswith(one.name) and skill.kind != "lesson"
     ]
-    told = "\n".join([asked.earlier, *(skill.text for skill in asked.skills)])
-    unused = [text for text in one.principles if text not in told]
+    known_text = "\n".join([asked.earlier, *(skill.text for skill in asked.skills)])
+    unused = [text for text in one.principles if text not in known_text]
     if not known:
         yield {"op": "add", "kind": "general", **one.principle(evidence)}
     elif unused:

@@ -27,7 +27,6 @@ __all__ = [
     "Receptacle",
     "Thing",
     "World",
-    "family_goal",
     "generate_problem",
     "generated_tasks",
     "habits_text",
@@ -37,5 +36,6 @@ __all__ = [
     "plan",
     "problem_to_pddl",
     "read_problem",
+    "task_type_goal",
     "to_game_json",
 ]

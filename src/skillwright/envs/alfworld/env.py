@@ -1,4 +1,4 @@
-"""The episode environment: one household game, told in text."""
+"""The episode environment: one household game in text."""
 
 import inspect
 import json
@@ -33,9 +33,7 @@ def _pattern(template: str) -> re.Pattern[str]:
 
 
 _GOALS: Final = tuple(
-    (_pattern(template), family.category)
-    for family in ALL_TASK_TYPES
-    for template in family.templates
+    (_pattern(template), one.category) for one in ALL_TASK_TYPES for template in one.templates
 )
 
 
@@ -74,7 +72,7 @@ def _generated(extras: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _generated_type(extras: Mapping[str, Any]) -> str:
     index = _generated(extras).get("index")
-    return ALL_TASK_TYPES[index % len(ALL_TASK_TYPES)].task_type if isinstance(index, int) else ""
+    return ALL_TASK_TYPES[index % len(ALL_TASK_TYPES)].name if isinstance(index, int) else ""
 
 
 def _folder_type(extras: Mapping[str, Any]) -> str:
@@ -83,7 +81,7 @@ def _folder_type(extras: Mapping[str, Any]) -> str:
     return folder.partition("-")[0]
 
 
-# ``seed`` comes with every task; a household has no luck, so that it changes nothing here.
+# ``seed`` comes with every task; a household draws nothing, so it changes nothing here.
 _EXTRAS: Final = ("game_file", "generated", "max_turns", "seed")
 _CONFIG: Final = ("show_admissible",)
 _GENERATOR: Final = inspect.signature(generate_problem)
@@ -208,12 +206,12 @@ class AlfworldEnv(TextEnv):
         self.turns += 1
         observation = world.act(command)
         self._invalid_actions += observation == REJECTED
-        truncated = not world.won and self.turns >= self.max_turns
-        done, admissible = world.won or truncated, world.admissible()
+        truncated = not world.solved and self.turns >= self.max_turns
+        done, admissible = world.solved or truncated, world.admissible()
         shown = observation if done else self._shown(observation, admissible)
         return StepOutput(
             observations=[{"role": "user", "content": shown}],
-            reward=float(world.won),
+            reward=float(world.solved),
             done=done,
             metadata=self._metadata(world, observation, admissible, truncated=truncated),
             postprocessed_action=command,
@@ -222,7 +220,7 @@ class AlfworldEnv(TextEnv):
     def get_metrics(self) -> dict[str, float]:
         """Return ``won`` (0 or 1), ``steps``, and ``invalid_actions`` among them."""
         return {
-            "won": float(self._world is not None and self._world.won),
+            "won": float(self._world is not None and self._world.solved),
             "steps": float(self.turns),
             "invalid_actions": float(self._invalid_actions),
         }
@@ -246,7 +244,7 @@ class AlfworldEnv(TextEnv):
         return {
             "observation": observation,
             "admissible_commands": admissible,
-            "won": world.won,
+            "won": world.solved,
             "truncated": truncated,
         }
 

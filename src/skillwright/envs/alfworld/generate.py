@@ -98,11 +98,11 @@ class Scene:
 
 
 def sample_scene(
-    family: TaskType, room: str, home: Household | None, rng: random.Random
+    task_type: TaskType, room: str, home: Household | None, rng: random.Random
 ) -> Scene | None:
     """Draw a scene for a task, or ``None`` where the furniture drawn seems to allow none."""
     furniture = home.furniture[room] if home else sample_furniture(room, rng)
-    stage = _Stage(family, room, furniture, home, rng)
+    stage = _Stage(task_type, room, furniture, home, rng)
     wanted = stage.choose()
     if wanted is None:
         return None
@@ -114,18 +114,18 @@ def sample_scene(
 
 
 class _Stage:
-    """A scene in the making. Its methods draw from one stream, so their order matters."""
+    """A scene in the making. Its methods draw from one generator, so their order matters."""
 
     def __init__(
         self,
-        family: TaskType,
+        task_type: TaskType,
         room: str,
         furniture: Furniture,
         home: Household | None,
         rng: random.Random,
     ) -> None:
         self.placements: list[tuple[str, str]] = []
-        self._task_type = family
+        self._task_type = task_type
         self._seen = ROOMS[room].objects
         self._habits = home.habits[room] if home else None
         self._rng = rng
@@ -150,7 +150,7 @@ class _Stage:
                 break
         if found is None:
             return None
-        return Wanted(*found, self._draw_lamp() if self._task_type.task_type == LOOK else "")
+        return Wanted(*found, self._draw_lamp() if self._task_type.name == LOOK else "")
 
     def _draw_object(self) -> str:
         able = TRAITS.get(self._task_type.trait, PLACEABLE)
@@ -164,14 +164,14 @@ class _Stage:
         return self._rng.choices(otypes, [self._seen[otype] for otype in otypes])[0]
 
     def _targets(self, obj: str) -> list[str]:
-        if self._task_type.task_type == LOOK:
+        if self._task_type.name == LOOK:
             return [""]
         holders = HOLDERS[obj] - {self._task_type.appliance}
         return [rtype for rtype in self._pieces if rtype in holders]
 
     @property
     def _starts_needed(self) -> int:
-        two = self._task_type.task_type == PICK_TWO
+        two = self._task_type.name == PICK_TWO
         return 2 if two and self._habits is None else 1
 
     def _starts(self, obj: str, target: str) -> list[str]:
@@ -197,7 +197,7 @@ class _Stage:
         """Place as many wanted objects as the task needs, sometimes one more."""
         barred = self._barred(wanted.target)
         self._put(wanted.obj, barred, hidden=self._hidden)
-        if self._task_type.task_type == PICK_TWO:
+        if self._task_type.name == PICK_TWO:
             self._put(wanted.obj, barred, hidden=self._rng.random() < HIDDEN)
         if self._rng.random() < ONE_MORE:
             self._put(wanted.obj, barred, hidden=self._hidden)
@@ -276,7 +276,7 @@ HOUSEHOLD_TURNS: Final[Mapping[str, int]] = {
 with the habits in its skill (5.7, 6.1, 8.6, 8.4, 7.9 and 10.5; 80 games each). It then wins 92%
 with them and 10% without."""
 
-# A home is asked so often before the next one is; most keep something hidden for every task type.
+# Indexes tried in a home before the next one; most homes keep something hidden for every task type.
 _ASKED: Final = 7
 _HOMES_ASKED: Final = 9
 
@@ -297,8 +297,8 @@ def generate_problem(
 
     Args:
         split: ``train``, ``val`` or ``test``.
-        index: From 0. The task type is ``index % 6``, so six games in a row are one of each, and the
-            task type's kinds of room take turns.
+        index: From 0. The task type is ``index % 6``, so six games in a row are one of each,
+            and the kinds of room of a task type take turns.
         seed: A different seed gives different games.
         household: The home that the game is set in; ``None`` for a home of its own.
 
@@ -341,8 +341,8 @@ def household_tasks(
     Args:
         split: ``train``, ``val`` or ``test``.
         count: How many.
-        homes: Numbers of households; six games in a row, one of each task type, are set in the same,
-            except where that keeps nothing hidden for a task type: then the next one is in.
+        homes: Numbers of households; six games in a row, one of each task type, share a home,
+            unless it keeps nothing hidden for a task type: then the next home is used.
         seed: A different seed gives different games.
         start: From which number on.
 
@@ -383,12 +383,12 @@ def _telling(split: str, number: int, homes: tuple[int, ...], seed: int) -> Task
     """Find the first game of a slot in which knowing the home pays."""
     if number < 0:
         raise DataError(f"there is no game {number}; games are numbered from 0")
-    slot, family = divmod(number, len(ALL_TASK_TYPES))
+    slot, kind = divmod(number, len(ALL_TASK_TYPES))
     for asked in range(_ASKED * _HOMES_ASKED):
         home = homes[(slot + asked // _ASKED) % len(homes)]
         # No two slots share an index, so that no game occurs twice.
         turn = slot * _ASKED * _HOMES_ASKED + asked
-        index = turn * len(ALL_TASK_TYPES) + family
+        index = turn * len(ALL_TASK_TYPES) + kind
         problem = generate_problem(split, index, seed=seed, household=home)
         room = _room(index)
         if keeps_hidden(find_household(home), room, problem.params["object"]):
@@ -396,7 +396,7 @@ def _telling(split: str, number: int, homes: tuple[int, ...], seed: int) -> Task
             limit = {"max_turns": HOUSEHOLD_TURNS[task.task_type]}
             return replace(task, extras={**task.extras, **limit})
     raise DataError(
-        f"homes {homes[:5]} keep nothing hidden for {ALL_TASK_TYPES[family].task_type}; name more homes"
+        f"homes {homes[:5]} keep nothing hidden for {ALL_TASK_TYPES[kind].name}; name more homes"
     )
 
 
@@ -408,22 +408,22 @@ def _room(index: int) -> str:
 # Cached, because every attempt at a task asks for its game again.
 @lru_cache(maxsize=2048)
 def _generate(split: str, index: int, seed: int, household: int | None) -> Problem:
-    family = ALL_TASK_TYPES[index % len(ALL_TASK_TYPES)]
+    task_type = ALL_TASK_TYPES[index % len(ALL_TASK_TYPES)]
     room = _room(index)
     home = None if household is None else find_household(household)
     home_name = "any" if household is None else household
     rng = random.Random(derive_seed("alfworld-house", split, index, seed, home_name))
     for _ in range(_DRAWS):
-        scene = sample_scene(family, room, home, rng)
+        scene = sample_scene(task_type, room, home, rng)
         if scene is None or not _belongs(scene, split):
             continue
-        problem = _problem(scene, family, rng)
+        problem = _problem(scene, task_type, rng)
         walkthrough = plan(problem)
         if 0 < len(walkthrough) <= STEP_LIMIT:
             return replace(problem, walkthrough=tuple(walkthrough))
     raise ContractError(
         f"no game {index} of split {split!r} (seed {seed}, household {household}) in {_DRAWS} "
-        f"draws: {family.task_type} in a {room}. This is a fault of the generator; please report it"
+        f"draws: {task_type.name} in a {room}. This is a fault of the generator; please report it"
     )
 
 
@@ -436,12 +436,12 @@ def _digest(receptacles: Iterable[str], placements: Iterable[tuple[str, str]]) -
     return digest([sorted(receptacles), sorted(placements)])
 
 
-def _problem(scene: Scene, family: TaskType, rng: random.Random) -> Problem:
+def _problem(scene: Scene, task_type: TaskType, rng: random.Random) -> Problem:
     wanted = scene.wanted
     receptacles = furnish(scene.furniture)
     otypes = {otype for otype, _ in scene.placements}
     classes = {"obj": wanted.obj, "target": wanted.target, "toggle": wanted.toggle}
-    goal = task_type_goal(family.task_type, **classes)
+    goal = task_type_goal(task_type.name, **classes)
     return Problem(
         receptacles=receptacles,
         things=_things(scene, receptacles),
@@ -452,8 +452,8 @@ def _problem(scene: Scene, family: TaskType, rng: random.Random) -> Problem:
             if CAN_CONTAIN[rtype] & otypes
         },
         goal=goal,
-        goal_text=rng.choice(family.templates).format(**classes),
-        task_type=family.task_type,
+        goal_text=rng.choice(task_type.templates).format(**classes),
+        task_type=task_type.name,
         params=describe_goal(goal)[1],
     )
 

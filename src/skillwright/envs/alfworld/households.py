@@ -167,7 +167,7 @@ def household(index: int) -> Household:
 
 
 def habits_text(home: Household) -> str:
-    """Tell a home's habits as skill text, one sentence per room and place.
+    """Return the habits of a home as skill text, one sentence per room and place.
 
     Classes and places are spelled as observations spell them.
     """
@@ -179,19 +179,19 @@ def habits_text(home: Household) -> str:
 
 
 def habit_skills(home: Household) -> list[BankSkill]:
-    """Tell a home's habits as skills of a bank: what a perfect teacher would have distilled.
+    """Return the habits of a home as bank skills: what a perfect teacher would distill.
 
     One skill per category of tasks, room and place, about the objects that such tasks can want.
     """
-    told = []
-    for family in ALL_TASK_TYPES:
-        able = TRAITS.get(family.trait, PLACEABLE)
-        wanted = able | LAMPS if family.task_type == LOOK else able
-        for room in family.rooms:
+    kept = []
+    for kind in ALL_TASK_TYPES:
+        able = TRAITS.get(kind.trait, PLACEABLE)
+        wanted = able | LAMPS if kind.name == LOOK else able
+        for room in kind.rooms:
             for place, otypes in _kept(home, room).items():
                 named = [otype for otype in otypes if otype in wanted]
                 if named:
-                    told.append((family.category, room, place, named))
+                    kept.append((kind.category, room, place, named))
     return [
         BankSkill(
             id=f"h{home.index}-{number:03}",
@@ -202,7 +202,7 @@ def habit_skills(home: Household) -> list[BankSkill]:
             category=category,
             scope=f"household {home.index}",
         )
-        for number, (category, room, place, named) in enumerate(told, start=1)
+        for number, (category, room, place, named) in enumerate(kept, start=1)
     ]
 
 

@@ -29,6 +29,7 @@ class Situation:
 
 # Variables and constants live in numbered slots of one list while a goal is tested.
 Test = Callable[[Situation, list[str]], bool]
+Source = Callable[[Situation, list[str]], Iterable[str]]
 
 
 def compile_goal(goal: Goal, problem: Problem) -> Callable[[Situation], bool]:
@@ -50,6 +51,7 @@ class _Part:
     test: Test  # whether it holds
     needs: AbstractSet[int]  # slots of the variables that must have values first
     fixed: bool = False  # the answer depends on the problem alone
+    atom: tuple[str, tuple[int, ...]] = ("", ())  # predicate and slots, where it is an atom
 
 
 class _Compiler:
@@ -75,7 +77,7 @@ class _Compiler:
             case ("atom", str() as predicate, *terms) if ARITY.get(predicate) == len(terms):
                 return self._atom(predicate, tuple(self._slot(term, scope) for term in terms))
             case _:
-                raise DataError(f"{goal!r} is no goal expression; build it with family_goal()")
+                raise DataError(f"{goal!r} is no goal expression; build it with task_type_goal()")
 
     def _atom(self, predicate: str, at: tuple[int, ...]) -> Test:
         if predicate in self._relations:
@@ -118,7 +120,7 @@ class _Compiler:
                 at = tuple(self._slot(term, scope) for term in terms)
                 needs = set(at) & set(scope.values())
                 fixed = predicate in self._relations
-                yield _Part(self._atom(predicate, at), needs, fixed)
+                yield _Part(self._atom(predicate, at), needs, fixed, (predicate, at))
             case _:
                 yield _Part(self.test(goal, scope), frozenset(scope.values()))
 
@@ -171,23 +173,52 @@ _CHANGING: Final[Mapping[str, Callable[..., bool]]] = {
 }
 
 
+# (predicate, which term is sought) -> what makes it true, given the other term.
+_SOUGHT: Final[Mapping[tuple[str, int], Callable[[Situation, str], Iterable[str]]]] = {
+    ("inreceptacle", 0): lambda world, place: world.contents.get(place, ()),
+    ("inreceptacle", 1): lambda world, thing: world.places.get(thing, ()),
+    ("atlocation", 1): lambda world, _: (world.location,),
+    ("holds", 1): lambda world, _: (world.held,),
+}
+
+
 def _nested_loops(parts: list[_Part], unbound: Mapping[int, AbstractSet[str]]) -> Test:
     """Seek values for the unbound slots, one loop each, that make all parts true."""
     ready = [part.test for part in parts if part.needs.isdisjoint(unbound)]
     if not unbound:
         return _every(ready)
     waiting = [part for part in parts if not part.needs.isdisjoint(unbound)]
-    slot = min(unbound, key=lambda slot: len(unbound[slot]))
+    slot, source = _smallest_loop(waiting, unbound)
     inner = _nested_loops(waiting, {s: unbound[s] for s in unbound if s != slot})
-    return _every([*ready, _loop(slot, tuple(unbound[slot]), inner)])
+    return _every([*ready, _loop(slot, unbound[slot], source, inner)])
 
 
-def _loop(slot: int, choices: tuple[str, ...], inner: Test) -> Test:
+def _smallest_loop(
+    parts: list[_Part], unbound: Mapping[int, AbstractSet[str]]
+) -> tuple[int, Source]:
+    smallest = min(unbound, key=lambda slot: len(unbound[slot]))
+    if len(unbound[smallest]) > 1:
+        for part in parts:
+            predicate, at = part.atom
+            for term, slot in enumerate(at):
+                values = _SOUGHT.get((predicate, term))
+                if values and slot in unbound and at[1 - term] not in unbound:
+                    return slot, _given(values, at[1 - term])
+    choices = tuple(unbound[smallest])
+    return smallest, lambda world, slots: choices
+
+
+def _given(values: Callable[[Situation, str], Iterable[str]], other: int) -> Source:
+    return lambda world, slots: values(world, slots[other])
+
+
+def _loop(slot: int, allowed: AbstractSet[str], source: Source, inner: Test) -> Test:
     def search(world: Situation, slots: list[str]) -> bool:
-        for value in choices:
-            slots[slot] = value
-            if inner(world, slots):
-                return True
+        for value in source(world, slots):
+            if value in allowed:
+                slots[slot] = value
+                if inner(world, slots):
+                    return True
         return False
 
     return search
@@ -218,15 +249,15 @@ class Layout:
         self.receptacles = {place.name: place for place in problem.receptacles}
         self.things = {thing.name: thing for thing in problem.things}
         self.rank = {name: rank for rank, name in enumerate(self.things)}  # in every listing
-        incumbent = [place for place in problem.receptacles if place.location]
-        self.room = tuple(place.name for place in incumbent)  # all that can be gone to
-        self.destinations = {f"go to {place.name}": place for place in incumbent}
+        spots = [place for place in problem.receptacles if place.location]
+        self.room = tuple(place.name for place in spots)  # all that can be gone to
+        self.destinations = {f"go to {spot.name}": spot for spot in spots}
         self.is_solved = compile_goal(problem.goal, problem)
         self._sorted_destinations = sorted(self.destinations.items())
         # The ``go to`` commands that can be given at a location, sorted.
         self.departures = cache(self._departures)
         self._here: dict[str, tuple[Receptacle, ...]] = {}
-        for place in incumbent:
+        for place in spots:
             self._here[place.location] = (*self._here.get(place.location, ()), place)
 
     def here(self, location: str) -> tuple[Receptacle, ...]:

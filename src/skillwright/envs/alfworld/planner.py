@@ -1,6 +1,6 @@
 """A planner that sees everything: the shortest way to win, by a fixed recipe per task type.
 
-It proves that generated games can be won, and gives demonstrations from any state of a game.
+It proves that generated games can be solved, and gives demonstrations from any state of a game.
 Source: the rule-based experts of ALFWorld (arXiv:2010.03768) follow the same recipes.
 """
 
@@ -13,7 +13,7 @@ from skillwright.envs.alfworld.problem import Problem, Receptacle, Thing
 from skillwright.envs.alfworld.state import World, move_command
 from skillwright.envs.alfworld.tables import ALL_TASK_TYPES, LOOK, PICK_TWO
 
-_TASK_TYPES: Final = {family.task_type: family for family in ALL_TASK_TYPES}
+_TASK_TYPES: Final = {one.name: one for one in ALL_TASK_TYPES}
 
 # What the verb of a task type makes of an object.
 _STATES: Final = {"clean": "clean", "heat": "hot", "cool": "cool"}
@@ -34,17 +34,17 @@ def plan(game: Problem | World) -> list[str]:
             ``params`` say what it is about.
 
     Returns:
-        Commands that win when they are executed in order; none if the game is won already, and
+        Commands that win when they are executed in order; none if the game is solved already, and
         none if no recipe wins it.
 
     Raises:
-        DataError: The task type is not one of the six task types.
+        DataError: The task type is not one of the six.
     """
     world = game if isinstance(game, World) else World(game)
     task_type = world.problem.task_type
     if task_type not in _RECIPES:
         raise DataError(f"no recipe for {task_type!r}. {did_you_mean(task_type, _RECIPES)}")
-    if world.won:
+    if world.solved:
         return []
     routes = sorted((route.commands for route in _RECIPES[task_type](world)), key=len)
     return next((commands for commands in routes if _wins(world, commands)), [])
@@ -54,7 +54,7 @@ def _wins(world: World, commands: list[str]) -> bool:
     trial = world.copy()
     for command in commands:
         trial.act(command)
-    return trial.won
+    return trial.solved
 
 
 class _Route:
@@ -117,16 +117,16 @@ class _Route:
 
 
 def _treated_and_put(world: World) -> Iterator[_Route]:
-    family = _TASK_TYPES[world.problem.task_type]
-    appliances = [p for p in world.problem.receptacles if p.rtype == family.appliance]
-    finds = _finds(world, "object", family.trait or "pickupable")
+    task_type = _TASK_TYPES[world.problem.task_type]
+    appliances = [p for p in world.problem.receptacles if p.rtype == task_type.appliance]
+    finds = _finds(world, "object", task_type.trait or "pickupable")
     for find, target in product(finds, _targets(world.problem)):
-        done = _STATES.get(family.verb) in {None, *world.states[find.thing.name]}
+        done = _STATES.get(task_type.verb) in {None, *world.states[find.thing.name]}
         for appliance in [None] if done else appliances:
             route = _Route(world)
             route.fetch(find)
             if appliance is not None:
-                route.treat(family.verb, appliance)
+                route.treat(task_type.verb, appliance)
             route.put(target)
             yield route
 

@@ -91,7 +91,7 @@ class Problem:
     params: Mapping[str, str] = field(default_factory=dict)
 
 
-# Goals: what has to be true for a game to be won.
+# Goals: what has to be true for a game to be solved.
 #
 # A goal is a nested tuple: ``("and", goal, ...)``, ``("not", goal)``,
 # ``("exists", ((variable, kind), ...), goal)``, ``("=", term, term)`` and
@@ -103,7 +103,7 @@ Goal = tuple[Any, ...]
 
 AGENT: Final = "agent"
 
-TASK_TYPES: Final = tuple(family.task_type for family in ALL_TASK_TYPES)
+TASK_TYPES: Final = tuple(one.name for one in ALL_TASK_TYPES)
 
 PREDICATES: Final[Mapping[str, tuple[str, ...]]] = {
     "inReceptacle": ("object", "receptacle"),
@@ -123,7 +123,7 @@ PREDICATES: Final[Mapping[str, tuple[str, ...]]] = {
 ARITY: Final = {name.lower(): len(kinds) for name, kinds in PREDICATES.items()}
 
 
-# -- the six task types -----------------------------------------------------------------------------
+# -- the six task types ---------------------------------------------------------------------------
 
 
 def task_type_goal(task_type: str, obj: str, target: str, toggle: str = "") -> Goal:
@@ -156,7 +156,7 @@ def task_type_goal(task_type: str, obj: str, target: str, toggle: str = "") -> G
         case "pick_two_obj_and_place":
             return _two_objects_in_receptacle(obj, target)
         case _:
-            raise DataError(f"no task family {task_type!r}. {did_you_mean(task_type, TASK_TYPES)}")
+            raise DataError(f"no task type {task_type!r}. {did_you_mean(task_type, TASK_TYPES)}")
     return ("exists", (("?r", "receptacle"), ("?o", "object")), ("and", *parts))
 
 

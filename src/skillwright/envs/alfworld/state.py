@@ -7,7 +7,7 @@ is that of 0.3, which older papers and prompts use. The oddest:
 - heating, cooling and cleaning ask only for the object in hand and the appliance nearby; doors do
   not matter to them, nor to switching a lamp on, nor to slicing;
 - several receptacles may share a location, and then all of them are in reach;
-- a win is a statement about the present: undo the goal, and the game is no longer won.
+- a win is a statement about the present: undo the goal, and the game is no longer solved.
 """
 
 from bisect import bisect_left
@@ -93,7 +93,7 @@ class World(Situation):
         self._taken_out: frozenset[tuple[str, str]] = frozenset()
         self._local: dict[str, Action] | None = None
         self._admissible: list[str] | None = None
-        self._won: bool | None = None
+        self._solved: bool | None = None
 
     @property
     def problem(self) -> Problem:
@@ -101,11 +101,11 @@ class World(Situation):
         return self._layout.problem
 
     @property
-    def won(self) -> bool:
+    def solved(self) -> bool:
         """The goal holds now."""
-        if self._won is None:
-            self._won = self._layout.is_solved(self)
-        return self._won
+        if self._solved is None:
+            self._solved = self._layout.is_solved(self)
+        return self._solved
 
     def copy(self) -> Self:
         """Return an independent world in the same state; costs a few microseconds."""
@@ -206,7 +206,7 @@ class World(Situation):
 
     def _moved(self) -> None:
         """Forget what was derived from where things are."""
-        self._local = self._admissible = self._won = None
+        self._local = self._admissible = self._solved = None
 
     def _go(self, place: Receptacle) -> str:
         if place.location == self.location:
@@ -249,7 +249,7 @@ class World(Situation):
 
     def _become(self, thing: str, state: str, instead_of: str = "") -> None:
         self.states[thing] = (self.states[thing] | {state}) - {instead_of}
-        self._won = None
+        self._solved = None
 
     def _clean(self, thing: str, place: str) -> str:
         self._become(thing, "clean")

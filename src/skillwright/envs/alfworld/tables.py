@@ -16,9 +16,9 @@ LOOK, PICK_TWO = "look_at_obj_in_light", "pick_two_obj_and_place"
 
 
 class TaskType(NamedTuple):
-    """A task type of tasks."""
+    """One of the six types of task."""
 
-    task_type: str  # its official name
+    name: str  # its official name
     category: str  # what a skill bank files it under; source: SkillRL (arXiv 2602.08234)
     templates: tuple[str, str]  # task sentences with `{obj}`, `{target}` and `{toggle}` slots
     rooms: tuple[str, ...]  # where its games are set
@@ -90,7 +90,7 @@ ALL_TASK_TYPES = (
     ),
 )
 
-CATEGORIES = {family.task_type: family.category for family in ALL_TASK_TYPES}
+CATEGORIES = {one.name: one.category for one in ALL_TASK_TYPES}
 """Official task type -> category of a skill bank."""
 
 _RECEPTACLES = """

@@ -10,7 +10,7 @@ from skillwright.envs.alfworld.generate import generated_tasks, household_tasks
 from skillwright.envs.alfworld.official import official_tasks
 
 _NEW_HOMES: Final = 100_000
-"""No seed has so many homes to practise in."""
+"""No seed has so many homes to train in."""
 
 
 def find_tasks(data: Mapping[str, Any]) -> TaskSplits:

@@ -11,7 +11,7 @@ __all__ = [
     "answer_in",
     "exact_match",
     "generated_questions",
-    "normalised",
+    "normalized",
     "read_question",
     "token_f1",
 ]

@@ -68,7 +68,7 @@ METRICS: Final = ("em", "f1")
 MOST_CONTEXT_CHARS: Final = 6000
 
 RULES: Final = """\
-You are given passages and a question. The answer is in the passages.
+You are given passages and a question. The answer stands in the passages.
 
 Write it inside <answer> and </answer>; a bare answer works too. You have one turn."""
 
@@ -144,7 +144,7 @@ class QaEnv(TextEnv):
         return {**output, "postprocessed_action": answer}
 
     def get_metrics(self) -> dict[str, float]:
-        """Return ``em`` and ``f1``, both in [0, 1]; whichever is the reward, both are told."""
+        """Return ``em`` and ``f1``, both in [0, 1]; both are reported, whichever is the reward."""
         return dict(self._scores) or {"em": 0.0, "f1": 0.0}
 
 

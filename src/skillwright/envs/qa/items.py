@@ -20,7 +20,7 @@ _MARK: Final = re.compile(r"\s*\[(?:TLE|PAR|SEP)\]\s*")
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A text that an answer may are in; the title may be blank."""
+    """A text that an answer may be in; the title may be blank."""
 
     title: str
     text: str

@@ -45,9 +45,9 @@ class TauBenchEnvConfig:
         tools: How the agent calls its tools: ``tags`` in its text, as the system prompt says, which
             any agent can; ``native`` by its endpoint's function calling, as tau-bench's own agent
             does. It changes scores.
-        prompt: What the agent is told: ``skillwright`` is the policy, the rules and how to answer,
-            in our words; ``tau-bench`` is the policy alone, as tau-bench's own agent is told. The
-            second needs ``tools: native``.
+        prompt: What the agent reads first: ``skillwright`` is the policy, the rules and how to
+            answer, in our words; ``tau-bench`` is the policy alone, as tau-bench's own agent gets
+            it. The second needs ``tools: native``.
         parsing: ``default``; ``strict`` refuses text beside a tool call, several calls in a turn
             and calls without tags; ``lenient`` takes ``parameters``, ``args`` and ``function`` too.
         score_on_truncation: Whether an episode that runs out of turns is paid for its database.
@@ -97,7 +97,7 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "user_backend": ("openai_chat", "claude_chat", "qwen_chat", "minimax_chat"),
 }
 
-# Strategies whose users are told more than the role, in words of ours.
+# Strategies whose users read more than the role, in words of ours.
 _OTHER_ROLES: Final = frozenset({"react", "verify", "reflection"})
 
 # Setting -> what it must be, and the test.

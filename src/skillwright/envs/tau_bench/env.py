@@ -1,4 +1,4 @@
-"""The episode environment: a retail customer on the line, tools at hand, one act per turn."""
+"""The episode environment: a retail customer on the line, tools at hand, one action per turn."""
 
 import json
 import logging
@@ -23,7 +23,7 @@ from skillwright.core import (
 from skillwright.envs.about import EnvReport, Evaluation, Replay, TaskSplits
 from skillwright.envs.tau_bench.config import check_together, read_config, read_replies
 from skillwright.envs.tau_bench.facts import find_tasks, refuse_unasked_store
-from skillwright.envs.tau_bench.line import UserLine, reason, refuses_everything, told
+from skillwright.envs.tau_bench.line import UserLine, message_of, reason, refuses_everything
 from skillwright.envs.tau_bench.parsing import (
     CLOSE,
     OPEN,
@@ -95,9 +95,9 @@ class TauBenchEnv(TextEnv):
 
     The metadata of a step has ``source`` (a tool's name or ``user``) or ``error``; ``observation``,
     the bare text; ``tool_call``; ``truncated``; ``user_simulator``, what the user's turn used up
-    and what continued behind it, where it had one; and at the end ``reward_breakdown``. A user that
-    cannot be reached is never a score: the awaiting pair raises `EnvError`; the blocking pair,
-    whose trainers lose a whole batch by an exception, ends the episode with reward 0.0,
+    and its thoughts and dropped drafts, where it had one; and at the end ``reward_breakdown``. A
+    user that cannot be reached is never a score: the awaiting pair raises `EnvError`; the blocking
+    pair, whose trainers lose a whole batch by an exception, ends the episode with reward 0.0,
     ``infra_error`` and ``infra_reason`` (``context``, ``refused``, ``timeout``, ``reply``,
     ``unreachable``, ``broken``). A key or model that the user's server refuses is raised by both
     at the opening.
@@ -436,11 +436,11 @@ class TauBenchEnv(TextEnv):
         if refuses_everything(fault):
             return fault
         who = f"the simulated user of task {self.tau_env.index} ({reason(fault)})"
-        return EnvError(f"{who}: {told(fault)}")
+        return EnvError(f"{who}: {message_of(fault)}")
 
     def _no_answer(self, fault: Exception) -> StepOutput:
         self._over, self._fault = True, fault
-        why = {"error": told(fault), "infra_error": True, "infra_reason": reason(fault)}
+        why = {"error": message_of(fault), "infra_error": True, "infra_reason": reason(fault)}
         metadata = {**why, "observation": "", "truncated": False}
         return StepOutput(observations=[], reward=0.0, done=True, metadata=metadata)
 
@@ -473,7 +473,7 @@ def _model_fault(fault: Exception) -> ModelError:
     """Return what a user's failure is to the engine, whatever a simulator from elsewhere raised."""
     if isinstance(fault, ModelError):
         return fault
-    broken = ModelError(told(fault))
+    broken = ModelError(message_of(fault))
     broken.__cause__ = fault
     return broken
 

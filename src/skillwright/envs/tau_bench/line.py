@@ -51,12 +51,12 @@ def leaks(reply: str, instruction: str) -> bool:
     """Tell whether a user's reply recites its instruction, or speaks of having one."""
     if re.search(r"\b(?:my|the) instructions?\b|^\s*instruction\s*:", reply, re.I):
         return True
-    told = _WORD.findall(instruction.lower())
-    size = min(_RECITED_WORDS, len(told))
+    given = _WORD.findall(instruction.lower())
+    size = min(_RECITED_WORDS, len(given))
     said = _WORD.findall(reply.lower())
     if not size or len(said) < size:
         return False
-    runs = {tuple(told[at : at + size]) for at in range(len(told) - size + 1)}
+    runs = {tuple(given[at : at + size]) for at in range(len(given) - size + 1)}
     return any(tuple(said[at : at + size]) in runs for at in range(len(said) - size + 1))
 
 
@@ -81,7 +81,7 @@ class UserLine:
         self._tau_env = tau_env
         self._instruction = ""
         self._spoken = 0
-        self._told, self._told_calls = Usage(), 0
+        self._usage_before, self._calls_before = Usage(), 0
 
     @property
     def usage(self) -> Usage:
@@ -100,16 +100,16 @@ class UserLine:
 
         It holds no clock's reading, so that equal episodes are recorded equally.
         """
-        now, before = self.usage, self._told
-        self._told = now
+        now, before = self.usage, self._usage_before
+        self._usage_before = now
         spent = {
-            "calls": self.calls - self._told_calls,
+            "calls": self.calls - self._calls_before,
             "input_tokens": now.input_tokens - before.input_tokens,
             "output_tokens": now.output_tokens - before.output_tokens,
             "failed_calls": now.failed_calls - before.failed_calls,
             "cost_usd": _cost(before.cost_usd, now.cost_usd),
         }
-        self._told_calls = self.calls
+        self._calls_before = self.calls
         own = getattr(self._tau_env.user, "backstage", None)
         return {"usage": spent, **(own if isinstance(own, dict) else {})}
 
@@ -197,7 +197,7 @@ def reason(fault: Exception) -> str:
             return "broken"
 
 
-def told(fault: Exception) -> str:
+def message_of(fault: Exception) -> str:
     """Return the message of a fault, never blank."""
     return str(fault) or type(fault).__name__
 

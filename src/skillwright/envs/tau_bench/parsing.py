@@ -131,7 +131,7 @@ def utf8_safe(text: str) -> str:
 
 
 def _first_object(after: str) -> tuple[int, Any]:
-    """Read the JSON after an opening tag; return where the text continues behind the closing one."""
+    """Read the JSON after an opening tag; return where the text continues after it."""
     # The object decides where the call ends, not the tag: a text in it may contain the tag. At the
     # end of the turn the tag may be missing, since servers stop there and cut it off.
     text = after.lstrip()
@@ -220,9 +220,9 @@ def _looks_like_call(text: str) -> bool:
     return isinstance(value, dict) and "name" in value and "arguments" in value
 
 
-# What the agent is told before the user speaks: policy, rules, tools, and how to answer.
+# What the agent reads before the user speaks: policy, rules, tools, and how to answer.
 #
-# The preset ``tau-bench`` is what tau-bench's own tool-calling agent is told: the policy alone.
+# The preset ``tau-bench`` is what tau-bench's own tool-calling agent reads: the policy alone.
 
 
 _PROMPT: Final = """\

@@ -55,7 +55,7 @@ def replay(env: TextEnv, user: RecordedUser, episode: EpisodeResult) -> Replay:
         if done and turn is not turns[-1]:
             return Replay(None, f"turn {turn.index}: the episode would have ended")
     if not done and episode.stop_reason is not StopReason.CONTEXT:
-        return Replay(None, "the episode would have gone on")
+        return Replay(None, "the episode would have continued")
     then = episode.reward or 0.0
     return Replay(reward, "" if reward == then else _difference(turns[-1].metadata, metadata))
 

@@ -53,7 +53,7 @@ def report(
     """Return the facts that `lines` puts into words, by these names.
 
     ``settings``: all that a score depends on beside the agent. ``data_origin``: how the data was
-    found. ``free_tasks``: those that are won by hanging up at once. ``rates``: shares of the scored
+    found. ``free_tasks``: those that hanging up at once solves. ``rates``: shares of the scored
     episodes (of all episodes: ``user_failure``, ``failure``). ``failures_as_losses``: the success
     rate if every failure were a loss. ``departures``: in what it was played otherwise than
     tau-bench's published figures were.

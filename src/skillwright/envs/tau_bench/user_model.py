@@ -123,7 +123,7 @@ class _Pool:
 _pools: "WeakKeyDictionary[asyncio.AbstractEventLoop, _Pool]" = WeakKeyDictionary()
 
 
-# What the models behind a simulated user are told. A changed word changes scores.
+# What the models behind a simulated user read. A changed word changes scores.
 #
 # The obligations are tau-bench's (arXiv:2406.12045), and so is their place: the instruction stands
 # behind the first sentence. The words are ours.
@@ -195,7 +195,7 @@ Now write your next message to the agent, and nothing else.)"""
 
 
 def role_prompt(instruction: str, variant: str, *, thinks_aloud: bool = False) -> str:
-    """Return what a model that plays the customer is told."""
+    """Return the role of a model that plays the customer."""
     # Not by str.format: an instruction may hold braces.
     role = _ROLE.replace("{instruction}", instruction)
     boundary = _BOUNDARY if variant == "completion_boundary" else ""
@@ -214,8 +214,8 @@ def reflect_prompt(conversation: Sequence[Message], draft: str) -> list[Message]
 
 def advice(draft: str, proposal: str) -> Message:
     """Pass a better message on to the customer, who may still say something else."""
-    told = Template(_ADVICE).substitute(draft=draft, proposal=proposal)
-    return {"role": "user", "content": told}
+    text = Template(_ADVICE).substitute(draft=draft, proposal=proposal)
+    return {"role": "user", "content": text}
 
 
 def _about(prompt: str, conversation: Sequence[Message], draft: str) -> list[Message]:
@@ -314,7 +314,7 @@ class ModelUser(UserSimulator):
         self._asked += 1
         if setting.seed is None:
             return None
-        # By the number of the request, so that what is asked again meets other luck.
+        # By the number of the request, so that what is asked again gets another seed.
         task = f"{setting.split}/{setting.task_index}"
         return derive_seed("tau_bench user", setting.seed, task, self._asked)
 

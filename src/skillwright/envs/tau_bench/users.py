@@ -25,7 +25,7 @@ STOP: Final = "###STOP###"
 """A user whose reply contains this has nothing more to say; it is looked for nowhere else."""
 
 GREETING: Final = "Hi! How can I help you today?"
-"""What a user is told to have heard first, before its opening message."""
+"""What a user has heard first, before its opening message."""
 
 
 class UserSimulator(ABC):
@@ -40,7 +40,7 @@ class UserSimulator(ABC):
     def __init__(self) -> None:
         # What its model has consumed so far, judges and failed requests included.
         self.usage = Usage()
-        # What continued in its latest turn beside the reply, as JSON: thoughts, refused drafts. It
+        # What its latest turn held beside the reply, as JSON: thoughts, refused drafts. It
         # is recorded, and shown to no agent.
         self.backstage: dict[str, Any] = {}
 
@@ -99,7 +99,7 @@ class UserSetting:
     config: TauBenchEnvConfig  # the environment's settings
     split: str  # the split of the task
     task_index: int  # the task in it
-    # The luck of this episode, or `None`; each request's is derived from it
+    # The seed of this episode, or `None`; each request's is derived from it
     seed: int | None = None
     replies: tuple[str, ...] = field(default=())  # what a scripted user says
 
@@ -263,7 +263,7 @@ class HumanUser(UserSimulator):
 # A customer played by rules, offline: the strategy ``rule_based``.
 #
 # It says the sentences of its instruction when the agent asks for them. Those of the built-in
-# store can be told apart; those of tau-bench cannot, so that its numbers say nothing about tau-
+# store can be separated; those of tau-bench cannot, so that its numbers say nothing about tau-
 # bench.
 
 
@@ -311,7 +311,7 @@ class _Wish:
     """Something that the customer wants."""
 
     said: str  # how it asks for it
-    facts: list[str] = field(default_factory=list)  # what it knows about it, told when asked
+    facts: list[str] = field(default_factory=list)  # what it knows about it, said when asked
     cases: list[str] = field(default_factory=list)  # what it wants if that cannot be had, in order
 
 
@@ -327,9 +327,9 @@ class RuleUser(InstantUser):
 
     def reset(self, instruction: str) -> str:
         """Say the first thing that is wanted."""
-        told = _SENTENCE.split(instruction.strip())
-        self._identity = " ".join(first_person(one) for one in told if _is_identity(one))
-        self._wishes = _wishes(one for one in told if not _is_identity(one))
+        parts = _SENTENCE.split(instruction.strip())
+        self._identity = " ".join(first_person(one) for one in parts if _is_identity(one))
+        self._wishes = _wishes(one for one in parts if not _is_identity(one))
         self._wish = self._wishes.pop(0) if self._wishes else _Wish(NO_MORE)
         return f"Hello. {self._wish.said}"
 
@@ -356,12 +356,12 @@ class RuleUser(InstantUser):
         return self._wish.said
 
     def _fact(self, topic: str) -> str:
-        told = [one for one in self._wish.facts if _FACTS[topic].search(one)]
-        return " ".join(told) or NO_MORE
+        known = [one for one in self._wish.facts if _FACTS[topic].search(one)]
+        return " ".join(known) or NO_MORE
 
 
 def first_person(text: str) -> str:
-    """Turn what a customer is told about itself into what it says."""
+    """Turn what a customer knows about itself into what it says."""
     text = _OBJECT.sub(lambda found: f"{found[1]} me", text)
     for pattern, word in _FIRST_PERSON:
         text = pattern.sub(word, text)

@@ -1,4 +1,4 @@
-"""The episode environment: one visit to the shop, told in text.
+"""The episode environment: one visit to the shop, in text.
 
 The system message holds the rules. Every other message is a page (`pages`), then a blank line and
 the actions, one per line (unless ``show_actions`` is off). An action that does nothing is answered
@@ -37,7 +37,7 @@ DEFAULT_MAX_TURNS: Final = 15
 DID_NOTHING: Final = "That did nothing."
 ACTIONS_MARK: Final = "Available actions:"
 
-# Extras and their types. ``seed`` comes with every task; a shop has no luck of its own.
+# Extras and their types. ``seed`` comes with every task; a shop draws nothing of its own.
 _EXTRAS: Final[Mapping[str, type]] = {
     "goal": str,
     "goal_id": str,

@@ -154,7 +154,7 @@ def _asked(wish: str) -> list[str]:
     first = named[0] if named else max(range(len(clauses)), key=lambda at: len(clauses[at]))
     clause = _ASKS.sub("", clauses[first])
     if not named_category(clause) and named:
-        clause = clauses[first]  # the thing was in the talk
+        clause = clauses[first]  # the talk named the thing
     return [clause, *pieces[2 * first + 1 :]]
 
 

@@ -99,7 +99,7 @@ class _Entries:
                         f"({error})"
                     ) from error
             else:
-                # A number that ends where the window does may continue behind it.
+                # A number that ends where the window does may continue after it.
                 if end < len(self._text) or self._ended:
                     self._at = end
                     return value

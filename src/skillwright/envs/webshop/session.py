@@ -114,7 +114,7 @@ class Session:
 
     def _sub_page(self, name: str) -> None:
         self._on_item = False
-        self.page = sub_page(self._told, self._sold, name)
+        self.page = sub_page(self._instruction, self._sold, name)
 
     def _previous(self) -> None:
         if self._product is None:
@@ -125,7 +125,7 @@ class Session:
             self._item()
 
     @property
-    def _told(self) -> str:
+    def _instruction(self) -> str:
         return self.goal.instruction_text
 
     @property
@@ -138,7 +138,7 @@ class Session:
         self._leave_product()
         self._hits = ()
         self._visited.clear()
-        self.page = search_page(self._told)
+        self.page = search_page(self._instruction)
 
     def _search(self, query: str) -> None:
         self._hits = self._catalogue.search(query)
@@ -151,7 +151,7 @@ class Session:
         shown = self._hits[start : start + HITS_PER_PAGE]
         products = [self._catalogue.product(asin) for asin in shown]
         total = len(self._hits)
-        self.page = results_page(self._told, number, total, products, self._visited)
+        self.page = results_page(self._instruction, number, total, products, self._visited)
 
     def _leave_product(self) -> None:
         self._product, self._on_item, self._chosen = None, False, {}
@@ -163,7 +163,7 @@ class Session:
 
     def _item(self) -> None:
         self._on_item = True
-        self.page = item_page(self._told, self._sold, self._chosen, self._sub_pages)
+        self.page = item_page(self._instruction, self._sold, self._chosen, self._sub_pages)
 
     def _choose(self, name: str, value: str) -> None:
         self._chosen[name] = value
@@ -231,7 +231,7 @@ def results_page(
         )
     ]
     return (
-        *_told(instruction),
+        *_shown_instruction(instruction),
         _button(BACK),
         Part(f"Page {number} (Total results: {total})"),
         *([_button(PREVIOUS)] if number > 1 else []),
@@ -253,7 +253,7 @@ def item_page(
         )
     ]
     return (
-        *_told(instruction),
+        *_shown_instruction(instruction),
         _button(BACK),
         _button(PREVIOUS),
         *options,
@@ -273,7 +273,7 @@ def sub_page(instruction: str, product: Product, name: str) -> Page:
         ATTRIBUTES: (product.category, product.query, product.crumbs),
     }.get(name, ())
     parts = [Part(text) for text in (*(f" {text}" for text in listed), *below)]
-    return (*_told(instruction), _button(BACK), _button(PREVIOUS), *parts)
+    return (*_shown_instruction(instruction), _button(BACK), _button(PREVIOUS), *parts)
 
 
 def done_page(product: Product, chosen: Mapping[str, str], reward: Fraction) -> Page:
@@ -319,8 +319,8 @@ def as_rich_text(page: Page) -> str:
     """Render a page in the mode ``text_rich``."""
     chosen = [part.text for part in page if part.kind == "option" and part.clicked]
     # The original puts each such line before all that it has so far, so that the last is on top.
-    told = [f"You have clicked {text}." for text in reversed(chosen)]
-    lines = [*told, *(_rich(part) for part in page if part.text.strip())]
+    clicks = [f"You have clicked {text}." for text in reversed(chosen)]
+    lines = [*clicks, *(_rich(part) for part in page if part.text.strip())]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -332,7 +332,7 @@ def _rich(part: Part) -> str:
     return f"{before}[{mark}] {part.text} [{mark}_]"
 
 
-def _told(instruction: str) -> tuple[Part, Part]:
+def _shown_instruction(instruction: str) -> tuple[Part, Part]:
     return Part("Instruction:"), Part(instruction)
 
 

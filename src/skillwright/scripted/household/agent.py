@@ -173,7 +173,7 @@ class Turn:
 
 # What an agent wants at a turn, in order of urgency. Each drive names a command or passes.
 #
-# A drive that a rule asks for works always; without the rule it works by luck, now and then.
+# A drive that a rule asks for works always; without the rule it works now and then, at random.
 
 
 # How often something is done that no rule asks for.
@@ -187,7 +187,7 @@ _FIDDLES = 0.2
 _GOES_BACK = 0.5
 _DROPS = 0.4
 
-# How often an interruption makes a weak model forget what it was about.
+# How often an interruption makes a weak agent forget what it was doing.
 _LOSES_THE_THREAD = 0.4
 _LOSES_IT_AT_THE_START = 0.75
 
@@ -235,20 +235,20 @@ def treat(turn: Turn) -> str | None:
         return None
     verb = turn.treatment_due(held)
     if not verb:
-        return _treat_by_luck(turn)
+        return _treat_at_random(turn)
     place = turn.appliance(verb)
     if not place:
         return None
     return f"{verb} {held} with {place}" if place in turn.places_here else go_to(turn, place)
 
 
-def _treat_by_luck(turn: Turn) -> str | None:
+def _treat_at_random(turn: Turn) -> str | None:
     verb, held = turn.errand.verb, turn.belief.held
     place = turn.appliance(verb) if verb else ""
     if place not in turn.places_here or verb in turn.belief.treated.get(held, ()):
         return None
-    is_lucky = turn.dares(TREATING[verb], "treat", _TREATS)
-    return f"{verb} {held} with {place}" if is_lucky else None
+    dares = turn.dares(TREATING[verb], "treat", _TREATS)
+    return f"{verb} {held} with {place}" if dares else None
 
 
 def light_up(turn: Turn) -> str | None:

@@ -231,7 +231,7 @@ class Belief:
         self.commands.append(command)
         self.since_move.append(command)
 
-    def on_event(self, content: str) -> None:
+    def read(self, content: str) -> None:
         """Take in the observation that followed a command."""
         seen = read_observation(content)
         self.latest = seen
@@ -327,7 +327,7 @@ def read_conversation(messages: Sequence[Message]) -> Belief:
 def hear(belief: Belief, content: str) -> Belief:
     """Take in a message of the household; a task sentence opens a new episode."""
     if not tells_errand(content):
-        belief.on_event(content)
+        belief.read(content)
         return belief
     fresh = Belief()
     fresh.open_with(content)

@@ -89,7 +89,7 @@ class Episode:
 def read_episode(trajectory: Trajectory) -> Episode | None:
     """Replay a trajectory; ``None`` where it tells of no household task."""
     belief = Belief()
-    belief.open_with(_told(trajectory.opening))
+    belief.open_with(_task_part(trajectory.opening))
     errand = belief.errand
     if errand is None:
         return None
@@ -107,7 +107,7 @@ def _visits(trajectory: Trajectory, belief: Belief, errand: Errand) -> Iterator[
     for step in trajectory.steps:
         known, held = set(belief.visits), belief.held
         belief.act(_first_line(step.action))
-        belief.on_event(_first_line(step.result))
+        belief.read(_first_line(step.result))
         seen = belief.latest
         if seen.arrived:
             if visit:
@@ -139,7 +139,7 @@ def _note(visit: Visit, seen: Observation, command: str, turn: int) -> None:
         visit.rituals.setdefault(word, []).append(turn)
 
 
-def _told(opening: str) -> str:
+def _task_part(opening: str) -> str:
     """Return an opening without what follows the task's line: the household ends there."""
     head, mark, goal = opening.partition("Your task is to:")
     return head + mark + _first_line(goal)
@@ -205,8 +205,8 @@ def _searched_long(episode: Episode) -> Turns:
     """Place after place was searched for nothing, and not because of places searched twice."""
     if len(episode.places_before_sight) < _LONG_SEARCH or _went_back(episode):
         return []
-    unlucky = [v for v in episode.visits if v.place in episode.places_before_sight]
-    return [visit.arrival for visit in unlucky[-_MOST_TURNS_CITED:]]
+    in_vain = [v for v in episode.visits if v.place in episode.places_before_sight]
+    return [visit.arrival for visit in in_vain[-_MOST_TURNS_CITED:]]
 
 
 # Handling -----------------------------------------------------------------------------------

@@ -236,14 +236,14 @@ def _say_the_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 def _settled(groups: Sequence[_Group]) -> list[_Group]:
     """Drop what contradicts something with more support; the earlier of two equals stays."""
-    told: dict[Rule, bool] = {}
+    stances: dict[Rule, bool] = {}
     dropped: list[_Group] = []
     for group in sorted(groups, key=lambda group: -group.support):
         said = {say.rule: say.wanted for say in says(text_of(group.best, "content"))}
-        if any(told.get(rule, wanted) != wanted for rule, wanted in said.items()):
+        if any(stances.get(rule, wanted) != wanted for rule, wanted in said.items()):
             dropped.append(group)
         else:
-            told.update(said)
+            stances.update(said)
     return [group for group in groups if group not in dropped]
 
 

@@ -103,7 +103,8 @@ _GOOD: Final = (
         "The wanted object was picked up as soon as it was in view.",
         "Take the wanted object as soon as you see it.",
         "The moment the object named in the task comes into view, pick it up.",
-        "When a listing shows the item you need, take it immediately instead of running searching.",
+        "When a listing shows the item you need, take it immediately instead of going on "
+        "searching.",
         "Do not leave the target object behind: grab it right away when you spot it.",
         "Pick up the wanted item without delay when you find it.",
     ),
@@ -359,7 +360,7 @@ FROM_FAILURES: Final = (
         "returning to the start helps",
         _always,
         (
-            "Return to the starting point after each visit before running.",
+            "Return to the starting point after each visit before going on.",
             "Go back to where you started whenever a place turns out to be empty.",
         ),
         Rule.RETURN_TO_START,

@@ -44,7 +44,7 @@ from skillwright.scripted.prompts import (
 )
 from skillwright.scripted.skilltext import BAD_RULES, GOOD_RULES, Conduct, Rule, read_conduct
 
-# What an analyst is told about earlier steps: what was tried, and what became of it.
+# What an analyst reads about earlier steps: what was tried, and the outcome.
 
 
 _NEXT_STEP = re.compile(r"^(?=Step \d+: )", re.MULTILINE)
@@ -102,7 +102,7 @@ class Memory:
 
 
 def read_memory(text: str) -> Memory:
-    """Read the steps as they are told to analysts."""
+    """Read the steps as analysts are shown them."""
     blocks = [(_STEP.match(block), block) for block in _NEXT_STEP.split(text)]
     return Memory(tuple(_step(head[1], block) for head, block in blocks if head))
 
@@ -144,14 +144,14 @@ class _Analysis:
     """One analyst's work; trajectories with another outcome are passed over."""
 
     def __init__(self, reading: Reading, outcome: str, seed: int) -> None:
-        told = [one for one in reading.trajectories if one.outcome == outcome]
-        self._episodes = read_episodes(told)
-        self._read = len(told)
+        shown = [one for one in reading.trajectories if one.outcome == outcome]
+        self._episodes = read_episodes(shown)
+        self._read = len(shown)
         self._reading = reading
         self._memory: Memory = read_memory(reading.earlier)
         self._conduct: Conduct = read_conduct(reading.skill)
         self._found = diagnose(self._episodes) if outcome == "failure" else []
-        # Randomness comes from what was understood, so that stray words in a transcript change nothing.
+        # The seed comes from what was understood, so stray words in a transcript change nothing.
         understood = [
             reading.skill,
             reading.earlier,
@@ -244,9 +244,9 @@ class _Analysis:
     def _reasoning(self, seen: Sequence[str], edits: Sequence[Reply]) -> str:
         if not self._episodes:
             return f"None of {self._read} trajectories is one that I can read; I propose nothing."
-        told = "; ".join(text.rstrip(".") for text in seen) or "nothing that a rule would change"
+        named = "; ".join(text.rstrip(".") for text in seen) or "nothing that a rule would change"
         close = "The edits address it." if edits else "The skill needs no edit for that."
-        return f"I read {len(self._episodes)} trajectories. What they show: {told}. {close}"
+        return f"I read {len(self._episodes)} trajectories. What they show: {named}. {close}"
 
 
 def _named(one: Diagnosis) -> dict[str, Any]:
@@ -272,38 +272,38 @@ _FAILING: Final = ("regressed", "persistent_fail")
 
 def slow_update(user: str, seed: int) -> Reply:
     """Answer a slow-update prompt: teach what failing games lack, and keep earlier guidance."""
-    told = read_retrospect(user)
-    conduct = read_conduct(told.skill)
-    lacking = [one for one in _mistakes(told) if _is_lacking(one, conduct)][:_MOST_LESSONS]
-    rng = Randomness(derive_seed("slow update", seed, digest([told.skill, told.previous])))
+    retro = read_retrospect(user)
+    conduct = read_conduct(retro.skill)
+    lacking = [one for one in _mistakes(retro) if _is_lacking(one, conduct)][:_MOST_LESSONS]
+    rng = Randomness(derive_seed("slow update", seed, digest([retro.skill, retro.previous])))
     lessons = [f"- {rng.pick(f'word {one.rule}', LESSONS[one.rule].wordings)}" for one in lacking]
     named = "; ".join(LESSONS[one.rule].failure for one in lacking)
     return {
         "reasoning": f"What fails still: {named or 'nothing that a rule would change'}.",
-        "slow_update_content": "\n".join([*told.earlier.split("\n"), *lessons]).strip(),
+        "slow_update_content": "\n".join([*retro.earlier.split("\n"), *lessons]).strip(),
     }
 
 
 def remember(user: str) -> Reply:
     """Answer a meta-skill prompt: name the mistakes that persist, and what was learned."""
-    told = read_retrospect(user)
-    before, now = read_conduct(told.previous), read_conduct(told.skill)
+    retro = read_retrospect(user)
+    before, now = read_conduct(retro.previous), read_conduct(retro.skill)
     learned = [r for r in LESSONS if r not in BAD_RULES and now.follows(r) > before.follows(r)]
     notes = [
-        *(f"- This still happens: {LESSONS[one.rule].failure}." for one in _mistakes(told)),
+        *(f"- This still happens: {LESSONS[one.rule].failure}." for one in _mistakes(retro)),
         *(f"- The last epoch taught against this: {LESSONS[rule].failure}." for rule in learned),
     ]
     return {
-        "reasoning": f"{len(told.trajectories)} games were played under both skills.",
+        "reasoning": f"{len(retro.trajectories)} games were played under both skills.",
         "meta_skill_content": "\n".join(notes),
     }
 
 
-def _mistakes(told: Retrospect) -> Sequence[Diagnosis]:
+def _mistakes(retro: Retrospect) -> Sequence[Diagnosis]:
     """Find what went wrong under the current skill, regressions first."""
     found: dict[str, Diagnosis] = {}
     for category in _FAILING:
-        shown = [one for one in told.trajectories if one.outcome == category]
+        shown = [one for one in retro.trajectories if one.outcome == category]
         for one in diagnose(read_episodes(shown)):
             found.setdefault(one.rule, one)
     return list(found.values())

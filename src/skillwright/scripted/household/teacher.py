@@ -68,7 +68,7 @@ def _used_on_what_lies_inside(trajectory: Trajectory, verb: str) -> Iterator[int
         name = words.removeprefix(f"{verb} ")
         lies_there = name in (place, *belief.contents.get(place, ()))
         belief.act(step.action)
-        belief.on_event(step.result)
+        belief.read(step.result)
         is_ours = name != words and class_of(place) == APPLIANCES[verb]
         if is_ours and belief.latest.rejected and lies_there:
             yield step.turn
@@ -131,12 +131,12 @@ class Storage:
         }
 
 
-def learn_storage(episodes: Sequence[Episode], told: Iterable[Habit] = ()) -> list[Storage]:
+def learn_storage(episodes: Sequence[Episode], known_habits: Iterable[Habit] = ()) -> list[Storage]:
     """Find what was seen in one place again and again, and mostly there.
 
     What is known of the home counts once more for a place where it was seen at least once.
     """
-    known = {(one.room, one.object_class, place) for one in told for place in one.places}
+    known = {(one.room, one.object_class, place) for one in known_habits for place in one.places}
 
     def is_known(room: str, cls: str, place: str) -> bool:
         return not known.isdisjoint({(room, cls, place), ("", cls, place)})
@@ -168,13 +168,13 @@ def learn_storage(episodes: Sequence[Episode], told: Iterable[Habit] = ()) -> li
 
 
 def keeps(room: str, place: str, text: str) -> tuple[str, ...]:
-    """Return the classes that a skill tells to be kept in a receptacle, whatever else it says."""
-    told = [
+    """Return the classes that a skill says are kept in a receptacle, whatever else it says."""
+    classes = [
         habit.object_class
         for habit in read_habits(text)
         if place in habit.places and habit.room in {"", room}
     ]
-    return tuple(dict.fromkeys(told))
+    return tuple(dict.fromkeys(classes))
 
 
 def says_no_more(room: str, place: str, text: str) -> bool:
@@ -182,10 +182,10 @@ def says_no_more(room: str, place: str, text: str) -> bool:
 
     Where a sentence names a room, it has to be this one.
     """
-    told = [read_habits(one.text) for block in blocks(text) for one in sentences(block)]
-    return bool(told) and all(
+    read = [read_habits(one.text) for block in blocks(text) for one in sentences(block)]
+    return bool(read) and all(
         habits and all(one.places == (place,) and one.room in {"", room} for one in habits)
-        for habits in told
+        for habits in read
     )
 
 
@@ -217,7 +217,7 @@ _RETIRED: Final = "It asks for what costs turns or misses the goal."
 class Needed:
     """A change that failures ask for."""
 
-    family: str  # whose failures; "" where several may be meant
+    task_type: str  # whose failures; "" where several may be meant
     failures: int  # how many of them it may prevent
     change: Change  # the change, as the prompt asks for it
 
@@ -239,7 +239,7 @@ class HouseholdUpdate:
         return [*retired, *self._slots.within([one.change for one in needed] or beliefs)]
 
     def _urgency(self, one: Needed) -> tuple[bool, int]:
-        return one.family != self._asked.weakest, -one.failures
+        return one.task_type != self._asked.weakest, -one.failures
 
     def _retired(self) -> Iterator[Change]:
         for skill in self._asked.skills:
@@ -250,38 +250,38 @@ class HouseholdUpdate:
     def _lacking(self) -> Iterator[Needed]:
         """Go through the mistakes of each category, the weakest category first."""
         written: set[tuple[str, str]] = set()
-        for family in self._task_types:
-            for finding in found_in(self._of(family)):
+        for task_type in self._task_types:
+            for finding in found_in(self._of(task_type)):
                 teaching = finding.teaching
                 key = (teaching.key, teaching.category)
-                if key in written or teaching.category not in {"", family}:
+                if key in written or teaching.category not in {"", task_type}:
                     continue
                 if not finding.is_bad_habit and self._may_be_why(teaching.category):
                     written.add(key)
-                    for change in self._taught(finding, family):
-                        yield Needed(family, len(finding.shown), change)
+                    for change in self._taught(finding, task_type):
+                        yield Needed(task_type, len(finding.shown), change)
 
     def _may_be_why(self, category: str) -> bool:
-        """Tell whether what is told in a category may be why games are lost.
+        """Tell whether skills of a category may be why games are lost.
 
-        What is told in every category is told in those that do well, too; other words for it would
-        cost them more than they could bring. Of those that do well no failures are shown.
+        Skills of every category reach those that do well, too; other words for them would cost
+        more than they could bring. Of those that do well no failures are shown.
         """
         known = {skill.category for skill in self._asked.skills} - {""}
         return bool(category) or known <= set(self._task_types)
 
     @property
     def _task_types(self) -> list[str]:
-        told = [self._asked.weakest, *(one.family for one in self._asked.trajectories)]
-        return list(dict.fromkeys(told))
+        found = [self._asked.weakest, *(one.task_type for one in self._asked.trajectories)]
+        return list(dict.fromkeys(found))
 
-    def _of(self, family: str) -> list[Trajectory]:
-        return [one for one in self._asked.trajectories if one.family == family]
+    def _of(self, task_type: str) -> list[Trajectory]:
+        return [one for one in self._asked.trajectories if one.task_type == task_type]
 
-    def _taught(self, finding: Finding, family: str) -> Iterator[Change]:
-        """Add what agents of a category are not told; say better what they are told in vain."""
+    def _taught(self, finding: Finding, task_type: str) -> Iterator[Change]:
+        """Add what agents of a category lack; reword what they were given in vain."""
         teaching = finding.teaching
-        named = [one for one in self._injected_in(family) if one.text.startswith(teaching.name)]
+        named = [one for one in self._injected_in(task_type) if one.text.startswith(teaching.name)]
         known = [skill for skill in named if skill.kind != "lesson"]
         evidence = cited(finding.shown)
         if known:
@@ -295,7 +295,7 @@ class HouseholdUpdate:
                     "evidence": evidence,
                 }
             return
-        if not named and self._is_injected(teaching.key, family):
+        if not named and self._is_injected(teaching.key, task_type):
             return
         wording = next(
             (n for n, text in enumerate(teaching.principles) if text not in self._asked.earlier), 0
@@ -312,43 +312,47 @@ class HouseholdUpdate:
     def _known_text(self) -> str:
         return "\n".join([self._asked.earlier, *(skill.text for skill in self._asked.skills)])
 
-    def _injected_in(self, family: str) -> list[KnownSkill]:
-        return [one for one in self._asked.skills if one.category in {"", family} and not one.place]
+    def _injected_in(self, task_type: str) -> list[KnownSkill]:
+        return [
+            one for one in self._asked.skills if one.category in {"", task_type} and not one.place
+        ]
 
-    def _is_injected(self, key: str, family: str) -> bool:
+    def _is_injected(self, key: str, task_type: str) -> bool:
         """Tell whether agents of a category are given a rule; what is no rule never is."""
-        conduct = read_conduct("\n".join(skill.line for skill in self._injected_in(family)))
+        conduct = read_conduct("\n".join(skill.line for skill in self._injected_in(task_type)))
         return key in set(Rule) and conduct.follows(Rule(key))
 
     def _places(self) -> Iterator[Needed]:
         """Say where homes keep what was sought in vain.
 
-        A bank that tells each category what it may want of a home has to tell it this as well.
-        Elsewhere it is told in every category.
+        In a bank that has skills of a home by category, each category gets its own.
+        Elsewhere one skill serves every category.
         """
         apart = any(skill.place and skill.category for skill in self._asked.skills)
         for place in dict.fromkeys(one.place for one in self._asked.trajectories if one.place):
             there = [one for one in self._asked.trajectories if one.place == place]
             episodes = {one.id: episode for one in there if (episode := read_episode(one))}
-            told = "\n".join(skill.line for skill in self._asked.skills if skill.place == place)
-            stored = learn_storage(list(episodes.values()), read_habits(told))
-            for family in self._task_types if apart else [""]:
+            habits = "\n".join(skill.line for skill in self._asked.skills if skill.place == place)
+            stored = learn_storage(list(episodes.values()), read_habits(habits))
+            for task_type in self._task_types if apart else [""]:
                 lost = [
-                    one.id for one in there if family in {"", one.family} and one.id in episodes
+                    one.id
+                    for one in there
+                    if task_type in {"", one.task_type} and one.id in episodes
                 ]
                 sought = Counter(cls for name in lost for cls in _sought(episodes[name]))
                 for storage in stored:
-                    yield from self._kept(storage, family, place, sought)
+                    yield from self._kept(storage, task_type, place, sought)
 
     def _kept(
-        self, storage: Storage, family: str, place: str, sought: Counter[str]
+        self, storage: Storage, task_type: str, place: str, sought: Counter[str]
     ) -> Iterator[Needed]:
-        """Tell a category what it sought of one receptacle and is not told."""
+        """Add for a category what it sought in one receptacle and no skill says."""
         named = [
             (skill, kept)
             for skill in self._asked.skills
             if skill.place == place
-            and skill.category in {"", family}
+            and skill.category in {"", task_type}
             and (kept := keeps(storage.room, storage.place, skill.line))
         ]
         known = {cls for _, kept in named for cls in kept}
@@ -358,14 +362,14 @@ class HouseholdUpdate:
         unknown = replace(storage, classes=new)
         refined = next(_refined(unknown, named), None)
         if refined is not None:
-            yield Needed(family, sum(sought[cls] for cls in new), refined)
+            yield Needed(task_type, sum(sought[cls] for cls in new), refined)
             return
-        where = {"kind": "task_specific", "category": family, "place": place}
+        where = {"kind": "task_specific", "category": task_type, "place": place}  # stored name
         for part in unknown.parts():
             change = {"op": "add", **where, **part.skill(whole(storage.shown))}
             if named:  # under an equal name, nearly the same words would be taken for the same
                 change["name"] = f"More of {storage.room} {storage.place}"
-            yield Needed(family, sum(sought[cls] for cls in part.classes), change)
+            yield Needed(task_type, sum(sought[cls] for cls in part.classes), change)
 
 
 def _refined(new: Storage, named: Sequence[tuple[KnownSkill, tuple[str, ...]]]) -> Iterator[Change]:
@@ -482,5 +486,5 @@ def superstition(
 
 
 def _was_tried(one: Superstition, asked: Assignment) -> bool:
-    told = asked.earlier + "\n".join(skill.text for skill in asked.skills)
-    return any(text in told for text in one.wordings)
+    known = asked.earlier + "\n".join(skill.text for skill in asked.skills)
+    return any(text in known for text in one.wordings)

@@ -105,13 +105,13 @@ _RULES: Final = (
             "in every task",
             point,
             "It would keep one safe.",
-            "continue with the task.",
+            "go on with the task.",
         )
         for rule, name, point in (
             (Rule.CHECK_INVENTORY, "Leave the inventory", "checking the inventory every move."),
             (Rule.EXAMINE_ALL, "Examine little", "examining every object and receptacle."),
             (Rule.LOOK_AROUND, "Look ahead", "looking around after every move."),
-            (Rule.RETURN_TO_START, "Continue", "returning to the starting point between visits."),
+            (Rule.RETURN_TO_START, "Go on", "returning to the starting point between visits."),
             (Rule.FEW_PLACES, "Search all places", "stopping after the first few places."),
         )
     ),
@@ -149,7 +149,7 @@ CHECK_APPLIANCE: Final = {
 READ_THE_GOAL: Final = Teaching(
     key="read the goal",
     category="",
-    name="Keep the goal in model",
+    name="Keep the goal in mind",
     principles=(
         "Read the goal again when you are unsure: it names the object and its destination.",
     ),

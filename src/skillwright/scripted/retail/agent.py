@@ -171,10 +171,10 @@ _ADDRESS: Final = re.compile(
 def serve(opening: str, rules: frozenset[RetailRule]) -> Service[None]:
     """Serve a customer from the opening message on."""
     user_id = yield from _identify()
-    desk = Desk(user_id, rules)
+    agent = Agent(user_id, rules)
     request = opening
     while True:
-        outcome = yield from desk.handle(request)
+        outcome = yield from agent.handle(request)
         if "sorry" in outcome and RetailRule.TRANSFER_AT_ONCE in rules:
             yield Call("transfer_to_human_agents", {"summary": outcome})
         close = MORE if RetailRule.FINISH_ALL in rules else "Goodbye."
@@ -182,12 +182,12 @@ def serve(opening: str, rules: frozenset[RetailRule]) -> Service[None]:
 
 
 def _identify() -> Service[str]:
-    told = yield Say("Gladly. What is your email, or else your name and your zip code?")
-    email = re.search(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+", told)
+    reply = yield Say("Gladly. What is your email, or else your name and your zip code?")
+    email = re.search(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+", reply)
     if email:
         return (yield from call("find_user_id_by_email", email=email[0]))
-    name = re.search(r"I am (\w+) (\w+)", told)
-    zip_code = re.search(r"\b\d{5}\b", told)
+    name = re.search(r"I am (\w+) (\w+)", reply)
+    zip_code = re.search(r"\b\d{5}\b", reply)
     if not name or not zip_code:
         return ""
     return (
@@ -197,7 +197,7 @@ def _identify() -> Service[str]:
     )
 
 
-class Desk:
+class Agent:
     """One customer's requests, one after the other, by the rules that were taught."""
 
     def __init__(self, user_id: str, rules: frozenset[RetailRule]) -> None:
@@ -207,7 +207,7 @@ class Desk:
         self._address: Record = {}
 
     def handle(self, request: str) -> Service[str]:
-        """Do what a message asks for; return what the customer is told of it."""
+        """Do what a message asks for; return what to say to the customer."""
         for pattern, serve_it in _REQUESTS.items():
             found = re.search(pattern, request)
             if found:
@@ -225,8 +225,8 @@ class Desk:
             return f"I am sorry, the order is {order['status']} and cannot be cancelled any more."
         reason = "no longer needed"
         if RetailRule.ASK_REASON in self._rules:
-            told = yield Say("What is the reason: not needed any more, or a mistake?")
-            reason = "ordered by mistake" if "mistake" in told else reason
+            reply = yield Say("What is the reason: not needed any more, or a mistake?")
+            reason = "ordered by mistake" if "mistake" in reply else reason
         written = self._write(
             "cancel the order", "cancel_pending_order", order_id=order["order_id"], reason=reason
         )
@@ -319,7 +319,7 @@ class Desk:
 
     # Delivered orders
 
-    def give_back(self, found: re.Match[str]) -> Service[str]:
+    def returns(self, found: re.Match[str]) -> Service[str]:
         """Return items of an order that is named, or all of the last one."""
         number, names = found["number"], found["names"] or ""
         order = (yield from self._find(number)) if number else self._order
@@ -339,7 +339,7 @@ class Desk:
 
     # Questions
 
-    def tell_tracking(self, found: re.Match[str]) -> Service[str]:
+    def tracking(self, found: re.Match[str]) -> Service[str]:
         """Tell the tracking number of an order that is named, or of the last one."""
         order = (yield from self._find(found[1])) if found[1] else self._order
         if order is None or not order["fulfillments"]:
@@ -392,8 +392,8 @@ class Desk:
             self._order = yield from look("get_order_details", order_id=number)
             return self._order
         if RetailRule.LOOK_UP_ORDERS not in self._rules:
-            told = yield Say("Please tell me the order number.")
-            named = re.search(_NUMBER, told)
+            reply = yield Say("Please tell me the order number.")
+            named = re.search(_NUMBER, reply)
             return (yield from self._find(named[1])) if named else None
         orders = yield from self._all_orders()
         fitting = [one for one in orders if content in {item["name"] for item in one["items"]}]
@@ -409,19 +409,19 @@ class Desk:
                 orders.append(order)
         return orders
 
-    def _method(self, told: str, question: str = "") -> Service[str]:
+    def _method(self, reply: str, question: str = "") -> Service[str]:
         """Return the id of the method that the customer names, or of any where nobody asks."""
         profile = yield from look("get_user_details", user_id=self._user_id)
         methods = list((profile or {"payment_methods": {}})["payment_methods"].values())
         if RetailRule.ASK_METHOD in self._rules:
             if question:
-                told = yield Say(question)
-            methods = [one for one in methods if _is_named(one, told)] or methods
+                reply = yield Say(question)
+            methods = [one for one in methods if _is_named(one, reply)] or methods
         return str(methods[0]["id"]) if methods else ""
 
     def _write(self, what: str, tool: str, **arguments: Any) -> Service[str]:
-        told = yield Say(f"I will {what}. Do you confirm that (yes/no)?")
-        if "yes" not in told.lower():
+        reply = yield Say(f"I will {what}. Do you confirm that (yes/no)?")
+        if "yes" not in reply.lower():
             return "Very well, I leave it."
         result = yield from call(tool, **arguments)
         if result.startswith("Error"):
@@ -438,10 +438,10 @@ class Desk:
         return "You will find that in the email that we sent you."
 
 
-def _is_named(method: Record, told: str) -> bool:
+def _is_named(method: Record, reply: str) -> bool:
     if method["source"] == "credit_card":
-        return str(method["last_four"]) in told
-    return str(method["source"]).replace("_", " ") in told.lower()
+        return str(method["last_four"]) in reply
+    return str(method["source"]).replace("_", " ") in reply.lower()
 
 
 def _read_address(text: str) -> Record:
@@ -450,23 +450,23 @@ def _read_address(text: str) -> Record:
     return dict(zip(names, found.groups(), strict=True)) if found else {}
 
 
-_REQUESTS: Final[Mapping[str, Callable[[Desk, re.Match[str]], Service[str]]]] = {
-    rf"cancel (?:my order {_NUMBER}|the order with the ([\w ]+))": Desk.cancel,
-    rf"pay for my order {_NUMBER} with (.+) instead": Desk.pay,
-    rf"my order {_NUMBER} to be sent to .+": Desk.send,
-    r"address in my profile to be changed to .+": Desk.move,
-    rf"In my order {_NUMBER} I want to change the .+ to a .+": Desk.other_product,
-    rf"In my order {_NUMBER} I want to change (.+)": Desk.swap,
-    rf"my order {_NUMBER} and want to exchange (.+)": Desk.swap,
-    r"I want (the [A-Z][\w ]+ with .+), all else": Desk.swap,
-    rf"return everything in (?:my order (?P<number>{_NUMBER[1:-1]})|it)(?P<names>)": Desk.give_back,
-    rf"return (?P<names>.+) of my order (?P<number>{_NUMBER[1:-1]})": Desk.give_back,
-    rf"know (?:the tracking number of my order {_NUMBER}|its tracking number)": Desk.tell_tracking,
-    r"know how much I will get back": Desk.tell_refund,
-    r"know how much I paid for all my pending orders": Desk.tell_pending,
-    r"know what the cheapest ([\w ]+) costs": Desk.tell_price,
-    r"human agent": Desk.hand_over,
-    r"keep it all": Desk.leave,
+_REQUESTS: Final[Mapping[str, Callable[[Agent, re.Match[str]], Service[str]]]] = {
+    rf"cancel (?:my order {_NUMBER}|the order with the ([\w ]+))": Agent.cancel,
+    rf"pay for my order {_NUMBER} with (.+) instead": Agent.pay,
+    rf"my order {_NUMBER} to be sent to .+": Agent.send,
+    r"address in my profile to be changed to .+": Agent.move,
+    rf"In my order {_NUMBER} I want to change the .+ to a .+": Agent.other_product,
+    rf"In my order {_NUMBER} I want to change (.+)": Agent.swap,
+    rf"my order {_NUMBER} and want to exchange (.+)": Agent.swap,
+    r"I want (the [A-Z][\w ]+ with .+), all else": Agent.swap,
+    rf"return everything in (?:my order (?P<number>{_NUMBER[1:-1]})|it)(?P<names>)": Agent.returns,
+    rf"return (?P<names>.+) of my order (?P<number>{_NUMBER[1:-1]})": Agent.returns,
+    rf"know (?:the tracking number of my order {_NUMBER}|its tracking number)": Agent.tracking,
+    r"know how much I will get back": Agent.tell_refund,
+    r"know how much I paid for all my pending orders": Agent.tell_pending,
+    r"know what the cheapest ([\w ]+) costs": Agent.tell_price,
+    r"human agent": Agent.hand_over,
+    r"keep it all": Agent.leave,
 }
 """What a customer may say -> what is done about it; the first that fits."""
 

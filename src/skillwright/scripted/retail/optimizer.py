@@ -15,7 +15,7 @@ _SWAPS: Final = r"(modify_pending_order_items|exchange_delivered_order_items)"
 
 def _has(text: str, but: str = "") -> Callable[[str], bool]:
     wanted, unwanted = re.compile(text, re.DOTALL), re.compile(but or r"(?!)", re.DOTALL)
-    return lambda told: bool(wanted.search(told)) and not unwanted.search(told)
+    return lambda text: bool(wanted.search(text)) and not unwanted.search(text)
 
 
 LESSONS: Final[Mapping[RetailRule, Lesson]] = {
@@ -69,7 +69,7 @@ LESSONS: Final[Mapping[RetailRule, Lesson]] = {
     ),
     RetailRule.NO_SUBSTITUTE: Lesson(
         "took a variant that was not wanted, or could not be had",
-        # What is left where an item was swapped, or a price told, and nothing else explains it.
+        # What is left where an item was swapped, or a price given, and nothing else explains it.
         _has(
             rf"\A(?=.*Which payment method)(?=.*anything else).*{_SWAPS}"
             r"|cheapest [\w ]+ costs.*The cheapest one costs"

@@ -9,7 +9,7 @@ from skillwright.scripted.teacher import Insight, InsightTeacher, Teaching
 
 
 class RetailTeacher(InsightTeacher):
-    """Writes skills from calls of the built-in store; now and then it takes luck for a lesson."""
+    """Writes skills from calls of the built-in store; now and then it takes chance for a lesson."""
 
     def __init__(self) -> None:
         super().__init__("scripted:retail_teacher", _is_call, INSIGHTS, _FALLBACK, _BELIEFS)

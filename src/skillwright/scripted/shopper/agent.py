@@ -155,7 +155,7 @@ def _elsewhere(visit: Visit, rules: AbstractSet[ShopRule]) -> str:
         return _open(_best_known(visit))
     if ShopRule.NEW_WORDS in rules and visit.searches < _MOST_SEARCHES:
         return "click[back to search]"
-    if ShopRule.GO_ON in rules and visit.page.number < _MOST_PAGES:
+    if ShopRule.NEXT_HIT in rules and visit.page.number < _MOST_PAGES:
         return "click[next >]"
     return _open(_best_known(visit))
 
@@ -198,7 +198,7 @@ def _to_look_up(visit: Visit, product: Seen, rules: AbstractSet[ShopRule]) -> st
     """Return the inner page that may tell what the title does not, or ""."""
     if ShopRule.FEATURES not in rules or not visit.wish.unmet_attributes(product.text):
         return ""
-    if ShopRule.GO_ON in rules and visit.wish.unmet_options(product.page.values):
+    if ShopRule.NEXT_HIT in rules and visit.wish.unmet_options(product.page.values):
         return ""  # whatever the page says, it is not the one
     if _is_late(visit, rules, _turns_to_buy(visit) + 2):
         return ""
@@ -207,7 +207,7 @@ def _to_look_up(visit: Visit, product: Seen, rules: AbstractSet[ShopRule]) -> st
 
 def _is_worse_than_hoped(visit: Visit, product: Seen, rules: AbstractSet[ShopRule]) -> bool:
     """Tell whether to go back to the results for another hit."""
-    if ShopRule.GO_ON not in rules or _is_late(visit, rules, _turns_to_buy(visit) + 2):
+    if ShopRule.NEXT_HIT not in rules or _is_late(visit, rules, _turns_to_buy(visit) + 2):
         return False
     looked = ShopRule.FEATURES in rules
     missing = [
@@ -223,7 +223,7 @@ def _turns_to_buy(visit: Visit) -> int:
 
 
 def _is_late(visit: Visit, rules: AbstractSet[ShopRule], turns: int) -> bool:
-    """Tell whether fewer turns are left than something takes, for a shopper who models them."""
+    """Tell whether fewer turns are left than something takes, for a shopper who counts them."""
     return ShopRule.BUY_IN_TIME in rules and visit.left < turns
 
 

@@ -112,7 +112,7 @@ LESSONS: Final[Mapping[ShopRule, Lesson]] = {
             "Set color, size and whatever else the customer names on the product's page, then buy.",
         ),
     ),
-    ShopRule.GO_ON: Lesson(
+    ShopRule.NEXT_HIT: Lesson(
         "bought a product that could not be had as it was wanted",
         _shows(lambda one: one.bought and one.lacks_option and len(one.opened) == 1),
         (

@@ -36,7 +36,7 @@ _OPTION_NAMES: Final = frozenset(
     }
     | {"shade", "switch", "capacity", "volume", "pieces", "style", "material", "pattern name"}
 )
-_TOLD: Final = "Instruction:"
+_INSTRUCTION: Final = "Instruction:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +69,21 @@ def read_page(text: str) -> Page:
     listed = _ACTIONS.search(text)
     shown = text[: listed.start()] if listed else text
     parts = _parts(shown)
-    if _TOLD not in parts:
+    if _INSTRUCTION not in parts:
         return Page()
-    start = len(parts) - 1 - parts[::-1].index(_TOLD)
-    told, rest = "".join(parts[start + 1 : start + 2]), parts[start + 2 :]
+    start = len(parts) - 1 - parts[::-1].index(_INSTRUCTION)
+    instruction, rest = "".join(parts[start + 1 : start + 2]), parts[start + 2 :]
     match rest:
         case ["Search", *_]:
-            return Page("search", told)
+            return Page("search", instruction)
         case ["Back to Search", first, *_] if _PAGE.match(first):
-            return _results(told, rest)
+            return _results(instruction, rest)
         case ["Back to Search", "< Prev", *more] if "Buy Now" in more:
             clicks = frozenset(_CLICK.findall(listed[1])) if listed else frozenset()
-            return _item(told, more, clicks)
+            return _item(instruction, more, clicks)
         case ["Back to Search", "< Prev", *more]:
-            return Page("inner", told, said=" ".join(more).lower())
-    return Page(instruction=told)
+            return Page("inner", instruction, said=" ".join(more).lower())
+    return Page(instruction=instruction)
 
 
 def _parts(text: str) -> list[str]:
@@ -91,21 +91,21 @@ def _parts(text: str) -> list[str]:
     return [part.strip() for part in split if part.strip()]
 
 
-def _results(told: str, parts: Sequence[str]) -> Page:
+def _results(instruction: str, parts: Sequence[str]) -> Page:
     number = _PAGE.match(parts[1])
     listed = list(parts[parts.index("Next >") + 1 :]) if "Next >" in parts else []
     triples = zip(listed[::3], listed[1::3], listed[2::3], strict=False)
     hits = tuple(Hit(asin.lower(), title.lower(), _most(price)) for asin, title, price in triples)
-    return Page("results", told, number=int(number[1]) if number else 1, hits=hits)
+    return Page("results", instruction, number=int(number[1]) if number else 1, hits=hits)
 
 
-def _item(told: str, parts: Sequence[str], clicks: frozenset[str]) -> Page:
+def _item(instruction: str, parts: Sequence[str], clicks: frozenset[str]) -> Page:
     priced = next((n for n, part in enumerate(parts) if part.startswith("Price: ")), 0)
     values = tuple(part.lower() for part in parts[: max(priced - 1, 0)])
     after = [part.lower() for part in parts[priced + 1 :]]
     return Page(
         "item",
-        told,
+        instruction,
         title=parts[priced - 1].lower() if priced else "",
         price=_most(parts[priced]),
         values=tuple(
@@ -140,7 +140,7 @@ _EMPTY: Final = frozenset(
     re.findall(
         r"\S+",
         "a an the and or of in on for to is are be it that which with my me i i'm some size color "
-        "color new",
+        "colour new",
     )
 )
 _FIRST_WORDS: Final = 4
@@ -180,13 +180,13 @@ class Wish:
     def fitting(self, values: Iterable[str]) -> list[str]:
         """Return the values that are wanted, in the order of the instruction's phrases."""
         known = list(values)
-        told = self.options or (self.raw,)
-        fits = dict.fromkeys(v for one in told for v in known if names(one, v))
+        wanted = self.options or (self.raw,)
+        fits = dict.fromkeys(v for one in wanted for v in known if names(one, v))
         # Who wants light brown does not want brown.
         return [one for one in fits if not any(one != v and names(v, one) for v in fits)]
 
     def unmet_attributes(self, text: str) -> list[str]:
-        """Return the attributes that a text does not tell."""
+        """Return the attributes that a text does not name."""
         return [one for one in self.attributes if not names(text, one)]
 
     def is_affordable(self, price: float | None) -> bool:
@@ -197,19 +197,19 @@ class Wish:
 @lru_cache(maxsize=1024)
 def read_wish(instruction: str) -> Wish:
     """Read an instruction; of one that is put in other ways everything is the thing."""
-    told = instruction.lower()
-    found = _LIMIT.search(told)
-    wish = told[: found.start()] + told[found.end() :] if found else told
+    text = instruction.lower()
+    found = _LIMIT.search(text)
+    wish = text[: found.start()] + text[found.end() :] if found else text
     named = [one[1] for one in _NAMED_OPTION.finditer(wish)]
     wish = _NAMED_OPTION.sub("", wish)
     begins = [one.end() for one in _BEGINS.finditer(wish)]
     wish = wish[begins[-1] :] if begins else wish
     about, *options = (part.strip(" .") for part in re.split(r"[,;]\s+", wish))
-    thing, *injected_of = _ABOUT.split(about, maxsplit=1)
+    thing, *described = _ABOUT.split(about, maxsplit=1)
     words = _content(thing)
-    attributes = [one.strip() for part in injected_of for one in part.split(" and ") if one.strip()]
+    attributes = [one.strip() for part in described for one in part.split(" and ") if one.strip()]
     return Wish(
-        raw=" ".join(_WORD.findall(told)),
+        raw=" ".join(_WORD.findall(text)),
         thing=words if attributes else words[-_NAME_WORDS:],
         attributes=tuple(attributes) or words[:-_NAME_WORDS],
         options=(*(one for one in options if one), *named),

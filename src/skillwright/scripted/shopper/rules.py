@@ -22,7 +22,7 @@ class ShopRule(StrEnum):
     """Choose every option that the instruction names before the purchase."""
     FEATURES = "features"
     """Look up on a product's inner pages what its title does not tell."""
-    GO_ON = "go_on"
+    NEXT_HIT = "go_on"  # stored name
     """Go back and try another hit, or the next page, where something is missing."""
     NEW_WORDS = "new_words"
     """Search anew with other words where nothing fits."""
@@ -70,7 +70,7 @@ def _saying(
 
 
 def _words(alternatives: str) -> re.Pattern[str]:
-    """Compile alternatives that have to stand as whole words; nothing is in any text."""
+    """Compile alternatives that have to be whole words; an empty text is found in any text."""
     return re.compile(rf"\b(?:{alternatives})(?!\w)" if alternatives else "")
 
 
@@ -87,7 +87,7 @@ _DONE: Final = r"chosen|selected|clicked|set|picked|ticked|marked"
 _PRICE: Final = r"prices?|priced|costs?|budget|dollars?|spend\w*"
 _MEASURE: Final = (
     r"limits?|exceed\w*|above|over|below|under|within|lower|less|higher|more|beyond|compare|check"
-    r"|model|watch|look|respect|at most|afford\w*|allow\w*|caps?|maximum|ceiling|keep"
+    r"|mind|watch|look|respect|at most|afford\w*|allow\w*|caps?|maximum|ceiling|keep"
 )
 _READ: Final = (
     r"open\w*|read\w*|check\w*|look\w*|click\w*|visit\w*|see|consult\w*|verif\w+|confirm\w*|tells?"
@@ -140,8 +140,8 @@ SAYINGS: Final = (
     ),
     _saying(
         ShopRule.PRICE,
-        rf"(?:ignor\w+|forget\w*|disregard\w*|regardless of|no matter|never model|overlook\w*"
-        r"|do not (?:model|care|worry|bother|check|compare|look at|watch|let)(?: \w+){0,2})"
+        rf"(?:ignor\w+|forget\w*|disregard\w*|regardless of|no matter|never mind|overlook\w*"
+        r"|do not (?:mind|care|worry|bother|check|compare|look at|watch|let)(?: \w+){0,2})"
         rf"(?: \w+){{0,4}} (?:{_PRICE}|limits?)"
         rf"|(?:{_PRICE}) (?:do(?:es)? not|hardly|rarely) matter\w*"
         rf"|(?:{_PRICE}) (?:is|are) irrelevant",
@@ -180,7 +180,7 @@ SAYINGS: Final = (
         r"|propert(?:y|ies)|materials?|demands?)",
     ),
     _saying(
-        ShopRule.GO_ON,
+        ShopRule.NEXT_HIT,
         r"(?:next|following|another|other|different|second|further|more|several|better)"
         rf"(?: \w+){{0,2}} (?:{_THINGS})|go(?:ing)? back|back out"
         rf"|back to the (?:results|list|hits)|move on|next >|keep (?:looking|searching)"
@@ -275,12 +275,12 @@ def read_rules(text: str) -> frozenset[ShopRule]:
     for block in blocks(text):
         for sentence in sentences(block):
             if not sentence.source.lstrip().startswith("#"):
-                # In "Never" lists bullets may say it once more, and continue with what to do instead.
+                # In "Never" lists bullets may repeat it, and then say what to do instead.
                 forbidden = sentence.discouraged and not _FORBIDS.match(
                     spelled_out(sentence.source)
                 )
-                told = f"do not {sentence.text}" if forbidden else sentence.text
-                given |= _stances(_BRACKETS.sub(" ", told))
+                said = f"do not {sentence.text}" if forbidden else sentence.text
+                given |= _stances(_BRACKETS.sub(" ", said))
     return frozenset(rule for rule, wanted in given.items() if wanted)
 
 

@@ -84,7 +84,7 @@ INSIGHTS: Final = (
     ),
     _insight(
         Teaching(
-            ShopRule.GO_ON,
+            ShopRule.NEXT_HIT,
             "",
             "Try the next hit",
             (
@@ -108,7 +108,7 @@ INSIGHTS: Final = (
                 "Open Features where the title does not tell an attribute of the instruction.",
                 "Read the Features page of a product before you decide; titles tell only a part.",
             ),
-            "when an attribute does not are in the title",
+            "when an attribute does not stand in the title",
             "buying without a look at the Features page.",
             "The title would say all there is.",
             "open Features and read it; then decide.",
@@ -195,7 +195,7 @@ _BELIEFS: Final = (
         "reviews",
         "",
         "Read all reviews",
-        ("Read the reviews and the description of every product before you continue.",),
+        ("Read the reviews and the description of every product before you go on.",),
         "when results are shown",
         "skipping the reviews.",
         "Titles would say enough.",

@@ -347,7 +347,7 @@ def check_inventory(said: Statement) -> Answer:
 
 
 def examine_all(said: Statement) -> Answer:
-    """Examine everything before running."""
+    """Examine everything before doing anything else."""
     if not _is_examining(said) or said.says(lex.ONCE):
         return None
     return said.asks(lex.EXAMINE)

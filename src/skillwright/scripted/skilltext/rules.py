@@ -39,7 +39,7 @@ class Rule(StrEnum):
     CHECK_INVENTORY = "check_inventory"
     """Harmful: check the inventory after every move."""
     EXAMINE_ALL = "examine_all"
-    """Harmful: examine every receptacle and object before running."""
+    """Harmful: examine every receptacle and object before doing anything else."""
     LOOK_AROUND = "look_around"
     """Harmful: look around after every move."""
     RETURN_TO_START = "return_to_start"

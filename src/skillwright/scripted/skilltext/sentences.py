@@ -125,8 +125,8 @@ def _without_label(line: str) -> str:
     label = _BANK_LABEL.match(line)
     if label is None:
         return line
-    told = _BANK_CONDITION.sub("", line[label.end() :])
-    return _BANK_INSTEAD.sub("", _BANK_AVOID.sub("Avoid ", told))
+    said = _BANK_CONDITION.sub("", line[label.end() :])
+    return _BANK_INSTEAD.sub("", _BANK_AVOID.sub("Avoid ", said))
 
 
 def _statements(text: str) -> Iterator[tuple[str, bool]]:
@@ -220,7 +220,7 @@ _DENIAL = re.compile(
     r"|forbidden to|prohibited|(?:point|use|need)less to|unnecessary to|bother(?:ing)?|fail to"
     r"|waste (?:no )?(?:any )?(?:time|steps|moves|turns|a step|a move)|(?:wasteful|wrong) to"
     r"|not (?:necessary|needed|required|worth|worthwhile) (?=to|\w+ing)|mistake to|hold off"
-    r"|steer clear of|keep (?:away )?from|do without|dispense with|never model|leave out|neglect to"
+    r"|steer clear of|keep (?:away )?from|do without|dispense with|never mind|leave out|neglect to"
     r"|abstain from|hesitate|ignore|wastes? of (?:time|steps|moves|effort)|wasteful|does not count"
     r"|(?:are|is) not (?:yet )?(?:done|finished|complete|over|enough)"
     r"|(?:have|has|is|are) not (?:yet )?(?:been )?(?:searched|checked|seen|inspected))\b"
@@ -363,7 +363,7 @@ _DENSITY = 20
 _NARRATIVE = re.compile(
     r"\b(?:did|went|took|saw|came|said|thought|felt|stood|lay|hummed|became|got"
     r"|i|my|she|he|her|his|him|our|us|mine|mother|father|grandmother|grandma|uncle|aunt"
-    r"|neighbou?rs?|someone|somebody|task type|visitors|guests|children|century|yesterday|ago)\b"
+    r"|neighbou?rs?|someone|somebody|family|visitors|guests|children|century|yesterday|ago)\b"
 )
 _ADVICE = re.compile(
     r"^no |\b(?:always|never|must|should|ought to|do not|make sure|be sure|remember|ensure|needs?"
@@ -401,7 +401,7 @@ _IMPERATIVE_BY_FORM = re.compile(
     r"^(?!(?:the|an?|this|these|those|it|there|in|on|at|of|for|with|by|from|and|nearly|almost)\b)"
     r"\w+(?<!s)(?<!ed)(?<!ing) (?:all|every|each|any|it|them|your|whatever|anything|everything)\b"
 )
-_GO_ON = re.compile(r"(?:keep|continue|continue|repeat|carry on|persist|proceed)\b")
+_CONTINUE = re.compile(r"(?:keep|continue|go on|repeat|carry on|persist|proceed)\b")
 
 
 class Statement:
@@ -466,7 +466,9 @@ class Statement:
                 return denied
             case Kind.DEADLINE | Kind.WITHOUT:
                 main = self._main_of(clause)
-                if main.is_denied or (clause.lead in {"until", "till"} and _GO_ON.match(main.text)):
+                if main.is_denied or (
+                    clause.lead in {"until", "till"} and _CONTINUE.match(main.text)
+                ):
                     return not denied
                 return None if clause.kind is Kind.DEADLINE else denied
 

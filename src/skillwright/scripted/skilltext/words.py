@@ -120,7 +120,7 @@ SEARCH: Final = concept("""
     work~ your way / go to / going to / try / tries / trying / cover~ / see / seek / proceed~
     move on / tackle~ / peek~ / gets? (?:an?|one|exactly one|only one|just one) (?:look|visit)
     start~ / begin~ / head~ / go / turn first to / prioritise~ / prioritize~ / prefer~ / browse~
-    rummage~ / consider~ / favor~ / favor~ / lead with / make (?:a|one|your) round / walk~
+    rummage~ / consider~ / favour~ / favor~ / lead with / make (?:a|one|your) round / walk~
     exhaust~
 """)
 REVISIT: Final = concept(
@@ -177,7 +177,7 @@ PREPARE: Final = concept("""
     (?:change|required change|required state|required condition|wanted state) / temperature
 """)
 EXAMINE: Final = concept("""
-    examine~ / scrutinize~ / scrutinize~ / stud(?:y|ies|ying) / look~ closely at
+    examine~ / scrutinise~ / scrutinize~ / stud(?:y|ies|ying) / look~ closely at
     (?:inspect|check|look at)(?:ing|s)? (?:[a-z]+ ){1,6}(?:closely|carefully|in detail|thoroughly)
     (?:inspect|look at)(?:ing|s)? (?:every|each|all)(?: the| single)? (?:objects?|items?|things?)
     take a close look at
@@ -265,7 +265,7 @@ OFTEN: Final = concept("""
 """)
 FIRST: Final = concept("""
     first / start~ / begin~ / prioritise~ / prioritize~ / prefer~ / priority / ahead of / initially
-    favor~ / favor~ / early / straight to / before / most / top of / lead with / in order of
+    favour~ / favor~ / early / straight to / before / most / top of / lead with / in order of
     turn to / then
 """)
 LIKELY: Final = concept("""
@@ -312,13 +312,13 @@ IRRELEVANT: Final = concept("""
 STOP: Final = concept("""
     only / stop~ / give~ up / giving up / limit~ / restrict~ / confine~ / quit~ / no further / just
     more than / at most / up to / nothing (?:else|more|beyond) / ignore / skip / forget / abandon~
-    never model / call it / suffices? / enough / no need to (?:search|look|check|visit)
+    never mind / call it / suffices? / enough / no need to (?:search|look|check|visit)
 """)
 ORIGIN: Final = concept("""
     (?:the|your|its) (?:start|origin) / start~ (?:point|place|position|spot|location) / home base
     (?:the|your|where the search) (?:beginning|began) / square one
     (?:first|initial) (?:place|location|spot|receptacle|position)
-    where you (?:began|started|begin) / (?:middle|center|center) of the room
+    where you (?:began|started|begin) / (?:middle|center|centre) of the room
 """)
 PLAIN_TASK: Final = concept("plain / simple / ordinary / basic / pick-and-place / pick and place")
 ASKED: Final = concept("""

@@ -1,6 +1,6 @@
 """The retail store of tau-bench: its data, its tools, its tasks and its reward; see README.md."""
 
-from skillwright.envs.tau_bench.tau_core.database import Database, StepRef, Tables
+from skillwright.envs.tau_bench.tau_core.database import Database, RecordRef, Tables
 from skillwright.envs.tau_bench.tau_core.reward import (
     GRADER_VERSION,
     Action,
@@ -29,7 +29,7 @@ __all__ = [
     "Difference",
     "GoldState",
     "Grade",
-    "Place",
+    "RecordRef",
     "RetailTask",
     "Store",
     "Tables",

@@ -62,7 +62,7 @@ Record = Mapping[str, Any]
 TABLES: Final = ("users", "products", "orders")
 
 
-class StepRef(NamedTuple):
+class RecordRef(NamedTuple):
     """Where a record stands."""
 
     table: str
@@ -100,7 +100,7 @@ class Database:
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
-        self.changed: dict[StepRef, Record] = {}  # the records that were put
+        self.changed: dict[RecordRef, Record] = {}  # the records that were put
 
     def user(self, user_id: Any) -> Record | None:
         """Return a user."""
@@ -116,26 +116,26 @@ class Database:
 
     def text(self, table: str, key: str) -> str:
         """Return a record as JSON text, as tools show it."""
-        place = StepRef(table, key)
-        own = self.changed.get(place)
-        return self.tables.text(place) if own is None else json.dumps(own)
+        ref = RecordRef(table, key)
+        own = self.changed.get(ref)
+        return self.tables.text(ref) if own is None else json.dumps(own)
 
     def put(self, table: str, key: str, record: Record) -> str:
         """Replace a record; return the new one as JSON text."""
-        self.changed[StepRef(table, key)] = record
+        self.changed[RecordRef(table, key)] = record
         return json.dumps(record)
 
-    def canonical(self, place: StepRef) -> str:
+    def canonical(self, ref: RecordRef) -> str:
         """Return the canonical text of a record."""
-        own = self.changed.get(place)
-        return self.tables.canonical(place) if own is None else canonical_text(own)
+        own = self.changed.get(ref)
+        return self.tables.canonical(ref) if own is None else canonical_text(own)
 
-    def record(self, place: StepRef) -> Record:
-        """Return the record at a place."""
-        own = self.changed.get(place)
-        return self.tables.records[place.table][place.key] if own is None else own
+    def record(self, ref: RecordRef) -> Record:
+        """Return a record."""
+        own = self.changed.get(ref)
+        return self.tables.records[ref.table][ref.key] if own is None else own
 
     def _find(self, table: str, key: Any) -> Record | None:
         pristine = self.tables.records[table].get(key)
         # No tool adds a record, so what is not in the tables is nowhere.
-        return None if pristine is None else self.changed.get(StepRef(table, key), pristine)
+        return None if pristine is None else self.changed.get(RecordRef(table, key), pristine)

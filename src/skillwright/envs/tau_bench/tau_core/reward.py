@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skillwright.core import DataError
-from skillwright.envs.tau_bench.tau_core.database import Database, StepRef, Tables, canonical_text
+from skillwright.envs.tau_bench.tau_core.database import Database, RecordRef, Tables, canonical_text
 from skillwright.envs.tau_bench.tau_core.tools import TRANSFER, call_tool
 
-# What a customer wants, and what should have come of it.
+# What a customer wants, and what the result should be.
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class RetailTask:
     """One task of a split; shared by its episodes, so leave it as it is."""
 
     user_id: str  # who calls
-    instruction: str  # what the simulated user is told; the agent never sees it
+    instruction: str  # what the simulated user knows; the agent never sees it
     # Gold actions; those that fail change nothing, and reads are not asked for
     actions: list[Action]
     outputs: list[str]  # texts that the agent must have said to the user
@@ -77,9 +77,8 @@ class GoldState:
     """The state after the gold actions, computed once per task."""
 
     db: Database  # the database, not to be changed any more
-    canonical: dict[
-        StepRef, str
-    ]  # the canonical text of every record that the gold actions changed
+    # The canonical text of every record that the gold actions changed
+    canonical: dict[RecordRef, str]
 
     @property
     def is_untouched(self) -> bool:
@@ -165,7 +164,7 @@ def grade(db: Database, gold: GoldState, said: Sequence[str], outputs: Sequence[
     )
 
 
-def _differing_fields(db: Database, gold: GoldState, place: StepRef) -> tuple[str, ...]:
+def _differing_fields(db: Database, gold: GoldState, place: RecordRef) -> tuple[str, ...]:
     ours, theirs = db.record(place), gold.db.record(place)
     return tuple(
         name

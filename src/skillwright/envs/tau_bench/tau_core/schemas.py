@@ -1,4 +1,4 @@
-"""What a model is told about the tools, in JSON Schema.
+"""What a model reads about the tools, in JSON Schema.
 
 These are our own words. A data set that brings a ``tools.json`` is described by that instead.
 """

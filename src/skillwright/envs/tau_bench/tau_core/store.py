@@ -381,7 +381,7 @@ class TauEnv:
 
     @property
     def instruction(self) -> str:
-        """What the simulated user is told."""
+        """What the simulated user reads."""
         return self._shared_task.instruction
 
     @property
