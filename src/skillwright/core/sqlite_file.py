@@ -235,7 +235,7 @@ class SqliteFile:
         if not has_valid_header(log):
             raise self._schema.error(
                 f"{log} is damaged; it holds what was written last to {self.path.name!r}. Restore "
-                f"both from a copy. To continue without what it holds, move {log.name!r} elsewhere; "
+                f"both from a copy. To continue without it, move {log.name!r} elsewhere; "
                 "nothing was changed."
             )
 

@@ -305,7 +305,7 @@ class _Pool:
 
 
 class _Prompts:
-    """The prompts of a trajectory, each told by its difference from the one before."""
+    """The prompts of a trajectory, each as its difference from the one before."""
 
     def __init__(self, pool: _Pool) -> None:
         self.digests: list[bytes] = []

@@ -98,7 +98,7 @@ class RunLock:
 def copy_to_resume(run: Path) -> str:
     """Say what to do with a run in a folder that cannot be written."""
     return (
-        f"`skillwright runs show {run}` looks at it there; to continue with it, copy {str(run)!r} to "
+        f"`skillwright runs show {run}` looks at it there; to resume it, copy {str(run)!r} to "
         "a folder of your own and `skillwright resume` the copy."
     )
 

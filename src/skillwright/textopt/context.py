@@ -121,7 +121,7 @@ class StepSettings:
         budget_control: Who says how many edits a step makes.
         none_means_fixed: Where nobody does, the schedule still holds, as in SkillOpt.
         rank_fallback: Which edits are made where the model's choice cannot be used.
-        skill_aware: How slips of the agent are told from gaps in the skill; ``None`` does not.
+        skill_aware: How slips of the agent are separated from gaps in the skill; ``None`` does not.
         repair_anchors: Edits whose anchor is not in the document go back to the optimizer once.
         insert_after_fallback: An ``insert_after`` without its anchor appends, as in SkillOpt.
 

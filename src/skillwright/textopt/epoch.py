@@ -241,7 +241,7 @@ class Comparison:
 
 
 def comparison_specs(tasks: Sequence[Task], *, seed: int, epoch: int) -> list[EpisodeSpec]:
-    """Return the episodes that play tasks for a comparison; both skills meet the same luck."""
+    """Return the episodes that play tasks for a comparison; both skills get the same seeds."""
     return [
         EpisodeSpec(task, derive_seed("slow_update", seed, epoch, task.id), phase="slow_update")
         for task in tasks
@@ -256,9 +256,9 @@ def render_comparison(comparison: Comparison, max_tokens: int) -> Rendering:
     to the next.
     """
     pairs = comparison.pairs
-    told = [pair for pair in pairs if pair.category is Category.STABLE_SUCCESS]
+    stable_pairs = [pair for pair in pairs if pair.category is Category.STABLE_SUCCESS]
     shown = [pair for pair in pairs if pair.category is not Category.STABLE_SUCCESS]
-    stable = [attribute(pair.task_id) for pair in told]
+    stable = [attribute(pair.task_id) for pair in stable_pairs]
     closing = f"### {Category.STABLE_SUCCESS}: {len(stable)}\n{', '.join(stable) or '(none)'}"
     room, left = max_tokens - estimate_tokens(closing), len(shown)
     texts: list[str] = []
@@ -454,7 +454,7 @@ class MetaSkill:
     """The optimizer's memory after an epoch.
 
     Attributes:
-        content: What the next epoch is told, in its `StepContext.meta_skill`.
+        content: What the next epoch is given, in its `StepContext.meta_skill`.
     """
 
     action: MetaSkillAction

@@ -362,7 +362,7 @@ def listed(mode: UpdateMode, proposals: Sequence[Proposal]) -> list[dict[str, An
 
 
 def label(edit: Edit) -> tuple[str, str]:
-    """Return an item's operation and its text, as later steps are told about it."""
+    """Return an item's operation and its text, as later steps are shown it."""
     match edit:
         case Suggestion():
             return edit.kind, edit.content

@@ -56,7 +56,7 @@ from skillwright.jobs.parts.memory import StoredCalls
 from skillwright.jobs.parts.money import Budget
 from skillwright.jobs.parts.opened import MakeModel, opened_model
 from skillwright.jobs.parts.progress import Callback, StageStarted
-from skillwright.models import HttpClient, is_stand_in, make_model
+from skillwright.models import HttpClient, is_scripted_model, make_model
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
@@ -234,7 +234,7 @@ async def distill_runs(
         named = ", ".join(run.path.name for run in runs)
         outcome = await _distill(episodes, bank, teacher, asked, callback, named, is_near)
     kept_out = dict(sum((Counter(run.kept_out) for run in runs), Counter[str]()))
-    return replace(outcome, kept_out=kept_out, is_scripted=is_stand_in(llm))
+    return replace(outcome, kept_out=kept_out, is_scripted=is_scripted_model(llm))
 
 
 async def distill_config(
@@ -274,7 +274,7 @@ async def distill_config(
             nearness(session.embedder),
         )
     llms = (config.models.target, teacher_of(config))
-    return replace(outcome, is_scripted=any(map(is_stand_in, llms)))
+    return replace(outcome, is_scripted=any(map(is_scripted_model, llms)))
 
 
 async def _distill(

@@ -55,7 +55,7 @@ REGRADED = "regraded"
 
 
 def sessions_of(events: Sequence[Event]) -> list[float]:
-    """Return when each process began; the first event is in where none said so."""
+    """Return when each process began; the first event is used where none said so."""
     started = [event.time for event in events if event.kind == SESSION]
     return started or [event.time for event in events[:1]]
 
@@ -101,12 +101,12 @@ def refuse_other_tasks(store: RunStore, facts: Mapping[str, Any]) -> None:
         before = then.get(split, {"tasks": 0})
         others = {name for name in before if now.get(name, before[name]) != before[name]}
         if others:
-            told = f"{now['tasks']} now, {before['tasks']} then"
+            change = f"{now['tasks']} now, {before['tasks']} then"
             if others == {"content"}:
-                told = "the same ids, and at least one task with another content"
+                change = "the same ids, and at least one task with another content"
             raise DataError(
-                f"the {split} tasks are not those that the run began with ({told}): results before "
-                "and after could not be compared. Restore the data, or start a new run."
+                f"the {split} tasks are not those that the run began with ({change}): results "
+                "before and after could not be compared. Restore the data, or start a new run."
             )
 
 
