@@ -120,7 +120,7 @@ async def test_no_key_of_another_reaches_the_program_and_its_homes_are_fresh(fak
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "kind", "match"),
+    ("behavior", "kind", "match"),
     [
         ("fails_quietly", ExecFault, "exit code 0.*at capacity.*Gave up after 2 attempts"),
         ("silent_limit", ExecFault, "used up looks"),
@@ -142,7 +142,7 @@ async def test_every_bad_end_is_a_typed_failure(behavior, kind, match, fakes):
     assert len(fakes.seen()) == runs
 
 
-@pytest.mark.parametrize("behaviour", ["reconnects", "noisy_exit", "no_usage"])
+@pytest.mark.parametrize("behavior", ["reconnects", "noisy_exit", "no_usage"])
 async def test_noise_around_a_completed_turn_is_no_failure(behavior, fakes):
     [act] = await fakes.make("codex_exec", behavior).act_batch([turn()])
     assert act.text == "4"

@@ -130,7 +130,7 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One action and the outcome.
+    """One action and its outcome.
 
     Attributes:
         index: From 0.
@@ -177,8 +177,7 @@ class Trajectory:
 #
 # `RolloutResult`, `RawPatch`, `FailureSummaryEntry` and `SlowUpdateResult` are the documented wire
 # types of adapters (source: SkillOpt, microsoft/SkillOpt, API reference). `EpisodeResult` is what
-# our
-# own engine returns; it cannot confuse a fault with a score.
+# our own engine returns; it cannot confuse a fault with a score.
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,7 @@ from skillwright.core.errors import UsageError
 
 # The write-ahead log beside an SQLite file: what was committed last and is not in the file yet.
 #
-# SQLite takes a log that it cannot read for an old one and removes it, and it removes the log of
-# an
+# SQLite takes a log that it cannot read for an old one and removes it, and it removes the log of an
 # empty file. Whoever opens a file can look here first.
 #
 # Source of the layout: "WAL File Format", section 4 of https://www.sqlite.org/fileformat2.html.

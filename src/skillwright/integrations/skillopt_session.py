@@ -48,14 +48,12 @@ from skillwright.core.jsonio import digest, write_text
 
 # Faults of a model that an adapter caught: no score may come of them.
 #
-# Many adapters score what they catch as a zero. Every fault's message begins with `NO_ANSWER` and
-# a
+# Many adapters score what they catch as a zero. Every fault's message begins with `NO_ANSWER` and a
 # mark of its own, so that a row that quotes it can be distinguished from one that was scored.
 #
 # A zero may also lie in files that the adapter continues from. So a file beside the folder of a
-# rollout
-# says, to a later attempt, to a resumed run and across processes, that a question is without an
-# answer; a folder that was left so is put aside.
+# rollout says, to a later attempt, to a resumed run and across processes, that a question is
+# without an answer; a folder that was left so is put aside.
 
 
 NO_ANSWER = "[no answer from the model]"

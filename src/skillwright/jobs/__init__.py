@@ -1,4 +1,4 @@
-"""The jobs: train, evaluate, look. They are the only writers of runs.
+"""The jobs: train, evaluate, inspect. They are the only writers of runs.
 
 Names are imported when they are asked for: a command that lists runs needs no learner.
 """

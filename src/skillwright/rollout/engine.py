@@ -172,7 +172,7 @@ class EngineDown(ModelError):
 
 
 def refuse_no_score(results: Sequence[EpisodeResult]) -> None:
-    """Stop where not one of several episodes has a reward: that is no score to continue with.
+    """Stop where not one of several episodes has a reward: that is no score to go by.
 
     Raises:
         EngineDown: All of them failed; the message quotes the latest fault.

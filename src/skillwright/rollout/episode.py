@@ -215,7 +215,7 @@ class Attempt:
         lost: Usage,
         beside: Mapping[str, Usage],
     ) -> EpisodeResult:
-        """Return the outcome: the sum of the step rewards, or the failure."""
+        """Return the result: the sum of the step rewards, or the failure."""
         side_usage = dict(beside)
         for purpose, spent in self._side_usage.items():
             side_usage[purpose] = side_usage.get(purpose, Usage()) + spent

@@ -73,7 +73,7 @@ class Circuit:
         return next(self._tickets)
 
     def withdraw(self, ticket: int) -> None:
-        """Wait no more for something that was begun: the outcome will never be said."""
+        """Wait no more for something that was begun: its outcome will never be reported."""
         self._waiting[ticket] = ()
 
     def note(self, ticket: int, results: Sequence[EpisodeResult]) -> None:

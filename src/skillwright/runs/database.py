@@ -20,10 +20,8 @@ from skillwright.runs.folder import copy_to_resume
 # The tables of a run's file, and how an older file becomes a newer one.
 #
 # Texts that come again are stored once and referred to by number. What was said in an episode is
-# one
-# compressed text (`trajectories`); the columns are what one asks for. Money and tokens are in
-# one
-# ledger, ``usage``, whoever spent them.
+# one compressed text (`trajectories`); the columns are what one asks for. Money and tokens are in
+# one ledger, ``usage``, whoever spent them.
 
 
 # Says "this is a run of Skillwright" to `file` and to us; other SQLite files are refused.

@@ -29,8 +29,7 @@ from skillwright.core.secrets import Redactor
 
 # One process at a time may write a run.
 #
-# The operating system holds the lock and lets go of it when the process ends, however it ends;
-# what
+# The operating system holds the lock and lets go of it when the process ends, however it ends; what
 # is in the file only tells people who holds it.
 
 
@@ -190,7 +189,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Open a run to continue with it.
+        """Open a run to resume it.
 
         Raises:
             RunError: There is no such run, or somebody else is writing it.

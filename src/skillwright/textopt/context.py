@@ -13,8 +13,7 @@ from skillwright.textopt.proposal import BudgetControl, EditLimits, RankFallback
 # Skill-aware reflection: a gap in the skill is one thing, a slip of the agent another.
 #
 # Where the agent did not do what the skill says (an execution lapse), the analyst writes a short
-# note
-# for an appendix instead of another rule.
+# note for an appendix instead of another rule.
 #
 # Source: SkillOpt (microsoft/SkillOpt), skill-aware reflection.
 

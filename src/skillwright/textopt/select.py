@@ -228,8 +228,7 @@ def build_scheduler(
 # How many edits a step makes: what the schedule says, what the optimizer decides, or no limit.
 #
 # Source: SkillOpt (microsoft/SkillOpt), its learning-rate control modes. There ``none`` still
-# follows
-# the schedule unless skills are rewritten; ours sets no limit.
+# follows the schedule unless skills are rewritten; ours sets no limit.
 
 
 _TASK_TYPE_CHARS = 80

@@ -1,6 +1,6 @@
 """One step of the learner: read, reflect, aggregate, select, update.
 
-It asks the optimizer model and returns the outcome; it writes nothing and judges nothing. The
+It asks the optimizer model and returns a proposal; it writes nothing and judges nothing. The
 job rolls out before it and asks the gate after it.
 
 Source: SkillOpt (microsoft/SkillOpt; arXiv 2605.23904).
@@ -36,8 +36,7 @@ from skillwright.textopt.update import EditOutcome, Update
 # What a step's micro-batches come to: each is analyzed when it is in, and merging continues beside.
 #
 # Source: SkillOpt (microsoft/SkillOpt), accumulation of micro-batches. There all of a step is
-# played
-# before any of it is analyzed, and every stage waits for the one before.
+# played before any of it is analyzed, and every stage waits for the one before.
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,10 +211,8 @@ def change(effect: PairedEffect) -> str:
 
 # Draw again only where a further draw can tell something: tasks whose results differ so far.
 #
-# Whether a task is drawn again depends on the results of both sides together, not on which side
-# had
-# them, so a test that swaps the sides of a task stays exact. A task that is left out keeps the
-# gain
+# Whether a task is drawn again depends on the results of both sides together, not on which side had
+# them, so a test that swaps the sides of a task stays exact. A task that is left out keeps the gain
 # of 0 that it showed: measured gains are conservative.
 
 

@@ -1,4 +1,4 @@
-"""One configuration under several seeds: how much of a gain is due to the method, how much to randomness.
+"""One configuration under several seeds: what of a gain is due to the method, what to randomness.
 
     runs/<name>/
       study.yaml      which seeds
@@ -239,7 +239,7 @@ class Study:
 
     @property
     def resume_command(self) -> str:
-        """The command that continues with it."""
+        """The command that resumes it."""
         return f"skillwright resume {shlex.quote(str(self.path))}"
 
     def run_path(self, seed: int) -> Path:
@@ -312,7 +312,7 @@ def find_study(study: str | Path, root: str | Path = "runs") -> Path | None:
 def open_study(
     study: str | Path, root: str | Path = "runs", overrides: Sequence[str] = ()
 ) -> Study:
-    """Open a study to continue with it.
+    """Open a study to resume it.
 
     Args:
         study: Its folder, or its name below ``root``.
@@ -347,7 +347,7 @@ async def run_study(study: Study, watch: Watch, make: MakeModel = make_model) ->
         make: Makes the models.
 
     Raises:
-        SkillwrightError: As `run_training`; the seeds so far stay, and the study continues from
+        SkillwrightError: As `run_training`; the seeds so far stay, and a resumed study starts
             there.
     """
     for seed in study.seeds:

@@ -202,7 +202,7 @@ def _holds_nothing(path: Path) -> bool:
 
 
 def open_run(run: str | Path, root: str | Path = "runs", overrides: Sequence[str] = ()) -> Run:
-    """Open a run to continue with it.
+    """Open a run to resume it.
 
     Args:
         run: Its folder, or its name below ``root``.

@@ -255,7 +255,7 @@ def opened_embedder(name: str) -> Iterator[Embedder]:
 def keep_bank(config: RunConfig, folder: Path) -> dict[str, Any]:
     """Put the bank that a run begins with into its folder, and say which one it is.
 
-    The file that it comes from may change meanwhile; the run continues with what it began with.
+    The file that it comes from may change meanwhile; the run keeps what it began with.
     """
     if not config.skill.bank:
         return {}

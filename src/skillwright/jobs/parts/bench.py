@@ -26,10 +26,8 @@ from skillwright.textopt import (
 # Where a run trains, is judged and is tested: one seam between the loop and what it plays.
 #
 # The loop speaks of skills, steps and splits, and never of tasks, engines or rows. `TextBench`
-# plays
-# our own environments; an adapter of somebody else's has a bench of its own. Whatever a bench
-# plays
-# it must remember, so that a run that was stopped pays for nothing twice.
+# plays our own environments; an adapter of somebody else's has a bench of its own. Whatever a bench
+# plays it must remember, so that a run that was stopped pays for nothing twice.
 
 
 SplitName = Literal["train", "val", "test"]

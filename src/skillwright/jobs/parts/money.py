@@ -333,7 +333,7 @@ def priced_model(role: str, llm: ModelConfig) -> PricedModel:
     if isinstance(llm, EndpointConfig):
         return PricedModel(role, llm.model, llm.known_prices)
     name = getattr(llm, "model", None) or llm.backend
-    # Behind another address the program would continue counting with its vendor's prices.
+    # Behind another address the program would still count with its vendor's prices.
     tells_cost = isinstance(llm, PythonConfig) or (
         isinstance(llm, ClaudeCodeExecConfig) and llm.base_url is None
     )

@@ -47,7 +47,7 @@ def write_down(store: RunStore, state: StateT, kind: str, payload: Mapping[str, 
 
 
 SESSION = "session"
-"""The event with which a process begins to work on a run, or continues with it."""
+"""The event with which a process begins to work on a run, or resumes it."""
 SESSION_ENDED = "session_ended"
 """The event with which it ends; a killed process leaves none."""
 REGRADED = "regraded"

@@ -300,8 +300,8 @@ def expected_episodes(config: RunConfig, sizes: Sizes, *, starts_blank: bool) ->
     compared = 2 * min(config.optimizer.slow_update_samples, sizes.train) * looks
     tested = test * skills_tested(config, starts_blank=starts_blank) if evaluation.test else 0
     confirmed = skills_confirmed(config, starts_blank=starts_blank) * evaluation.confirm_tasks
-    trained_on = epochs * trained_on_in_an_epoch(config, sizes.train)
-    return val + trained_on + judged + compared + tested + confirmed
+    rollouts = epochs * trained_on_in_an_epoch(config, sizes.train)
+    return val + rollouts + judged + compared + tested + confirmed
 
 
 def skills_confirmed(config: RunConfig, *, starts_blank: bool) -> int:

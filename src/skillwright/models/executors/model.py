@@ -103,7 +103,7 @@ class Keeper:
     config: ExecConfig
     label: str
 
-    def place(self) -> Path | None:
+    def next_folder(self) -> Path | None:
         """Make a folder for one run; return the beginning of its files' names, or ``None``."""
         if self.config.keep_output is None:
             return None

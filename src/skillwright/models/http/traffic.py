@@ -314,7 +314,7 @@ class Traffic:
 
 
 class Trial:
-    """One attempt, from its sending to the outcome.
+    """One attempt, from its sending to its outcome.
 
     Attributes:
         status: The HTTP status, as soon as there is one.
