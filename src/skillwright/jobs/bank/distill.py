@@ -256,7 +256,7 @@ async def distill_config(
         seed = config.run.seed
         specs = [
             EpisodeSpec(task, derive_seed(BASE, seed, task.id, draw), draw, BASE)
-            for task in session.evolution.practice.tasks[: config.distill.tasks]
+            for task in session.evolution.training.tasks[: config.distill.tasks]
             for draw in range(config.distill.episodes)
         ]
         callback.on_event(session.started(bank, len(specs)))

@@ -56,8 +56,8 @@ def export_skillopt(run: str | Path, to: str | Path, root: str | Path = "runs") 
     with RunStore.open(folder.store_path, read_only=True) as store:
         if read_plan(store, folder.path) is not None:
             raise RunError(f"{folder.name!r} is an evaluation; only a training has such files")
-        run = _Exported(config, store, restore(config, store), read_folder(folder), place)
-        texts = dict(run.files())
+        exported = _Exported(config, store, restore(config, store), read_folder(folder), place)
+        texts = dict(exported.files())
     for name, text in texts.items():
         path = place / name
         path.parent.mkdir(parents=True, exist_ok=True)
