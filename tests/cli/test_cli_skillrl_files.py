@@ -223,8 +223,8 @@ def test_a_bank_whose_skills_are_all_in_quarantine_is_no_bank_for_a_run(
     config = write_config(skill={"bank": str(pending)})
     said = " ".join(cli(command, config, code=2).stderr.split())
     assert "no skill of the bank" in said
-    assert "In pending: t001. Let them in" in said
-    assert "skillwright bank admit" in said
+    assert "Pending: t001. Approve them" in said
+    assert "skillwright bank approve" in said
 
 
 @pytest.mark.parametrize("command", ["train", "eval"])
@@ -234,7 +234,7 @@ def test_a_bank_of_retired_skills_is_no_bank_for_a_run(cli, write_config, tmp_pa
         store.commit([Retire("t001", "old")], reason="old")
     said = cli(command, write_config(skill={"bank": str(path)}), code=2).stderr
     assert "no skill of the bank" in said
-    assert "agents would be told nothing" in said
+    assert "nothing would be injected" in said
 
 
 def test_the_doctor_says_that_no_skill_would_be_told(cli, write_config, pending, tmp_path):
