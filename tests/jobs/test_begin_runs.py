@@ -131,7 +131,7 @@ async def test_a_summary_says_where_a_run_stands(tmp_path):
     assert summary.is_finished
     assert summary.state.steps == report.state.steps
     rate = f"{report.test.tables['initial'].overall.success_rate:.0%}"
-    assert summary.result == f"{rate} -> {rate} won"
+    assert summary.result == f"{rate} -> {rate} solved"
     shown = json.loads(json.dumps(summary.to_dict()))
     assert shown["test"] == report.test.to_dict()
     assert shown["episodes"] == len(set(look_keys(path)))
