@@ -86,7 +86,9 @@ async def test_prices_of_the_settings_take_the_place_of_what_it_tells(file):
     assert answer.usage == Usage(calls=1, input_tokens=1_000_000, cost_usd=3.0)
 
 
-@pytest.mark.parametrize("model", ["my_models.py", "my_models.Echo", "my_models.py:", ":Echo", "a b:Echo"])
+@pytest.mark.parametrize(
+    "model", ["my_models.py", "my_models.Echo", "my_models.py:", ":Echo", "a b:Echo"]
+)
 def test_what_names_no_class_is_refused_with_both_ways(model):
     with pytest.raises(ConfigError, match=r"path/to/file\.py:Class"):
         parse_model_config({"backend": "python", "model": model})
