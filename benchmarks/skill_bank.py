@@ -125,7 +125,7 @@ def success(results: Sequence[EpisodeResult]) -> dict[str, Any]:
 
 async def distilled(houses: Houses) -> dict[str, Any]:
     """Compare the agent with itself, with a bank of its own games."""
-    base = await houses.play(houses.evolution.practice.tasks[:BASE_GAMES], PlainSkill(""), 1)
+    base = await houses.play(houses.evolution.training.tasks[:BASE_GAMES], PlainSkill(""), 1)
     bank, report = await bank_of(base)
     without = await houses.play(houses.test, PlainSkill(""), 2)
     with_bank = await houses.play(houses.test, injected_by(bank), 2)
@@ -160,7 +160,7 @@ async def bank_of(episodes: Sequence[EpisodeResult]) -> tuple[Bank, dict[str, An
 
 async def evolved(houses: Houses) -> dict[str, Any]:
     """Evolve a bank that knows half of the categories, and try to harm it."""
-    known = [t for t in houses.evolution.practice.tasks if categorize(t) in KNOWN]
+    known = [t for t in houses.evolution.training.tasks if categorize(t) in KNOWN]
     bank, _ = await bank_of(await houses.play(known[:BASE_GAMES], PlainSkill(""), 1))
     settings = EvolveSettings(trigger_accuracy=0.9, caps=CAPS)
     ledger = AlphaLedger(0.1, ROUNDS + 1)

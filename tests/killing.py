@@ -131,7 +131,7 @@ class KilledRun:
         self._finished: set[int] = set()
 
     def live(self, after: int | None = None) -> bool:
-        """Begin or continue until the ``after``-th request, or to the end; say whether it is done."""
+        """Begin or resume until the ``after``-th request, or to the end; say whether it is done."""
         known, seen = self.answered(), len(self._killer.asked)
         begun = (self.path / "config.yaml").is_file()
         words = ["resume", str(self.path)] if begun else ["train", str(self._file)]

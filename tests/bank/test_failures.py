@@ -117,7 +117,7 @@ def test_an_evolution_split_is_a_part_of_what_may_be_studied_and_of_nothing_else
     splits = Splits.of(tasks("a", "b", "c"), val=tasks("v"), test=tasks("t"))
     split = EvolutionTasks(splits.train, ("b",))
     assert [task.id for task in split.tasks] == ["b"]
-    assert [task.id for task in split.practice.tasks] == ["a", "c"]
+    assert [task.id for task in split.training.tasks] == ["a", "c"]
     for reported in ("v", "t"):
         with pytest.raises(DataError, match="no bank may evolve on it"):
             EvolutionTasks(splits.train, (reported,))

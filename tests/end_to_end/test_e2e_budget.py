@@ -1,4 +1,4 @@
-"""One dollar, at an endpoint with prices: the command stops, says so, and continues when told to."""
+"""One dollar, at an endpoint with prices: the command stops, says so, and resumes on request."""
 
 import json
 

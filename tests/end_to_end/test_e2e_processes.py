@@ -60,7 +60,8 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, wanted, line):
     code, errors = stop(tmp_path, line, signal.SIGINT)
     assert code == 130
     assert errors == (
-        "Stopped.\nEverything that finished is saved; continue with:  skillwright resume runs/demo\n"
+        "Stopped.\n"
+        "Everything that finished is saved; continue with:  skillwright resume runs/demo\n"
     )
     done = run("resume", "runs/demo", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -40,7 +40,7 @@ async def test_the_same_gain_is_rejected_where_many_decisions_share_the_alpha(
     duel = listed_duel(make_pairs([WIN] * 9 + [LOSS] + [TIE] * 10))
     verdict = await judged(PairedGate(), duel, AlphaLedger(total=0.05, planned=10))
     assert verdict.decision is Decision.REJECT
-    assert "that may be luck, because p = 0.011 is above this decision's 0.005" in verdict.reason
+    assert "that may be chance, because p = 0.011 is above this decision's 0.005" in verdict.reason
     assert verdict.alpha == pytest.approx(0.005)
 
 

@@ -49,7 +49,7 @@ async def test_a_clear_gain_is_proven_at_the_first_look_of_two_draws_each(drawn_
     assert verdict.reason.endswith(f"p = {verdict.p_value:.2g} is within 0.0075.")
 
 
-async def test_a_gain_that_may_be_luck_is_not_proven_and_says_what_would_prove_it(drawn_duel):
+async def test_a_gain_that_may_be_chance_is_not_proven_and_says_what_would_prove_it(drawn_duel):
     duel = drawn_duel(tasks(*[WIN] * 4, LOSS, ties=19))
     verdict = await judged(duel)
     assert verdict.decision is Decision.REJECT
@@ -296,7 +296,7 @@ async def test_swapping_the_sides_of_any_task_leaves_which_tasks_are_drawn_as_it
     plain, other = duel(set()), duel(swapped)
     verdicts = [await judged(one, draws=draws) for one in (plain, other)]
     both = min(len(plain.asked), len(other.asked))
-    # One of them may stop earlier, which takes chances away; as long as both continue they draw alike.
+    # One of them may stop earlier, which takes chances away; while both run they draw alike.
     assert plain.asked[:both] == other.asked[:both]
     for one, verdict in zip((plain, other), verdicts, strict=True):
         assert verdict.rollouts == 2 * sum(drawn(one).values())

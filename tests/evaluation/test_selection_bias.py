@@ -65,7 +65,7 @@ def test_it_is_measured_in_the_gates_metric(episodes):
 def test_without_a_scored_confirmation_the_bias_is_unknown_and_not_zero(episodes):
     found = selection_bias([verdict(0.2, 0.1, 0.3)], episodes([1.0]), episodes([None]))
     assert (found.bias, found.interval, found.confirmed.lost) == (None, None, 1)
-    assert "how much of it was luck is open" in found.sentence
+    assert "how much of it was chance is open" in found.sentence
 
 
 def test_a_gain_without_a_spread_leaves_the_bias_without_an_interval(episodes):

@@ -56,11 +56,11 @@ async def test_a_small_gain_is_judged_on_all_tasks(listed_duel, make_pairs):
     assert "this decision's 0.05" in verdict.reason
 
 
-async def test_a_gain_that_may_be_luck_is_rejected_at_the_end(listed_duel, make_pairs):
+async def test_a_gain_that_may_be_chance_is_rejected_at_the_end(listed_duel, make_pairs):
     duel = listed_duel(make_pairs([*[WIN] * 5, *[LOSS] * 2, *[TIE] * 5]))
     verdict = await judged(duel)
     assert verdict.decision is Decision.REJECT
-    assert "that may be luck, because p = 0.23 is above this decision's 0.05" in verdict.reason
+    assert "that may be chance, because p = 0.23 is above this decision's 0.05" in verdict.reason
 
 
 async def test_few_tasks_get_one_look_which_is_the_paired_gates(listed_duel, make_pairs):

@@ -241,7 +241,7 @@ async def test_what_is_imported_is_told_to_nobody_before_it_is_admitted(tmp_path
     assert [skill.status for skill in loaded(bank).skills] == [SkillStatus.PENDING]
     walker = Walker()
     config = bank_config(tmp_path, skill={"bank": str(bank)})
-    with pytest.raises(ConfigError, match="In pending: t001"):
+    with pytest.raises(ConfigError, match="Pending: t001"):
         await evaluated(config, EvalPlan("train", 1), walker)
     bank_file(bank, ["attic"])
     await evaluated(config, EvalPlan("train", 1), walker)

@@ -36,7 +36,7 @@ def test_a_run_knows_its_skill_and_what_it_is_for(tmp_path):
     plan = EvalPlan("val", 3)
     with start_run(doors_config(tmp_path), "Be kind.\n", plan) as run:
         path = run.folder.path
-        assert run.go_on == f"skillwright resume {path}"
+        assert run.resume_command == f"skillwright resume {path}"
     with open_run(path) as run:
         assert run.plan == plan
         assert run.store.skill(0) == "Be kind.\n"
@@ -49,7 +49,7 @@ def test_a_run_knows_its_skill_and_what_it_is_for(tmp_path):
 def test_the_command_to_go_on_can_be_pasted_into_a_shell(tmp_path):
     root = tmp_path / "my runs"
     with start_run(doors_config(tmp_path, run={"root": str(root)}), "") as run:
-        assert run.go_on == f"skillwright resume '{root}/doors'"
+        assert run.resume_command == f"skillwright resume '{root}/doors'"
 
 
 def test_a_run_that_cannot_begin_leaves_nothing(tmp_path):
@@ -131,7 +131,7 @@ async def test_a_summary_says_where_a_run_stands(tmp_path):
     assert summary.is_finished
     assert summary.state.steps == report.state.steps
     rate = f"{report.test.tables['initial'].overall.success_rate:.0%}"
-    assert summary.result == f"{rate} -> {rate} won"
+    assert summary.result == f"{rate} -> {rate} solved"
     shown = json.loads(json.dumps(summary.to_dict()))
     assert shown["test"] == report.test.to_dict()
     assert shown["episodes"] == len(set(look_keys(path)))

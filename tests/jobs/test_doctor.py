@@ -46,7 +46,7 @@ def test_the_folder_of_official_games_is_looked_for(found, tmp_path, monkeypatch
     assert found()["ALFWorld games"].health is Health.BAD
 
 
-def test_files_and_minds_of_a_configuration_are_looked_at(found, tmp_path):
+def test_files_and_models_of_a_configuration_are_looked_at(found, tmp_path):
     findings = found(doors_config(tmp_path))
     assert findings["tasks and skill"].detail == "12 train, 24 val, 12 test"
     assert findings["target"].detail == "scripted: household answers"

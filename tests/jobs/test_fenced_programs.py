@@ -13,7 +13,7 @@ from skillwright.jobs import (
     EvalPlan,
     NullCallback,
     assemble,
-    assemble_arena,
+    assemble_session,
     distill_runs,
     study_run,
 )
@@ -60,7 +60,7 @@ def programs(*roles):
     ("opened", "make_config", "roles"),
     [
         (assemble, doors_config, ("target", "optimizer")),
-        (assemble_arena, doors_config, ("target",)),
+        (assemble_session, doors_config, ("target",)),
         (workshop, lanes_config, ("teacher", "expert")),
     ],
 )
@@ -116,7 +116,7 @@ async def test_a_folder_that_is_named_keeps_what_programs_print(tmp_path):
     config = doors_config(tmp_path, models={"target": {**PROGRAM, **kept}})
     make = Recorder()
     with RunStore.open(tmp_path / "run.sqlite") as store:
-        async with assemble_arena(config, store, NullCallback(), make):
+        async with assemble_session(config, store, NullCallback(), make):
             pass
     target = make.made["target"]
     assert (target.keep_output, target.keep_failures) == ("kept", None)

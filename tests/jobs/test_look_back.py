@@ -250,7 +250,7 @@ async def test_a_fault_of_the_optimizer_leaves_skill_or_notes_as_they_are(
 async def test_an_optimizer_that_is_dead_in_a_look_back_stops_the_run_which_then_goes_on(tmp_path):
     error = ModelError("the gateway is on fire")
     dead = Veteran(PLAN, GUIDANCE, fault={SLOW: error, META: error})
-    with pytest.raises(EngineDown, match=r"epoch update over epoch 2 .* latest: the gateway is on"):
+    with pytest.raises(EngineDown, match=r"update of epoch 2 .* latest: the gateway is on"):
         await trained(two_epochs(tmp_path, 3), Walker(), dead)
     path = tmp_path / "runs" / "doors"
     assert [event["epoch"] for event in epoch_events(path)] == [1]

@@ -1,4 +1,4 @@
-"""A run stops within what is in flight when its budget is spent, and continues with a larger one."""
+"""A run stops within what is in flight when its budget is spent, and resumes with a larger one."""
 
 import asyncio
 import re

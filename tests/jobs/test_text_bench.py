@@ -87,7 +87,9 @@ def test_tasks_are_told_apart_by_what_they_are_and_not_by_where_they_lie():
 
     assert told() == told(game_file="/moved")
     assert told() != told(door=2)
-    with pytest.raises(DataError, match="task 'a' cannot be told from others by its content"):
+    with pytest.raises(
+        DataError, match="task 'a' cannot be distinguished from others by its content"
+    ):
         told(door=float("nan"))
 
 

@@ -168,7 +168,7 @@ async def test_watchers_see_every_decision_in_order(tmp_path):
     assert type(notebook.events[0]).__name__ == "RunStarted"
     assert notebook.events[0].llms == {
         "target": "scripted:walker",
-        "optimiser": "scripted:coach",
+        "optimizer": "scripted:coach",
     }
 
 

@@ -291,7 +291,7 @@ async def test_a_run_that_rewrites_goes_on_after_a_stop_as_if_it_had_not_been(tm
 @pytest.mark.parametrize("mode", ["patch", SUGGESTIONS, SKILLS])
 @pytest.mark.parametrize("control", ["fixed", "autonomous", "none"])
 @pytest.mark.heavy
-async def test_the_scripted_minds_play_a_whole_run_in_every_mode(tmp_path, mode, control):
+async def test_the_scripted_models_play_a_whole_run_in_every_mode(tmp_path, mode, control):
     config = validated(
         {
             "run": {"root": str(tmp_path / "runs")},

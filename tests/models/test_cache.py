@@ -25,7 +25,7 @@ HELLO = [{"role": "user", "content": "hello"}]
 class Counting:
     """Answers with the number of the call."""
 
-    def __init__(self, identity="mind", **fields):
+    def __init__(self, identity="model", **fields):
         self.identity = identity
         self.calls = 0
         self._fields = fields
@@ -188,7 +188,7 @@ def test_without_a_file_nothing_stands_before_the_model(tmp_path):
     with cached(llm, None) as model:
         assert model is llm
     with cached(llm, str(tmp_path / "c.sqlite")) as model:
-        assert model.identity == "mind"
+        assert model.identity == "model"
 
 
 async def test_an_answer_that_says_nothing_is_asked_for_again(cache):

@@ -7,7 +7,7 @@ from skillwright.models import ChatAgent
 
 
 class SessionModel:
-    identity = "mind"
+    identity = "model"
 
     def __init__(self, answer=None):
         self.asked = []
@@ -50,7 +50,7 @@ async def test_each_turn_is_asked_with_its_own_seed():
 
 def test_identity_tells_decoding_settings_apart_but_not_seeds():
     llm = SessionModel()
-    assert ChatAgent(llm).identity == ChatAgent(llm, Sampling(seed=4)).identity == "mind"
+    assert ChatAgent(llm).identity == ChatAgent(llm, Sampling(seed=4)).identity == "model"
     warm = ChatAgent(llm, Sampling(temperature=1.0)).identity
     assert warm.startswith("model+")
     assert warm != ChatAgent(llm, Sampling(temperature=0.0)).identity

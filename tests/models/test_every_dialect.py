@@ -80,8 +80,8 @@ class Parrot:
         return Completion(" | ".join(one["content"] for one in messages), "length")
 
 
-@pytest.mark.parametrize("minds", [Parrot(), {"m": Parrot()}])
-async def test_a_mind_behind_http_hears_and_says_what_it_does_without(spoken, make, llms):
+@pytest.mark.parametrize("llms", [Parrot(), {"m": Parrot()}])
+async def test_a_model_behind_http_hears_and_says_what_it_does_without(spoken, make, llms):
     server, _ = spoken
     kinds = {MockAnthropic: mock_anthropic, MockResponses: mock_responses}
     server.handler = kinds.get(type(server), mock_openai).answer_with(llms)

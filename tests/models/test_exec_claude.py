@@ -104,7 +104,7 @@ async def test_a_token_is_passed_under_its_own_name(fakes, monkeypatch):
 
 @pytest.mark.parametrize("backend", ["claude_code_exec", "claude_chat"])
 @pytest.mark.parametrize(
-    ("behaviour", "kind", "match"),
+    ("behavior", "kind", "match"),
     [
         ("api_error", ExecFault, "529 overloaded"),
         ("logged_out", ModelRefused, "Sign in"),

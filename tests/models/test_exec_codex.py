@@ -120,14 +120,14 @@ async def test_no_key_of_another_reaches_the_program_and_its_homes_are_fresh(fak
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "kind", "match"),
+    ("behavior", "kind", "match"),
     [
         ("fails_quietly", ExecFault, "exit code 0.*at capacity.*Gave up after 2 attempts"),
         ("silent_limit", ExecFault, "used up looks"),
         ("crash", ExecFault, "exit code 101.*panicked"),
         ("half_a_line", ExecFault, "breaks off"),
         ("flood", OutputFlood, "more than 16 MB"),
-        ("unauthorised", ModelRefused, "401 .*<redacted>.*Sign in"),
+        ("unauthorized", ModelRefused, "401 .*<redacted>.*Sign in"),
         ("plan_used_up", ModelRefused, "usage limit.*wait for its reset"),
         ("too_long", ContextOverflow, "Shorten"),
         ("empty", ReplyInvalid, "2 times without an answer"),
@@ -142,7 +142,7 @@ async def test_every_bad_end_is_a_typed_failure(behavior, kind, match, fakes):
     assert len(fakes.seen()) == runs
 
 
-@pytest.mark.parametrize("behaviour", ["reconnects", "noisy_exit", "no_usage"])
+@pytest.mark.parametrize("behavior", ["reconnects", "noisy_exit", "no_usage"])
 async def test_noise_around_a_completed_turn_is_no_failure(behavior, fakes):
     [act] = await fakes.make("codex_exec", behavior).act_batch([turn()])
     assert act.text == "4"
@@ -190,7 +190,7 @@ async def test_a_key_of_openai_is_priced_by_its_list_and_a_gateway_is_not(fakes)
 
 
 async def test_output_is_kept_for_people_without_the_key(fakes, tmp_path):
-    agent = fakes.make("codex_exec", "unauthorised", keep_output=str(tmp_path / "kept"))
+    agent = fakes.make("codex_exec", "unauthorized", keep_output=str(tmp_path / "kept"))
     with pytest.raises(ModelRefused):
         await agent.act_batch([turn()])
     files = sorted((tmp_path / "kept").rglob("*.txt"))
@@ -215,7 +215,7 @@ async def test_of_many_runs_only_the_latest_that_failed_may_be_kept(fakes, tmp_p
     settings = {"keep_output": str(kept), "keep_failures": 2}
     await fakes.make("codex_exec", **settings).act_batch([turn()])
     assert list(kept.iterdir()) == []
-    broken = fakes.make("codex_exec", "unauthorised", **settings)
+    broken = fakes.make("codex_exec", "unauthorized", **settings)
     for _ in range(3):
         with pytest.raises(ModelRefused):
             await broken.act_batch([turn()])

@@ -1,6 +1,6 @@
 """Each fault of an endpoint, in each dialect, at each stage of a training run.
 
-What passes by itself changes nothing; what nobody can cure stops the run, which then continues as if
+What passes by itself changes nothing; what nobody can cure stops the run, which then resumes as if
 nothing had been; what concerns one request is a recorded fault: never a score, never "no edits".
 """
 

@@ -13,7 +13,7 @@ from skillwright.models import (
     HttpClient,
     PythonConfig,
     ScriptedConfig,
-    is_stand_in,
+    is_scripted_model,
     make_model,
     parse_model_config,
 )
@@ -49,7 +49,7 @@ SAID = [{"role": "user", "content": "hello"}]
 
 @pytest.fixture
 def file(tmp_path):
-    path = tmp_path / "minds.py"
+    path = tmp_path / "my_models.py"
     path.write_text(ECHO, encoding="utf-8")
     return path
 
@@ -86,7 +86,9 @@ async def test_prices_of_the_settings_take_the_place_of_what_it_tells(file):
     assert answer.usage == Usage(calls=1, input_tokens=1_000_000, cost_usd=3.0)
 
 
-@pytest.mark.parametrize("model", ["minds.py", "minds.Echo", "minds.py:", ":Echo", "a b:Echo"])
+@pytest.mark.parametrize(
+    "model", ["my_models.py", "my_models.Echo", "my_models.py:", ":Echo", "a b:Echo"]
+)
 def test_what_names_no_class_is_refused_with_both_ways(model):
     with pytest.raises(ConfigError, match=r"path/to/file\.py:Class"):
         parse_model_config({"backend": "python", "model": model})
@@ -125,9 +127,9 @@ async def test_a_check_asks_a_model_and_only_builds_a_stand_in(file):
 
 def test_a_stand_in_is_free_and_owned_up_to_and_a_model_tells_its_cost():
     scripted_model, model = PythonConfig(model="a:B", scripted=True), PythonConfig(model="a:B")
-    assert is_stand_in(scripted_model)
-    assert is_stand_in(ScriptedConfig(model="reader"))
-    assert not is_stand_in(model)
+    assert is_scripted_model(scripted_model)
+    assert is_scripted_model(ScriptedConfig(model="reader"))
+    assert not is_scripted_model(model)
     assert priced_model("target", scripted_model).is_free
     assert priced_model("target", model).is_priced
     assert not priced_model("target", model).is_free

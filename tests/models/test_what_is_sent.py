@@ -37,7 +37,7 @@ def test_a_header_that_cannot_be_sent_is_refused_before_a_run(headers):
         parse_model_config(settings(headers=headers))
 
 
-def test_a_header_may_choose_the_model_and_so_tells_minds_apart():
+def test_a_header_may_choose_the_model_and_so_tells_models_apart():
     plain, cheap, dear = (
         identity_of(OpenAIChatConfig(model="m", base_url="http://h/v1", headers=headers))
         for headers in ({}, {"X-Route": "cheap"}, {"X-Route": "dear"})

@@ -141,7 +141,7 @@ async def test_7_4_40_the_resolved_roles_are_told_before_anything_is_played(tmp_
     await trained(doors_config(tmp_path), Walker(), Coach([[], []]), callback=listener)
     first = listener.events[0]
     assert isinstance(first, RunStarted)
-    assert first.llms == {"target": "scripted:walker", "optimiser": "scripted:coach"}
+    assert first.llms == {"target": "scripted:walker", "optimizer": "scripted:coach"}
 
 
 async def test_7_4_40_every_endpoint_is_asked_a_question_before_a_run_begins(tmp_path):

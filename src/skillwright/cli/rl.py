@@ -67,7 +67,7 @@ def resume_rl(run: str, root: Path, overrides: Sequence[str], as_json: bool) -> 
 def play(run: RlRun, as_json: bool, maker: "PolicyMaker | None" = None) -> None:
     """Run the recipe to its end, and show the outcome."""
     llms = [priced_model(role, llm) for role, llm in run.config.llms.items()]
-    with run, exit_codes(run.go_on):
+    with run, exit_codes(run.resume_command):
         with display(err if as_json else out, llms, RlTally) as callback:
             report = asyncio.run(run_rl(run, callback, maker=maker))
         scripted = rl_has_scripted_models(run.config)

@@ -212,7 +212,7 @@ def resume(
         if is_finished(opened):
             say(f"{opened.folder.name} is finished; what it came to:")
         else:
-            with exit_codes(opened.go_on):
+            with exit_codes(opened.resume_command):
                 asyncio.run(preflight(opened.config, opened.plan))
         if opened.plan is None:
             play_training(opened, as_json)
@@ -278,7 +278,7 @@ def play_training(run: Run, as_json: bool, *, again: bool = False) -> None:
     """Train to the end of a run, or test its release once more, and show the outcome."""
     work = run_proof if again else run_training
     llms = priced_models(run.config)
-    with run, exit_codes(run.go_on):
+    with run, exit_codes(run.resume_command):
         with display(err if as_json else out, llms) as callback:
             report = asyncio.run(work(run, callback))
         path = critical_path(run.store, run.config.rollout.max_concurrent)
@@ -313,7 +313,7 @@ def _causes(run: Run, phase: str, skill: str) -> list[Cause]:
 
 def _train_study(study: Study, as_json: bool) -> None:
     console = err if as_json else out
-    with study, exit_codes(study.go_on):
+    with study, exit_codes(study.resume_command):
         summary = asyncio.run(run_study(study, lambda: display(console)))
     if as_json:
         typer.echo(json.dumps(summary.to_dict()))
@@ -323,7 +323,7 @@ def _train_study(study: Study, as_json: bool) -> None:
 
 def _evaluate(run: Run, plan: EvalPlan, as_json: bool) -> None:
     llms = priced_models(run.config, trains=False)
-    with run, exit_codes(run.go_on):
+    with run, exit_codes(run.resume_command):
         with display(err if as_json else out, llms) as callback:
             report = asyncio.run(run_evaluation(run, plan, callback))
         spent, scripted = run.store.usage_by_purpose(), _is_scripted(run)
@@ -338,7 +338,7 @@ def _evaluate(run: Run, plan: EvalPlan, as_json: bool) -> None:
     for reason in reasons:
         say(f"The answer is no: {reason}.", style="yellow")
     if report.table.overall.failures:
-        say(f"Play again what failed with:  {run.go_on}", wraps=False)
+        say(f"Play again what failed with:  {run.resume_command}", wraps=False)
     if reasons:
         raise typer.Exit(NO)
 

@@ -225,7 +225,7 @@ class RunConfig(Section):
         judges = self.optimizer.use_slow_update and self.optimizer.gate_slow_update
         candidates = steps + (self.train.epochs - 1 if judges else 0)
         gate = self.evaluation.gate
-        if gate.admits_all:
+        if gate.accepts_all:
             return candidates + 1  # each meets the best skill only, and so does the last one
         if gate.release is not None:
             return candidates
@@ -246,7 +246,7 @@ class RunConfig(Section):
     def parts_skills(self) -> bool:
         """Whether the current skill may become another one than the best."""
         gate = self.evaluation.gate
-        return gate.admits_all or gate.release is not None or self.optimizer.lets_in_unmeasured
+        return gate.accepts_all or gate.release is not None or self.optimizer.lets_in_unmeasured
 
     def why_hopeless(self, train_tasks: int, val_tasks: int) -> str:
         """Say why no candidate could ever pass the gate, or return "".

@@ -157,7 +157,7 @@ class TurnContext:
 
     Attributes:
         messages: The rendered prompt, exactly as it will be stored.
-        seed: The luck of this turn; two agents given equal contexts answer equally.
+        seed: The randomness of this turn; two agents given equal contexts answer equally.
         metadata: What the environment offers beside its text (``admissible_commands`` for
             policies that score commands). A chat agent does not read it.
         skill: The skill text by itself, which is in ``messages`` too; an executor mounts it as
@@ -208,7 +208,7 @@ class Act:
 
     @classmethod
     def of(cls, answer: Completion, *, offered_tools: bool = False) -> Self:
-        """Return the act of an agent whose answer is its action."""
+        """Return the turn of an agent whose answer is its action."""
         if not offered_tools:
             return cls(answer.text, answer.usage, finish_reason=_ending(answer))
         return cls(

@@ -21,13 +21,13 @@ class SkillKind(StrEnum):
 
 
 class SkillStatus(StrEnum):
-    """Whether agents are told a skill."""
+    """Whether a skill may be retrieved."""
 
     ACTIVE = "active"
     """It may be retrieved."""
     RETIRED = "retired"
     """It was taken out; its id is never used again."""
-    PENDING = "quarantined"
+    PENDING = "quarantined"  # stored name
     """It came from outside and has not passed lint and gate."""
 
 

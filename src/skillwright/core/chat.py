@@ -64,7 +64,7 @@ class Sampling:
         temperature: At least 0; some models take none, and then refuse the call.
         top_p: In (0, 1].
         max_tokens: Bound on the answer with its reasoning.
-        seed: Best effort: an endpoint without seeds is not told it.
+        seed: Best effort: it is not sent to an endpoint without seeds.
         logprobs: Ask for the log-probability of each token, and of so many alternatives beside it.
         json_schema: Ask the endpoint to hold the answer to this JSON Schema.
     """
@@ -186,7 +186,7 @@ class Completion:
 
 
 class ChatModel(Protocol):
-    """A model behind an endpoint, or a scripted one. Its role is the place that it is handed to."""
+    """A model behind an endpoint, or a scripted one. Its role is where it is used."""
 
     @property
     def identity(self) -> str:

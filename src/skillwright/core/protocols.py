@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 from skillwright.core.result import EpisodeResult, Task
 from skillwright.core.skill import skill_hash
 
-# What an agent is told about its job before it starts.
+# What an agent is given about its job before it starts.
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,10 @@ class SkillSource(Protocol):
         """Whether an answer may take long (a model, an endpoint): an engine asks in a thread."""
 
     def context(self, task: Task) -> SkillContext:
-        """Return what the agent is told for ``task``."""
+        """Return what the agent is given for ``task``."""
 
     def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
-        """Return what the agent is told for each task; asking for all at once may be cheaper."""
+        """Return what the agent is given for each task; asking for all at once may be cheaper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class PlainSkill:
         return [SkillContext(self.text, version=skill_hash(self.text))] * len(tasks)
 
 
-# Two artifacts, compared on the same tasks with the same luck.
+# Two artifacts, compared on the same tasks with the same seeds.
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ class EpisodeSpec:
     """One attempt at a task.
 
     Attributes:
-        seed: The luck of this attempt.
+        seed: The randomness of this attempt.
         draw: Which of several attempts at the same task this is, from 0.
         phase: What the attempt is for (``train``, ``gate``, ``test``, ...); recorded only.
         step: The training step that asks for it, or ``None``; recorded only.
@@ -130,7 +130,7 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One action and the outcome.
+    """One action and its outcome.
 
     Attributes:
         index: From 0.
@@ -177,8 +177,7 @@ class Trajectory:
 #
 # `RolloutResult`, `RawPatch`, `FailureSummaryEntry` and `SlowUpdateResult` are the documented wire
 # types of adapters (source: SkillOpt, microsoft/SkillOpt, API reference). `EpisodeResult` is what
-# our
-# own engine returns; it cannot confuse a fault with a score.
+# our own engine returns; it cannot confuse a fault with a score.
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +189,10 @@ class EpisodeResult:
         trajectory: What happened; of the last attempt, where there were several.
         attempts: Fresh environments that were tried, at least 1.
         skill_version: The version of the skill that the agent was given.
-        skill_ids: Skills of a bank that the agent was told, in order; none for a plain document.
+        skill_ids: Injected skills of a bank, in order; none for a plain document.
         skill_scores: How well each of them fits the task, one per id, or none.
         key: The content address under which the result may be used again.
-        wall_s: Seconds from admission to the end, waiting in a queue not counted.
+        wall_s: Seconds from the start to the end, waiting in a queue not counted.
         hard: Pass or fail as the benchmark itself says it, 0 or 1 or a smoothed value between;
             ``None`` where the reward says it, against a threshold. A failure has none.
         row: An adapter's row as it came, a JSON object; ``None`` for our own episodes.

@@ -1,4 +1,4 @@
-"""Seeds are derived from names, never drawn: the same question always meets the same luck."""
+"""Seeds are derived from names, never drawn: the same question always gets the same seed."""
 
 import hashlib
 
@@ -18,7 +18,7 @@ def derive_seed(*parts: str | int) -> int:
 def evaluation_seed(seed: int, task_id: str, draw: int) -> int:
     """Derive the seed of one evaluation draw.
 
-    It depends on nothing else, so incumbent and candidate meet the same world and the same luck:
+    It depends on nothing else, so incumbent and candidate meet the same world and randomness:
     their draws pair, and a stored draw can be used again.
     """
     return derive_seed("evaluation", seed, task_id, draw)

@@ -100,10 +100,8 @@ _EMPTY_APPENDIX = f"{APPENDIX_START}\n{APPENDIX_HEADING}\n{APPENDIX_END}\n"
 
 # Edits of a skill document, and what became of each.
 #
-# Source: SkillOpt (microsoft/SkillOpt), API reference. The types are its wire types, and an edit
-# is
-# applied byte-exactly as there, except where that would let an edit forge or break into a
-# protected
+# Source: SkillOpt (microsoft/SkillOpt), API reference. The types are its wire types, and an edit is
+# applied byte-exactly as there, except where that would let an edit forge or break into a protected
 # region: such an edit is skipped.
 
 

@@ -21,8 +21,7 @@ from skillwright.core.errors import UsageError
 
 # The write-ahead log beside an SQLite file: what was committed last and is not in the file yet.
 #
-# SQLite takes a log that it cannot read for an old one and removes it, and it removes the log of
-# an
+# SQLite takes a log that it cannot read for an old one and removes it, and it removes the log of an
 # empty file. Whoever opens a file can look here first.
 #
 # Source of the layout: "WAL File Format", section 4 of https://www.sqlite.org/fileformat2.html.
@@ -235,7 +234,7 @@ class SqliteFile:
         if not has_valid_header(log):
             raise self._schema.error(
                 f"{log} is damaged; it holds what was written last to {self.path.name!r}. Restore "
-                f"both from a copy. To continue without what it holds, move {log.name!r} elsewhere; "
+                f"both from a copy. To continue without it, move {log.name!r} elsewhere; "
                 "nothing was changed."
             )
 

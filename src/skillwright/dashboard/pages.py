@@ -253,10 +253,11 @@ def _curves(
     def line(key: str) -> list[tuple[float, float | None]]:
         return [(one["iteration"], one.get(key)) for one in rows]
 
-    types = sorted({name for one in rows for name in one["families"]})
+    types = sorted({name for one in rows for name in one["families"]})  # stored name
     by_type = {
         name.replace("_", " "): [
-            (one["iteration"], _share(one["families"].get(name))) for one in rows
+            (one["iteration"], _share(one["families"].get(name)))  # stored name
+            for one in rows
         ]
         for name in types
     }

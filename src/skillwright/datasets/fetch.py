@@ -1,6 +1,6 @@
 """A file from elsewhere: downloaded or copied, compared with its checksum, and kept.
 
-A download that breaks off is continued with where the checksum is known: only that can tell that both
+A download that breaks off is continued where the checksum is known: only that can tell that both
 halves are of one file.
 """
 
@@ -140,10 +140,10 @@ class _Fetching:
                 raise self._too_large()
             if not path.is_file():
                 # A device or a pipe may never end.
-                raise DataError(self._told("it is not a regular file"))
+                raise DataError(self._message("it is not a regular file"))
             shutil.copyfile(path, self.part)
         except OSError as error:
-            raise DataError(self._told(error.strerror or str(error))) from error
+            raise DataError(self._message(error.strerror or str(error))) from error
 
     def download(self) -> None:
         self.part.unlink(missing_ok=True)
@@ -213,7 +213,7 @@ class _Fetching:
         except (http.client.HTTPException, TimeoutError, ConnectionError) as error:
             raise _Broken(_reason(error)) from error
         except ValueError as error:
-            raise DataError(self._told(f"not an address: {error}")) from error
+            raise DataError(self._message(f"not an address: {error}")) from error
 
     def _receive(self, reply: http.client.HTTPResponse, start: int) -> None:
         length = reply.headers.get("Content-Length", "")
@@ -253,9 +253,9 @@ class _Fetching:
         return self._fault(f"it is larger than {self.settings.limit_bytes:,} bytes")
 
     def _fault(self, why: str) -> FetchError:
-        return FetchError(self._told(why))
+        return FetchError(self._message(why))
 
-    def _told(self, why: str) -> str:
+    def _message(self, why: str) -> str:
         return f"{self.source} cannot be fetched: {why}. {self.instead}".rstrip()
 
 

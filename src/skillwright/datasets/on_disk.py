@@ -264,7 +264,7 @@ class SplitDataLoader(BaseDataLoader):
         limit: Items to keep per split, of each split or by split name; 0 keeps all.
 
     Attributes:
-        train_items: The items that are practised on; empty before `setup`, as are all of these.
+        train_items: The items that are trained on; empty before `setup`, as are all of these.
         val_items: The items that decide.
         test_items: The items that are reported.
         manifest: How the split came about: settings, and per split counts, ids and SHA-256 of all

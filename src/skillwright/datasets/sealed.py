@@ -25,8 +25,8 @@ def _digest(task: Task) -> str:
         return digest([task.id, task.task_type, task.description, extras])
     except (TypeError, ValueError) as error:
         raise DataError(
-            f"task {task.id!r} cannot be told from others by its content: {error}. The extras of a "
-            "task must be plain JSON values."
+            f"task {task.id!r} cannot be distinguished from others by its content: {error}. "
+            "The extras of a task must be plain JSON values."
         ) from error
 
 
@@ -88,7 +88,7 @@ class EvolutionTasks:
         return _among(self.study.tasks, set(self.ids))
 
     @property
-    def practice(self) -> StudyTasks:
+    def training(self) -> StudyTasks:
         """The other study tasks."""
         own = set(self.ids)
         others = {task.id for task in self.study.tasks} - own
@@ -108,7 +108,7 @@ class ValTasks:
 
 @dataclass(slots=True)
 class SealedTasks:
-    """Tasks that one act may open, once. That act may score several artifacts."""
+    """Tasks that one job may open, once. That job may score several artifacts."""
 
     _tasks: tuple[Task, ...]
     _opened: bool = field(default=False, init=False)
@@ -129,7 +129,7 @@ class SealedTasks:
         """
         if self._opened:
             raise RunError(
-                "the test split was opened already; score every artifact in the one act that opens "
+                "the test split was opened already; score every artifact in the one job that opens "
                 "it, or evaluate in a run of its own"
             )
         self._opened = True
@@ -141,10 +141,10 @@ class Splits:
     """The splits of one data set; no id is in two of them.
 
     Attributes:
-        train: What is practised on. The evolution split of a bank is a part of it.
+        train: What is trained on. The evolution split of a bank is a part of it.
         val: What decides.
         test: What is reported.
-        confirm: Val tasks that no gate may draw: they tell how far its choice was luck.
+        confirm: Val tasks that no gate may draw: they show how far its choice was chance.
     """
 
     train: StudyTasks
@@ -172,7 +172,7 @@ class Splits:
                 if task.id in home:
                     raise DataError(
                         f"task id {task.id!r} is in {home[task.id]} and in {split}; "
-                        "a task that was practised on cannot prove anything. Give it one split."
+                        "a task that was trained on cannot prove anything. Give it one split."
                     )
                 home[task.id] = split
         return cls(

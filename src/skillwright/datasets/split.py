@@ -237,7 +237,7 @@ def refuse_overlap(split: Split, origin: str) -> None:
             if other != name:
                 raise SplitError(
                     f"{origin}: id {item_id!r} overlaps: it is in {other!r} and in {name!r}. "
-                    "An item that was practised on cannot prove anything; leave it in one split."
+                    "An item that was trained on cannot prove anything; leave it in one split."
                 )
 
 

@@ -1,4 +1,4 @@
-"""A duel of two skills: the same agent, tasks and luck; only the skill differs."""
+"""A duel of two skills: the same agent, tasks and seeds; only the skill differs."""
 
 import asyncio
 from collections import Counter
@@ -17,7 +17,7 @@ class Draws:
 
     Attributes:
         seed: The run's evaluation seed.
-        first: Number of each task's first draw. Another number is other luck.
+        first: Number of each task's first draw. Another number means other seeds.
     """
 
     seed: int
@@ -122,11 +122,11 @@ class SkillDuel:
 
     async def _first_draws(self) -> dict[str, int]:
         tasks = list(self._tasks.values())
-        told = [
+        given = [
             await asyncio.to_thread(side.contexts, tasks) if side.waits else side.contexts(tasks)
             for side in self._sides
         ]
         return {
             task.id: 0 if old.text == new.text else self._draws.first
-            for task, old, new in zip(tasks, *told, strict=True)
+            for task, old, new in zip(tasks, *given, strict=True)
         }

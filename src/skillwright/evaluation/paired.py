@@ -1,4 +1,4 @@
-"""Two sides on the same tasks with the same luck: how much better is the second?
+"""Two sides on the same tasks with the same seeds: how much better is the second?
 
 Tasks are the independent unit. Several draws of a task are averaged first, so that they sharpen
 the task's own difference without pretending to be more tasks.
@@ -101,11 +101,11 @@ def by_task_type(pairs: Iterable[Pair]) -> dict[str, list[Pair]]:
 
 
 def paired_p_value(gains: Sequence[float]) -> float:
-    """Test, one-sided, whether gains are more than luck.
+    """Test, one-sided, whether gains are more than chance.
 
     If the candidate changes nothing, each task's gain is as likely to have the opposite sign. The
     p-value is the share of all sign assignments whose sum is at least the observed one: Fisher's
-    randomization form of the paired t test. Randomness alone has p <= alpha with a chance of at most
+    randomization form of the paired t test. Chance alone has p <= alpha with a chance of at most
     alpha, however few the tasks, also where nearly all tie (three wins among 97 ties: p = 1/8,
     where t says 0.04) and where a few large gains stand among many small ones.
 

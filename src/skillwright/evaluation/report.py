@@ -104,11 +104,11 @@ class ScoreTable(JsonRecord):
 
     Attributes:
         overall: The score of all episodes.
-        task types: The score of each task type, sorted by name; empty where tasks name no task type.
+        families: The score of each task type, sorted by name; empty without any.  # stored name
     """
 
     overall: Score
-    families: Mapping[str, Score] = field(default_factory=dict)
+    families: Mapping[str, Score] = field(default_factory=dict)  # stored name
 
     @classmethod
     def of(cls, results: Sequence[EpisodeResult], success_threshold: float = 1.0) -> Self:
@@ -119,7 +119,7 @@ class ScoreTable(JsonRecord):
                 groups[result.task_type].append(result)
         return cls(
             overall=Score.of(results, success_threshold),
-            families={
+            families={  # stored name
                 name: Score.of(group, success_threshold) for name, group in sorted(groups.items())
             },
         )
@@ -173,8 +173,8 @@ class SplitReport(JsonRecord):
 class SelectionBias(JsonRecord):
     """How much of the gain that the gates saw did not come back on tasks that no gate had seen.
 
-    Of many candidates those are accepted that are good or were lucky, so what the gates saw is
-    too favorable on average.
+    Of many candidates those are accepted that are good or had favorable seeds, so what the
+    gates saw is too favorable on average.
 
     Attributes:
         seen: What the gates saw the best skill gain over the initial one, in their metric.
@@ -194,7 +194,7 @@ class SelectionBias(JsonRecord):
         """What it means, for people."""
         seen = f"The gates saw the best skill gain {self.seen:+.3f} over the initial one"
         if self.bias is None or self.confirmed.gain is None:
-            return f"{seen}; no confirmation task was scored, so how much of it was luck is open."
+            return f"{seen}; no confirmation task was scored, so how much of it was chance is open."
         confirmed = (
             f"on {self.confirmed.tasks} tasks that no gate had seen it gained "
             f"{self.confirmed.gain:+.3f}{_bounds(self.confirmed.interval)}"

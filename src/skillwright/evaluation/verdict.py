@@ -110,7 +110,7 @@ class AlphaLedger(JsonRecord):
     def spend(self, verdict: Verdict) -> Self:
         """Return the ledger after a decision; unchanged where the verdict made no test.
 
-        Folding this over the stored verdicts of a run rebuilds its ledger.
+        Called with each stored verdict of a run in order, it rebuilds the ledger.
 
         Raises:
             ValueError: The verdict made a test although nothing was left.

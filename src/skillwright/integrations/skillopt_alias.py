@@ -4,7 +4,7 @@
         from their_benchmark import TheirAdapter        # it imports from skillopt.envs.base
 
 Inside, ``import skillopt...`` finds our code; outside there is no such module. What was loaded
-inside continues working: its classes are plain Python. What it imports later, inside its methods,
+inside keeps working: its classes are plain Python. What it imports later, inside its methods,
 needs the alias again; a run therefore opens it around every call of an adapter.
 
 Modules are the process's, not a thread's: while one thread is inside, all others see the alias too.

@@ -1,9 +1,9 @@
 """The models of a run, for adapters that ask them by blocking functions of the `skillopt` package.
 
 An adapter imports ``chat_target`` once and calls it from whatever thread it likes. Which run a call
-belongs to is told by a context variable; a thread of the adapter's own pool has none, and then the
-one run that is running is meant. Where two are, such a call is refused: it could be charged to the
-wrong one.
+belongs to is known from a context variable; a thread of the adapter's own pool has none, and then
+the one run that is running is meant. Where two are, such a call is refused: it could be charged to
+the wrong one.
 
 A question is put to the model in the run's event loop, so its limits, retries, permits and records
 are those of every other call. A fault is a `ModelError`. An adapter may catch it and score the
@@ -48,14 +48,12 @@ from skillwright.core.jsonio import digest, write_text
 
 # Faults of a model that an adapter caught: no score may come of them.
 #
-# Many adapters score what they catch as a zero. Every fault's message begins with `NO_ANSWER` and
-# a
-# mark of its own, so that a row that quotes it can be told from one that was scored.
+# Many adapters score what they catch as a zero. Every fault's message begins with `NO_ANSWER` and a
+# mark of its own, so that a row that quotes it can be distinguished from one that was scored.
 #
 # A zero may also lie in files that the adapter continues from. So a file beside the folder of a
-# rollout
-# says, to a later attempt, to a resumed run and across processes, that a question is without an
-# answer; a folder that was left so is put aside.
+# rollout says, to a later attempt, to a resumed run and across processes, that a question is
+# without an answer; a folder that was left so is put aside.
 
 
 NO_ANSWER = "[no answer from the model]"
@@ -132,9 +130,9 @@ class Hearing:
                 raise fault
         if self.folder is not None and (said := _said(_doubt(self.folder))):
             raise ContractError(IN_A_FORK if IN_A_FORK in said else said)
-        kept, told = self._without_lost(rows)
+        kept, quoted = self._without_lost(rows)
         for mark, fault in self.faults.items():
-            if mark not in told:
+            if mark not in quoted:
                 raise fault
         self.trust()
         return kept
@@ -143,7 +141,7 @@ class Hearing:
         """Return the rows without those that quote a fault, and all that those quote."""
         if not isinstance(rows, Iterable) or isinstance(rows, str | bytes | Mapping):
             return rows, ""
-        kept, told = [], ""
+        kept, quoted = [], ""
         for row in rows:
             quotes = list(_quotes(row))
             if not quotes:
@@ -151,9 +149,9 @@ class Hearing:
                 continue
             row_id = row.get("id") if isinstance(row, Mapping) else getattr(row, "id", "")
             self.lost[str(row_id)] = quotes[0]
-            told += "\n".join(quotes)
+            quoted += "\n".join(quotes)
             _log.warning("the row of %r is no score: %s", row_id, quotes[0])
-        return kept, told
+        return kept, quoted
 
     def charge(self, result: EpisodeResult) -> EpisodeResult:
         """Return an episode with its failure charged to the model, where its row was lost so."""
@@ -359,8 +357,8 @@ class ModelSession:
 
         def start() -> None:
             try:
-                task = self._loop.create_task(_told(make, outcome), context=within)
-            except Exception as error:  # noqa: BLE001 - told to whoever waits in another thread
+                task = self._loop.create_task(_settle(make, outcome), context=within)
+            except Exception as error:  # noqa: BLE001 - reported to whoever waits in another thread
                 outcome.set_exception(error)
                 return
             outcome.add_done_callback(lambda done: self._drop(done, task))
@@ -376,7 +374,7 @@ class ModelSession:
         return outcome
 
     def close(self) -> None:
-        """Let nobody ask any more; whoever waits is told so."""
+        """Let nobody ask any more; whoever waits gets a fault."""
         with _guard:
             if self in _sessions:
                 _sessions.remove(self)
@@ -413,7 +411,7 @@ class ModelSession:
             raise ModelTimeout(f"{asked.stage}: no answer within {asked.timeout_s} s") from error
 
     def _heard(self) -> list[Hearing]:
-        """Return who is told of a fault, the likeliest last."""
+        """Return who hears of a fault, the likeliest last."""
         mine = _heard.get()
         if mine is not None and mine[0] is self:
             return [mine[1]]
@@ -483,7 +481,7 @@ def note_if_any(fault: SkillwrightError) -> None:
         session.note(fault)
 
 
-async def _told(make: Callable[[], Any], outcome: "Future[Any]") -> None:
+async def _settle(make: Callable[[], Any], outcome: "Future[Any]") -> None:
     try:
         answer = await make()
     except asyncio.CancelledError:

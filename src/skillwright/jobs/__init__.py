@@ -1,4 +1,4 @@
-"""The acts: train, evaluate, look. They are the only writers of runs.
+"""The jobs: train, evaluate, inspect. They are the only writers of runs.
 
 Names are imported when they are asked for: a command that lists runs needs no learner.
 """
@@ -106,7 +106,7 @@ if TYPE_CHECKING:
     from skillwright.jobs.train.wiring import Assembly as Assembly
     from skillwright.jobs.train.wiring import Session as Session
     from skillwright.jobs.train.wiring import assemble as assemble
-    from skillwright.jobs.train.wiring import assemble_arena as assemble_arena
+    from skillwright.jobs.train.wiring import assemble_session as assemble_session
     from skillwright.jobs.train.wiring import read_initial_skill as read_initial_skill
 
 _PLACES = (
@@ -156,7 +156,7 @@ _PLACES = (
     ("skillwright.jobs.train.train", "TrainReport train"),
     (
         "skillwright.jobs.train.wiring",
-        "Session Assembly assemble assemble_arena read_initial_skill",
+        "Session Assembly assemble assemble_session read_initial_skill",
     ),
 )
 """Modules with the names that they bring. A name is imported when it is first asked for."""

@@ -9,7 +9,7 @@ from skillwright.models.config import (
     ModelConfig,
     PythonConfig,
     ScriptedConfig,
-    is_stand_in,
+    is_scripted_model,
     parse_model_config,
 )
 from skillwright.models.dialects.config import (
@@ -72,7 +72,7 @@ __all__ = [
     "explain_validation_error",
     "extract_json",
     "extract_json_array",
-    "is_stand_in",
+    "is_scripted_model",
     "list_backends",
     "make_model",
     "parse_model_config",

@@ -22,7 +22,7 @@ class Backend:
         needs: What must be there before it answers.
         roles: ``agent`` acts in environments; ``optimizer`` reflects, merges and ranks.
         implemented: Always true; scripts read it.
-        other_names: What other systems call it; a configuration that uses one is told ours.
+        other_names: What other systems call it; a message names ours instead.
         aliases: Names that a configuration may write in the place of ``name``.
     """
 
@@ -129,13 +129,13 @@ def why_unusable(name: str) -> str | None:
 ENTRY_POINT_GROUP = "skillwright.models"
 
 
-def make_stand_in(name: str, noise: float = 0.0) -> ChatModel:
+def make_scripted_model(name: str, noise: float = 0.0) -> ChatModel:
     """Make the scripted model of a name."""
     made: ChatModel = _found(name)(**({"noise": noise} if noise else {}))
     return made
 
 
-def why_no_stand_in(name: str, noise: float = 0.0) -> str:
+def why_not_scripted(name: str, noise: float = 0.0) -> str:
     """Say why no scripted model can be made with these settings, or return ""."""
     if name not in _installed():
         return _unknown(name)

@@ -34,7 +34,7 @@ class ChatAgent:
         return f"{self._model.identity}+{digest(asdict(self._sampling))[:12]}"
 
     async def act_batch(self, contexts: Sequence[TurnContext]) -> list[Act]:
-        """Answer all contexts at once; the acts are in their order.
+        """Answer all contexts at once; the turns are in their order.
 
         Raises:
             ModelError: A call failed; the calls beside it are cancelled.

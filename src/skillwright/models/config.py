@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 from skillwright.core import ConfigError
-from skillwright.models.backends import true_name, why_no_stand_in, why_unusable
+from skillwright.models.backends import true_name, why_not_scripted, why_unusable
 from skillwright.models.dialects.config import (
     ClaudeChatConfig,
     MiniMaxChatConfig,
@@ -49,7 +49,7 @@ class PythonConfig(Frozen):
     settings: dict[str, Any] = Field(default_factory=dict)
     """What its constructor is given by keyword."""
     scripted: bool = False
-    """It is a program that is in for a language model; results are shown with a note of it."""
+    """It is a scripted model; results are shown with a note of it."""
     prices: Prices | None = None
     """Where its answers tell tokens and no cost; unset, what they tell is what they cost."""
 
@@ -73,21 +73,21 @@ class ScriptedConfig(Frozen):
     @field_validator("model")
     @classmethod
     def _is_there(cls, name: str) -> str:
-        problem = why_no_stand_in(name)
+        problem = why_not_scripted(name)
         if problem:
             raise ValueError(problem)
         return name
 
     @model_validator(mode="after")
     def _takes_noise(self) -> "ScriptedConfig":
-        problem = why_no_stand_in(self.model, self.noise)
+        problem = why_not_scripted(self.model, self.noise)
         if problem:
             raise ValueError(problem)
         return self
 
 
-def is_stand_in(config: "ModelConfig") -> bool:
-    """Tell whether a program is in for a model, which must be said beside any result."""
+def is_scripted_model(config: "ModelConfig") -> bool:
+    """Tell whether a model is scripted, which must be said beside any result."""
     return isinstance(config, ScriptedConfig) or (
         isinstance(config, PythonConfig) and config.scripted
     )
@@ -132,7 +132,7 @@ ModelConfig = Annotated[
     Field(discriminator="backend"),
     BeforeValidator(_check_backend),
 ]
-"""Any model that a configuration can name, told apart by ``backend``."""
+"""Any model that a configuration can name, distinguished by ``backend``."""
 
 _ADAPTER: TypeAdapter[_AnyConfig] = TypeAdapter(ModelConfig)
 

@@ -63,15 +63,15 @@ def settings_from_environment(
     variables = _Variables(environ, prefix)
     if prefix:
         _fill(filled, "backend", environ.get(f"{prefix}BACKEND"))
-    family = _task_type(filled)
-    if family is not None:
-        start, names = _VARIABLES[family]
-        _refuse_signing_in(family, variables)
+    service = _service(filled)
+    if service is not None:
+        start, names = _VARIABLES[service]
+        _refuse_signing_in(service, variables)
         for end, name in names.items():
             _fill(filled, name, variables.value(start + end))
         if "api_key" not in filled:
             _fill(filled, "api_key_env", variables.name(f"{start}API_KEY"))
-        _fill_switches(filled, family, variables)
+        _fill_switches(filled, service, variables)
         _leave_time(filled, settings)
     if prefix and true_name(str(filled.get("backend"))) == "openai_chat":
         _fill(filled, "model", environ.get(f"{prefix}DEPLOYMENT"))
@@ -128,7 +128,7 @@ def _fill(filled: dict[str, Any], name: str, value: str | bool | None) -> None:
         filled[name] = value
 
 
-def _task_type(settings: Mapping[str, Any]) -> str | None:
+def _service(settings: Mapping[str, Any]) -> str | None:
     """Tell whose variables apply: plain ``openai_chat`` has none but its key's."""
     backend = str(settings.get("backend"))
     is_azure = settings.get("server") == "azure" or ".openai.azure.com" in str(
@@ -141,8 +141,8 @@ def _task_type(settings: Mapping[str, Any]) -> str | None:
     return backend if backend in _VARIABLES else None
 
 
-def _refuse_signing_in(family: str, variables: _Variables) -> None:
-    mode = variables.value("AZURE_OPENAI_AUTH_MODE") if family == "azure" else None
+def _refuse_signing_in(service: str, variables: _Variables) -> None:
+    mode = variables.value("AZURE_OPENAI_AUTH_MODE") if service == "azure" else None
     if mode in ("azure_cli", "managed_identity"):
         raise ConfigError(
             f"{variables.name('AZURE_OPENAI_AUTH_MODE')} is {mode!r}, which is not supported: set "
@@ -151,14 +151,14 @@ def _refuse_signing_in(family: str, variables: _Variables) -> None:
         )
 
 
-def _fill_switches(filled: dict[str, Any], family: str, variables: _Variables) -> None:
-    if family == "qwen_chat":
+def _fill_switches(filled: dict[str, Any], service: str, variables: _Variables) -> None:
+    if service == "qwen_chat":
         thinks = variables.switch("QWEN_CHAT_ENABLE_THINKING")
         if thinks is not None:
             _fill(filled, "thinking", "enabled" if thinks else "disabled")
         if variables.switch("QWEN_CHAT_USE_MAX_COMPLETION_TOKENS"):
             _fill(filled, "max_tokens_name", "max_completion_tokens")
-    if family == "minimax_chat":
+    if service == "minimax_chat":
         thinks = variables.switch("MINIMAX_ENABLE_THINKING")
         if thinks is not None:
             _fill(filled, "thinking", "adaptive" if thinks else "disabled")

@@ -12,7 +12,7 @@ from typing import Any, assert_never
 from skillwright.core import ChatModel, Completion, ConfigError, Message, Purpose, Sampling
 from skillwright.core.found_code import find_code
 from skillwright.core.jsonio import digest, read_text, text_digest
-from skillwright.models.backends import make_stand_in
+from skillwright.models.backends import make_scripted_model
 from skillwright.models.config import ModelConfig, PythonConfig, ScriptedConfig
 from skillwright.models.dialects.claude import ClaudeChat
 from skillwright.models.dialects.config import (
@@ -117,7 +117,7 @@ def make_model(
     """
     match config:
         case ScriptedConfig():
-            return make_stand_in(config.model, config.noise)
+            return make_scripted_model(config.model, config.noise)
         case PythonConfig():
             return PythonModel(config)
         case ClaudeChatConfig(transport="cli") | CodexExecConfig() | ClaudeCodeExecConfig():

@@ -40,7 +40,7 @@ def explain_validation_error(error: ValidationError, model: Any, where: str = ""
     return "\n".join(_explain(detail, root, where) for detail in error.errors(include_url=False))
 
 
-class _Place(NamedTuple):
+class _Node(NamedTuple):
     """A point inside a document: its path as a person writes it, and the schema that rules it."""
 
     path: str
@@ -89,17 +89,17 @@ def _explain(detail: ErrorDetails, root: dict[str, Any], where: str) -> str:
             return f"{place.path or 'the value'}: {detail['msg']}, not {got}"
 
 
-def _find(location: Sequence[int | str], root: dict[str, Any], where: str) -> _Place:
+def _find(location: Sequence[int | str], root: dict[str, Any], where: str) -> _Node:
     """Follow a pydantic location; tags of unions and names of validators are no part of a path."""
-    place = _Place(where, _deref(root, root))
+    place = _Node(where, _deref(root, root))
     for key in location:
         found = _descend(place.schema, key, root)
         if found is None:
             shown = isinstance(key, int) or not root
-            place = _Place(_join(place.path, key) if shown else place.path, place.schema)
+            place = _Node(_join(place.path, key) if shown else place.path, place.schema)
         else:
             schema, shown = found
-            place = _Place(_join(place.path, key) if shown else place.path, _deref(schema, root))
+            place = _Node(_join(place.path, key) if shown else place.path, _deref(schema, root))
     return place
 
 
@@ -154,7 +154,7 @@ def _join(path: str, key: int | str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def _description(place: _Place) -> str:
+def _description(place: _Node) -> str:
     text = place.schema.get("description", "")
     return f": {' '.join(text.split())}" if text else ""
 

@@ -31,7 +31,7 @@ class Limits:
     Attributes:
         max_turns: Most actions in an episode, at least 1. Where the task sets a limit of its own
             the smaller one holds.
-        episode_timeout_s: Seconds that one attempt may take, above 0, counted from admission:
+        episode_timeout_s: Seconds that one attempt may take, above 0, counted from its start:
             queueing is not slowness.
         max_concurrent: Episodes in flight at once over all calls of one engine, at least 1.
         retries: Further attempts, each in a fresh environment, for an episode that failed.
@@ -126,7 +126,7 @@ def render(
         opening_messages: What the environment started with.
         turns_so_far: All turns of the episode, in order, with the prompts that this function
             rendered for them.
-        skill_text: What the agent is told about its job; blank adds nothing.
+        skill_text: What the agent is given about its job; blank adds nothing.
     """
     if not turns_so_far:
         return _with_skill(opening_messages, skill_text)
@@ -158,9 +158,9 @@ def _with_skill(opening: Sequence[Message], skill_text: str) -> tuple[Message, .
     section = f"{SKILL_HEADING}\n\n{skill_text}"
     for index, message in enumerate(opening):
         if message["role"] == "system":
-            told = message.copy()
-            told["content"] = f"{message['content']}\n\n{section}"
-            return (*opening[:index], told, *opening[index + 1 :])
+            extended = message.copy()
+            extended["content"] = f"{message['content']}\n\n{section}"
+            return (*opening[:index], extended, *opening[index + 1 :])
     return (Message(role="system", content=section), *opening)
 
 
@@ -168,11 +168,11 @@ def _with_skill(opening: Sequence[Message], skill_text: str) -> tuple[Message, .
 
 
 class EngineDown(ModelError):
-    """So many episodes failed in a row that running would only burn time and money."""
+    """So many episodes failed in a row that going further would only burn time and money."""
 
 
 def refuse_no_score(results: Sequence[EpisodeResult]) -> None:
-    """Stop where not one of several episodes has a reward: that is no score to continue with.
+    """Stop where not one of several episodes has a reward: that is no score to go by.
 
     Raises:
         EngineDown: All of them failed; the message quotes the latest fault.
@@ -193,7 +193,7 @@ What it raises stops the run. ``contextlib.nullcontext`` permits everything.
 
 
 class Engine(Protocol):
-    """Plays episodes: an agent, told a skill, in environments."""
+    """Plays episodes: an agent with a skill in environments."""
 
     async def run(self, specs: Sequence[EpisodeSpec], skills: SkillSource) -> list[EpisodeResult]:
         """Play every episode and return the results in the order of ``specs``.
@@ -201,7 +201,7 @@ class Engine(Protocol):
         A fault is a result with a `Failure`; it does not stop the others.
 
         Raises:
-            ModelRefused: An endpoint refuses the key or the model; running cannot help.
+            ModelRefused: An endpoint refuses the key or the model; a retry cannot help.
             EngineDown: Nothing but failures came back for too long.
             UsageError: An environment cannot be built as asked.
         """
@@ -227,7 +227,7 @@ class EpisodeRecorder(Protocol):
         """Keep a finished episode under ``result.key``, durably, before this returns.
 
         Returns:
-            The episode as `find` will give it, so that whoever continues is told the same now as
+            The episode as `find` will give it, so that a resumed run is given the same now as
             after a resume.
         """
         ...
@@ -317,8 +317,8 @@ def episode_key(
 ) -> str:
     """Return the content address of an episode: same question, same answer.
 
-    Everything that can change a reward is in it: the world, the task, the luck, who acts, what it
-    is told, and where it is cut. What the episode is for (``spec.phase``) is not.
+    Everything that can change a reward is in it: the world, the task, the seed, who acts, what it
+    is given, and where it is cut. What the episode is for (``spec.phase``) is not.
 
     Returns:
         64 hexadecimal digits.

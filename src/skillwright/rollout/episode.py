@@ -74,7 +74,7 @@ class Assignment:
 
 
 class Attempt:
-    """One attempt: `start`, then `advance` with an act per `context` while `live`, then `close`.
+    """One attempt: `start`, then `advance` with an action per `context` while `live`, then `close`.
 
     What the environment raises, or returns against its contract, comes out as `EnvError` or
     `ContractError`; hand it to `fail`. Errors of any other kind are bugs of ours.
@@ -170,7 +170,7 @@ class Attempt:
         """End the attempt where its prompt outgrew the agent's context; its reward stands.
 
         Before the first turn a reward would say nothing about the agent, so that is a failure; by
-        its stop reason it is told from others.
+        its stop reason it is distinguished from others.
         """
         if self._turns:
             self._end(StopReason.CONTEXT)
@@ -211,11 +211,11 @@ class Attempt:
         self,
         *,
         attempts: int,
-        admitted_at: float,
+        started_at: float,
         lost: Usage,
         beside: Mapping[str, Usage],
     ) -> EpisodeResult:
-        """Return the outcome: the sum of the step rewards, or the failure."""
+        """Return the result: the sum of the step rewards, or the failure."""
         side_usage = dict(beside)
         for purpose, spent in self._side_usage.items():
             side_usage[purpose] = side_usage.get(purpose, Usage()) + spent
@@ -233,7 +233,7 @@ class Attempt:
             skill_ids=self.assignment.skill.skill_ids,
             skill_scores=self.assignment.skill.scores,
             key=self.assignment.key,
-            wall_s=self._ended_at - admitted_at,
+            wall_s=self._ended_at - started_at,
             lost_usage=lost + self._failed_usage,
             side_usage=side_usage,
         )
@@ -319,7 +319,7 @@ def _size(message: Message) -> int:
 
 
 def _bounded(spec: EpisodeSpec, limits: Limits) -> Task:
-    """Fill the luck and the turn limit into the extras of a task."""
+    """Fill the seed and the turn limit into the extras of a task."""
     extras = {"seed": spec.seed, **spec.task.extras}
     bounds = (extras.get("max_turns"), limits.max_turns)
     if given := [bound for bound in bounds if isinstance(bound, int)]:

@@ -145,7 +145,7 @@ def items_by_id(items: Any) -> dict[str, Item] | None:
 
 
 def as_json(value: Any) -> Any:
-    """Return a value as JSON can carry it; what it cannot is told in words, NaN is ``None``."""
+    """Return a value as JSON can carry it; what it cannot is described, NaN is ``None``."""
     match value:
         case None | bool() | int() | str():
             return value
@@ -209,7 +209,7 @@ def _strangers(found: Mapping[str, Row], asked: Sequence[str]) -> list[str]:
 
 
 def _in_one(what: str, said: Sequence[str]) -> list[str]:
-    """Return many notes of one kind as one: a bug that every row has is told once a batch."""
+    """Return many notes of one kind as one: a bug that every row has is reported once a batch."""
     return [f"{len(said)} {what}; the first: {said[0]}"] if len(said) > 1 else list(said)
 
 
@@ -255,12 +255,12 @@ def _share(value: float, name: str, row_id: str) -> float:
 def _spec(about: RowsAbout, row_id: str, row: Row) -> EpisodeSpec:
     item = (about.items or {}).get(row_id, {})
     named = [of.get(name) for of in (row, item) for name in ("task_type", "instruction_type")]
-    told = row.get("task_description") or row.get("question") or item.get("question") or ""
+    statement = row.get("task_description") or row.get("question") or item.get("question") or ""
     task = Task(
         id=row_id,
         env=about.env,
         task_type=str(next(filter(None, [*named, item.get("subtype")]), "")),
-        description=str(told),
+        description=str(statement),
         split=about.split,
     )
     return EpisodeSpec(task, about.seed, about.draw, about.phase, about.step)

@@ -73,7 +73,7 @@ class Circuit:
         return next(self._tickets)
 
     def withdraw(self, ticket: int) -> None:
-        """Wait no more for something that was begun: the outcome will never be said."""
+        """Wait no more for something that was begun: its outcome will never be reported."""
         self._waiting[ticket] = ()
 
     def note(self, ticket: int, results: Sequence[EpisodeResult]) -> None:
@@ -147,7 +147,7 @@ class LocalEngine:
         prompt: How the conversation is shown.
         recorder: Remembers results; those with a reward are used again.
         mode: ``free`` lets every episode run at its own pace, for agents that wait for an
-            endpoint. ``lockstep`` asks for the acts of up to ``max_concurrent`` episodes in one
+            endpoint. ``lockstep`` asks for the actions of up to ``max_concurrent`` episodes in one
             batch per turn, in the order of the specs, for policies; one such wave has the engine
             to itself. There the deadline bounds each batch and each environment call on its own,
             because waiting for the others is not slowness; and a batch that an endpoint refuses
@@ -267,7 +267,7 @@ class LocalEngine:
             await self._play_wave([assignment])
 
     async def _play_wave(self, wave: Sequence[Assignment]) -> None:
-        """Play admitted episodes, and note what they say about the engine."""
+        """Play started episodes, and note what they say about the engine."""
         ticket, telling = self._circuit.begin(), list[EpisodeResult]()
         try:
             await self._play_and_settle(wave, telling)
@@ -281,7 +281,7 @@ class LocalEngine:
         self, wave: Sequence[Assignment], telling: list[EpisodeResult]
     ) -> None:
         """Play episodes; play those that failed again, each in a fresh environment."""
-        admitted_at = asyncio.get_running_loop().time()
+        started_at = asyncio.get_running_loop().time()
         lost: dict[str, Usage] = defaultdict(Usage)
         beside: dict[str, Mapping[str, Usage]] = defaultdict(dict)
         for number in range(1, self.limits.retries + 2):
@@ -290,7 +290,7 @@ class LocalEngine:
             def outcome(attempt: Attempt, number: int = number) -> EpisodeResult:
                 key = attempt.assignment.key
                 return attempt.result(
-                    attempts=number, admitted_at=admitted_at, lost=lost[key], beside=beside[key]
+                    attempts=number, started_at=started_at, lost=lost[key], beside=beside[key]
                 )
 
             try:
@@ -386,7 +386,7 @@ class LocalEngine:
             self.observer.on_episode(EpisodeFinished(result))
 
     def _abandon(self, result: EpisodeResult) -> None:
-        """Keep what was paid for; what stopped the episode is what the run is told."""
+        """Keep what was paid for; what stopped the episode is what the run reports."""
         if self.recorder is not None:
             try:
                 self.recorder.abandon(result)

@@ -100,7 +100,7 @@ def _parts(
     """Return the heading with the task, one text per turn, and the closing tag."""
     names = {
         "id": transcript.id,
-        "family": transcript.task_type,
+        "family": transcript.task_type,  # stored name
         "outcome": outcome,
         "reward": f"{transcript.reward:.2f}",
         "turns": str(transcript.turns),

@@ -199,10 +199,8 @@ def _sha256(text: str) -> bytes:
 # A trajectory as one JSON text, and back, equal to what it was.
 #
 # Every message is written once: a prompt says how many messages it keeps of the prompt before it
-# and
-# which ones follow. Those of the first prompt, which many episodes share, refer to texts of the
-# run.
-# The JSON is ``{"metadata": [at the start, per turn...], "messages": [...], "turns": [[prompt,
+# and which ones follow. Those of the first prompt, which many episodes share, refer to texts of the
+# run. The JSON is ``{"metadata": [at the start, per turn...], "messages": [...], "turns": [[prompt,
 # output, observation, reply], ...]}``. Seeds, rewards and usage are columns of the turns.
 
 
@@ -305,7 +303,7 @@ class _Pool:
 
 
 class _Prompts:
-    """The prompts of a trajectory, each told by its difference from the one before."""
+    """The prompts of a trajectory, each as its difference from the one before."""
 
     def __init__(self, pool: _Pool) -> None:
         self.digests: list[bytes] = []

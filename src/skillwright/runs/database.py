@@ -20,10 +20,8 @@ from skillwright.runs.folder import copy_to_resume
 # The tables of a run's file, and how an older file becomes a newer one.
 #
 # Texts that come again are stored once and referred to by number. What was said in an episode is
-# one
-# compressed text (`trajectories`); the columns are what one asks for. Money and tokens are in
-# one
-# ledger, ``usage``, whoever spent them.
+# one compressed text (`trajectories`); the columns are what one asks for. Money and tokens are in
+# one ledger, ``usage``, whoever spent them.
 
 
 # Says "this is a run of Skillwright" to `file` and to us; other SQLite files are refused.
@@ -206,7 +204,7 @@ _SPENDING: Migration = tuple(
     )
 )
 
-# Which skills of a bank an agent was told, and how well they fit; older runs had plain documents.
+# Which skills of a bank were injected, and how well they fit; older runs had plain documents.
 _RETRIEVED: Migration = (
     "ALTER TABLE episodes ADD COLUMN skill_ids TEXT",  # JSON: [id, ...]; NULL: none
     "ALTER TABLE episodes ADD COLUMN skill_scores TEXT",  # JSON: [score, ...]; NULL: none
@@ -252,7 +250,7 @@ class Database(SqliteFile):
         self, path: Path, *, read_only: bool = False, busy_timeout_s: float = BUSY_TIMEOUT_S
     ) -> None:
         self._depth = 0
-        self._is_durable: bool | None = None  # as the file was told; nothing yet
+        self._is_durable: bool | None = None  # as the file was set; nothing yet
         super().__init__(path, SCHEMA, read_only=read_only, busy_timeout_s=busy_timeout_s)
 
     def row(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Row | None:

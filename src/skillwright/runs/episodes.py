@@ -55,7 +55,7 @@ class EpisodeSummary:
         hard: What the benchmark itself calls its success, or ``None``.
         turns: How many turns the last attempt took.
         usage: What it consumed, a simulated user included.
-        wall_s: Seconds from admission to the end.
+        wall_s: Seconds from the start to the end.
         started_at: Seconds since 1970, UTC.
         ended_at: Seconds since 1970, UTC.
     """

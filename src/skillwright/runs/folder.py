@@ -29,8 +29,7 @@ from skillwright.core.secrets import Redactor
 
 # One process at a time may write a run.
 #
-# The operating system holds the lock and lets go of it when the process ends, however it ends;
-# what
+# The operating system holds the lock and lets go of it when the process ends, however it ends; what
 # is in the file only tells people who holds it.
 
 
@@ -98,7 +97,7 @@ class RunLock:
 def copy_to_resume(run: Path) -> str:
     """Say what to do with a run in a folder that cannot be written."""
     return (
-        f"`skillwright runs show {run}` looks at it there; to continue with it, copy {str(run)!r} to "
+        f"`skillwright runs show {run}` looks at it there; to resume it, copy {str(run)!r} to "
         "a folder of your own and `skillwright resume` the copy."
     )
 
@@ -190,7 +189,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Open a run to continue with it.
+        """Open a run to resume it.
 
         Raises:
             RunError: There is no such run, or somebody else is writing it.

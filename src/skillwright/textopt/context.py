@@ -13,8 +13,7 @@ from skillwright.textopt.proposal import BudgetControl, EditLimits, RankFallback
 # Skill-aware reflection: a gap in the skill is one thing, a slip of the agent another.
 #
 # Where the agent did not do what the skill says (an execution lapse), the analyst writes a short
-# note
-# for an appendix instead of another rule.
+# note for an appendix instead of another rule.
 #
 # Source: SkillOpt (microsoft/SkillOpt), skill-aware reflection.
 
@@ -121,7 +120,7 @@ class StepSettings:
         budget_control: Who says how many edits a step makes.
         none_means_fixed: Where nobody does, the schedule still holds, as in SkillOpt.
         rank_fallback: Which edits are made where the model's choice cannot be used.
-        skill_aware: How slips of the agent are told from gaps in the skill; ``None`` does not.
+        skill_aware: How slips of the agent are separated from gaps in the skill; ``None`` does not.
         repair_anchors: Edits whose anchor is not in the document go back to the optimizer once.
         insert_after_fallback: An ``insert_after`` without its anchor appends, as in SkillOpt.
 

@@ -34,10 +34,9 @@ from skillwright.textopt.replies import MetaSkillReply, SlowUpdateReply
 # What a skill changed: the same tasks under the previous epoch's skill and under the current one.
 #
 # Source: SkillOpt (microsoft/SkillOpt), longitudinal pairs. Samples, policies and the order in
-# which
-# a sample is topped up match it; ours tops up in batches, which gives the same pairs, tells a
-# success
-# by a threshold instead of by any reward above zero, and leaves out what a fault has no score for.
+# which a sample is topped up match it; ours tops up in batches, which gives the same pairs, tells a
+# success by a threshold instead of by any reward above zero, and leaves out what a fault has no
+# score for.
 
 
 EPOCH_STRIDE = 2_000
@@ -241,7 +240,7 @@ class Comparison:
 
 
 def comparison_specs(tasks: Sequence[Task], *, seed: int, epoch: int) -> list[EpisodeSpec]:
-    """Return the episodes that play tasks for a comparison; both skills meet the same luck."""
+    """Return the episodes that play tasks for a comparison; both skills get the same seeds."""
     return [
         EpisodeSpec(task, derive_seed("slow_update", seed, epoch, task.id), phase="slow_update")
         for task in tasks
@@ -256,9 +255,9 @@ def render_comparison(comparison: Comparison, max_tokens: int) -> Rendering:
     to the next.
     """
     pairs = comparison.pairs
-    told = [pair for pair in pairs if pair.category is Category.STABLE_SUCCESS]
+    stable_pairs = [pair for pair in pairs if pair.category is Category.STABLE_SUCCESS]
     shown = [pair for pair in pairs if pair.category is not Category.STABLE_SUCCESS]
-    stable = [attribute(pair.task_id) for pair in told]
+    stable = [attribute(pair.task_id) for pair in stable_pairs]
     closing = f"### {Category.STABLE_SUCCESS}: {len(stable)}\n{', '.join(stable) or '(none)'}"
     room, left = max_tokens - estimate_tokens(closing), len(shown)
     texts: list[str] = []
@@ -336,11 +335,9 @@ def epoch_message(
 
 # Slow update: at an epoch's end, guidance that looks further than one batch.
 #
-# The optimizer compares the same tasks under the skill of the epoch before and the current one,
-# and
+# The optimizer compares the same tasks under the skill of the epoch before and the current one, and
 # writes guidance into a region of the document that no edit of a step may touch. What comes out is
-# a
-# candidate; whether it replaces the skill is the gate's decision.
+# a candidate; whether it replaces the skill is the gate's decision.
 #
 # Source: SkillOpt (microsoft/SkillOpt; arXiv 2605.23904), its slow update, the momentum of text.
 
@@ -431,8 +428,7 @@ async def write_slow_update(
 
 # Meta skill: what the optimizer has learned about optimizing this skill.
 #
-# It is written at an epoch's end and read by analysts, merges, rankings and budget decisions of
-# the
+# It is written at an epoch's end and read by analysts, merges, rankings and budget decisions of the
 # next epoch. It never enters the skill itself.
 #
 # Source: SkillOpt (microsoft/SkillOpt), its meta skill.
@@ -454,7 +450,7 @@ class MetaSkill:
     """The optimizer's memory after an epoch.
 
     Attributes:
-        content: What the next epoch is told, in its `StepContext.meta_skill`.
+        content: What the next epoch is given, in its `StepContext.meta_skill`.
     """
 
     action: MetaSkillAction

@@ -52,7 +52,7 @@ class FailurePattern(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class StepEntry(JsonRecord):
-    """One step, as later analysts are told about it.
+    """One step, as later analysts are shown it.
 
     Attributes:
         step: The global step, from 1.
@@ -167,10 +167,10 @@ def failure_patterns(
 
     for note in notes:
         count(note.failure_type, note.trajectories, 0 if note.trajectories else note.count)
-    told = {trajectory for group in members.values() for trajectory in group}
+    shown = {trajectory for group in members.values() for trajectory in group}
     for transcript in failed:
         reason = transcript.fail_reason.partition(":")[0].strip()
-        if reason and transcript.id not in told:
+        if reason and transcript.id not in shown:
             count(reason, [transcript.id])
     patterns = [
         FailurePattern(

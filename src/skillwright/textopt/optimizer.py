@@ -20,7 +20,7 @@ class Call:
     """One question to the optimizer model.
 
     Attributes:
-        name: Prefix of the ids of proposals that come of it (``s3.f0``).
+        name: Prefix of the ids of proposals that it gives (``s3.f0``).
         prompt: Name of the system prompt.
         user: The user message.
         purpose: What its tokens are counted under.
@@ -72,7 +72,7 @@ class Optimizer:
             system=self._system(call.prompt, call.addendum),
             user=call.user,
             purpose=call.purpose,
-            role="optimiser",
+            role="optimiser",  # stored name
             if_too_long=(
                 "Raise it, or lower minibatch_size, merge_batch_size or the limits on edits."
             ),

@@ -69,8 +69,7 @@ def united(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
 # The modes of a step: how a skill is updated, and who says how much.
 #
 # Source: SkillOpt (microsoft/SkillOpt): names, aliases and payload keys. There an unknown update
-# mode
-# silently means ``patch``; ours is refused.
+# mode silently means ``patch``; ours is refused.
 
 
 Mode = TypeVar("Mode", bound=StrEnum)
@@ -270,8 +269,7 @@ def _malformation(item: object) -> str | None:
 # What analysts propose in each update mode: edits, suggestions, or whole skills.
 #
 # A suggestion and a rewritten skill are edits whose wording is not final or whose place is the
-# whole
-# document. So provenance, support, merging and ranking are the same for all three.
+# whole document. So provenance, support, merging and ranking are the same for all three.
 #
 # Source: SkillOpt (microsoft/SkillOpt), payloads of its update modes.
 
@@ -362,7 +360,7 @@ def listed(mode: UpdateMode, proposals: Sequence[Proposal]) -> list[dict[str, An
 
 
 def label(edit: Edit) -> tuple[str, str]:
-    """Return an item's operation and its text, as later steps are told about it."""
+    """Return an item's operation and its text, as later steps are shown it."""
     match edit:
         case Suggestion():
             return edit.kind, edit.content

@@ -228,8 +228,7 @@ def build_scheduler(
 # How many edits a step makes: what the schedule says, what the optimizer decides, or no limit.
 #
 # Source: SkillOpt (microsoft/SkillOpt), its learning-rate control modes. There ``none`` still
-# follows
-# the schedule unless skills are rewritten; ours sets no limit.
+# follows the schedule unless skills are rewritten; ours sets no limit.
 
 
 _TASK_TYPE_CHARS = 80
@@ -310,10 +309,10 @@ def coerced(value: object) -> int | None:
 
 def _statistics(rows: Sequence[Transcript]) -> str:
     """Tell how a batch went: how many rollouts, and the mean reward, of all and by task type."""
-    families: dict[str, list[float]] = {}
+    by_type: dict[str, list[float]] = {}
     for row in rows:
-        families.setdefault(row.task_type, []).append(row.reward)
-    groups = {"all": [row.reward for row in rows], **dict(sorted(families.items()))}
+        by_type.setdefault(row.task_type, []).append(row.reward)
+    groups = {"all": [row.reward for row in rows], **dict(sorted(by_type.items()))}
     return "\n".join(
         f"{one_line(name or 'other', _TASK_TYPE_CHARS)}: {len(rewards)} rollouts, "
         f"mean reward {sum(rewards) / len(rewards):.2f}"

@@ -1,6 +1,6 @@
 """One step of the learner: read, reflect, aggregate, select, update.
 
-It asks the optimizer model and returns the outcome; it writes nothing and judges nothing. The
+It asks the optimizer model and returns a proposal; it writes nothing and judges nothing. The
 job rolls out before it and asks the gate after it.
 
 Source: SkillOpt (microsoft/SkillOpt; arXiv 2605.23904).
@@ -36,8 +36,7 @@ from skillwright.textopt.update import EditOutcome, Update
 # What a step's micro-batches come to: each is analyzed when it is in, and merging continues beside.
 #
 # Source: SkillOpt (microsoft/SkillOpt), accumulation of micro-batches. There all of a step is
-# played
-# before any of it is analyzed, and every stage waits for the one before.
+# played before any of it is analyzed, and every stage waits for the one before.
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class TrainRollouts:
     Attributes:
         transcripts: What its episodes looked like.
         seed: Shuffles its minibatches; ``None`` keeps their order.
-        reflect: An adapter's own analysts, told the step with the micro-batch's name and seed;
+        reflect: An adapter's own analysts, given the step with the micro-batch's name and seed;
             ``None`` means ours.
         env_prompts: An adapter's own prompts for our analysts, by name.
     """
@@ -130,26 +129,26 @@ class _Studying:
         self, index: int, coming: Awaitable[TrainRollouts]
     ) -> tuple[Transcripts, Reflection]:
         """Wait for a micro-batch, and have it analyzed."""
-        practice = await coming
+        rollouts = await coming
         several = len(self._analyses) > 1
         name = f"{self._context.name}.b{index}" if several else self._context.name
         context = replace(self._context, name=name)
-        if practice.reflect is None:
-            reflection = await self._analyzed(index, practice, context)
+        if rollouts.reflect is None:
+            reflection = await self._analyzed(index, rollouts, context)
         else:
-            reflection = await practice.reflect(replace(context, seed=practice.seed))
+            reflection = await rollouts.reflect(replace(context, seed=rollouts.seed))
             found = tuple(self._set_apart(index, outcome) for outcome in reflection.outcomes)
             reflection = replace(reflection, outcomes=found)
             known = [(patch.source_type, _known(patch)) for patch in reflection.patches]
             self._analyses[index].set_result(known)
-        return self._transcripts(index, practice.transcripts), reflection
+        return self._transcripts(index, rollouts.transcripts), reflection
 
     async def _analyzed(
-        self, index: int, practice: TrainRollouts, context: StepContext
+        self, index: int, rollouts: TrainRollouts, context: StepContext
     ) -> Reflection:
-        prompts = {**self._optimizer.env_prompts, **practice.env_prompts}
+        prompts = {**self._optimizer.env_prompts, **rollouts.env_prompts}
         optimizer = replace(self._optimizer, env_prompts=prompts)
-        rows = practice.transcripts.rows
+        rows = rollouts.transcripts.rows
 
         async def analyzed(minibatch: Minibatch) -> Outcome:
             found = await analyze(optimizer, self._settings, context, minibatch, self._slots)
@@ -158,7 +157,7 @@ class _Studying:
         async with asyncio.TaskGroup() as group:
             works: list[Analysis] = [
                 (minibatch.source_type, group.create_task(analyzed(minibatch)))
-                for minibatch in readable_minibatches(rows, self._settings, practice.seed)
+                for minibatch in readable_minibatches(rows, self._settings, rollouts.seed)
             ]
             self._analyses[index].set_result(works)
         return Reflection(tuple(work.result() for _, work in works))

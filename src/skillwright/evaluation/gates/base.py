@@ -42,7 +42,7 @@ class Gate(Protocol):
         """Whether it tests at the ledger's alpha, so that too few tasks can prove nothing."""
 
     @property
-    def admits_all(self) -> bool:
+    def accepts_all(self) -> bool:
         """Whether every candidate becomes current, and the gate decides about the best only."""
 
     @property
@@ -87,7 +87,7 @@ class GateSettings(Frozen):
     """Weight of ``soft`` in ``mixed``."""
 
     knows_noise: ClassVar[bool] = True
-    admits_all: ClassVar[bool] = False
+    accepts_all: ClassVar[bool] = False
 
     @property
     def redraws(self) -> bool:
@@ -130,7 +130,7 @@ def why_hopeless(gate: Gate, ledger: AlphaLedger, tasks: int) -> str:
 
 def power_text(gate: Gate, ledger: AlphaLedger, tasks: int) -> str:
     """Say which gain a gate finds on so many held-out tasks; see `detectable_gain`."""
-    if gate.admits_all:
+    if gate.accepts_all:
         return "the open gate lets every edit become current, and releases any measured gain"
     if not gate.knows_noise:
         return (

@@ -153,10 +153,10 @@ def harmed_task_type(pairs: Sequence[Pair], veto: float | None) -> str:
     """
     if veto is None:
         return ""
-    for family, members in by_task_type(pairs).items():
+    for task_type, members in by_task_type(pairs).items():
         effect = measure_effect(members)
         if effect.interval is not None and effect.interval.high < -veto:
-            return f"task type {family!r} got worse by more than {veto:g}: {change(effect)}"
+            return f"task type {task_type!r} got worse by more than {veto:g}: {change(effect)}"
     return ""
 
 
@@ -187,7 +187,7 @@ _BELOW_95 = 0.025  # of a two-sided 95% interval, what lies below it
 
 
 def stricter(effect: PairedEffect, alpha: float) -> str:
-    """Say why luck is not ruled out although a 95% interval rules out no change, or ""."""
+    """Say why chance is not ruled out although a 95% interval rules out no change, or ""."""
     if effect.interval is None or effect.interval.low <= 0 or alpha >= _BELOW_95:
         return ""
     return ", which is stricter than a 95% interval: a run's decisions share its alpha"
@@ -211,10 +211,8 @@ def change(effect: PairedEffect) -> str:
 
 # Draw again only where a further draw can tell something: tasks whose results differ so far.
 #
-# Whether a task is drawn again depends on the results of both sides together, not on which side
-# had
-# them, so a test that swaps the sides of a task stays exact. A task that is left out keeps the
-# gain
+# Whether a task is drawn again depends on the results of both sides together, not on which side had
+# them, so a test that swaps the sides of a task stays exact. A task that is left out keeps the gain
 # of 0 that it showed: measured gains are conservative.
 
 

@@ -92,8 +92,8 @@ def chosen_p_value(gains: Sequence[float], judged: Sequence[int], seed: int) -> 
     If no candidate changes anything, each task on which one went differently is as likely to have
     gone worse, and a run keeps the candidates whose sum is above zero. The p-value is the share of
     such runs, by random signs, whose kept sums come to at least the observed one. It is not exact,
-    and errs on the safe side: a task that was lucky once tends to fall back under later candidates,
-    which is left out. Nor is it ever below `paired_p_value`.
+    and errs on the safe side: a task that succeeded once by chance tends to fall back under later
+    candidates, which is left out. Nor is it ever below `paired_p_value`.
 
     Args:
         gains: Mean gain per task of what the run came to, shape ``[tasks]``.

@@ -43,7 +43,7 @@ _MAX_SUM = 24_000
 
 
 class SequentialGate(GateSettings):
-    """Accepts a gain that luck does not explain, after a quarter, a half or all of the tasks.
+    """Accepts a gain that chance does not explain, after a quarter, a half or all of the tasks.
 
     The tasks are put into a fixed random order and drawn once each, part by part. After each part
     an exact paired test may accept the candidate, on a small share of this decision's alpha at
@@ -138,7 +138,7 @@ class _Looks:
             return replace(verdict, decision=Decision.REJECT, reason=f"Rejected: {facts}.")
         if not early:
             reason = (
-                f"Rejected: {facts}; that may be luck, because p = {p_value:.2g} is above this "
+                f"Rejected: {facts}; that may be chance, because p = {p_value:.2g} is above this "
                 f"decision's {limit:.2g}{stricter(effect, limit)}."
             )
             return replace(verdict, decision=Decision.REJECT, reason=reason)
@@ -152,13 +152,13 @@ class _Looks:
 def stagewise_p_value(
     looks: Sequence[Sequence[float]], limits: Sequence[float], grid: int = _FINEST_GRID
 ) -> float:
-    """Test, one-sided, whether gains that were looked at several times are more than luck.
+    """Test, one-sided, whether gains that were looked at several times are more than chance.
 
     If the candidate changes nothing, each task's gain is as likely to have the opposite sign. Of
-    all sign assignments, each look but the last rejects the luck of those with the largest sums of
+    all sign assignments, each look but the last rejects those with the largest sums of
     gains so far, as many as its limit allows together with the looks before. The p-value is the
     share of all assignments that an earlier look rejects, or whose sum at the last look is at
-    least the observed one. So luck alone has p <= limit at any of the looks with a chance of at
+    least the observed one. So chance alone has p <= limit at any of the looks with a chance of at
     most the largest limit, exactly, whatever the sizes of the gains; and stopping early for any
     other reason only lowers that chance. With one look it is `paired_p_value`, up to rounding.
 

@@ -130,11 +130,11 @@ def _verdict(decision: Decision, pairs: Sequence[Pair], tasks: int) -> Verdict:
     return replace(verdict, decision=decision, reason=reason)
 
 
-# A gate that accepts a gain only where luck does not explain it, on a fixed number of draws.
+# A gate that accepts a gain only where chance does not explain it, on a fixed number of draws.
 
 
 class PairedGate(GateSettings):
-    """Accepts a gain that luck does not explain: a one-sided paired test over tasks.
+    """Accepts a gain that chance does not explain: a one-sided paired test over tasks.
 
     The chance of accepting an edit that changes nothing is at most the ledger's share, and so at
     most the ledger's alpha over the whole run (see `paired_p_value`). As every step asks for proof,
@@ -176,7 +176,7 @@ class PairedGate(GateSettings):
             return Decision.REJECT, f"Rejected: {facts}."
         if effect.p_value > alpha:
             return Decision.REJECT, (
-                f"Rejected: {facts}; that may be luck, because p = {effect.p_value:.2g} is above "
+                f"Rejected: {facts}; that may be chance, because p = {effect.p_value:.2g} is above "
                 f"this decision's {alpha:.2g}{stricter(effect, alpha)}."
             )
         harmed = harmed_task_type(pairs, self.task_type_veto) or too_many_worse(
@@ -261,7 +261,7 @@ class OpenGate(MeasuredGate):
     fresh_draws: SkipJsonSchema[bool] = True
     """After the best skill was beaten both sides draw anew; else first scores stand."""
 
-    admits_all: ClassVar[bool] = True
+    accepts_all: ClassVar[bool] = True
 
     async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
         """Judge a candidate against the best skill by any gain, as the strict gate does."""

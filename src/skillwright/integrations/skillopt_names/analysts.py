@@ -98,8 +98,10 @@ def run_success_analyst_minibatch(
     **kwargs: Any,
 ) -> Patch | None:
     """Have one analyst read successes; see `run_error_analyst_minibatch`."""
-    won = [{**row, "hard": row.get("hard") or 1} for row in items]
-    return _one_analyst(skill_content, won, prediction_dir, edit_budget, "success_system", kwargs)
+    solved = [{**row, "hard": row.get("hard") or 1} for row in items]
+    return _one_analyst(
+        skill_content, solved, prediction_dir, edit_budget, "success_system", kwargs
+    )
 
 
 def _one_analyst(

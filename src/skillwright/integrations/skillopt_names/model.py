@@ -86,10 +86,8 @@ EXEC_NAMES: Final[Mapping[str, Any]] = {
 # `skillopt.model`: blocking functions that ask the models of the run.
 #
 # Source: SkillOpt (microsoft/SkillOpt). Their signatures are kept. Ours decides about retries,
-# limits
-# and deadlines, so ``retries`` says nothing here; ``reasoning_effort`` is a setting of the role,
-# and
-# so is ``max_completion_tokens`` where a call leaves it at its default.
+# limits and deadlines, so ``retries`` says nothing here; ``reasoning_effort`` is a setting of the
+# role, and so is ``max_completion_tokens`` where a call leaves it at its default.
 
 
 DEFAULT_TOKENS: Final = 16_384

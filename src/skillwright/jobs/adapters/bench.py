@@ -422,7 +422,7 @@ class AdapterBench:
     async def open_test(self, skills: Mapping[str, str]) -> dict[str, list[EpisodeResult]]:
         """Break the seal of the test split, once, and roll it out with every skill at once."""
         if self._is_open:
-            raise RunError("the test split was opened already; score every skill in one act")
+            raise RunError("the test split was opened already; score every skill in one job")
         self._is_open = True
         return await self._play_all("test", skills, None, "test")
 

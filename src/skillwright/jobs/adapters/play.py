@@ -74,9 +74,9 @@ def trajectory_of(transcript: Transcript) -> Trajectory:
         else:
             (acts[-1][1] if acts else opening).append(line.text)
     # The task is stated first; adapters often repeat it as the first message.
-    told = [transcript.opening] if transcript.opening not in opening else []
+    first = [transcript.opening] if transcript.opening not in opening else []
     return Trajectory(
-        opening=_joined([*told, *opening]),
+        opening=_joined([*first, *opening]),
         turns=tuple(
             Turn(index, prompt=(), act=Act(text), observation=_joined(seen), reward=0.0)
             for index, (text, seen) in enumerate(acts)
@@ -212,8 +212,8 @@ class AdapterMemory:
         lost = set(payload["failed"]) if only_scored else set()
         if not lost:
             self._batches[payload["batch"]] = payload["episodes"]
-        told = zip(payload["ids"], payload["keys"], payload["episodes"], strict=True)
-        self._episodes |= {key: number for one, key, number in told if one not in lost}
+        played = zip(payload["ids"], payload["keys"], payload["episodes"], strict=True)
+        self._episodes |= {key: number for one, key, number in played if one not in lost}
         if payload["whole"]:
             self._orders.setdefault(payload["whole"], tuple(payload["ids"]))
 
@@ -326,7 +326,7 @@ class Player:
 
     def episode_key(self, ask: Ask, row_id: str) -> str:
         """Return the content address of an episode: equal questions have equal ones."""
-        # What is practised on is never asked for twice; what is held out may be, whole or in parts.
+        # What is trained on is never asked for twice; what is held out may be, whole or in parts.
         return digest([*self._question(ask), self._batch_key(ask) if ask.is_once else "", row_id])
 
     def _batch_key(self, ask: Ask) -> str:
@@ -337,7 +337,7 @@ class Player:
         return [self.identity, ask.split, ask.seed, ask.draw, text_digest(ask.skill)]
 
     async def _roll_out(self, ask: Ask, key: str) -> Played:
-        folder, began, attempts, told = self.root / ask.folder, monotonic(), 0, 0
+        folder, began, attempts, reported = self.root / ask.folder, monotonic(), 0, 0
         about, read = self._about(ask, ask.items), None
         while read is None:
             attempts += 1
@@ -352,9 +352,9 @@ class Player:
                 self.foreign.faults.warn(said, error)
                 # What broke the contract would break it again.
                 if attempts > self.retries or isinstance(error, ContractError):
-                    read, told = all_failed(about, error), 1
+                    read, reported = all_failed(about, error), 1
         read = replace(read, notes=(*read.notes, *self._doubts(ask, about, read)))
-        for note in read.notes[told:]:
+        for note in read.notes[reported:]:
             _log.warning("%s, %s: %s", self.name, ask.folder, note)
         results = await self._with_trajectories(read, folder / PREDICTIONS)
         wall_s = monotonic() - began
@@ -366,7 +366,7 @@ class Player:
         self.memory.keep_batch(key, read, skill=ask.skill, whole=whole, about=facts)
         # However many draws a gate takes of one text, it is one text that breaks the adapter.
         self._refuse_dead_adapter(key if ask.is_once else text_digest(ask.skill), read)
-        # As it was stored: a resumed run is told exactly the same.
+        # As it was stored: a resumed run shows exactly the same.
         kept = tuple(self.memory.batch(key) or read.results)
         for result in kept:
             self.callback.on_event(EpisodeFinished(result))
@@ -425,8 +425,8 @@ class Player:
         rows = _stored(read.results)
         # Not in the adapter's thread: what came back is stored before the next rollout is over.
         found = await asyncio.to_thread(read_rows, list(rows.values()), predictions)
-        told = dict(zip(rows, map(trajectory_of, found.rows), strict=True))
-        return [replace(r, trajectory=told.get(r.task_id, r.trajectory)) for r in read.results]
+        shown = dict(zip(rows, map(trajectory_of, found.rows), strict=True))
+        return [replace(r, trajectory=shown.get(r.task_id, r.trajectory)) for r in read.results]
 
     def _refuse_dead_adapter(self, case: str, read: ReadBatch) -> None:
         """Stop where nothing came back several times; batches of one case count as one."""
@@ -473,7 +473,7 @@ def _stored(results: Iterable[EpisodeResult]) -> dict[str, Row]:
 
 
 def raise_if_hopeless(error: Exception) -> None:
-    """Let out what running cannot help; any other fault is the adapter's own."""
+    """Let out what a retry cannot help; any other fault is the adapter's own."""
     refused = isinstance(error, ModelRefused) and not isinstance(error, RequestRefused)
     if refused or isinstance(error, UsageError | EngineDown | BudgetSpent):
         raise error

@@ -120,10 +120,10 @@ class AdapterPlanner:
         return HeldOut(batch, count, items)
 
     async def sample(self, epoch: int, count: int, seed: int) -> BatchSpec:
-        """Plan the train episodes that an epoch is updated by."""
+        """Plan the train episodes of the epoch update."""
         if self.loader is None:
             return BatchSpec("train", "train", seed, count)
-        at = f"epoch update on epoch {epoch}"
+        at = f"look back on epoch {epoch}"  # stored name
         await self._start_from(at)
         batch: BatchSpec = await self.foreign.call(
             partial(self.loader.build_train_batch, batch_size=count, seed=seed)

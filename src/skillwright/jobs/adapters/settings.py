@@ -1,6 +1,6 @@
 """A run's configuration as SkillOpt's adapters know it: one flat dict of documented names.
 
-Secrets are never in it: of the models an adapter is told the names only.
+Secrets are never in it: of the models an adapter gets the names only.
 
 Source: SkillOpt (microsoft/SkillOpt) 0.2, its flat keys.
 """

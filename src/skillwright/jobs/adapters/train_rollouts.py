@@ -157,8 +157,8 @@ async def _with_references(player: Player, played: Played, by_id: Mapping[str, R
     if not rows or not played.items:
         return rows
     foreign, items = player.foreign, list(played.items.values())
-    told = await foreign.consult(rows, foreign.adapter.attach_reference_context, rows, items)
-    if not all(isinstance(row, dict) for row in told):
+    extended = await foreign.consult(rows, foreign.adapter.attach_reference_context, rows, items)
+    if not all(isinstance(row, dict) for row in extended):
         _log.warning("%s: attach_reference_context returned what are no rows", player.name)
         return rows
     named: set[str] = set()
@@ -168,7 +168,7 @@ async def _with_references(player: Player, played: Played, by_id: Mapping[str, R
         named |= {str(name) for name in found.get("fields") or ()}
     if named:
         _log.info("%s: analysts see reference fields %s", player.name, ", ".join(sorted(named)))
-    return told
+    return extended
 
 
 def _faults(played: Played) -> list[Skipped]:

@@ -56,7 +56,7 @@ from skillwright.jobs.parts.memory import StoredCalls
 from skillwright.jobs.parts.money import Budget
 from skillwright.jobs.parts.opened import MakeModel, opened_model
 from skillwright.jobs.parts.progress import Callback, StageStarted
-from skillwright.models import HttpClient, is_stand_in, make_model
+from skillwright.models import HttpClient, is_scripted_model, make_model
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
@@ -237,7 +237,7 @@ async def distill_runs(
         named = ", ".join(run.path.name for run in runs)
         outcome = await _distill(episodes, bank, teacher, asked, callback, named, is_near)
     kept_out = dict(sum((Counter(run.kept_out) for run in runs), Counter[str]()))
-    return replace(outcome, kept_out=kept_out, is_scripted=is_stand_in(llm))
+    return replace(outcome, kept_out=kept_out, is_scripted=is_scripted_model(llm))
 
 
 async def distill_config(
@@ -259,7 +259,7 @@ async def distill_config(
         seed = config.run.seed
         specs = [
             EpisodeSpec(task, derive_seed(BASE, seed, task.id, draw), draw, BASE)
-            for task in session.evolution.practice.tasks[: config.distill.tasks]
+            for task in session.evolution.training.tasks[: config.distill.tasks]
             for draw in range(config.distill.episodes)
         ]
         callback.on_event(session.started(bank, len(specs)))
@@ -277,7 +277,7 @@ async def distill_config(
             nearness(session.embedder),
         )
     llms = (config.models.target, teacher_of(config))
-    return replace(outcome, is_scripted=any(map(is_stand_in, llms)))
+    return replace(outcome, is_scripted=any(map(is_scripted_model, llms)))
 
 
 async def _distill(

@@ -21,7 +21,7 @@ from skillwright.jobs.parts.bank_source import bank_work, count_use
 from skillwright.jobs.parts.evolution_round import PlayedRound
 from skillwright.jobs.parts.opened import MakeModel
 from skillwright.jobs.parts.progress import Callback
-from skillwright.models import is_stand_in, make_model
+from skillwright.models import is_scripted_model, make_model
 from skillwright.runs import RunStore
 
 EVOLVED = "evolved"
@@ -144,7 +144,7 @@ async def evolve_bank(
         await run.end()
         skills = count_skills(bank_store.load()).headline
     models = (config.models.target, teacher_of(config))
-    is_scripted = any(map(is_stand_in, models))
+    is_scripted = any(map(is_scripted_model, models))
     return EvolveReport(str(bank), tuple(run.done), skills, is_scripted, run.release)
 
 

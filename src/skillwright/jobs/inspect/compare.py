@@ -174,8 +174,8 @@ class RunComparison:
         if self.result != "not shown":
             size = self.amount(abs(effect)).removeprefix("+")
             return f"B is {self.result} than A by {size} (95% interval of B - A: {bounds})."
-        told = f"B - A is {self.amount(effect)} (95% interval {bounds})"
-        return f"No difference is shown: {told}; {self.doubt}."
+        change = f"B - A is {self.amount(effect)} (95% interval {bounds})"
+        return f"No difference is shown: {change}; {self.doubt}."
 
     def amount(self, value: float) -> str:
         """Write a difference in the metric's unit, for people."""
@@ -207,7 +207,7 @@ class RunComparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as a JSON object."""
-        told: dict[str, Any] = encode(
+        record: dict[str, Any] = encode(
             {
                 "a": self.a,
                 "b": self.b,
@@ -223,7 +223,7 @@ class RunComparison:
                 "sentence": self.sentence,
             }
         )
-        return told
+        return record
 
     def _flipped(self, sign: int) -> list[ComparedTask]:
         found = [task for task in self.tasks if task.is_flipped and sign * task.change > 0]

@@ -140,7 +140,7 @@ def _read_train(summary: RunSummary, store: RunStore, asked: _Asked) -> Measured
     episodes = store.episodes(phase="test")
     found = [one for one in episodes if one.skill_version.partition("+")[0] == tested[name]]
     if not found:
-        # A blank document is left out where a bank is told: only the bank's version remains.
+        # A blank document is left out where a bank is injected: only the bank's version remains.
         found = [one for one in episodes if "+" not in one.skill_version]
     return name, f"training, {name} skill {tested[name]} on test", found
 

@@ -157,7 +157,7 @@ def critical_path(store: RunStore, slots: int) -> CriticalPath:
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
-    """A step or a epoch update, and the time in which it was worked on."""
+    """A step or an epoch update, and the time in which it was worked on."""
 
     kind: Kind
     step: int
@@ -274,7 +274,7 @@ def _grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, lis
 
 
 def _decisions(events: Iterable[Event]) -> list[_Decision]:
-    """List the steps and the look backs, each with the time since the one before."""
+    """List the steps and the epoch updates, each with the time since the one before."""
     found: list[_Decision] = []
     step, since = 0, 0.0
     for event in events:

@@ -73,7 +73,7 @@ class RegradeReport(JsonRecord):
 
 
 def regrade(run: str | Path, root: str | Path = "runs") -> RegradeReport:
-    """Score the episodes of a run again, and add the outcome to its store.
+    """Score the episodes of a run again, and add the scores to its store.
 
     Args:
         run: Its folder, or its name below ``root``.

@@ -56,8 +56,8 @@ def export_skillopt(run: str | Path, to: str | Path, root: str | Path = "runs") 
     with RunStore.open(folder.store_path, read_only=True) as store:
         if read_plan(store, folder.path) is not None:
             raise RunError(f"{folder.name!r} is an evaluation; only a training has such files")
-        told = _Told(config, store, restore(config, store), read_folder(folder), place)
-        texts = dict(told.files())
+        exported = _Exported(config, store, restore(config, store), read_folder(folder), place)
+        texts = dict(exported.files())
     for name, text in texts.items():
         path = place / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ class _Stand:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Exported:
     config: RunConfig
     store: RunStore
     state: TrainState

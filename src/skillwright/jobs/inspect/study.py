@@ -1,4 +1,4 @@
-"""One configuration under several seeds: how much of a gain is the method's, and how much luck.
+"""One configuration under several seeds: what of a gain is due to the method, what to randomness.
 
     runs/<name>/
       study.yaml      which seeds
@@ -6,7 +6,7 @@
       summary.json    what came of them, written anew whenever a seed is finished
       run.lock        who is working on it
 
-The seeds' runs hold everything; a study that was stopped continues with those that are not finished.
+The seeds' runs hold everything; a study that was stopped resumes those that are not finished.
 """
 
 import shlex
@@ -56,10 +56,10 @@ class SeedResult:
     Attributes:
         run: Where its run stands.
         seed: The seed.
-        initial: Share of test tasks that the initial skill won, or ``None`` before the test.
+        initial: Share of test tasks that the initial skill solved, or ``None`` before the test.
         best: That of the best skill.
         final: That of the skill that training ended with.
-        gain: ``best`` minus ``initial``: what the best skill gains, in tasks won; or ``None``.
+        gain: ``best`` minus ``initial``: what the best skill gains, in tasks solved; or ``None``.
         reward_gain: What it gains in mean reward, paired by task; or ``None``.
         empty: That of the empty skill, or ``None`` where it was not a baseline of its own.
     """
@@ -79,16 +79,16 @@ class SeedResult:
         report = run.state.report if run.state else None
         if report is None:
             return cls(run, seed)
-        won = {name: table.overall.success_rate for name, table in report.tables.items()}
-        initial, best = won["initial"], won["best"]
+        rates = {name: table.overall.success_rate for name, table in report.tables.items()}
+        initial, best = rates["initial"], rates["best"]
         return cls(
             run,
             seed,
             initial=initial,
             best=best,
-            final=won["final"],
+            final=rates["final"],
             gain=None if initial is None or best is None else best - initial,
-            empty=won.get("empty"),
+            empty=rates.get("empty"),
             reward_gain=report.gains["best"].gain,
         )
 
@@ -124,7 +124,7 @@ class StudySummary:
 
     @property
     def gains(self) -> list[float]:
-        """What the seeds gained in tasks won on test, in order, where they were tested."""
+        """What the seeds gained in tasks solved on test, in order, where they were tested."""
         return [one.gain for one in self._tested if one.gain is not None]
 
     @property
@@ -140,7 +140,7 @@ class StudySummary:
     def interval(self) -> Interval | None:
         """A 95% interval of the mean gain over seeds, by Student's t; see `mean_interval`."""
         found = mean_interval(self.gains)
-        # A gain in tasks won is never beyond 1, which few seeds do not know.
+        # A gain in tasks solved is never beyond 1, which few seeds do not know.
         return None if found is None else Interval(max(-1.0, found.low), min(1.0, found.high))
 
     @property
@@ -238,8 +238,8 @@ class Study:
         self._lock = RunLock(path / LOCK_NAME, datetime.now(UTC).isoformat(timespec="seconds"))
 
     @property
-    def go_on(self) -> str:
-        """The command that continues with it."""
+    def resume_command(self) -> str:
+        """The command that resumes it."""
         return f"skillwright resume {shlex.quote(str(self.path))}"
 
     def run_path(self, seed: int) -> Path:
@@ -312,7 +312,7 @@ def find_study(study: str | Path, root: str | Path = "runs") -> Path | None:
 def open_study(
     study: str | Path, root: str | Path = "runs", overrides: Sequence[str] = ()
 ) -> Study:
-    """Open a study to continue with it.
+    """Open a study to resume it.
 
     Args:
         study: Its folder, or its name below ``root``.
@@ -347,7 +347,7 @@ async def run_study(study: Study, watch: Watch, make: MakeModel = make_model) ->
         make: Makes the models.
 
     Raises:
-        SkillwrightError: As `run_training`; the seeds so far stay, and the study continues from
+        SkillwrightError: As `run_training`; the seeds so far stay, and a resumed study starts
             there.
     """
     for seed in study.seeds:

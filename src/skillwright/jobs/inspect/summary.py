@@ -93,13 +93,13 @@ class RunSummary:
         if self.problem:
             return f"cannot be read: {self.problem}"
         if self.evaluation is not None:
-            return f"{_percent(self.evaluation.table.overall.success_rate)} won"
+            return f"{_percent(self.evaluation.table.overall.success_rate)} solved"
         names, report = ("initial", "best"), self.state.report if self.state else None
         if self.rl is not None:
             names, report = ("cold_start", "final"), self.rl.test
         if report is not None and (self.is_finished or self.rl is not None):
             first, last = (report.tables[name].overall.success_rate for name in names)
-            return f"{_percent(first)} -> {_percent(last)} won"
+            return f"{_percent(first)} -> {_percent(last)} solved"
         if self.is_finished:
             return "finished, not tested"
         where = f": iteration {self.rl.last_iteration}" if self.rl else ""
@@ -108,7 +108,7 @@ class RunSummary:
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as a JSON object."""
         state = self.state
-        told: dict[str, Any] = encode(
+        record: dict[str, Any] = encode(
             {
                 "name": self.name,
                 "path": str(self.path),
@@ -135,7 +135,7 @@ class RunSummary:
                 "rl": self.rl,
             }
         )
-        return told
+        return record
 
 
 def read_run(run: str | Path, root: str | Path = "runs") -> RunSummary:

@@ -1,1 +1,1 @@
-"""Begin a run, or continue with one; what is looked at and estimated before."""
+"""Begin a run, or resume one; what is looked at and estimated before."""

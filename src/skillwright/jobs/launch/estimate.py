@@ -46,7 +46,7 @@ class Assumptions:
         instructions_tokens: What an optimizer's question says beside skill and evidence.
         proposal_tokens: An optimizer's answer.
         user_share: Share of the turns that speak to a simulated user, who opens besides.
-        user_prompt_tokens: What such a user is told before the conversation.
+        user_prompt_tokens: What such a user is given before the conversation.
         chars_per_token: Of English text.
     """
 
@@ -175,7 +175,7 @@ class Estimate(Stages):
         stages: In the order of the run; those that ask nothing are left out.
         opening_tokens: The measured length of an agent's first prompt, with the initial skill.
         measured: The tasks that it was measured on.
-        models: Who is asked, with prices and their age.
+        llms: Who is asked, with prices and their age.
         assumptions: What the figures rest on.
         power: Which gain the gate of a training finds; "" for an evaluation.
     """
@@ -263,10 +263,10 @@ async def _measured(
 
 
 def _injected(config: RunConfig, skill: str, tasks: Sequence[Task]) -> list[str]:
-    """Return what agents are told of the document and the bank, for each task."""
+    """Return what agents are given of the document and the bank, for each task."""
     if not config.skill.bank:
         return [skill] * len(tasks)
-    # Whoever says what is similar, about as much is told; so no model and no endpoint is asked.
+    # Whoever says what is similar, about as much is injected; so no model and no endpoint is asked.
     bank = bank_source(read_injected_bank(config.skill.bank), config.bank, LexicalEmbedder())
     return [one.text for one in DocumentAndBank(skill, bank).contexts(tasks)]
 
@@ -314,7 +314,7 @@ def make_stage(
 
     Args:
         name: What people call it.
-        model: Who is asked.
+        llm: Who is asked.
         times: How often all of the prompts are sent.
         prompts: Tokens of each.
         answer: Tokens of each answer.
@@ -351,7 +351,7 @@ def _played(config: RunConfig, splits: Splits, has_skill: bool) -> Iterator[tupl
     new = (1.0 + ACCEPTED_SHARE) / 2
     starts_blank = not has_skill
     yield "baseline", val
-    yield "practice", config.train.epochs * trained_on_in_an_epoch(config, train)
+    yield "practice", config.train.epochs * trained_on_in_an_epoch(config, train)  # stored name
     yield "gate", round(config.decisions(train) * gate.expected_rollouts(val) * new)
     if gate.release is not None:
         yield "release test", gate.release.expected_rollouts(val)
@@ -437,9 +437,9 @@ class _Questions:
     def _groups(self) -> Sequence[int]:
         """Return the analysts of a step that read failures, and those that read successes."""
         gradient, train = self.config.gradient, self.config.train
-        won = round(train.batch_size * self.assumed.success_rate)
-        lost = train.batch_size - won
-        read = (lost, 0 if gradient.failure_only else won)
+        solved = round(train.batch_size * self.assumed.success_rate)
+        lost = train.batch_size - solved
+        read = (lost, 0 if gradient.failure_only else solved)
         return [train.accumulation * ceil(count / gradient.minibatch_size) for count in read]
 
 

@@ -43,7 +43,7 @@ from skillwright.models import (
     ModelConfig,
     PythonConfig,
     ScriptedConfig,
-    is_stand_in,
+    is_scripted_model,
     make_model,
 )
 from skillwright.models.config import takes_seeds
@@ -160,7 +160,7 @@ async def ask_if_ready(
     """
     if isinstance(llm, ScriptedConfig | PythonConfig):
         model = make(llm, client)
-        return llm.model if is_stand_in(llm) else await _ask(llm, model, tools)
+        return llm.model if is_scripted_model(llm) else await _ask(llm, model, tools)
     impatient = llm.model_copy(update={"max_attempts": min(_ATTEMPTS, llm.max_attempts)})
     try:
         return await _ask(llm, make(impatient, client), tools)

@@ -33,13 +33,13 @@ from skillwright.jobs.parts.tasks import is_adapter
 from skillwright.jobs.train.evaluate import EvalPlan, EvalReport, evaluate
 from skillwright.jobs.train.state import restore
 from skillwright.jobs.train.train import TrainReport, finished_report, prove, train, why_not_again
-from skillwright.jobs.train.wiring import assemble, assemble_arena
+from skillwright.jobs.train.wiring import assemble, assemble_session
 from skillwright.models import (
     EndpointConfig,
     ExecConfig,
     ModelConfig,
     PythonConfig,
-    is_stand_in,
+    is_scripted_model,
     make_model,
 )
 from skillwright.runs import Redactor, RunFolder, RunStore, list_runs, provenance, unused_name
@@ -102,7 +102,7 @@ class OpenRun:
     store: RunStore
 
     @property
-    def go_on(self) -> str:
+    def resume_command(self) -> str:
         """The command that resumes it."""
         return f"skillwright resume {shlex.quote(str(self.folder.path))}"
 
@@ -202,7 +202,7 @@ def _holds_nothing(path: Path) -> bool:
 
 
 def open_run(run: str | Path, root: str | Path = "runs", overrides: Sequence[str] = ()) -> Run:
-    """Open a run to continue with it.
+    """Open a run to resume it.
 
     Args:
         run: Its folder, or its name below ``root``.
@@ -318,7 +318,7 @@ async def run_evaluation(
 ) -> EvalReport:
     """Evaluate the run's skill; `evaluate` says what is raised."""
     with session(run.store):
-        async with assemble_arena(run.config, run.store, callback, make) as parts:
+        async with assemble_session(run.config, run.store, callback, make) as parts:
             return await evaluate(parts, run.folder, plan)
 
 
@@ -329,7 +329,7 @@ def session(store: RunStore) -> Iterator[None]:
     try:
         yield
     finally:
-        # Where even this cannot be written, what stopped the session is what is told.
+        # Where even this cannot be written, what stopped the session is what is reported.
         with suppress(RunError):
             store.append_event(SESSION_ENDED, {})
 
@@ -353,7 +353,7 @@ def has_scripted_models(config: RunConfig, store: RunStore, plan: EvalPlan | Non
     llms = [] if plan else [config.models.optimizer]
     if not any(event.payload.get("adapter", False) for event in store.events(MADE)):
         llms.append(config.models.target)
-    return any(map(is_stand_in, llms))
+    return any(map(is_scripted_model, llms))
 
 
 def known_secrets(config: RunConfig) -> list[str]:

@@ -58,7 +58,7 @@ def may_be_studied(episode: EpisodeSummary) -> bool:
 
 
 def count_use(runs: RunStore, bank: BankStore, success_threshold: float) -> None:
-    """Count the episodes of a run in the bank that their agents were told; each counts once."""
+    """Count the episodes of a run in the bank whose skills were injected; each counts once."""
     bank.count(_counted(runs, success_threshold))
 
 
@@ -77,7 +77,7 @@ def _counted(runs: RunStore, threshold: float) -> Iterator[CountedEpisode]:
             yield CountedEpisode(f"{run}:{one.key}", one.skill_ids, score >= threshold)
 
 
-# A bank in a run: what its agents are told below the document, and what is written down of it.
+# A bank in a run: what is injected below the document, and what is written down of it.
 
 
 KEPT_BANK = "bank.json"
@@ -112,7 +112,7 @@ def read_bank(where: str, key: str = "skill.bank") -> Bank:
 
 
 def read_injected_bank(where: str, key: str = "skill.bank") -> Bank:
-    """Read a bank that agents are going to be told."""
+    """Read a bank that is going to be injected."""
     bank = read_bank(where, key)
     if not bank.active:
         raise ConfigError(f"{key}: no skill of the bank {where!r} is active. {_why_none(bank)}")
@@ -125,11 +125,11 @@ def _why_none(bank: Bank) -> str:
         some = ", ".join(kept[:_MOST_NAMED])
         more = f" and {len(kept) - _MOST_NAMED} more" if len(kept) > _MOST_NAMED else ""
         return (
-            f"In pending: {some}{more}. Let them in by `skillwright bank admit --bank FILE "
+            f"Pending: {some}{more}. Approve them by `skillwright bank approve --bank FILE "
             "--config CONFIG`, where games decide, or by --without-gate REASON"
         )
     return (
-        "So agents would be told nothing: put skills into it by `skillwright bank distill` or `bank "
+        "So nothing would be injected: put skills into it by `skillwright bank distill` or `bank "
         "import`, or leave the setting out"
     )
 
@@ -154,18 +154,18 @@ class DocumentAndBank:
         return self.bank.waits
 
     def context(self, task: Task) -> SkillContext:
-        """Return what the agent is told for ``task``."""
+        """Return what the agent is given for ``task``."""
         return self.contexts([task])[0]
 
     def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
-        """Return what the agent is told for each task."""
-        told = self.bank.contexts(tasks)
+        """Return what the agent is given for each task."""
+        found = self.bank.contexts(tasks)
         if not self.document.strip():
-            return told
+            return found
         start, name = self.document.rstrip("\n"), skill_hash(self.document)
         return [
             replace(one, text=f"{start}\n\n{one.text}", version=f"{name}+{one.version}")
-            for one in told
+            for one in found
         ]
 
 
@@ -196,7 +196,7 @@ def _since(before: Usage, now: Usage) -> Usage:
 
 @dataclass(frozen=True, slots=True)
 class InjectedBank:
-    """The bank that a run's agents are told, open."""
+    """The bank that a run injects, open."""
 
     source: BankSource
     ledger: EmbedderLedger
@@ -255,7 +255,7 @@ def opened_embedder(name: str) -> Iterator[Embedder]:
 def keep_bank(config: RunConfig, folder: Path) -> dict[str, Any]:
     """Put the bank that a run begins with into its folder, and say which one it is.
 
-    The file that it comes from may change meanwhile; the run continues with what it began with.
+    The file that it comes from may change meanwhile; the run keeps what it began with.
     """
     if not config.skill.bank:
         return {}
@@ -272,7 +272,7 @@ def injected_lines(store: RunStore) -> tuple[str, ...]:
     known = made[0].get("bank") if made else None
     if not known:
         return ()
-    return (f"told version {known['version']} of the bank {known['from']}",)
+    return (f"injected version {known['version']} of the bank {known['from']}",)
 
 
 def check_bank(config: RunConfig) -> None:

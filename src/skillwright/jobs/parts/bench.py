@@ -23,13 +23,11 @@ from skillwright.textopt import (
     read_episodes,
 )
 
-# Where a run practises, is judged and is tested: one seam between the loop and what it plays.
+# Where a run trains, is judged and is tested: one seam between the loop and what it plays.
 #
 # The loop speaks of skills, steps and splits, and never of tasks, engines or rows. `TextBench`
-# plays
-# our own environments; an adapter of somebody else's has a bench of its own. Whatever a bench
-# plays
-# it must remember, so that a run that was stopped pays for nothing twice.
+# plays our own environments; an adapter of somebody else's has a bench of its own. Whatever a bench
+# plays it must remember, so that a run that was stopped pays for nothing twice.
 
 
 SplitName = Literal["train", "val", "test"]
@@ -118,7 +116,7 @@ class Bench(Protocol):
         Args:
             skill: The text that the agent is given.
             split: Its name; ``test`` is for evaluations only, a training opens it by `open_test`.
-            draw: Which luck the tasks meet.
+            draw: Number of the draw; another number means other seeds.
             phase: What the episodes are for.
 
         Returns:
@@ -170,7 +168,7 @@ class Bench(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Longitudinal:
-    """Which tasks a epoch update compares two skills on."""
+    """Which tasks an epoch update compares two skills on."""
 
     wanted: int
     policy: PairPolicy
@@ -215,7 +213,7 @@ class TextBench:
         planned = plan_epoch(
             self.splits.train.tasks, epoch=epoch, batches=count, batch_size=size, seed=self.seed
         )
-        # A refilled micro-batch meets tasks again that the epoch had already: with other luck.
+        # A refilled micro-batch meets tasks again that the epoch had already, with other seeds.
         visits: dict[str, int] = {}
         batches = []
         for batch in planned:

@@ -89,12 +89,12 @@ class TurnEnds:
         """Say the shares, and what to change; nothing for no turn."""
         if not self.turns:
             return
-        told = (
+        counts = (
             f"{count / self.turns:.1%} {_SAID[one]}"
             for one, count in self.lapses.items()
             if count or one is not Lapse.WRITTEN_CALLS  # which few environments know
         )
-        yield f"answers in {self.turns:,} turns: {', '.join(told)}"
+        yield f"answers in {self.turns:,} turns: {', '.join(counts)}"
         yield from self._moves()
 
     def refuse_mostly_lapsed(self) -> None:

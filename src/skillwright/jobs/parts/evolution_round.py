@@ -62,7 +62,7 @@ class PlayedRound:
 
     @property
     def success(self) -> dict[str, tuple[int, int]]:
-        """(won, scored) by category, on the evolution split."""
+        """(solved, scored) by category, on the evolution split."""
         return {one.category: (one.wins, one.episodes) for one in self.found.success}
 
     def lines(self, *, is_kept: bool = True) -> tuple[str, ...]:

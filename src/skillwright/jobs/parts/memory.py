@@ -36,7 +36,7 @@ def consumed(result: EpisodeResult) -> dict[str, Usage]:
     """Return what an episode consumed in all its attempts, by purpose.
 
     What others than the agent consumed is in ``side_usage``, where the engine puts what
-    `TextEnv.get_usage` told at the end of each attempt, failed ones included.
+    `TextEnv.get_usage` reported at the end of each attempt, failed ones included.
     """
     agent = result.trajectory.usage + result.lost_usage
     return {Purpose.ROLLOUT.value: agent, **result.side_usage}
@@ -186,7 +186,7 @@ class StoredCalls:
                 key, purpose, self.identity, messages, answer, step=self.step, wall_s=waited_s
             )
         )
-        # As it was stored, without known secrets: a resumed run is told exactly the same.
+        # As it was stored, without known secrets: a resumed run is given exactly the same.
         return self._store.find_call(key) or answer
 
     def _keep(self, call: CallRecord) -> None:

@@ -26,7 +26,7 @@ from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, SkillwrightError, Usage
 from skillwright.jobs.parts.resuming import seconds_worked
 from skillwright.jobs.parts.tasks import is_adapter
-from skillwright.models import EndpointConfig, ModelConfig, PythonConfig, is_stand_in
+from skillwright.models import EndpointConfig, ModelConfig, PythonConfig, is_scripted_model
 from skillwright.models.executors.config import ClaudeCodeExecConfig, CodexExecConfig
 from skillwright.models.prices import Prices, list_prices
 from skillwright.runs import RunStore
@@ -103,7 +103,7 @@ class Budget:
             return
         while (reached := self._reached()) is not None or self._is_too_early(kind):
             if reached is not None and not self._in_flight:
-                # Told after the others have ended, as they too cost something.
+                # Reported after the others have ended, as they too cost something.
                 raise reached.error()
             await self._one_ended.wait()
         work = _Work(kind)
@@ -333,11 +333,11 @@ def priced_model(role: str, llm: ModelConfig) -> PricedModel:
     if isinstance(llm, EndpointConfig):
         return PricedModel(role, llm.model, llm.known_prices)
     name = getattr(llm, "model", None) or llm.backend
-    # Behind another address the program would continue counting with its vendor's prices.
+    # Behind another address the program would still count with its vendor's prices.
     tells_cost = isinstance(llm, PythonConfig) or (
         isinstance(llm, ClaudeCodeExecConfig) and llm.base_url is None
     )
-    is_free = is_stand_in(llm)
+    is_free = is_scripted_model(llm)
     prices = getattr(llm, "known_prices", None) or getattr(llm, "prices", None)
     if isinstance(llm, CodexExecConfig) and not llm.pays_per_token:
         prices = llm.prices

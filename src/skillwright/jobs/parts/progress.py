@@ -1,6 +1,6 @@
 """What a job says while it runs: one typed event per thing that happens.
 
-Watchers only watch. A callback that raises stops the run, as any bug does; none may change it.
+Callbacks only observe. A callback that raises stops the run, as any bug does; none may change it.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ class RunStarted:
     Attributes:
         name: The run's name.
         folder: Where it lies, for people.
-        models: Role -> identity of the model that plays it.
+        llms: Role -> identity of the model that plays it.
         facts: Short lines about the set-up, in order.
         steps: Steps in the whole run; 0 for a job without steps.
         epochs: Epochs in the whole run; 0 for a job without steps.
@@ -42,8 +42,8 @@ class StageStarted:
 
     Attributes:
         stage: ``baseline``, ``rollout``, ``reflect``, ``gate``, ``epoch update``, ``release test``,
-            ``test`` or ``confirm``. The baseline continues beside the stages of the first step; test
-            and confirmation run together.
+            ``test`` or ``confirm``. The baseline runs beside the stages of the first step; test and
+            confirmation run together.
         step: Step from 1, 0 outside the steps; a slow update's gate has the epoch's last.
         epoch: Epoch from 1, 0 outside the epochs.
         episodes: Episodes that the stage is expected to run; 0 where it runs none.

@@ -48,7 +48,7 @@ def write_down(store: RunStore, state: StateT, kind: str, payload: Mapping[str, 
 
 
 SESSION = "session"
-"""The event with which a process begins to work on a run, or continues with it."""
+"""The event with which a process begins to work on a run, or resumes it."""
 SESSION_ENDED = "session_ended"
 """The event with which it ends; a killed process leaves none."""
 REGRADED = "regraded"
@@ -56,7 +56,7 @@ REGRADED = "regraded"
 
 
 def sessions_of(events: Sequence[Event]) -> list[float]:
-    """Return when each process began; the first event is in where none said so."""
+    """Return when each process began; the first event is used where none said so."""
     started = [event.time for event in events if event.kind == SESSION]
     return started or [event.time for event in events[:1]]
 
@@ -102,12 +102,12 @@ def refuse_other_tasks(store: RunStore, facts: Mapping[str, Any]) -> None:
         before = then.get(split, {"tasks": 0})
         others = {name for name in before if now.get(name, before[name]) != before[name]}
         if others:
-            told = f"{now['tasks']} now, {before['tasks']} then"
+            change = f"{now['tasks']} now, {before['tasks']} then"
             if others == {"content"}:
-                told = "the same ids, and at least one task with another content"
+                change = "the same ids, and at least one task with another content"
             raise DataError(
-                f"the {split} tasks are not those that the run began with ({told}): results before "
-                "and after could not be compared. Restore the data, or start a new run."
+                f"the {split} tasks are not those that the run began with ({change}): results "
+                "before and after could not be compared. Restore the data, or start a new run."
             )
 
 

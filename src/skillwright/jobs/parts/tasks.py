@@ -263,7 +263,7 @@ _ASKED: Mapping[str, Callable[[type[EnvAdapter]], str]] = {
 }
 
 
-# Which train tasks a bank evolves on; the others are practised on.
+# Which train tasks a bank evolves on; the others are trained on.
 
 
 def evolution_split(train: StudyTasks, nth: int) -> EvolutionTasks:

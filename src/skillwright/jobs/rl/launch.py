@@ -14,7 +14,7 @@ from skillwright.jobs.parts.opened import MakeModel
 from skillwright.jobs.parts.resuming import refuse_all_but_budget
 from skillwright.jobs.rl.progress import RlCallback
 from skillwright.jobs.rl.state import RlReport, RlState, restore, selected
-from skillwright.models import is_stand_in, make_model
+from skillwright.models import is_scripted_model, make_model
 from skillwright.runs.folder import CONFIG_NAME
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ async def run_rl(
 
 def rl_has_scripted_models(config: RlConfig) -> bool:
     """Tell whether a scripted model takes part; whoever shows the run's results must say so."""
-    return any(is_stand_in(llm) for llm in config.llms.values())
+    return any(is_scripted_model(llm) for llm in config.llms.values())
 
 
 def _secrets(config: RlConfig) -> list[str]:

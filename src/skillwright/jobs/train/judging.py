@@ -69,7 +69,7 @@ async def judge(run: Assembly, state: TrainState, text: str, place: StepRef) -> 
     current and only asks the latter.
     """
     current, best = incumbent(run, state, inherits=run.config.evaluation.inherit_scores)
-    if run.gate.admits_all:
+    if run.gate.accepts_all:
         against_best = await duel(run, state, (best, text), place)
         return Candidate(text, "force_accept", best_verdict=against_best)
     verdict = await duel(run, state, (current, text), place)
@@ -112,8 +112,8 @@ async def duel(run: Assembly, state: TrainState, sides: tuple[str, str], place: 
         StageStarted("gate", place.step, place.epoch, episodes=run.gate.expected_rollouts(val))
     )
     # A skill that was accepted on some draws looks better on them than it is. After each accept
-    # the gate draws fresh ones, so the new incumbent's luck is not held for skill. Until then the
-    # incumbent's draws serve every candidate.
+    # the gate draws fresh ones, so the new incumbent's chance gain is not held for skill. Until
+    # then the incumbent's draws serve every candidate.
     first = state.accepts * run.gate.draws if run.gate.redraws else 0
     draws = Draws(run.config.run.seed, first=first, step=place.step)
     return await run.gate.judge(run.bench.duel(*sides, draws), state.ledger, run.terms)
@@ -178,7 +178,7 @@ class EpochUpdate:
         lost = [failure for failure in failures if failure.cause in INFRASTRUCTURE]
         if lost and len(lost) == len(asked):
             raise EngineDown(
-                f"the epoch update over epoch {self.epoch} could not ask the optimizer; the latest: "
+                f"the update of epoch {self.epoch} could not ask the optimizer; the latest: "
                 f"{lost[-1].message}"
             )
 
@@ -199,11 +199,11 @@ class EpochUpdate:
 
 
 async def end_epoch(run: Assembly, state: TrainState, epoch: int) -> TrainState:
-    """Look back over an epoch, write down the outcome, and return what follows from it.
+    """Run the update of an epoch, store the outcome, and return what follows from it.
 
     Both skills are played on the same tasks. From the pairs a slow update writes guidance that
     looks further than a batch, and a meta skill the optimizer's own notes for the next epoch. The
-    first epoch has nothing to epoch update on; it only notes which skill it ended with.
+    first epoch has nothing to compare; it only notes which skill it ended with.
 
     Source: SkillOpt (microsoft/SkillOpt; arXiv 2605.23904). There a slow update enters unmeasured;
     here it passes the gate like any other change, unless the configuration says otherwise.
@@ -331,7 +331,7 @@ def _known_verdict(run: Assembly, state: TrainState) -> Verdict | None:
 
 
 async def open_sealed(run: Assembly, state: TrainState) -> TrainState:
-    """Score every artifact in the one act that may see the sealed tasks, all at once."""
+    """Score every artifact in the one job that may see the sealed tasks, all at once."""
     tests = run.config.evaluation.test and state.report is None
     confirms = run.config.evaluation.confirm_tasks > 0 and state.confirmation is None
     if not tests and not confirms:

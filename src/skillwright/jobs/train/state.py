@@ -71,7 +71,7 @@ class StepRecord(Judged, JsonRecord):
         step: From 1.
         epoch: From 1.
         action: What became of it; see `Judged`.
-        entry: What later steps are told about it.
+        entry: What later steps are shown of it.
         verdict: The gate's judgment against the current skill, or ``None`` where it was not asked.
         skill_version: The version of the candidate, or ``None`` where there was none.
         best_verdict: Its judgment against the best skill, where that is another one and was asked.
@@ -91,13 +91,13 @@ class StepRecord(Judged, JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class EpochRecord(Judged, JsonRecord):
-    """The epoch update over an epoch.
+    """The update of an epoch.
 
     Attributes:
         epoch: From 1.
         steps_ended_with: The skill version after the epoch's last step, before its slow update.
         action: What became of the slow update, ``""`` where none was due; see `Judged`.
-        meta_skill: What the optimizer is told in the next epoch.
+        meta_skill: What the optimizer is given in the next epoch.
         verdict: The gate's judgment of the slow update against the current skill, or ``None``
             where it was not asked.
         skill_version: The version of the slow update's candidate, or ``None``.
@@ -166,7 +166,7 @@ class TrainState:
         ledger: The alpha that is left.
         skill_version: The current skill, which training continues from.
         best_version: The best skill, which only a gate moves.
-        accepts: How many duels a candidate has won, two of them where it beat the current and the
+        accepts: How many duels candidates passed, two of them where it beat the current and the
             best skill apart. The gate's next draws follow from it.
         idle_steps: Steps since something was accepted.
         baseline: The initial skill's score on val, or ``None`` before it is measured.

@@ -1,7 +1,7 @@
-"""One step of a run: practise, learn, judge, decide.
+"""One step of a run: roll out, learn, judge, decide.
 
 The first step has the baseline beside it: the initial skill is measured on val while its first
-batch is practised on and read, and only the gate waits for both.
+batch is rolled out and read, and only the gate waits for both.
 """
 
 import asyncio
@@ -237,7 +237,7 @@ async def _learn(
     place: StepRef,
     started: asyncio.Event,
 ) -> StepProposal:
-    """Practise all micro-batches at once, and have the optimizer read each as it comes in."""
+    """Roll out all micro-batches at once, and have the optimizer read each as it comes in."""
     step, epoch = place
     run.calls.step = step
     skill = run.store.skill(state.skill_version)
@@ -252,7 +252,7 @@ async def _learn(
     )
     is_read = False
 
-    async def trained_on(batch: BatchSpec, index: int) -> TrainRollouts:
+    async def roll_out(batch: BatchSpec, index: int) -> TrainRollouts:
         nonlocal is_read
         started.set()
         played = await run.bench.train_on(batch, skill, place, index)
@@ -263,7 +263,7 @@ async def _learn(
 
     rollouts = sum(batch.batch_size for batch in batches)
     run.callback.on_event(StageStarted("rollout", step, epoch, episodes=rollouts))
-    works = [trained_on(batch, index) for index, batch in enumerate(batches)]
+    works = [roll_out(batch, index) for index, batch in enumerate(batches)]
     try:
         proposal = await propose(run.optimizer, run.settings, context, works)
     except EngineDown:
@@ -336,13 +336,13 @@ def _record(
     action = judged.action if judged else proposal.status.value
     shown = next(iter(judged.verdicts), None) if judged else None
     scores = (shown.incumbent_score, shown.candidate_score) if shown else (None, None)
-    told = "accept" if action.startswith("accept") else action
+    decision = "accept" if action.startswith("accept") else action
     p_value = shown.p_value if shown else None
     return StepRecord(
         step=place.step,
         epoch=place.epoch,
         action=action,
-        entry=proposal.entry(place.step, told, scores=scores, p_value=p_value),
+        entry=proposal.entry(place.step, decision, scores=scores, p_value=p_value),
         verdict=judged.verdict if judged else None,
         skill_version=version,
         best_verdict=judged.best_verdict if judged else None,

@@ -1,4 +1,4 @@
-"""Train a skill document: the act, from the initial skill to the sealed test.
+"""Train a skill document: from the initial skill to the sealed test.
 
     initial skill -> baseline on val, beside the first step
     [ [ train batch -> rollouts -> analysts -> merge -> budget -> candidate -> gate ] x steps
@@ -140,10 +140,10 @@ def finished_report(config: RunConfig, store: RunStore, folder: RunFolder) -> Tr
 async def _live_epoch(
     run: Assembly, state: TrainState, epoch: int, folder: RunFolder
 ) -> TrainState:
-    """Take the steps of an epoch that are left to take, and epoch update over it.
+    """Take the steps of an epoch that are left to take, and run its epoch update.
 
     Where patience is used up the rest of an epoch is not played. An epoch whose last step used it
-    up is still updated: its guidance is one more candidate, and where that is accepted
+    up still gets its update: its guidance is one more candidate, and where that is accepted
     training continues.
     """
     each, last = run.config.train.accumulation, epoch * run.steps_per_epoch
@@ -200,7 +200,7 @@ def _introduce(run: Assembly, state: TrainState, folder: RunFolder) -> None:
         RunStarted(
             name=folder.name,
             folder=str(folder.path),
-            llms={"target": run.target_identity, "optimiser": run.calls.identity},
+            llms={"target": run.target_identity, "optimizer": run.calls.identity},
             facts=(
                 f"{config.env.name}: {sizes.train} train, {val} val, {test} sealed test tasks"
                 + (f", {kept} kept to confirm" if kept else ""),

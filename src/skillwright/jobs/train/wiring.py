@@ -36,7 +36,7 @@ from skillwright.textopt import (
 )
 
 OPTIMIZER_TOKENS = 16_384
-"""Room for an optimizer's answer where the configuration does not say; proposals are long."""
+"""Space for an optimizer's answer where the configuration does not say; proposals are long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Session:
         store: The run's store.
         bench: Plays, whatever is played.
         target_identity: Who acts.
-        callback: Sees what happens.
+        callback: Receives the events.
     """
 
     config: RunConfig
@@ -87,7 +87,7 @@ class Assembly(Session):
 
 
 @asynccontextmanager
-async def assemble_arena(
+async def assemble_session(
     config: RunConfig, store: RunStore, callback: Callback, make: MakeModel = make_model
 ) -> AsyncIterator[Session]:
     """Make the parts of an evaluation; what they hold open is closed at the end.
@@ -197,9 +197,9 @@ async def _bench(
         async with play as bench:
             yield bench
         return
-    with injected_bank(config, store) as told, reused(config) as earlier:
+    with injected_bank(config, store) as bank, reused(config) as earlier:
         target = model_of("target")
-        yield text_bench(config, store, parts.seen, target, parts.budget, told, earlier)
+        yield text_bench(config, store, parts.seen, target, parts.budget, bank, earlier)
 
 
 def text_bench(
@@ -208,12 +208,12 @@ def text_bench(
     seen: EngineEvents,
     target: ChatModel,
     budget: Budget,
-    told: InjectedBank | None,
+    bank: InjectedBank | None,
     earlier: Sequence[RunStore] = (),
 ) -> TextBench:
     """Return the bench of our own environments."""
     agent = agent_of(target)
-    settle = told.ledger.settle if told else lambda: None
+    settle = bank.ledger.settle if bank else lambda: None
     recorder = StoredEpisodes(store, agent.identity, settle, earlier)
     mode = config.rollout.mode
     engine = make_engine(config, agent, recorder, seen, budget.permit, mode=mode)
@@ -229,7 +229,7 @@ def text_bench(
         pairs,
         seen.callback,
         target.identity,
-        told.tell if told else PlainSkill,
+        bank.tell if bank else PlainSkill,
     )
 
 
@@ -300,8 +300,8 @@ def expected_episodes(config: RunConfig, sizes: Sizes, *, starts_blank: bool) ->
     compared = 2 * min(config.optimizer.slow_update_samples, sizes.train) * looks
     tested = test * skills_tested(config, starts_blank=starts_blank) if evaluation.test else 0
     confirmed = skills_confirmed(config, starts_blank=starts_blank) * evaluation.confirm_tasks
-    trained_on = epochs * trained_on_in_an_epoch(config, sizes.train)
-    return val + trained_on + judged + compared + tested + confirmed
+    rollouts = epochs * trained_on_in_an_epoch(config, sizes.train)
+    return val + rollouts + judged + compared + tested + confirmed
 
 
 def skills_confirmed(config: RunConfig, *, starts_blank: bool) -> int:

@@ -35,7 +35,7 @@ from skillwright.models.http.wire import (
     without_none,
 )
 
-# The error object of a reply, whatever server wrote it, and the words that are told of it.
+# The error object of a reply, whatever server wrote it, and the words that are quoted of it.
 
 
 _LONGEST = 500
@@ -253,7 +253,7 @@ def read_usage(counts: Any, config: EndpointConfig) -> Usage:
     known_output = number(_either(counts, "completion_tokens", "output_tokens"))
     total = count(counts.get("total_tokens"))
     output_tokens = known_output or 0
-    # Where only the sum is told, a bound on tokens still holds, though nobody knows the price.
+    # Where only the sum is known, a bound on tokens still holds, though nobody knows the price.
     input_tokens = max(0, total - output_tokens) if known_input is None else known_input
     cached = min(input_tokens, count(prompt.get("cached_tokens")))
     usage = Usage(
@@ -276,10 +276,10 @@ def _either(counts: Mapping[str, Any], name: str, in_responses: str) -> Any:
 
 def usage_of(payload: Any, config: EndpointConfig) -> Usage:
     """Read the token counts of a reply that holds no answer, whole or as a stream of events."""
-    told = None
+    usage = None
     for event in payload if is_stream(payload) else [payload]:
-        told = mapping(event).get("usage") or told
-    return read_usage(told, config)
+        usage = mapping(event).get("usage") or usage
+    return read_usage(usage, config)
 
 
 def read_logprobs(tokens: Any) -> Iterable[TokenLogprob]:

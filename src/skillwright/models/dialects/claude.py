@@ -183,9 +183,9 @@ def join_events(events: Iterable[Any], config: ClaudeChatConfig) -> dict[str, An
             case "message_delta":
                 message |= mapping(event.get("delta"))
                 began = mapping(message.get("usage"))
-                # Cumulative; some gateways repeat what the beginning told as null or 0.
-                told = mapping(event.get("usage")).items()
-                news = {name: value for name, value in told if value or name not in began}
+                # Cumulative; some gateways repeat what the beginning reported as null or 0.
+                counts = mapping(event.get("usage")).items()
+                news = {name: value for name, value in counts if value or name not in began}
                 message["usage"] = {**began, **news}
             case "message_stop":
                 for index, written in inputs.items():

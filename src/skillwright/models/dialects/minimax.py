@@ -52,8 +52,8 @@ class MiniMaxChat(ChatDialect[MiniMaxChatConfig]):
         code = base.get("status_code")
         if not isinstance(code, int) or code == 0:
             return fault_of_reply(reply, self.config, key)
-        told = " ".join(str(base.get("status_msg") or "it gives no reason").split())[:500]
-        head = f"{reply.url} answered code {code} to model {self.config.model!r}: {told}."
+        reason = " ".join(str(base.get("status_msg") or "it gives no reason").split())[:500]
+        head = f"{reply.url} answered code {code} to model {self.config.model!r}: {reason}."
         return _fault_of_code(code, head, reply, self.config, key)
 
     def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:

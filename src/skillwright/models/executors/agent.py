@@ -25,7 +25,7 @@ class ExecAgent(ExecModel):
     """
 
     async def act_batch(self, contexts: Sequence[TurnContext]) -> list[Act]:
-        """Answer all contexts, ``max_concurrent`` at a time; the acts are in their order.
+        """Answer all contexts, ``max_concurrent`` at a time; the turns are in their order.
 
         Raises:
             ModelError: A run failed at every attempt; the runs beside it are killed.

@@ -13,7 +13,7 @@ from skillwright.models.executors.model import (
     CommandLine,
     Config,
     Request,
-    StepRef,
+    Workspace,
     render_prompt,
     tell_mount,
     without_mentions,
@@ -41,7 +41,7 @@ def read_claude_events(stdout: str, *, trusts_cost: bool = True) -> ExecReport:
                 model = str(event.get("model") or "")
                 skills = tuple(str(name) for name in sequence(event.get("skills")))
             case "system":
-                trace += _told_by_system(event)
+                trace += _system_lines(event)
             case "assistant":
                 said_error = str(event.get("error") or "")
                 for block in map(mapping, sequence(mapping(event.get("message")).get("content"))):
@@ -73,7 +73,7 @@ def read_claude_events(stdout: str, *, trusts_cost: bool = True) -> ExecReport:
 
 
 def _failure(result: Mapping[str, Any], said_error: str) -> str:
-    """Join all that is said about a failure; its cause may are in any of these."""
+    """Join all that is said about a failure; its cause may be in any of these."""
     parts = [
         said_error,
         str(result.get("subtype") or "") if result.get("subtype") != "success" else "",
@@ -115,7 +115,7 @@ def _usage(result: Mapping[str, Any], *, trusts_cost: bool) -> Usage:
     )
 
 
-def _told_by_system(event: Mapping[str, Any]) -> list[str]:
+def _system_lines(event: Mapping[str, Any]) -> list[str]:
     match event.get("subtype"):
         case "api_retry":
             return [f"retry {event.get('attempt')}: {one_line(event.get('error'))}"]
@@ -165,7 +165,7 @@ class ClaudeProgram(CommandLine[Config]):
         return read_claude_events(stdout, trusts_cost=self.config.base_url is None)
 
 
-def claude_env(config: ExecConfig, place: StepRef, max_tokens: int | None) -> dict[str, str]:
+def claude_env(config: ExecConfig, place: Workspace, max_tokens: int | None) -> dict[str, str]:
     """Return the environment of the ``claude`` program, without its key."""
     env = {**child_env(config, place.home, place.temporary), **_QUIET}
     env["CLAUDE_CONFIG_DIR"] = str(place.home / ".claude")
@@ -239,7 +239,7 @@ class ClaudeCli(ClaudeProgram[ClaudeCliConfig]):
         system, _ = _split(request.messages)
         return {_SYSTEM: system}
 
-    def argv(self, request: Request, place: StepRef) -> list[str]:
+    def argv(self, request: Request, place: Workspace) -> list[str]:
         """Return the arguments of one run; the prompt comes by stdin."""
         schema = request.sampling.json_schema
         turns = _TURNS if schema is None else _SCHEMA_TURNS
@@ -252,7 +252,7 @@ class ClaudeCli(ClaudeProgram[ClaudeCliConfig]):
             argv += ["--json-schema", dumps(schema)]
         return argv
 
-    def env(self, request: Request, place: StepRef) -> dict[str, str]:
+    def env(self, request: Request, place: Workspace) -> dict[str, str]:
         """Return the environment of a run."""
         asked = request.sampling.max_tokens
         return claude_env(self.config, place, asked or self.config.max_tokens)
@@ -287,7 +287,7 @@ class ClaudeCodeExec(ClaudeProgram[ClaudeCodeExecConfig]):
         mount = tell_mount(request.mounted) if request.mounted else ""
         return without_mentions(render_prompt(request.messages, mount, request.note))
 
-    def argv(self, request: Request, place: StepRef) -> list[str]:
+    def argv(self, request: Request, place: Workspace) -> list[str]:
         """Return the arguments of one run; the prompt comes by stdin."""
         del place
         config = self.config
@@ -305,7 +305,7 @@ class ClaudeCodeExec(ClaudeProgram[ClaudeCodeExecConfig]):
             argv += ["--json-schema", dumps(request.sampling.json_schema)]
         return argv
 
-    def env(self, request: Request, place: StepRef) -> dict[str, str]:
+    def env(self, request: Request, place: Workspace) -> dict[str, str]:
         """Return the environment of a run."""
         return claude_env(self.config, place, request.sampling.max_tokens)
 

@@ -11,7 +11,7 @@ from skillwright.models.executors.config import CodexExecConfig
 from skillwright.models.executors.model import (
     CommandLine,
     Request,
-    StepRef,
+    Workspace,
     render_prompt,
     tell_mount,
 )
@@ -39,7 +39,7 @@ def read_codex_events(stdout: str) -> ExecReport:
             case "turn.failed":
                 ended_well, failure = False, _message(event.get("error"))
             case "error":
-                # Reconnecting is told as an error too, so a turn that completes makes it good.
+                # Reconnecting is reported as an error too, so a turn that completes makes it good.
                 failure = _message(event)
                 trace.append(f"error: {one_line(failure)}")
             case "item.completed":
@@ -49,7 +49,7 @@ def read_codex_events(stdout: str) -> ExecReport:
                 elif item.get("type") == "reasoning":
                     reasoning.append(str(item.get("text") or ""))
                 else:
-                    trace.append(_told(item))
+                    trace.append(_trace_line(item))
     if ended_well and (problem := no_text(answer)):
         ended_well, failure = False, problem
     return ExecReport(
@@ -86,7 +86,7 @@ def _message(error: Any) -> str:
     return str(mapping(error).get("message") or error or "")
 
 
-def _told(item: Mapping[str, Any]) -> str:
+def _trace_line(item: Mapping[str, Any]) -> str:
     match item.get("type"):
         case "command_execution":
             code = item.get("exit_code")
@@ -142,7 +142,7 @@ class CodexExec(CommandLine[CodexExecConfig]):
         schema = request.sampling.json_schema
         return {_SCHEMA: dumps(schema)} if schema is not None else {}
 
-    def argv(self, request: Request, place: StepRef) -> list[str]:
+    def argv(self, request: Request, place: Workspace) -> list[str]:
         """Return the arguments of one run; the prompt comes by stdin."""
         config = self.config
         argv = ["exec", "--json", "--color", "never", "--skip-git-repo-check", "--ephemeral"]
@@ -171,7 +171,7 @@ class CodexExec(CommandLine[CodexExecConfig]):
             argv += ["--output-schema", str(place.root / _SCHEMA)]
         return [*argv, "-"]
 
-    def env(self, request: Request, place: StepRef) -> dict[str, str]:
+    def env(self, request: Request, place: Workspace) -> dict[str, str]:
         """Return the environment; Codex demands that its home is there."""
         del request
         env = child_env(self.config, place.home, place.temporary)

@@ -71,8 +71,8 @@ def render_prompt(messages: Sequence[Message], *notes: str) -> str:
 
     It never begins with a slash, which clients take for a command of their own.
     """
-    told = map(_tagged, messages)
-    return "\n\n".join((_TASK, *told, *(note for note in notes if note))) + "\n"
+    tagged = map(_tagged, messages)
+    return "\n\n".join((_TASK, *tagged, *(note for note in notes if note))) + "\n"
 
 
 def _tagged(message: Message) -> str:
@@ -103,7 +103,7 @@ class Keeper:
     config: ExecConfig
     label: str
 
-    def place(self) -> Path | None:
+    def next_folder(self) -> Path | None:
         """Make a folder for one run; return the beginning of its files' names, or ``None``."""
         if self.config.keep_output is None:
             return None
@@ -141,7 +141,7 @@ _WAITS_S = 60.0  # room for the waits between attempts
 
 
 @dataclass(frozen=True, slots=True)
-class StepRef:
+class Workspace:
     """The folders of one run, all fresh: where it works, its home, and what is temporary."""
 
     root: Path
@@ -220,11 +220,11 @@ class CommandLine(ABC, Generic[Config]):
         return {}
 
     @abstractmethod
-    def argv(self, request: Request, place: StepRef) -> list[str]:
+    def argv(self, request: Request, place: Workspace) -> list[str]:
         """Return the arguments after the program; the prompt comes by stdin."""
 
     @abstractmethod
-    def env(self, request: Request, place: StepRef) -> dict[str, str]:
+    def env(self, request: Request, place: Workspace) -> dict[str, str]:
         """Return the environment, without the key."""
 
     @abstractmethod
@@ -285,7 +285,7 @@ class ExecModel:
     ) -> Completion:
         """Answer a conversation from an empty folder that may only be read.
 
-        Seeds are not told, as these programs have none; a bound on tokens is told where the
+        Seeds are not passed, as these programs have none; a bound on tokens is passed where the
         program has one.
 
         Raises:
@@ -348,7 +348,7 @@ class ExecModel:
         )
 
     async def _run(self, request: Request, timeout_s: float) -> ExecReport:
-        keep, answered = self._keeper.place(), False
+        keep, answered = self._keeper.next_folder(), False
         try:
             report = await self._run_once(request, timeout_s, keep)
             answered = bool(report.answer.strip())
@@ -388,19 +388,19 @@ class ExecModel:
                 copy_files(place.work, request.folder)
         report = self._priced(self._line.report(output.stdout))
         if keep is not None:
-            told = "\n".join((*report.trace, "", report.answer or report.failure, ""))
-            write_file(keep.with_name(f"{keep.name}_trace_summary.txt"), told)
+            summary = "\n".join((*report.trace, "", report.answer or report.failure, ""))
+            write_file(keep.with_name(f"{keep.name}_trace_summary.txt"), summary)
         fault = fault_of_report(report, output, self._name)
         if fault is not None:
             raise charged(fault, report.usage)
         if request.mounted and report.skills is not None and request.mounted not in report.skills:
             logger.warning(
-                "%s did not find the mounted skill; it was told it in the prompt only", self._name
+                "%s did not find the mounted skill; it has it in the prompt only", self._name
             )
         return report
 
-    def _furnished(self, root: Path, request: Request) -> StepRef:
-        place = StepRef(root)
+    def _furnished(self, root: Path, request: Request) -> Workspace:
+        place = Workspace(root)
         login = place.home / self._line.login_file
         for needed in (place.work, place.temporary, login.parent):
             needed.mkdir(parents=True)
@@ -414,7 +414,7 @@ class ExecModel:
             mount_skill(place.work, request.skill, request.mounted)
         return place
 
-    def _fenced(self, argv: list[str], request: Request, place: StepRef) -> list[str]:
+    def _fenced(self, argv: list[str], request: Request, place: Workspace) -> list[str]:
         if not self._is_fenced(request):
             return argv
         may_write = request.acts and self._line.config.sandbox != "read-only"

@@ -137,7 +137,7 @@ def kill_marked(mark: str) -> None:
 
 
 def ticks() -> int:
-    """Return the clock that the beginning of a process is told by."""
+    """Return the clock that the beginning of a process is measured by."""
     if sys.platform != "linux":
         return 0
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
@@ -161,11 +161,11 @@ def _written_by(pid: int) -> set[int]:
     with suppress(OSError):
         for place in (_PROC / str(pid) / "fd").iterdir():
             with suppress(OSError):
-                told = place.stat(follow_symlinks=True)
+                found_stat = place.stat(follow_symlinks=True)
                 # The link itself tells how the file was opened.
                 writes = place.lstat().st_mode & stat.S_IWUSR
-                if stat.S_ISFIFO(told.st_mode) and writes:
-                    found.add(told.st_ino)
+                if stat.S_ISFIFO(found_stat.st_mode) and writes:
+                    found.add(found_stat.st_ino)
     return found
 
 

@@ -47,8 +47,8 @@ _LONGEST_SAID = 400
 def fault_of_words(words: str, program: str, how: str) -> ModelError:
     """Turn what a program says about its failure into the error to raise."""
     said = " ".join(words.split())
-    told = f"{said[:_LONGEST_SAID]}..." if len(said) > _LONGEST_SAID else said
-    head = f"{program} failed ({how}): {told or 'it said nothing'}."
+    shown = f"{said[:_LONGEST_SAID]}..." if len(said) > _LONGEST_SAID else said
+    head = f"{program} failed ({how}): {shown or 'it said nothing'}."
     if _WINDOW.search(said):
         return ContextOverflow(f"{head} Shorten the conversation, or use a larger model.")
     if bound := _BOUND.search(said):

@@ -75,14 +75,14 @@ def render_skill_md(
             f"skill name {name!r}: use 1 to {_LONGEST_NAME} lower-case letters, digits and single "
             "hyphens between them, such as 'house-rules'"
         )
-    told = "".join(c for c in " ".join(description.split()) if c.isprintable() and c not in "<>")
-    if not 0 < len(told) <= _LONGEST_DESCRIPTION:
+    shown = "".join(c for c in " ".join(description.split()) if c.isprintable() and c not in "<>")
+    if not 0 < len(shown) <= _LONGEST_DESCRIPTION:
         raise DataError(
-            f"skill {name!r}: its description has {len(told)} characters; 1 to "
+            f"skill {name!r}: its description has {len(shown)} characters; 1 to "
             f"{_LONGEST_DESCRIPTION} are allowed"
         )
     # A JSON string is a quoted YAML string: colons, '#' and a leading '-' mean nothing in it.
-    front = f"---\nname: {dumps(name)}\ndescription: {dumps(told)}\n---\n"
+    front = f"---\nname: {dumps(name)}\ndescription: {dumps(shown)}\n---\n"
     title = name.replace("-", " ").capitalize()
     body = content.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").strip()
     return f"{front}\n# {title}\n\n{preamble}\n\n{body}\n"

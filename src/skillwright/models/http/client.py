@@ -86,7 +86,7 @@ class HttpClient:
     """Posts JSON over one connection pool, opened on first use inside the running loop.
 
     Use it as ``async with HttpClient() as client``, or call `aclose`. The pool has no bound of its
-    own: ``limits`` admits calls, one limiter per endpoint.
+    own: ``limits`` lets calls begin, one limiter per endpoint.
 
     Args:
         max_reply_bytes: A longer reply is not read.

@@ -186,17 +186,17 @@ class EndpointModel:
     async def _hedged(
         self, once: Callable[[], Coroutine[Any, Any, Completion]], after_s: float
     ) -> Completion:
-        """Attempt, twice where the first is slow; what is cancelled is counted like what won."""
+        """Attempt, twice where the first is slow; what is cancelled is counted too."""
         limiter = self._traffic.limiter
         has_place = False
 
-        def takes_place() -> bool:
+        def may_begin() -> bool:
             nonlocal has_place
             has_place = limiter.enter_at_once()
             return has_place
 
         try:
-            answer, asked_twice = await hedged(once, after_s, self._sleep, takes_place)
+            answer, asked_twice = await hedged(once, after_s, self._sleep, may_begin)
         finally:
             if has_place:
                 limiter.leave()

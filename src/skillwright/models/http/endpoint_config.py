@@ -114,7 +114,7 @@ class EndpointConfig(Keyed):
     """Unset, the vendor's list prices; where none are known, the cost is unknown (never zero)."""
 
     no_answer_depends_on: ClassVar[frozenset[str]] = _NO_ANSWER_DEPENDS_ON
-    # Request fields that this dialect has not, with the reason that a person is told.
+    # Request fields that this dialect has not, with the reason that is shown.
     absent_fields: ClassVar[Mapping[str, str]] = {}
 
     @field_validator("headers")
@@ -228,7 +228,7 @@ ServerName = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What a request to one kind of server has to model.
+    """What a request to one kind of server has to consider.
 
     Attributes:
         name: What a configuration writes as ``server``.

@@ -295,7 +295,7 @@ class _Tries:
             retry.circuit.gave_up(retry.max_attempts)
         dead_s, asked_s = self.probe_s(error), _asked_s(error)
         if dead_s is not None or asked_s is not None:
-            # A little later than asked, so that those who were told the same time spread out.
+            # A little later than asked, so that calls with the same time spread out.
             return max(dead_s or 0.0, asked_s or 0.0) + retry.uniform(0.0, retry.first_wait_s)
         is_busy = isinstance(error, EndpointFault) and error.is_busy
         least_s = retry.first_wait_s if is_busy else retry.line_wait_s

@@ -33,12 +33,12 @@ START = 16
 
 
 class Limiter:
-    """Admits at most ``limit`` calls at a time, in the order in which they came.
+    """Lets through at most ``limit`` calls at a time, in the order in which they came.
 
     For one event loop.
 
     Attributes:
-        in_flight: Calls that are admitted and have not ended.
+        in_flight: Calls that began and have not ended.
         round: How often it was cut; an attempt remembers it, for `cut`.
     """
 
@@ -53,7 +53,7 @@ class Limiter:
 
     @property
     def limit(self) -> int:
-        """Calls that are admitted at a time, now."""
+        """Calls that may run at a time, now."""
         return int(self._level)
 
     def narrow(self, most: int, least: int) -> None:
@@ -67,7 +67,7 @@ class Limiter:
         if self.in_flight < self.limit:
             return
         self._level = min(self._most, self._level + (1.0 if self._is_new else 1.0 / self._level))
-        self._approve()
+        self._start_waiting()
 
     def cut(self, factor: float, since: int, floor: int = 1) -> None:
         """Take note of trouble."""
@@ -86,7 +86,7 @@ class Limiter:
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Wait for admission, and give the place on when the block ends."""
+        """Wait for a place, and give the place on when the block ends."""
         await self._enter()
         try:
             yield
@@ -109,9 +109,9 @@ class Limiter:
     def leave(self) -> None:
         """Give a place on."""
         self.in_flight -= 1
-        self._approve()
+        self._start_waiting()
 
-    def _approve(self) -> None:
+    def _start_waiting(self) -> None:
         while self._queue and self.in_flight < self.limit:
             ticket = self._queue.popleft()
             if not ticket.done():
@@ -264,7 +264,7 @@ class Traffic:
     """All that is known about one endpoint and key.
 
     Attributes:
-        limiter: Admits calls.
+        limiter: Limits calls in flight.
         pacer: Spreads attempts over time.
         in_trouble: For each of the latest attempts, whether it failed without being busy.
     """
@@ -314,7 +314,7 @@ class Traffic:
 
 
 class Trial:
-    """One attempt, from its sending to the outcome.
+    """One attempt, from its sending to its outcome.
 
     Attributes:
         status: The HTTP status, as soon as there is one.
@@ -390,7 +390,7 @@ class EndpointLimits:
 
     @property
     def in_flight(self) -> int:
-        """Calls that are admitted at all endpoints together, those between two attempts too."""
+        """Calls in flight at all endpoints together, those between two attempts too."""
         return sum(traffic.limiter.in_flight for traffic in self._traffic.values())
 
     def traffic(
@@ -402,7 +402,7 @@ class EndpointLimits:
         clock: Callable[[], float] = time.monotonic,
     ) -> Traffic:
         """Return what an endpoint is given, within the narrowest bounds ever asked for."""
-        # The digest is in for the key, so that no second copy of a secret lies about.
+        # The digest is there instead of the key, so that no second copy of a secret lies about.
         name = (config.base_url, text_digest(key))
         if name not in self._traffic:
             self._traffic[name] = Traffic(config, sleep, clock)

@@ -112,9 +112,9 @@ def cost_usd(usage: Usage, prices: Prices | None, hour_writes: int = 0) -> float
 
 
 def charged(fault: Fault, usage: Usage) -> Fault:
-    """Say on a fault what was charged for it; where no tokens are told, nothing is known of any."""
-    told = usage.input_tokens + usage.output_tokens or usage.cost_usd
-    fault.usage = replace(usage, calls=0, failed_calls=0) if told else Usage()
+    """Say on a fault what was charged for it; nothing is known where no tokens are reported."""
+    known = usage.input_tokens + usage.output_tokens or usage.cost_usd
+    fault.usage = replace(usage, calls=0, failed_calls=0) if known else Usage()
     return fault
 
 
