@@ -141,7 +141,6 @@ ALLOWED = (
         r"\|(?:told|won|mind|go on)[|)]", "src/skillwright/bank/lint/*", "words that lint looks for"
     ),
     Allowed(r"\| was `[^|]*\|", "CHANGELOG.md", "names of earlier versions, beside the new ones"),
-    Allowed(r"favour~|prioritise~", "*/scripted/*", "spellings it reads"),
     Allowed(r"[Ii]n this home's", "*", "text of stored skills, on which scores depend"),
 )
 NAMES = re.compile(r"_|(?<=[a-z0-9])(?=[A-Z][a-z])")
