@@ -119,7 +119,7 @@ def _tables(config: type[BaseModel]) -> Iterator[Table]:
     """Return the tables of a configuration, in order."""
     schema = config.model_json_schema()
     definitions = schema["$defs"]
-    told: set[str] = set()
+    listed: set[str] = set()
     for name, reference in schema["properties"].items():
         options = [_resolved(one, definitions) for one in _options(reference)]
         sections = [one for one in options if "properties" in one]
@@ -131,8 +131,8 @@ def _tables(config: type[BaseModel]) -> Iterator[Table]:
         if name == "models":
             yield from _common_tables() if config is RunConfig else ()
         for part in [part for section in sections for part in _parts(section, definitions)]:
-            if part.heading not in told and not (name == "models" and config is RlConfig):
-                told.add(part.heading)
+            if part.heading not in listed and not (name == "models" and config is RlConfig):
+                listed.add(part.heading)
                 rows = _rows(part.schema, definitions, part.tag)
                 yield Table(part.heading, part.schema["description"], rows)
 

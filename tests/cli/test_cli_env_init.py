@@ -10,7 +10,7 @@ import pytest
 
 import skillwright.envs
 from skillwright.envs import registry, spec
-from skillwright.envs.scaffold import class_name
+from skillwright.envs.registry import class_name
 
 FILES = ["README.md", "env.py", "models.py", "tasks.jsonl", "test_my_bench.py", "train.yaml"]
 

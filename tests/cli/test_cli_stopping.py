@@ -26,7 +26,7 @@ main()
 
 DEAF = """
 import os, signal
-from skillwright.cli.stopping import listen
+from skillwright.cli.streams import listen
 listen()
 os.kill(os.getpid(), signal.SIGINT)
 print("still here")

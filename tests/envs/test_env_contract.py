@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from skillwright.core import DataError, EnvError
 from skillwright.envs import TextEnv, check_env, deregister, register
-from skillwright.envs.fuzz import fuzz_action
+from skillwright.envs.drive import fuzz_action
 
 GUESS = f"{Path(__file__).resolve().parent.parent / 'rollout' / 'rollout_worlds.py'}:Guess"
 NAMES = [

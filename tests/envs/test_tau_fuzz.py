@@ -6,7 +6,7 @@ import random
 import pytest
 
 from skillwright.core.jsonio import canonical
-from skillwright.envs.fuzz import fuzz_action
+from skillwright.envs.drive import fuzz_action
 from skillwright.envs.tau_bench import TOOL_NAMES
 from skillwright.envs.tau_bench.tau_core.tools import PARAMETERS
 from tau_store import TABLES, data_hash, make_env, write_store

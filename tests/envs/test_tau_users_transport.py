@@ -30,7 +30,7 @@ from skillwright.core import (
     Usage,
     UsageError,
 )
-from skillwright.core.together import together
+from skillwright.core.protocols import together
 from skillwright.envs.tau_bench import STOP, TauBenchEnv, UserSetting
 from skillwright.envs.tau_bench.env import SILENCE
 from skillwright.envs.tau_bench.user_model import ModelUser, open_model, user_endpoint

@@ -7,8 +7,7 @@ from skillopt_runs import DOCUMENTED, Doorman
 
 from doors import ALL_RULES, Walker, llms, look, write_tasks
 from fake_clis import install
-from skillwright.config.job import BudgetSection
-from skillwright.config.run import validated
+from skillwright.config.run import BudgetSection, validated
 from skillwright.core import ConfigError, DataError
 from skillwright.integrations import skillopt_alias
 from skillwright.integrations.skillopt_session import ModelSession, SessionModel

@@ -11,7 +11,7 @@ from skillwright.core import ConfigError
 from skillwright.integrations import skillopt_alias
 from skillwright.integrations.skillopt_session import ModelSession, SessionModel
 from skillwright.jobs.adapters.bench import check_adapter
-from skillwright.jobs.adapters.settings import flat_settings
+from skillwright.jobs.adapters.models import flat_settings
 
 
 async def test_which_model_it_will_be_is_known_when_an_adapter_is_built(tmp_path):

@@ -7,9 +7,9 @@ import pytest
 
 from doors import Coach, Walker, doors_config, resumed, trained
 from skillwright.jobs import preflight
+from skillwright.jobs.adapters.models import flat_settings
 from skillwright.jobs.adapters.play import AdapterMemory, trajectory_of
 from skillwright.jobs.adapters.rollouts import AdapterPlanner
-from skillwright.jobs.adapters.settings import flat_settings
 from skillwright.jobs.launch import preflight as checks
 from skillwright.jobs.parts.tasks import make_splits
 from skillwright.jobs.train import wiring

@@ -9,7 +9,7 @@ import pytest
 
 import skillwright
 from skillwright.config import RunConfig
-from skillwright.config.section import key_paths
+from skillwright.config.yaml_files import key_paths
 
 SOURCE = Path(skillwright.__file__).parent
 # What declares, checks, translates or shows a key does not act on it.

@@ -10,7 +10,7 @@ from doors import doors_config
 from rl_world import lanes_config
 from skillwright.config import RlConfig, RunConfig, dump_config, load_config, load_rl_config
 from skillwright.config.removed import REMOVED, why_removed
-from skillwright.config.section import key_paths
+from skillwright.config.yaml_files import key_paths
 from skillwright.core import ConfigError
 from skillwright.jobs import open_run, read_run, start_run
 from skillwright.jobs.rl import open_rl, start_rl

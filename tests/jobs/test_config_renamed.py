@@ -9,7 +9,7 @@ from rl_world import lanes_config
 from skillwright.config import RlConfig, RunConfig, load_config, load_rl_config
 from skillwright.config.bank_settings import study_settings
 from skillwright.config.renamed import RENAMED
-from skillwright.config.section import key_paths
+from skillwright.config.yaml_files import key_paths
 from skillwright.core import ConfigError
 from skillwright.jobs.rl import open_rl, start_rl
 

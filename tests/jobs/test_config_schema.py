@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from skillwright.config import RunConfig, dump_config
 from skillwright.config.env import AlfworldData, GeneratedData, RatioData
 from skillwright.config.run import TrainSection, validated
-from skillwright.config.section import key_paths
+from skillwright.config.yaml_files import key_paths
 from skillwright.core import ConfigError
 from skillwright.evaluation import ExploreGate, StrictGate
 

@@ -1,10 +1,9 @@
 import pytest
 
 from skillwright.config import RunConfig
-from skillwright.config.section import key_paths
 from skillwright.config.skillopt.files import is_skillopt, resolve_layers
 from skillwright.config.skillopt.keys import KEYS
-from skillwright.config.yaml_files import read_layers
+from skillwright.config.yaml_files import key_paths, read_layers
 from skillwright.core import ConfigError
 
 SCOPE = "https://cognitiveservices.azure.com/.default"

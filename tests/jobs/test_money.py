@@ -10,9 +10,9 @@ import typer
 from doors import ALL_RULES, Coach, Walker, doors_config, llms, look, story, trained
 from skillwright.cli.faults import exit_codes
 from skillwright.config import load_config
-from skillwright.config.job import BudgetSection
+from skillwright.config.run import BudgetSection
 from skillwright.core import ConfigError, Usage
-from skillwright.core.together import together
+from skillwright.core.protocols import together
 from skillwright.jobs import (
     BudgetSpent,
     EvalPlan,

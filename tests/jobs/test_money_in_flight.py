@@ -17,9 +17,9 @@ from doors import (
     trained,
     write_tasks,
 )
-from skillwright.config.job import BudgetSection
+from skillwright.config.run import BudgetSection
 from skillwright.core import Completion, ConfigError, ModelRefused, Usage
-from skillwright.core.together import together
+from skillwright.core.protocols import together
 from skillwright.jobs import (
     BudgetSpent,
     NullCallback,

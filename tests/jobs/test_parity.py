@@ -26,7 +26,7 @@ from skillwright.config.run import (
     SkillAwareSection,
     validated,
 )
-from skillwright.config.section import key_paths
+from skillwright.config.yaml_files import key_paths
 from skillwright.core import ConfigError
 from skillwright.evaluation import OpenGate, PairedGate, StrictGate
 from skillwright.jobs.train.wiring import step_settings

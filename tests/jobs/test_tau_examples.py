@@ -24,7 +24,7 @@ from skillwright.jobs import (
     run_training,
     start_run,
 )
-from skillwright.jobs.parts.environment import user_model
+from skillwright.jobs.parts.tasks import user_model
 from tau_checkout import USER_WORDS, write_checkout
 from tau_models import shop
 

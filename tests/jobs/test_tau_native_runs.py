@@ -36,7 +36,7 @@ from skillwright.jobs import (
     start_run,
 )
 from skillwright.jobs.launch.preflight import look_at_tasks
-from skillwright.jobs.parts.environment import env_findings
+from skillwright.jobs.parts.tasks import env_findings
 from skillwright.rollout.transcript import read_episodes
 from skillwright.scripted.retail import ScriptedRetail
 from skillwright.scripted.retail.optimizer import LESSONS

@@ -5,7 +5,7 @@ import pytest
 from doors import Notebook
 from skillwright.core import DataError, EpisodeResult, RunError, StopReason, Task, Trajectory
 from skillwright.datasets import Splits
-from skillwright.datasets.sealed import tasks_digest
+from skillwright.datasets.split import tasks_digest
 from skillwright.evaluation import Draws
 from skillwright.jobs import Sizes, StageStarted, StepRef
 from skillwright.jobs.parts.bench import Longitudinal, TextBench

@@ -10,7 +10,7 @@ from skillwright.models import ChatAgent
 from skillwright.rollout import Limits, LocalEngine
 from skillwright.scripted import ScriptedAnalyst, ScriptedHousehold
 from skillwright.textopt import load_prompt, read_episodes, render_trajectories
-from skillwright.textopt.prompts import (
+from skillwright.textopt.optimizer import (
     budget_section,
     notes_section,
     skill_section,

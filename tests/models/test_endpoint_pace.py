@@ -8,8 +8,8 @@ import pytest
 from mock_openai import status
 from skillwright.core import ModelTimeout, Purpose
 from skillwright.models import EndpointFault, OpenAIChatConfig
-from skillwright.models.http.faults import TurnTooLate
 from skillwright.models.http.traffic import EndpointLimits, Pacer
+from skillwright.models.http.wire import TurnTooLate
 
 
 def traffic(clock):

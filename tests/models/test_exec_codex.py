@@ -19,7 +19,7 @@ from skillwright.core import (
     Sampling,
 )
 from skillwright.models import ContextOverflow, ExecFault, OutputFlood
-from skillwright.models.executors.sandbox import say_unfenced, why_no_fence
+from skillwright.models.executors.workspace import say_unfenced, why_no_fence
 
 __all__ = ["fakes"]
 

@@ -12,8 +12,13 @@ from exec_fixtures import MESSAGES, fakes
 from test_exec_process import is_alive
 
 from skillwright.core import Purpose
-from skillwright.models.executors.sandbox import Fence, why_no_fence
-from skillwright.models.executors.workspace import return_login, run_folder, sweep
+from skillwright.models.executors.workspace import (
+    Fence,
+    return_login,
+    run_folder,
+    sweep,
+    why_no_fence,
+)
 
 __all__ = ["fakes"]
 

@@ -6,7 +6,7 @@ from skillwright.core import ModelRefused, RequestRefused
 from skillwright.models import ContextOverflow, EndpointFault, OpenAIChatConfig
 from skillwright.models.dialects.chat_completions import fault_of_reply, holds_error
 from skillwright.models.http.client import HttpReply
-from skillwright.models.http.faults import hide_key
+from skillwright.models.http.wire import hide_key
 
 CONFIG = OpenAIChatConfig(model="m", base_url="http://host/v1", api_key_env="THE_KEY")
 

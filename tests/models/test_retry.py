@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from skillwright.core import ModelError, ModelRefused, ModelTimeout, ReplyInvalid, Usage
 from skillwright.models import EndpointDown, EndpointFault
-from skillwright.models.http.faults import GarbledReply
 from skillwright.models.http.retry import Retry, retry_after_s
+from skillwright.models.http.wire import GarbledReply
 
 
 def fails(*faults, then="done"):

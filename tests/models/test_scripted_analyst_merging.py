@@ -7,13 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillwright.core.fence import json_block
-from skillwright.textopt.prompts import (
+from skillwright.textopt.optimizer import (
+    MergeReply,
+    RankReply,
     budget_section,
     notes_section,
     skill_section,
     user_message,
 )
-from skillwright.textopt.replies import MergeReply, RankReply
 
 OPEN = "- Open closed receptacles to look inside."
 PEEK = "- Whatever is shut deserves a look inside: open it."

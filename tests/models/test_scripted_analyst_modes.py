@@ -39,7 +39,7 @@ from skillwright.textopt import (
     write_meta_skill,
     write_slow_update,
 )
-from skillwright.textopt.prompts import skill_section, user_message
+from skillwright.textopt.optimizer import skill_section, user_message
 
 LIMITS = EditLimits()
 OPTIMIZER = Optimizer(ScriptedAnalyst(), repair_rounds=0)

@@ -18,7 +18,7 @@ from doors import (
     story,
     trained,
 )
-from skillwright.core.together import together
+from skillwright.core.protocols import together
 
 PLAN = [[rule("attic"), rule("hall")], [ALL_WRONG], [], []]
 PLACES = [

@@ -20,8 +20,8 @@ from skillwright.core import (
     ConfigError,
 )
 from skillwright.core.jsonio import write_text
+from skillwright.core.protocols import together
 from skillwright.core.secrets import redact
-from skillwright.core.together import together
 from skillwright.datasets import SplitDataLoader, SplitError
 from skillwright.jobs import StepDecided
 from skillwright.textopt import (

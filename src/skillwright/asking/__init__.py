@@ -20,7 +20,7 @@ from skillwright.core import (
 )
 from skillwright.core.jsonio import digest
 from skillwright.models import ask_json
-from skillwright.rollout.transcript_text import estimate_tokens
+from skillwright.rollout.transcript import estimate_tokens
 
 ReplyT = TypeVar("ReplyT", bound=BaseModel)
 

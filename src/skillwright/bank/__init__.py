@@ -37,7 +37,7 @@ from skillwright.bank.embedding.embedders import (
     Vectors,
     VectorStore,
 )
-from skillwright.bank.embedding.names import make_embedder
+from skillwright.bank.embedding.endpoint import make_embedder
 from skillwright.bank.formats.imports import SEED_BANKS, seed_bank
 from skillwright.bank.formats.interchange import from_json, load_bank, save_bank, to_json
 from skillwright.bank.formats.markdown import (

@@ -2,7 +2,7 @@
 
 import sys
 
-from skillwright.cli.stopping import listen, stop_code
+from skillwright.cli.streams import listen, stop_code
 
 __all__ = ["main"]
 

@@ -14,7 +14,7 @@ from skillwright.cli.words import make_console
 from skillwright.core import DataError
 from skillwright.envs import Check, ContractReport, specs
 from skillwright.envs.contract import check_env
-from skillwright.envs.scaffold import class_name, write_project
+from skillwright.envs.registry import class_name, write_project
 from skillwright.jobs.parts.tasks import check_adapter_class, tasks_in_file
 
 app = typer.Typer(help="Look at environments, and begin one.", no_args_is_help=True)

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 
 import typer
 
-from skillwright.cli.stopping import stop_code
-from skillwright.cli.streams import others_to_stderr
+from skillwright.cli.streams import others_to_stderr, stop_code
 from skillwright.cli.words import make_console, print_words
 from skillwright.core import SkillwrightError
 from skillwright.jobs.parts.endings import NotMeasured

@@ -29,7 +29,7 @@ from skillwright.jobs.parts.progress import (
     StageStarted,
     StepDecided,
 )
-from skillwright.jobs.rl.progress import IterationEnded, RlCallback, RlEvent
+from skillwright.jobs.rl.state import IterationEnded, RlCallback, RlEvent
 
 REFRESH_PER_S = 4
 # Stages that have another beside them, with the phase of the episodes that are their own.

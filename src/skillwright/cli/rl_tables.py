@@ -13,7 +13,7 @@ from rich.text import Text
 from skillwright.cli.live import Tally, clock_text, filled, narrate, score_text
 from skillwright.cli.tables import gain_lines, own_up, print_indented, split_table
 from skillwright.jobs.rl import EvolutionRecord, IterationRecord, RlState
-from skillwright.jobs.rl.progress import (
+from skillwright.jobs.rl.state import (
     BankEvolved,
     ColdStartEnded,
     ColdStartStep,

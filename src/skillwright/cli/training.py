@@ -60,7 +60,7 @@ from skillwright.jobs import (
     start_study,
 )
 from skillwright.jobs.parts.endings import Cause, top_causes
-from skillwright.jobs.parts.environment import refuse_unasked_data
+from skillwright.jobs.parts.tasks import refuse_unasked_data
 from skillwright.jobs.rl import is_rl_run
 
 Env = Annotated[

@@ -12,7 +12,7 @@ from skillwright.bank import (
     RenderBudget,
     RetrievalSettings,
 )
-from skillwright.config.section import Section
+from skillwright.config.yaml_files import Section
 from skillwright.models.validation import Share
 
 _RETRIEVAL, _RENDER = RetrievalSettings(), RenderBudget()

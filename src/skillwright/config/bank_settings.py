@@ -8,11 +8,9 @@ import yaml
 from pydantic import Field
 
 from skillwright.config.bank import BankSection, DistillSection
-from skillwright.config.job import BudgetSection
 from skillwright.config.load import load_config
-from skillwright.config.run import RunConfig
-from skillwright.config.section import Section, validated_section
-from skillwright.config.yaml_files import Values, merge, parse_overrides
+from skillwright.config.run import BudgetSection, RunConfig
+from skillwright.config.yaml_files import Section, Values, merge, parse_overrides, validated_section
 from skillwright.core import ConfigError
 from skillwright.core.jsonio import dumps, read_text
 from skillwright.models import ModelConfig

@@ -15,7 +15,7 @@ from pydantic import (
 )
 from pydantic.json_schema import SkipJsonSchema
 
-from skillwright.config.section import Section, kind_unless_given
+from skillwright.config.yaml_files import Section, kind_unless_given
 from skillwright.core import DataError
 from skillwright.datasets import parse_ratio
 from skillwright.envs import spec

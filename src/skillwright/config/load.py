@@ -12,13 +12,13 @@ from pydantic import BaseModel
 from skillwright.config.removed import without_removed
 from skillwright.config.rl import RlConfig, validated_rl
 from skillwright.config.run import RunConfig, validated
-from skillwright.config.section import key_paths
 from skillwright.config.skillopt.files import is_skillopt, only_in_base, resolve_layers, translate
 from skillwright.config.skillopt.reading import in_our_names, sort_options
 from skillwright.config.yaml_files import (
     Layer,
     Values,
     dump_yaml,
+    key_paths,
     merge,
     merge_layers,
     parse_overrides,

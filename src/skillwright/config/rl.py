@@ -13,9 +13,15 @@ from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.config.bank import BankSection, DistillSection, EvolveSection
 from skillwright.config.env import EnvSection
-from skillwright.config.job import BudgetSection, NamedRun, PlayedEpisodes, PricedModels, Reported
-from skillwright.config.run import ModelsSection
-from skillwright.config.section import Section, kind_unless_given, validated_section
+from skillwright.config.run import (
+    BudgetSection,
+    ModelsSection,
+    NamedRun,
+    PlayedEpisodes,
+    PricedModels,
+    Reported,
+)
+from skillwright.config.yaml_files import Section, kind_unless_given, validated_section
 from skillwright.evaluation import (
     AlphaLedger,
     ExploreGate,

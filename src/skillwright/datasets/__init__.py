@@ -2,21 +2,19 @@
 
 from skillwright.datasets.fetch import FetchError, FetchSettings, cache_dir, fetch_file
 from skillwright.datasets.on_disk import BaseDataLoader, SplitDataLoader
-from skillwright.datasets.sealed import (
-    EvolutionTasks,
-    SealedTasks,
-    Splits,
-    StudyTasks,
-    ValTasks,
-)
 from skillwright.datasets.split import (
     BatchSpec,
     Counts,
+    EvolutionTasks,
     PlannedBatch,
     Ratio,
+    SealedTasks,
     Split,
     SplitError,
     SplitFileMissing,
+    Splits,
+    StudyTasks,
+    ValTasks,
     by_split,
     canonical_split,
     parse_ratio,

@@ -25,13 +25,13 @@ from skillwright.core.seeds import derive_seed
 from skillwright.envs.adapter import EnvAdapter
 from skillwright.envs.drive import (
     Reply,
+    fuzz_action,
     metrics_of,
     native_tools,
     open_env,
     step_env,
     step_env_native,
 )
-from skillwright.envs.fuzz import fuzz_action
 from skillwright.envs.registry import EnvSpec, spec
 from skillwright.envs.text_env import DEFAULT_MAX_TURNS, TextEnv
 

@@ -1,6 +1,5 @@
 """What numbers mean: scores, intervals, and the gates that let an improvement through."""
 
-from skillwright.evaluation.duel import DrawCount, Draws, SkillDuel
 from skillwright.evaluation.gates import AnyGate
 from skillwright.evaluation.gates.base import Gate, power_text, why_hopeless
 from skillwright.evaluation.gates.judging import Terms, tasks_needed
@@ -33,8 +32,11 @@ from skillwright.evaluation.intervals import (
     wilson_interval,
 )
 from skillwright.evaluation.paired import (
+    DrawCount,
+    Draws,
     PairedDifference,
     PairedEffect,
+    SkillDuel,
     detectable_gain,
     measure_effect,
     paired_difference,

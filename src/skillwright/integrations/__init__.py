@@ -6,13 +6,13 @@ A module here imports the other system when it is first needed, and says how to 
 from skillwright.integrations.skillopt_alias import alias_names, skillopt_alias
 from skillwright.integrations.skyrl import (
     ROW_COLUMNS,
+    SkyRLGymEnv,
     expected_tokens,
     make_for_skyrl,
     register_with_skyrl,
     tau_bench_rows,
     write_rows,
 )
-from skillwright.integrations.skyrl_gym_env import SkyRLGymEnv
 
 __all__ = [
     "ROW_COLUMNS",

@@ -3,16 +3,271 @@
 Source: skyrl-gym 0.4 (NovaSky-AI/SkyRL).
 """
 
+import asyncio
 import importlib
+import importlib.metadata
+import logging
+import math
+import re
+import socket
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
-from skillwright.core import DataError
+from skillwright.core import DataError, EnvError, Message, did_you_mean
 from skillwright.core.jsonio import dumps
-from skillwright.envs import TextEnv, spec, specs
+from skillwright.envs import StepOutput, TextEnv, spec, specs
 from skillwright.envs.tau_bench import TauBenchEnv, configured_store
-from skillwright.integrations.skyrl_gym_env import INSTALL, skyrl_gym
+
+# Environments of skyrl-gym in our engine, as they are: ``env.name: skyrl_gym:gsm8k``.
+#
+# Source: skyrl-gym 0.4 (NovaSky-AI/SkyRL).
+
+
+INSTALL: Final = "pip install 'skillwright[skyrl]'"
+
+_ASK: Final = [{"role": "user", "content": "How much is 3 + 4? End with the answer as #### N."}]
+_ASK_AIME: Final = [{"role": "user", "content": "How much is 3 + 4? End with: Answer: N"}]
+_ANSWER: Final = {"method": "rule", "ground_truth": "7"}
+_EXAMPLES: Final[Mapping[str, dict[str, Any]]] = {
+    "gsm8k": {"prompt": _ASK, "reward_spec": _ANSWER},
+    "gsm8k_multi_turn": {"prompt": _ASK, "reward_spec": _ANSWER, "max_turns": 3},
+    "aime": {"prompt": _ASK_AIME, "reward_model": _ANSWER},
+    "search": {"prompt": _ASK, "reward_spec": {"ground_truth": {"target": ["7"]}}},
+}
+# Whose rewards leave [0, 1] by design: -1 for what is wrong, or a little for the form of each turn.
+_WIDE: Final = ("aime", "gsm8k_multi_turn")
+_SEARCH: Final = "SearchToolGroup"
+_CONNECT_S: Final = 2.0
+# What its search tool writes in the place of results where its server is lost. A request that the
+# server refuses (4xx) is the agent's own.
+_LOST: Final = re.compile(
+    r"Search error: (?!.{0,80}?API Request Error: 4\d\d)|Search request failed or timed out"
+    r"|Unknown API state|Error processing search results"
+)
+
+logger = logging.getLogger(__name__)
+
+
+class SkyRLGymEnv(TextEnv):
+    """An environment of skyrl-gym, unchanged, for our engine.
+
+    Its blocking calls run in threads, so that one search does not hold up the other episodes. What
+    it raises is an `EnvError`, and so is a search server that is lost, which it tells the agent of
+    instead. Its rewards are summed, and the sum is cut to [0, 1]; metadata has each one as it came
+    (``gym_reward``).
+
+    Args:
+        env_config: ``env_class``, the name in skyrl-gym's registry, and ``config``, the settings
+            that the environment reads, such as ``search_url``. Under a name such as
+            ``skyrl_gym:search`` the settings alone.
+        extras: A row of its data set: ``prompt``, a list of messages or one text, and the columns
+            that the environment asks for, such as ``reward_spec``. ``env_class`` may stand here
+            too.
+
+    Raises:
+        DataError: skyrl-gym is not installed, the environment is unknown, it refuses the row or a
+            setting, or its search server is not named or does not answer.
+    """
+
+    gym_name: ClassVar[str] = ""
+
+    def __init__(
+        self, env_config: object | None = None, extras: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(env_config, extras)
+        settings = env_config if isinstance(env_config, Mapping) else {}
+        row_class = "" if self.gym_name else self.extras.get("env_class")
+        name = self.gym_name or row_class or settings.get("env_class")
+        self._prompt = _messages(self.extras.get("prompt"))
+        if not isinstance(name, str) or self._prompt is None:
+            raise DataError(
+                "an environment of skyrl-gym needs env_class (its name there, such as 'gsm8k') and "
+                "a row with a prompt, a list of messages"
+            )
+        config = settings if self.gym_name else settings.get("config") or {}
+        self._name = name
+        self._gym_env = _make(name, config, self.extras)
+        self._raw = 0.0
+        self._is_closed = False
+
+    @classmethod
+    def examples(cls) -> list[dict[str, Any]]:
+        """Return a row of ours for an environment that needs no data; else none is known."""
+        return [dict(_EXAMPLES[cls.gym_name])] if cls.gym_name in _EXAMPLES else []
+
+    def init(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
+        """Open the episode with the row's prompt, behind the messages that come before it.
+
+        Raises:
+            EnvError: The environment raised.
+        """
+        try:
+            messages, metadata = self._gym_env.init([*prompt, *(self._prompt or ())])
+        except Exception as error:
+            raise self._broken("init", error) from error
+        return list(messages), dict(metadata or {})
+
+    def step(self, action: str) -> StepOutput:
+        """Take one action.
+
+        Raises:
+            EnvError: The environment raised, or its search server is lost.
+        """
+        self.turns += 1
+        try:
+            output = self._gym_env.step(action)
+            reward, done = float(output["reward"]), bool(output["done"])
+            said = list(output["observations"])
+        except Exception as error:
+            raise self._broken("step", error) from error
+        self._refuse_lost_search(said)
+        truncated = not done and self.turns >= self.max_turns
+        made = StepOutput(
+            observations=said,
+            reward=self._share(reward),
+            done=done or truncated,
+            metadata={
+                **dict(output.get("metadata") or {}),
+                "gym_reward": reward,
+                "truncated": truncated,
+            },
+        )
+        if output.get("postprocessed_action") is not None:
+            made["postprocessed_action"] = str(output["postprocessed_action"])
+        return made
+
+    async def ainit(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
+        """Do what `init` does, in a thread."""
+        return await asyncio.to_thread(self.init, prompt)
+
+    async def astep(self, action: str) -> StepOutput:
+        """Do what `step` does, in a thread."""
+        return await asyncio.to_thread(self.step, action)
+
+    def close(self) -> None:
+        """Release what the episode holds. Closing twice is allowed."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._gym_env.close()
+
+    def get_metrics(self) -> dict[str, float]:
+        """Return the numbers among the environment's metrics."""
+        metrics = self._gym_env.get_metrics() or {}
+        return {name: float(n) for name, n in metrics.items() if isinstance(n, int | float)}
+
+    def _share(self, reward: float) -> float:
+        """Return by how much a reward moves the episode's, which stays in [0, 1]."""
+        if not math.isfinite(reward):
+            raise EnvError(f"skyrl-gym's {self._name!r} gave {reward} as a reward")
+        before, self._raw = _cut(self._raw), self._raw + reward
+        if not 0 <= self._raw <= 1 and self._name not in _WIDE:
+            _warn_once(self._name)
+        return _cut(self._raw) - before
+
+    def _refuse_lost_search(self, said: Sequence[Message]) -> None:
+        for group in _searches(self._gym_env):
+            text = "\n".join(str(message.get("content", "")) for message in said)
+            if _LOST.search(text):
+                raise EnvError(
+                    f"the search server {group.search_url} is lost: {text.strip()[:300]}"
+                )
+
+    def _broken(self, method: str, error: Exception) -> EnvError:
+        why = str(error) or type(error).__name__
+        return EnvError(f"skyrl-gym's {self._name!r} raised in {method}(): {why}")
+
+
+@cache
+def env_of(name: str) -> type[SkyRLGymEnv]:
+    """Return the class behind ``skyrl_gym:<name>``."""
+    gym = skyrl_gym()
+    if name not in gym.registry:
+        near = did_you_mean(name, gym.registry)
+        raise DataError(f"skyrl-gym has no environment {name!r}. {near}")
+    version = f"skyrl-gym {importlib.metadata.version('skyrl-gym')}"
+    members = {"gym_name": name, "version": version, "__module__": __name__}
+    return type(f"SkyRLGymEnv_{name}", (SkyRLGymEnv,), members)
+
+
+def skyrl_gym() -> Any:
+    """Import skyrl-gym."""
+    try:
+        return importlib.import_module("skyrl_gym")
+    except ImportError as error:
+        raise DataError(f"skyrl-gym is not installed ({error}); {INSTALL}") from error
+
+
+def _make(name: str, config: Mapping[str, Any], extras: dict[str, Any]) -> Any:
+    gym = skyrl_gym()
+    if name not in gym.registry:
+        near = did_you_mean(name, gym.registry)
+        raise DataError(f"skyrl-gym has no environment {name!r}. {near}")
+    if name == "search" and not config.get("search_url"):
+        raise DataError(
+            "skyrl_gym:search asks a retrieval server, and none is named: set "
+            "env.config.search_url, such as http://127.0.0.1:8000/retrieve"
+        )
+    usual: dict[str, Any] = (
+        {"topk": 3, "timeout": 30, "log_requests": False} if name == "search" else {}
+    )
+    given = {key: value for key, value in extras.items() if key not in ("prompt", "env_class")}
+    # Its environments read settings as attributes, from what its trainer parses them into.
+    settings = importlib.import_module("omegaconf").OmegaConf.create({**usual, **config})
+    try:
+        made = gym.make(name, env_config=settings, extras=given)
+    except Exception as error:
+        why = str(error) or type(error).__name__
+        raise DataError(f"skyrl-gym's {name!r} refuses its row or its settings: {why}") from error
+    for group in _searches(made):
+        _refuse_unreachable(name, str(group.search_url))
+    return made
+
+
+def _searches(gym_env: Any) -> list[Any]:
+    groups = getattr(gym_env, "tool_groups", ())
+    return [group for group in groups if type(group).__name__ == _SEARCH]
+
+
+@cache
+def _refuse_unreachable(name: str, url: str) -> None:
+    """Look once whether anything listens there: its tool would try for a minute at every search."""
+    parts = urlsplit(url)
+    if getproxies() or not parts.hostname:
+        return
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        socket.create_connection((parts.hostname, port), _CONNECT_S).close()
+    except OSError as error:
+        raise DataError(
+            f"skyrl_gym:{name} asks a retrieval server at {url}, and nothing answers there "
+            f"({error.strerror or error}). Start one, or name another one in env.config.search_url"
+        ) from error
+
+
+def _messages(prompt: Any) -> list[Message] | None:
+    if isinstance(prompt, str):
+        return [{"role": "user", "content": prompt}]
+    if isinstance(prompt, bytes | Mapping) or not isinstance(prompt, Sequence):
+        return None
+    return list(prompt)
+
+
+def _cut(reward: float) -> float:
+    return min(max(reward, 0.0), 1.0)
+
+
+@cache
+def _warn_once(name: str) -> None:
+    logger.warning(
+        "skyrl-gym's %r gives rewards whose sum leaves [0, 1]; it is cut to it, and gym_reward in "
+        "the metadata has them as they came",
+        name,
+    )
+
 
 TRAINER_COLUMNS: Final = (
     "ability",

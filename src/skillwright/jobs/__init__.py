@@ -76,7 +76,6 @@ if TYPE_CHECKING:
     from skillwright.jobs.parts.bench import Sizes as Sizes
     from skillwright.jobs.parts.bench import StepRef as StepRef
     from skillwright.jobs.parts.endings import TurnEnds as TurnEnds
-    from skillwright.jobs.parts.environment import EnvFindings as EnvFindings
     from skillwright.jobs.parts.money import BudgetSpent as BudgetSpent
     from skillwright.jobs.parts.money import PricedModel as PricedModel
     from skillwright.jobs.parts.money import priced_models as priced_models
@@ -92,6 +91,7 @@ if TYPE_CHECKING:
     from skillwright.jobs.parts.progress import Scored as Scored
     from skillwright.jobs.parts.progress import StageStarted as StageStarted
     from skillwright.jobs.parts.progress import StepDecided as StepDecided
+    from skillwright.jobs.parts.tasks import EnvFindings as EnvFindings
     from skillwright.jobs.train.evaluate import MOST_FAILURES as MOST_FAILURES
     from skillwright.jobs.train.evaluate import EvalPlan as EvalPlan
     from skillwright.jobs.train.evaluate import EvalReport as EvalReport
@@ -148,7 +148,7 @@ _PLACES = (
         "CallFinished EpisodeFinished EpochEnded Event ReleaseTested RunStarted Scored "
         "StageStarted StepDecided NullCallback Callback",
     ),
-    ("skillwright.jobs.parts.environment", "EnvFindings"),
+    ("skillwright.jobs.parts.tasks", "EnvFindings"),
     ("skillwright.jobs.parts.endings", "TurnEnds"),
     ("skillwright.jobs.train.state", "EpochRecord StepRecord"),
     ("skillwright.jobs.train.evaluate", "MOST_FAILURES EvalPlan EvalReport EvalSplit evaluate"),

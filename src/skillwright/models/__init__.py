@@ -20,7 +20,7 @@ from skillwright.models.dialects.config import (
 )
 from skillwright.models.executors.config import ClaudeCodeExecConfig, CodexExecConfig, ExecConfig
 from skillwright.models.http.endpoint_config import EndpointConfig
-from skillwright.models.http.faults import ContextOverflow, EndpointFault
+from skillwright.models.http.wire import ContextOverflow, EndpointFault
 from skillwright.models.prices import Prices
 from skillwright.models.structured import (
     ask_json,

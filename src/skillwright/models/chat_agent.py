@@ -14,7 +14,7 @@ from skillwright.core import (
     TurnContext,
 )
 from skillwright.core.jsonio import digest
-from skillwright.core.together import together
+from skillwright.core.protocols import together
 
 
 class ChatAgent:

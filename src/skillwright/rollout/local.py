@@ -26,7 +26,7 @@ from skillwright.core import (
     Turn,
     Usage,
 )
-from skillwright.core.together import together
+from skillwright.core.protocols import together
 from skillwright.models import ContextOverflow
 from skillwright.rollout.engine import (
     EngineDown,

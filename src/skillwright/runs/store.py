@@ -1,7 +1,7 @@
 """The memory of a run: one SQLite file that holds everything that happened.
 
-State is rebuilt from `events`; episodes and calls are found again by their keys. A killed run resumes
-from there: what was recorded is not done again, and what is read back equals what was recorded.
+State is rebuilt from `events`; episodes and calls are found again by their keys. A killed run
+resumes from there: what was recorded is not done again, and is read back as it was.
 
 One store has one writer, on one thread. Other processes may read the file meanwhile.
 """

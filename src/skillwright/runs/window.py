@@ -66,9 +66,9 @@ def find_in(body: bytes, needles: Sequence[str], around: int, most: int = _SEARC
             break
         seen += len(piece)
         text = before + piece
-        folded = text.casefold()
+        lower = text.casefold()
         for needle in needles:
-            at = folded.find(needle.casefold())
+            at = lower.find(needle.casefold())
             if at >= 0:
                 return text[max(at - around, 0) : at + len(needle) + around]
         before = text[-(longest + around) :]

@@ -9,7 +9,6 @@ from skillwright.core import Completion, Message, Purpose, Sampling
 from skillwright.core.jsonio import digest, dumps
 from skillwright.core.seeds import derive_seed
 from skillwright.scripted.household.optimizer import ScriptedAnalyst
-from skillwright.scripted.model import Randomness, first_of, heading_of
 from skillwright.scripted.prompts import (
     Reading,
     Reply,
@@ -18,6 +17,7 @@ from skillwright.scripted.prompts import (
     last_turns,
     read_reading,
 )
+from skillwright.scripted.teacher import Randomness, first_of, heading_of
 
 _BELIEVES: Final = 0.2
 _FAILURES: Final = "# Analyst: failures"

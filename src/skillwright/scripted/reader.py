@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from skillwright.core import Message
 from skillwright.scripted.lesson_analyst import Lesson, LessonAnalyst
-from skillwright.scripted.model import ScriptedModel, skill_in
+from skillwright.scripted.teacher import ScriptedModel, skill_in
 
 # What a skill can teach the scripted reader, and how it is recognized in a text.
 #

@@ -6,14 +6,17 @@ the gate.
 """
 
 from skillwright.rollout.transcript import (
+    Cut,
     Line,
+    Rendering,
     Skipped,
     Transcript,
     Transcripts,
+    estimate_tokens,
     read_episodes,
     read_rows,
+    render_trajectories,
 )
-from skillwright.rollout.transcript_text import Cut, Rendering, estimate_tokens, render_trajectories
 from skillwright.textopt.aggregate import Aggregate, Merge, aggregate
 from skillwright.textopt.candidate import (
     AppendixUpdate,
@@ -57,8 +60,7 @@ from skillwright.textopt.history import (
     TriedEdit,
     failure_patterns,
 )
-from skillwright.textopt.optimizer import Optimizer
-from skillwright.textopt.prompts import PROMPT_NAMES, load_prompt
+from skillwright.textopt.optimizer import PROMPT_NAMES, Optimizer, load_prompt
 from skillwright.textopt.proposal import (
     AnalystFault,
     BudgetControl,

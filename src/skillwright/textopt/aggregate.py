@@ -13,14 +13,19 @@ from typing import Any, NamedTuple, get_args
 
 from skillwright.core import Edit, Purpose
 from skillwright.core.fence import json_block
+from skillwright.core.protocols import together
 from skillwright.core.skill import SourceType
-from skillwright.core.together import together
 from skillwright.textopt.context import StepContext, StepSettings
-from skillwright.textopt.optimizer import Call, Optimizer
-from skillwright.textopt.prompts import notes_section, skill_section, user_message
+from skillwright.textopt.optimizer import (
+    Call,
+    MergeReply,
+    Optimizer,
+    notes_section,
+    skill_section,
+    user_message,
+)
 from skillwright.textopt.proposal import AnalystFault, ItemForm, Proposal, item_form, united
 from skillwright.textopt.reflect import AnalystPatch
-from skillwright.textopt.replies import MergeReply
 
 SIDES: tuple[SourceType, ...] = get_args(SourceType)
 

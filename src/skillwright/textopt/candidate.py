@@ -23,8 +23,15 @@ from skillwright.core.skill import (
     without_markers,
 )
 from skillwright.textopt.context import StepContext, StepSettings, read_notes, unique_notes
-from skillwright.textopt.optimizer import Call, Optimizer
-from skillwright.textopt.prompts import notes_section, skill_section, user_message
+from skillwright.textopt.optimizer import (
+    Call,
+    ConsolidateReply,
+    Optimizer,
+    RewriteReply,
+    notes_section,
+    skill_section,
+    user_message,
+)
 from skillwright.textopt.proposal import (
     INVISIBLE,
     TOO_LONG,
@@ -37,7 +44,6 @@ from skillwright.textopt.proposal import (
     texts,
 )
 from skillwright.textopt.repair import Repair, repair_anchors
-from skillwright.textopt.replies import ConsolidateReply, RewriteReply
 from skillwright.textopt.update import EditOutcome, Update, apply_proposals
 
 _REWRITTEN = "applied_rewrite"

@@ -24,12 +24,24 @@ from skillwright.core.skill import (
     slow_update_field,
     without_markers,
 )
-from skillwright.rollout.transcript import Skipped, Transcript, read_episodes
-from skillwright.rollout.transcript_text import Cut, Rendering, estimate_tokens, render_trajectories
-from skillwright.textopt.optimizer import Call, Optimizer
-from skillwright.textopt.prompts import skill_section, user_message
+from skillwright.rollout.transcript import (
+    Cut,
+    Rendering,
+    Skipped,
+    Transcript,
+    estimate_tokens,
+    read_episodes,
+    render_trajectories,
+)
+from skillwright.textopt.optimizer import (
+    Call,
+    MetaSkillReply,
+    Optimizer,
+    SlowUpdateReply,
+    skill_section,
+    user_message,
+)
 from skillwright.textopt.proposal import AnalystFault, EditLimits, parse_mode, text_refusal
-from skillwright.textopt.replies import MetaSkillReply, SlowUpdateReply
 
 # What a skill changed: the same tasks under the previous epoch's skill and under the current one.
 #

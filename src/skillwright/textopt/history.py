@@ -11,8 +11,7 @@ from typing import Self
 
 from skillwright.core.fence import one_line
 from skillwright.core.jsonio import REFUSE_UNKNOWN, JsonRecord
-from skillwright.rollout.transcript import Transcript
-from skillwright.rollout.transcript_text import estimate_tokens
+from skillwright.rollout.transcript import Transcript, estimate_tokens
 from skillwright.textopt.reflect import FailureNote
 from skillwright.textopt.update import was_applied
 

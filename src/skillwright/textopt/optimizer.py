@@ -2,15 +2,199 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from importlib import resources
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 
 from skillwright.asking import Answer, Question, ask
-from skillwright.core import ChatModel, Purpose, Sampling
+from skillwright.core import ChatModel, ConfigError, Purpose, Sampling, did_you_mean
+from skillwright.core.fence import defuse, fenced
 from skillwright.core.seeds import derive_seed
-from skillwright.rollout.transcript_text import estimate_tokens
-from skillwright.textopt.prompts import load_prompt
+from skillwright.rollout.transcript import estimate_tokens
+from skillwright.textopt.proposal import UpdateMode
+
+# The JSON that the optimizer model is asked for.
+#
+# Only the part that a stage cannot do without is checked here: a reply without it is asked for
+# once
+# more, and then is a fault. Single bad edits inside a good reply are dropped by the stage that
+# reads
+# them, which says so.
+
+
+Prose = Annotated[str, BeforeValidator(lambda value: value if isinstance(value, str) else "")]
+Remarks = Annotated[
+    list[Any], BeforeValidator(lambda value: value if isinstance(value, list) else [])
+]
+
+
+def _as_edits(value: Any) -> Any:
+    """Read the items of every update mode under one name."""
+    if not isinstance(value, dict) or "edits" in value:
+        return value
+    key = next((mode.payload_key for mode in UpdateMode if mode.payload_key in value), None)
+    return value if key is None else {**value, "edits": value[key]}
+
+
+class _Reply(BaseModel):
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    reasoning: Prose = ""
+
+
+class PatchReply(BaseModel):
+    """The edits, suggestions or skills of an analyst's reply."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    edits: list[Any]
+
+    _any_payload = model_validator(mode="before")(_as_edits)
+
+
+class AnalystReply(_Reply):
+    """What an analyst found, and the edits that it proposes."""
+
+    patch: PatchReply
+    failure_summary: Remarks = []
+    success_patterns: Remarks = []
+    appendix_notes: Any = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_patch(cls, value: Any) -> Any:
+        """Accept ``edits`` at the top level, as the documented raw patches allow."""
+        value = _as_edits(value)
+        if isinstance(value, dict) and not value.get("patch") and "edits" in value:
+            return {**value, "patch": {"edits": value["edits"]}}
+        return value
+
+
+class MergeReply(_Reply):
+    """Merged edits, each with the ids of the edits that it stands for."""
+
+    edits: list[dict[str, Any]]
+
+    _any_payload = model_validator(mode="before")(_as_edits)
+
+
+class RankReply(_Reply):
+    """Which edits to make, the most valuable first."""
+
+    selected_indices: list[Any]
+
+
+class RepairReply(_Reply):
+    """Where edits belong whose anchor was not found."""
+
+    anchors: list[Any]
+
+
+class SlowUpdateReply(_Reply):
+    """Guidance from comparing two epochs' skills."""
+
+    slow_update_content: str
+
+
+class MetaSkillReply(_Reply):
+    """What the optimizer wants to remember."""
+
+    meta_skill_content: str
+
+
+class BudgetReply(_Reply):
+    """How many edits a step makes."""
+
+    edit_budget: Any
+
+
+class RewriteReply(_Reply):
+    """A whole skill, and what is different in it."""
+
+    new_skill: str
+    change_summary: Any
+
+
+class ConsolidateReply(_Reply):
+    """Fewer execution notes."""
+
+    notes: list[Any]
+
+
+# The optimizer's prompts: system messages from `prompts/*.md`, and the parts of a user message.
+
+
+PROMPT_NAMES = (
+    "analyst_error",
+    "analyst_success",
+    "merge_failure",
+    "merge_success",
+    "merge_final",
+    "ranking",
+    *(
+        f"{name}{mode}"
+        for mode in ("_rewrite", "_full_rewrite")
+        for name in (
+            "analyst_error",
+            "analyst_success",
+            "merge_failure",
+            "merge_success",
+            "merge_final",
+        )
+    ),
+    "ranking_rewrite",
+    "rewrite_skill",
+    "lr_autonomous",
+    "skill_aware_error",
+    "skill_aware_success",
+    "appendix_consolidate",
+    "repair",
+    "slow_update",
+    "meta_skill",
+)
+
+
+def load_prompt(name: str, env_prompts: Mapping[str, str] | None = None) -> str:
+    """Return a prompt by name: the environment's own where it has one, else the generic one.
+
+    Args:
+        name: One of `PROMPT_NAMES`, or a name in ``env_prompts``.
+        env_prompts: An environment's prompts by name; a blank one counts as absent.
+
+    Raises:
+        ConfigError: There is no such prompt; the message names the nearest.
+    """
+    own = (env_prompts or {}).get(name, "")
+    if own.strip():
+        return own
+    if name not in PROMPT_NAMES:
+        raise ConfigError(f"there is no prompt {name!r}. {did_you_mean(name, PROMPT_NAMES)}")
+    file = resources.files("skillwright.textopt") / "prompts" / f"{name}.md"
+    return file.read_text(encoding="utf-8").strip()
+
+
+def user_message(*sections: tuple[str, str]) -> str:
+    """Put headed sections below each other; an empty one says ``(none)``."""
+    return "\n\n".join(f"## {heading}\n{body or '(none)'}" for heading, body in sections)
+
+
+def skill_section(skill: str) -> tuple[str, str]:
+    """Show the skill between its tags."""
+    return "Current skill", fenced("skill", skill.rstrip("\n") if skill.strip() else "(empty)")
+
+
+def notes_section(meta_skill: str) -> tuple[str, str]:
+    """Show what the optimizer has learned about optimizing."""
+    return "Optimizer notes", defuse(meta_skill).strip()
+
+
+def budget_section(verb: str, budget: int | None, noun: str = "edits") -> tuple[str, str]:
+    """Say how many edits may be made; ``None`` sets no limit."""
+    if budget is None:
+        return "Edit budget", f"{verb} as many {noun} as the evidence supports."
+    return "Edit budget", f"{verb} at most {budget} {noun}."
+
 
 ReplyT = TypeVar("ReplyT", bound=BaseModel)
 

@@ -13,16 +13,21 @@ from typing import Any
 
 from skillwright.core import Edit, FailureCause, Purpose
 from skillwright.core.fence import attribute
+from skillwright.core.protocols import together
 from skillwright.core.skill import SourceType
-from skillwright.core.together import together
 from skillwright.rollout import EngineDown
-from skillwright.rollout.transcript import Transcript
-from skillwright.rollout.transcript_text import Cut, render_trajectories
+from skillwright.rollout.transcript import Cut, Transcript, render_trajectories
 from skillwright.textopt.context import StepContext, StepSettings, read_notes, unique_notes
-from skillwright.textopt.optimizer import Call, Optimizer
-from skillwright.textopt.prompts import budget_section, notes_section, skill_section, user_message
+from skillwright.textopt.optimizer import (
+    AnalystReply,
+    Call,
+    Optimizer,
+    budget_section,
+    notes_section,
+    skill_section,
+    user_message,
+)
 from skillwright.textopt.proposal import AnalystFault, Evidence, Proposal, item_form, united
-from skillwright.textopt.replies import AnalystReply
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,8 @@ from skillwright.core import Purpose
 from skillwright.core.fence import json_block
 from skillwright.core.skill import body
 from skillwright.textopt.context import StepContext, StepSettings
-from skillwright.textopt.optimizer import Call, Optimizer
-from skillwright.textopt.prompts import skill_section, user_message
+from skillwright.textopt.optimizer import Call, Optimizer, RepairReply, skill_section, user_message
 from skillwright.textopt.proposal import AnalystFault, Proposal, as_in
-from skillwright.textopt.replies import RepairReply
 from skillwright.textopt.update import REPAIRED, EditOutcome, Update, apply_proposals
 
 _LINES_SHOWN = 3

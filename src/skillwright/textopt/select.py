@@ -15,8 +15,16 @@ from skillwright.core.fence import json_block, one_line
 from skillwright.core.jsonio import encode_fields
 from skillwright.rollout.transcript import Transcript
 from skillwright.textopt.context import StepContext, StepSettings
-from skillwright.textopt.optimizer import Call, Optimizer
-from skillwright.textopt.prompts import budget_section, notes_section, skill_section, user_message
+from skillwright.textopt.optimizer import (
+    BudgetReply,
+    Call,
+    Optimizer,
+    RankReply,
+    budget_section,
+    notes_section,
+    skill_section,
+    user_message,
+)
 from skillwright.textopt.proposal import (
     AnalystFault,
     BudgetControl,
@@ -26,7 +34,6 @@ from skillwright.textopt.proposal import (
     item_form,
     listed,
 )
-from skillwright.textopt.replies import BudgetReply, RankReply
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from skillwright.jobs.rl.injected import (
     TrajectorySource,
     other_scopes,
 )
-from skillwright.jobs.rl.tasks import (
+from skillwright.jobs.rl.wiring import (
     again_tasks,
     find_rl_tasks,
     harder_tasks,

@@ -35,10 +35,16 @@ from skillwright.core import (
     did_you_mean,
 )
 from skillwright.core.fence import attribute
+from skillwright.core.protocols import together
 from skillwright.core.seeds import derive_seed
-from skillwright.core.together import together
-from skillwright.rollout.transcript import Skipped, Transcript, read_episodes
-from skillwright.rollout.transcript_text import Cut, estimate_tokens, render_trajectories
+from skillwright.rollout.transcript import (
+    Cut,
+    Skipped,
+    Transcript,
+    estimate_tokens,
+    read_episodes,
+    render_trajectories,
+)
 
 # The JSON that a teacher is asked for. A reply in another form is asked for once more.
 

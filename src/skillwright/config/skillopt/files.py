@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from skillwright.config.run import RunConfig
-from skillwright.config.section import key_paths
 from skillwright.config.skillopt.keys import (
     BACKENDS,
     CHOICES,
@@ -25,7 +24,7 @@ from skillwright.config.skillopt.keys import (
     PLACEHOLDER_MODELS,
     UNSET,
 )
-from skillwright.config.yaml_files import Layer, Values, merge, nearest_path, nested
+from skillwright.config.yaml_files import Layer, Values, key_paths, merge, nearest_path, nested
 from skillwright.core import ConfigError, did_you_mean
 from skillwright.models.backends import why_unusable
 

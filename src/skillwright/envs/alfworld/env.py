@@ -4,6 +4,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path, PurePath
 from typing import Any, Final
@@ -11,13 +12,62 @@ from typing import Any, Final
 from skillwright.core import DataError, EnvError, Message, Task, did_you_mean
 from skillwright.core.agent import action_in
 from skillwright.core.jsonio import canonical
-from skillwright.envs.about import TaskSplits
-from skillwright.envs.alfworld.generate import GENERATOR_VERSION, generate_problem
-from skillwright.envs.alfworld.official import game_item, load_game
+from skillwright.envs.about import SURVEY, TaskSplits
+from skillwright.envs.alfworld.generate import (
+    GENERATOR_VERSION,
+    generate_problem,
+    generated_tasks,
+    household_tasks,
+)
+from skillwright.envs.alfworld.official import game_item, load_game, official_tasks
 from skillwright.envs.alfworld.state import REJECTED, World
 from skillwright.envs.alfworld.tables import ALL_TASK_TYPES, CATEGORIES
-from skillwright.envs.alfworld.tasks_source import find_tasks
 from skillwright.envs.text_env import StepOutput, TextEnv
+
+# The games that a ``data`` section of a configuration names.
+
+
+_NEW_HOMES: Final = 100_000
+"""No seed has so many homes to train in."""
+
+
+def find_tasks(data: Mapping[str, Any]) -> TaskSplits:
+    """Return the games for train, val and test.
+
+    Raises:
+        DataError: There are too few homes, or the official games are missing.
+    """
+    if data["kind"] == "households":
+        return _households(data)
+    if data["kind"] == "alfworld_data":
+        root = data["root"]
+        return (
+            official_tasks("train", root)[: data["train"]],
+            official_tasks("valid_seen", root)[: data["val"]],
+            official_tasks("valid_unseen", root)[: data["test"]],
+        )
+    train, val, test = (
+        generated_tasks(split, data[split], seed=data["seed"], household=data["household"])
+        for split in ("train", "val", "test")
+    )
+    return train, val, test
+
+
+def _households(data: Mapping[str, Any]) -> TaskSplits:
+    seed, count, new_count = data["seed"], data["homes"], data["new_homes"]
+    homes = range(seed * count, (seed + 1) * count)
+    later = _NEW_HOMES + seed * new_count
+    new = range(later, later + new_count) or homes
+    try:
+        train = household_tasks("train", data["train"], homes=homes, seed=seed)
+        survey = household_tasks("train", data["survey"], homes=new, seed=seed)
+        val = household_tasks("val", data["val"], homes=new, seed=seed)
+        test = household_tasks("test", data["test"], homes=new, seed=seed)
+    except DataError as error:
+        counts = f"env.data.homes = {count} and new_homes = {new_count}"
+        raise DataError(f"{counts} are too few: {error}") from error
+    return [*train, *(replace(task, split=SURVEY) for task in survey)], val, test
+
 
 # Which category of a skill bank a game belongs to, and which home it is set in.
 

@@ -35,8 +35,7 @@ from skillwright.envs.tau_bench.parsing import (
     system_prompt,
     utf8_safe,
 )
-from skillwright.envs.tau_bench.replay import RecordedUser, replay
-from skillwright.envs.tau_bench.report import identity, lines, report
+from skillwright.envs.tau_bench.report import RecordedUser, identity, lines, replay, report
 from skillwright.envs.tau_bench.tau_core.reward import GRADER_VERSION
 from skillwright.envs.tau_bench.tau_core.store import RESPOND, Store, TauEnv, data_dir, open_store
 from skillwright.envs.tau_bench.tau_core.tools import TRANSFER

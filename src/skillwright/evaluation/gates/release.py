@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from skillwright.core import Duel, Pair
 from skillwright.core.seeds import derive_seed
-from skillwright.evaluation.duel import Draws
 from skillwright.evaluation.gates.judging import (
     USUAL,
     Metric,
@@ -34,6 +33,7 @@ from skillwright.evaluation.gates.judging import (
 )
 from skillwright.evaluation.gates.skillopt_gate import GateMetric
 from skillwright.evaluation.paired import (
+    Draws,
     PairedEffect,
     measure_effect,
     paired_p_value,

@@ -21,7 +21,7 @@ from skillwright.integrations.skillopt_names.model import DEFAULT_TOKENS, chat_o
 from skillwright.integrations.skillopt_session import present_session
 from skillwright.models.structured import extract_json
 from skillwright.textopt import parse_update_mode
-from skillwright.textopt.prompts import budget_section, load_prompt, skill_section, user_message
+from skillwright.textopt.optimizer import budget_section, load_prompt, skill_section, user_message
 from skillwright.textopt.proposal import item_form
 
 Patch = dict[str, Any]

@@ -39,8 +39,8 @@ from skillwright.evaluation import (
 from skillwright.evaluation.gates.skillopt_gate import LEADING_WORDS
 from skillwright.integrations.skillopt_session import note_if_any
 from skillwright.models.structured import extract_json, extract_json_array
-from skillwright.textopt.prompts import PROMPT_NAMES
-from skillwright.textopt.prompts import load_prompt as _generic_prompt
+from skillwright.textopt.optimizer import PROMPT_NAMES
+from skillwright.textopt.optimizer import load_prompt as _generic_prompt
 
 # `scripts.train` and `scripts.eval_only`: the registry that SkillOpt's guide tells to append to.
 #

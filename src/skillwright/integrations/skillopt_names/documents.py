@@ -35,7 +35,7 @@ from skillwright.textopt import (
     with_notes,
 )
 from skillwright.textopt.epoch import parse_pair_policy
-from skillwright.textopt.prompts import load_prompt
+from skillwright.textopt.optimizer import load_prompt
 from skillwright.textopt.proposal import UpdateMode
 from skillwright.textopt.select import AUTONOMOUS_CEILING
 

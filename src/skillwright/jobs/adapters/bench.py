@@ -20,15 +20,25 @@ from skillwright.config.env import AdapterData
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, EpisodeResult, Pair, RunError, SkillwrightError
 from skillwright.core.jsonio import digest
-from skillwright.core.together import together
+from skillwright.core.protocols import together
 from skillwright.datasets import BatchSpec
 from skillwright.evaluation import DrawCount, Draws
 from skillwright.integrations.skillopt_session import ModelSession
-from skillwright.jobs.adapters.models import MakeRole, bound_models, named_models, set_up_within
+from skillwright.jobs.adapters.models import (
+    MakeRole,
+    bound_models,
+    flat_settings,
+    named_models,
+    set_up_within,
+)
 from skillwright.jobs.adapters.play import AdapterMemory, Played, Player
-from skillwright.jobs.adapters.rollouts import AdapterPlanner, HeldOut, Rollouts, refuse_no_score
-from skillwright.jobs.adapters.settings import flat_settings
-from skillwright.jobs.adapters.train_rollouts import make_train_rollouts
+from skillwright.jobs.adapters.rollouts import (
+    AdapterPlanner,
+    HeldOut,
+    Rollouts,
+    make_train_rollouts,
+    refuse_no_score,
+)
 from skillwright.jobs.parts.bank_source import refuse_bank
 from skillwright.jobs.parts.bench import Longitudinal, Sizes, SplitName, StepRef
 from skillwright.jobs.parts.opened import Opened

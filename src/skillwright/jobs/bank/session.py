@@ -10,8 +10,8 @@ from skillwright.bank import Bank, BankStore, Embedder, Teacher
 from skillwright.config.bank_settings import teacher_of
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, Sampling, SkillSource
+from skillwright.core.protocols import together
 from skillwright.core.seeds import derive_seed
-from skillwright.core.together import together
 from skillwright.datasets import EvolutionTasks
 from skillwright.jobs.launch.preflight import ask_if_ready, look_at_tasks
 from skillwright.jobs.parts.bank_source import (
@@ -21,13 +21,12 @@ from skillwright.jobs.parts.bank_source import (
     opened_embedder,
 )
 from skillwright.jobs.parts.bench import TextBench
-from skillwright.jobs.parts.environment import refuse_unasked_data
 from skillwright.jobs.parts.evolution_round import EvolutionLoop
 from skillwright.jobs.parts.memory import EngineEvents, StoredCalls
 from skillwright.jobs.parts.money import Budget, priced_model
 from skillwright.jobs.parts.opened import MakeModel, opened_model
 from skillwright.jobs.parts.progress import Callback, RunStarted
-from skillwright.jobs.parts.tasks import evolution_split, is_adapter
+from skillwright.jobs.parts.tasks import evolution_split, is_adapter, refuse_unasked_data
 from skillwright.jobs.train.wiring import (
     read_initial_skill,
     reused,

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from skillwright.config.env import EnvSection
 from skillwright.config.load import load_config, load_rl_config
 from skillwright.core import RunError, Task, did_you_mean
-from skillwright.datasets.sealed import tasks_digest
+from skillwright.datasets.split import tasks_digest
 from skillwright.jobs.inspect.study import find_study
 from skillwright.jobs.inspect.summary import RunSummary, read_folder
 from skillwright.jobs.launch.runs import find_run

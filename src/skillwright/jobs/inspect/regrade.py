@@ -16,8 +16,8 @@ from skillwright.core.jsonio import JsonRecord
 from skillwright.envs import AboutEnv, specs
 from skillwright.evaluation import Score
 from skillwright.jobs.launch.runs import find_run
-from skillwright.jobs.parts.environment import environment_named, environment_of
 from skillwright.jobs.parts.resuming import REGRADED
+from skillwright.jobs.parts.tasks import environment_named, environment_of
 from skillwright.runs import RunFolder, RunStore
 
 

@@ -17,7 +17,7 @@ from skillwright.config.run import RunConfig
 from skillwright.core import RunError, Usage, skill_hash
 from skillwright.core.jsonio import dumps, write_text
 from skillwright.evaluation import Score
-from skillwright.jobs.adapters.settings import flat_settings
+from skillwright.jobs.adapters.models import flat_settings
 from skillwright.jobs.inspect.critical_path import critical_path
 from skillwright.jobs.inspect.summary import RunSummary, read_folder
 from skillwright.jobs.launch.runs import find_run, read_plan

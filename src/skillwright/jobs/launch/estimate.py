@@ -21,9 +21,14 @@ from skillwright.datasets import Splits
 from skillwright.envs.drive import native_tools, open_env
 from skillwright.jobs.launch.preflight import build_first
 from skillwright.jobs.parts.bank_source import DocumentAndBank, bank_source, read_injected_bank
-from skillwright.jobs.parts.environment import environment_of, refuse_unasked_data, user_model
 from skillwright.jobs.parts.money import PricedModel, priced_model, priced_models
-from skillwright.jobs.parts.tasks import is_adapter, make_splits
+from skillwright.jobs.parts.tasks import (
+    environment_of,
+    is_adapter,
+    make_splits,
+    refuse_unasked_data,
+    user_model,
+)
 from skillwright.jobs.train.evaluate import EvalPlan
 from skillwright.jobs.train.wiring import skills_confirmed, skills_tested, trained_on_in_an_epoch
 from skillwright.models.http.wire import cost_usd

@@ -24,16 +24,15 @@ from skillwright.core import (
     SkillwrightError,
     Task,
 )
-from skillwright.core.together import together
+from skillwright.core.protocols import together
 from skillwright.envs import TextEnv, specs
 from skillwright.envs.drive import native_tools
 from skillwright.jobs.adapters.bench import check_adapter
 from skillwright.jobs.parts.bank_source import check_bank, refuse_bank
 from skillwright.jobs.parts.bench import Sizes
-from skillwright.jobs.parts.environment import refuse_unasked_data, user_model
 from skillwright.jobs.parts.money import refuse_unpriced
 from skillwright.jobs.parts.opened import MakeModel, make_env
-from skillwright.jobs.parts.tasks import is_adapter, make_splits
+from skillwright.jobs.parts.tasks import is_adapter, make_splits, refuse_unasked_data, user_model
 from skillwright.jobs.train.evaluate import EvalPlan
 from skillwright.jobs.train.wiring import read_initial_skill, refuse_hopeless_gate
 from skillwright.models import (

@@ -19,7 +19,6 @@ from skillwright.core.jsonio import dumps
 from skillwright.core.secrets import REDACTED, environment_secrets, secrets_in
 from skillwright.core.sqlite_file import log_of, log_size
 from skillwright.jobs.parts.bank_source import keep_bank
-from skillwright.jobs.parts.environment import refuse_unasked_data, user_model
 from skillwright.jobs.parts.opened import MakeModel
 from skillwright.jobs.parts.progress import Callback
 from skillwright.jobs.parts.resuming import (
@@ -29,7 +28,7 @@ from skillwright.jobs.parts.resuming import (
     refuse_other_settings,
     settings_facts,
 )
-from skillwright.jobs.parts.tasks import is_adapter
+from skillwright.jobs.parts.tasks import is_adapter, refuse_unasked_data, user_model
 from skillwright.jobs.train.evaluate import EvalPlan, EvalReport, evaluate
 from skillwright.jobs.train.state import restore
 from skillwright.jobs.train.train import TrainReport, finished_report, prove, train, why_not_again

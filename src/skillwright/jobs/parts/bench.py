@@ -6,10 +6,10 @@ from typing import Any, Literal, NamedTuple, Protocol, cast
 
 from skillwright.core import Duel, EpisodeResult, EpisodeSpec, PlainSkill, SkillSource, Task
 from skillwright.core.jsonio import digest
+from skillwright.core.protocols import together
 from skillwright.core.seeds import evaluation_seed, training_seed
-from skillwright.core.together import together
 from skillwright.datasets import BatchSpec, Splits, plan_epoch
-from skillwright.datasets.sealed import SealedTasks, tasks_digest
+from skillwright.datasets.split import SealedTasks, tasks_digest
 from skillwright.evaluation import Draws, SkillDuel
 from skillwright.jobs.parts.progress import Callback, StageStarted
 from skillwright.rollout import Engine, refuse_no_score

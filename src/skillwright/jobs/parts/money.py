@@ -20,9 +20,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from skillwright.bank.embedding.names import endpoint_named
-from skillwright.config.job import BudgetSection
-from skillwright.config.run import RunConfig
+from skillwright.bank.embedding.endpoint import endpoint_named
+from skillwright.config.run import BudgetSection, RunConfig
 from skillwright.core import ConfigError, SkillwrightError, Usage
 from skillwright.jobs.parts.resuming import seconds_worked
 from skillwright.jobs.parts.tasks import is_adapter

@@ -17,10 +17,10 @@ from skillwright.config.run import RunConfig
 from skillwright.core import Agent, ChatModel, Task
 from skillwright.datasets import cache_dir
 from skillwright.envs import TextEnv, spec
-from skillwright.jobs.parts.environment import environment_of
 from skillwright.jobs.parts.memory import EngineEvents, StoredCalls
 from skillwright.jobs.parts.money import Budget
 from skillwright.jobs.parts.progress import Callback
+from skillwright.jobs.parts.tasks import environment_of
 from skillwright.models import EndpointConfig, ExecConfig, HttpClient, ModelConfig
 from skillwright.models.cache import cached
 from skillwright.rollout import EpisodeRecorder, Limits, LocalEngine, MakeEnv, PromptStyle

@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from skillwright.jobs.rl.launch import rl_has_scripted_models as rl_has_scripted_models
     from skillwright.jobs.rl.launch import run_rl as run_rl
     from skillwright.jobs.rl.launch import start_rl as start_rl
-    from skillwright.jobs.rl.progress import BankEvolved as BankEvolved
-    from skillwright.jobs.rl.progress import ColdStartEnded as ColdStartEnded
-    from skillwright.jobs.rl.progress import ColdStartStep as ColdStartStep
-    from skillwright.jobs.rl.progress import FirstBankMade as FirstBankMade
-    from skillwright.jobs.rl.progress import IterationEnded as IterationEnded
-    from skillwright.jobs.rl.progress import RlCallback as RlCallback
-    from skillwright.jobs.rl.progress import RlEvent as RlEvent
-    from skillwright.jobs.rl.progress import Validated as Validated
+    from skillwright.jobs.rl.state import BankEvolved as BankEvolved
+    from skillwright.jobs.rl.state import ColdStartEnded as ColdStartEnded
+    from skillwright.jobs.rl.state import ColdStartStep as ColdStartStep
     from skillwright.jobs.rl.state import EvolutionRecord as EvolutionRecord
+    from skillwright.jobs.rl.state import FirstBankMade as FirstBankMade
+    from skillwright.jobs.rl.state import IterationEnded as IterationEnded
     from skillwright.jobs.rl.state import IterationRecord as IterationRecord
+    from skillwright.jobs.rl.state import RlCallback as RlCallback
+    from skillwright.jobs.rl.state import RlEvent as RlEvent
     from skillwright.jobs.rl.state import RlReport as RlReport
     from skillwright.jobs.rl.state import RlState as RlState
+    from skillwright.jobs.rl.state import Validated as Validated
     from skillwright.jobs.rl.state import Validation as Validation
 
 _PLACES = (
@@ -34,7 +34,7 @@ _PLACES = (
         "RlRun rl_has_scripted_models is_rl_run open_rl refuse_without_torch run_rl start_rl",
     ),
     (
-        "skillwright.jobs.rl.progress",
+        "skillwright.jobs.rl.state",
         "BankEvolved ColdStartEnded ColdStartStep FirstBankMade IterationEnded RlEvent "
         "RlCallback Validated",
     ),

@@ -26,8 +26,7 @@ from skillwright.jobs.parts.evolution_round import EvolutionLoop, PlayedRound
 from skillwright.jobs.parts.progress import StageStarted
 from skillwright.jobs.parts.resuming import write_down
 from skillwright.jobs.rl.injected import TrajectorySource
-from skillwright.jobs.rl.progress import BankEvolved, FirstBankMade
-from skillwright.jobs.rl.state import EvolutionRecord, RlKind, RlState
+from skillwright.jobs.rl.state import BankEvolved, EvolutionRecord, FirstBankMade, RlKind, RlState
 from skillwright.jobs.rl.wiring import Workshop, openings, stop_if_refused
 from skillwright.policy import PolicyBackend
 from skillwright.rollout import refuse_no_score

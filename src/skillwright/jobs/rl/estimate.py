@@ -27,9 +27,9 @@ from skillwright.jobs.launch.estimate import (
     sum_of,
     users_stage,
 )
-from skillwright.jobs.parts.environment import user_model
 from skillwright.jobs.parts.money import PricedModel, priced_model
-from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks
+from skillwright.jobs.parts.tasks import user_model
+from skillwright.jobs.rl.wiring import RlTasks, find_rl_tasks
 
 POLICY = "policy"
 BANK_TOKENS = 500

@@ -28,8 +28,14 @@ from skillwright.evaluation import (
 from skillwright.jobs.parts.progress import Scored, StageStarted
 from skillwright.jobs.parts.resuming import write_down
 from skillwright.jobs.rl.injected import other_scopes
-from skillwright.jobs.rl.progress import Validated
-from skillwright.jobs.rl.state import TEST_EPISODES, RlKind, RlState, Validation, selected
+from skillwright.jobs.rl.state import (
+    TEST_EPISODES,
+    RlKind,
+    RlState,
+    Validated,
+    Validation,
+    selected,
+)
 from skillwright.jobs.rl.wiring import Workshop
 from skillwright.policy import (
     BankVersionGone,

@@ -41,9 +41,11 @@ from skillwright.jobs.parts.resuming import refuse_other_tasks, write_down
 from skillwright.jobs.rl.bank import base_episodes, evolve_bank, make_first_bank
 from skillwright.jobs.rl.injected import Remembered, SometimesNothing
 from skillwright.jobs.rl.measure import Checkpoints, open_sealed, release, validate
-from skillwright.jobs.rl.progress import ColdStartEnded, ColdStartStep, IterationEnded
 from skillwright.jobs.rl.state import (
     TIMING,
+    ColdStartEnded,
+    ColdStartStep,
+    IterationEnded,
     IterationRecord,
     RlKind,
     RlReport,
@@ -51,13 +53,15 @@ from skillwright.jobs.rl.state import (
     restore,
     selected,
 )
-from skillwright.jobs.rl.tasks import again_tasks, harder_tasks, tasks_of_iteration
 from skillwright.jobs.rl.wiring import (
     Workshop,
+    again_tasks,
     group_settings,
     grpo_settings,
+    harder_tasks,
     openings,
     sft_settings,
+    tasks_of_iteration,
     turns_of,
 )
 from skillwright.policy import (

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from skillwright.core import EpisodeResult, Usage, skill_hash
 from skillwright.core.jsonio import decode, encode_fields
-from skillwright.core.together import together
+from skillwright.core.protocols import together
 from skillwright.evaluation import (
     Interval,
     Score,
@@ -17,9 +17,9 @@ from skillwright.evaluation import (
 from skillwright.jobs.parts.bank_source import injected_lines
 from skillwright.jobs.parts.bench import SplitName
 from skillwright.jobs.parts.endings import TurnEnds
-from skillwright.jobs.parts.environment import EnvFindings, env_findings
 from skillwright.jobs.parts.progress import RunStarted, Scored, StageStarted
 from skillwright.jobs.parts.resuming import refuse_other_tasks
+from skillwright.jobs.parts.tasks import EnvFindings, env_findings
 from skillwright.jobs.train.wiring import Session
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunFolder

@@ -20,9 +20,11 @@ from skillwright.core.jsonio import dumps
 from skillwright.models.http.client import HttpReply, is_stream, without_secrets
 from skillwright.models.http.endpoint import Config, Dialect, chosen
 from skillwright.models.http.endpoint_config import EndpointConfig
-from skillwright.models.http.faults import ContextOverflow, EndpointFault, GarbledReply
 from skillwright.models.http.retry import retry_after_s
 from skillwright.models.http.wire import (
+    ContextOverflow,
+    EndpointFault,
+    GarbledReply,
     charged,
     cost_usd,
     count,

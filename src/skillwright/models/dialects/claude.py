@@ -21,9 +21,11 @@ from skillwright.models.dialects.chat_completions import Complaint, fault_of_sta
 from skillwright.models.dialects.config import ClaudeChatConfig
 from skillwright.models.http.client import HttpReply, is_stream
 from skillwright.models.http.endpoint import Dialect, bearer, chosen
-from skillwright.models.http.faults import ContextOverflow, EndpointFault, GarbledReply
 from skillwright.models.http.retry import retry_after_s
 from skillwright.models.http.wire import (
+    ContextOverflow,
+    EndpointFault,
+    GarbledReply,
     charged,
     cost_usd,
     count,

@@ -14,9 +14,8 @@ from skillwright.models.dialects.chat_completions import (
 from skillwright.models.dialects.config import MiniMaxChatConfig
 from skillwright.models.http.client import HttpReply
 from skillwright.models.http.endpoint import chosen
-from skillwright.models.http.faults import ContextOverflow, EndpointFault
 from skillwright.models.http.retry import retry_after_s
-from skillwright.models.http.wire import mapping
+from skillwright.models.http.wire import ContextOverflow, EndpointFault, mapping
 
 _PASSING = frozenset({1000, 1001, 1002, 1024, 1033, 1039})
 _BUSY = frozenset({1002, 1039})  # calls and tokens per minute

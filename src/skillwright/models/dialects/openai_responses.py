@@ -15,8 +15,9 @@ from skillwright.models.dialects.chat_completions import (
 from skillwright.models.dialects.openai_chat import OpenAIDialect
 from skillwright.models.http.client import HttpReply
 from skillwright.models.http.endpoint import chosen
-from skillwright.models.http.faults import EndpointFault, GarbledReply
 from skillwright.models.http.wire import (
+    EndpointFault,
+    GarbledReply,
     charged,
     is_text,
     mapping,

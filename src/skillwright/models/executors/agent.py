@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from skillwright.core import Act, Agent, ChatModel, TurnContext
-from skillwright.core.together import together
+from skillwright.core.protocols import together
 from skillwright.models.chat_agent import ChatAgent
 from skillwright.models.dialects.config import ClaudeChatConfig
 from skillwright.models.executors.claude import ClaudeCli, ClaudeCliConfig, ClaudeCodeExec

@@ -19,7 +19,7 @@ from skillwright.models.executors.model import (
     without_mentions,
 )
 from skillwright.models.executors.report import ExecReport, json_events, no_text, one_line
-from skillwright.models.executors.sandbox import Login, child_env, find_login
+from skillwright.models.executors.workspace import Login, child_env, find_login
 from skillwright.models.http.wire import amount, count, mapping, sequence
 
 # Reads what ``claude -p`` prints: a stream of messages, or the result that closes a run.

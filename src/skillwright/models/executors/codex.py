@@ -16,7 +16,7 @@ from skillwright.models.executors.model import (
     tell_mount,
 )
 from skillwright.models.executors.report import ExecReport, json_events, no_text, one_line
-from skillwright.models.executors.sandbox import Login, child_env, find_login
+from skillwright.models.executors.workspace import Login, child_env, find_login
 from skillwright.models.http.wire import count, mapping, sequence
 
 # Reads the events that ``codex exec --json`` prints. Unknown events and keys are ignored.

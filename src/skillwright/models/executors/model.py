@@ -28,21 +28,19 @@ from skillwright.core.secrets import Redactor, environment_secrets
 from skillwright.models.executors.config import ExecConfig
 from skillwright.models.executors.process import Program, run_program
 from skillwright.models.executors.report import ExecReport, fault_of_report
-from skillwright.models.executors.sandbox import (
-    Fence,
-    Login,
-    find_program,
-    say_unfenced,
-    version_of,
-    why_no_fence,
-)
 from skillwright.models.executors.workspace import (
     SKILL_NAME,
+    Fence,
+    Login,
     copy_files,
+    find_program,
     mount_skill,
     return_login,
     run_folder,
+    say_unfenced,
     sweep,
+    version_of,
+    why_no_fence,
     write_file,
 )
 from skillwright.models.http.retry import Retry

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from skillwright.core import ModelError, ModelRefused, ModelTimeout, Usage
 from skillwright.core.jsonio import write_text
+from skillwright.core.protocols import together
 from skillwright.core.secrets import Redactor
-from skillwright.core.together import together
 from skillwright.models.executors.report import Output, OutputFlood
 from skillwright.models.http.wire import charged
 

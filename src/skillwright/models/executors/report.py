@@ -7,8 +7,7 @@ from typing import Any
 
 from skillwright.core import ModelError, ModelRefused, ReplyInvalid, Usage
 from skillwright.models.http.client import decode
-from skillwright.models.http.faults import ContextOverflow, EndpointFault
-from skillwright.models.http.wire import cost_usd
+from skillwright.models.http.wire import ContextOverflow, EndpointFault, cost_usd
 from skillwright.models.prices import Prices
 
 # How a run of a command-line agent fails: known by its words, as programs give no other cause.

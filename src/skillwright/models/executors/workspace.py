@@ -1,19 +1,26 @@
 """The folders of one run: where it works, the mounted skill, and its lock."""
 
 import json
+import logging
 import os
 import re
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from stat import S_ISREG
+from tempfile import TemporaryDirectory
 from typing import IO, NamedTuple
 
-from skillwright.core import DataError
+from skillwright.core import ConfigError, DataError
 from skillwright.core.jsonio import dumps
+from skillwright.models.executors.config import ExecConfig
 from skillwright.models.executors.process import kill_marked
 
 # The folder that a command-line agent works in: the task, and the skill mounted as files.
@@ -268,3 +275,260 @@ def _hold(lock: IO[bytes]) -> None:
     """Lock a file until it is closed."""
     if sys.platform != "win32":
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+# What a program is given of our environment, and what it may see and write.
+
+
+# Makes the work folder the only writable place, where bubblewrap (``bwrap``) can.
+
+
+logger = logging.getLogger(__name__)
+
+_FENCE = (
+    *("--die-with-parent", "--unshare-user", "--unshare-pid", "--unshare-ipc"),
+    *("--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+)
+_TEMPORARY = Path("/tmp")
+# What a person keeps at home and no agent has to see; what does not exist is left out.
+_PRIVATE = (
+    *(".ssh", ".gnupg", ".password-store", ".local/share/keyrings", ".mozilla", ".thunderbird"),
+    *(".aws", ".azure", ".kube", ".docker", ".oci", ".s3cfg", ".boto", ".vault-token"),
+    *(".config/gh", ".config/hub", ".config/gcloud", ".config/doctl", ".config/rclone"),
+    *(".config/git/credentials", ".git-credentials", ".netrc", "_netrc", ".pgpass", ".my.cnf"),
+    *(".npmrc", ".yarnrc.yml", ".pypirc", ".cargo/credentials.toml", ".gem/credentials"),
+    *(".cache/huggingface/token", ".huggingface/token", ".kaggle", ".config/op"),
+    *(".config/google-chrome", ".config/chromium"),
+    *(".codex", ".claude", ".claude.json"),
+)
+# Variables that say where else one of these lies.
+_NAMING = (
+    *("CODEX_HOME", "CLAUDE_CONFIG_DIR", "NETRC", "KUBECONFIG", "DOCKER_CONFIG", "GNUPGHOME"),
+    *("GOOGLE_APPLICATION_CREDENTIALS", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"),
+    *("AZURE_CONFIG_DIR", "CLOUDSDK_CONFIG", "HF_TOKEN_PATH", "NPM_CONFIG_USERCONFIG"),
+    "PGPASSFILE",
+)
+_NOTHING = "/dev/null"
+_PROBE_S = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """What a fenced program may see and write.
+
+    Attributes:
+        root: The folder of this run, writable; ``work`` and ``tmp`` lie in it.
+        frozen: Folders below ``root`` that it may only read.
+        program: Its file, which stays visible wherever it lies.
+        login: A file outside that it may write: a login is renewed in place.
+        hidden: Files and folders that it may not see, beside what people keep at home.
+    """
+
+    root: Path
+    program: Path
+    frozen: Sequence[Path] = ()
+    login: Path | None = None
+    hidden: Sequence[Path] = ()
+
+    def wrap(self, argv: Sequence[str]) -> list[str]:
+        """Return the command that runs ``argv`` inside the fence.
+
+        A folder inside ``root`` takes the place of ``/tmp``. The network stays: the program must
+        reach its model.
+        """
+        private = self.root / "tmp"
+        options = [bwrap_path(), *_FENCE, "--bind", str(private), str(_TEMPORARY)]
+        covered = [_TEMPORARY]
+        for place in self._hidden():
+            if place.is_dir():
+                options += ["--tmpfs", str(place)]
+                covered.append(place)
+            else:
+                options += ["--ro-bind", _NOTHING, str(place)]
+        for file in dict.fromkeys((self.program, self.program.resolve())):
+            for place in covered:
+                if file.is_relative_to(place):
+                    # All that was installed with it: a launcher looks for its parts around itself.
+                    installed = str(place / file.relative_to(place).parts[0])
+                    options += ["--ro-bind", installed, installed]
+        options += ["--bind", str(self.root), str(self.root)]
+        for place in self.frozen:
+            options += ["--ro-bind", str(place), str(place)]
+        if self.login is not None:
+            options += ["--bind", str(self.login), str(self.login)]
+        return [*options, "--chdir", str(self.root / "work"), "--", *argv]
+
+    def _hidden(self) -> list[Path]:
+        """List what is there to hide, by its true place; one inside another is hidden with it."""
+        named = (os.environ.get(name) for name in _NAMING)
+        wanted = [
+            *(Path.home() / name for name in _PRIVATE),
+            *(Path(value) for each in named if each for value in each.split(os.pathsep)),
+            *self.hidden,
+        ]
+        found: list[Path] = []
+        for place in sorted({path.expanduser().resolve() for path in wanted}):
+            # What lies in /tmp is out of sight; nothing is mounted below what is hidden already.
+            covered = any(map(place.is_relative_to, (*found, _TEMPORARY)))
+            if not covered and _is_there(place) and not Path.home().is_relative_to(place):
+                found.append(place)
+        return found
+
+
+def _is_there(place: Path) -> bool:
+    try:
+        return place.exists()
+    except OSError:  # we may not look, and neither may the program
+        return False
+
+
+def bwrap_path() -> str:
+    """Return where bubblewrap is, or ``""``."""
+    return shutil.which("bwrap") or ""
+
+
+@lru_cache
+def why_no_fence(*, nested: bool) -> str:
+    """Say why no fence can be built here; ``""`` where it can."""
+    if not bwrap_path():
+        return "there is no bwrap on the PATH (package bubblewrap)"
+    inner = [bwrap_path(), *_FENCE] if nested else []
+    command = [bwrap_path(), *_FENCE, *inner, "true"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_PROBE_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"bwrap does not run: {error}"
+    return "" if done.returncode == 0 else done.stderr.strip() or "bwrap failed without a word"
+
+
+@lru_cache  # so that it is said once, however many models a process makes
+def say_unfenced(backend: str, sandbox: str, problem: str, nests: bool) -> None:
+    """Warn that a program runs without bubblewrap, and say what that leaves open."""
+    writes = (
+        "can write wherever you can"
+        if sandbox == "danger-full-access"
+        else "has tools that only read"
+    )
+    if nests:
+        writes = "writes only where its own sandbox lets it"
+    logger.warning(
+        "%s runs without bubblewrap (%s): it can read what you can, your keys and this process's "
+        "environment included, and %s. Install bubblewrap, or set isolation: none to say that this "
+        "is meant.",
+        backend,
+        problem,
+        writes,
+    )
+
+
+# What a command-line agent is given of our environment: what it needs, and no other key.
+
+
+_ALLOWED = (
+    *("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
+    *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "CODEX_CA_CERTIFICATE"),
+)
+_VERSION_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """How a program proves who it is.
+
+    Attributes:
+        env: The variable with the key, or none.
+        file: The file of a login that a person made with the program itself.
+    """
+
+    env: dict[str, str] = field(default_factory=dict, repr=False)
+    file: Path | None = None
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The keys, to be taken out of what the program prints."""
+        return tuple(value for value in self.env.values() if value)
+
+
+def find_login(config: ExecConfig, variable: str, others: Sequence[str], file: Path) -> Login:
+    """Find a program's key, else the login that was made with it."""
+    if key := config.given_key or os.environ.get(config.api_key_env, "").strip():
+        known = (variable, *others)
+        return Login({config.api_key_env if config.api_key_env in known else variable: key})
+    if config.api_key_env not in (variable, *others):
+        raise ConfigError(
+            f"backend {config.backend!r} has its key in the environment variable "
+            f"{config.api_key_env} (api_key_env), which is not set: set it, or leave api_key_env "
+            f"out for the login of {config.path!r} itself"
+        )
+    for name in others:
+        if token := os.environ.get(name, "").strip():
+            return Login({name: token})
+    if file.is_file():
+        return Login(file=file.resolve())
+    raise ConfigError(
+        f"backend {config.backend!r} has neither a key nor a login: set the environment variable "
+        f"{config.api_key_env}, or sign in with {config.path!r} itself, which writes {str(file)!r}"
+    )
+
+
+def child_env(config: ExecConfig, home: Path, temporary: Path) -> dict[str, str]:
+    """Return the environment of a program, without its key: an allow-list, and fresh folders."""
+    env = {
+        name: value
+        for name in (*_ALLOWED, *config.pass_env)
+        if (value := os.environ.get(name)) is not None
+    }
+    return {"LANG": "C.UTF-8", **env, "HOME": str(home), "TMPDIR": str(temporary)}
+
+
+def find_program(config: ExecConfig) -> Path:
+    """Find a program on the ``PATH``, or at its path."""
+    found = shutil.which(Path(config.path).expanduser())
+    if found is None:
+        raise ConfigError(
+            f"backend {config.backend!r} runs the program {config.path!r}, which is not "
+            "there or cannot be run. Install it, or give its file in path"
+        )
+    return Path(found).absolute()
+
+
+def version_of(program: Path) -> str:
+    """Ask a program for its version, once per file."""
+    return _version_of(program, program.stat().st_mtime_ns)
+
+
+@lru_cache
+def _version_of(program: Path, changed_ns: int) -> str:
+    del changed_ns  # a program that was updated is asked again
+    env = {name: os.environ[name] for name in _ALLOWED if name in os.environ}
+    with TemporaryDirectory() as home:
+        try:
+            process = subprocess.Popen(
+                [program, "--version"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**env, "HOME": home},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ConfigError(
+                f"{str(program)!r} cannot be run: {error.strerror or error}"
+            ) from error
+        with process:
+            try:
+                printed, _ = process.communicate(timeout=_VERSION_S)
+            except subprocess.TimeoutExpired:
+                printed = b""
+                os.killpg(process.pid, signal.SIGKILL)
+    version = " ".join(printed.decode("utf-8", "replace").split())[:80]
+    if not version or process.returncode:
+        raise ConfigError(
+            f"`{program} --version` gives no version (exit code {process.returncode}); records "
+            "need one. Install the program again, or give another file in path"
+        )
+    return version

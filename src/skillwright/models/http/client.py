@@ -22,8 +22,8 @@ import orjson
 
 from skillwright.core import ModelError, ModelRefused, ModelTimeout, ReplyInvalid
 from skillwright.core.errors import certificate_problem
-from skillwright.models.http.faults import EndpointFault, GarbledReply
 from skillwright.models.http.traffic import EndpointLimits
+from skillwright.models.http.wire import EndpointFault, GarbledReply
 
 MAX_REPLY_BYTES = 10_000_000
 

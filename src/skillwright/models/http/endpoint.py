@@ -12,10 +12,9 @@ from skillwright.core import Completion, Message, ModelError, Purpose, Sampling
 from skillwright.core.jsonio import digest
 from skillwright.models.http.client import HttpClient, HttpReply, encode
 from skillwright.models.http.endpoint_config import EndpointConfig, find_key
-from skillwright.models.http.faults import hidden, hide_key
 from skillwright.models.http.retry import Retry, hedged
 from skillwright.models.http.traffic import expected_tokens
-from skillwright.models.http.wire import Doubt
+from skillwright.models.http.wire import Doubt, hidden, hide_key
 
 Config = TypeVar("Config", bound=EndpointConfig, covariant=True)
 

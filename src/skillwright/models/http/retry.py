@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 from skillwright.core import ModelError, ModelTimeout, Usage
-from skillwright.models.http.faults import EndpointFault, GarbledReply, TurnTooLate
+from skillwright.models.http.wire import EndpointFault, GarbledReply, TurnTooLate
 
 # Notices that an endpoint is dead, and lets nobody burn attempts on it.
 #

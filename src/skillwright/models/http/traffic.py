@@ -18,8 +18,8 @@ from typing import Self
 from skillwright.core import ModelError, ModelTimeout, Purpose
 from skillwright.core.jsonio import text_digest
 from skillwright.models.http.endpoint_config import EndpointConfig
-from skillwright.models.http.faults import BUSY, EndpointFault, GarbledReply, TurnTooLate
 from skillwright.models.http.retry import Circuit
+from skillwright.models.http.wire import BUSY, EndpointFault, GarbledReply, TurnTooLate
 
 # How many calls an endpoint is given at once: a bound that finds its own height.
 #

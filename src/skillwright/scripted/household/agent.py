@@ -18,7 +18,6 @@ from skillwright.scripted.household.belief import (
     class_of,
     read_conversation,
 )
-from skillwright.scripted.model import Randomness, ScriptedModel, skill_in
 from skillwright.scripted.skilltext import (
     EXPERT_CONDUCT,
     Conduct,
@@ -27,6 +26,7 @@ from skillwright.scripted.skilltext import (
     read_conduct,
     read_habits,
 )
+from skillwright.scripted.teacher import Randomness, ScriptedModel, skill_in
 
 # All that one decision can look at, and the questions that deciding asks of it.
 

@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 from skillwright.core import Edit, Patch, apply_patch
 from skillwright.core.skill import protected_regions
 from skillwright.scripted.household.lessons import LESSONS, Lesson
-from skillwright.scripted.model import Randomness
 from skillwright.scripted.prompts import Listing, Reply, read_listing, read_reading
 from skillwright.scripted.skilltext import (
     BAD_RULES,
@@ -18,6 +17,7 @@ from skillwright.scripted.skilltext import (
     read_habits,
     read_stances,
 )
+from skillwright.scripted.teacher import Randomness
 
 # What an edit says, so that two wordings of one thing are known for the same.
 

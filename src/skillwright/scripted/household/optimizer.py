@@ -32,7 +32,6 @@ from skillwright.scripted.household.lessons import (
     success_patterns,
     tempted_by,
 )
-from skillwright.scripted.model import Randomness, ScriptedModel, first_of, heading_of
 from skillwright.scripted.prompts import (
     Reading,
     Reply,
@@ -43,6 +42,7 @@ from skillwright.scripted.prompts import (
     read_retrospect,
 )
 from skillwright.scripted.skilltext import BAD_RULES, GOOD_RULES, Conduct, Rule, read_conduct
+from skillwright.scripted.teacher import Randomness, ScriptedModel, first_of, heading_of
 
 # What an analyst reads about earlier steps: what was tried, and the outcome.
 

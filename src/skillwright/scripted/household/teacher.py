@@ -15,7 +15,6 @@ from skillwright.scripted.household.lessons import (
     tempted_by,
 )
 from skillwright.scripted.household.wordings import CHECK_APPLIANCE, READ_THE_GOAL, TEACHINGS
-from skillwright.scripted.model import Randomness
 from skillwright.scripted.prompts import Assignment, KnownSkill, Trajectory
 from skillwright.scripted.skilltext import (
     BAD_RULES,
@@ -26,7 +25,15 @@ from skillwright.scripted.skilltext import (
     read_stances,
 )
 from skillwright.scripted.skilltext.sentences import blocks, sentences
-from skillwright.scripted.teacher import ScriptedTeacher, Slots, Teaching, Written, cited, whole
+from skillwright.scripted.teacher import (
+    Randomness,
+    ScriptedTeacher,
+    Slots,
+    Teaching,
+    Written,
+    cited,
+    whole,
+)
 
 # What went wrong in games that a teacher reads, as something that can be taught.
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from skillwright.core import Completion, Message, Purpose, Sampling, ToolCall
-from skillwright.scripted.model import ScriptedModel, skill_in
+from skillwright.scripted.teacher import ScriptedModel, skill_in
 
 # What a skill can teach the scripted retail agent, and how it is recognized in a text.
 #

@@ -8,9 +8,9 @@ from typing import Final
 
 from skillwright.core import Message
 from skillwright.core.agent import action_in
-from skillwright.scripted.model import ScriptedModel, skill_in
 from skillwright.scripted.shopper.page import Hit, Page, Wish, read_page, read_wish
 from skillwright.scripted.shopper.rules import GOOD_RULES, ShopRule, read_rules
+from skillwright.scripted.teacher import ScriptedModel, skill_in
 
 # A visit to the shop as the conversation tells it: what was seen and chosen, what is left.
 
