@@ -137,23 +137,7 @@ class EndpointModel:
 
         traffic, above = self._traffic, self._dialect.config.hedge_above
 
-        async def once(timeout_s: float) -> Completion:
-            with traffic.trial(purpose, self._circuit) as trial:
-                try:
-                    reply = await self._client.post_json(
-                        self._dialect.url, body, headers=self._headers, timeout_s=timeout_s
-                    )
-                    trial.status = reply.status
-                    fault = self._dialect.fault(reply, self._key)
-                    if fault is not None:
-                        raise fault
-                    answer = self._dialect.completion(reply.payload, request)
-                except ModelError as error:
-                    hide_key(error, self._key)
-                    error.usage = self._doubt.believed_of_call(error.usage, body)
-                    raise
-                usage = self._doubt.believed_of_call(answer.usage, body)
-                return replace(answer, model=hidden(answer.model, self._key), usage=usage)
+        once = partial(self._once, purpose, request, body)
 
         async def attempt(timeout_s: float) -> Completion:
             self._circuit.check()  # before it takes a place in the line
@@ -181,6 +165,27 @@ class EndpointModel:
             completion, lost = await self._retry.call(attempt)
         spent = completion.usage + lost
         return replace(completion, usage=replace(spent, seconds=traffic.clock() - started))
+
+    async def _once(
+        self, purpose: Purpose, request: dict[str, Any], body: bytes, timeout_s: float
+    ) -> Completion:
+        """Ask once; a fault knows what the attempt is believed to have consumed."""
+        with self._traffic.trial(purpose, self._circuit) as trial:
+            try:
+                reply = await self._client.post_json(
+                    self._dialect.url, body, headers=self._headers, timeout_s=timeout_s
+                )
+                trial.status = reply.status
+                fault = self._dialect.fault(reply, self._key)
+                if fault is not None:
+                    raise fault
+                answer = self._dialect.completion(reply.payload, request)
+            except ModelError as error:
+                hide_key(error, self._key)
+                error.usage = self._doubt.believed_of_call(error.usage, body)
+                raise
+            usage = self._doubt.believed_of_call(answer.usage, body)
+            return replace(answer, model=hidden(answer.model, self._key), usage=usage)
 
     async def _hedged(
         self, once: Callable[[], Coroutine[Any, Any, Completion]], after_s: float
