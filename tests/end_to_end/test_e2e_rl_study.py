@@ -112,7 +112,7 @@ def test_every_ablation_has_a_configuration_and_only_its_own_changes(part, tmp_p
         name: ablations.settings_of(ablation, 3, 200, tmp_path, ablations.SHORT)
         for name, ablation in ablations.ABLATIONS.items()
     }
-    assert configs["never_told"].bank.told == "nothing"
+    assert configs["never_told"].bank.inject == "none"
     assert configs["no_evolution"].evolve is None
     assert configs["no_sft"].cold_start is None
     assert configs["recovery"].evolve == configs["complete"].evolve

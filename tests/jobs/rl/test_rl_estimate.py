@@ -111,8 +111,8 @@ async def test_what_is_tested_depends_on_what_is_injected(tmp_path):
 
     assert await tested() == 5  # cold start twice, final, and two controls
     assert await tested(evolve=None) == 4
-    assert await tested(evolve=None, bank={"told": "trajectories"}) == 3
-    assert await tested(evolve=None, bank={"told": "nothing"}) == 2
+    assert await tested(evolve=None, bank={"inject": "trajectories"}) == 3
+    assert await tested(evolve=None, bank={"inject": "none"}) == 2
     assert await tested(evolve=None, evaluation={"controls": []}) == 2
 
 

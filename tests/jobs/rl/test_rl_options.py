@@ -30,7 +30,7 @@ async def played(tmp_path, **sections):
 
 
 async def test_a_policy_without_skills_has_no_bank_and_no_controls(tmp_path):
-    path, report, policy, stages = await played(tmp_path, bank={"told": "nothing"})
+    path, report, policy, stages = await played(tmp_path, bank={"inject": "none"})
     assert "base" not in stages
     assert "distill" not in stages
     assert set(policy.skills) == {""}
@@ -40,7 +40,7 @@ async def test_a_policy_without_skills_has_no_bank_and_no_controls(tmp_path):
 
 
 async def test_raw_trajectories_are_injected_in_the_place_of_skills(tmp_path):
-    _, report, policy, stages = await played(tmp_path, bank={"told": "trajectories"})
+    _, report, policy, stages = await played(tmp_path, bank={"inject": "trajectories"})
     assert "distill" not in stages
     assert any(text.startswith("### Earlier episodes") for text in policy.skills)
     assert not any("### General skills" in text for text in policy.skills)
@@ -108,7 +108,7 @@ async def test_a_scorer_learns_from_rewards_alone(tmp_path):
         evolve=None,
         distill=None,
         cold_start=None,
-        bank={"told": "nothing"},
+        bank={"inject": "none"},
         models={"expert": None, "teacher": None},
         grpo={"iterations": 12, "learning_rate": 0.02, "group_size": 8, "kl_weight": 0.0},
         evaluation={"val_every": 4},

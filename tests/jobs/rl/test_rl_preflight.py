@@ -55,9 +55,9 @@ async def test_money_that_an_embedder_would_spend_unseen_is_refused(tmp_path):
     assert named(await examine_rl(config))["budget"] == Finding("budget", Health.BAD, unheld)
 
 
-@pytest.mark.parametrize("inject", ["trajectories", "nothing"])
+@pytest.mark.parametrize("inject", ["trajectories", "none"])
 async def test_where_no_skill_is_injected_nothing_is_embedded_and_nothing_spent(tmp_path, inject):
-    bank = {"embedder": EMBEDDER, "told": inject}
+    bank = {"embedder": EMBEDDER, "inject": inject}
     await preflight_rl(lanes_config(tmp_path, bank=bank, budget={"usd": 2}, evolve=None))
 
 

@@ -141,7 +141,7 @@ def build_first(env: EnvSection, task: Task) -> TextEnv:
         given = ", ".join(sorted(task.extras)) or "no extras"
         raise ConfigError(
             f"environment {env.name!r} cannot be built for task {task.id!r}: "
-            f"{type(error).__name__}: {error}. It was given {given} as extras; its settings stand "
+            f"{type(error).__name__}: {error}. It was given {given} as extras; its settings are "
             "in env.config."
         ) from error
 
