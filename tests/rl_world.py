@@ -212,7 +212,7 @@ def lanes_settings(folder: Path, **extras: Any) -> dict[str, Any]:
             "teacher": {**scripted, "model": "household_teacher"},
             "expert": {**scripted, "model": "searcher"},
         },
-        "policy": {"width": 16, "hidden": 16, "layers": 1, "threads": 1},
+        "policy": {"width": 16, "hidden": 16},
         "bank": {"delta": -1.0},
         "cold_start": {"steps": 12, "batch_rows": 16, "learning_rate": 0.01},
         "grpo": {
@@ -230,6 +230,7 @@ def lanes_settings(folder: Path, **extras: Any) -> dict[str, Any]:
 def lanes_config(folder: Path, **sections: Any) -> RlConfig:
     """Return the configuration of a run, some keys of its sections changed."""
     settings = lanes_settings(folder)
+    settings["policy"]["layers"] = 1
     for name, values in sections.items():
         is_mapping = isinstance(values, dict) and "kind" not in values
         settings[name] = {**settings.get(name, {}), **values} if is_mapping else values

@@ -76,8 +76,8 @@ ABLATIONS = {
     )
 }
 
-# Ten validations or so make a curve; one thread each lets a seed end with the same numbers.
-ALWAYS = ("evaluation.val_every=10", "policy.threads=1")
+# Ten validations or so make a curve.
+ALWAYS = ("evaluation.val_every=10",)
 
 SHORT = (
     "env.data.seed=1",

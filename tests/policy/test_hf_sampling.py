@@ -256,7 +256,7 @@ def test_spent_memory_says_which_settings_to_lower():
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 9 bytes")
 
     backend.weights.model.forward = forward
-    advice = "Lower policy.sample_rows, policy.max_new_tokens or policy.context_tokens"
+    advice = "Lower rollout.max_concurrent, policy.max_new_tokens or policy.context_tokens"
     with pytest.raises(OutOfMemory, match=advice):
         backend.sample([context("go")], temperature=1.0)
 

@@ -57,7 +57,7 @@ class DistillSection(Section):
     """Episodes per request about one place."""
     general: PositiveInt = _DISTILL.general
     """General skills that are asked for."""
-    per_category: PositiveInt = _DISTILL.per_category
+    per_category: SkipJsonSchema[PositiveInt] = _DISTILL.per_category
     """Principles that are asked for, per category."""
     lessons: PositiveInt = _DISTILL.lessons
     """Lessons that are asked for, over all categories."""

@@ -43,7 +43,8 @@ class Removed:
 _PARITY = "run.parity: true does as SkillOpt does, in this and all else."
 _AIMD = "The number of calls in flight finds its own level below models.*.max_concurrent."
 _SPLITS = "Name the splits of the data train, val (or dev) and test."
-_NETWORK = "The network's size is policy.width, hidden and layers."
+_CONTROLS = "evaluation.test: false opens no test at all."
+_NETWORK = "The network's size is policy.width and hidden."
 
 
 def _setting(key: str, now: Any, instead: str = "", parity: Any = _SAME) -> Removed:
@@ -61,6 +62,7 @@ REMOVED: Final = (
     _setting("models.*.top_k", None, "Use extra_body: {top_k: N}."),
     _setting("models.*.empty_retries", 1, "Use EXEC_EMPTY_RESPONSE_RETRIES in the environment."),
     _setting("models.*.keep_failures", None, "keep_output keeps all; unset, the last 20 failures."),
+    _setting("models.*.max_output_mb", 16.0, "Tell the program to print less."),
     _setting("models.*.max_budget_usd", None, "Use budget.usd, and models.*.max_turns."),
     _setting("gradient.success_threshold", None, "Use env.success_threshold.", parity=1e-9),
     _setting("gradient.analyst_budget", "scheduled", _PARITY, parity="initial"),
@@ -74,28 +76,38 @@ REMOVED: Final = (
     _setting("evaluation.inherit_scores", False, _PARITY, parity=True),
     _setting("evaluation.gate.fresh_draws", True, _PARITY, parity=False),
     _setting("evaluation.gate.margin", 0.0, "Use gate.kind: explore or paired for noisy scores."),
+    _setting("evaluation.controls", ["no_skills", "other_scope"], _CONTROLS),
     _setting("rollout.mode", "free"),
     _setting("bank.max_general_tokens", 1_200, "Use bank.max_tokens."),
     Removed("distill.batch_size", 4),
     Removed("distill.general_episodes", 12),
+    _setting("distill.per_category", 6),
     _setting("distill.temperature", 1.0),
     Removed("evolve.per_category", 3, "Use evolve.per_checkpoint."),
     _setting("evolve.weakest_extra", 1, "Use evolve.per_checkpoint."),
     Removed("evolve.max_active", 100),
+    _setting("policy.layers", 2, _NETWORK),
     Removed("policy.heads", 2, _NETWORK),
     Removed("policy.reach", 5, _NETWORK),
     Removed("policy.most_rows", 64),
     Removed("policy.max_grad_norm", 1.0),
     Removed("policy.weight_decay", 0.01),
+    _setting("policy.threads", 1),
+    _setting("policy.device", "auto", "Use CUDA_VISIBLE_DEVICES in the environment."),
+    _setting("policy.sample_rows", 128, "Use rollout.max_concurrent."),
     _setting("policy.restrict", True),
     Removed("policy.lora.targets", "all-linear"),
     Removed("grpo.iterations_per_epoch", 1, "Use evolve.every, which counts iterations."),
     _setting("grpo.skill_dropout", 0.0, "cold_start.without_skills teaches to do without."),
-    Removed("grpo.clip_low", 0.2, "Use grpo.clip_high."),
+    Removed("grpo.clip_low", 0.2),
+    _setting("grpo.clip_high", 0.2),
     Removed("grpo.dual_clip", 3.0),
+    _setting("grpo.entropy_weight", 0.0, "Use grpo.temperature and grpo.kl_weight."),
     Removed("grpo.average", "tokens"),
     Removed("grpo.leave_one_out", False),
-    Removed("grpo.step_advantage.scale_by_std", True, "Use grpo.scale_by_std."),
+    _setting("grpo.scale_by_std", True),
+    Removed("grpo.step_advantage.scale_by_std", True),
+    _setting("grpo.step_advantage.discount", 0.95),
 )  # fmt: skip
 """All of them."""
 
@@ -118,6 +130,8 @@ def why_removed(path: str) -> str:
 def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, list) and value:
+        return " and ".join(map(str, value))
     return "unset" if value in (None, []) else str(value)
 
 

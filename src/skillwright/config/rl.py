@@ -42,11 +42,11 @@ class ScorerPolicyConfig(Section):
     kind: Literal["scorer"] = "scorer"
     width: PositiveInt = 64
     """Size of every vector; a multiple of ``heads``."""
-    layers: PositiveInt = 2
+    layers: SkipJsonSchema[PositiveInt] = 2
     """Convolutions over what was read."""
     hidden: PositiveInt = 128
     """Size of the last hidden layer."""
-    threads: PositiveInt = 1
+    threads: SkipJsonSchema[PositiveInt] = 1
     """Processor threads. With one, a run's numbers hang on neither cores nor load, and so small a
     network is no slower."""
 
@@ -77,13 +77,13 @@ class HfPolicyConfig(Section):
     """Unset, all weights are trained."""
     precision: Literal["auto", "float32", "bfloat16", "float64"] = "auto"
     """``auto`` is bfloat16 on a GPU and float32 elsewhere."""
-    device: str = "auto"
+    device: SkipJsonSchema[str] = "auto"
     """``auto`` takes a GPU where there is one."""
     max_new_tokens: PositiveInt = 512
     """Bound on an answer, in tokens."""
     context_tokens: PositiveInt | None = None
     """Bound on prompt and answer together; unset, the model's."""
-    sample_rows: PositiveInt = 128
+    sample_rows: SkipJsonSchema[PositiveInt] = 128
     """Conversations that are sampled at once."""
     micro_tokens: PositiveInt = 16_384
     """Tokens of a forward and backward pass, padding included."""
@@ -146,7 +146,7 @@ class StepAdvantageSection(Section):
 
     weight: PositiveFloat = 1.0
     """What it is multiplied by before it is added."""
-    discount: Annotated[float, Field(gt=0, le=1)] = 0.95
+    discount: SkipJsonSchema[Annotated[float, Field(gt=0, le=1)]] = 0.95
     """Of later reward, per turn."""
 
 
@@ -171,11 +171,11 @@ class GrpoSection(Section):
     """The highest of the schedule; 5e-4 suits a scorer."""
     schedule: ScheduleSection = ScheduleSection(shape="constant", warmup=0.0)
     """How the rate rises and falls over the iterations."""
-    clip_high: NonNegativeFloat = 0.2
+    clip_high: SkipJsonSchema[NonNegativeFloat] = 0.2
     """And up to 1 and this."""
     kl_weight: NonNegativeFloat = 0.01
     """Weight of the divergence from the policy that the cold start ended with."""
-    entropy_weight: NonNegativeFloat = 0.0
+    entropy_weight: SkipJsonSchema[NonNegativeFloat] = 0.0
     """Weight of the entropy, which is a bonus."""
     rows: Literal["steps", "trajectories"] = "steps"
     """One row per turn, or per episode where prompts continue (``hf`` only)."""
@@ -185,7 +185,7 @@ class GrpoSection(Section):
     """Rows per optimizer step, about; unset, all."""
     statistics: Literal["trajectories", "rows"] = "trajectories"
     """What the mean of a group runs over; ``rows`` is what SkillRL's code does."""
-    scale_by_std: bool = True
+    scale_by_std: SkipJsonSchema[bool] = True
     """Divide advantages by the deviation of their group."""
     step_advantage: StepAdvantageSection | None = None
     """GiGPO's second advantage; unset, none."""
@@ -266,7 +266,7 @@ class RlEvaluationSection(Reported):
     """What the policy samples at when it is measured; 0 takes the likeliest action."""
     select: Literal["best", "last"] = "best"
     """Which weights are tested: the best on val, the later among equals, or the last."""
-    controls: list[Control] = Field(default=["no_skills", "other_scope"])
+    controls: SkipJsonSchema[list[Control]] = Field(default=["no_skills", "other_scope"])
     """Test the selected weights also without skills, and with those of another place."""
 
 

@@ -75,7 +75,6 @@ SMALL = (
     "grpo.iterations=1",
     "grpo.tasks_per_iteration=2",
     "grpo.group_size=2",
-    "policy.threads=1",
     "policy.width=16",
     "policy.hidden=16",
 )

@@ -62,7 +62,7 @@ class ExecConfig(Keyed):
     """How often an empty answer is asked for again, with a reminder."""
     max_concurrent: PositiveInt = 4
     """Runs at a time; each is a program of some hundred MB."""
-    max_output_mb: PositiveFloat = 16.0
+    max_output_mb: SkipJsonSchema[PositiveFloat] = 16.0
     """What one run may print, in millions of bytes; then it is killed."""
     keep_output: str | None = None
     """A folder that keeps what each run printed, without the key; unset, a job keeps the latest

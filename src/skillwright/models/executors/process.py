@@ -277,7 +277,7 @@ class _Bound:
                 most = self.program.max_output_bytes
                 raise OutputFlood(
                     f"{self.program.name} printed more than {most / 1e6:g} MB and was killed. "
-                    "Raise max_output_mb if that much is right."
+                    "Tell it to print less."
                 )
             into += chunk
 

@@ -84,7 +84,7 @@ class HfSettings:
             raise ConfigError(f"policy.max_grad_norm is {self.max_grad_norm}; 1.0 is usual")
 
 
-SAMPLING_MEMORY = ("policy.sample_rows", "policy.max_new_tokens", "policy.context_tokens")
+SAMPLING_MEMORY = ("rollout.max_concurrent", "policy.max_new_tokens", "policy.context_tokens")
 TRAINING_MEMORY = ("policy.micro_tokens", "policy.max_new_tokens", "policy.context_tokens")
 
 
