@@ -50,7 +50,7 @@ WRITES = [
     (("train", "home.yaml"), "cannot be made: Read-only file system. Name a folder that can"),
     (("eval", "home.yaml"), "--set run.root=FOLDER"),
     (("demo", "--half", "text"), "run folder 'runs/demo' cannot be made"),
-    (("resume", "home"), "to continue with it, copy 'runs/home' to a folder of your own"),
+    (("resume", "home"), "to resume it, copy 'runs/home' to a folder of your own"),
     (("resume", "torn"), "`skillwright runs show runs/torn` looks at it there"),
     (("bank", "import", "seed:alfworld"), f"its folder is read-only. It can be looked at there; to "
                                           f"change it, {COPY}"),
