@@ -194,7 +194,7 @@ def test_7_2_10_a_safe_id_keeps_its_name_and_any_other_is_escaped_with_a_mapping
     assert not [place.name for place in found if set(place.name) & set('<>:"/\\|?*')]
 
 
-@pytest.mark.parametrize("module", ["textopt.schedule", "evaluation", "datasets", "core"])
+@pytest.mark.parametrize("module", ["textopt.select", "evaluation", "datasets", "core"])
 def test_7_2_11_who_wants_a_schedule_or_a_score_loads_no_network(module):
     heavy = ("aiohttp", "openai", "httpx", "torch", "numpy", "sqlite3")
     ask = f"import sys, skillwright.{module}; print([m for m in {heavy} if m in sys.modules])"
