@@ -17,6 +17,7 @@ from starlette.testclient import TestClient
 from measuring import Kind, at_most, long_plain_s, report
 from skillwright.core import Act, EpisodeResult, EpisodeSpec, Task, Trajectory, Turn, Usage
 from skillwright.dashboard import make_app
+from skillwright.dashboard.app import COOKIE
 
 EPISODES, TURNS = 50_000, 20
 HUGE = 127 * 1_000_000
@@ -89,7 +90,7 @@ def pages_s(root: Path) -> dict[str, list[float]]:
     """Ask for every page in turns; return the seconds of each."""
     times: dict[str, list[float]] = {page: [] for page in PAGES}
     with TestClient(make_app(root, token="t"), base_url="http://127.0.0.1") as client:
-        client.cookies.set("skillwright_token", "t")
+        client.cookies.set(COOKIE.format(port=""), "t")
         for _ in range(REPEATS):
             for page in PAGES:
                 start = time.perf_counter()
@@ -102,7 +103,7 @@ def pages_s(root: Path) -> dict[str, list[float]]:
 def huge_alone(root: Path, number: int) -> None:
     """Show the large episode in a process of its own; print seconds and megabytes."""
     with TestClient(make_app(root, token="t"), base_url="http://127.0.0.1") as client:
-        client.cookies.set("skillwright_token", "t")
+        client.cookies.set(COOKIE.format(port=""), "t")
         client.get("/runs/large/costs")  # whatever is imported late is imported now
         start = time.perf_counter()
         answer = client.get(f"/runs/large/episodes/{number}")

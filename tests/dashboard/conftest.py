@@ -34,7 +34,7 @@ def root(trained_once, tmp_path):
 def pages(root):
     """Ask for pages as a browser that has the token."""
     with TestClient(make_app(root, token=TOKEN), base_url="http://127.0.0.1:8000") as client:
-        client.cookies.set(COOKIE, TOKEN)
+        client.cookies.set(COOKIE.format(port=8000), TOKEN)
         yield client
 
 

@@ -9,6 +9,7 @@ from starlette.testclient import TestClient
 from paged import HOSTILE, TOKEN, played
 from skillwright.dashboard import html_report, make_app, markdown_report
 from skillwright.jobs import read_run
+from skillwright.jobs.inspect.export import ExportRows, export_run
 from skillwright.runs import RunStore
 
 RUN = "/runs/trained/"
@@ -96,6 +97,26 @@ def test_unknown_runs_versions_and_numbers_are_answered_with_what_is_there(pages
     assert pages.get(RUN + "skill?version=99").status_code == 404
     assert pages.get(RUN + "edits?step=many").status_code == 404
     assert pages.get(RUN + "episodes/99999").status_code == 404
+    assert pages.get(RUN + "episodes/" + "9" * 30).status_code == 404
+    assert pages.get(RUN + "episodes?before=--5").status_code == 404
+
+
+def test_text_that_is_no_text_is_shown_all_the_same(root, pages, tmp_path):
+    with RunStore.open(root / "trained" / "run.sqlite") as store:
+        number = store.record_episode(played(960, "half \ud83d of a sign"))
+    assert "half" in pages.get(f"{RUN}episodes/{number}").text
+    count = export_run(root / "trained", tmp_path / "rows.jsonl", rows=ExportRows.CALLS)
+    assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == count
+
+
+def test_a_long_text_of_one_side_is_shown_whole_on_its_own_page(root, pages):
+    with RunStore.open(root / "trained" / "run.sqlite") as store:
+        first = store.record_episode(played(961, "a" * 5000, turns=3))
+        second = store.record_episode(played(962, "b" * 5000, task="task-3"))
+    page = pages.get(f"{RUN}side-by-side", params={"a": first, "b": second}).text
+    whole = re.search(rf'href="(/runs/trained/episodes/{second}\?full=1[^"#]*)', page)
+    assert whole is not None
+    assert "b" * 5000 in pages.get(whole[1].replace("&amp;", "&")).text
 
 
 def test_a_run_that_cannot_be_read_is_listed_with_the_reason(root, pages):

@@ -49,6 +49,7 @@ def test_a_text_is_found_across_pieces_and_in_any_case():
     body = zlib.compress(("é" * 1_048_570 + "The Needle is here").encode())
     assert find_in(body, ("needle",), 4) == "The Needle i"
     assert find_in(body, ("nowhere",), 4) == ""
+    assert find_in(zlib.compress(("ß" * 200 + "needle").encode()), ("NEEDLE",), 1) == "ßneedle"
 
 
 def packed(texts):

@@ -318,7 +318,7 @@ def lint_command(
     bank: BankPath = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Look for what may not be in a skill, and say why; 1 where a finding blocks."""
+    """Look for what may not be in a skill, and say why; exit with 1 where a finding blocks."""
     with exit_codes():
         found = lint_bank(bank, source)
     print_result(

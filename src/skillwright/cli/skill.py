@@ -66,7 +66,7 @@ def diff(
     b: Annotated[str, typer.Argument(metavar="B", help="The other one.")],
     root: Root = DEFAULT_ROOT,
 ) -> None:
-    """Show how two versions of a skill document differ; 1 where they do."""
+    """Show how two versions of a skill document differ; exit with 1 where they do."""
     with exit_codes():
         first, second = find_skill(a, root), find_skill(b, root)
     changed = list(

@@ -36,7 +36,7 @@ def view(
         typer.Argument(metavar="RUN...", help="Runs to show beside those of --root, by folder."),
     ] = None,
     root: Root = DEFAULT_ROOT,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 0,
     browser: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the address in a browser.")
     ] = False,
@@ -79,8 +79,8 @@ def report(
             out.print(text, soft_wrap=True, highlight=False, markup=False, end="")
             return
         path = to or folder / "report.html"
-        path.write_text(text, encoding="utf-8")
-        size = len(text.encode())
+        path.write_text(text, encoding="utf-8", errors="replace")
+        size = path.stat().st_size
         out.print(f"{path} ({size / 1000:,.0f} kB)", soft_wrap=True, highlight=False, markup=False)
         if size > _MOST_BYTES:
             say("It is larger than a mail usually takes; `skillwright view` shows the same.")

@@ -6,6 +6,7 @@ read a run through a browser.
 """
 
 import asyncio
+import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -14,7 +15,6 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import (
     HTMLResponse,
@@ -32,8 +32,9 @@ from skillwright.dashboard import pages
 from skillwright.dashboard.reading import reading
 from skillwright.dashboard.site import Site, templates
 
-HOSTS = ("127.0.0.1", "localhost", "[::1]")
-COOKIE = "skillwright_token"
+_HOST = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::(?P<port>[0-9]{1,5}))?")
+COOKIE = "skillwright_token_{port}"
+"""Its name has the port: browsers send a cookie to every port of a machine."""
 _POLL_S = 1.0
 _HEADERS = (
     (b"content-security-policy", b"default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -52,7 +53,7 @@ _PAGES: tuple[tuple[str, pages.Page], ...] = (
     ("/runs/{run}/skill", pages.skill),
     ("/runs/{run}/edits", pages.edits),
     ("/runs/{run}/episodes", pages.episodes),
-    ("/runs/{run}/episodes/{episode:int}", pages.episode),
+    ("/runs/{run}/episodes/{episode}", pages.episode),
     ("/runs/{run}/costs", pages.costs),
     ("/runs/{run}/training", pages.training),
     ("/runs/{run}/bank", pages.bank),
@@ -64,7 +65,7 @@ def new_token() -> str:
     return secrets.token_urlsafe(24)
 
 
-def make_app(root: Path, folders: Sequence[Path] = (), *, token: str) -> Starlette:
+def make_app(root: Path, folders: Sequence[Path] = (), *, token: str) -> ASGIApp:
     """Make the app.
 
     Args:
@@ -77,7 +78,8 @@ def make_app(root: Path, folders: Sequence[Path] = (), *, token: str) -> Starlet
     routes.append(Route("/runs/{run}/live", _live(site)))
     static = Path(__file__).parent / "static"
     routes.append(Mount("/static", StaticFiles(directory=static), name="static"))
-    return Starlette(routes=routes, middleware=[Middleware(_Guard, token=token)])
+    # The guard is outermost, so that an answer to a fault has its headers too.
+    return _Guard(Starlette(routes=routes), token)
 
 
 def _answer(site: Site, page: pages.Page) -> Any:
@@ -93,7 +95,8 @@ def _answer(site: Site, page: pages.Page) -> Any:
         text = filled.get_template(name).render(
             **values, path=request.url.path, has_bank=_has_bank(site, values["run"])
         )
-        return HTMLResponse(text, status)
+        # What a model wrote may hold half of a character, which no page can show.
+        return HTMLResponse(text.encode("utf-8", "replace"), status)
 
     return answer
 
@@ -151,17 +154,18 @@ class _Guard:
         await (refusal or self._app)(scope, receive, guarded)
 
     def _refusal(self, request: Request) -> Response | None:
-        host = request.headers.get("host", "").rsplit(":", 1)[0]
-        if host not in HOSTS:
-            return PlainTextResponse(f"This server answers only as {HOSTS[0]}.\n", 403)
+        named = _HOST.fullmatch(request.headers.get("host", ""))
+        if named is None:
+            return PlainTextResponse("This server answers only as 127.0.0.1.\n", 403)
         if request.method not in ("GET", "HEAD"):
             return PlainTextResponse("Nothing can be changed here.\n", 405)
+        name = COOKIE.format(port=named["port"] or "")
         given = request.query_params.get("token")
         if given is not None and secrets.compare_digest(given.encode(), self._token.encode()):
             answer = RedirectResponse(str(request.url.remove_query_params("token")), 303)
-            answer.set_cookie(COOKIE, self._token, httponly=True, samesite="strict")
+            answer.set_cookie(name, self._token, httponly=True, samesite="lax")
             return answer
-        held = request.cookies.get(COOKIE, "")
+        held = request.cookies.get(name, "")
         if not secrets.compare_digest(held.encode(), self._token.encode()):
             return PlainTextResponse(
                 "The token is missing: open the address that `skillwright view` printed.\n", 403

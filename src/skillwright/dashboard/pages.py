@@ -1,6 +1,7 @@
 """What each page shows: a function returns the values that its template is filled with."""
 
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ from skillwright.runs import VerdictRecord
 
 Page = Callable[[Site, Request], tuple[str, dict[str, Any]]]
 VAL_PHASES = ("gate", "val", "release")
+_NUMBER = re.compile(r"-?[0-9]{1,15}")
 _BANK = "bank/bank.sqlite"
 _TASKS = 100
 """Tasks of a heat map that are shown at once."""
@@ -67,7 +69,8 @@ def tasks(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
     asked = request.query_params
     with _run(site, request) as (_, reader):
         known = [one for one in reader.values_of("phase") if one]
-        chosen = asked.get("phase") or next((p for p in ("gate", "test") if p in known), "")
+        usual = next((p for p in ("gate", "test") if p in known), "")
+        chosen = next((p for p in known if p == asked.get("phase")), usual)
         phases = VAL_PHASES if chosen == "gate" else (chosen,)
         path = site.folder(request.path_params["run"])
         found = site.once(path, f"heat map of {chosen}", lambda: reader.heat_map(phases))
@@ -172,7 +175,7 @@ def episodes(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
 
 def episode(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
     """Show an episode turn by turn."""
-    name, number = request.path_params["run"], request.path_params["episode"]
+    name, number = request.path_params["run"], _number(request.path_params, "episode")
     with _run(site, request) as (_, reader):
         before, after = reader.neighbors(number)
     first = max(_number(request.query_params, "from", 0), 0)
@@ -216,7 +219,7 @@ def training(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
 
 
 def bank(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
-    """Show a run's bank: growth, use, near-duplicates and its log."""
+    """Show a run's bank: use, near-duplicates and its log."""
     path = site.folder(request.path_params["run"]) / _BANK
     if not path.is_file():
         return "bank.html", {"bank": None}
@@ -345,7 +348,7 @@ def _number(asked: Mapping[str, str], name: str, default: int | None = None) -> 
     text = asked.get(name, "")
     if not text and default is not None:
         return default
-    if not text.lstrip("-").isdecimal() or len(text) > 15:
+    if not _NUMBER.fullmatch(text):
         raise RunError(f"{name}={text!r} is no number")
     return int(text)
 

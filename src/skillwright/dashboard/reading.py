@@ -209,7 +209,7 @@ class RunReader:
     def _search(self, wanted: Filter, before: int | None) -> EpisodePage:
         """Read episodes for a text until a page is full or the time is up."""
         where, values = wanted.conditions(self.threshold)
-        needle, until = wanted.text.casefold(), time.monotonic() + _SEARCH_S
+        needle, until = wanted.text, time.monotonic() + _SEARCH_S
         found: list[dict[str, Any]] = []
         last, seen = before, 0
         while len(found) < PAGE and time.monotonic() < until:

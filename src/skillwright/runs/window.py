@@ -6,6 +6,7 @@ always written with a backslash before it, so that the text between two arrays i
 """
 
 import json
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -60,17 +61,15 @@ def find_in(body: bytes, needles: Sequence[str], around: int, most: int = _SEARC
     Returns:
         The first place that holds one of them, with so many characters on either side, or ``""``.
     """
+    pattern = re.compile("|".join(map(re.escape, needles)), re.IGNORECASE)
     longest, before, seen = max(map(len, needles)), "", 0
     for piece in _unpacked(body):
         if seen > most:
             break
         seen += len(piece)
         text = before + piece
-        lower = text.casefold()
-        for needle in needles:
-            at = lower.find(needle.casefold())
-            if at >= 0:
-                return text[max(at - around, 0) : at + len(needle) + around]
+        if found := pattern.search(text):
+            return text[max(found.start() - around, 0) : found.end() + around]
         before = text[-(longest + around) :]
     return ""
 

@@ -10,7 +10,6 @@ from skillwright.bank import BankStore, ChangeReport, count_skills
 from skillwright.bank.measure import active_by_category
 from skillwright.bank.teaching.teacher import refuse_dead_teacher
 from skillwright.config.bank_settings import teacher_of
-from skillwright.config.renamed import in_old_names
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError
 from skillwright.core.jsonio import digest
@@ -304,12 +303,11 @@ def _begin(
     """Return a command's first round, and those that it has played before it was stopped."""
     settings = config.model_dump(mode="json", exclude={"budget"})
     asked = {"rounds": rounds, "config": digest(settings)}
-    before = {**asked, "config": digest(in_old_names(settings))}
     log = bank_store.log()
     last = max((entry.step or 0 for entry in log), default=0)
     begun = [event.payload for event in store.events(BEGUN)]
     first = begun[-1]["first"] if begun else 0
-    if begun and begun[-1] in ({**asked, "first": first}, {**before, "first": first}):
+    if begun and begun[-1] == {**asked, "first": first}:
         done = [one for one in _evolved(store) if first <= one.number <= last]
         if last == first - 1:
             return first, []

@@ -116,12 +116,16 @@ def _usage(usage: Usage) -> dict[str, Any]:
 
 def _write_lines(to: Path, rows: Iterable[Mapping[str, Any]]) -> int:
     count = 0
-    with to.open("w", encoding="utf-8") as file:
+    # Beside its target, so that what was there stays until everything is written.
+    half = to.with_name(f"{to.name}.part")
+    with half.open("w", encoding="utf-8") as file:
         for row in rows:
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            file.write(json.dumps(row) + "\n")
             count += 1
     if not count:
+        half.unlink()
         raise RunError("this run has nothing to export yet")
+    half.replace(to)
     return count
 
 
@@ -186,7 +190,7 @@ def _spans(run: str, store: RunStore, episodes: Iterable[FoundEpisode]) -> Itera
                 {
                     "gen_ai.operation.name": "chat",
                     "gen_ai.request.model": episode.agent,
-                    "gen_ai.response.finish_reasons": turn.act.finish_reason,
+                    "gen_ai.response.finish_reasons": [turn.act.finish_reason],
                     "gen_ai.usage.input_tokens": turn.act.usage.input_tokens,
                     "gen_ai.usage.output_tokens": turn.act.usage.output_tokens,
                 },
@@ -242,6 +246,8 @@ def _attributes(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _value(value: Any) -> dict[str, Any]:
+    if isinstance(value, list):
+        return {"arrayValue": {"values": [_value(one) for one in value]}}
     if isinstance(value, int):
         return {"intValue": str(value)}
     if isinstance(value, float):

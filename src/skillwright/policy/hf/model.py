@@ -81,7 +81,7 @@ class HfSettings:
             if getattr(self, name) < 1:
                 raise ConfigError(f"policy.{name} is {getattr(self, name)}; set at least 1")
         if not self.max_grad_norm > 0:
-            raise ConfigError(f"policy.max_grad_norm is {self.max_grad_norm}; 1.0 is usual")
+            raise ConfigError(f"max_grad_norm is {self.max_grad_norm}; 1.0 is usual")
 
 
 SAMPLING_MEMORY = ("rollout.max_concurrent", "policy.max_new_tokens", "policy.context_tokens")

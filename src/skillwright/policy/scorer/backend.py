@@ -70,9 +70,9 @@ class ScorerSettings:
 
     def __post_init__(self) -> None:
         if self.most_rows < 1:
-            raise ConfigError(f"policy.most_rows is {self.most_rows}; set at least 1")
+            raise ConfigError(f"most_rows is {self.most_rows}; set at least 1")
         if not self.max_grad_norm > 0:
-            raise ConfigError(f"policy.max_grad_norm is {self.max_grad_norm}; 1.0 is usual")
+            raise ConfigError(f"max_grad_norm is {self.max_grad_norm}; 1.0 is usual")
 
 
 class ScorerPolicy:

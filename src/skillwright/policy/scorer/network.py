@@ -73,13 +73,11 @@ class Architecture:
     def __post_init__(self) -> None:
         if self.heads % 2 or self.width % self.heads:
             raise ConfigError(
-                f"policy.width is {self.width} and heads {self.heads}; make width a multiple of "
+                f"policy.width is {self.width}, for {self.heads} heads; make width a multiple of "
                 "heads, and heads even"
             )
         if self.reach % 2 == 0 or self.reach > _MOST_REACH:
-            raise ConfigError(
-                f"policy.reach is {self.reach}; make it odd, and at most {_MOST_REACH}"
-            )
+            raise ConfigError(f"reach is {self.reach}; make it odd, and at most {_MOST_REACH}")
 
 
 class CommandScorer(nn.Module):
