@@ -112,7 +112,7 @@ def _of_recipe(settings: RlConfig) -> list[Finding]:
     except ConfigError as error:
         return [*findings, Finding("policy", Health.BAD, str(error))]
     # Imported here, because it imports torch.
-    from skillwright.jobs.rl.launch import examine_rl
+    from skillwright.jobs.rl.preflight import examine_rl
 
     return [*findings, *asyncio.run(examine_rl(settings))]
 

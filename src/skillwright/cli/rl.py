@@ -49,7 +49,7 @@ def begin_rl(settings: RlConfig) -> tuple[RlRun, "PolicyMaker"]:
     """Start a run; what can be known to be wrong is found before anything is written."""
     refuse_without_torch()
     # Imported here, because it imports torch.
-    from skillwright.jobs.rl.launch import preflight_rl
+    from skillwright.jobs.rl.preflight import preflight_rl
 
     maker = asyncio.run(preflight_rl(settings))
     return start_rl(settings), maker

@@ -23,7 +23,7 @@ from skillwright.config import validated_rl
 from skillwright.config.rl import HfPolicyConfig
 from skillwright.core import ConfigError, ModelRefused, ModelTimeout, StopReason
 from skillwright.jobs.rl import IterationEnded
-from skillwright.jobs.rl.launch import preflight_rl
+from skillwright.jobs.rl.preflight import preflight_rl
 from skillwright.jobs.rl.wiring import PolicyMaker
 from skillwright.policy import ModelMissing, NoChatTemplate, OutOfMemory
 from skillwright.policy.backend import memory_watched

@@ -15,7 +15,7 @@ from rl_world import (
 )
 from skillwright.bank import BankStore, save_bank
 from skillwright.jobs import StageStarted
-from skillwright.jobs.rl.launch import preflight_rl
+from skillwright.jobs.rl.preflight import preflight_rl
 from skillwright.jobs.rl.wiring import PolicyMaker
 
 ONE = {"iterations": 1}

@@ -29,7 +29,7 @@ from skillwright.jobs.launch.estimate import (
 )
 from skillwright.jobs.parts.money import PricedModel, priced_model
 from skillwright.jobs.parts.tasks import user_model
-from skillwright.jobs.rl.wiring import RlTasks, find_rl_tasks
+from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks
 
 POLICY = "policy"
 BANK_TOKENS = 500

@@ -53,17 +53,8 @@ from skillwright.jobs.rl.state import (
     restore,
     selected,
 )
-from skillwright.jobs.rl.wiring import (
-    Workshop,
-    again_tasks,
-    group_settings,
-    grpo_settings,
-    harder_tasks,
-    openings,
-    sft_settings,
-    tasks_of_iteration,
-    turns_of,
-)
+from skillwright.jobs.rl.tasks import again_tasks, harder_tasks, tasks_of_iteration
+from skillwright.jobs.rl.wiring import (Workshop, group_settings, grpo_settings, openings, sft_settings, turns_of)
 from skillwright.policy import (
     GroupReport,
     LossReport,
