@@ -48,3 +48,13 @@ def test_help_and_completion_import_no_command():
     words = [sys.executable, "-c", code]
     said = subprocess.run(words, capture_output=True, text=True, check=False)
     assert said.stdout.splitlines()[-1] == "[]", said.stderr
+
+
+def test_only_training_of_weights_loads_torch():
+    modules = "runs", "estimate", "training", "bank", "view", "doctor", "compare", "episodes"
+    code = "; ".join(
+        ["import sys", *(f"import skillwright.cli.{name}" for name in modules)]
+        + ["print(sorted({'torch', 'transformers'} & sys.modules.keys()))"]
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "[]"

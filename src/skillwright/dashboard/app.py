@@ -29,8 +29,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skillwright.core import SkillwrightError
 from skillwright.dashboard import pages
-from skillwright.dashboard.reading import reading
-from skillwright.dashboard.site import Site, templates
+from skillwright.dashboard.reading import Site, reading, templates
 
 _HOST = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::(?P<port>[0-9]{1,5}))?")
 COOKIE = "skillwright_token_{port}"

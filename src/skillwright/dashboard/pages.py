@@ -12,8 +12,7 @@ from skillwright.bank import BankStore
 from skillwright.core import RunError
 from skillwright.dashboard import charts
 from skillwright.dashboard.charts import Mark
-from skillwright.dashboard.reading import Filter, HeatMap, RunReader, reading
-from skillwright.dashboard.site import Site
+from skillwright.dashboard.reading import Filter, HeatMap, RunReader, Site, reading
 from skillwright.jobs import compare_runs
 from skillwright.jobs.inspect.episodes import read_episode
 from skillwright.jobs.inspect.provenance import blame

@@ -13,8 +13,7 @@ from starlette.requests import Request
 
 from skillwright.core import RunError
 from skillwright.dashboard import pages
-from skillwright.dashboard.reading import HeatMap, reading
-from skillwright.dashboard.site import Site, percent, signed, templates
+from skillwright.dashboard.reading import HeatMap, Site, percent, reading, signed, templates
 from skillwright.jobs.inspect.summary import RunSummary
 
 _SECTIONS = (

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from skillwright.jobs.inspect.episodes import TurnView as TurnView
     from skillwright.jobs.inspect.episodes import list_episodes as list_episodes
     from skillwright.jobs.inspect.episodes import read_episode as read_episode
+    from skillwright.jobs.inspect.export import export_skillopt as export_skillopt
     from skillwright.jobs.inspect.regrade import Regraded as Regraded
     from skillwright.jobs.inspect.regrade import RegradeReport as RegradeReport
     from skillwright.jobs.inspect.regrade import regrade as regrade
-    from skillwright.jobs.inspect.skillopt_export import export_skillopt as export_skillopt
     from skillwright.jobs.inspect.study import SeedResult as SeedResult
     from skillwright.jobs.inspect.study import Study as Study
     from skillwright.jobs.inspect.study import StudySummary as StudySummary
@@ -124,7 +124,7 @@ _PLACES = (
         "EpisodeList EpisodeQuery EpisodeView FoundEpisode TurnView list_episodes read_episode",
     ),
     ("skillwright.jobs.inspect.regrade", "Regraded RegradeReport regrade"),
-    ("skillwright.jobs.inspect.skillopt_export", "export_skillopt"),
+    ("skillwright.jobs.inspect.export", "export_skillopt"),
     (
         "skillwright.jobs.inspect.study",
         "SeedResult Study StudySummary find_study open_study read_study run_study start_study "

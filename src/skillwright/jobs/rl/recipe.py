@@ -54,7 +54,14 @@ from skillwright.jobs.rl.state import (
     selected,
 )
 from skillwright.jobs.rl.tasks import again_tasks, harder_tasks, tasks_of_iteration
-from skillwright.jobs.rl.wiring import (Workshop, group_settings, grpo_settings, openings, sft_settings, turns_of)
+from skillwright.jobs.rl.wiring import (
+    Workshop,
+    group_settings,
+    grpo_settings,
+    openings,
+    sft_settings,
+    turns_of,
+)
 from skillwright.policy import (
     GroupReport,
     LossReport,
