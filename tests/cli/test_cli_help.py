@@ -52,9 +52,8 @@ def test_help_and_completion_import_no_command():
 
 def test_only_training_of_weights_loads_torch():
     modules = "runs", "estimate", "training", "bank", "view", "doctor", "compare", "episodes"
-    code = "; ".join(
-        ["import sys", *(f"import skillwright.cli.{name}" for name in modules)]
-        + ["print(sorted({'torch', 'transformers'} & sys.modules.keys()))"]
-    )
+    imports = "; ".join(f"import skillwright.cli.{name}" for name in modules)
+    shown = "print(sorted({'torch', 'transformers'} & sys.modules.keys()))"
+    code = f"import sys; {imports}; {shown}"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == "[]"
