@@ -16,12 +16,7 @@ from skillwright.jobs.rl.injected import (
     TrajectorySource,
     other_scopes,
 )
-from skillwright.jobs.rl.wiring import (
-    again_tasks,
-    find_rl_tasks,
-    harder_tasks,
-    tasks_of_iteration,
-)
+from skillwright.jobs.rl.tasks import again_tasks, find_rl_tasks, harder_tasks, tasks_of_iteration
 
 HOMES = ("household 1", "household 2")
 
