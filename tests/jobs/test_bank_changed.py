@@ -15,7 +15,7 @@ from bank_doors import (
 from doors import Notebook, Walker, evaluated
 from skillwright.bank import Add, Bank, BankError, BankStore, TeacherDown, apply, save_bank
 from skillwright.config import StudySettings, study_settings
-from skillwright.config.bank_settings import read_teacher
+from skillwright.config.bank_settings import load_with_teacher, read_teacher
 from skillwright.core import ConfigError, DataError, ModelError, SkillStatus
 from skillwright.jobs import (
     EvalPlan,
@@ -119,6 +119,18 @@ def test_a_teacher_is_a_pair_of_words_or_a_file(tmp_path):
     for wrong in ("gpt", "none.yaml", "{model: x}", "[x"):
         with pytest.raises(ConfigError, match="--teacher"):
             read_teacher(wrong)
+
+
+def test_a_teacher_is_asked_where_the_runs_own_model_of_its_backend_is(tmp_path):
+    path = tmp_path / "config.yaml"
+    target = "{backend: openai_chat, model: small, base_url: 'http://x/v1', temperature: 0.5}"
+    optimizer = "{backend: claude_chat, model: o}"
+    path.write_text(f"models: {{target: {target}, optimizer: {optimizer}}}")
+    found = study_settings("openai_chat:large", path, []).models.teacher
+    assert (found.model, found.base_url, found.temperature) == ("large", "http://x/v1", None)
+    found = load_with_teacher(path, "openai_chat:large", []).models.teacher
+    assert (found.model, found.base_url) == ("large", "http://x/v1")
+    assert "x/v1" not in study_settings("qwen_chat:q", path, []).models.teacher.base_url
 
 
 def test_the_first_runs_teacher_is_asked_and_scripts_are_not(tmp_path):

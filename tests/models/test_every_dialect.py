@@ -328,9 +328,12 @@ async def test_a_variable_that_is_named_and_not_set_is_refused_at_any_address(
     with pytest.raises(ConfigError, match=r"MY_KEY \(api_key_env\), which is not set: set it, or"):
         make(api_key=None, api_key_env="MY_KEY")
     given = parse_model_config({**spoken[1], "api_key": None})
-    resumed = parse_model_config(given.model_dump(mode="json"))  # which names the usual variable
+    resumed = parse_model_config(given.model_dump(mode="json"))
     monkeypatch.delenv(resumed.api_key_env, raising=False)
-    make(api_key=None, api_key_env=resumed.api_key_env)
+    with pytest.raises(ConfigError, match="which is not set: set it, or"):
+        make(api_key=None, api_key_env=resumed.api_key_env)
+    assert "api_key_env" not in resumed.model_fields_set  # nobody named the usual one
+    make(api_key=None)
 
 
 async def test_roles_are_instances_with_their_own_settings(spoken, make):

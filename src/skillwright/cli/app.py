@@ -11,8 +11,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
-from skillwright import __version__
 from skillwright.cli.streams import keep_output_to_ourselves
+from skillwright.version import __version__
 
 # Commands that are imported when they are run, so that help and completion need no wait.
 

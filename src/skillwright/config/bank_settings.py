@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 from pydantic import Field
@@ -10,7 +11,15 @@ from pydantic import Field
 from skillwright.config.bank import BankSection, DistillSection
 from skillwright.config.load import load_config
 from skillwright.config.run import BudgetSection, RunConfig
-from skillwright.config.yaml_files import Section, Values, merge, parse_overrides, validated_section
+from skillwright.config.yaml_files import (
+    Section,
+    Values,
+    merge,
+    merge_layers,
+    parse_overrides,
+    read_layers,
+    validated_section,
+)
 from skillwright.core import ConfigError
 from skillwright.core.jsonio import dumps, read_text
 from skillwright.models import ModelConfig
@@ -20,6 +29,7 @@ _WHO = (
     "Say who writes skills: --teacher BACKEND:MODEL, such as openai_chat:NAME, or a YAML file with "
     "the settings of a model"
 )
+_PLACE = ("base_url", "api_key_env", "server", "region", "headers", "transport", "path")
 
 
 class StudyModels(Section):
@@ -44,8 +54,12 @@ class SearchSettings(Section):
     bank: BankSection = Field(default_factory=BankSection)
 
 
-def read_teacher(said: str) -> Values:
+def read_teacher(said: str, models: Mapping[str, Any] = {}) -> Values:
     """Read who the teacher is: ``backend:model``, a YAML file with a model's settings, or these.
+
+    Args:
+        said: What the command was given.
+        models: The models of the run; ``backend:model`` is asked where one of that backend is.
 
     Raises:
         ConfigError: It is none of these.
@@ -61,10 +75,18 @@ def read_teacher(said: str) -> Values:
         found = _parsed(said, "--teacher")
     else:
         backend, colon, model = said.partition(":")
-        found = {"backend": backend, "model": model} if colon and model else None
+        found = {**_place(backend, models), "model": model} if colon and model else None
     if not isinstance(found, Mapping) or "backend" not in found:
         raise ConfigError(f"--teacher {said!r} names no backend. {_WHO}")
     return dict(found)
+
+
+def _place(backend: str, models: Mapping[str, Any]) -> Values:
+    """Return where the run's own model of a backend is asked; the vendor's address for none."""
+    roles = (models.get(role) for role in ("teacher", "optimizer", "target"))
+    same = [one for one in roles if isinstance(one, Mapping) and one.get("backend") == backend]
+    known = same[0] if same else {}
+    return {"backend": backend, **{name: known[name] for name in _PLACE if name in known}}
 
 
 def _parsed(text: str, where: str) -> Values:
@@ -90,7 +112,7 @@ def study_settings(
     Raises:
         ConfigError: No teacher is named, or a setting is unknown or wrong.
     """
-    llm = read_teacher(teacher) if teacher else _teacher_of(run_config)
+    llm = read_teacher(teacher, _models_of(run_config)) if teacher else _teacher_of(run_config)
     base: Values = {"models": {"teacher": llm}} if llm else {}
     values = merge(base, parse_overrides(overrides, StudySettings))
     llm = values.get("models", {}).get("teacher")
@@ -115,7 +137,8 @@ def load_with_teacher(path: Path, teacher: str | None, overrides: Sequence[str])
     Raises:
         ConfigError: The file, the teacher or a setting is wrong.
     """
-    named = [] if teacher is None else [f"models.teacher={dumps(read_teacher(teacher))}"]
+    models = merge_layers(read_layers(path)).get("models") or {} if teacher else {}
+    named = [f"models.teacher={dumps(read_teacher(teacher, models))}"] if teacher else []
     return load_config(path, [*named, *overrides])
 
 
@@ -135,11 +158,14 @@ def teacher_of(config: RunConfig) -> ModelConfig:
     return config.models.optimizer
 
 
-def _teacher_of(run_config: Path | None) -> Values | None:
+def _models_of(run_config: Path | None) -> Values:
     if run_config is None:
-        return None
-    values = _parsed(read_text(run_config, "configuration"), str(run_config))
-    models = values.get("models") or {}
+        return {}
+    return _parsed(read_text(run_config, "configuration"), str(run_config)).get("models") or {}
+
+
+def _teacher_of(run_config: Path | None) -> Values | None:
+    models = _models_of(run_config)
     own, other = models.get("teacher"), models.get("optimizer")
     if own:
         return dict(own)

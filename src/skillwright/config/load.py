@@ -31,6 +31,8 @@ _log = logging.getLogger(__name__)
 
 _STORE = "run.sqlite"  # beside it lies the configuration of a run; no run is opened here
 _RECIPE_ONLY = ("grpo", "policy", "cold_start", "models.expert", "models.base")
+_USUAL_KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "QWEN_CHAT_API_KEY", "MINIMAX_API_KEY")
+_RECIPE = frozenset({"grpo", "policy", "cold_start"})
 _TRAINING_ONLY = (
     *("train", "gradient", "optimizer", "skill", "model"),
     *("models.target", "models.optimizer"),
@@ -90,13 +92,29 @@ def load_rl_config(path: str | Path, overrides: Sequence[str] = ()) -> RlConfig:
     return validated_rl(_completed(path, values, overrides, RlConfig), str(path))
 
 
+def config_of(values: Mapping[str, Any], overrides: Sequence[str] = ()) -> RunConfig | RlConfig:
+    """Read a configuration that is a mapping: what a file would say.
+
+    Args:
+        values: Sections, as a file has them.
+        overrides: ``section.key=value`` settings, laid over them in order.
+
+    Raises:
+        ConfigError: Something is unknown or wrong; one line per problem, with the nearest name.
+    """
+    where, named = Path("config"), merge({"run": {"name": "run"}}, values)
+    if _RECIPE & values.keys():
+        return validated_rl(_completed(where, named, overrides, RlConfig), str(where))
+    return validated(_completed(where, named, overrides, RunConfig), str(where))
+
+
 def is_rl_config(path: str | Path) -> bool:
     """Tell whether a file configures the recipe: it has a section that nothing else has.
 
     Raises:
         ConfigError: The file is missing or malformed.
     """
-    return bool({"grpo", "policy", "cold_start"} & merge_layers(read_layers(Path(path))).keys())
+    return bool(_RECIPE & merge_layers(read_layers(Path(path))).keys())
 
 
 def dump_config(config: RunConfig | RlConfig) -> str:
@@ -147,7 +165,24 @@ def _completed(
     values = merge(values, parse_overrides(overrides, model))
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-._") or "run"
     values = without_removed(values, str(path), stored=_is_stored(path))
+    if _is_stored(path):
+        values = _without_usual_keys(values)
     return _with_environment(merge({"run": {"name": name}}, values))
+
+
+def _without_usual_keys(values: Values) -> Values:
+    """Earlier runs stored the usual variable where nobody had named one, which must be set."""
+    models = {
+        role: {
+            name: value
+            for name, value in model.items()
+            if name != "api_key_env" or value not in _USUAL_KEYS
+        }
+        if isinstance(model, Mapping)
+        else model
+        for role, model in values.get("models", {}).items()
+    }
+    return {**values, "models": models}
 
 
 def _compatible(path: Path, overrides: Sequence[str]) -> list[Layer]:

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
-from skillwright import __version__
 from skillwright.core import DataError
 from skillwright.core.errors import certificate_problem
+from skillwright.version import __version__
 
 CHUNK: Final = 1 << 18
 _WORTH_ANOTHER_TRY: Final = frozenset({408, 425, 429, 500, 502, 503, 504})

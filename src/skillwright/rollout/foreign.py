@@ -16,7 +16,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
-import skillwright
 from skillwright.core import ConfigError, EnvError, SkillwrightError, did_you_mean
 from skillwright.envs.adapter import EnvAdapter
 from skillwright.envs.registry import spec
@@ -24,7 +23,7 @@ from skillwright.envs.registry import spec
 # What a person sees of a bug in somebody's adapter: one line each time, its traceback once.
 
 
-_OURS = str(Path(skillwright.__file__).parent)
+_OURS = str(Path(__file__).parents[1])
 _BETWEEN = (
     _OURS,
     str(Path(asyncio.__file__).parent),

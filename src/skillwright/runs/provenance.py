@@ -9,8 +9,8 @@ from importlib.metadata import PackageNotFoundError, distribution, requires
 from pathlib import Path
 from typing import Any
 
-import skillwright
 from skillwright.core.secrets import REDACTED, is_secret_name, redact
+from skillwright.version import __version__
 
 _GIT_TIMEOUT_S = 5
 _VERSION = re.compile(r"^Version: *(\S+)", re.MULTILINE)
@@ -29,8 +29,8 @@ def provenance(argv: Sequence[str] | None = None) -> dict[str, Any]:
         ``None`` where it is not installed) and ``command`` without secrets.
     """
     return {
-        "version": skillwright.__version__,
-        "git": _git(Path(skillwright.__file__).parent),
+        "version": __version__,
+        "git": _git(Path(__file__).parents[1]),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "platform": platform.platform(),
         "dependencies": {name: _installed(name) for name in _dependencies()},

@@ -15,7 +15,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
-from skillwright import __version__
 from skillwright.config.load import load_config
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, RunError, Usage, skill_hash
@@ -29,6 +28,7 @@ from skillwright.jobs.launch.runs import find_run, read_plan
 from skillwright.jobs.train.state import StepRecord, TrainState, restore
 from skillwright.runs import RunFolder, RunStore
 from skillwright.runs.folder import STORE_NAME
+from skillwright.version import __version__
 
 _NANO: Final = 1_000_000_000
 

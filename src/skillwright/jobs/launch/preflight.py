@@ -11,7 +11,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from skillwright import __version__
 from skillwright.config.env import EnvSection
 from skillwright.config.parity_report import say_mode
 from skillwright.config.run import RunConfig
@@ -49,6 +48,7 @@ from skillwright.models.config import takes_seeds
 from skillwright.models.environment import ignored_variables
 from skillwright.rollout.episode import why_no_tools
 from skillwright.runs import RunFolder
+from skillwright.version import __version__
 
 # What can be known to be wrong before a run begins, found before anything is written.
 

@@ -4,18 +4,21 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
     Field,
     JsonValue,
+    ModelWrapValidatorHandler,
     NonNegativeFloat,
     PositiveFloat,
     PositiveInt,
     SecretStr,
+    SerializerFunctionWrapHandler,
     field_validator,
+    model_serializer,
     model_validator,
 )
 from pydantic.json_schema import SkipJsonSchema
@@ -117,6 +120,23 @@ class EndpointConfig(Keyed):
     # Request fields that this dialect has not, with the reason that is shown.
     absent_fields: ClassVar[Mapping[str, str]] = {}
 
+    @model_validator(mode="wrap")
+    @classmethod
+    def _remembers_whether_a_key_is_named(
+        cls, settings: Any, make: ModelWrapValidatorHandler[Self]
+    ) -> Self:
+        made = make(settings)
+        if isinstance(settings, Mapping) and "api_key_env" not in settings:
+            made.model_fields_set.discard("api_key_env")  # a server's own default is not named
+        return made
+
+    @model_serializer(mode="wrap")
+    def _leaves_an_unnamed_key_out(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = write(self)
+        if "api_key_env" not in self.model_fields_set:  # read back, it would be a named one
+            written.pop("api_key_env", None)
+        return written
+
     @field_validator("headers")
     @classmethod
     def _can_be_sent_and_hold_no_secret(cls, headers: dict[str, str]) -> dict[str, str]:
@@ -198,7 +218,8 @@ def find_key(config: EndpointConfig) -> str:
             their own that is not set, or the key holds characters that no HTTP header can carry.
     """
     key = config.given_key or os.environ.get(config.api_key_env, "").strip()
-    if not key and config.api_key_env != config.usual_key_env:
+    is_named = "api_key_env" in config.model_fields_set
+    if not key and (is_named or config.api_key_env != config.usual_key_env):
         raise ConfigError(
             f"model {config.model!r} at {config.base_url} has its key in the environment variable "
             f"{config.api_key_env} (api_key_env), which is not set: set it, or leave api_key_env "
