@@ -1,6 +1,7 @@
 """Skillwright from Python: train, evaluate, resume and look, with and without a running loop."""
 
 import asyncio
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +10,9 @@ import pytest
 
 import skillwright as sw
 from doors import doors_settings
-from skillwright.core import ConfigError, RunError
+from skillwright.core import ConfigError, DataError, RunError
 from skillwright.jobs import open_run, start_run
+from skillwright.rollout import EngineDown
 
 ROOT = Path(__file__).parents[1]
 
@@ -123,3 +125,101 @@ def test_the_package_is_imported_without_its_jobs():
     code = "import sys, skillwright as sw; sw.__version__; print('skillwright.jobs' in sys.modules)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "False"
+
+
+# Rows and a function
+
+QUEUES = {"invoice": "billing", "parcel": "delivery", "password": "login"}
+ROWS = [
+    {"text": f"My {word} number {n} is wrong.", "queue": queue}
+    for n in range(24)
+    for word, queue in QUEUES.items()
+]
+SCRIPTED = {
+    "target": {"backend": "scripted", "model": "clerk", "noise": 0.1},
+    "optimizer": {"backend": "scripted", "model": "clerk_analyst"},
+}
+PROMPT = "{{ text }}\nAnswer with one of: billing, delivery, login"
+
+
+def right_queue(row, reply):
+    found = re.sub(r"</?answer>", "", reply).strip()
+    return float(found == row["queue"]), f'Expected "{row["queue"]}", and you answered "{found}".'
+
+
+def test_a_skill_is_optimized_by_rows_and_a_function(doors):
+    run = sw.optimize("", ROWS, right_queue, **SCRIPTED, prompt=PROMPT, progress=False)
+    assert run.gain.gain > 0.3
+    assert 'answer "billing"' in run.skill
+    [row] = run.episodes(phase="test")[:1]
+    assert row["env"] == "table"
+    again = sw.optimize("", ROWS, right_queue, **SCRIPTED, prompt=PROMPT, progress=False)
+    assert (again.name, again.skill) == ("optimize-1", run.skill)
+    assert len(list((run.path.parent / ".tasks").iterdir())) == 1
+
+
+def test_functions_of_a_notebook_are_models_and_metrics_and_the_call_goes_on(doors, monkeypatch):
+    asked = []
+
+    def target(messages):
+        asked.append(messages)
+        return "billing"
+
+    async def metric(row, reply):
+        return reply == row["queue"]
+
+    def call():
+        short = {"train.epochs": 1, "env.data.val": 12}
+        optimizer = SCRIPTED["optimizer"]
+        return sw.optimize(
+            "", ROWS, metric, target=target, optimizer=optimizer, prompt=PROMPT, progress=False,
+            settings=short,
+        )  # fmt: skip
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("skillwright.api.run_training", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            call()
+    run = call()
+    assert run.name == "optimize"
+    assert 0.2 < run.score.success_rate < 0.5  # it says the same to everybody
+    assert {message["role"] for message in asked[0]} <= {"system", "user"}
+    assert any("My parcel" in message["content"] for one in asked for message in one)
+
+    monkeypatch.delitem(sys.modules, "skillwright_session")
+    config = sw.load(run.path / "config.yaml")
+    with pytest.raises(DataError, match="made in a Python session that is over"):
+        sw.train(config, progress=False)
+
+
+async def stopped(*args):
+    raise KeyboardInterrupt
+
+
+def test_a_metric_that_raises_or_returns_nonsense_is_no_score(doors):
+    def metric(row, reply):
+        if "parcel" in row["text"]:
+            raise ValueError("no such queue")
+        return float("nan")
+
+    with pytest.raises(EngineDown, match=r"gave no score: ValueError: no such queue \(line \d+ of"):
+        sw.optimize("", ROWS, metric, **SCRIPTED, prompt=PROMPT, progress=False)
+    rows = sw.open("optimize").episodes(failed=True)
+    assert {row["reward"] for row in rows} == {None}
+    said = {row["failure"]["message"].rpartition(": ")[2] for row in rows}
+    assert "it returned nan; a score is a number from 0 to 1" in str(said)
+
+
+def test_rows_may_be_given_by_split_and_bad_ones_are_refused(doors):
+    tasks = {"train": ROWS[:12], "val": ROWS[12:36], "test": ROWS[36:]}
+    run = sw.optimize(
+        "", tasks, right_queue, **SCRIPTED, prompt=PROMPT, settings={"train.epochs": 1},
+        progress=False,
+    )  # fmt: skip
+    assert run.score.tasks == 36
+    with pytest.raises(DataError, match="rows of what JSON can hold"):
+        sw.optimize("", [{"text": object()}], right_queue, **SCRIPTED, prompt=PROMPT)
+    with pytest.raises(DataError, match="Did you mean 'text'"):
+        sw.optimize("", ROWS, right_queue, **SCRIPTED, prompt="{{ txt }}")
+    with pytest.raises(ConfigError, match="cannot prove a gain on"):
+        sw.optimize("", ROWS[:6], right_queue, **SCRIPTED, prompt=PROMPT)

@@ -14,15 +14,29 @@ from skillwright.version import __version__ as __version__
 if TYPE_CHECKING:
     from skillwright.api import Run as Run
     from skillwright.api import aevaluate as aevaluate
+    from skillwright.api import aoptimize as aoptimize
     from skillwright.api import aresume as aresume
     from skillwright.api import atrain as atrain
     from skillwright.api import evaluate as evaluate
     from skillwright.api import load as load
     from skillwright.api import open as open
+    from skillwright.api import optimize as optimize
     from skillwright.api import resume as resume
     from skillwright.api import train as train
 
-__all__ = ["Run", "aevaluate", "aresume", "atrain", "evaluate", "load", "open", "resume", "train"]
+__all__ = [
+    "Run",
+    "aevaluate",
+    "aoptimize",
+    "aresume",
+    "atrain",
+    "evaluate",
+    "load",
+    "open",
+    "optimize",
+    "resume",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,14 +11,24 @@ folder, so either can resume, view and report it.
 
 import asyncio
 import json
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from skillwright.config import RlConfig, RunConfig, is_rl_config, load_config, load_rl_config
+from skillwright.config import (
+    RlConfig,
+    RunConfig,
+    dump_config,
+    is_rl_config,
+    load_config,
+    load_rl_config,
+)
+from skillwright.config.bank_settings import read_teacher
 from skillwright.config.load import config_of
-from skillwright.core import ConfigError, RunError
+from skillwright.core import ConfigError, DataError, RunError, SkillwrightError
+from skillwright.core.found_code import keep_code
+from skillwright.core.jsonio import dumps, text_digest, write_text
 from skillwright.evaluation import PairedEffect, Score, SplitReport
 from skillwright.jobs import (
     EpisodeQuery,
@@ -52,15 +62,18 @@ from skillwright.jobs.rl import (
 )
 from skillwright.rollout.adapter import LoopThread
 from skillwright.runs import RunFolder
+from skillwright.runs.folder import CONFIG_NAME
 
 __all__ = [
     "Run",
     "aevaluate",
+    "aoptimize",
     "aresume",
     "atrain",
     "evaluate",
     "load",
     "open",
+    "optimize",
     "resume",
     "train",
 ]
@@ -68,6 +81,13 @@ __all__ = [
 T = TypeVar("T")
 Config = str | Path | Mapping[str, Any] | RunConfig | RlConfig
 """A YAML file, what such a file says as a mapping, or what `load` returned."""
+Rows = Sequence[Mapping[str, Any]]
+"""Rows of a table: column -> value, of what JSON can hold."""
+Metric = Callable[[dict[str, Any], str], float | tuple[float, str]]
+"""Scores a reply: ``metric(row, reply)`` returns a number from 0 to 1, or that and feedback."""
+Model = str | Mapping[str, Any] | Callable[[list[dict[str, Any]]], str]
+"""``backend:model``, a mapping of settings, or a function that takes messages."""
+_TASKS = ".tasks"  # beside the runs: rows by their digest
 _TESTED = {"train": "best", "rl": "final"}
 
 
@@ -204,6 +224,105 @@ def load(config: Config, settings: Mapping[str, Any] | None = None) -> RunConfig
             return config_of(config.model_dump(mode="json"), overrides)
         case _:
             return config_of(config, overrides)
+
+
+async def aoptimize(  # noqa: PLR0913 - most have a default
+    skill: str | Path,
+    tasks: Rows | Mapping[str, Rows],
+    metric: Metric,
+    *,
+    target: Model,
+    optimizer: Model,
+    prompt: str = "{{ prompt }}",
+    task_type: str | None = None,
+    name: str = "optimize",
+    settings: Mapping[str, Any] | None = None,
+    progress: bool = True,
+) -> Run:
+    """Optimize, and await the finished run; see `optimize`."""
+    settings = settings or {}
+    root = Path(str(settings.get("run.root", "runs")))
+    scorer = {"kind": "function", "function": keep_code(metric)}
+    shown = {"task_type": task_type} if task_type else {}
+    values = {
+        "run": {"name": name},
+        "models": {"target": _model(target), "optimizer": _model(optimizer)},
+        "env": {
+            "name": "table",
+            "config": {"prompt": prompt, "scorer": scorer, **shown},
+            "data": {"path": _write_rows(tasks, root / _TASKS)},
+        },
+    }
+    config = load(values, settings)
+    if isinstance(config, RlConfig):
+        raise ConfigError("optimize() trains a skill, and these settings train weights")
+    begun = root / config.run.name
+    if _is_left(begun, config):
+        return await aresume(begun, progress=progress)
+    return await _train_text(config, _text_of(skill), progress)
+
+
+def optimize(  # noqa: PLR0913 - most have a default
+    skill: str | Path,
+    tasks: Rows | Mapping[str, Rows],
+    metric: Metric,
+    *,
+    target: Model,
+    optimizer: Model,
+    prompt: str = "{{ prompt }}",
+    task_type: str | None = None,
+    name: str = "optimize",
+    settings: Mapping[str, Any] | None = None,
+    progress: bool = True,
+) -> Run:
+    """Train a skill on rows, by a function that scores a reply.
+
+        def metric(row, reply):
+            return float(reply == row["queue"]), f"the right queue is {row['queue']}"
+
+        run = sw.optimize("", rows, metric, target="openai_chat:gpt-5-mini",
+                          optimizer="openai_chat:gpt-5.5", prompt="{{ text }}")
+
+    A call that was interrupted goes on where it was when it is made again with the same arguments;
+    after its end it makes another run.
+
+    Args:
+        skill: The text to begin with, or a `Path` that holds it; "" begins with nothing.
+        tasks: Rows, which are dealt out to train, val and test; or rows by split.
+        metric: Is given a row and a reply; returns a number from 0 to 1, or it and feedback, which
+            the optimizer reads. One that raises is a recorded failure and no score.
+        target: The model that acts: ``backend:model``, its settings as a mapping, or a function
+            that takes messages and returns a text.
+        optimizer: The model that reads what happened and proposes edits, named as the target is.
+        prompt: What the target is asked: a Jinja template over the columns of a row.
+        task_type: The column by which results are shown.
+        name: The run's name.
+        settings: Further settings by dotted path, such as ``{"train.epochs": 2}``.
+        progress: Show what happens.
+
+    Returns:
+        The finished run; `Run.skill` is the text to use.
+
+    Raises:
+        ConfigError: A setting is wrong, or so few rows are left for val that nothing can be shown.
+        DataError: Rows lack a column that the prompt names, or cannot be written as JSON.
+        ModelRefused: An endpoint refuses the key or the model.
+        EngineDown: Nothing but failures came back; the same call goes on.
+    """
+    return _wait(
+        aoptimize(
+            skill,
+            tasks,
+            metric,
+            target=target,
+            optimizer=optimizer,
+            prompt=prompt,
+            task_type=task_type,
+            name=name,
+            settings=settings,
+            progress=progress,
+        )
+    )
 
 
 def open(run: str | Path, root: str | Path = "runs") -> Run:
@@ -381,18 +500,61 @@ def _shown(
         yield callback
 
 
+def _model(model: Model) -> dict[str, Any]:
+    match model:
+        case str():
+            return read_teacher(model)
+        case Mapping():
+            return dict(model)
+        case _:
+            return {"backend": "python", "model": keep_code(model)}
+
+
+def _write_rows(tasks: Rows | Mapping[str, Rows], folder: Path) -> str | dict[str, str]:
+    """Write rows where a resumed run finds them; equal rows are one file."""
+    if isinstance(tasks, Mapping):
+        return {split: _write_file(rows, folder) for split, rows in tasks.items()}
+    return _write_file(tasks, folder)
+
+
+def _write_file(rows: Rows, folder: Path) -> str:
+    try:
+        text = "".join(f"{dumps(dict(row))}\n" for row in rows)
+    except TypeError as error:
+        raise DataError(f"tasks are rows of what JSON can hold: {error}") from error
+    path = folder / f"{text_digest(text)[:16]}.jsonl"
+    if not path.is_file():
+        write_text(path, text)
+    return str(path)
+
+
+def _is_left(path: Path, config: RunConfig) -> bool:
+    """Tell whether a run of equal settings was begun here and is not finished."""
+    try:
+        begun = load_config(find_run(path) / CONFIG_NAME)
+        return dump_config(begun) == dump_config(config) and not read_run(path).is_finished
+    except SkillwrightError:
+        return False
+
+
 def _text_of(skill: str | Path) -> str:
     return skill.read_text(encoding="utf-8") if isinstance(skill, Path) else skill
 
 
 def _wait(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end, also where a loop is running, as in a notebook."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not _is_in_loop():
         return asyncio.run(work)
     loop = LoopThread()
     try:
         return loop.run(work)
     finally:
         loop.close()
+
+
+def _is_in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -197,8 +197,8 @@ class TableData(_AtMost):
     kind: Literal["table"] = "table"
     path: Annotated[str, Field(min_length=1)] | TableFiles
     """The file; or three, as a mapping: ``{train: a.csv, val: b.csv, test: c.csv}``."""
-    ratio: Annotated[str, AfterValidator(_check_ratio)] = "1:1:1"
-    """Shares of train, val and test, dealt out evenly over task types and answers."""
+    ratio: Annotated[str, AfterValidator(_check_ratio)] | None = None
+    """Shares of train, val and test, dealt out evenly over task types and answers; unset, 1:1:1."""
     split_column: str | None = None
     """The column that says ``train``, ``val`` or ``test``, in the place of a ratio."""
     encoding: str | None = None
@@ -214,8 +214,7 @@ class TableData(_AtMost):
 
     @model_validator(mode="after")
     def _one_way_to_split(self) -> "TableData":
-        given = {"ratio", "split_column"} & self.model_fields_set
-        ways = sorted(name for name in given if getattr(self, name) is not None)
+        ways = [name for name in ("ratio", "split_column") if getattr(self, name) is not None]
         if isinstance(self.path, TableFiles):
             ways.append("path with three files")
         if len(ways) > 1:

@@ -2,6 +2,8 @@
 
 import importlib
 import importlib.util
+import inspect
+import re
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -10,6 +12,34 @@ from typing import Any
 
 from skillwright.core.errors import DataError, did_you_mean
 from skillwright.core.jsonio import text_digest
+
+SESSION = "skillwright_session"
+"""The module of functions that only this process has: of a notebook, or a lambda."""
+
+
+def keep_code(code: Any) -> str:
+    """Return an entry point by which `find_code` finds a function or class in this process.
+
+    One that an import finds is named by its module, and is found by every process. Any other, of a
+    notebook or a lambda, is kept for as long as this process lives; a digest of its text is part of
+    its name, so that a changed one is another.
+    """
+    module, name = code.__module__, code.__qualname__
+    is_importable = module not in ("__main__", SESSION) and "." not in name
+    if is_importable and getattr(sys.modules.get(module), name, None) is code:
+        return f"{module}:{name}"
+    kept = sys.modules.setdefault(SESSION, ModuleType(SESSION))
+    unique = f"{re.sub(r'[^A-Za-z0-9]+', '_', name).strip('_')}_{text_digest(_text_of(code))[:8]}"
+    setattr(kept, unique, code)
+    return f"{SESSION}:{unique}"
+
+
+def _text_of(code: Any) -> str:
+    try:
+        return inspect.getsource(code)
+    except (OSError, TypeError):  # typed in where no text is kept
+        compiled = getattr(code, "__code__", None)
+        return repr(code) if compiled is None else repr((compiled.co_code, compiled.co_consts))
 
 
 def find_code(entry_point: str, what: str) -> Any:
@@ -40,6 +70,11 @@ def find_code(entry_point: str, what: str) -> Any:
 
 
 def _next_move(module_name: str, name: str, error: Exception) -> str:
+    if module_name == SESSION:
+        return (
+            "It was made in a Python session that is over: run what made it there again, and then "
+            "the same call of skillwright, which goes on."
+        )
     if isinstance(error, SyntaxError):  # it was found, and says where
         return "Correct it there."
     # The folder that a command is called in is not on Python's path.

@@ -41,11 +41,12 @@ def _check_entry_point(name: str) -> str:
 
 
 class PythonConfig(Frozen):
-    """A class of your own that answers: a model in this process, a rule, a stand-in."""
+    """Code of your own that answers: a model in this process, a rule, a stand-in."""
 
     backend: Literal["python"] = "python"
     model: Annotated[str, AfterValidator(_check_entry_point)]
-    """``path/to/file.py:Class``, relative to the working directory, or ``package.module:Class``."""
+    """``path/to/file.py:Name``, relative to the working directory, or ``package.module:Name``: a
+    class with ``complete``, or a function that takes messages and returns a text."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """What its constructor is given by keyword."""
     scripted: bool = False

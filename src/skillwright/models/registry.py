@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from inspect import isawaitable
+from inspect import isawaitable, iscoroutinefunction, isfunction
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -37,26 +37,56 @@ from skillwright.models.http.wire import cost_usd
 _SHOWN_DIGITS = 12
 
 
+class _Function:
+    """A function of messages that returns a text, as a chat model; one that blocks has a thread."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[dict[str, Any]] = (),
+        sampling: Sampling = Sampling(),
+        purpose: Purpose,
+    ) -> Completion:
+        del tools, sampling, purpose
+        asked = [{**message} for message in messages]
+        if iscoroutinefunction(self._function):
+            text = await self._function(asked)
+        else:
+            text = await asyncio.to_thread(self._function, asked)
+        if not isinstance(text, str):
+            raise ConfigError(
+                f"{self._function.__qualname__} answered with a {type(text).__name__}; a model "
+                "that is a function of messages returns a text"
+            )
+        return Completion(text)
+
+
 class PythonModel:
-    """Answers by an instance of the class that a configuration names.
+    """Answers by an instance of the class, or by the function, that a configuration names.
 
     Its identity holds a digest of the file that the class is in and of its settings, so that
     what another version answered is not taken for its own. What the file imports is not looked at.
 
     Raises:
-        DataError: The class is not found, or cannot be imported.
-        ConfigError: It is no class with ``complete``, or its constructor raised.
+        DataError: It is not found, or cannot be imported.
+        ConfigError: It is no class with ``complete`` and no function, or a constructor raised.
     """
 
     def __init__(self, config: PythonConfig) -> None:
         made = find_code(config.model, f"model {config.model!r}")
-        if not (isinstance(made, type) and callable(getattr(made, "complete", None))):
+        is_class = isinstance(made, type) and callable(getattr(made, "complete", None))
+        if not (is_class or isfunction(made)):
             raise ConfigError(
                 f"{config.model!r} is no chat model: it needs a class with "
-                "async complete(messages, *, tools, sampling, purpose)"
+                "async complete(messages, *, tools, sampling, purpose), or a function of messages"
             )
+        arguments = config.settings if is_class else {**config.settings, "function": made}
         try:
-            self._model: ChatModel = made(**config.settings)
+            self._model: Any = (made if is_class else _Function)(**arguments)
         except Exception as error:
             given = ", ".join(sorted(config.settings)) or "no settings"
             raise ConfigError(
@@ -95,7 +125,7 @@ class PythonModel:
         )
 
 
-def _digest(made: type, config: PythonConfig) -> str:
+def _digest(made: Any, config: PythonConfig) -> str:
     file = getattr(sys.modules[made.__module__], "__file__", None)
     code = text_digest(read_text(Path(file), "model")) if file and file.endswith(".py") else ""
     return digest([code, config.settings])

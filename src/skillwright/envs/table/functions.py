@@ -1,6 +1,7 @@
 """Scorers that may raise, return nonsense or never end: each is asked in a process of its own."""
 
 import asyncio
+import inspect
 import json
 import os
 import subprocess
@@ -13,8 +14,10 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from skillwright.core import DataError, EnvError
+from skillwright.core.found_code import SESSION, find_code
 from skillwright.core.jsonio import read_text, text_digest
 from skillwright.envs.table.scorers import NOT_RIGHT, Function, Grade, Regex, as_text
+from skillwright.envs.table.worker import describe, read_score
 
 _PROGRAM: Final = Path(__file__).with_name("worker.py")
 _STARTS_WITHIN_S: Final = 60.0
@@ -31,12 +34,17 @@ async def scored_apart(
     """
     name = "" if isinstance(scorer, Regex) else scorer.function
     what = {"pattern": as_text(right)} if isinstance(scorer, Regex) else {"row": dict(row)}
+    if name.startswith(f"{SESSION}:"):
+        return _graded(await _ask_here(name, row, reply, scorer.time_limit_s))
     question = {**what, "reply": reply}
     found = await _ask(name, {**question, "time_limit_s": scorer.time_limit_s})
+    if isinstance(scorer, Regex) and found["score"] < 1:
+        return Grade(found["score"], f'Expected what matches "{as_text(right)}".')
+    return _graded(found)
+
+
+def _graded(found: Mapping[str, Any]) -> Grade:
     score, said = found["score"], found.get("feedback", "")
-    if isinstance(scorer, Regex) and score < 1:
-        said = f'Expected what matches "{as_text(right)}".'
-        return Grade(score, said)
     feedback = said or ("Right." if score == 1 else f"The score is {score:g}.")
     return Grade(score, feedback, said or NOT_RIGHT)
 
@@ -58,6 +66,9 @@ def refuse_missing_file(function: str) -> None:
         DataError: It cannot be imported, or is no function; found out in a process of its own.
     """
     file_digest(function)
+    if function.startswith(f"{SESSION}:"):
+        find_code(function, "the scorer")
+        return
     process = _Process(function)
     try:
         process.start()
@@ -65,6 +76,24 @@ def refuse_missing_file(function: str) -> None:
         raise DataError(f"env.config.scorer: {error}") from error
     finally:
         process.stop()
+
+
+async def _ask_here(
+    function: str, row: Mapping[str, Any], reply: str, limit_s: float
+) -> Mapping[str, Any]:
+    """Ask a function that only this process has. One that never ends keeps its thread."""
+    score = find_code(function, "the scorer")
+    try:
+        async with asyncio.timeout(limit_s):
+            if inspect.iscoroutinefunction(score):
+                value = await score(dict(row), reply)
+            else:
+                value = await asyncio.to_thread(score, dict(row), reply)
+        return read_score(value)
+    except TimeoutError as error:
+        raise EnvError(f"{function} took longer than {limit_s:g} s for a reply") from error
+    except Exception as error:
+        raise EnvError(f"{function} gave no score: {describe(error)}") from error
 
 
 async def _ask(function: str, question: Mapping[str, Any]) -> dict[str, Any]:

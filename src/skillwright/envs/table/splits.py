@@ -33,6 +33,7 @@ from skillwright.envs.table.rows import Row, Table, columns_of, is_blank
 from skillwright.envs.table.settings import TableSettings, read_settings
 
 NAMES: Final = ("train", "val", "test")
+EVEN: Final = "1:1:1"
 MOST_TASKS: Final = 50_000
 """Rows that may become tasks; more are a matter of taking part of them."""
 
@@ -58,7 +59,8 @@ def find_table_tasks(data: Mapping[str, Any], env_config: object | None) -> Task
     files = _files(data["path"])
     # What a file holds is read once per process, and again when it changed.
     stamps = tuple((str(file), *_stamp(file)) for file in files)
-    found = _tasks(canonical(dict(data)), read_settings(env_config).model_dump_json(), stamps)
+    settings = read_settings(env_config).model_dump_json(exclude_unset=True)
+    found = _tasks(canonical(dict(data)), settings, stamps)
     train, val, test = (list(tasks) for tasks in found)
     return train, val, test
 
@@ -219,7 +221,7 @@ class _Plan:
         """Deal the rows out by shares, answer by answer: each split has its part of each."""
         free = np.flatnonzero(index.splits == _DEALT)
         order = free[np.lexsort((index.questions[free], index.strata[free]))]
-        pattern = np.array(dealing_pattern(parse_ratio(self.data["ratio"])), dtype=np.int8)
+        pattern = np.array(dealing_pattern(parse_ratio(self.data["ratio"] or EVEN)), dtype=np.int8)
         index.splits[order] = pattern[np.arange(len(order)) % len(pattern)]
 
     def _chosen(self, index: _Index, split: int) -> list[int]:

@@ -24,7 +24,7 @@ def main(entry_point: str) -> None:
     try:
         score = _found(entry_point)
     except BaseException as error:  # noqa: BLE001 - whatever an import raises is what we report
-        _write(answers, {"broken": _described(error)})
+        _write(answers, {"broken": describe(error)})
         return
     _write(answers, {"ready": True})
     for line in sys.stdin:
@@ -33,9 +33,9 @@ def main(entry_point: str) -> None:
         watch.daemon = True
         watch.start()
         try:
-            answer = _answer(score(question))
+            answer = read_score(score(question))
         except BaseException as error:  # noqa: BLE001 - whatever a scorer raises is what we report
-            answer = {"raised": _described(error)}
+            answer = {"raised": describe(error)}
         watch.cancel()
         _write(answers, answer)
 
@@ -51,7 +51,13 @@ def _found(entry_point: str) -> Callable[[Mapping[str, Any]], Any]:
     return lambda asked: function(asked["row"], asked["reply"])
 
 
-def _answer(value: Any) -> dict[str, Any]:
+def read_score(value: Any) -> dict[str, Any]:
+    """Read what a scorer returned: a number from 0 to 1, or that and feedback.
+
+    Raises:
+        TypeError: It is no number.
+        ValueError: It is no number from 0 to 1.
+    """
     feedback = ""
     if isinstance(value, tuple) and len(value) == 2:
         value, feedback = value
@@ -65,7 +71,8 @@ def _answer(value: Any) -> dict[str, Any]:
     return {"score": score, "feedback": str(feedback)}
 
 
-def _described(error: BaseException) -> str:
+def describe(error: BaseException) -> str:
+    """Say an error, with the line of the scorer that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" (line {frames[-1].lineno} of {os.path.basename(frames[-1].filename)})"  # noqa: PTH119 - a file of anybody's
     inside = where if frames and frames[-1].filename != __file__ else ""
