@@ -1,7 +1,10 @@
 """Skillwright from Python: train, evaluate, resume and look, with and without a running loop."""
 
 import asyncio
+import json
 import re
+import runpy
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -223,3 +226,32 @@ def test_rows_may_be_given_by_split_and_bad_ones_are_refused(doors):
         sw.optimize("", ROWS, right_queue, **SCRIPTED, prompt="{{ txt }}")
     with pytest.raises(ConfigError, match="cannot prove a gain on"):
         sw.optimize("", ROWS[:6], right_queue, **SCRIPTED, prompt=PROMPT)
+
+
+# The page and the notebook
+
+
+def test_the_example_of_the_page_improves_the_clerk_as_it_says(monkeypatch, tmp_path, capsys):
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    code = re.search(r'```python title="optimize"\n(.*?)```', page, re.DOTALL)[1]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    file = tmp_path / "page.py"
+    file.write_text(code, encoding="utf-8")
+    runpy.run_path(str(file))
+    promised = re.search(r"^<Run .*?\n.*?\n", page, re.MULTILINE)[0]
+    assert capsys.readouterr().out.endswith(promised)
+
+
+@pytest.mark.heavy
+def test_the_notebook_runs_as_it_is(tmp_path):
+    import nbformat
+    from nbclient import NotebookClient
+
+    shutil.copytree(ROOT / "examples" / "table", tmp_path / "table")
+    notebook = nbformat.read(ROOT / "examples" / "notebook.ipynb", as_version=4)
+    assert not any(cell.get("outputs") for cell in notebook.cells), "it is kept without outputs"
+    NotebookClient(notebook, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    said = json.dumps(notebook.cells)
+    assert "<Run 'optimize': train, " in said
+    assert sw.open(tmp_path / "runs" / "optimize").score.success_rate > 0.8

@@ -38,6 +38,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 CONTRACT = DOCS / "reference" / "benchmark_contract.md"
 ROOMS_OF_THE_CONTRACT = ("envs", "datasets", "core", "evaluation", "textopt")
 INNER_PACKAGES = (
+    "skillwright.api",
     "skillwright.envs.alfworld",
     "skillwright.envs.qa",
     "skillwright.envs.webshop",

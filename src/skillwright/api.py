@@ -94,7 +94,7 @@ _TESTED = {"train": "best", "rl": "final"}
 class Run:
     """A run on disk: what it came to, its skill, and its episodes.
 
-    Each question reads the store, so the run may be going on meanwhile.
+    Each question reads the store, so the run may still be running.
 
     Attributes:
         path: Its folder.
@@ -283,7 +283,7 @@ def optimize(  # noqa: PLR0913 - most have a default
         run = sw.optimize("", rows, metric, target="openai_chat:gpt-5-mini",
                           optimizer="openai_chat:gpt-5.5", prompt="{{ text }}")
 
-    A call that was interrupted goes on where it was when it is made again with the same arguments;
+    A call that was interrupted continues when it is made again with the same arguments;
     after its end it makes another run.
 
     Args:
@@ -307,7 +307,7 @@ def optimize(  # noqa: PLR0913 - most have a default
         ConfigError: A setting is wrong, or so few rows are left for val that nothing can be shown.
         DataError: Rows lack a column that the prompt names, or cannot be written as JSON.
         ModelRefused: An endpoint refuses the key or the model.
-        EngineDown: Nothing but failures came back; the same call goes on.
+        EngineDown: Nothing but failures came back; the same call continues.
     """
     return _wait(
         aoptimize(

@@ -25,13 +25,19 @@ def keep_code(code: Any) -> str:
     its name, so that a changed one is another.
     """
     module, name = code.__module__, code.__qualname__
-    is_importable = module not in ("__main__", SESSION) and "." not in name
-    if is_importable and getattr(sys.modules.get(module), name, None) is code:
+    if _is_importable(module) and getattr(sys.modules.get(module), name, None) is code:
         return f"{module}:{name}"
     kept = sys.modules.setdefault(SESSION, ModuleType(SESSION))
     unique = f"{re.sub(r'[^A-Za-z0-9]+', '_', name).strip('_')}_{text_digest(_text_of(code))[:8]}"
     setattr(kept, unique, code)
     return f"{SESSION}:{unique}"
+
+
+def _is_importable(module: str) -> bool:
+    try:
+        return module not in ("__main__", SESSION) and importlib.util.find_spec(module) is not None
+    except ValueError:  # a module that was run rather than imported
+        return False
 
 
 def _text_of(code: Any) -> str:
@@ -73,7 +79,7 @@ def _next_move(module_name: str, name: str, error: Exception) -> str:
     if module_name == SESSION:
         return (
             "It was made in a Python session that is over: run what made it there again, and then "
-            "the same call of skillwright, which goes on."
+            "the same call of skillwright, which continues."
         )
     if isinstance(error, SyntaxError):  # it was found, and says where
         return "Correct it there."
