@@ -115,6 +115,12 @@ COMMANDS = (
         "Score a run's stored episodes again; exit with 1 where a score does not stand.",
         _INSPECT,
     ),
+    (
+        "replay",
+        "replay:replay",
+        "Play recorded actions in fresh environments; exit with 1 where anything is different.",
+        _INSPECT,
+    ),
     ("skill", "skill:app", "Look into a trained skill document.", _SKILLS),
     ("bank", "bank:app", "Skill banks: distill, look into, evolve, move.", _SKILLS),
     ("env", "env:app", "Look at environments, and begin one.", _DATA),

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from skillwright.jobs.inspect.regrade import Regraded as Regraded
     from skillwright.jobs.inspect.regrade import RegradeReport as RegradeReport
     from skillwright.jobs.inspect.regrade import regrade as regrade
+    from skillwright.jobs.inspect.replay import Differing as Differing
+    from skillwright.jobs.inspect.replay import ReplayReport as ReplayReport
+    from skillwright.jobs.inspect.replay import replay_run as replay_run
     from skillwright.jobs.inspect.study import SeedResult as SeedResult
     from skillwright.jobs.inspect.study import Study as Study
     from skillwright.jobs.inspect.study import StudySummary as StudySummary
@@ -124,6 +127,7 @@ _PLACES = (
         "EpisodeList EpisodeQuery EpisodeView FoundEpisode TurnView list_episodes read_episode",
     ),
     ("skillwright.jobs.inspect.regrade", "Regraded RegradeReport regrade"),
+    ("skillwright.jobs.inspect.replay", "Differing ReplayReport replay_run"),
     ("skillwright.jobs.inspect.export", "export_skillopt"),
     (
         "skillwright.jobs.inspect.study",
