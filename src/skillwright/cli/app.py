@@ -121,6 +121,12 @@ COMMANDS = (
         "Play recorded actions in fresh environments; exit with 1 where anything is different.",
         _INSPECT,
     ),
+    (
+        "fork",
+        "replay:fork",
+        "Continue a recorded episode from one of its turns, several times, with any skill.",
+        _INSPECT,
+    ),
     ("skill", "skill:app", "Look into a trained skill document.", _SKILLS),
     ("bank", "bank:app", "Skill banks: distill, look into, evolve, move.", _SKILLS),
     ("env", "env:app", "Look at environments, and begin one.", _DATA),

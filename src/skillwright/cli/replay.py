@@ -1,5 +1,7 @@
 """The commands that play stored episodes once more: ``replay`` and ``fork``."""
 
+import asyncio
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -7,10 +9,19 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from skillwright.cli.faults import NO, err, exit_codes
-from skillwright.cli.options import DEFAULT_ROOT, AsJson, Root, print_result
+from skillwright.cli.options import (
+    DEFAULT_ROOT,
+    NO_OVERRIDES,
+    AsJson,
+    Overrides,
+    Root,
+    print_result,
+)
+from skillwright.cli.training import play_evaluation
 from skillwright.cli.words import counted, make_console, print_words
 from skillwright.core import ConfigError
-from skillwright.jobs import Differing, ReplayReport, replay_run
+from skillwright.core.jsonio import read_text
+from skillwright.jobs import Differing, ReplayReport, plan_fork, preflight, replay_run
 
 _SHOWN = 10  # differences that are shown
 
@@ -44,6 +55,31 @@ def replay(
     print_result(as_json, report.to_dict(), lambda: _show(report))
     if not report.stands:
         raise typer.Exit(NO)
+
+
+def fork(  # noqa: PLR0913 - each is an option
+    run: Run,
+    episode: Annotated[str, typer.Argument(metavar="EPISODE", help="As for `runs view`.")],
+    turn: Annotated[
+        int, typer.Option(min=0, metavar="N", help="The first turn that is played anew, from 0.")
+    ],
+    skill: Annotated[
+        Path | None, typer.Option(help="The skill from there on; else the one that was injected.")
+    ] = None,
+    trials: Annotated[
+        int, typer.Option("--trials", "-k", min=1, metavar="K", help="How often it is continued.")
+    ] = 8,
+    overrides: Overrides = NO_OVERRIDES,
+    root: Root = DEFAULT_ROOT,
+    as_json: AsJson = False,
+) -> None:
+    """Continue a recorded episode from one of its turns, several times, with any skill."""
+    with exit_codes():
+        text = None if skill is None else read_text(skill, "skill")
+        planned = plan_fork(run, episode, turn, text, trials, root=root, overrides=overrides)
+        asyncio.run(preflight(planned.config, planned.plan))
+        started = planned.start()
+    play_evaluation(started, planned.plan, as_json)
 
 
 def _progress() -> Progress:

@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from skillwright.jobs.inspect.episodes import list_episodes as list_episodes
     from skillwright.jobs.inspect.episodes import read_episode as read_episode
     from skillwright.jobs.inspect.export import export_skillopt as export_skillopt
+    from skillwright.jobs.inspect.fork import ForkOutcome as ForkOutcome
+    from skillwright.jobs.inspect.fork import PlannedFork as PlannedFork
+    from skillwright.jobs.inspect.fork import plan_fork as plan_fork
+    from skillwright.jobs.inspect.fork import read_fork as read_fork
     from skillwright.jobs.inspect.regrade import Regraded as Regraded
     from skillwright.jobs.inspect.regrade import RegradeReport as RegradeReport
     from skillwright.jobs.inspect.regrade import regrade as regrade
@@ -100,6 +104,7 @@ if TYPE_CHECKING:
     from skillwright.jobs.train.evaluate import EvalReport as EvalReport
     from skillwright.jobs.train.evaluate import EvalSplit as EvalSplit
     from skillwright.jobs.train.evaluate import evaluate as evaluate
+    from skillwright.jobs.train.forking import Fork as Fork
     from skillwright.jobs.train.state import Confirmation as Confirmation
     from skillwright.jobs.train.state import EpochRecord as EpochRecord
     from skillwright.jobs.train.state import StepRecord as StepRecord
@@ -127,6 +132,7 @@ _PLACES = (
         "EpisodeList EpisodeQuery EpisodeView FoundEpisode TurnView list_episodes read_episode",
     ),
     ("skillwright.jobs.inspect.regrade", "Regraded RegradeReport regrade"),
+    ("skillwright.jobs.inspect.fork", "ForkOutcome PlannedFork plan_fork read_fork"),
     ("skillwright.jobs.inspect.replay", "Differing ReplayReport replay_run"),
     ("skillwright.jobs.inspect.export", "export_skillopt"),
     (
@@ -156,6 +162,7 @@ _PLACES = (
     ("skillwright.jobs.parts.endings", "TurnEnds"),
     ("skillwright.jobs.train.state", "EpochRecord StepRecord"),
     ("skillwright.jobs.train.evaluate", "MOST_FAILURES EvalPlan EvalReport EvalSplit evaluate"),
+    ("skillwright.jobs.train.forking", "Fork"),
     ("skillwright.jobs.train.state", "Confirmation TrainState"),
     ("skillwright.jobs.train.train", "TrainReport train"),
     (

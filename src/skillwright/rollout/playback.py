@@ -164,7 +164,7 @@ def _turn(then: Turn, now: Turn) -> list[Difference]:
     seen = list(_compared(then.index, "observation", then.observation, now.observation))
     if not seen:
         return found
-    # The same text stands in the messages and the metadata, and is said once.
+    # The same text is in the messages and in the metadata; one of them is enough.
     return [*(one for one in found if one.field == "reward"), *seen]
 
 

@@ -65,6 +65,11 @@ class Stage:
                 "of its own to be played back by"
             )
         config = load_rl_config(file) if is_rl_config(file) else load_config(file)
+        return cls.by(config)
+
+    @classmethod
+    def by(cls, config: RunConfig | RlConfig) -> "Stage":
+        """Return the stage of a configuration."""
         return cls(config, make_env(_ours(config.env)), PromptStyle(config.rollout.history_turns))
 
     def limits(self, phase: str) -> Limits:
