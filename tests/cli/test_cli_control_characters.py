@@ -190,7 +190,7 @@ QUOTES = {
     "config show": [(f"config show evil.yaml --set skill.init={EVIL}", True)],
     "regrade": [("regrade evil", False), (f"regrade {EVIL}", True)],
     "replay": [("replay evil", False), (f"replay {EVIL}", True), (f"replay evil {EVIL}", True)],
-    "fork": [("fork evil e1 --turn 0 -k 2", True), (f"fork evil {EVIL} --turn 0", True)],
+    "fork": [("fork evil e1 --turn 0 -k 2", False), (f"fork evil {EVIL} --turn 0", True)],
     "doctor": [("doctor evil.yaml", False), (f"doctor {EVIL}.yaml", True)],
     "rl": [("rl lanes.yaml", True), ("rl evil.yaml", False)],
     "env check": [("env check evil.py:Evil --items tasks/train/items.json", True)],

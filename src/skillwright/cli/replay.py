@@ -34,7 +34,7 @@ def replay(
     run: Run,
     episodes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="EPISODE...", help="As for `runs view`; without one, all."),
+        typer.Argument(metavar="EPISODE", help="As for `runs view`; without one, all."),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="All episodes, as without a name.")] = False,
     root: Root = DEFAULT_ROOT,

@@ -40,7 +40,7 @@ class Difference(JsonRecord):
 
     Attributes:
         turn: From 0; ``None`` for what came before the first turn, or for the whole episode.
-        field: What differs: ``observation``, ``reward``, ``metadata.won``, ...
+        field: What differs: ``observation``, ``reward``, ``metadata.truncated``, ...
         recorded: The value then, long ones cut around the first difference.
         now: The value now.
     """

@@ -17,7 +17,7 @@ from skillwright.jobs.inspect.episodes import (
     find_folder,
     list_episodes,
 )
-from skillwright.jobs.inspect.replay import Stage
+from skillwright.jobs.inspect.replay import NotReplayed, Stage
 from skillwright.jobs.launch.runs import Run, refuse_redacted, start_run
 from skillwright.jobs.train.evaluate import EvalPlan
 from skillwright.jobs.train.forking import FORKED, RECORDED, Fork, split_of
@@ -89,7 +89,7 @@ def plan_fork(
         found = find_episode(store, path.name, episode)
         recorded = store.load_episode(found.id)
     name = f"e{found.id}"
-    told = _checked(stage, recorded, turn, f"{path.name} {name}")
+    injected = _checked(stage, recorded, turn, f"{path.name} {name}")
     fork = Fork(str(path), name, turn)
     changed: dict[str, Any] = {
         "run": config.run.model_copy(
@@ -105,7 +105,7 @@ def plan_fork(
     }
     return PlannedFork(
         config.model_copy(update=changed),
-        told if skill is None else skill,
+        injected if skill is None else skill,
         EvalPlan(split_of(recorded), trials, fork=fork),
         recorded,
     )
@@ -116,8 +116,11 @@ def _checked(stage: Stage, recorded: EpisodeResult, turn: int, name: str) -> str
     last = len(recorded.trajectory.turns)
     if turn > last > 0:
         raise RunError(f"{name} has turns 0 to {last - 1}, so none of them is turn {turn}")
-    with closing(LoopThread()) as loop:
-        played = stage.play(loop, recorded, turn)
+    try:
+        with closing(LoopThread()) as loop:
+            played = stage.play(loop, recorded, turn)
+    except NotReplayed as error:
+        raise RunError(f"{name} cannot be continued: {error}") from error
     if (found := played.difference) is not None:
         where = "its opening" if found.turn is None else f"turn {found.turn}"
         raise RunError(
