@@ -238,7 +238,7 @@ def export(  # noqa: PLR0913 - each is an option
             written: dict[str, Any] = {"format": chosen, "files": 1, "left_out": {}}
         else:
             options = ExportOptions(place, name, asks_model=not no_model)
-            taken = take_bank_away(found, bank, options)
+            taken = asyncio.run(take_bank_away(found, bank, options))
             written = {"format": "agent-skills", **taken.to_dict()}
     print_result(
         as_json,

@@ -1,5 +1,6 @@
 """``skillwright skill``: where lines of a skill document come from, how versions differ, export."""
 
+import asyncio
 import dataclasses
 import difflib
 import json
@@ -117,12 +118,13 @@ def export_(
                 "looks for skills, or --output DIR for another one"
             )
         options = ExportOptions(output or PLACES[to or "agents"], name, asks_model=not no_model)
-        found = None if _is_of_no_run(where) else find_skill(where, root)
-        if found is None:
+        if _is_of_no_run(where):
             text = read_text(Path(where), "skill document")
-            taken = take_document_away(text, None, 0, options)
+            taken = asyncio.run(take_document_away(text, None, 0, options))
         else:
-            taken = take_document_away(found.text, found.run, found.version, options)
+            found = find_skill(where, root)
+            work = take_document_away(found.text, found.run, found.version, options)
+            taken = asyncio.run(work)
     print_result(as_json, taken.to_dict(), lambda: show_taken(out, taken))
 
 

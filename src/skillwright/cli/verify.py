@@ -1,5 +1,6 @@
 """The command that checks an exported skill; and how an export is shown."""
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,7 +31,7 @@ def verify(
     from skillwright.jobs.bank.verify import verify_skills
 
     with exit_codes():
-        found = verify_skills(folder)
+        found = asyncio.run(verify_skills(folder))
     print_result(as_json, [one.to_dict() for one in found], lambda: _show(found))
     if not all(one.holds for one in found):
         raise typer.Exit(NO)

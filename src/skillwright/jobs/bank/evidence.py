@@ -5,7 +5,6 @@ in place of an engine, and the same gate must come to the same verdict. What doe
 the skill; whoever has it can judge again without the run, the environment or a model.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -113,7 +112,7 @@ class Evidence(JsonRecord):
         return found
 
 
-def judge_again(evidence: Evidence) -> Verdict:
+async def judge_again(evidence: Evidence) -> Verdict:
     """Draw the stored pairs and let the gate decide once more; nothing is played.
 
     Raises:
@@ -129,7 +128,8 @@ def judge_again(evidence: Evidence) -> Verdict:
     except ValueError as error:
         raise DataError(f"the evidence names no gate of ours: {error}") from error
     ledger = AlphaLedger(evidence.alpha, 1)
-    return _run(test, _StoredDuel(evidence.tasks), ledger, evidence.terms)
+    verdict: Verdict = await test.judge(_StoredDuel(evidence.tasks), ledger, evidence.terms)
+    return verdict
 
 
 def differs(stored: Verdict, again: Verdict) -> str:
@@ -146,13 +146,6 @@ def differs(stored: Verdict, again: Verdict) -> str:
     counts = ("pairs", "lost", "better", "worse")
     wrong = [name for name in counts if getattr(stored, name) != getattr(again, name)]
     return f"{', '.join(wrong)} differ" if wrong else ""
-
-
-def _run(test: Gate | ReleaseTest, duel: Duel, ledger: AlphaLedger, terms: Terms) -> Verdict:
-    """Let a gate decide; everything that it waits for is there."""
-    judging = test.judge(duel, ledger, terms)
-    with asyncio.Runner() as runner:
-        return runner.run(judging)
 
 
 class _StoredDuel:
@@ -262,7 +255,7 @@ class Decided:
     verdict: Verdict
 
 
-def find_evidence(decided: Decided, store: RunStore, tasks: Sequence[Task]) -> Evidence:
+async def find_evidence(decided: Decided, store: RunStore, tasks: Sequence[Task]) -> Evidence:
     """Find the pairs that a decision rests on, and judge them again.
 
     Raises:
@@ -270,7 +263,7 @@ def find_evidence(decided: Decided, store: RunStore, tasks: Sequence[Task]) -> E
     """
     engine: Any = _StoredEngine(store)
     duel = _Noted(SkillDuel(engine, tasks, *decided.sides, decided.draws))
-    again = _run(decided.test, duel, decided.ledger, decided.terms)
+    again = await decided.test.judge(duel, decided.ledger, decided.terms)
     if problem := differs(decided.verdict, again):
         raise NoEvidence(f"the stored pairs do not lead to the stored verdict: {problem}")
     test = decided.test
@@ -285,7 +278,7 @@ def find_evidence(decided: Decided, store: RunStore, tasks: Sequence[Task]) -> E
         verdict=decided.verdict,
         tasks=tuple(_pairs(task, metric.of(duel.pairs[task.id])) for task in tasks),
     )
-    if problem := differs(decided.verdict, judge_again(found)):
+    if problem := differs(decided.verdict, await judge_again(found)):
         raise NoEvidence(f"the scores alone do not lead to the stored verdict: {problem}")
     return found
 

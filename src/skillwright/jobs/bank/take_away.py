@@ -1,6 +1,5 @@
 """Skills as folders that coding agents load: a bank or a document, with what proves it."""
 
-import asyncio
 import re
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -187,7 +186,7 @@ def known_tasks(store: RunStore) -> KnownTasks:
     return KnownTasks(env, agent, tuple(filter(None, types)), goals, prompts, tuple(held_out))
 
 
-def take_document_away(
+async def take_document_away(
     text: str, run: Path | None, version: int, options: ExportOptions
 ) -> TakenAway:
     """Write a skill document as a folder of Agent Skills.
@@ -212,19 +211,19 @@ def take_document_away(
         llm = config.models.optimizer
         with RunStore.open(run / STORE_NAME, read_only=True) as store:
             tasks = known_tasks(store)
-            found, said = _document_evidence(config, store, run, version)
+            found, said = await _document_evidence(config, store, run, version)
             facts, extra = _proof(found, said, notes)
         facts |= {"run": run.name, "skill-version": str(version)}
     facts["skill-hash"] = skill_hash(text)
     name = check_name(options.name or skill_name(env_words(tasks.env), stem))
     words = _words(tasks, _about(text), text)
     notes += _warnings(text)
-    written, by = _describe(words, llm, options, notes)
+    written, by = await _describe(words, llm, options, notes)
     folder = document_folder(text, name, written)
     return _write(folder, tasks, facts, (by, extra, notes), options)
 
 
-def take_bank_away(bank: Bank, where: str, options: ExportOptions) -> TakenAway:
+async def take_bank_away(bank: Bank, where: str, options: ExportOptions) -> TakenAway:
     """Write the active skills of a bank as a folder of Agent Skills.
 
     Args:
@@ -244,7 +243,7 @@ def take_bank_away(bank: Bank, where: str, options: ExportOptions) -> TakenAway:
         with RunStore.open(played, read_only=True) as store:
             tasks, config = known_tasks(store), _settings(store, played.parent)
             llm = config.models.teacher or config.models.optimizer if config else None
-            found, said = _bank_evidence(config, store, path, bank.version)
+            found, said = await _bank_evidence(config, store, path, bank.version)
             facts, extra = _proof(found, said, notes)
     else:
         notes.append("nothing was played for it here, so nothing proves it and no task is known")
@@ -252,7 +251,7 @@ def take_bank_away(bank: Bank, where: str, options: ExportOptions) -> TakenAway:
     name = check_name(options.name or skill_name(title))
     skills = bank.active
     words = _words(tasks, names_of(skills)) if tasks.goals else words_of_skills(skills, title)
-    written, by = _describe(words, llm, options, notes)
+    written, by = await _describe(words, llm, options, notes)
     folder = replace(to_agent_skills(bank, options.name or title, written), name=name)
     facts |= {"bank-hash": bank.digest, "skills": str(len(skills) - len(folder.left_out))}
     return _write(folder, tasks, facts, (by, extra, notes), options)
@@ -299,7 +298,7 @@ def _warnings(text: str) -> list[str]:
 # The description.
 
 
-def _describe(
+async def _describe(
     words: TaskWords, llm: ModelConfig | None, options: ExportOptions, notes: list[str]
 ) -> tuple[str, str]:
     """Return a description, and who wrote it: a model where there is one, else words of tasks."""
@@ -308,7 +307,7 @@ def _describe(
         return from_words, "words"
     name = f"{llm.backend}:{getattr(llm, 'model', '')}"
     try:
-        written = asyncio.run(_asked(llm, options.make, words))
+        written = await _asked(llm, options.make, words)
     except (ModelError, UsageError) as problem:
         written, why = None, str(problem)
     else:
@@ -331,7 +330,7 @@ async def _asked(llm: ModelConfig, make: MakeModel, words: TaskWords) -> str | A
 # What proves it.
 
 
-def _document_evidence(
+async def _document_evidence(
     config: RunConfig, store: RunStore, run: Path, version: int
 ) -> tuple[Any, Any]:
     """Return the evidence, or why there is none; and the verdict where one is known."""
@@ -346,12 +345,12 @@ def _document_evidence(
                 source = partial(DocumentAndBank, bank=skills)
             decided = decision_on_document(config, store, version, source)
             verdict = decided.verdict
-            return _found(decided, config, store), verdict
+            return await _found(decided, config, store), verdict
     except SkillwrightError as problem:
         return str(problem), verdict
 
 
-def _bank_evidence(
+async def _bank_evidence(
     config: RunConfig | None, store: RunStore, path: Path, version: int
 ) -> tuple[Any, Any]:
     verdict: Any = None
@@ -371,20 +370,19 @@ def _bank_evidence(
             def source(one: Bank) -> DocumentAndBank:
                 return DocumentAndBank(document, bank_source(one, config.bank, embedder))
 
-            return _found(decision_on_bank(config, store, banks, entry, source), config, store), (
-                verdict
-            )
+            decided = decision_on_bank(config, store, banks, entry, source)
+            return await _found(decided, config, store), verdict
     except SkillwrightError as problem:
         return str(problem), verdict
 
 
-def _found(decided: Decided, config: RunConfig, store: RunStore) -> Any:
+async def _found(decided: Decided, config: RunConfig, store: RunStore) -> Any:
     """Find evidence, with the val tasks in the order of the split where that is at hand."""
     try:
         tasks = list(make_splits(config).val.tasks)
     except SkillwrightError:
         tasks = val_tasks(store)
-    return find_evidence(decided, store, tasks)
+    return await find_evidence(decided, store, tasks)
 
 
 def _proof(found: Any, verdict: Any, notes: list[str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -25,6 +25,7 @@ from skillwright.jobs.bank.evidence import Evidence, differs, gate_facts, judge_
 
 Outcome = Literal["pass", "fail", "skipped"]
 _MOST_NAMED = 5
+_OF_OURS = ("files", "hash", "evidence", "metadata")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,40 +50,37 @@ class Verified(JsonRecord):
         return all(one.outcome != "fail" for one in self.checks)
 
 
-def verify_skills(folder: Path) -> tuple[Verified, ...]:
+async def verify_skills(folder: Path) -> tuple[Verified, ...]:
     """Check a folder of Agent Skills, or each folder of skills in it; nothing is played or asked.
 
     Raises:
         DataError: There is no SKILL.md.
     """
-    found = list(skill_files(folder)) if folder.is_dir() else []
+    found = list(skill_files(folder))
     if not found:
         raise DataError(
             f"{str(folder)!r} holds no {SKILL_FILE}, nor does a folder in it; name a folder that "
             "`skillwright skill export` or `skillwright bank export --to` wrote"
         )
-    return tuple(Verified(str(path.parent), tuple(_checks(path))) for path in found)
+    return tuple([Verified(str(one.parent), tuple(await _checks(one))) for one in found])
 
 
-def _checks(path: Path) -> Iterator[Checked]:
+async def _checks(path: Path) -> list[Checked]:
     folder = path.parent
     try:
         refuse_leaving(path)
-        text = read_text(path, "skill file")
-        fields, body = read_frontmatter(text, str(path))
+        fields, body = read_frontmatter(read_text(path, "skill file"), str(path))
     except DataError as problem:
-        yield Checked("rules", "fail", str(problem))
-        return
-    yield _none("rules", broken_rules(folder, fields, body), "the Agent Skills standard is kept")
-    yield _none("links", broken_links(folder, body), "each leads to a file one level deep")
+        return [Checked("rules", "fail", str(problem))]
+    rules = _none("rules", broken_rules(folder, fields, body), "the Agent Skills standard is kept")
+    links = _none("links", broken_links(folder, body), "each leads to a file one level deep")
     if not is_ours(fields):
-        for name in ("files", "hash", "evidence", "metadata"):
-            yield Checked(name, "skipped", "skillwright did not write this folder")
-        return
+        said = "skillwright did not write this folder"
+        others = (Checked(one, "skipped", said) for one in _OF_OURS)
+        return [rules, links, *others]
     metadata = fields["metadata"]
-    yield _none("files", _wrong_files(folder, metadata), "those that were exported")
-    yield _hash(folder, metadata)
-    yield from _evidence(folder, metadata)
+    files = _none("files", _wrong_files(folder, metadata), "those that were exported")
+    return [rules, links, files, _hash(folder, metadata), *await _evidence(folder, metadata)]
 
 
 def _none(name: str, problems: Iterator[str], otherwise: str) -> Checked:
@@ -116,32 +114,29 @@ def _hash(folder: Path, metadata: Mapping[str, Any]) -> Checked:
     return Checked("hash", "pass", f"{found[:16]} over {len(listed)} files")
 
 
-def _evidence(folder: Path, metadata: Mapping[str, Any]) -> Iterator[Checked]:
+async def _evidence(folder: Path, metadata: Mapping[str, Any]) -> list[Checked]:
     """Judge the stored pairs again, and compare with what the metadata says."""
     file = folder / EVIDENCE_FILE
     if not file.is_file():
         claims = metadata.get("proven") == "yes"
         why = "the paired scores do not travel with it" if claims else "nothing is claimed"
-        yield Checked("evidence", "skipped", why)
-        yield Checked("metadata", "skipped", why)
-        return
+        return [Checked(one, "skipped", why) for one in ("evidence", "metadata")]
     try:
         refuse_leaving(file, folder)
         evidence = Evidence.read(json.loads(read_text(file, "evidence")), str(file))
-        problem = differs(evidence.verdict, judge_again(evidence))
+        problem = differs(evidence.verdict, await judge_again(evidence))
     except (SkillwrightError, ValueError, RecursionError) as error:
-        yield Checked("evidence", "fail", str(error))
-        yield Checked("metadata", "skipped", "the evidence cannot be read")
-        return
+        skipped = Checked("metadata", "skipped", "the evidence cannot be read")
+        return [Checked("evidence", "fail", str(error)), skipped]
     verdict = evidence.verdict
+    said = f"{verdict.decision} again, from {verdict.pairs} stored pairs of "
+    judged = Checked("evidence", "pass", f"{said}{len(evidence.tasks)} tasks; {verdict.reason}")
     if problem:
-        yield Checked("evidence", "fail", f"judged again, {problem}")
-    else:
-        said = f"{verdict.decision} again, from {verdict.pairs} stored pairs of "
-        yield Checked("evidence", "pass", f"{said}{len(evidence.tasks)} tasks; {verdict.reason}")
+        judged = Checked("evidence", "fail", f"judged again, {problem}")
     wrong = (
         f"{key} says {metadata.get(key)!r}, and the evidence {value!r}"
         for key, value in gate_facts(verdict.to_dict()).items()
         if metadata.get(key) != value
     )
-    yield _none("metadata", wrong, "gain, interval, p-value and alpha are those of the evidence")
+    same = "gain, interval, p-value and alpha are those of the evidence"
+    return [judged, _none("metadata", wrong, same)]
