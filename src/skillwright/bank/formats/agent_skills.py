@@ -69,7 +69,7 @@ class SkillFolder:
         description: 1 to 1,024 characters: what the skill does, and when to use it.
         body: Of its SKILL.md, below the frontmatter.
         references: Other files, by their path in the folder.
-        metadata: What stands in the frontmatter beside name and description.
+        metadata: The rest of the frontmatter, texts by name.
         left_out: Findings by id, of active skills that lint blocks and that were not written.
     """
 
