@@ -185,6 +185,12 @@ QUOTES = {
     "view": [(f"view {EVIL}", True)],
     "skill blame": [("skill blame evil", False), (f"skill blame {EVIL}", True)],
     "skill diff": [("skill diff evil evil", False), (f"skill diff {EVIL} evil", True)],
+    "skill export": [
+        ("skill export evil.md --to agents", True),
+        ("skill export evil.md --to agents --name mine --json", True),
+        (f"skill export {EVIL} --to agents", True),
+    ],
+    "verify": [(f"verify {EVIL}", True)],
     "compare": [(f"compare {EVIL} evil", True)],
     "estimate": [("estimate evil.yaml", True)],
     "config show": [(f"config show evil.yaml --set skill.init={EVIL}", True)],

@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     from skillwright.jobs.bank.moves import approve_by_gate as approve_by_gate
     from skillwright.jobs.bank.moves import approve_without_gate as approve_without_gate
     from skillwright.jobs.bank.moves import import_into as import_into
+    from skillwright.jobs.bank.take_away import ExportOptions as ExportOptions
+    from skillwright.jobs.bank.take_away import TakenAway as TakenAway
+    from skillwright.jobs.bank.take_away import take_bank_away as take_bank_away
+    from skillwright.jobs.bank.take_away import take_document_away as take_document_away
+    from skillwright.jobs.bank.verify import Checked as Checked
+    from skillwright.jobs.bank.verify import Verified as Verified
+    from skillwright.jobs.bank.verify import verify_skills as verify_skills
     from skillwright.jobs.inspect.compare import ComparedSide as ComparedSide
     from skillwright.jobs.inspect.compare import ComparedTask as ComparedTask
     from skillwright.jobs.inspect.compare import RunComparison as RunComparison
@@ -123,6 +130,11 @@ _PLACES = (
     ("skillwright.jobs.bank.evolve", "EvolutionRound EvolveReport evolve_bank"),
     ("skillwright.jobs.bank.look", "Answer BankStatistics bank_statistics search_bank"),
     ("skillwright.jobs.bank.moves", "MoveReport approve_by_gate approve_without_gate import_into"),
+    (
+        "skillwright.jobs.bank.take_away",
+        "ExportOptions TakenAway take_bank_away take_document_away",
+    ),
+    ("skillwright.jobs.bank.verify", "Checked Verified verify_skills"),
     ("skillwright.jobs.inspect.compare", "compare_runs"),
     ("skillwright.jobs.inspect.compare_sides", "CompareMetric"),
     ("skillwright.jobs.inspect.compare", "ComparedSide ComparedTask RunComparison"),
