@@ -14,6 +14,7 @@ from skillwright.bank import (
     import_skills,
     save_bank,
     seed_bank,
+    to_agent_skills,
     to_markdown,
     to_skillrl,
     write_agent_skills,
@@ -26,7 +27,7 @@ SEEDS = seed_bank("alfworld")
 def saved(form, folder):
     """The seed bank, as a path of a form."""
     if form == "folders":
-        write_agent_skills(SEEDS, folder / "skills", "alfworld")
+        write_agent_skills(to_agent_skills(SEEDS, "alfworld"), folder / "skills")
         return folder / "skills"
     path = folder / {"ours": "bank.json", "markdown": "bank.md"}[form]
     if form == "ours":
@@ -68,7 +69,7 @@ def test_skillrls_layout_is_recognized_and_stays_exportable(tmp_path):
 
 
 def test_a_skill_file_is_read_like_its_folder(tmp_path):
-    path = saved("folders", tmp_path) / "alfworld-heat"
+    path = saved("folders", tmp_path) / "alfworld"
     assert import_skills(Bank(), path)[0] == import_skills(Bank(), path / "SKILL.md")[0]
 
 

@@ -87,7 +87,7 @@ def test_plain_bullets_are_skills_where_there_are_no_others():
         ("# Title\n\nWords.", "my file has no skills"),
         ("### A\n- Do: Look.\n- Wehn: Now.", "skill 'A': unknown part 'Wehn'. Did you mean 'When'"),
         ("### A\n- Do: Look.\n- Do: Leave.", "skill 'A': it has two parts 'Do'"),
-        ("### A\n- Do: Look.\n- Avoid: Leaving.", "all of Avoid, Because and Instead"),
+        ("### A\n- Do: Look.\n- Avoid: Leaving.", "all of Avoid, Mistaken belief and Instead"),
     ],
 )
 def test_a_wrong_document_is_explained(text, message):

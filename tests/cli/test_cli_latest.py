@@ -23,7 +23,8 @@ def test_every_command_that_takes_a_run_takes_the_latest(runs):
     assert runs("resume", "latest").stdout == runs("resume", "a").stdout
     compared = json.loads(runs("compare", "b", "latest", "--json").stdout)
     assert compared["b"]["run"] == "a"
-    assert "run 'runs/a' plays" in runs("regrade", "latest", code=2).stderr
+    assert runs("replay", "latest").stdout.startswith("a: 12 episodes as recorded")
+    assert "12 as before" in runs("regrade", "latest").stdout
 
 
 def test_a_run_that_is_called_latest_is_meant_by_its_name(runs, write_config):

@@ -53,6 +53,12 @@ def test_a_stored_text_run_resumes_with_the_decisions_of_its_own_commit(cli, sto
     assert how_text_ended(shown(cli, "text"), stored) == ENDED["text"]
 
 
+@pytest.mark.parametrize(("name", "episodes"), [("text", 68), ("weights", 220)])
+def test_what_an_older_commit_recorded_is_replayed_to_the_last_value(cli, stored, name, episodes):
+    found = json.loads(cli("replay", name, "--root", ".", "--json").stdout)
+    assert (found["equal"], found["differing"], found["not_replayed"]) == (episodes, 0, 0)
+
+
 @pytest.mark.heavy
 def test_a_stored_run_of_weights_resumes_with_the_decisions_of_its_own_commit(cli, stored):
     assert not shown(cli, "weights")["finished"]

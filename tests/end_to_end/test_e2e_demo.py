@@ -10,7 +10,7 @@ import pytest
 from doors import look
 from skillwright.config import load_config
 from skillwright.evaluation import RELEASE_DRAWS_FROM
-from skillwright.jobs import NullCallback, demo_file, run_training, start_run
+from skillwright.jobs import NullCallback, demo_file, replay_run, run_training, start_run
 from skillwright.scripted.skilltext import read_conduct, read_stances
 
 pytestmark = pytest.mark.heavy
@@ -54,6 +54,16 @@ def test_harmful_edits_were_proposed_and_none_is_in_effect_in_what_is_released(d
     assert verdicts & {"reject", "undecided"}
     # One that came in beside useful edits may stand, overridden by a later sentence.
     assert not harm_in_effect(report.best_skill)
+
+
+def test_every_episode_is_replayed_to_the_last_value(demo_run):
+    path, _ = demo_run
+    report = replay_run(path)
+    with look(path) as store:
+        episodes = store.episodes()
+    assert report.equal == len(episodes) > 1000
+    assert (report.differing, report.not_replayed) == (0, 0)
+    assert report.turns == sum(one.turns for one in episodes)
 
 
 def harm_in(text):

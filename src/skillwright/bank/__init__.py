@@ -38,16 +38,16 @@ from skillwright.bank.embedding.embedders import (
     VectorStore,
 )
 from skillwright.bank.embedding.endpoint import make_embedder
-from skillwright.bank.formats.imports import SEED_BANKS, seed_bank
-from skillwright.bank.formats.interchange import from_json, load_bank, save_bank, to_json
-from skillwright.bank.formats.markdown import (
-    SkillFolders,
-    from_markdown,
+from skillwright.bank.formats.agent_skills import (
+    SkillFolder,
+    document_folder,
     read_agent_skills,
     to_agent_skills,
-    to_markdown,
     write_agent_skills,
 )
+from skillwright.bank.formats.imports import SEED_BANKS, seed_bank
+from skillwright.bank.formats.interchange import from_json, load_bank, save_bank, to_json
+from skillwright.bank.formats.markdown import from_markdown, to_markdown
 from skillwright.bank.formats.skillrl import (
     MemoryStep,
     RefinedMemory,
@@ -124,6 +124,13 @@ from skillwright.bank.teaching.teacher import (
     TeacherDown,
     TeacherFault,
 )
+from skillwright.bank.triggers import (
+    Described,
+    TaskWords,
+    TriggerScore,
+    describe,
+    trigger_test,
+)
 from skillwright.core import BankSkill as BankSkill
 
 if TYPE_CHECKING:
@@ -153,6 +160,7 @@ __all__ = [
     "Compression",
     "CountedEpisode",
     "Decision",
+    "Described",
     "DistillReport",
     "DistillSettings",
     "Distillation",
@@ -183,15 +191,17 @@ __all__ = [
     "Section",
     "SentenceTransformerEmbedder",
     "Severity",
-    "SkillFolders",
+    "SkillFolder",
     "SkillIndex",
     "SkillStats",
     "Sources",
     "Spread",
+    "TaskWords",
     "Teacher",
     "TeacherCall",
     "TeacherDown",
     "TeacherFault",
+    "TriggerScore",
     "UnknownSkill",
     "UnknownVersion",
     "VectorStore",
@@ -204,8 +214,10 @@ __all__ = [
     "category_of",
     "compression",
     "count_skills",
+    "describe",
     "difference",
     "distill",
+    "document_folder",
     "evolve",
     "from_json",
     "from_markdown",
@@ -239,6 +251,7 @@ __all__ = [
     "to_json",
     "to_markdown",
     "to_skillrl",
+    "trigger_test",
     "utilities",
     "write_agent_skills",
 ]

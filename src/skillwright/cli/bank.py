@@ -22,12 +22,17 @@ from skillwright.cli.options import (
     BankOverrides,
     BankPath,
     ConfigFile,
+    NoModel,
+    Output,
     Root,
+    SkillName,
     Teacher,
+    To,
     existing_file,
     print_result,
     writable_file,
 )
+from skillwright.cli.verify import show_taken
 from skillwright.cli.words import make_console
 from skillwright.config import load_config
 from skillwright.config.bank_settings import load_with_teacher, search_settings, study_settings
@@ -51,6 +56,7 @@ from skillwright.jobs.bank.look import (
     task_of_text,
 )
 from skillwright.jobs.bank.moves import (
+    SUFFIXES,
     Format,
     approve_by_gate,
     approve_without_gate,
@@ -61,6 +67,7 @@ from skillwright.jobs.bank.moves import (
     roll_back,
 )
 from skillwright.jobs.bank.session import check_bank_job
+from skillwright.jobs.bank.take_away import PLACES, Client, ExportOptions, take_bank_away
 from skillwright.jobs.parts.bank_source import has_work, look_at_work, opened_embedder, read_bank
 
 DEFAULT = "bank.sqlite"
@@ -198,31 +205,62 @@ def approve(
 
 
 @app.command()
-def export(
-    to: Annotated[Path, typer.Argument(metavar="TO", help="A file, or a folder.")],
+def export(  # noqa: PLR0913 - each is an option
+    path: Annotated[
+        Path | None,
+        typer.Argument(metavar="[PATH]", help="A file, or with folders of skills the folder."),
+    ] = None,
     bank: BankPath = DEFAULT,
+    to: To = None,
+    output: Output = None,
     form: Annotated[
         Format | None,
         typer.Option("--format", help="By default what the name says: .json, .md, else a folder."),
     ] = None,
     version: Annotated[int | None, typer.Option(help="A version; else the newest.")] = None,
-    name: Annotated[str, typer.Option(help="Names the folders of Agent Skills.")] = "",
+    name: SkillName = "",
+    no_model: NoModel = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a bank as JSON, in SkillRL's layout, as Agent Skills folders, or as Markdown."""
+    """Write a bank as an Agent Skills folder (--to), JSON, SkillRL's layout, or Markdown."""
     with exit_codes():
+        place = _place(path, to, output)
+        chosen = form or ("agent-skills" if to else SUFFIXES.get(place.suffix.lower()))
+        if to is not None and chosen != "agent-skills":
+            raise ConfigError(f"--to {to} writes folders of skills; leave --format {form} out")
         if version is None:
             found = read_bank(bank, "--bank")
         else:
             with BankStore.open(existing_file(bank), read_only=True) as store:
                 found = store.load(version)
-        stem = bank.partition(":")[2] if bank.startswith("seed:") else Path(bank).stem
-        written = export_bank(found, to, form, name or stem)
+        if chosen is not None and chosen != "agent-skills":
+            export_bank(found, place, chosen)
+            written: dict[str, Any] = {"format": chosen, "files": 1, "left_out": {}}
+        else:
+            options = ExportOptions(place, name, asks_model=not no_model)
+            taken = asyncio.run(take_bank_away(found, bank, options))
+            written = {"format": "agent-skills", **taken.to_dict()}
     print_result(
         as_json,
-        {"to": str(to), "version": found.version, **written},
-        lambda: bank_tables.show_export(out, found, to, written),
+        {"to": str(place), "bank_version": found.version, **written},
+        lambda: (
+            show_taken(out, taken)
+            if written["format"] == "agent-skills"
+            else bank_tables.show_export(out, found, place, written)
+        ),
     )
+
+
+def _place(path: Path | None, to: Client | None, output: Path | None) -> Path:
+    if path is not None and output is not None:
+        raise ConfigError(f"give {str(path)!r} or --output {output}, not both")
+    named = path or output or (PLACES[to] if to else None)
+    if named is None:
+        raise ConfigError(
+            "say where to: --to claude, codex or agents for the folder in which that agent looks "
+            "for skills, --output DIR for another one, or the name of a .json or .md file"
+        )
+    return named
 
 
 @app.command()

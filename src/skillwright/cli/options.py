@@ -56,6 +56,26 @@ Teacher = Annotated[
         "--teacher", metavar="MODEL", help="Who writes skills: BACKEND:MODEL, or a YAML file."
     ),
 ]
+To = Annotated[
+    Literal["claude", "codex", "agents"] | None,
+    typer.Option(
+        "--to",
+        help="The agent: claude is ./.claude/skills, codex and agents are ./.agents/skills.",
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", metavar="DIR", help="The folder of skills to write into, in the agent's place."
+    ),
+]
+SkillName = Annotated[str, typer.Option(help="Names the skill's folder: a-z, 0-9 and hyphens.")]
+NoModel = Annotated[
+    bool,
+    typer.Option(
+        "--no-model", help="Ask no model for the description; it is made of the tasks' words."
+    ),
+]
 
 
 def print_result(as_json: bool, result: Any, show: Callable[[], object]) -> None:

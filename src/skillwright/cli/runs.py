@@ -114,7 +114,7 @@ def _show_run(summary: RunSummary) -> None:
 
 def _show_reports(summary: RunSummary) -> None:
     out.print(f"[bold]{escape(summary.name)}[/]  {escape(str(summary.path))}", soft_wrap=True)
-    out.print(f"{summary.job}, started {summary.started}, {summary.result}")
+    _show_beginning(summary)
     if summary.state is not None:
         tables.show_state(out, summary.state)
     if summary.rl is not None:
@@ -136,6 +136,12 @@ def _show_reports(summary: RunSummary) -> None:
     out.print(tables.usage_table(summary.usage))
     for line in _prices(summary.path):
         out.print(f"  {line}", style="dim", markup=False, soft_wrap=True)
+
+
+def _show_beginning(summary: RunSummary) -> None:
+    out.print(f"{summary.job}, started {summary.started}, {summary.result}")
+    if summary.fork is not None:
+        print_words(out, f"continues {summary.fork.line}")
 
 
 def _prices(run: Path) -> list[str]:

@@ -1,5 +1,6 @@
-"""``skillwright skill``: where the lines of a skill document come from, and how versions differ."""
+"""``skillwright skill``: where lines of a skill document come from, how versions differ, export."""
 
+import asyncio
 import dataclasses
 import difflib
 import json
@@ -10,20 +11,31 @@ import typer
 from rich.text import Text
 
 from skillwright.cli.faults import exit_codes
+from skillwright.cli.options import (
+    DEFAULT_ROOT,
+    AsJson,
+    NoModel,
+    Output,
+    Root,
+    SkillName,
+    To,
+    print_result,
+)
+from skillwright.cli.verify import show_taken
 from skillwright.cli.words import make_console, print_words
 from skillwright.core import UsageError
+from skillwright.core.jsonio import read_text
 from skillwright.jobs.inspect.provenance import BlamedLine, blame_skill, find_skill
+from skillwright.runs.folder import STORE_NAME
 
-app = typer.Typer(no_args_is_help=True, help="Look into a trained skill document.")
+app = typer.Typer(
+    no_args_is_help=True, help="Look into a trained skill document, and take it away."
+)
 out = make_console()
 
 _MOST = 6
 _COLORS = {"+": "green", "-": "red", "@": "cyan"}
 _WHERE = "A file in a run's folder, RUN@VERSION, or a run for what it released"
-
-Root = Annotated[Path, typer.Option(help="The folder that holds runs.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-DEFAULT_ROOT = Path("runs")
 
 
 @app.command("blame")
@@ -82,6 +94,46 @@ def diff(
         out.print(Text(line, _COLORS.get(line[:1], "")), soft_wrap=True)
     if changed:
         raise typer.Exit(1)
+
+
+@app.command("export")
+def export_(
+    where: Annotated[
+        str, typer.Argument(metavar="SKILL", help=f"{_WHERE}, or a file of your own.")
+    ],
+    to: To = None,
+    output: Output = None,
+    name: SkillName = "",
+    no_model: NoModel = False,
+    root: Root = DEFAULT_ROOT,
+    as_json: AsJson = False,
+) -> None:
+    """Write a skill document as an Agent Skills folder, with what proves it."""
+    from skillwright.jobs.bank.take_away import PLACES, ExportOptions, take_document_away
+
+    with exit_codes():
+        if to is None and output is None:
+            raise UsageError(
+                "say where to: --to claude, codex or agents for the folder in which that agent "
+                "looks for skills, or --output DIR for another one"
+            )
+        options = ExportOptions(output or PLACES[to or "agents"], name, asks_model=not no_model)
+        if _is_of_no_run(where):
+            text = read_text(Path(where), "skill document")
+            taken = asyncio.run(take_document_away(text, None, 0, options))
+        else:
+            found = find_skill(where, root)
+            work = take_document_away(found.text, found.run, found.version, options)
+            taken = asyncio.run(work)
+    print_result(as_json, taken.to_dict(), lambda: show_taken(out, taken))
+
+
+def _is_of_no_run(where: str) -> bool:
+    """Tell a file that lies in no run's folder."""
+    path = Path(where)
+    return path.is_file() and not any(
+        (one / STORE_NAME).is_file() for one in path.resolve().parents
+    )
 
 
 def _show(one: BlamedLine) -> None:

@@ -10,14 +10,16 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from skillwright.cli.words import counted
-from skillwright.core import Purpose, Usage
+from skillwright.cli.words import counted, print_words
+from skillwright.core import Purpose, StopReason, Usage
 from skillwright.evaluation import Score, ScoreTable, SplitReport, Verdict
 from skillwright.jobs import (
     CriticalPath,
     EnvFindings,
     EpochRecord,
     EvalReport,
+    ForkOutcome,
+    FoundEpisode,
     PricedModel,
     StepRecord,
     StudySummary,
@@ -125,6 +127,41 @@ def show_evaluation(console: Console, report: EvalReport, scripted: bool) -> Non
             f"{spent.input_tokens + spent.output_tokens:,} tokens, {money}"
         )
     own_up(console, scripted)
+
+
+def show_fork(console: Console, outcome: ForkOutcome, run: str) -> None:
+    """Show how the continuations of an episode ended, beside the episode itself."""
+    table = Table()
+    for name in ("", "id", "outcome", "reward", "turns", "tokens"):
+        right = name in ("reward", "turns", "tokens")
+        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    for number, one in enumerate((outcome.recorded, *outcome.continuations)):
+        summary, spent = one.summary, one.summary.usage
+        table.add_row(
+            str(number or "recorded"),
+            one.name,
+            Text(_ended(one)),
+            "-" if summary.reward is None else f"{summary.reward:.3g}",
+            f"{summary.turns:,}",
+            f"{spent.input_tokens + spent.output_tokens:,}" if number else "",
+        )
+    console.print(table)
+    solved = sum(one.solved is True for one in outcome.continuations)
+    failed = sum(one.solved is None for one in outcome.continuations)
+    lost = f", [red]{counted(failed, 'failure')}[/]" if failed else ""
+    console.print(f"[bold]{solved} of {len(outcome.continuations)}[/] solved{lost}")
+    name = outcome.recorded.name
+    last = outcome.continuations[-1].name if outcome.continuations else name
+    command = f"skillwright runs view {shlex.quote(run)} {last}"
+    print_words(console, f"read one with:  {command}", "dim")
+
+
+def _ended(one: FoundEpisode) -> str:
+    if one.summary.failure is not None:
+        return f"failed ({one.summary.failure.cause.value.replace('_', ' ')})"
+    early = "" if one.summary.stop_reason is StopReason.DONE else one.summary.stop_reason.value
+    outcome = "solved" if one.solved else "lost"
+    return f"{outcome} ({early.replace('_', ' ')})" if early else outcome
 
 
 def show_environment(console: Console, found: EnvFindings) -> None:

@@ -51,6 +51,7 @@ from skillwright.jobs import (
     open_study,
     preflight,
     priced_models,
+    read_fork,
     read_initial_skill,
     run_evaluation,
     run_proof,
@@ -170,7 +171,7 @@ def evaluate(  # noqa: PLR0913 - each is an option
             settings = settings.model_copy(update={"skill": named})
         plan = EvalPlan(by_our_name(split), trials, min_pass, max_failures)
         run = begin(settings, plan)
-    _evaluate(run, plan, as_json)
+    play_evaluation(run, plan, as_json)
 
 
 @app.command("resume", cls=GreedyCommand)
@@ -217,7 +218,7 @@ def resume(
         if opened.plan is None:
             play_training(opened, as_json)
         else:
-            _evaluate(opened, opened.plan, as_json)
+            play_evaluation(opened, opened.plan, as_json)
 
 
 def _refuse_proof(wanted: bool, what: str) -> None:
@@ -321,15 +322,22 @@ def _train_study(study: Study, as_json: bool) -> None:
         tables.show_study(out, summary)
 
 
-def _evaluate(run: Run, plan: EvalPlan, as_json: bool) -> None:
+def play_evaluation(run: Run, plan: EvalPlan, as_json: bool) -> None:
+    """Evaluate to the end of a run, and show the outcome."""
     llms = priced_models(run.config, trains=False)
     with run, exit_codes(run.resume_command):
         with display(err if as_json else out, llms) as callback:
             report = asyncio.run(run_evaluation(run, plan, callback))
         spent, scripted = run.store.usage_by_purpose(), _is_scripted(run)
-        causes = _causes(run, report.split, report.skill_version)
+        causes = _causes(run, plan.phase, report.skill_version)
+        fork = read_fork(run.folder.path) if plan.fork else None
     if as_json:
-        _echo(report.to_dict() | {"causes": encode(causes)}, run, scripted)
+        beside = {"fork": encode(plan.fork)} | fork.to_dict() if fork else {}
+        _echo(report.to_dict() | {"causes": encode(causes)} | beside, run, scripted)
+    elif fork is not None:
+        tables.show_fork(out, fork, str(run.folder.path))
+        tables.own_up(out, scripted)
+        tables.show_money(out, spent, llms)
     else:
         tables.show_evaluation(out, report, scripted)
         tables.show_causes(out, causes, str(run.folder.path))

@@ -163,6 +163,7 @@ class TurnContext:
         skill: The skill text by itself, which is in ``messages`` too; an executor mounts it as
             files.
         tools: What may be called natively, in OpenAI's form; none where an action is a text.
+        turn: Which turn of its episode this is, from 0.
     """
 
     messages: Sequence[Message]
@@ -170,6 +171,7 @@ class TurnContext:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     skill: str = ""
     tools: Sequence[dict[str, Any]] = ()
+    turn: int = 0
 
 
 class Lapse(StrEnum):

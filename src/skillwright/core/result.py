@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from skillwright.core.agent import Act
 from skillwright.core.chat import Message, Usage
@@ -116,6 +116,9 @@ class EpisodeSpec:
 
 
 # What happened in an episode, turn by turn.
+
+USER_TURN: Final = "user_simulator"
+"""Where an environment with a simulated user reports that user's turn in its metadata."""
 
 
 class StopReason(StrEnum):

@@ -1,11 +1,11 @@
-"""What an environment says about itself to whoever runs, prices, reports or regrades it.
+"""What an environment says about itself to whoever runs, prices, reports or replays it.
 
 Everything has a default that says nothing, so that an environment writes only what applies to it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from skillwright.core import DataError, EpisodeResult, Task
 
@@ -64,24 +64,17 @@ class Judging:
     votes: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """The outcome of an episode that was played again.
-
-    Attributes:
-        reward: Its reward now; ``None`` where it would have gone another way.
-        why: What is different from then, or "".
-    """
-
-    reward: float | None
-    why: str = ""
-
-
 class AboutEnv:
     """The class methods by which an environment describes itself; ``env_config`` is its settings.
 
     Each raises `DataError` where a setting is wrong, or data is missing or damaged.
+
+    Attributes:
+        outside_metrics: Metrics that count what others did, such as a simulated user's calls and
+            seconds; two equal episodes may differ in them.
     """
+
+    outside_metrics: ClassVar[frozenset[str]] = frozenset()
 
     @classmethod
     def find_tasks(cls, data: Mapping[str, Any], env_config: object | None = None) -> TaskSplits:
@@ -142,8 +135,3 @@ class AboutEnv:
         """
         del facts, scores
         return iter(())
-
-    @classmethod
-    def replay(cls, env_config: object | None, max_turns: int, episode: EpisodeResult) -> Replay:
-        """Play a scored episode again from what is stored of it, without asking anybody."""
-        raise NotImplementedError(f"{cls.__name__} cannot play an episode again")

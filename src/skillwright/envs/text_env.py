@@ -7,7 +7,7 @@ there, because trainers index it.
 from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
-from skillwright.core import DataError, Message, Task, ToolCall, Usage
+from skillwright.core import DataError, Message, Task, ToolCall, Trajectory, Usage
 from skillwright.envs.about import AboutEnv
 
 DEFAULT_MAX_TURNS = 50
@@ -158,6 +158,21 @@ class TextEnv(AboutEnv):
 
     def close(self) -> None:
         """Release what the episode holds. Closing twice is allowed."""
+
+    def use_record(self, record: Trajectory, turns: int | None = None) -> None:
+        """Take what others answered from a record; called before `init`, to play it back.
+
+        An environment that asks a model or a person, as one with a simulated user, gives their
+        recorded answers and asks nobody. The default is for one that asks nobody anyway.
+
+        Args:
+            record: What happened.
+            turns: In so many turns, from the first on; after them others are asked again, and are
+                to know what was said. ``None`` for all.
+
+        Raises:
+            EnvError: They cannot continue a conversation that they did not have.
+        """
 
     def get_metrics(self) -> dict[str, float]:
         """Return numbers about the episode; counted in the report by their mean."""

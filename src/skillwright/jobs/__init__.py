@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     from skillwright.jobs.bank.moves import approve_by_gate as approve_by_gate
     from skillwright.jobs.bank.moves import approve_without_gate as approve_without_gate
     from skillwright.jobs.bank.moves import import_into as import_into
+    from skillwright.jobs.bank.take_away import ExportOptions as ExportOptions
+    from skillwright.jobs.bank.take_away import TakenAway as TakenAway
+    from skillwright.jobs.bank.take_away import take_bank_away as take_bank_away
+    from skillwright.jobs.bank.take_away import take_document_away as take_document_away
+    from skillwright.jobs.bank.verify import Checked as Checked
+    from skillwright.jobs.bank.verify import Verified as Verified
+    from skillwright.jobs.bank.verify import verify_skills as verify_skills
     from skillwright.jobs.inspect.compare import ComparedSide as ComparedSide
     from skillwright.jobs.inspect.compare import ComparedTask as ComparedTask
     from skillwright.jobs.inspect.compare import RunComparison as RunComparison
@@ -40,9 +47,16 @@ if TYPE_CHECKING:
     from skillwright.jobs.inspect.episodes import list_episodes as list_episodes
     from skillwright.jobs.inspect.episodes import read_episode as read_episode
     from skillwright.jobs.inspect.export import export_skillopt as export_skillopt
+    from skillwright.jobs.inspect.fork import ForkOutcome as ForkOutcome
+    from skillwright.jobs.inspect.fork import PlannedFork as PlannedFork
+    from skillwright.jobs.inspect.fork import plan_fork as plan_fork
+    from skillwright.jobs.inspect.fork import read_fork as read_fork
     from skillwright.jobs.inspect.regrade import Regraded as Regraded
     from skillwright.jobs.inspect.regrade import RegradeReport as RegradeReport
     from skillwright.jobs.inspect.regrade import regrade as regrade
+    from skillwright.jobs.inspect.replay import Differing as Differing
+    from skillwright.jobs.inspect.replay import ReplayReport as ReplayReport
+    from skillwright.jobs.inspect.replay import replay_run as replay_run
     from skillwright.jobs.inspect.study import SeedResult as SeedResult
     from skillwright.jobs.inspect.study import Study as Study
     from skillwright.jobs.inspect.study import StudySummary as StudySummary
@@ -97,6 +111,7 @@ if TYPE_CHECKING:
     from skillwright.jobs.train.evaluate import EvalReport as EvalReport
     from skillwright.jobs.train.evaluate import EvalSplit as EvalSplit
     from skillwright.jobs.train.evaluate import evaluate as evaluate
+    from skillwright.jobs.train.forking import Fork as Fork
     from skillwright.jobs.train.state import Confirmation as Confirmation
     from skillwright.jobs.train.state import EpochRecord as EpochRecord
     from skillwright.jobs.train.state import StepRecord as StepRecord
@@ -115,6 +130,11 @@ _PLACES = (
     ("skillwright.jobs.bank.evolve", "EvolutionRound EvolveReport evolve_bank"),
     ("skillwright.jobs.bank.look", "Answer BankStatistics bank_statistics search_bank"),
     ("skillwright.jobs.bank.moves", "MoveReport approve_by_gate approve_without_gate import_into"),
+    (
+        "skillwright.jobs.bank.take_away",
+        "ExportOptions TakenAway take_bank_away take_document_away",
+    ),
+    ("skillwright.jobs.bank.verify", "Checked Verified verify_skills"),
     ("skillwright.jobs.inspect.compare", "compare_runs"),
     ("skillwright.jobs.inspect.compare_sides", "CompareMetric"),
     ("skillwright.jobs.inspect.compare", "ComparedSide ComparedTask RunComparison"),
@@ -124,6 +144,8 @@ _PLACES = (
         "EpisodeList EpisodeQuery EpisodeView FoundEpisode TurnView list_episodes read_episode",
     ),
     ("skillwright.jobs.inspect.regrade", "Regraded RegradeReport regrade"),
+    ("skillwright.jobs.inspect.fork", "ForkOutcome PlannedFork plan_fork read_fork"),
+    ("skillwright.jobs.inspect.replay", "Differing ReplayReport replay_run"),
     ("skillwright.jobs.inspect.export", "export_skillopt"),
     (
         "skillwright.jobs.inspect.study",
@@ -152,6 +174,7 @@ _PLACES = (
     ("skillwright.jobs.parts.endings", "TurnEnds"),
     ("skillwright.jobs.train.state", "EpochRecord StepRecord"),
     ("skillwright.jobs.train.evaluate", "MOST_FAILURES EvalPlan EvalReport EvalSplit evaluate"),
+    ("skillwright.jobs.train.forking", "Fork"),
     ("skillwright.jobs.train.state", "Confirmation TrainState"),
     ("skillwright.jobs.train.train", "TrainReport train"),
     (

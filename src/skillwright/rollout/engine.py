@@ -164,6 +164,22 @@ def _with_skill(opening: Sequence[Message], skill_text: str) -> tuple[Message, .
     return (Message(role="system", content=section), *opening)
 
 
+def recorded_skill(prompt: Sequence[Message], opening: Sequence[Message]) -> str | None:
+    """Return the skill text that `render` put into the first prompt of an episode.
+
+    Returns:
+        ``""`` where there is none in it; ``None`` where the prompt does not begin an episode whose
+        environment opens so.
+    """
+    if tuple(prompt) == tuple(opening):
+        return ""
+    index = next((at for at, one in enumerate(opening) if one["role"] == "system"), None)
+    before = "" if index is None else f"{opening[index]['content']}\n\n"
+    written = [message["content"] for message in prompt[index or 0 :][:1]]
+    text = "".join(written).removeprefix(f"{before}{SKILL_HEADING}\n\n")
+    return text if tuple(prompt) == _with_skill(opening, text) else None
+
+
 # What an engine is, what it remembers by, and what it tells those who watch.
 
 

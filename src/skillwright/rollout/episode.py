@@ -123,6 +123,16 @@ class Attempt:
             raise RuntimeError("the episode is over; there is no next turn")
         return self._context
 
+    @property
+    def opening(self) -> Trajectory:
+        """What the environment started with, without turns."""
+        return Trajectory(self._opening.raw_text, metadata=self._opening.metadata)
+
+    @property
+    def outside_metrics(self) -> frozenset[str]:
+        """Metrics that are not the environment's doing; see `AboutEnv`."""
+        return getattr(self._opened(), "outside_metrics", frozenset())
+
     async def start(self) -> None:
         """Build the environment and open the episode."""
         with self._charged_to_env("being built", usage_errors_escape=True):
@@ -244,8 +254,9 @@ class Attempt:
         most = self._limits.max_prompt_chars
         size = sum(map(_size, prompt)) if most is not None else 0
         if most is None or size <= most:
-            seed = derive_seed("turn", spec.seed, len(self._turns))
-            self._context = TurnContext(prompt, seed, metadata, skill.text, self._tools)
+            turn = len(self._turns)
+            seed = derive_seed("turn", spec.seed, turn)
+            self._context = TurnContext(prompt, seed, metadata, skill.text, self._tools, turn)
             return
         self.cut(
             RequestRefused(

@@ -22,6 +22,7 @@ from skillwright.core import (
     Turn,
     Usage,
 )
+from skillwright.core.result import USER_TURN  # it is in a column of its own too
 from skillwright.runs.archive import (
     RunTable,
     Said,
@@ -37,10 +38,6 @@ from skillwright.runs.archive import (
 )
 from skillwright.runs.calls import SUMS, brief, read_usage, spend
 from skillwright.runs.window import read_window
-
-# An environment with a simulated user reports that user's turn in its metadata under this name;
-# it is in a column of its own too.
-USER_TURN = "user_simulator"
 
 _PROMPT_MESSAGES = 64
 """Messages of a first prompt that a window of an episode shows."""

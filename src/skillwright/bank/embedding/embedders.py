@@ -129,6 +129,11 @@ def words_of(text: str) -> list[str]:
     return [_stem(word) for word in _WORD.findall(_CAMEL.sub(" ", text).lower())]
 
 
+def is_common(stem: str) -> bool:
+    """Tell whether a stem is of a function word, or of one that any instruction is full of."""
+    return stem in _COMMON_STEMS
+
+
 def _stem(word: str) -> str:
     for suffix in ("ings", "ing", "edly", "ed", "ies", "es", "ly", "s"):
         if word.endswith(suffix) and len(word) - len(suffix) >= 3:

@@ -7,8 +7,9 @@ from typing import Final
 
 from skillwright.bank.bank import Bank
 from skillwright.bank.changes import Add, ChangeReport, IsNear, apply, near_in_text
+from skillwright.bank.formats.agent_skills import SKILL_FILE, read_agent_skills
 from skillwright.bank.formats.interchange import from_json, read_json
-from skillwright.bank.formats.markdown import SKILL_FILE, from_markdown, read_agent_skills
+from skillwright.bank.formats.markdown import from_markdown
 from skillwright.bank.formats.skillrl import import_skillrl, is_skillrl
 from skillwright.core import (
     BankSkill,

@@ -17,10 +17,12 @@ from skillwright.core import (
     ModelError,
     Purpose,
     ToolCall,
+    Trajectory,
     Usage,
     UsageError,
 )
-from skillwright.envs.about import EnvReport, Evaluation, Replay, TaskSplits
+from skillwright.core.result import USER_TURN
+from skillwright.envs.about import EnvReport, Evaluation, TaskSplits
 from skillwright.envs.tau_bench.config import check_together, read_config, read_replies
 from skillwright.envs.tau_bench.facts import find_tasks, refuse_unasked_store
 from skillwright.envs.tau_bench.line import UserLine, message_of, reason, refuses_everything
@@ -35,7 +37,8 @@ from skillwright.envs.tau_bench.parsing import (
     system_prompt,
     utf8_safe,
 )
-from skillwright.envs.tau_bench.report import RecordedUser, identity, lines, replay, report
+from skillwright.envs.tau_bench.recorded import RecordedUser, refuse_newcomer
+from skillwright.envs.tau_bench.report import identity, lines, report
 from skillwright.envs.tau_bench.tau_core.reward import GRADER_VERSION
 from skillwright.envs.tau_bench.tau_core.store import RESPOND, Store, TauEnv, data_dir, open_store
 from skillwright.envs.tau_bench.tau_core.tools import TRANSFER
@@ -47,8 +50,6 @@ if TYPE_CHECKING:
     from skillwright.models import ModelConfig
 
 DEFAULT_MAX_TURNS: Final = 30
-
-USER_TURN: Final = "user_simulator"
 
 # With all the signs around it: taking only the marker out of ######STOP###### would leave another.
 _MARKER: Final = re.compile(r"(?<!#)#{3,}+STOP#{3,}")
@@ -103,6 +104,7 @@ class TauBenchEnv(TextEnv):
     """
 
     version = f"1.{GRADER_VERSION}"
+    outside_metrics = frozenset({"user_calls", "user_tokens", "user_time_s"})
 
     def __init__(
         self, env_config: object | None = None, extras: dict[str, Any] | None = None
@@ -192,15 +194,10 @@ class TauBenchEnv(TextEnv):
         """Put a report into words."""
         return lines(facts, scores)
 
-    @classmethod
-    def replay(cls, env_config: object | None, max_turns: int, episode: EpisodeResult) -> Replay:
-        """Play an episode again; its user says what it said then."""
-        extras = dict(episode.spec.task.extras)
-        most = [n for n in (extras.get("max_turns"), max_turns) if isinstance(n, int)]
-        user = RecordedUser(episode.trajectory.opening)
-        env = cls(env_config, {**extras, "max_turns": min(most)})
-        env.user_sim = user
-        return replay(env, user, episode)
+    def use_record(self, record: Trajectory, turns: int | None = None) -> None:
+        """Let the user say what it said then; after ``turns`` the present one continues."""
+        successor = None if turns is None else refuse_newcomer(self.user_sim)
+        self.user_sim = RecordedUser(record, lambda: self.turns - 1, turns, successor)
 
     @property
     def user_sim(self) -> Any:

@@ -24,7 +24,7 @@ from skillwright.envs.side_models import shared_model
 from skillwright.envs.tau_bench.config import TauBenchEnvConfig
 from skillwright.envs.tau_bench.parsing import utf8_safe, visible_text
 from skillwright.envs.tau_bench.upstream_words import user_words
-from skillwright.envs.tau_bench.users import GREETING, STOP, UserSetting, UserSimulator
+from skillwright.envs.tau_bench.users import GREETING, STOP, Heard, UserSetting, UserSimulator
 from skillwright.models import EndpointConfig, parse_model_config
 from skillwright.models.http.client import HttpClient
 from skillwright.models.http.endpoint import EndpointModel
@@ -242,6 +242,19 @@ class ModelUser(UserSimulator):
         self._conversation = [*conversation, {"role": "assistant", "content": written}]
         return self._said(written)
 
+    def take_over(self, instruction: str, conversation: Sequence[Heard]) -> None:
+        """Remember what was said as its own."""
+        self._conversation = [{"role": "system", "content": self._role(instruction)}]
+        for one in conversation:
+            self._conversation += [
+                {"role": "user", "content": one.heard},
+                {"role": "assistant", "content": self._remembered(one)},
+            ]
+
+    def _remembered(self, one: Heard) -> str:
+        """Return what it would have written to say this."""
+        return one.said
+
     async def _reply(self, conversation: Sequence[Message]) -> str:
         """Return what the model writes next, as it shall remember it."""
         return await self._ask(conversation, self._said)
@@ -305,6 +318,9 @@ class ReactUser(ModelUser):
         if thought:
             self.backstage["thought"] = thought
         return STOP if STOP in written else said
+
+    def _remembered(self, one: Heard) -> str:
+        return f"Thought: {one.thought}\nUser Response: {one.said}" if one.thought else one.said
 
 
 def split_thought(written: str) -> tuple[str, str]:

@@ -28,6 +28,15 @@ GREETING: Final = "Hi! How can I help you today?"
 """What a user has heard first, before its opening message."""
 
 
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What a user heard and answered; ``thought`` is what it considered meanwhile, or ""."""
+
+    heard: str
+    said: str
+    thought: str = ""
+
+
 class UserSimulator(ABC):
     """What plays the customer of one episode; the blocking pair waits for the other.
 
@@ -52,6 +61,17 @@ class UserSimulator(ABC):
     async def astep(self, content: str) -> str:
         """Hear what the agent says and answer."""
 
+    def take_over(self, instruction: str, conversation: Sequence[Heard]) -> None:
+        """Continue a conversation that is recorded, as if it had said all that itself.
+
+        Args:
+            instruction: What `areset` is given.
+            conversation: All that was said, the opening message first; it answers `GREETING`.
+
+        A user without this method is never given such a conversation.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no take_over()")
+
     def reset(self, instruction: str) -> str:
         """Do what `areset` does, blocking."""
         return _wait_for(self.areset(instruction))
@@ -71,6 +91,12 @@ class InstantUser(UserSimulator):
     async def astep(self, content: str) -> str:
         """Do what `step` does."""
         return self.step(content)
+
+    def take_over(self, instruction: str, conversation: Sequence[Heard]) -> None:
+        """Hear everything once more; it answers alike, and costs nothing."""
+        self.reset(instruction)
+        for one in conversation[1:]:
+            self.step(one.heard)
 
 
 class ScriptedUser(InstantUser):
@@ -212,17 +238,27 @@ class HumanUser(UserSimulator):
         super().__init__()
         self._task = f"{setting.split} {setting.task_index}"
         self._read_line = read_line
+        self._earlier = ""
 
     async def areset(self, instruction: str) -> str:
         """Show who the person plays, and return the opening message."""
-        return await self._line(
-            f"\nYou are the customer of task {self._task}: {instruction}\n"
-            f"Write {STOP} when you have what you want.\n"
-        )
+        return await self._line(self._role(instruction))
 
     async def astep(self, content: str) -> str:
         """Show what the agent says, and return the answer."""
-        return await self._line(f"\n[{self._task}] Agent: {content}\n")
+        earlier, self._earlier = self._earlier, ""
+        return await self._line(f"{earlier}\n[{self._task}] Agent: {content}\n")
+
+    def take_over(self, instruction: str, conversation: Sequence[Heard]) -> None:
+        """Show what was said so far, once the person is asked."""
+        said = (f"\n[{self._task}] Agent: {one.heard}\nYou: {one.said}\n" for one in conversation)
+        self._earlier = self._role(instruction) + "".join(said)
+
+    def _role(self, instruction: str) -> str:
+        return (
+            f"\nYou are the customer of task {self._task}: {instruction}\n"
+            f"Write {STOP} when you have what you want.\n"
+        )
 
     async def _line(self, shown: str) -> str:
         loop = asyncio.get_running_loop()

@@ -26,6 +26,7 @@ from skillwright.runs import RunStore
 EVOLVED = "evolved"
 """The event of a round that is over."""
 BEGUN = "evolve_begun"
+SETTINGS = "evolve_settings"
 """The event of a command: its first round, how many, and what was configured."""
 
 
@@ -315,6 +316,7 @@ def _begin(
         if is_newest and len(done) == last - first + 1 < rounds:
             return first, done
     store.append_event(BEGUN, {**asked, "first": last + 1})
+    store.append_event(SETTINGS, settings)  # who exports the bank finds what it was proven with
     return last + 1, []
 
 

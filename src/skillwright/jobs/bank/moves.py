@@ -18,7 +18,6 @@ from skillwright.bank import (
     seed_bank,
     to_markdown,
     to_skillrl,
-    write_agent_skills,
 )
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, SkillStatus
@@ -208,34 +207,16 @@ def let_in(report: ChangeReport) -> list[str]:
     return [one.id for one in report.outcomes if one.decision is Decision.APPROVED]
 
 
-def export_bank(bank: Bank, to: Path, form: Format | None, name: str) -> dict[str, Any]:
-    """Write a bank in one of the forms.
-
-    Args:
-        bank: The bank.
-        to: A file, or a folder for Agent Skills.
-        form: Which form; ``None`` goes by the name of the file.
-        name: Names the skills of folders.
-
-    Returns:
-        The form, how many files were written, and the skills that lint kept out of folders.
+def export_bank(bank: Bank, to: Path, form: Format) -> None:
+    """Write a bank into one file; as folders for agents, `take_bank_away` writes it.
 
     Raises:
-        ConfigError: The form does not fit what is there.
-        DataError: A folder that is there is not ours to write into.
+        ConfigError: There is a folder of that name.
         OSError: It cannot be written.
     """
-    chosen = form or SUFFIXES.get(to.suffix.lower(), "agent-skills")
-    if chosen == "agent-skills":
-        if to.is_file():
-            raise ConfigError(f"{str(to)!r} is a file, and Agent Skills are folders")
-        folders = write_agent_skills(bank, to, name)
-        left_out = {key: [str(one) for one in found] for key, found in folders.left_out.items()}
-        return {"format": chosen, "files": len(folders.files), "left_out": left_out}
     if to.is_dir():
         raise ConfigError(f"{str(to)!r} is a folder; give a file, or --format agent-skills")
-    if chosen == "json":
+    if form == "json":
         save_bank(bank, to)
     else:
-        write_text(to, to_skillrl(bank) if chosen == "skillrl" else to_markdown(bank))
-    return {"format": chosen, "files": 1, "left_out": {}}
+        write_text(to, to_skillrl(bank) if form == "skillrl" else to_markdown(bank))

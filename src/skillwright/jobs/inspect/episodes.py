@@ -213,7 +213,7 @@ def list_episodes(
         RunError: There is no such run, or it has no episode of such a type, phase, split or task.
     """
     query = query or EpisodeQuery()
-    path = _find_folder(run, root)
+    path = find_folder(run, root)
     threshold = _threshold(path)
     with RunStore.open(path / STORE_NAME, read_only=True) as store:
         every = store.episodes()
@@ -254,9 +254,9 @@ def read_episode(
     Raises:
         RunError: There is no such run or episode, or several episodes are called so.
     """
-    path = _find_folder(run, root)
+    path = find_folder(run, root)
     with RunStore.open(path / STORE_NAME, read_only=True) as store:
-        summary = _find_episode(store, path.name, episode)
+        summary = find_episode(store, path.name, episode)
         if most is None:
             result = store.load_episode(summary.id)
         else:
@@ -274,7 +274,7 @@ def read_episode(
         )
 
 
-def _find_folder(run: str | Path, root: str | Path) -> Path:
+def find_folder(run: str | Path, root: str | Path) -> Path:
     """Return a folder with a store: a run's, or the one beside a bank."""
     for path in (Path(run), Path(root) / run):
         folder = work_folder(path) if path.is_file() else path
@@ -372,7 +372,7 @@ def _said(result: EpisodeResult) -> Iterator[str]:
         yield result.failure.message
 
 
-def _find_episode(store: RunStore, run: str, wanted: str) -> EpisodeSummary:
+def find_episode(store: RunStore, run: str, wanted: str) -> EpisodeSummary:
     """Find an episode by its number, its task or its key, in this order."""
     number = _NUMBER.fullmatch(wanted)
     if number and (found := store.episode(int(number[1]))):

@@ -5,19 +5,20 @@ new scores are an event of their own; what was scored before stays as it is.
 """
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from skillwright.config.load import load_config
-from skillwright.config.run import RunConfig
-from skillwright.core import EpisodeResult, RunError, Trajectory
+from skillwright.core import EpisodeResult, Trajectory
 from skillwright.core.jsonio import JsonRecord
-from skillwright.envs import AboutEnv, specs
 from skillwright.evaluation import Score
+from skillwright.jobs.inspect.replay import NotReplayed, Stage
 from skillwright.jobs.launch.runs import find_run
 from skillwright.jobs.parts.resuming import REGRADED
-from skillwright.jobs.parts.tasks import environment_named, environment_of
+from skillwright.jobs.parts.tasks import environment_of
+from skillwright.rollout.adapter import LoopThread
+from skillwright.rollout.playback import Difference
 from skillwright.runs import RunFolder, RunStore
 
 
@@ -80,24 +81,18 @@ def regrade(run: str | Path, root: str | Path = "runs") -> RegradeReport:
         root: The folder that holds runs.
 
     Raises:
-        RunError: There is no such run, another process works on it, its store is damaged, or it
-            is of another environment.
+        RunError: There is no such run, another process works on it, its store is damaged, or an
+            adapter played it.
         DataError: The data is missing or damaged, or lacks a task.
     """
     path = find_run(run, root)
-    config = load_config(path / "config.yaml")
-    if not _replays(environment_of(config.env)):
-        known = [repr(name) for name in specs() if _replays(environment_named(name))]
-        raise RunError(
-            f"run {str(path)!r} plays {config.env.name!r}; only runs on {' or '.join(known)} can "
-            "be scored again, because all that was said is stored and decides what happens"
-        )
+    stage = Stage.of(path)
     folder = RunFolder.open(path)
     try:
         # Opened to look at first: a store that is not there must not be made here.
         RunStore.open(folder.store_path, read_only=True).close()
-        with RunStore.open(folder.store_path) as store:
-            report = _regrade(config, store)
+        with RunStore.open(folder.store_path) as store, closing(LoopThread()) as loop:
+            report = _regrade(stage, store, loop)
             with store.transaction(durable=True):
                 store.append_event(REGRADED, report.to_dict())
             return report
@@ -105,12 +100,8 @@ def regrade(run: str | Path, root: str | Path = "runs") -> RegradeReport:
         folder.close()
 
 
-def _replays(env: type[AboutEnv]) -> bool:
-    return env.replay.__func__ is not AboutEnv.replay.__func__  # type: ignore[attr-defined]
-
-
-def _regrade(config: RunConfig, store: RunStore) -> RegradeReport:
-    environment = environment_of(config.env)
+def _regrade(stage: Stage, store: RunStore, loop: LoopThread) -> RegradeReport:
+    env = stage.config.env
     failures, before, after = 0, list[EpisodeResult](), list[EpisodeResult]()
     changed, lost = list[Regraded](), list[Regraded]()
     for summary in store.episodes():
@@ -118,24 +109,61 @@ def _regrade(config: RunConfig, store: RunStore) -> RegradeReport:
             failures += 1
             continue
         episode = store.load_episode(summary.id)
-        again = environment.replay(config.env.config, config.env.max_turns, episode)
+        reward, why = _scored(stage, loop, episode)
         scored = replace(episode, trajectory=Trajectory(""))  # what was said is read one by one
         before.append(scored)
-        after.append(scored if again.reward is None else replace(scored, reward=again.reward))
-        if again.why:
+        after.append(scored if reward is None else replace(scored, reward=reward))
+        if why:
             where = (summary.id, summary.task_id, summary.draw, summary.reward)
-            found = Regraded(*where, after=again.reward, why=again.why)
-            (lost if again.reward is None else changed).append(found)
-    threshold = config.env.success_threshold
-    settings = environment.identity(config.env.config)["comparability"]
+            found = Regraded(*where, after=reward, why=why)
+            (lost if reward is None else changed).append(found)
+    identity = environment_of(env).identity(env.config)
+    settings = identity.get("comparability", identity)
+    data = settings.get("data", {}).get("checksum")
     then = [one.spec.task.extras.get("data_sha256") for one in before]
     return RegradeReport(
         settings=settings,
         failures=failures,
-        other_data=sum(checksum != settings["data"]["checksum"] for checksum in then),
+        other_data=sum(checksum != data for checksum in then),
         unchanged=len(before) - len(changed) - len(lost),
         changed=tuple(changed),
         lost=tuple(lost),
-        before=Score.of(before, threshold),
-        after=Score.of(after, threshold),
+        before=Score.of(before, env.success_threshold),
+        after=Score.of(after, env.success_threshold),
     )
+
+
+def _scored(stage: Stage, loop: LoopThread, episode: EpisodeResult) -> tuple[float | None, str]:
+    """Return the score now, or ``None`` where it would have gone another way, and why."""
+    try:
+        played = stage.play(loop, episode)
+    except NotReplayed as error:
+        return None, str(error)
+    parted = next((one for one in played.differences if one.parts_ways), None)
+    if parted is not None:
+        return None, f"turn {parted.turn}: {_another_way(parted)}"
+    if played.reward == episode.reward:
+        return played.reward, ""
+    then, now = episode.trajectory.turns[-1], played.last
+    return played.reward, _difference(then.metadata, now.metadata if now else {})
+
+
+def _another_way(parted: Difference) -> str:
+    match parted.field:
+        case "observation":
+            return "the agent would read something else"
+        case "end":
+            return f"{parted.now}, and then: {parted.recorded}"
+        case _:
+            return parted.now
+
+
+def _difference(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Say which part of the reward came out differently."""
+    before, after = (one.get("reward_breakdown") or {} for one in (then, now))
+    names = sorted(
+        name
+        for name in before.keys() | after.keys()
+        if name != "reward" and before.get(name) != after.get(name)
+    )
+    return "another " + ", ".join(names) if names else "it is paid by another rule"

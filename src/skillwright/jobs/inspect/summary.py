@@ -18,6 +18,7 @@ from skillwright.jobs.rl.launch import rl_has_scripted_models
 from skillwright.jobs.rl.state import RlState
 from skillwright.jobs.rl.state import restore as restore_rl
 from skillwright.jobs.train.evaluate import EVALUATED, EvalReport
+from skillwright.jobs.train.forking import Fork
 from skillwright.jobs.train.state import Kind, TrainState, restore
 from skillwright.runs import RunFolder, RunStore, list_runs
 
@@ -38,6 +39,7 @@ class RunSummary:
         state: Where training stands; ``None`` for an evaluation.
         rl: Where a run of the recipe stands; ``None`` for other jobs.
         evaluation: What an evaluation found; ``None`` before its end and for training.
+        fork: The recorded episode that an evaluation continues, where it does.
         mode: Lines that say how training differs from SkillOpt's; none for an evaluation.
         mode_facts: The same as a JSON object, with what no mode does as SkillOpt.
         waits: How fast training could have been; ``None`` for an evaluation, and in lists.
@@ -56,6 +58,7 @@ class RunSummary:
     state: TrainState | None = None
     rl: RlState | None = None
     evaluation: EvalReport | None = None
+    fork: Fork | None = None
     mode: tuple[str, ...] = ()
     mode_facts: Mapping[str, Any] = field(default_factory=dict)
     waits: CriticalPath | None = None
@@ -132,6 +135,7 @@ class RunSummary:
                 "critical_path": self.waits,
                 "turns": self.turns,
                 "evaluation": self.evaluation,
+                "fork": self.fork,
                 "rl": self.rl,
             }
         )
@@ -212,7 +216,7 @@ def read_folder(folder: RunFolder) -> RunSummary:
             )
         evaluated = [event.payload for event in events if event.kind == EVALUATED]
         report = EvalReport.from_dict(evaluated[-1]) if evaluated else None
-        return RunSummary(**common, job="eval", evaluation=report)
+        return RunSummary(**common, job="eval", evaluation=report, fork=plan.fork)
 
 
 def _time(seconds: float) -> str:

@@ -5,7 +5,7 @@ import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, replace
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, Final, Literal, Self
@@ -14,8 +14,8 @@ from skillwright.config.env import EnvSection
 from skillwright.config.load import dump_config, load_config
 from skillwright.config.parity_report import mode_facts
 from skillwright.config.run import RunConfig
-from skillwright.core import ConfigError, RunError, did_you_mean
-from skillwright.core.jsonio import dumps
+from skillwright.core import ConfigError, EpisodeResult, RunError, did_you_mean
+from skillwright.core.jsonio import decode, dumps
 from skillwright.core.secrets import REDACTED, environment_secrets, secrets_in
 from skillwright.core.sqlite_file import log_of, log_size
 from skillwright.jobs.parts.bank_source import keep_bank
@@ -30,6 +30,7 @@ from skillwright.jobs.parts.resuming import (
 )
 from skillwright.jobs.parts.tasks import is_adapter, refuse_unasked_data, side_models
 from skillwright.jobs.train.evaluate import EvalPlan, EvalReport, evaluate
+from skillwright.jobs.train.forking import RECORDED
 from skillwright.jobs.train.state import restore
 from skillwright.jobs.train.train import TrainReport, finished_report, prove, train, why_not_again
 from skillwright.jobs.train.wiring import assemble, assemble_session
@@ -130,13 +131,19 @@ class Run(OpenRun):
     plan: EvalPlan | None = None
 
 
-def start_run(config: RunConfig, skill: str, plan: EvalPlan | None = None) -> Run:
+def start_run(
+    config: RunConfig,
+    skill: str,
+    plan: EvalPlan | None = None,
+    recorded: EpisodeResult | None = None,
+) -> Run:
     """Make a run's folder and write down what it is for. Check the configuration before.
 
     Args:
         config: What will be run.
         skill: The text that training begins with, or that is evaluated.
         plan: What an evaluation evaluates; ``None`` for training.
+        recorded: The episode that a fork continues; the run keeps a copy.
 
     Returns:
         The run. It has the configuration's name, with a number behind it where that is taken.
@@ -151,6 +158,9 @@ def start_run(config: RunConfig, skill: str, plan: EvalPlan | None = None) -> Ru
 
     def first(path: Path, store: RunStore) -> dict[str, Any]:
         store.add_skill_version(skill, origin="initial_skill", step=0)
+        if recorded is not None:
+            spec = replace(recorded.spec, phase=RECORDED, step=None)
+            store.record_episode(replace(recorded, spec=spec), usage={})
         facts: dict[str, Any] = {"job": "eval", **asdict(plan)} if plan else {"job": "train"}
         return facts | mode_facts(config) | keep_bank(config, path) | {"adapter": plays_itself}
 
@@ -218,7 +228,7 @@ def open_run(run: str | Path, root: str | Path = "runs", overrides: Sequence[str
     path = find_run(run, root)
     refuse_all_but_budget(overrides)
     config = load_config(path / CONFIG_NAME, overrides)
-    _refuse_redacted(config.env.config, path)
+    refuse_redacted(config.env.config, path)
     folder, store, plan = reopen(path, known_secrets(config))
     return Run(config=config, folder=folder, store=store, plan=plan)
 
@@ -237,8 +247,12 @@ def reopen(path: Path, secrets: Sequence[str]) -> tuple[RunFolder, RunStore, Eva
         raise
 
 
-def _refuse_redacted(settings: dict[str, Any], path: Path) -> None:
-    """A secret was kept out of the folder; what is in its place must not be used as one."""
+def refuse_redacted(settings: dict[str, Any], path: Path) -> None:
+    """Refuse settings from which a secret was kept out; its mark must not be used as one.
+
+    Raises:
+        ConfigError: There is such a mark.
+    """
     hidden = [name for name, value in settings.items() if REDACTED in dumps(value)]
     if hidden:
         raise ConfigError(
@@ -271,8 +285,7 @@ def read_plan(store: RunStore, path: Path) -> EvalPlan | None:
     facts = made[0].payload
     if facts["job"] != "eval":
         return None
-    known = {one.name for one in fields(EvalPlan)}
-    return EvalPlan(**{name: value for name, value in facts.items() if name in known})
+    return decode(EvalPlan, facts)
 
 
 def _without_beginning(path: Path) -> str:
@@ -317,7 +330,8 @@ async def run_evaluation(
 ) -> EvalReport:
     """Evaluate the run's skill; `evaluate` says what is raised."""
     with session(run.store):
-        async with assemble_session(run.config, run.store, callback, make) as parts:
+        parts_of = assemble_session(run.config, run.store, callback, make, plan.fork)
+        async with parts_of as parts:
             return await evaluate(parts, run.folder, plan)
 
 

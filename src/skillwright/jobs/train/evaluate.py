@@ -20,6 +20,7 @@ from skillwright.jobs.parts.endings import TurnEnds
 from skillwright.jobs.parts.progress import RunStarted, Scored, StageStarted
 from skillwright.jobs.parts.resuming import refuse_other_tasks
 from skillwright.jobs.parts.tasks import EnvFindings, env_findings
+from skillwright.jobs.train.forking import FORKED, Fork
 from skillwright.jobs.train.wiring import Session
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunFolder
@@ -39,12 +40,19 @@ class EvalPlan:
         trials: Attempts per task, at least 1.
         min_pass: The success rate below which the answer is no, in [0, 1].
         max_failures: The share of failed episodes above which the answer is no, in [0, 1].
+        fork: The recorded episode whose task alone is played, from one of its turns on.
     """
 
     split: EvalSplit
     trials: int
     min_pass: float = 0.0
     max_failures: float = MOST_FAILURES
+    fork: Fork | None = None
+
+    @property
+    def phase(self) -> str:
+        """The phase of its episodes."""
+        return self.split if self.fork is None else FORKED
 
     def why_not(self, score: Score) -> list[str]:
         """Say why the answer is no; nothing where it is yes."""
@@ -139,25 +147,29 @@ async def evaluate(run: Session, folder: RunFolder, plan: EvalPlan) -> EvalRepor
             name=folder.name,
             folder=str(folder.path),
             llms={"target": run.target_identity},
-            facts=(
-                f"{tasks or 'all'} {plan.split} tasks x {plan.trials}, skill {skill_hash(skill)}",
-                *injected_lines(run.store),
-            ),
+            facts=(_plays(plan, tasks, skill), *injected_lines(run.store)),
             episodes=episodes,
         )
     )
     run.callback.on_event(StageStarted("evaluate", episodes=episodes))
     trials = await together(
-        run.bench.measure(skill, plan.split, draw, phase=plan.split) for draw in range(plan.trials)
+        run.bench.measure(skill, plan.split, draw, phase=plan.phase) for draw in range(plan.trials)
     )
     results = [result for trial in trials for result in trial]
     refuse_no_score(results)
-    TurnEnds.of(results).refuse_mostly_lapsed()
     report = _report(run, plan, skill, results)
-    run.callback.on_event(Scored("skill", plan.split, report.table.overall))
+    if plan.fork is None:
+        report.turns.refuse_mostly_lapsed()
+        run.callback.on_event(Scored("skill", plan.split, report.table.overall))
     with run.store.transaction(durable=True):
         run.store.append_event(EVALUATED, report.to_dict())
     return report
+
+
+def _plays(plan: EvalPlan, tasks: int | None, skill: str) -> str:
+    if plan.fork is not None:
+        return f"{plan.fork.line}, {plan.trials} times, skill {skill_hash(skill)}"
+    return f"{tasks or 'all'} {plan.split} tasks x {plan.trials}, skill {skill_hash(skill)}"
 
 
 def _report(

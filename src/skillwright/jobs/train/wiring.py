@@ -20,7 +20,9 @@ from skillwright.jobs.parts.money import Budget
 from skillwright.jobs.parts.opened import MakeModel, Opened, make_engine, opened
 from skillwright.jobs.parts.progress import Callback
 from skillwright.jobs.parts.tasks import is_adapter, make_splits
+from skillwright.jobs.train.forking import Fork, forked
 from skillwright.models import agent_of, make_model
+from skillwright.rollout import LocalEngine
 from skillwright.runs import RunFolder, RunStore
 from skillwright.textopt import (
     AppendixSource,
@@ -88,9 +90,15 @@ class Assembly(Session):
 
 @asynccontextmanager
 async def assemble_session(
-    config: RunConfig, store: RunStore, callback: Callback, make: MakeModel = make_model
+    config: RunConfig,
+    store: RunStore,
+    callback: Callback,
+    make: MakeModel = make_model,
+    fork: Fork | None = None,
 ) -> AsyncIterator[Session]:
     """Make the parts of an evaluation; what they hold open is closed at the end.
+
+    With ``fork`` it plays the one episode that it continues, and not the tasks of the data set.
 
     Raises:
         UsageError: A file, environment, task or key that the configuration names is missing or
@@ -104,7 +112,15 @@ async def assemble_session(
             return target if role == "target" else parts.model(config.models.optimizer)
 
         async with _bench(config, store, parts, model_of, forgets_failures=True) as bench:
+            if fork is not None:
+                bench = _forked(bench, store, fork)
             yield Session(config, store, bench, bench.target_identity, callback)
+
+
+def _forked(bench: Bench, store: RunStore, fork: Fork) -> Bench:
+    if isinstance(bench, TextBench) and isinstance(bench.engine, LocalEngine):
+        return forked(bench, bench.engine, store, fork)
+    raise ConfigError("an adapter plays by itself, so its episodes cannot be continued")
 
 
 @asynccontextmanager

@@ -1,0 +1,579 @@
+"""Skills as folders of the Agent Skills standard, which coding agents load, and back.
+
+A bank or a document is one folder: an agent always sees the descriptions of all its folders, and
+opens one whose description fits the task. The body holds as much as the standard advises; the rest
+is in ``references/``, one level deep, by task type or by section.
+
+What lint blocks is not written: clients run shell lines, follow links and expand arguments in a
+SKILL.md.
+
+Source: agentskills.io, and what its clients and validators were found to do.
+"""
+
+import json
+import os
+import re
+import shutil
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from skillwright import __version__
+from skillwright.bank.bank import Bank, BankError
+from skillwright.bank.formats.markdown import from_markdown, sections
+from skillwright.bank.lint.lint import Finding, lint
+from skillwright.bank.triggers import DESCRIPTION_LIMIT, TaskWords, describe, plain_prose
+from skillwright.core import BankSkill, DataError
+from skillwright.core.fence import is_hidden
+from skillwright.core.jsonio import digest, read_text, write_text
+
+NAME_LIMIT: Final = 64
+BODY_LINES: Final = 480
+BODY_CHARACTERS: Final = 16_000
+"""A body stays under 500 lines and, at four characters each, 5,000 tokens."""
+
+SKILL_FILE: Final = "SKILL.md"
+REFERENCES: Final = "references"
+GENERATOR: Final = "skillwright"
+HASH: Final = "content-hash"
+EVIDENCE_FILE: Final = f"{REFERENCES}/evidence.json"
+
+_SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv"})
+_DEEPEST, _MOST_FOLDERS = 5, 2_000
+# Clients put an argument in the place of a dollar sign with a digit: a price gets a space.
+_ARGUMENT, _PRICE = re.compile(r"\$(?=\d)"), re.compile(r"\$ (?=\d)")
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_NOT_SLUG = re.compile(r"[^a-z0-9]+")
+_NOT_PROSE = re.compile(r"[^\w ,./-]")
+_HASH_LINE = re.compile(rf'^  {HASH}: "[^"\n]*"$', re.MULTILINE)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#{1,2}\s+(?P<title>.+?)(?:\s+#+)?\s*$")
+_CODE_FENCE = re.compile(r"^\s*(```|~~~)")
+# What a client replaces by arguments, runs, or replaces by a file; and a tag that closes what this
+# text did not open, so that a client that wraps it would take what follows for its own words.
+_LIVE = re.compile(r"\$(?:ARGUMENTS|\d|\{)|!\s*`|^\s*```\s*!|(?<!\w)@\S", re.MULTILINE)
+_TAG = re.compile(r"<(?P<end>/?)\s*(?P<name>[A-Za-z][\w:-]*)[^<>]*>")
+
+
+@dataclass(frozen=True, slots=True)
+class SkillFolder:
+    """A folder of Agent Skills.
+
+    Attributes:
+        name: Its name: 1 to 64 of ``a-z0-9-``.
+        description: 1 to 1,024 characters: what the skill does, and when to use it.
+        body: Of its SKILL.md, below the frontmatter.
+        references: Other files, by their path in the folder.
+        metadata: The rest of the frontmatter, texts by name.
+        left_out: Findings by id, of active skills that lint blocks and that were not written.
+    """
+
+    name: str
+    description: str
+    body: str
+    references: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
+
+    @property
+    def files(self) -> dict[str, str]:
+        """What is in each file, by its path in the folder; SKILL.md has a hash of all of them."""
+        facts = {"generator": GENERATOR, "version": __version__, **self.metadata}
+        facts |= {"files": " ".join(sorted(self.references)), HASH: ""}
+        head = write_frontmatter(self.name, plain_prose(self.description), facts)
+        files = {SKILL_FILE: head + self.body, **self.references}
+        sealed = f'  {HASH}: "{content_hash(files)}"'
+        return {**files, SKILL_FILE: _HASH_LINE.sub(sealed, files[SKILL_FILE], count=1)}
+
+
+def content_hash(files: Mapping[str, str]) -> str:
+    """Return the hash of a folder's files, that of its own line in SKILL.md left out."""
+    blank = _HASH_LINE.sub(f'  {HASH}: ""', files[SKILL_FILE], count=1)
+    return digest({**files, SKILL_FILE: blank})
+
+
+def skill_name(*words: str) -> str:
+    """Make a folder's name of words; ``skills`` where no letter or digit is left."""
+    text = " ".join(word for word in words if word)
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    return _NOT_SLUG.sub("-", plain).strip("-")[:NAME_LIMIT].rstrip("-") or "skills"
+
+
+def check_name(name: str) -> str:
+    """Return a name that somebody gave.
+
+    Raises:
+        DataError: It breaks the rules of the standard; the message proposes another.
+    """
+    if not _NAME.fullmatch(name) or len(name) > NAME_LIMIT:
+        raise DataError(
+            f"{name!r} is no name of a skill: use 1 to {NAME_LIMIT} lowercase letters, digits and "
+            f"single hyphens between them, such as {skill_name(name)!r}"
+        )
+    return name
+
+
+# The YAML at the top of a SKILL.md: written strictly, read leniently. Clients differ in what they
+# forgive, so every value is quoted, and nothing but the standard's keys is written.
+
+
+_LONGEST = 50_000  # reading YAML takes a second per 100 KB
+_BLOCK = re.compile(r"^---[ \t]*\n(?P<yaml>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_PLAIN_VALUE = re.compile(r"^(?P<key>[\w-]+):[ \t]+(?P<value>[^\s'\"|>\[{].*)$", re.MULTILINE)
+
+
+def write_frontmatter(name: str, description: str, metadata: Mapping[str, str]) -> str:
+    """Write the lines from ``---`` to ``---``.
+
+    A JSON text is a YAML text too, whatever colons, hashes and hyphens are in it.
+    """
+    lines = [f"name: {_quoted(name)}", f"description: {_quoted(description)}", "metadata:"]
+    lines += [f"  {key}: {_quoted(value)}" for key, value in metadata.items()]
+    return "\n".join(["---", *lines, "---", ""])
+
+
+def read_frontmatter(text: str, where: str) -> tuple[dict[str, Any], str]:
+    """Split a SKILL.md into its fields and its body.
+
+    Raises:
+        DataError: It has no frontmatter, one that is too long, or one that is no map in YAML even
+            with its values quoted.
+    """
+    plain = text.lstrip("\ufeff").replace("\r\n", "\n")
+    block = _BLOCK.match(plain)
+    if block is None:
+        raise DataError(f"{where}: it does not begin with frontmatter between two lines of ---")
+    if len(block["yaml"]) > _LONGEST:
+        raise DataError(f"{where}: its frontmatter is longer than {_LONGEST:,} characters")
+    fields = _parsed(block["yaml"])
+    if fields is None:  # a colon in a value is the usual reason
+        fields = _parsed(_PLAIN_VALUE.sub(_requoted, block["yaml"]))
+    if fields is None:
+        raise DataError(f"{where}: its frontmatter is no map in YAML; quote its values")
+    return fields, plain[block.end() :]
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
+    try:
+        fields = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
+    return fields if isinstance(fields, dict) else None
+
+
+def _requoted(line: re.Match[str]) -> str:
+    return f"{line['key']}: {_quoted(line['value'].strip())}"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=True)
+
+
+# A bank and a document as a folder.
+
+
+def to_agent_skills(bank: Bank, name: str, description: str = "") -> SkillFolder:
+    """Write the active skills of a bank as a folder of Agent Skills.
+
+    Args:
+        bank: The bank.
+        name: What the skills are about, such as ``alfworld``; the folder's name is made of it.
+        description: What the skills do and when to use them; by default it is written from when
+            the skills themselves apply.
+
+    Raises:
+        BankError: The bank has no active skill that lint lets through.
+    """
+    blocked = {skill.id: found for skill in bank.active if (found := _blocking(skill))}
+    kept = [skill for skill in bank.active if skill.id not in blocked]
+    if not kept:
+        why = "; lint blocks all of them" if blocked else ""
+        raise BankError(f"there is nothing to take away: the bank has no active skill{why}")
+    about = description or describe(words_of_skills(kept, name))
+    body, references = _written(_prose(name), kept)
+    return SkillFolder(
+        skill_name(name), about, body, references, {"bank-version": str(bank.version)}, blocked
+    )
+
+
+def words_of_skills(skills: Sequence[BankSkill], name: str) -> TaskWords:
+    """Return what a description is written from where no task is known: when skills apply."""
+    when = [one.applicability or one.principle for one in skills]
+    return TaskWords(f"{_prose(name)} tasks", names_of(skills), when, are_quoted=False)
+
+
+def names_of(skills: Sequence[BankSkill]) -> list[str]:
+    """Return the distinct names of skills: first general ones, then one of each category."""
+    first: dict[tuple[str, str], list[str]] = {}
+    for one in skills:
+        first.setdefault((one.scope, one.category), []).append(one.name)
+    longest = max(map(len, first.values()), default=0)
+    rows = [names[at] for at in range(longest) for names in first.values() if at < len(names)]
+    return list(dict.fromkeys(rows))
+
+
+def document_folder(text: str, name: str, description: str) -> SkillFolder:
+    """Write a skill document as a folder of Agent Skills.
+
+    A text that a client would expand or run is laid beside the SKILL.md, unchanged, for it to
+    name; so are the sections of a text that is too long.
+
+    Args:
+        text: The learned text, as it is.
+        name: The folder's name.
+        description: What the skill does, and when to use it.
+
+    Raises:
+        DataError: The text is blank.
+    """
+    plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").strip()
+    if not plain:
+        raise DataError("there is nothing to take away: the skill document is empty")
+    title = f"# {_prose(name).replace('-', ' ').capitalize()}\n"
+    lead = "Follow these instructions wherever they apply to the task."
+    if why_live(plain):
+        path = f"{REFERENCES}/skill.md"
+        body = f"{title}\nRead [{path}]({path}) first: it holds the instructions, word by word.\n"
+        return SkillFolder(name, description, f"\n{body}", {path: f"{plain}\n"})
+    shown = "".join(one for one in plain if not is_hidden(one))
+    if _fits([shown]):
+        return SkillFolder(name, description, f"\n{title}\n{lead}\n\n{shown}\n")
+    body, references = _in_parts(list(_document_sections(shown)), [title, lead, ""])
+    return SkillFolder(name, description, body, references)
+
+
+def why_live(text: str) -> str:
+    """Say what in a text a client would expand, run or take for an end of it, or return ""."""
+    if found := _LIVE.search(text):
+        return found[0].strip()
+    open_tags: list[str] = []
+    for tag in _TAG.finditer(text):
+        if not tag["end"]:
+            open_tags.append(tag["name"])
+        elif tag["name"] in open_tags:
+            open_tags.remove(tag["name"])
+        else:
+            return tag[0]
+    return ""
+
+
+def _blocking(skill: BankSkill) -> tuple[Finding, ...]:
+    return tuple(finding for finding in lint(skill) if finding.blocks)
+
+
+def _prose(text: str) -> str:
+    """Return a label as words: no angle brackets, no markup."""
+    return " ".join(_NOT_PROSE.sub(" ", text.replace("_", " ")).split())
+
+
+def _written(name: str, skills: Sequence[BankSkill]) -> tuple[str, dict[str, str]]:
+    """Write the body of SKILL.md, and the references with what does not fit into it."""
+    groups: dict[tuple[str, str], list[BankSkill]] = {}
+    for skill in skills:
+        groups.setdefault((skill.scope, skill.category), []).append(skill)
+    parts = [
+        (_place(scope, category), _ARGUMENT.sub("$ ", text))
+        for (scope, category), members in sorted(groups.items())
+        for text in _cut(sections(members, with_ids=False))
+    ]
+    lead = "Rules that were learned from doing these tasks. Follow those that apply to the task."
+    return _in_parts(parts, [f"# {name}: what to do", "", lead, ""])
+
+
+def _place(scope: str, category: str) -> str:
+    about = f"{_prose(category)} tasks" if category else "every task"
+    return f"{about} in {_prose(scope)}" if scope else about
+
+
+def _cut(lines: Sequence[str]) -> Iterator[str]:
+    """Cut the lines of a group's skills into texts that fit into one file each, at skills."""
+    heading, part = "", list[str]()
+    for block in _blocks(lines):
+        heading = block[0] if block[0].startswith("## ") else heading
+        if part and not _fits([*part, *block]):
+            yield "\n".join(part)
+            part = [] if block[0].startswith("## ") else [heading, ""]
+        part += block
+    yield "\n".join(part)
+
+
+def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
+    """Split lines before each heading of the second or third level."""
+    block: list[str] = []
+    for line in lines:
+        if block and line.startswith(("## ", "### ")):
+            yield block
+            block = []
+        block.append(line)
+    if block:
+        yield block
+
+
+def _document_sections(text: str) -> Iterator[tuple[str, str]]:
+    """Split a document before each heading of the first or second level: titles and texts."""
+    title, lines, in_code = "Introduction", list[str](), False
+    for line in text.split("\n"):
+        in_code ^= _CODE_FENCE.match(line) is not None
+        heading = None if in_code else _HEADING.match(line)
+        if heading and any(map(str.strip, lines)):
+            yield title, "\n".join(lines)
+            lines = []
+        title = heading["title"] if heading else title
+        lines.append(line)
+    yield title, "\n".join(lines)
+
+
+def _in_parts(parts: Sequence[tuple[str, str]], head: list[str]) -> tuple[str, dict[str, str]]:
+    """Put as many first parts as fit into the body, and each of the others into a reference."""
+    links = [_reference(number, title) for number, (title, _) in enumerate(parts, start=1)]
+    kept = len(parts)
+    body = _body(head, parts, links, kept)
+    while kept and not _fits([body]):
+        kept -= 1
+        body = _body(head, parts, links, kept)
+    return body, {links[at]: f"{parts[at][1].strip()}\n" for at in range(kept, len(parts))}
+
+
+def _body(
+    head: Sequence[str], parts: Sequence[tuple[str, str]], links: Sequence[str], kept: int
+) -> str:
+    lines = ["", *head, *(f"{text.strip()}\n" for _, text in parts[:kept])]
+    if kept < len(parts):
+        lines += ["## More", "", "Read what is about the task:", ""]
+        lines += [
+            f"- [{_prose(title)}]({link})"
+            for (title, _), link in zip(parts[kept:], links[kept:], strict=True)
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _reference(number: int, title: str) -> str:
+    return f"{REFERENCES}/{number:02d}-{skill_name(title)[:40].rstrip('-')}.md"
+
+
+def _fits(texts: Sequence[str]) -> bool:
+    lines = sum(text.count("\n") + 1 for text in texts)
+    return lines <= BODY_LINES and sum(len(text) + 1 for text in texts) <= BODY_CHARACTERS
+
+
+# To disk: whole or not at all, and never over what somebody else made.
+
+
+def write_agent_skills(folder: SkillFolder, place: Path) -> Path:
+    """Write a folder into the folder that holds skills; the old one stays until it is complete.
+
+    Files that somebody laid into an earlier export, and that it had not, are kept.
+
+    Args:
+        folder: What is written.
+        place: Where agents look for folders of skills, such as ``.claude/skills``.
+
+    Returns:
+        The folder's path.
+
+    Raises:
+        DataError: There is something of this name that we did not write, or that was changed since.
+        OSError: A file cannot be written; what was there is there.
+    """
+    target = place / check_name(folder.name)
+    fresh, old = place / f".{folder.name}.new-{os.getpid()}", place / f".{folder.name}.old"
+    if old.is_dir() and not target.exists():
+        old.rename(target)  # a process that was killed between two renames left it there
+    extra = _foreign_files(target)
+    try:
+        for path, text in folder.files.items():
+            write_text(fresh / path, text)
+        for path in extra:
+            (fresh / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(target / path, fresh / path, follow_symlinks=False)
+        if target.exists():
+            target.rename(old)
+        fresh.rename(target)
+    except BaseException:
+        if old.exists() and not target.exists():
+            old.rename(target)
+        raise
+    finally:
+        for left in (fresh, old):
+            with suppress(OSError):
+                shutil.rmtree(left)
+    return target
+
+
+def _foreign_files(target: Path) -> list[str]:
+    """Return the files of an earlier export that are not its own.
+
+    Raises:
+        DataError: It is no export of ours, or was changed by hand.
+    """
+    move = "Give the export another --name or --output, or move that away"
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        raise DataError(f"{str(target)!r} is no folder of ours. {move}")
+    if not target.is_dir() or not any(target.iterdir()):
+        return []
+    fields: Mapping[str, Any] = {}
+    with suppress(DataError):
+        fields, _ = read_frontmatter(read_text(target / SKILL_FILE, "skill file"), str(target))
+    if not is_ours(fields):
+        raise DataError(f"{str(target)!r} is there and was not written by skillwright. {move}")
+    metadata = fields["metadata"]
+    own, there = exported_files(target, metadata)
+    if HASH in metadata:
+        with suppress(DataError):
+            found = {path: read_text(target / path, "file") for path in own}
+            if content_hash(found) == metadata[HASH]:
+                return [path for path in there if path not in own]
+        raise DataError(
+            f"{str(target)!r} was changed by hand since it was exported, and the change would be "
+            f"lost. {move}"
+        )
+    # An earlier version wrote no hash, and called its references more-1.md and so on.
+    return [path for path in there if not _FORMER.fullmatch(path)]
+
+
+def exported_files(folder: Path, metadata: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Return the files that an export says it has, and those that are there."""
+    return [SKILL_FILE, *str(metadata.get("files", "")).split()], _all_files(folder)
+
+
+_FORMER = re.compile(rf"{re.escape(SKILL_FILE)}|{REFERENCES}/more-\d+\.md")
+
+
+def _all_files(folder: Path) -> list[str]:
+    found = (path for path in folder.rglob("*") if path.is_file() or path.is_symlink())
+    return sorted(path.relative_to(folder).as_posix() for path in found)
+
+
+def is_ours(fields: Mapping[str, object]) -> bool:
+    """Tell from its frontmatter whether a folder is an export of ours."""
+    metadata = fields.get("metadata")
+    return isinstance(metadata, dict) and metadata.get("generator") == GENERATOR
+
+
+# What the public rules ask of a folder.
+
+
+def broken_rules(folder: Path, fields: Mapping[str, Any], body: str) -> Iterator[str]:
+    """Yield what in a folder breaks a rule of the Agent Skills standard."""
+    name, description = fields.get("name"), fields.get("description")
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > NAME_LIMIT:
+        yield f"name {name!r} is not 1 to {NAME_LIMIT} lowercase letters, digits and single hyphens"
+    elif name != folder.resolve().name:
+        yield f"name {name!r} is not the folder's name, {folder.resolve().name!r}"
+    if not isinstance(description, str) or not 0 < len(description.strip()) <= DESCRIPTION_LIMIT:
+        size = len(description.strip()) if isinstance(description, str) else 0
+        yield f"the description has {size} characters; 1 to {DESCRIPTION_LIMIT} are allowed"
+    elif "<" in description or ">" in description or any(map(is_hidden, description)):
+        yield "the description has angle brackets or hidden characters"
+    known = {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
+    if unknown := sorted(map(str, set(fields) - known)):
+        yield f"the frontmatter has keys that the standard does not know: {', '.join(unknown)}"
+    metadata = fields.get("metadata", {})
+    if not isinstance(metadata, dict) or not all(
+        isinstance(one, str) for item in metadata.items() for one in item
+    ):
+        yield "metadata is no map of texts to texts"
+    if body.count("\n") >= 500 or len(body) >= 20_000:
+        yield f"the body has {body.count(chr(10))} lines and {len(body):,} characters"
+
+
+def broken_links(folder: Path, body: str) -> Iterator[str]:
+    """Yield the links of a body that lead nowhere, out of the folder, or deeper than one level."""
+    for link in _LINK.findall(body):
+        if re.match(r"[a-z][a-z0-9+.-]*:|#", link, re.IGNORECASE):
+            continue
+        path = folder / link.partition("#")[0]
+        if not path.resolve().is_relative_to(folder.resolve()):
+            yield f"{link} leads out of the folder"
+        elif not path.is_file():
+            yield f"{link} is not there"
+        elif link.count("/") > 1:
+            yield f"{link} lies deeper than one level"
+
+
+# In
+
+
+def read_agent_skills(folder: Path) -> tuple[BankSkill, ...]:
+    """Read skills from a folder with a SKILL.md, or a folder of such folders, as drafts.
+
+    They come without ids, pending. Our own folders read back as they were written. In other
+    people's every bullet of the body is a skill that applies when the folder's description says;
+    their scripts and assets are not read.
+
+    Raises:
+        DataError: There is no SKILL.md, or one cannot be read.
+    """
+    found = list(skill_files(folder))
+    if not found:
+        raise DataError(
+            f"{str(folder)!r} holds no {SKILL_FILE}, nor does a folder in it; name a folder of "
+            "Agent Skills"
+        )
+    return tuple(skill for path in found for skill in _read(path))
+
+
+def skill_files(folder: Path) -> Iterator[Path]:
+    """Yield the SKILL.md of a folder, or of the folders in it."""
+    seen = 0
+    open_folders = [(folder, 0)]
+    while open_folders and seen < _MOST_FOLDERS:
+        place, depth = open_folders.pop()
+        seen += 1
+        if (place / SKILL_FILE).is_file():
+            yield place / SKILL_FILE
+        elif depth < _DEEPEST and place.is_dir():
+            inner = [one for one in place.iterdir() if one.is_dir() and not one.is_symlink()]
+            inner.sort(reverse=True)
+            open_folders += [(one, depth + 1) for one in inner if one.name not in _SKIPPED]
+
+
+def _read(path: Path) -> list[BankSkill]:
+    """Read a SKILL.md and what we wrote beside it, all of it in its own folder.
+
+    Raises:
+        DataError: A link leads out of the folder: what is there would come in as a skill.
+    """
+    refuse_leaving(path)
+    fields, body = read_frontmatter(read_text(path, "skill file"), str(path))
+    description = fields.get("description")
+    if not isinstance(description, str) or not description.strip():
+        raise DataError(f"{path}: its frontmatter has no description")
+    ours = is_ours(fields)
+    bodies = [(body, path)]
+    for more in sorted(
+        (path.parent / REFERENCES).glob("*.md" if ours else "more-*.md"), key=_number
+    ):
+        refuse_leaving(more, path.parent)
+        bodies.append((read_text(more, "reference"), more))
+    if ours:
+        bodies = [(_PRICE.sub("$", text), where) for text, where in bodies if "### " in text]
+        bodies = bodies or [(body, path)]
+    skills = [one for text, where in bodies for one in from_markdown(text, str(where))]
+    when = " ".join(description.split())
+    return [one if ours else replace(one, applicability=when) for one in skills]
+
+
+def refuse_leaving(file: Path, folder: Path | None = None) -> None:
+    """Refuse a file that a link takes from outside a skill's folder.
+
+    Raises:
+        DataError: It lies elsewhere.
+    """
+    try:
+        inside = file.resolve().is_relative_to((folder or file.parent).resolve())
+    except (OSError, RuntimeError):  # a link in a circle
+        inside = False
+    if not inside:
+        raise DataError(f"{str(file)!r} is a link that leaves the skill's folder; put a copy there")
+
+
+def _number(path: Path) -> tuple[int, str]:
+    digits = re.search(r"\d+", path.stem)
+    return (int(digits[0]) if digits else 0), path.stem

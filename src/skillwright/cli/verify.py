@@ -1,0 +1,80 @@
+"""The command that checks an exported skill; and how an export is shown."""
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from skillwright.cli.faults import NO, exit_codes
+from skillwright.cli.options import AsJson, print_result
+from skillwright.cli.words import counted, make_console, print_words
+from skillwright.core.fence import without_controls
+
+if TYPE_CHECKING:  # who looks at a skill's lines waits for no learner
+    from skillwright.jobs.bank.take_away import TakenAway
+    from skillwright.jobs.bank.verify import Verified
+
+out = make_console()
+_COLORS = {"pass": "green", "fail": "red", "skipped": "yellow"}
+
+
+def verify(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="An exported skill, or a folder of skills.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Check an exported skill: rules, links, hashes, proof; exit with 1 where one fails."""
+    from skillwright.jobs.bank.verify import verify_skills
+
+    with exit_codes():
+        found = asyncio.run(verify_skills(folder))
+    print_result(as_json, [one.to_dict() for one in found], lambda: _show(found))
+    if not all(one.holds for one in found):
+        raise typer.Exit(NO)
+
+
+def _show(found: tuple["Verified", ...]) -> None:
+    from skillwright.cli.tables import print_indented
+
+    for one in found:
+        print_words(out, Text(without_controls(one.folder), "bold"))
+        for check in one.checks:
+            line = Text(f"{check.outcome:<8}", _COLORS[check.outcome])
+            line.append(f"{check.name:<9} {without_controls(check.said)}", "default")
+            print_indented(out, 2, line)
+
+
+def show_taken(console: Console, taken: "TakenAway") -> None:
+    """Show what was written, how its description is chosen, and what proves it."""
+    from skillwright.cli.tables import print_indented
+
+    print_words(console, f"written: {taken.folder} ({counted(taken.files, 'file')})")
+    print_indented(console, 2, Text(f"description, by {taken.described_by}: {taken.description}"))
+    facts = taken.facts
+    if "gain" in facts:
+        proven = "proven" if facts["proven"] == "yes" else "not proven"
+        interval = f" (95% interval {facts['interval-95']})" if "interval-95" in facts else ""
+        p_value = f", p = {facts['p-value']}" if "p-value" in facts else ""
+        print_indented(console, 2, Text(f"gain {facts['gain']}{interval}{p_value}: {proven}"))
+    if (score := taken.trigger) is not None:
+        print_indented(
+            console,
+            2,
+            Text(
+                f"trigger test: F1 {score.f1:.3f} (precision {score.precision:.3f}, recall "
+                f"{score.recall:.3f}) on {score.own} held-out tasks, among {score.neighbors} "
+                f"other skills with {score.others} tasks"
+            ),
+        )
+    for note in taken.notes:
+        print_indented(console, 2, Text(without_controls(f"note: {note}"), "yellow"))
+    for skill, why in taken.left_out.items():
+        line = f"{skill} was left out: {'; '.join(why)}"
+        print_indented(console, 2, Text(without_controls(line), "yellow"))
+    if facts.get("scripted") == "yes":
+        print_indented(console, 2, Text("scripted models took part: programs, not language models"))
+    print_words(console, f"check it with:  skillwright verify {taken.folder}", "dim")
