@@ -11,6 +11,7 @@ from skillwright.core import EpisodeResult, FailureCause, SkillwrightError, Stop
 from skillwright.core.agent import sendable, with_ids_of
 from skillwright.envs.about import EnvReport, Evaluation, Replay
 from skillwright.envs.tau_bench.facts import (
+    CUT,
     ORIGINAL_TURNS,
     comparability,
     configured_store,
@@ -94,6 +95,8 @@ def _of_run(
         yield f"max_turns is {played.max_turns}, and there {ORIGINAL_TURNS}"
     if played.history_turns is not None:
         yield f"history_turns is {played.history_turns}, and its agent remembers all"
+    if cut := {str(result.spec.task.extras.get(CUT, "")) for result in results} - {""}:
+        yield f"tasks of {cut.pop()} were cut off to train on"
     tasks = {result.task_id for result in results}
     if splits != ["test"]:
         yield f"the tasks are of {', '.join(splits) or 'no split'}, and there of test"
