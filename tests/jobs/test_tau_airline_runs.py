@@ -110,6 +110,8 @@ async def test_data_with_nothing_but_test_is_evaluated_and_not_trained_on(tmp_pa
     assert sizes == (0, 0, 10)
     await preflight(config, ONCE)
     assert (await estimate_evaluation(config, "", ONCE)).stages[0].calls
+    with pytest.raises(ConfigError, match=r"no val tasks to evaluate \(0 train, 0 val, 10 test\)"):
+        await preflight(config, EvalPlan("val", 1))
     told = "0 train and 0 val tasks, and a training needs both.*env.data.train and env.data.val"
     with pytest.raises(ConfigError, match=told):
         await preflight(config)

@@ -79,6 +79,9 @@ async def preflight(config: RunConfig, plan: EvalPlan | None = None) -> None:
     """
     refuse_unpriced(config, trains=plan is None)
     found = await look_at_tasks(config, trains=plan is None)
+    if plan is not None and getattr(found.sizes, plan.split) == 0:
+        there = ", ".join(f"{count} {name}" for name, count in found.sizes._asdict().items())
+        raise ConfigError(f"there are no {plan.split} tasks to evaluate ({there})")
     llms = [*([config.models.optimizer] if plan is None else ()), *users_of(config.env).values()]
     # Two roles of one model are one question; the target's has its tools beside it.
     target = config.models.target

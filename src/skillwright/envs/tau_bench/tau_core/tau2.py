@@ -16,7 +16,7 @@ MARK: Final = "evaluation_criteria"
 """What an entry has in that format, and none of tau-bench."""
 
 _GRADED: Final = ("DB", "COMMUNICATE")
-_TOLD: Final = (
+_PARTS: Final = (
     ("persona", "Who you are: "),
     ("reason_for_call", ""),
     ("known_info", ""),
@@ -36,15 +36,19 @@ def from_tau2(entry: Mapping[str, Any], tools: Mapping[str, Any], where: str) ->
     Raises:
         DataError: It asks for something that is not graded, not there, or not a task of tau2-bench.
     """
-    criteria = entry[MARK]
-    if not isinstance(criteria, Mapping):
-        raise DataError(f"{where}: {MARK} is not an object")
-    reasons = [*_unmapped(entry, criteria, tools)]
-    if reasons:
-        raise DataError(
-            f"{where} is of tau2-bench and does not map: {'; '.join(reasons)}. Leave it out of the "
-            "file"
-        )
+    try:
+        criteria = entry[MARK]
+        reasons = [*_unmapped(entry, criteria, tools)]
+        if not reasons:
+            return _mapped(entry, criteria)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise DataError(f"{where} is no whole task of tau2-bench: {error!r}") from error
+    raise DataError(
+        f"{where} is of tau2-bench and does not map: {'; '.join(reasons)}. Leave it out of the file"
+    )
+
+
+def _mapped(entry: Mapping[str, Any], criteria: Mapping[str, Any]) -> dict[str, Any]:
     actions = [
         {"name": one["name"], "kwargs": one.get("arguments") or {}}
         for one in criteria.get("actions") or ()
@@ -53,7 +57,7 @@ def from_tau2(entry: Mapping[str, Any], tools: Mapping[str, Any], where: str) ->
     says = "COMMUNICATE" in _basis(criteria)
     return {
         "user_id": callers[0] if callers else str(entry.get("id", "")),
-        "instruction": _instruction(entry.get("user_scenario")),
+        "instruction": _instruction(entry["user_scenario"]),
         "actions": actions,
         "outputs": list(criteria.get("communicate_info") or ()) if says else [],
     }
@@ -88,13 +92,11 @@ def _unmapped(
             yield f"it calls {action['name']}, which is no tool of this domain"
 
 
-def _instruction(scenario: Any) -> str:
+def _instruction(scenario: Mapping[str, Any]) -> str:
     """Put what the simulated user knows into one text."""
-    given = scenario.get("instructions") if isinstance(scenario, Mapping) else scenario
+    given = scenario["instructions"]
     if isinstance(given, str):
         given = {"task_instructions": given}
-    if not isinstance(given, Mapping):
-        raise TypeError("user_scenario has no instructions")
-    told = {**given, "persona": scenario.get("persona") if isinstance(scenario, Mapping) else None}
-    parts = [f"{before}{told[name]}".strip() for name, before in _TOLD if told.get(name)]
+    known = {**given, "persona": scenario.get("persona")}
+    parts = [f"{before}{known[name]}".strip() for name, before in _PARTS if known.get(name)]
     return "\n\n".join(parts)
