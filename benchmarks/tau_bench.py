@@ -1,18 +1,20 @@
-"""How fast the tau-bench store is: gold replay, construction, a tool step, and memory.
+"""How fast a domain of tau-bench is: gold replay, construction, a tool step, and memory.
 
-Gold replay plays the 115 test tasks with a scripted user, from construction to the reward:
-constructor, `init`, every gold call as the agent would write it, and a last message with the
-required texts. A tool step is one such call. Memory is that of 1,000 episodes which have made
-their gold calls and are still open, above a process that has played one of each task.
+Gold replay plays the test tasks (115 of retail, 50 of the airline) with a scripted user, from
+construction to the reward: constructor, `init`, every gold call as the agent would write it, and a
+last message with the required texts. A tool step is one such call. Memory is that of 1,000 episodes
+which have made their gold calls and are still open, above a process that has played one of each
+task.
 
-    .venv/bin/python benchmarks/tau_bench.py [DATA]
+    .venv/bin/python benchmarks/tau_bench.py [DATA [DOMAIN]]
 
 The baseline is what an episode costs without a shared database: the three tables are read again
 at the start and for the reward, and both end states are hashed whole. It is measured in turns with
 the gold replay, for the speed-up; nothing of it is used by the environment. The rest is given in
 pieces of plain work that is timed beside it.
 
-DATA is a folder with tau-bench's data (default: ``$SKILLWRIGHT_REFERENCE_DATA/tau_retail``).
+DATA is a folder with tau-bench's data (default: ``$SKILLWRIGHT_REFERENCE_DATA/tau_retail``), and
+DOMAIN is ``retail`` (the default) or ``airline``.
 The figures are medians, the spread their quartiles. One thread; nothing waits.
 """
 
@@ -27,16 +29,20 @@ from time import perf_counter, process_time
 
 from measuring import Kind, at_least, at_most, compared, report
 from measuring.machine import resident_bytes, tau_folder
-from skillwright.envs.tau_bench import TauBenchEnv, comparability, open_store
-from skillwright.envs.tau_bench.parsing import OPEN
-from skillwright.envs.tau_bench.tau_core.database import TABLES, canonical_text
+from skillwright.envs.tau_bench import DOMAINS, TauBenchEnv, TauTask, comparability, open_store
+from skillwright.envs.tau_bench.parsing import CLOSE, OPEN
+from skillwright.envs.tau_bench.tau_core.database import canonical_text
+from skillwright.envs.tau_bench.tau_core.tools import TRANSFER
 
+DOMAIN = DOMAINS[sys.argv[2] if len(sys.argv) > 2 else "retail"]
 REPEATS = 30
 LIVE = 1_000
 SPEED_UP = 450.0
 """Episodes in the time of one without a shared database."""
-EPISODE, CONSTRUCTION, TOOL_STEP = 0.9, 0.024, 0.05
+EPISODE, CONSTRUCTION = 0.9, 0.024
 """In pieces of plain work."""
+TOOL_STEP = 0.075 if DOMAIN.name == "airline" else 0.05
+"""The same; the airline's steps search flights and write longer records."""
 MOST_MB = 100.0
 USER = {"user_strategy": "scripted", "user_replies": ["Hello, it is about my order."]}
 MEGABYTE = 1_000_000
@@ -44,7 +50,8 @@ MEGABYTE = 1_000_000
 
 def build(index: int) -> TauBenchEnv:
     """Build the episode of a test task."""
-    return TauBenchEnv(extras={"task_index": index, "task_split": "test", **USER})
+    config = None if DOMAIN.name == "retail" else {"domain": DOMAIN.name}
+    return TauBenchEnv(config, {"task_index": index, "task_split": "test", **USER})
 
 
 def play(index: int, turns: list[str]) -> float:
@@ -85,7 +92,7 @@ def baseline_s(folder: str) -> float:
     for _ in range(2):
         tables = {
             name: json.loads(Path(folder, f"{name}.json").read_text(encoding="utf-8"))
-            for name in TABLES
+            for name in DOMAIN.tables
         }
         hashlib.sha256(canonical_text(tables).encode()).hexdigest()
     return process_time() - start
@@ -101,18 +108,25 @@ def live_bytes(golds: list[list[str]]) -> int:
     return resident_bytes() - before
 
 
+def gold_turns(task: TauTask) -> list[str]:
+    """Return the gold calls as an agent writes them, and what has to be said."""
+    calls = [{"name": one.name, "arguments": one.kwargs} for one in task.actions]
+    turns = [f"{OPEN}{json.dumps(one)}{CLOSE}" for one in calls if one["name"] != TRANSFER]
+    return [*turns, f"That is done. {' '.join(task.outputs)}".strip()]
+
+
 def main() -> int:
     """Measure, and print the checks."""
     folder = sys.argv[1] if len(sys.argv) > 1 else str(tau_folder())
-    os.environ["SKILLWRIGHT_TAU_DATA"] = folder
+    os.environ[DOMAIN.data_variable] = folder
     start = perf_counter()
     build(0)
     first_construction_s = perf_counter() - start
     start = perf_counter()
-    open_store(folder).load()
+    open_store(folder, DOMAIN.name).load()
     load_s = perf_counter() - start
-    tasks = len(open_store(folder).tasks("test"))
-    golds = [TauBenchEnv.gold_actions({"task_index": index}) for index in range(tasks)]
+    golds = [gold_turns(task) for task in open_store(folder, DOMAIN.name).tasks("test")]
+    tasks = len(golds)
     solved = sum(play(index, turns) for index, turns in enumerate(golds))
     memory = live_bytes(golds)
 
@@ -155,7 +169,7 @@ def main() -> int:
         first_construction_ms=round(1e3 * first_construction_s, 2),
         load_ms=round(1e3 * load_s, 2),
         tasks=tasks,
-        data=comparability()["data"]["checksum"],
+        data=comparability({"domain": DOMAIN.name})["data"]["checksum"],
     )
 
 

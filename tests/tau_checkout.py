@@ -71,22 +71,23 @@ def python_task(entry) -> str:
     )
 
 
-def python_tasks(split, entries) -> str:
+def python_tasks(split, entries, domain="retail") -> str:
+    name = "TASKS" if domain == "airline" else f"TASKS_{split.upper()}"
     listed = ",\n    ".join(python_task(entry) for entry in entries)
-    return (
-        f"from tau_bench.types import Action, Task\n\nTASKS_{split.upper()} = [\n    {listed}\n]\n"
-    )
+    return f"from tau_bench.types import Action, Task\n\n{name} = [\n    {listed}\n]\n"
 
 
-def write_checkout(folder: Path, *, tables=None, tasks=None, rules=("Be kind.",), tools=(INFO,)):
+def write_checkout(
+    folder: Path, *, domain="retail", tables=None, tasks=None, rules=("Be kind.",), tools=(INFO,)
+):
     """Write a checkout; ``tables`` are JSON texts by name, ``tasks`` are entries by split."""
-    retail = folder / RETAIL
+    retail = folder / RETAIL.parent / domain
     (retail / "data").mkdir(parents=True)
     (retail / "tools").mkdir()
     for name, text in (tables or {name: json.dumps(TABLES[name]) for name in TABLES}).items():
         (retail / "data" / f"{name}.json").write_text(text)
     for split, entries in (tasks or {"test": TASKS, "train": TASKS[:1], "dev": []}).items():
-        (retail / f"tasks_{split}.py").write_text(python_tasks(split, entries))
+        (retail / f"tasks_{split}.py").write_text(python_tasks(split, entries, domain))
     (retail / "rules.py").write_text(f"RULES = {list(rules)!r}\n")
     (retail / "wiki.md").write_text("# Policy\n")
     (retail / "tools" / "__init__.py").write_text("from .think import Think\nALL_TOOLS = [Think]\n")

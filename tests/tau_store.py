@@ -2,12 +2,10 @@
 
 import hashlib
 import json
-from functools import lru_cache
 from pathlib import Path
 
 from skillwright.envs.tau_bench import TauBenchEnv, open_store
 from skillwright.envs.tau_bench.tau_core import Database, call_tool
-from skillwright.envs.tau_bench.tau_core.database import canonical_text
 
 OPENING = "Hello, it is about my order."
 
@@ -155,33 +153,6 @@ def write_sums(folder: Path) -> None:
 def database(folder) -> Database:
     """Begin with the pristine database."""
     return Database(open_store(folder).tables)
-
-
-@lru_cache(maxsize=4)
-def pieces(tables) -> dict:
-    """Return the texts of a pristine database, key by key, as it has them in its canonical text."""
-    return {
-        table: {key: piece(key, canonical_text(records[key])) for key in sorted(records)}
-        for table, records in sorted(tables.records.items())
-    }
-
-
-def data_hash(db) -> str:
-    """Return tau-bench's hash of the whole state of an episode's database."""
-    texts = []
-    for table, pristine in pieces(db.tables).items():
-        changed = {
-            place.key: piece(place.key, canonical_text(record))
-            for place, record in db.changed.items()
-            if place.table == table
-        }
-        rows = [*{**pristine, **changed}.values()]
-        texts.append(piece(table, f"({', '.join(rows)}{',' if len(rows) == 1 else ''})"))
-    return hashlib.sha256(f"({', '.join(texts)})".encode()).hexdigest()
-
-
-def piece(key: str, text: str) -> str:
-    return f"({key!r}, {text})"
 
 
 def answer(db, name, **kwargs) -> str:

@@ -18,9 +18,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="a .parquet or .jsonl file")
     parser.add_argument("--max-turns", type=int, default=30)
     parser.add_argument("--max-input-length", type=int, help="generator.max_input_length, tokens")
+    parser.add_argument("--domain", default="retail", help="retail or airline")
     parser.add_argument("--data-dir", default="", help="the data, or built-in")
     asked = parser.parse_args()
-    config = {"data_dir": asked.data_dir}
+    config = {"domain": asked.domain, "data_dir": asked.data_dir}
     try:
         refuse_unasked_store(config)
         rows = tau_bench_rows(asked.split, config, asked.max_turns)

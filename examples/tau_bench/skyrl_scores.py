@@ -39,6 +39,7 @@ def main() -> None:
     """Print the rates, and what they are comparable with."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--domain", default="retail", help="retail or airline")
     parser.add_argument("--data-dir", default="", help="the data; else where it is found")
     asked = parser.parse_args()
     attempts = defaultdict[tuple[str, int], list[bool]](list)
@@ -48,7 +49,7 @@ def main() -> None:
     if len(trials) != 1:
         parser.exit(2, f"error: {asked.folder} holds {sorted(trials)} attempts per task, not one\n")
     (n,) = trials
-    config = {"data_dir": asked.data_dir}
+    config = {"domain": asked.domain, "data_dir": asked.data_dir}
     try:
         store = configured_store(config)
         paid = {task: sum(outcomes) for task, outcomes in attempts.items()}

@@ -8,8 +8,7 @@ from skillwright.core import Task
 from skillwright.envs import TextEnv
 from skillwright.envs.alfworld import AlfworldEnv, generated_tasks
 from skillwright.envs.alfworld.env import CATEGORIES, category_of_goal
-from skillwright.envs.tau_bench import TauBenchEnv, retail_tasks
-from skillwright.envs.tau_bench.facts import ALL_TASK_TYPES
+from skillwright.envs.tau_bench import DOMAINS, TauBenchEnv, tau_tasks
 
 GOALS = {
     "put a mug in shelf": "pick_and_place",
@@ -80,8 +79,8 @@ def test_only_games_of_a_household_have_a_scope():
 
 def test_a_call_of_the_retail_store_is_of_one_of_its_families():
     for split in ("train", "val", "test"):
-        for task in retail_tasks(split):
-            assert TauBenchEnv.category(task) in ALL_TASK_TYPES
+        for task in tau_tasks(split):
+            assert TauBenchEnv.category(task) in DOMAINS["retail"].all_task_types
             assert TauBenchEnv.scope(task) == ""
 
 

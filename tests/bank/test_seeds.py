@@ -11,12 +11,12 @@ import pytest
 from skillwright.bank import SEED_BANKS, near_in_text, seed_bank
 from skillwright.core import SkillKind, SkillOrigin, SkillStatus, UsageError
 from skillwright.envs.alfworld.env import CATEGORIES as ALFWORLD_CATEGORIES
-from skillwright.envs.tau_bench.facts import ALL_TASK_TYPES
+from skillwright.envs.tau_bench import DOMAINS
 from skillwright.envs.webshop import CATEGORIES as WEBSHOP_CATEGORIES
 
 CATEGORIES = {
     "alfworld": set(ALFWORLD_CATEGORIES.values()),
-    "tau_bench": set(ALL_TASK_TYPES),
+    "tau_bench": set(DOMAINS["retail"].all_task_types),
     "webshop": set(WEBSHOP_CATEGORIES),
 }
 

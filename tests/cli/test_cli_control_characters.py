@@ -191,6 +191,11 @@ QUOTES = {
         (f"skill export {EVIL} --to agents", True),
     ],
     "verify": [(f"verify {EVIL}", True)],
+    "skill ablate": [("skill ablate evil --items", True), (f"skill ablate {EVIL}", True)],
+    "skill test": [
+        ("skill test evil --set models.target.model=other", False),
+        (f"skill test {EVIL} --config evil.yaml", True),
+    ],
     "compare": [(f"compare {EVIL} evil", True)],
     "estimate": [("estimate evil.yaml", True)],
     "config show": [(f"config show evil.yaml --set skill.init={EVIL}", True)],
@@ -238,6 +243,7 @@ def test_no_command_writes_what_a_terminal_obeys(world, lanes, hear, command):
         "report",
         "bank stats",
         "skill blame",
+        "skill ablate",
     ) or command.startswith("runs "):
         assert "EVIL" in hear("eval", "evil.yaml")
     if command == "bank approve":

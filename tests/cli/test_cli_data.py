@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tau_airline import TABLES, TASKS
 from tau_built_in.generate import HERE
 from tau_checkout import RETAIL, write_archive, write_checkout
 
@@ -42,6 +43,23 @@ def test_an_archive_is_converted(cli, checkout, tmp_path):
     archive = write_archive(tmp_path / "archive.tar.gz", checkout)
     cli("data", "tau-bench", "--from", archive, "--to", "mine", "--any-version")
     assert (tmp_path / "mine" / "tasks_test.json").exists()
+
+
+def test_a_checkout_holds_the_airline_too(cli, refused, nothing_named, tmp_path, monkeypatch):
+    monkeypatch.delenv("SKILLWRIGHT_TAU_AIRLINE_DATA", raising=False)
+    assert "tau-bench airline" not in json.loads(cli("data", "list", "--json").stdout)
+    tables, tasks = ({name: json.dumps(of) for name, of in TABLES.items()}, {"test": TASKS})
+    source = write_checkout(tmp_path / "air", domain="airline", tables=tables, tasks=tasks)
+    to = ("--from", source, "--to", "mine", "--any-version", "--domain", "airline")
+    told = cli("data", "tau-bench", *to).stderr
+    assert "tau-bench airline was put" in told
+    assert f"SKILLWRIGHT_TAU_AIRLINE_DATA={tmp_path / 'mine'}" in told
+    monkeypatch.setenv("SKILLWRIGHT_TAU_AIRLINE_DATA", "mine")
+    rows = json.loads(cli("data", "list", "--json").stdout)
+    assert rows["tau-bench"]["origin"] == "built-in"
+    assert rows["tau-bench airline"]["splits"] == ["test"]
+    assert "no folder tau_bench/envs/retail" in refused("data", "tau-bench", "--from", source)
+    assert "Did you mean 'airline'" in refused("data", "tau-bench", "--domain", "airlines")
 
 
 def test_before_anything_is_fetched_the_built_in_store_is_used(cli, nothing_named):

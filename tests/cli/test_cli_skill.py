@@ -5,7 +5,7 @@ from collections import defaultdict
 
 import pytest
 
-from doors import ALL_RULES, Coach, Walker, doors_config, trained
+from doors import ALL_RULES, Coach, Reminder, Walker, doors_config, trained
 from skillwright.jobs import read_run
 from skillwright.runs import RunStore
 
@@ -36,6 +36,25 @@ def test_one_line_is_blamed_alone(cli, run):
     assert "attic" in shown
     assert "cellar" not in shown
     assert "runs view" in shown
+
+
+async def test_a_line_of_the_initial_skill_is_said_to_have_no_episode_behind_it(cli, tmp_path):
+    coach = Coach([[ALL_RULES]])
+    path, _ = await trained(doors_config(tmp_path), Walker(), coach, skill="Knock first.")
+    shown = " ".join(cli("skill", "blame", path / "best_skill.md").stdout.split())
+    assert "1 Knock first. v0 · initial skill · given at the start, so no episode" in shown
+    assert shown.count("given at the start") == 1
+
+
+async def test_reminders_come_from_the_episodes_of_the_analysts_that_noted_them(cli, tmp_path):
+    config = doors_config(tmp_path, optimizer={"skill_aware": {}})
+    path, _ = await trained(config, Walker(), Reminder([[], [ALL_RULES]], "Knock."))
+    lines = json.loads(cli("skill", "blame", f"{path}@1", "--json").stdout)
+    (note,) = [one for one in lines if one["text"] == "- Knock."]
+    assert (note["step"], note["edits"]) == (1, [])
+    with RunStore.open(path / "run.sqlite", read_only=True) as store:
+        read = {one.id for one in store.episodes(phase="train", step=1)}
+    assert {one["episode"] for one in note["witnesses"]} == read
 
 
 def test_versions_that_differ_end_with_1_and_the_same_with_0(cli, run):

@@ -11,6 +11,7 @@ from doors import look
 from skillwright.config import load_config
 from skillwright.evaluation import RELEASE_DRAWS_FROM
 from skillwright.jobs import NullCallback, demo_file, replay_run, run_training, start_run
+from skillwright.jobs.inspect.provenance import blame, find_skill
 from skillwright.scripted.skilltext import read_conduct, read_stances
 
 pytestmark = pytest.mark.heavy
@@ -88,3 +89,20 @@ def test_steps_change_the_current_skill_and_one_test_proves_what_is_released(dem
             for phase in ("gate", "release")
         }
     assert min(played["release"]) >= RELEASE_DRAWS_FROM > max(played["gate"])
+
+
+def test_every_line_of_the_best_skill_comes_from_episodes_that_can_be_read(demo_run):
+    path, report = demo_run
+    best = find_skill(str(path / "best_skill.md"))
+    with look(path) as store:
+        lines = blame(store, best.version)
+        episodes = {one.id: one for one in store.episodes()}
+        edits = {one.id for one in store.edits()}
+    assert [one.text for one in lines] == report.best_skill.splitlines()
+    for line in lines:  # the demo begins with a blank skill: each was learned
+        assert line.witnesses, line
+        assert set(line.edits) <= edits, line
+        for witness in line.witnesses:
+            seen = episodes[witness.episode]
+            assert (seen.task_id, seen.split, seen.step) == (witness.task_id, "train", line.step)
+            assert max(witness.turns, default=0) < seen.turns

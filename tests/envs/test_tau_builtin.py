@@ -47,9 +47,9 @@ def gold(split, index):
 
 def swapped_variant(db, name, kwargs):
     """Return another item of the same product in place of the first one that was asked for."""
-    order = db.order(kwargs["order_id"])
+    order = db.find("orders", kwargs["order_id"])
     item = next(one for one in order["items"] if one["item_id"] == kwargs["item_ids"][0])
-    variants = db.product(item["product_id"])["variants"].values()
+    variants = db.find("products", item["product_id"])["variants"].values()
     others = [
         one["item_id"]
         for one in variants
@@ -77,8 +77,8 @@ def mistaken(db, name, kwargs):
 
 def officious(db, task):
     """Return a write that nobody asked for, where the right thing is to write nothing."""
-    for order_id in db.user(task.user_id)["orders"]:
-        order = db.order(order_id)
+    for order_id in db.find("users", task.user_id)["orders"]:
+        order = db.find("orders", order_id)
         if order["status"] == "pending":
             return "cancel_pending_order", {"order_id": order_id, "reason": "no longer needed"}
         if order["status"] == "delivered":
@@ -87,7 +87,7 @@ def officious(db, task):
                 "item_ids": [item["item_id"] for item in order["items"]],
                 "payment_method_id": order["payment_history"][0]["payment_method_id"],
             }
-    address = {**db.user(task.user_id)["address"], "address2": "Unit 0"}
+    address = {**db.find("users", task.user_id)["address"], "address2": "Unit 0"}
     return "modify_user_address", {"user_id": task.user_id, **address}
 
 

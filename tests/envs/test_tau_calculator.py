@@ -2,10 +2,11 @@
 
 import pytest
 
-from skillwright.envs.tau_bench.tau_core import Database, call_tool
+from skillwright.envs.tau_bench.tau_core import DOMAINS, Database, Tables, call_tool
 from skillwright.envs.tau_bench.tau_core.tools import MAX_CHARS, calculate
 
-DB = Database.__new__(Database)  # the calculator has no use for one
+RETAIL = DOMAINS["retail"]
+DB = Database(Tables(RETAIL, {table: {} for table in RETAIL.tables}))
 SYNTAX = "Error: invalid syntax (<string>, line 1)"
 ZEROS = (
     "Error: leading zeros in decimal integer literals are not permitted; use an 0o prefix for "

@@ -9,7 +9,7 @@ import pytest
 from skillwright.core import DataError
 from skillwright.envs.tau_bench import data_dir, open_store
 from skillwright.envs.tau_bench.tau_core import fetched_dir, store
-from skillwright.envs.tau_bench.tau_core.schemas import SCHEMAS
+from skillwright.envs.tau_bench.tau_core.schemas import RETAIL_SCHEMAS
 from tau_store import TABLES, make_env, open_env, write_store, write_sums
 
 
@@ -112,7 +112,7 @@ def test_bytes_that_are_no_text_are_refused(shop):
 
 def test_rules_and_tools_are_optional_and_splits_are_what_is_there(shop, tmp_path):
     assert open_store(shop).splits == ("test",)
-    assert open_store(shop).tool_schemas is SCHEMAS
+    assert open_store(shop).tool_schemas is RETAIL_SCHEMAS
     (shop / "rules.json").unlink()
     bare = open_store(shop)
     assert bare.rules == ()
@@ -169,4 +169,4 @@ def test_our_own_words_for_the_tools_fit_the_originals(reference_data):
         ]
 
     theirs = json.loads((reference_data / "tau_retail" / "tools.json").read_text())
-    assert shape(SCHEMAS) == shape(theirs)
+    assert shape(RETAIL_SCHEMAS) == shape(theirs)

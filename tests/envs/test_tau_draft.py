@@ -8,8 +8,8 @@ import json
 
 import pytest
 
-from skillwright.envs.tau_bench import ScriptedUser, TauBenchEnv
-from skillwright.envs.tau_bench.tau_core.store import BUILT_IN, DATA_VARIABLE
+from skillwright.envs.tau_bench import DOMAINS, ScriptedUser, TauBenchEnv
+from skillwright.envs.tau_bench.tau_core.store import BUILT_IN
 
 OPENING = "Hi, I need help with my order."
 PLACEHOLDER = [{"role": "user", "content": "placeholder"}]
@@ -18,10 +18,10 @@ PLACEHOLDER = [{"role": "user", "content": "placeholder"}]
 @pytest.fixture(params=["built-in", "reference"], autouse=True)
 def data(request, monkeypatch):
     if request.param == "built-in":
-        monkeypatch.setenv(DATA_VARIABLE, str(BUILT_IN))
+        monkeypatch.setenv(DOMAINS["retail"].data_variable, str(BUILT_IN))
         return
     folder = request.getfixturevalue("reference_data") / "tau_retail"
-    monkeypatch.setenv(DATA_VARIABLE, str(folder))
+    monkeypatch.setenv(DOMAINS["retail"].data_variable, str(folder))
 
 
 @pytest.fixture(params=[None, {}], ids=["None", "{}"])

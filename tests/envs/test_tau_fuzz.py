@@ -7,9 +7,8 @@ import pytest
 
 from skillwright.core.jsonio import canonical
 from skillwright.envs.drive import fuzz_action
-from skillwright.envs.tau_bench import TOOL_NAMES
-from skillwright.envs.tau_bench.tau_core.tools import PARAMETERS
-from tau_store import TABLES, data_hash, make_env, write_store
+from skillwright.envs.tau_bench import DOMAINS
+from tau_store import TABLES, make_env, write_store
 
 ODD = (
     *(
@@ -75,8 +74,8 @@ WRAPPED = (
 
 def odd_call(rng):
     """Write a call that has the right names, mostly, and anything for arguments."""
-    name = rng.choice((*TOOL_NAMES, "respond", "Think", "", "\ud800"))
-    wanted = [*PARAMETERS.get(name, ("content",))]
+    name = rng.choice((*DOMAINS["retail"].tools, "respond", "Think", "", "\ud800"))
+    wanted = [*DOMAINS["retail"].parameters.get(name, ("content",))]
     if rng.random() < 0.2:
         wanted = wanted[: rng.randint(0, len(wanted))] + rng.choice(([], ["data"], ["x"]))
     arguments = {
@@ -106,7 +105,7 @@ def survive(folder, seed, actions):
             canonical(output).encode()
             assert 0.0 <= output["reward"] <= 1.0
         canonical(env.get_metrics())
-        assert data_hash(env.tau_env.db)
+        assert env.tau_env.db.state_hash()
         changed |= {record.get("status") for record in env.tau_env.db.changed.values()}
     # Otherwise the actions would not have been worth much.
     assert changed >= {"cancelled", "return requested", "exchange requested"}

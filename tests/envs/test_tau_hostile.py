@@ -147,7 +147,7 @@ def user(**changed):
         ("users", '{"a": null}', "'a' is not an object"),
         ("users", '{"a": "name address email payment_methods orders"}', "is not an object"),
         ("users", user(name="Bob"), "name is not an object"),
-        ("users", user(name={"first_name": "Bob"}), "name has no text last_name"),
+        ("users", user(name={"first_name": "Bob"}), "name.last_name is not a text"),
         ("users", user(email=5), "email is not a text"),
         ("products", '{"a": {"name": ["x"], "product_id": "1", "variants": {}}}', "is not a text"),
         ("users", user().replace('"orders": []', f'"orders": {DEEP}'), "nested too deeply"),

@@ -12,7 +12,7 @@ from skillwright.envs import check_env
 from skillwright.envs.tau_bench import TauBenchEnv, open_store
 from skillwright.envs.tau_bench.tau_core import Database, call_tool, grade
 from skillwright.envs.tau_bench.tau_core.tools import TRANSFER
-from tau_store import OPENING, data_hash, make_env, tool_call
+from tau_store import OPENING, make_env, tool_call
 
 PRISTINE = "5a4b2cb59f4d12dea7e4adff24a7f8fada510ead49372ea4a729a82bbb5f49b5"
 WITH_OUTPUTS = (
@@ -54,7 +54,7 @@ def run(db, calls):
 
 def test_the_pristine_state_has_the_originals_hash(store, vectors):
     (meta,) = of_kind(vectors, "meta")
-    assert data_hash(fresh(store)) == meta["initial_hash"] == PRISTINE
+    assert fresh(store).state_hash() == meta["initial_hash"] == PRISTINE
 
 
 def test_every_recorded_call_has_its_observation_and_its_state(store, vectors):
@@ -66,7 +66,7 @@ def test_every_recorded_call_has_its_observation_and_its_state(store, vectors):
             (observation,) = run(db, [call])
             where = (sequence["id"], call["name"], call["kwargs"])
             assert (*where, observation) == (*where, call["observation"])
-            assert (*where, data_hash(db)) == (*where, call["hash"])
+            assert (*where, db.state_hash()) == (*where, call["hash"])
 
 
 def test_every_gold_sequence_has_its_observations_and_its_end(store, vectors):
@@ -76,10 +76,10 @@ def test_every_gold_sequence_has_its_observations_and_its_end(store, vectors):
         db, where = fresh(store), (record["split"], record["task_index"])
         wanted = [step["observation"] for step in record["steps"]]
         assert (where, run(db, record["steps"])) == (where, wanted)
-        assert (where, data_hash(db)) == (where, record["final_hash"])
+        assert (where, db.state_hash()) == (where, record["final_hash"])
         gold = store.gold(*where)
         assert (where, gold.is_untouched) == (where, record["gold_is_noop"])
-        assert (where, data_hash(gold.db)) == (where, record["final_hash"])
+        assert (where, gold.db.state_hash()) == (where, record["final_hash"])
 
 
 def test_every_recorded_reward_is_ours(store, vectors):
@@ -108,7 +108,7 @@ def test_the_reward_agrees_with_the_hash_on_wrong_trajectories_too(store, vector
         other = rng.choice(by_user[record["user_id"]])
         run(db, record["steps"][: rng.randint(0, len(record["steps"]))])
         run(db, other["steps"] if rng.random() < 0.5 else [])
-        end = data_hash(db)
+        end = db.state_hash()
         for task in (record, other):
             judged = grade(db, store.gold(task["split"], task["task_index"]), [], [])
             assert judged.database_matches == (end == task["final_hash"])
@@ -257,5 +257,7 @@ class Dawdling:
 
 def hash_from_nothing(store):
     """Hash the shared records anew, without any text that is remembered."""
-    tables = type(store.tables)({name: dict(rows) for name, rows in store.tables.records.items()})
-    return data_hash(Database(tables))
+    tables = type(store.tables)(
+        store.domain, {name: dict(rows) for name, rows in store.tables.records.items()}
+    )
+    return Database(tables).state_hash()

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from skillwright.envs.tau_bench import TOOL_NAMES
+from skillwright.envs.tau_bench import DOMAINS
 from skillwright.envs.tau_bench.tau_core import call_tool
 from tau_store import answer, database, write_store
 
@@ -29,7 +29,7 @@ def db(shop):
 
 
 def balance(db, user_id="ann_ash_1", method="gift_card_1"):
-    return db.user(user_id)["payment_methods"][method]["balance"]
+    return db.find("users", user_id)["payment_methods"][method]["balance"]
 
 
 # Reading
@@ -296,4 +296,4 @@ def test_a_transfer_ends_the_episode_even_if_it_is_malformed(db):
         "Transfer successful"
     )
     assert call_tool(db, "transfer_to_human_agents", {}).ends_episode
-    assert len(TOOL_NAMES) == 16
+    assert len(DOMAINS["retail"].tools) == 16

@@ -10,8 +10,7 @@ import pytest
 
 from skillwright.core import DataError
 from skillwright.datasets import FetchError, FetchSettings
-from skillwright.envs.tau_bench import TauBenchEnv, open_store, upstream
-from skillwright.envs.tau_bench.tau_core.store import UPSTREAM
+from skillwright.envs.tau_bench import DOMAINS, TauBenchEnv, open_store, upstream
 from skillwright.envs.tau_bench.upstream import fetch_tau_bench
 from tau_checkout import INFO, RETAIL, python_tasks, write_archive, write_checkout
 from tau_store import TABLES, TASKS
@@ -74,8 +73,10 @@ def test_the_official_data_comes_out_as_it_is_known(reference_data, tmp_path):
     made = fetch_tau_bench(tmp_path / "made", str(checkout))
     assert made.is_pinned
     assert made.tasks == {"dev": 20, "test": 115, "train": 500}
-    assert left_in(tmp_path / "made") == sorted([*UPSTREAM, "LICENSE", "user_prompt.txt"])
-    for name in UPSTREAM:
+    assert left_in(tmp_path / "made") == sorted(
+        [*DOMAINS["retail"].upstream, "LICENSE", "user_prompt.txt"]
+    )
+    for name in DOMAINS["retail"].upstream:
         assert (tmp_path / "made" / name).read_bytes() == (official / name).read_bytes()
 
     assert fetch_tau_bench(tmp_path / "made").was_there, "what is there is not asked for again"

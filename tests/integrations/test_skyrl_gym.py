@@ -9,8 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from skillwright.core import Act, DataError, EpisodeSpec, PlainSkill, Task
-from skillwright.integrations import SkyRLGymEnv, register_with_skyrl
+from skillwright.integrations import SkyRLGymEnv, register_with_skyrl, tau_bench_rows
 from skillwright.rollout import LocalEngine
+from tau_airline import write_airline
 from tau_store import CANCEL, OPENING, tool_call, write_store
 
 with warnings.catch_warnings():
@@ -40,6 +41,18 @@ def made(shop, **extras):
 
 
 # Ours in theirs
+
+
+def test_skyrl_gym_makes_the_airline_by_its_setting(registered, tmp_path):
+    script = {"user_strategy": "scripted", "user_replies": [OPENING]}
+    config = {"domain": "airline", "data_dir": str(write_airline(tmp_path)), **script}
+    (row, *_) = tau_bench_rows("test", config)
+    extras = {name: row[name] for name in row if name not in ("prompt", "env_class")}
+    env_config = OmegaConf.create(config)
+    with skyrl_gym.make(row["env_class"], env_config=env_config, extras=extras) as env:
+        env.init(row["prompt"])
+        env.step(tool_call("cancel_reservation", reservation_id="AAA111"))
+        assert env.step("It is cancelled.")["reward"] == 1.0
 
 
 def test_skyrl_gym_makes_our_environment_and_drives_it_to_its_reward(registered, shop):

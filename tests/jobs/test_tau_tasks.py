@@ -6,7 +6,7 @@ import pytest
 
 from skillwright.config.run import validated
 from skillwright.core import ConfigError, DataError
-from skillwright.envs.tau_bench import configured_store, is_free, is_no_op, retail_tasks
+from skillwright.envs.tau_bench import configured_store, is_free, is_no_op, tau_tasks
 from skillwright.jobs.parts.tasks import make_splits
 from tau_models import TRANSFER, shop, tau_settings
 from tau_store import CANCEL, RETURN, task, write_store
@@ -35,13 +35,13 @@ def test_a_type_is_the_one_kind_of_write_that_a_task_wants(tmp_path):
     read = ("get_order_details", {"order_id": "#W1"})
     wanted = [task(read, CANCEL), task(CANCEL, RETURN), task(TRANSFER), task(RETURN)]
     data = write_store(tmp_path / "shop", tasks_test=wanted)
-    tasks = retail_tasks("test", {"data_dir": str(data)})
+    tasks = tau_tasks("test", {"data_dir": str(data)})
     assert [one.task_type for one in tasks] == ["cancel", "several_kinds", "read_only", "return"]
 
 
 def test_tasks_over_other_data_are_other_tasks(tmp_path):
     one, other = (
-        retail_tasks("test", {"data_dir": str(folder)})[0]
+        tau_tasks("test", {"data_dir": str(folder)})[0]
         for folder in (shop(tmp_path / "a"), shop(tmp_path / "b", rules=["Be quick."]))
     )
     assert one.id == other.id
@@ -59,7 +59,7 @@ def test_what_hanging_up_wins_is_known(tmp_path):
 
 def test_the_reference_tasks_have_the_documented_types_and_exceptions(reference_data):
     data = {"data_dir": str(reference_data / "tau_retail")}
-    types = Counter(one.task_type for one in retail_tasks("test", data))
+    types = Counter(one.task_type for one in tau_tasks("test", data))
     assert sum(types.values()) == 115
     assert types["read_only"] == 9
     store = configured_store(data)

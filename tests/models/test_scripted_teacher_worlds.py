@@ -17,7 +17,7 @@ from skillwright.bank import (
 )
 from skillwright.core import Act, BankSkill, EpisodeSpec, PlainSkill, SkillKind
 from skillwright.datasets import EvolutionTasks, StudyTasks
-from skillwright.envs.tau_bench import TauBenchEnv, retail_tasks
+from skillwright.envs.tau_bench import TauBenchEnv, tau_tasks
 from skillwright.envs.webshop import WebShopEnv, webshop_tasks
 from skillwright.models import ChatAgent
 from skillwright.rollout import LocalEngine
@@ -59,7 +59,7 @@ def test_every_retail_teaching_is_obeyed_in_the_form_of_the_bank(one):
 
 
 async def test_calls_are_distilled_and_evolution_goes_on_where_they_end():
-    train, test = (retail_tasks(split, RETAIL_CONFIG) for split in ("train", "test"))
+    train, test = (tau_tasks(split, RETAIL_CONFIG) for split in ("train", "test"))
     base = await calls(train, PlainSkill(""))
     teacher = Teacher(RetailTeacher())
     found = await distill(base, teacher, DistillSettings(), *NAMED)

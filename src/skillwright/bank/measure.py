@@ -250,12 +250,12 @@ def seed_pairs(tasks_each: int = 120) -> list[tuple[Bank, Sequence[Task]]]:
         tasks_each: Most tasks of an environment.
     """
     from skillwright.envs.alfworld import generated_tasks
-    from skillwright.envs.tau_bench import retail_tasks
+    from skillwright.envs.tau_bench import tau_tasks
     from skillwright.envs.webshop import webshop_tasks
 
     return [
         (seed_bank("alfworld"), generated_tasks("train", tasks_each)),
-        (seed_bank("tau_bench"), retail_tasks("train", count=tasks_each)),
+        (seed_bank("tau_bench"), tau_tasks("train", count=tasks_each)),
         (seed_bank("webshop"), webshop_tasks("train", tasks_each)),
     ]
 

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -13,7 +13,7 @@ from skillwright.cli.faults import exit_codes, say
 from skillwright.cli.options import AsJson
 from skillwright.cli.words import make_console
 from skillwright.core import DataError
-from skillwright.envs.tau_bench import data_dir, open_store
+from skillwright.envs.tau_bench import DOMAINS, DataSource, data_dir, open_store
 from skillwright.envs.tau_bench.tau_core import fetched_dir
 from skillwright.envs.tau_bench.upstream import ARCHIVE, COMMIT, fetch_tau_bench
 from skillwright.envs.webshop import import_webshop, imported_path, index_with_tantivy
@@ -43,24 +43,29 @@ def tau_bench(
             "--any-version", help=f"Take other data than that of {COMMIT} too; needs --to."
         ),
     ] = False,
+    domain: Annotated[str, typer.Option(help="Whose data: retail or airline.")] = "retail",
     as_json: AsJson = False,
 ) -> None:
-    """Fetch the retail data of tau-bench, or convert a copy of its repository."""
+    """Fetch the data of a domain of tau-bench, or convert a copy of its repository."""
     with exit_codes():
         if any_version and to is None:
             raise DataError(
                 "--any-version needs --to FOLDER: only the pinned data may stand where it is found "
                 "without being named"
             )
-        fetched = fetch_tau_bench(to or fetched_dir(), source, any_version=any_version)
+        fetched = fetch_tau_bench(
+            to or fetched_dir(domain), source, domain=domain, any_version=any_version
+        )
     if as_json:
         typer.echo(json.dumps(dataclasses.asdict(fetched)))
         return
     tasks = ", ".join(f"{count} {split}" for split, count in fetched.tasks.items())
     done = "is there already" if fetched.was_there else "was put"
-    say(f"tau-bench retail {done} in {fetched.folder}: tasks {tasks}; data {fetched.checksum[:12]}")
+    data = fetched.checksum[:12]
+    say(f"tau-bench {domain} {done} in {fetched.folder}: tasks {tasks}; data {data}")
     if to is not None:
-        say(f"Use it with env_config.data_dir, or SKILLWRIGHT_TAU_DATA={fetched.folder}")
+        variable = DOMAINS[domain].data_variable
+        say(f"Use it with env_config.data_dir, or {variable}={fetched.folder}")
     if not fetched.is_pinned:
         say(f"This is not the data of {COMMIT}; scores over it compare with no others.")
 
@@ -102,21 +107,36 @@ def webshop(
 def list_(as_json: AsJson = False) -> None:
     """List the data that environments would use now, and how it was found."""
     with exit_codes():
-        used = data_dir()
-        store = open_store(used.path)
-        splits = store.splits
+        rows = {TAU_BENCH: _used(data_dir(), "retail")}
         try:
-            # Every file is compared with its checksum: an empty folder is found too.
-            _ = store.checksum
-            damage = "" if splits else "it has no tasks"
-        except DataError as error:
-            damage = str(error)
-        if damage:
-            raise DataError(f"the tau-bench data ({used.origin}) is damaged: {damage}")
-    row = {"origin": used.origin, "splits": list(splits), "path": used.path}
+            airline = data_dir(domain="airline")
+        except DataError:
+            airline = None  # it was not fetched, and none is built in
+        if airline is not None:
+            rows[f"{TAU_BENCH} airline"] = _used(airline, "airline")
     if as_json:
-        typer.echo(json.dumps({TAU_BENCH: row}))
+        typer.echo(json.dumps(rows))
         return
     table = Table("data", "origin", "splits", Column("path", overflow="fold"))
-    table.add_row(TAU_BENCH, escape(used.origin), ", ".join(splits), escape(used.path))
+    for name, row in rows.items():
+        table.add_row(name, escape(row["origin"]), ", ".join(row["splits"]), escape(row["path"]))
     out.print(table)
+
+
+def _used(source: DataSource, domain: str) -> dict[str, Any]:
+    """Describe data that was found.
+
+    Raises:
+        DataError: It is damaged.
+    """
+    store = open_store(source.path, domain)
+    splits = store.splits
+    try:
+        # Every file is compared with its checksum: an empty folder is found too.
+        _ = store.checksum
+        damage = "" if splits else "it has no tasks"
+    except DataError as error:
+        damage = str(error)
+    if damage:
+        raise DataError(f"the data of tau-bench {domain} ({source.origin}) is damaged: {damage}")
+    return {"origin": source.origin, "splits": list(splits), "path": source.path}

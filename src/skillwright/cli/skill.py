@@ -1,18 +1,26 @@
-"""``skillwright skill``: where lines of a skill document come from, how versions differ, export."""
+"""``skillwright skill``: where its lines come from, what each part is worth, and export."""
 
 import asyncio
 import dataclasses
 import difflib
 import json
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
+from textwrap import shorten
 from typing import Annotated
 
 import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
 from rich.text import Text
 
-from skillwright.cli.faults import exit_codes
+from skillwright.cli import tables
+from skillwright.cli.faults import NO, err, exit_codes, say
+from skillwright.cli.live import display
 from skillwright.cli.options import (
     DEFAULT_ROOT,
+    NO_OVERRIDES,
     AsJson,
     NoModel,
     Output,
@@ -22,10 +30,24 @@ from skillwright.cli.options import (
     print_result,
 )
 from skillwright.cli.verify import show_taken
-from skillwright.cli.words import make_console, print_words
+from skillwright.cli.words import counted, make_console, print_words
 from skillwright.core import UsageError
-from skillwright.core.jsonio import read_text
+from skillwright.core.jsonio import read_text, write_text
+from skillwright.evaluation import BoundedGain
+from skillwright.jobs.inspect.ablate import (
+    MARGIN,
+    Ablation,
+    AblationPlan,
+    AblationWork,
+    ablate,
+    plan_ablation,
+)
+from skillwright.jobs.inspect.lessons import LessonReport, open_lessons, play_lessons
 from skillwright.jobs.inspect.provenance import BlamedLine, blame_skill, find_skill
+from skillwright.jobs.launch.preflight import preflight
+from skillwright.jobs.launch.runs import has_scripted_models, open_run
+from skillwright.jobs.parts.money import money_text, priced_models
+from skillwright.jobs.train.evaluate import EvalPlan
 from skillwright.runs.folder import STORE_NAME
 
 app = typer.Typer(
@@ -34,6 +56,7 @@ app = typer.Typer(
 out = make_console()
 
 _MOST = 6
+_TITLE = 60
 _COLORS = {"+": "green", "-": "red", "@": "cyan"}
 _WHERE = "A file in a run's folder, RUN@VERSION, or a run for what it released"
 
@@ -136,9 +159,228 @@ def _is_of_no_run(where: str) -> bool:
     )
 
 
+_PLAYS = EvalPlan("val", 1)  # asks the target alone
+
+
+@app.command("ablate")
+def ablate_(  # noqa: PLR0913 - each is an option
+    skill: Annotated[str, typer.Argument(metavar="SKILL", help=f"{_WHERE}.")],
+    root: Root = DEFAULT_ROOT,
+    draws: Annotated[int, typer.Option(min=1, help="Draws per val task and side.")] = 2,
+    margin: Annotated[
+        float,
+        typer.Option(
+            min=0.001, max=0.999, help="Propose to delete what is proven to be worth less."
+        ),
+    ] = MARGIN,
+    items: Annotated[
+        bool, typer.Option("--items", help="Measure every list item and paragraph by itself.")
+    ] = False,
+    write: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Test all deletions together; write what is left."),
+    ] = None,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Only say what it would take.")
+    ] = False,
+    overrides: Annotated[
+        list[str],
+        typer.Option("--set", metavar="KEY=VALUE", help="A larger budget: --set budget.usd=5"),
+    ] = NO_OVERRIDES,
+    as_json: AsJson = False,
+) -> None:
+    """Measure what each section of a skill is worth on val tasks, and propose deletions."""
+    with exit_codes():
+        if write is not None and write.exists():
+            raise UsageError(f"{str(write)!r} is there already; name a new file with --write")
+        found = find_skill(skill, root)
+        run = open_run(found.run, root, overrides)
+    options = ["--draws", str(draws), "--margin", f"{margin:g}", *(["--items"] if items else [])]
+    options += [] if write is None else ["--write", str(write)]
+    with run, exit_codes(_again("ablate", skill, root, options)):
+        plan = AblationPlan(draws, margin, items, joint=write is not None)
+        work = plan_ablation(run, found, plan)
+        llms = priced_models(run.config, trains=False)
+        say(_expected(work, money_text(asyncio.run(work.cost_usd()), llms)))
+        if work.least_margin >= margin:
+            say(
+                f"On {work.tasks} val tasks a loss below {100 * work.least_margin:.1f} points "
+                "cannot be excluded for so many sections, so none can be proposed for deletion: "
+                "raise --margin, or measure in a run with more val tasks.",
+                style="yellow",
+            )
+        if estimate:
+            return
+        if work.to_play:
+            asyncio.run(preflight(run.config, _PLAYS))
+        with display(err if as_json else out, llms) as callback:
+            result = asyncio.run(ablate(work, callback))
+        proven = result.joint is not None and result.joint.proposal == "delete"
+        if write is not None and proven:
+            write_text(write, result.shorter)
+        scripted = has_scripted_models(run.config, run.store, _PLAYS)
+    beside = {
+        "rollouts": result.rollouts,
+        "cost_usd": result.usage.cost_usd,
+        "draws": draws,
+        "margin": margin,
+        "alpha": result.alpha,
+        "joint": result.joint.to_dict() if result.joint else None,
+        "written": str(write) if write is not None and proven else None,
+        "scripted": scripted,
+    }
+    print_result(as_json, result.to_dict() | beside, lambda: _show_values(result, work, scripted))
+    if write is not None:
+        _say_written(result, write, proven)
+
+
+@app.command("test")
+def lessons_(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A folder of a run, or its name.")],
+    root: Root = DEFAULT_ROOT,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A configuration whose models.target is to play."),
+    ] = None,
+    overrides: Annotated[
+        list[str],
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Change the model: --set models.target.model=NAME"
+        ),
+    ] = NO_OVERRIDES,
+    margin: Annotated[
+        float,
+        typer.Option(
+            min=0.001, max=0.999, help="A lesson that is proven to gain less no longer helps."
+        ),
+    ] = MARGIN,
+    as_json: AsJson = False,
+) -> None:
+    """Replay the pairs behind each accepted edit with another model: which lessons still help?"""
+    with exit_codes():
+        lessons = open_lessons(run, root, config, overrides)
+    played = lessons.run
+    options = [*(["--config", str(config)] if config else []), "--margin", f"{margin:g}"]
+    options += [word for one in overrides for word in ("--set", one)]
+    with played, exit_codes(_again("test", run, root, options)):
+        llms = priced_models(played.config, trains=False)
+        asyncio.run(preflight(played.config, _PLAYS))
+        with display(err if as_json else out, llms) as callback:
+            report = asyncio.run(play_lessons(lessons, callback, margin=margin))
+        scripted = has_scripted_models(played.config, played.store, _PLAYS)
+    money = money_text(report.usage.cost_usd, llms)
+    result = report.to_dict() | {"scripted": scripted}
+    print_result(as_json, result, lambda: _show_lessons(report, money, scripted))
+
+
+def _again(command: str, what: str, root: Path, options: Sequence[str]) -> str:
+    where = [] if root == DEFAULT_ROOT else ["--root", str(root)]
+    return shlex.join(["skillwright", "skill", command, what, *where, *options])
+
+
+def _expected(work: AblationWork, money: str) -> str:
+    plan = work.plan
+    return (
+        f"{counted(len(work.sections), 'section')} and the whole, {work.tasks} val tasks, "
+        f"{counted(plan.draws, 'draw')} of each: {counted(work.to_play, 'rollout')} to play "
+        f"({work.stored:,} are stored), {money}"
+    )
+
+
+def _show_values(found: Ablation, work: AblationWork, scripted: bool) -> None:
+    table = _table("lines", "section", "value")
+    for one in found.sections:
+        (part,) = one.sections
+        style = {"delete": "red", "keep": "green"}.get(one.proposal, "")
+        lines = f"{part.first_line}-{part.last_line}"
+        title = Text(shorten(part.title, _TITLE, placeholder="..."))
+        table.add_row(lines, title, *_measured(one.gain, -1), Text(one.proposal, style))
+    out.print(table)
+    if not work.plan.by_item and any(s.is_item for one in found.sections for s in one.sections):
+        print_words(out, "A section with most of the text was too coarse: its items are measured.")
+    for one in found.sections:
+        if one.gain.problem:
+            print_words(out, f"line {one.sections[0].first_line}: {one.gain.problem}", "yellow")
+    print_words(
+        out,
+        "value: success with the section minus without, in points, between bounds that all hold "
+        f"together with {1 - found.alpha:.0%} at each side. delete: worth less than "
+        f"{100 * work.plan.margin:g} points; keep: worth more than 0.",
+        "dim",
+    )
+    print_words(out, f"{counted(found.rollouts, 'rollout')} played; the others were stored.")
+    tables.own_up(out, scripted)
+
+
+def _say_written(found: Ablation, path: Path, proven: bool) -> None:
+    """Say whether the shorter document was written; end with 1 where it was not."""
+    if proven:
+        gone = counted(len(found.deletions), "section")
+        say(f"{path}: without {gone}, which together are worth less than the margin.")
+        return
+    why = "nothing is proposed for deletion"
+    if found.joint is not None:
+        low, high = (100 * bound for bound in found.joint.interval)
+        why = (
+            f"together the deletions are not proven to be worth less than the margin: {low:+.1f} "
+            f"to {high:+.1f} points; more --draws say more"
+        )
+    say(f"{path} was not written: {why}.", style="yellow")
+    raise typer.Exit(NO)
+
+
+def _show_lessons(report: LessonReport, money: str, scripted: bool) -> None:
+    table = _table("accepted at", "then", "now")
+    colors = {"still helps": "green", "hurts": "red"}
+    for one in report.lessons:
+        then = one.accepted.verdict.effect
+        outcome = Text(one.outcome, colors.get(one.outcome, ""))
+        known = "" if then is None else f"{100 * then:+.1f}"
+        table.add_row(one.accepted.where, known, *_measured(one.gain), outcome)
+    out.print(table)
+    for one in report.lessons:
+        print_words(out, f"{one.accepted.where}: {one.outcome}")
+        for edit in one.accepted.edits:
+            tables.print_indented(out, 2, Text(shorten(edit, 3 * _TITLE, placeholder="...")))
+        if one.gain.problem:
+            print_words(out, f"  {one.gain.problem}", "yellow")
+    print_words(
+        out,
+        f"gain in points: then with {report.trained_with}, at the gate; now with {report.target}, "
+        f"between bounds that all hold together with {1 - report.alpha:.0%} at each side.",
+        "dim",
+    )
+    played = counted(report.rollouts, "rollout")
+    print_words(out, f"{played} played, {money}; the others were stored.")
+    print_words(out, f"read them with:  skillwright runs episodes {report.folder}", "dim")
+    tables.own_up(out, scripted)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for name in (*columns, "bounds", "pairs", "lost", "answer"):
+        is_text = name in ("lines", "section", "accepted at", "answer")
+        table.add_column(
+            name,
+            justify="left" if is_text else "right",
+            no_wrap=name not in ("section", "accepted at"),
+        )
+    return table
+
+
+def _measured(gain: BoundedGain, sign: int = 1) -> Sequence[str]:
+    """Return a gain or, with the sign turned, a loss, its bounds, and the pairs behind it."""
+    low, high = sorted(100 * sign * one for one in gain.interval)
+    points = f"{100 * sign * gain.gain + 0.0:+.1f}"
+    pairs, lost = gain.effect.pairs, gain.effect.lost
+    return points, f"{low:+.1f} to {high:+.1f}", str(pairs), str(lost)
+
+
 def _show(one: BlamedLine) -> None:
     print_words(out, Text(f"{one.number:>4}  {one.text}"))
     parts = [f"v{one.version}", one.origin.replace("_", " ")]
+    if one.origin == "initial_skill":
+        parts.append("given at the start, so no episode is behind it")
     if one.edits:
         parts.append(", ".join(one.edits[:_MOST]))
     if one.witnesses:

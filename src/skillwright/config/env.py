@@ -157,7 +157,11 @@ class AdapterData(Section):
 
 
 class TauBenchData(_AtMost):
-    """Customers of the retail store of tau-bench; ``env.config.data_dir`` says which store."""
+    """Customers of tau-bench: of its retail store or its airline, as ``env.config.domain`` says.
+
+    Where the data has a test split and no other, as the airline's, ``train`` and ``val`` say how
+    many tasks are cut off it; unset, there is nothing to train on.
+    """
 
     kind: Literal["tau_bench"] = "tau_bench"
     train_split: SkipJsonSchema[Annotated[str, Field(min_length=1)]] = "train"

@@ -2,6 +2,7 @@
 
 from skillwright.evaluation.gates import AnyGate
 from skillwright.evaluation.gates.base import Gate, power_text, why_hopeless
+from skillwright.evaluation.gates.bounds import BoundedGain, bound_gain, least_margin
 from skillwright.evaluation.gates.judging import Terms, tasks_needed
 from skillwright.evaluation.gates.release import (
     RELEASE_DRAWS_FROM,
@@ -23,6 +24,7 @@ from skillwright.evaluation.gates.skillopt_gate import (
 from skillwright.evaluation.gates.step_gates import ExploreGate, OpenGate, PairedGate, StrictGate
 from skillwright.evaluation.intervals import (
     Interval,
+    bounded_mean_interval,
     clustered_wilson_interval,
     mean_interval,
     paired_proportion_interval,
@@ -57,6 +59,7 @@ __all__ = [
     "RELEASE_PHASE",
     "AlphaLedger",
     "AnyGate",
+    "BoundedGain",
     "Decision",
     "DrawCount",
     "Draws",
@@ -80,6 +83,8 @@ __all__ = [
     "StrictGate",
     "Terms",
     "Verdict",
+    "bound_gain",
+    "bounded_mean_interval",
     "chosen_p_value",
     "clustered_wilson_interval",
     "compute_score",
@@ -87,6 +92,7 @@ __all__ = [
     "detectable_gain",
     "differing",
     "evaluate_gate",
+    "least_margin",
     "mean_interval",
     "measure_effect",
     "paired_difference",

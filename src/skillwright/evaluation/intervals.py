@@ -155,6 +155,65 @@ def mean_interval(
     return Interval(mean - half, mean + half)
 
 
+# How much a bet takes of what there is, and its share of the stake. Most is on the bold one, which
+# alone tells something of values that hardly vary.
+_BETS = ((1.0, 0.75), (0.5, 0.0625), (0.25, 0.0625), (0.125, 0.0625), (0.0625, 0.0625))
+
+
+def bounded_mean_interval(
+    values: Sequence[float], low: float, high: float, confidence: float = DEFAULT_CONFIDENCE
+) -> Interval:
+    """Estimate a mean of values that lie in a known range; it holds whatever their distribution.
+
+    Unlike Student's t it also holds where few values differ, or none: a rare large value that was
+    not met is allowed for. Against every mean outside of it, bets on the values would have
+    multiplied their stake by ``2 / (1 - confidence)``, which chance does with a probability of at
+    most the inverse.
+
+    Args:
+        values: Independent measurements, shape ``[n]``; without any, the range is returned.
+        low: The least that a value can be.
+        high: The most.
+        confidence: Coverage, strictly between 0 and 1; half of the rest lies on each side.
+
+    Raises:
+        ValueError: A value lies outside of the range, or ``confidence`` does.
+
+    Source: I. Waudby-Smith and A. Ramdas, Journal of the Royal Statistical Society B 86 (2024)
+    1-27; here the bets are a fixed mixture, so that the order of the values is of no account.
+    """
+    _check_probability(confidence)
+    if values and not low <= min(values) <= max(values) <= high:
+        raise ValueError(f"values from {min(values)} to {max(values)} are outside [{low}, {high}]")
+    tail = (1 - confidence) / 2
+    below = _largest_mean([-value for value in values], -high, -low, tail)
+    return Interval(-below, _largest_mean(values, low, high, tail))
+
+
+def _largest_mean(values: Sequence[float], low: float, high: float, tail: float) -> float:
+    """Return the largest mean that bets on smaller values do not refute."""
+    refuted = high
+    for _ in range(40):  # halves the range each time
+        middle = (low + refuted) / 2
+        if _logarithm_of_winnings(values, middle, high) >= -math.log(tail):
+            refuted = middle
+        else:
+            low = middle
+    return refuted
+
+
+def _logarithm_of_winnings(values: Sequence[float], mean: float, high: float) -> float:
+    if mean >= high:
+        return math.inf
+    shares = [(mean - value) / (high - mean) for value in values]  # -1 where all is lost
+    logs = []
+    for bet, stake in _BETS:
+        if all(bet * share > -1 for share in shares):
+            logs.append(math.log(stake) + math.fsum(math.log1p(bet * one) for one in shares))
+    most = max(logs, default=-math.inf)
+    return most + math.log(sum(math.exp(one - most) for one in logs)) if logs else most
+
+
 def paired_proportion_interval(
     pairs: Sequence[tuple[bool, bool]], confidence: float = DEFAULT_CONFIDENCE
 ) -> Interval:

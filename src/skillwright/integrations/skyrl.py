@@ -374,7 +374,6 @@ DEFAULT_TURNS: Final = 30
 
 _PLACEHOLDER: Final = "The environment writes the conversation."
 _CHARS_PER_TOKEN: Final = 3.5  # of the JSON that prompts and observations mostly are
-_LONGEST_OBSERVATION: Final = 3_500  # characters; a product with all its variants
 _TURN_TOKENS: Final = 150  # what the agent writes in one
 
 
@@ -385,7 +384,7 @@ def tau_bench_rows(
 
     Args:
         split: A split of the data, such as ``test``.
-        env_config: The environment's settings; they say where the data is.
+        env_config: The environment's settings; they say which domain, and where its data is.
         max_turns: Most turns of an episode, at least 1. SkyRL's generator puts its own instead.
 
     Raises:
@@ -422,7 +421,7 @@ def expected_tokens(env_config: object | None = None, max_turns: int = DEFAULT_T
     opening, _ = env.init([])
     chars = sum(len(message["content"]) for message in opening)
     # Every turn at its longest would be a conversation that nobody has; half of them is a long one.
-    turns = max_turns * (_TURN_TOKENS + _LONGEST_OBSERVATION / _CHARS_PER_TOKEN / 2)
+    turns = max_turns * (_TURN_TOKENS + store.domain.longest_observation / _CHARS_PER_TOKEN / 2)
     return round(chars / _CHARS_PER_TOKEN + turns)
 
 

@@ -1,8 +1,8 @@
-"""tau-bench retail: a customer on the line, sixteen tools, and a database that must come out right.
+"""tau-bench: a customer on the line, tools, and a database that must come out right.
 
 Tools, rewards and texts of observations are those of tau-bench (arXiv:2406.12045), rebuilt: all
-episodes share one frozen database, and each keeps only the records that it changed. The data is
-not part of the project; `data_dir` finds it.
+episodes share one frozen database, and each keeps only the records that it changed. There are two
+domains, a retail store and an airline. The data is not part of the project; `data_dir` finds it.
 """
 
 from skillwright.envs.tau_bench.config import TauBenchEnvConfig, read_config
@@ -15,17 +15,17 @@ from skillwright.envs.tau_bench.facts import (
     is_free,
     is_no_op,
     refuse_unasked_store,
-    retail_tasks,
-    task_type,
+    tau_tasks,
 )
 from skillwright.envs.tau_bench.tau_core import (
+    DOMAINS,
     GRADER_VERSION,
-    TOOL_NAMES,
     DataSource,
+    Domain,
     Grade,
-    RetailTask,
     Store,
     TauEnv,
+    TauTask,
     data_dir,
     open_store,
 )
@@ -40,18 +40,19 @@ from skillwright.envs.tau_bench.users import (
 )
 
 __all__ = [
+    "DOMAINS",
     "GRADER_VERSION",
     "ORIGINAL_TURNS",
     "STOP",
-    "TOOL_NAMES",
     "DataSource",
+    "Domain",
     "Grade",
-    "RetailTask",
     "ScriptedUser",
     "Store",
     "TauBenchEnv",
     "TauBenchEnvConfig",
     "TauEnv",
+    "TauTask",
     "UserSetting",
     "UserSimulator",
     "comparability",
@@ -65,7 +66,6 @@ __all__ = [
     "read_config",
     "refuse_unasked_store",
     "register_user",
-    "retail_tasks",
-    "task_type",
+    "tau_tasks",
     "user_strategies",
 ]

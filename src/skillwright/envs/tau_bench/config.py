@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from skillwright.core import DataError, did_you_mean
+from skillwright.envs.tau_bench.tau_core import DOMAINS
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class TauBenchEnvConfig:
         user_sim_temperature: At least 0.
         request_timeout: Seconds for one request to the user's server; ``user_deadline_s`` where
             that is shorter.
-        domain: ``retail``.
+        domain: ``retail``, a store, or ``airline``; it decides data, tools and tasks.
         user_strategy: How the user is played; `user_strategies` lists the names.
         user_replies: What a ``scripted`` user says, first of all the opening.
         user_prompt: Which role prompt the user is given: ``parity`` states the original
@@ -55,7 +56,7 @@ class TauBenchEnvConfig:
             cannot be taken for the user's words.
         empty_observation: What the agent reads where a tool (``think``) returns nothing.
         show_rules: Whether the data's short rules follow the policy in the system prompt.
-        data_dir: Folder with the data; empty looks where `data_dir` does.
+        data_dir: Folder with the domain's data; empty looks where `data_dir` does.
     """
 
     user_simulator_endpoint: str = "http://127.0.0.1:8001/v1"
@@ -123,7 +124,7 @@ def read_config(env_config: object | None) -> TauBenchEnvConfig:
     Raises:
         DataError: A setting is unknown, of the wrong type, or out of bounds, or two of them do not
             go together.
-        UnknownDomain: The domain is not ``retail``.
+        UnknownDomain: There is no such domain.
     """
     if isinstance(env_config, TauBenchEnvConfig):
         given: Mapping[str, Any] = {name: getattr(env_config, name) for name in _FIELDS}
@@ -131,9 +132,10 @@ def read_config(env_config: object | None) -> TauBenchEnvConfig:
         given = _given(env_config)
     read = {name: _value(name, value) for name, value in given.items() if value is not None}
     config = TauBenchEnvConfig(**read)
-    if config.domain != "retail":
+    if config.domain not in DOMAINS:
         raise UnknownDomain(
-            f"tau_bench env_config: domain is {config.domain!r}, which is not there. Use 'retail'."
+            f"tau_bench env_config: domain is {config.domain!r}, which is not there. "
+            f"{did_you_mean(config.domain, DOMAINS)}"
         )
     check_together(config)
     return config

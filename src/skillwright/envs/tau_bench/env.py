@@ -1,4 +1,4 @@
-"""The episode environment: a retail customer on the line, tools at hand, one action per turn."""
+"""The episode environment: a customer on the line, tools at hand, one action per turn."""
 
 import json
 import logging
@@ -73,7 +73,7 @@ logger = logging.getLogger(__name__)
 
 
 class TauBenchEnv(TextEnv):
-    """One customer of the retail store of tau-bench.
+    """One customer of the retail store of tau-bench, or of its airline.
 
     In a turn the agent calls one tool, or writes to the simulated user. It calls by writing
     ``{"name": ..., "arguments": {...}}`` in ``<tool_call>`` tags, or where ``tools`` is ``native``
@@ -91,7 +91,7 @@ class TauBenchEnv(TextEnv):
 
     Raises:
         DataError: A setting is wrong, there is no such task, or the data is missing or damaged.
-        NotImplementedError: Another domain than ``retail`` is asked for.
+        NotImplementedError: A domain is asked for that is not there.
 
     The metadata of a step has ``source`` (a tool's name or ``user``) or ``error``; ``observation``,
     the bare text; ``tool_call``; ``truncated``; ``user_simulator``, what the user's turn used up
@@ -119,8 +119,8 @@ class TauBenchEnv(TextEnv):
         check_together(replace(self.config, user_strategy=self._strategy))
         if self.config.user_prompt == "tau-bench" and self._strategy == "llm":
             user_words(self.config)
-        self.data = data_dir(self.config.data_dir)
-        store = open_store(self.data.path)
+        self.data = data_dir(self.config.data_dir, self.config.domain)
+        store = open_store(self.data.path, self.config.domain)
         _ = store.checksum  # damaged data shows before the first episode, once per process
         self.tau_env = TauEnv(
             store,

@@ -1,18 +1,17 @@
 """What has to be equal for two scores to be comparable, also with the published ones."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from skillwright.core import DataError, Task
 from skillwright.core.jsonio import digest
 from skillwright.envs.about import TaskSplits
 from skillwright.envs.tau_bench.config import TauBenchEnvConfig, read_config
-from skillwright.envs.tau_bench.tau_core.reward import GRADER_VERSION, Action
+from skillwright.envs.tau_bench.tau_core.reward import GRADER_VERSION
 from skillwright.envs.tau_bench.tau_core.store import (
     ASK_FOR_BUILT_IN,
-    DATA_VARIABLE,
-    FETCH_COMMAND,
-    UPSTREAM,
+    DOMAINS,
     Store,
     data_dir,
     manifest_of,
@@ -20,9 +19,8 @@ from skillwright.envs.tau_bench.tau_core.store import (
 )
 from skillwright.envs.tau_bench.upstream_words import user_words
 
-ORIGINAL: Final = "tau-bench retail, original 115"
 ORIGINAL_TURNS: Final = 30
-OTHER: Final = "tools and rules of tau-bench retail, over other data"
+OTHER: Final = "tools and rules of tau-bench {domain}, over other data"
 
 # A strategy that somebody registered may use both a model and a script.
 _NO_MODEL: Final = frozenset({"scripted", "human", "rule_based"})
@@ -36,10 +34,11 @@ def comparability(env_config: object | None = None) -> dict[str, Any]:
         DataError: A setting is wrong, or the data is missing or damaged.
     """
     config = read_config(env_config)
-    source = data_dir(config.data_dir)
-    store = open_store(source.path)
+    source = data_dir(config.data_dir, config.domain)
+    store = open_store(source.path, config.domain)
+    own, other = store.domain.original, OTHER.format(domain=config.domain)
     return {
-        "benchmark": ORIGINAL if _is_original(store) else OTHER,
+        "benchmark": own if _is_original(store) else other,
         "grader": GRADER_VERSION,
         "data": {"checksum": store.checksum, "origin": source.origin},
         "user": _user(config),
@@ -68,7 +67,7 @@ def departures(env_config: object | None = None) -> list[str]:
         DataError: A setting is wrong, or the data is missing or damaged.
     """
     config = read_config(env_config)
-    store = open_store(data_dir(config.data_dir).path)
+    store = configured_store(config)
     if not _is_original(store):
         return ["the data is not tau-bench's", *_of_agent(config), *_of_user(config)]
     return [*_of_agent(config), *_of_user(config)]
@@ -125,8 +124,8 @@ def _user(config: TauBenchEnvConfig) -> dict[str, Any]:
 
 def _is_original(store: Store) -> bool:
     """Tell whether the data is tau-bench's own; that the files are what it says is checked."""
-    sums = manifest_of(store.folder)
-    return all(sums.get(name) == checksum for name, checksum in UPSTREAM.items())
+    sums = manifest_of(store.folder, store.domain)
+    return all(sums.get(name) == checksum for name, checksum in store.domain.upstream.items())
 
 
 # The tasks of a split as the engine plays them, with what a report breaks them down by.
@@ -134,60 +133,47 @@ def _is_original(store: Store) -> bool:
 
 NAME: Final = "tau_bench"
 
-_KINDS: Final[Mapping[str, str]] = {
-    "cancel_pending_order": "cancel",
-    "modify_pending_order_address": "order_address",
-    "modify_pending_order_items": "order_items",
-    "modify_pending_order_payment": "order_payment",
-    "modify_user_address": "user_address",
-    "exchange_delivered_order_items": "exchange",
-    "return_delivered_order_items": "return",
-}
-READ_ONLY: Final = "read_only"
-SEVERAL: Final = "several_kinds"
-ALL_TASK_TYPES: Final = (*_KINDS.values(), READ_ONLY, SEVERAL)
-"""All that `task_type` returns."""
-
 
 def configured_store(env_config: object | None = None) -> Store:
     """Return the data that episodes with these settings use."""
-    return open_store(data_dir(read_config(env_config).data_dir).path)
+    config = read_config(env_config)
+    return open_store(data_dir(config.data_dir, config.domain).path, config.domain)
 
 
 def refuse_unasked_store(env_config: object | None = None) -> None:
     """Refuse to measure on the small store that comes with us, unless the settings ask for it."""
-    configured = read_config(env_config).data_dir
-    if not configured and data_dir().origin == ASK_FOR_BUILT_IN:
+    config = read_config(env_config)
+    domain = DOMAINS[config.domain]
+    if not config.data_dir and data_dir(None, domain.name).origin == ASK_FOR_BUILT_IN:
         raise DataError(
             "the data of tau-bench is not here, and scores on the small built-in store compare "
-            f"with no published ones. Fetch the data by `{FETCH_COMMAND}`, name its folder in "
-            f"env.config.data_dir or {DATA_VARIABLE}, or ask for the store by "
+            f"with no published ones. Fetch the data by `{domain.fetch_command}`, name its folder "
+            f"in env.config.data_dir or {domain.data_variable}, or ask for the store by "
             f"env.config.data_dir={ASK_FOR_BUILT_IN}"
         )
 
 
-def retail_tasks(
-    split: str, env_config: object | None = None, count: int | None = None
-) -> list[Task]:
+def tau_tasks(split: str, env_config: object | None = None, count: int | None = None) -> list[Task]:
     """Return the tasks of a split, in its order.
 
     Args:
         split: A split of the data, such as ``test``.
-        env_config: The environment's settings; they say where the data is.
+        env_config: The environment's settings; they say which data, and where it is.
         count: At most so many, the first; ``None`` for all.
 
     Raises:
         DataError: A setting is wrong, the data is missing or damaged, or there is no such split.
     """
     store = configured_store(env_config)
+    domain = store.domain
     return [
         Task(
             id=f"{split}-{index:03d}",
             env=NAME,
             # The data's checksum is in every task: over other data it is another task.
             extras={"task_index": index, "task_split": split, "data_sha256": store.checksum},
-            task_type=task_type(task.actions),
-            description=f"a customer of the retail store calls ({task.user_id})",
+            task_type=domain.task_type(action.name for action in task.actions),
+            description=f"a customer of the {domain.place} calls ({task.user_id})",
             split=split,
         )
         for index, task in enumerate(store.tasks(split)[:count])
@@ -197,28 +183,55 @@ def retail_tasks(
 def find_tasks(data: Mapping[str, Any], env_config: object | None = None) -> TaskSplits:
     """Return the tasks for train, val and test that a ``data`` section names.
 
-    The original data has no val split: unless one is named, its ``dev`` decides.
+    The original retail data has no val split: unless one is named, its ``dev`` decides. That of the
+    airline has nothing but test. All of it is test then, and there is nothing to train on, unless
+    ``train`` and ``val`` say how many tasks are cut off.
     """
     splits = configured_store(env_config).splits
-    val = "dev" if "val" not in splits and "dev" in splits else "val"
+    val = data["val_split"] or ("dev" if "val" not in splits and "dev" in splits else "val")
+    if splits == (data["test_split"],) and (data["train_split"], val) == ("train", "val"):
+        return _cut(tau_tasks(data["test_split"], env_config), data, env_config)
     return (
-        retail_tasks(data["train_split"], env_config, data["train"]),
-        retail_tasks(data["val_split"] or val, env_config, data["val"]),
-        retail_tasks(data["test_split"], env_config, data["test"]),
+        tau_tasks(data["train_split"], env_config, data["train"]),
+        tau_tasks(val, env_config, data["val"]),
+        tau_tasks(data["test_split"], env_config, data["test"]),
     )
 
 
-def task_type(actions: Iterable[Action]) -> str:
-    """Name a task by what its gold actions write: the one kind of it, several kinds, or nothing.
+CUT: Final = "cut_from"
+"""In the extras of tasks, where one split of the data had to do for all three."""
 
-    It is the category of the task for a skill bank too. The gold actions tell it before the
-    customer has said a word, a hint that the published protocol does not give: a score that was
-    reached with skills chosen by it has to say so.
-    """
-    kinds = {_KINDS[action.name] for action in actions if action.name in _KINDS}
-    if len(kinds) > 1:
-        return SEVERAL
-    return kinds.pop() if kinds else READ_ONLY
+
+def _cut(tasks: list[Task], data: Mapping[str, Any], env_config: object | None) -> TaskSplits:
+    """Cut one split into three. All tasks of a customer are in one: many differ by a sentence."""
+    counts = {"train": data["train"], "val": data["val"]}
+    if not any(counts.values()):
+        return [], [], tasks[: data["test"]]
+    store, split = configured_store(env_config), data["test_split"]
+    if not all(counts.values()):
+        raise DataError(
+            f"tau-bench {store.domain.name} has a {split} split and no other: to cut it, set both "
+            f"env.data.train and env.data.val (now {counts['train']} and {counts['val']})"
+        )
+    of_customer: dict[str, list[Task]] = {}
+    for task, wanted in zip(tasks, store.tasks(split), strict=True):
+        of_customer.setdefault(wanted.user_id, []).append(task)
+    cut: dict[str, list[Task]] = {"train": [], "val": [], "test": []}
+    counts["test"] = data["test"] or max(1, len(tasks) - sum(counts.values()))
+    for group in of_customer.values():
+        # Where the largest share is missing, so that what comes late is not all of it test.
+        missing = {name: 1 - (len(cut[name]) + len(group)) / counts[name] for name in cut}
+        into = max(missing, key=missing.__getitem__)
+        if missing[into] >= 0:
+            extras = {CUT: split}
+            cut[into] += [replace(t, split=into, extras={**t.extras, **extras}) for t in group]
+    if empty := [name for name in cut if not cut[name]]:
+        raise DataError(
+            f"tau-bench {store.domain.name}: env.data.train {counts['train']} and env.data.val "
+            f"{counts['val']} leave no task for {', '.join(empty)} of the {len(tasks)} there "
+            "are (those of one customer stay together); lower or raise one of them"
+        )
+    return cut["train"], cut["val"], cut["test"]
 
 
 def is_no_op(store: Store, split: str, index: int) -> bool:

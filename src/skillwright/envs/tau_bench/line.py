@@ -35,7 +35,7 @@ _AGENT_TALK: Final = re.compile(
     r"|(?:anything|something) else i can (?:help|assist|do)"
     r"|(?:help|assist) you with (?:that|your)"
     r"|i(?:'ve| have) (?:processed|cancelled|canceled|updated|modified) your"
-    r"|your (?:order|return|refund|exchange) has been"
+    r"|your (?:order|return|refund|exchange|reservation|booking|flight) has been"
     r"|thank you for (?:contacting|calling|reaching out)"
     r"|<tool_call>|^\s*(?:agent|assistant)\s*:",
     re.I,

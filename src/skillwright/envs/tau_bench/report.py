@@ -9,6 +9,7 @@ from rich.markup import escape
 from skillwright.core import EpisodeResult, FailureCause, StopReason
 from skillwright.envs.about import EnvReport, Evaluation
 from skillwright.envs.tau_bench.facts import (
+    CUT,
     ORIGINAL_TURNS,
     comparability,
     configured_store,
@@ -91,6 +92,8 @@ def _of_run(
         yield f"max_turns is {played.max_turns}, and there {ORIGINAL_TURNS}"
     if played.history_turns is not None:
         yield f"history_turns is {played.history_turns}, and its agent remembers all"
+    if cut := {str(result.spec.task.extras.get(CUT, "")) for result in results} - {""}:
+        yield f"tasks of {cut.pop()} were cut off to train on"
     tasks = {result.task_id for result in results}
     if splits != ["test"]:
         yield f"the tasks are of {', '.join(splits) or 'no split'}, and there of test"

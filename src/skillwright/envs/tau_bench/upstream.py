@@ -1,4 +1,4 @@
-"""The retail data of tau-bench, and its words for the user: fetched, or converted from a copy.
+"""The data of tau-bench, and its words for the user: fetched, or converted from a copy.
 
 Its Python files are parsed, never executed. What comes out is compared with the known checksums
 to the byte, so it does not matter where it came from.
@@ -20,9 +20,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from skillwright.core import DataError
+from skillwright.core import DataError, did_you_mean
 from skillwright.datasets import FetchSettings, fetch_file
-from skillwright.envs.tau_bench.tau_core.store import MANIFEST, UPSTREAM, Store, manifest_of
+from skillwright.envs.tau_bench.tau_core.domain import Domain
+from skillwright.envs.tau_bench.tau_core.retail import RETAIL
+from skillwright.envs.tau_bench.tau_core.store import (
+    DOMAINS,
+    MANIFEST,
+    Store,
+    manifest_of,
+)
 from skillwright.envs.tau_bench.upstream_words import (
     SOURCE,
     WORDS_FILE,
@@ -38,14 +45,13 @@ COMMIT: Final = "59a200c"
 ARCHIVE: Final = f"{REPOSITORY}/archive/{COMMIT}.tar.gz"
 SPLITS: Final = ("test", "train", "dev")
 
-_RETAIL: Final = "tau_bench/envs/retail"
-_TABLES: Final = ("users", "products", "orders")
+_ENVS: Final = "tau_bench/envs"
 _LARGEST: Final = 64 << 20
 _MOST_BYTES: Final = 1 << 30
 _MOST_MEMBERS: Final = 20_000
 _WANTED: Final = re.compile(
-    rf"[^/]+/(LICENSE|tau_bench/{SOURCE.as_posix()}|{_RETAIL}/(?:wiki\.md|rules\.py|tasks_(?:test|train|dev)\.py"
-    r"|data/(?:users|products|orders)\.json|tools/\w+\.py))"
+    rf"[^/]+/(LICENSE|tau_bench/{SOURCE.as_posix()}|{_ENVS}/(?:{'|'.join(DOMAINS)})/"
+    r"(?:wiki\.md|rules\.py|tasks_(?:test|train|dev)\.py|data/[a-z]+\.json|tools/\w+\.py))"
 )
 _BY_HAND: Final = (
     f"Download it where there is a network and run `skillwright data tau-bench --from FILE`, or "
@@ -54,6 +60,8 @@ _BY_HAND: Final = (
 _TASK_KEYS: Final = ("user_id", "instruction", "actions", "outputs")
 _NOT_TAKEN: Final = {"annotator"}
 _OWN: Final = re.compile(r"LICENSE|tasks_\w+\.json")
+# The airline's files were made known without a line break at their end.
+_ENDS: Final = {"airline": ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,40 +79,45 @@ def fetch_tau_bench(
     into: Path,
     source: str = ARCHIVE,
     *,
+    domain: str = RETAIL.name,
     any_version: bool = False,
     settings: FetchSettings = FetchSettings(limit_bytes=512 << 20),  # noqa: B008 - it is frozen
 ) -> Fetched:
-    """Put the retail data of tau-bench into a folder; there is all of it then, or what was before.
+    """Put the data of a domain into a folder; there is all of it then, or what was before.
 
     Args:
         into: The folder.
         source: A checkout, an archive of one (``.tar.gz``), or the address of an archive. With the
             default, data that is there already and whole is left as it is.
+        domain: ``retail`` or ``airline``.
         any_version: Take other data than that of `COMMIT` too.
         settings: Patience and bounds of a download.
 
     Raises:
-        DataError: The source cannot be had, is damaged, or is another version; or the folder has
-            something else in it.
+        DataError: There is no such domain; the source cannot be had, is damaged, or is another
+            version; or the folder has something else in it.
     """
+    if domain not in DOMAINS:
+        raise DataError(f"tau-bench has no domain {domain!r}. {did_you_mean(domain, DOMAINS)}")
+    wanted = DOMAINS[domain]
     if not str(source).strip():
         raise DataError(
             "the source of tau-bench is blank; name a checkout, an archive or an address"
         )
     into = _target(into)
-    _refuse_foreign(into)
-    if source == ARCHIVE and (whole := _whole(into)):
+    _refuse_foreign(into, wanted)
+    if source == ARCHIVE and (whole := _whole(into, wanted)):
         return whole
     with tempfile.TemporaryDirectory(prefix="skillwright-") as folder:
         work, made = Path(folder), Path(folder) / "made"
         made.mkdir()
-        _convert(_checkout(source, work, settings), made)
-        is_pinned = _check(made, source, any_version)
-        store = Store(made)
+        _convert(_checkout(source, work, settings), made, wanted)
+        is_pinned = _check(made, source, wanted, any_version)
+        store = Store(made, wanted)
         store.load()
         tasks = {split: len(store.tasks(split)) for split in store.splits}
         fetched = Fetched(str(into), store.checksum, is_pinned, tasks)
-        _place(made, into)
+        _place(made, into, wanted)
     return fetched
 
 
@@ -178,22 +191,23 @@ class _Bounded(gzip.GzipFile):
 # What is made of it
 
 
-def _convert(checkout: Path, into: Path) -> None:
-    retail = checkout / _RETAIL
-    if not retail.is_dir():
+def _convert(checkout: Path, into: Path, domain: Domain) -> None:
+    ours, end = checkout / _ENVS / domain.name, _ENDS.get(domain.name, "\n")
+    if not ours.is_dir():
         raise DataError(
-            f"{str(checkout)!r} has no folder {_RETAIL}: it is no checkout of tau-bench. {_BY_HAND}"
+            f"{str(checkout)!r} has no folder {_ENVS}/{domain.name}: it is no checkout of "
+            f"tau-bench. {_BY_HAND}"
         )
-    _refuse_leaving(checkout)
-    made = {f"{table}.json": _read(retail / "data" / f"{table}.json") for table in _TABLES}
-    made["wiki.md"] = _read(retail / "wiki.md")
-    made["rules.json"] = _json(_rules(retail / "rules.py"))
-    made["tools.json"] = _json(_tools(retail / "tools"))
-    splits = [split for split in SPLITS if (retail / f"tasks_{split}.py").exists()]
+    _refuse_leaving(checkout, domain)
+    made = {f"{table}.json": _read(ours / "data" / f"{table}.json") for table in domain.tables}
+    made["wiki.md"] = _read(ours / "wiki.md")
+    made["rules.json"] = _json(_rules(ours / "rules.py"), end)
+    made["tools.json"] = _json(_tools(ours / "tools"), end)
+    splits = [split for split in SPLITS if (ours / f"tasks_{split}.py").exists()]
     if not splits:
-        raise DataError(f"{str(retail)!r} has no tasks_test.py, tasks_train.py or tasks_dev.py")
+        raise DataError(f"{str(ours)!r} has no tasks_test.py, tasks_train.py or tasks_dev.py")
     for split in splits:
-        made[f"tasks_{split}.json"] = _json(_tasks(retail / f"tasks_{split}.py", split))
+        made[f"tasks_{split}.json"] = _json(_tasks(ours / f"tasks_{split}.py", split), end)
     words = checkout / "tau_bench" / SOURCE
     if words.exists():
         made[WORDS_FILE] = template_of(_read_utf8(words), repr(str(words))).encode()
@@ -203,18 +217,18 @@ def _convert(checkout: Path, into: Path) -> None:
         (into / name).write_bytes(content)
 
 
-def _refuse_leaving(checkout: Path) -> None:
+def _refuse_leaving(checkout: Path, domain: Domain) -> None:
     """Refuse links to what is not in the checkout: it would be copied as if it were."""
-    retail, root = checkout / _RETAIL, checkout.resolve()
+    ours, root = checkout / _ENVS / domain.name, checkout.resolve()
     files = [
         checkout / "LICENSE",
         checkout / "tau_bench" / SOURCE,
-        retail / "wiki.md",
-        retail / "rules.py",
+        ours / "wiki.md",
+        ours / "rules.py",
     ]
-    files += [retail / "data" / f"{table}.json" for table in _TABLES]
-    files += [retail / f"tasks_{split}.py" for split in SPLITS]
-    for path in [*files, *sorted((retail / "tools").glob("*.py"))]:
+    files += [ours / "data" / f"{table}.json" for table in domain.tables]
+    files += [ours / f"tasks_{split}.py" for split in SPLITS]
+    for path in [*files, *sorted((ours / "tools").glob("*.py"))]:
         try:
             inside = path.resolve().is_relative_to(root)
         except (OSError, RuntimeError):  # a link in a circle
@@ -224,9 +238,11 @@ def _refuse_leaving(checkout: Path) -> None:
 
 
 def _tasks(path: Path, split: str) -> list[dict[str, Any]]:
-    listed = assigned(_parsed(path), f"TASKS_{split.upper()}", str(path))
+    # The airline has one split, and its tasks no split in their name.
+    name = f"TASKS_{split.upper()}"
+    listed = assigned(_parsed(path), (name, "TASKS"), str(path))
     if not isinstance(listed, list):
-        raise DataError(f"{str(path)!r}: TASKS_{split.upper()} is not a list")
+        raise DataError(f"{str(path)!r}: {name} is not a list")
     return [
         _task(index, entry, f"{str(path)!r}: task {index}") for index, entry in enumerate(listed)
     ]
@@ -260,7 +276,7 @@ def _same_keys(found: Any, expected: tuple[str, ...], where: str) -> None:
 
 
 def _rules(path: Path) -> Any:
-    rules = assigned(_parsed(path), "RULES", str(path))
+    rules = assigned(_parsed(path), ("RULES", "rules"), str(path))
     if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
         raise DataError(f"{str(path)!r}: RULES is not a list of texts")
     return rules
@@ -312,9 +328,9 @@ def _read(path: Path) -> bytes:
     return content
 
 
-def _json(value: Any) -> bytes:
+def _json(value: Any, end: str) -> bytes:
     try:
-        return f"{json.dumps(value, indent=1, allow_nan=False)}\n".encode()
+        return f"{json.dumps(value, indent=1, allow_nan=False)}{end}".encode()
     except (TypeError, ValueError) as error:
         raise DataError(f"the checkout of tau-bench has what JSON cannot hold: {error}") from error
 
@@ -322,14 +338,14 @@ def _json(value: Any) -> bytes:
 # Whether it is right, and where it goes
 
 
-def _check(made: Path, source: str, any_version: bool) -> bool:
+def _check(made: Path, source: str, domain: Domain, any_version: bool) -> bool:
     """Tell whether this is the pinned version; refuse another, or write down what it is."""
     sums = {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(made.iterdir())
         if path.name not in ("LICENSE", WORDS_FILE)
     }
-    others = sorted(name for name in UPSTREAM if sums.get(name) != UPSTREAM[name])
+    others = sorted(name for name, known in domain.upstream.items() if sums.get(name) != known)
     if not others:
         return True
     if not any_version:
@@ -343,12 +359,12 @@ def _check(made: Path, source: str, any_version: bool) -> bool:
     return False
 
 
-def _whole(folder: Path) -> Fetched | None:
+def _whole(folder: Path, domain: Domain) -> Fetched | None:
     """Describe the pinned data if all of it is there already."""
-    has_all = all((folder / name).is_file() for name in (WORDS_FILE, *UPSTREAM))
+    has_all = all((folder / name).is_file() for name in (WORDS_FILE, *domain.upstream))
     if not has_all or (folder / MANIFEST).exists():
         return None
-    store = Store(folder)
+    store = Store(folder, domain)
     try:
         store.load()
     except DataError:
@@ -357,7 +373,7 @@ def _whole(folder: Path) -> Fetched | None:
     return Fetched(str(folder), store.checksum, True, tasks, was_there=True)
 
 
-def _refuse_foreign(into: Path) -> None:
+def _refuse_foreign(into: Path, domain: Domain) -> None:
     """Refuse to replace a folder that has anything but the files of a data set in it."""
     if into.exists() and not into.is_dir():
         raise DataError(f"{str(into)!r} is a file; name a folder")
@@ -365,7 +381,8 @@ def _refuse_foreign(into: Path) -> None:
         return
     entries, manifest = sorted(into.iterdir()), into / MANIFEST
     is_plain = manifest.is_file() and not manifest.is_symlink()
-    known = {MANIFEST, WORDS_FILE, *UPSTREAM, *(manifest_of(into) if is_plain else ())}
+    listed = manifest_of(into, domain) if is_plain else ()
+    known = {MANIFEST, WORDS_FILE, *domain.upstream, *listed}
     strays = [
         one.name
         for one in entries
@@ -380,9 +397,9 @@ def _refuse_foreign(into: Path) -> None:
         )
 
 
-def _place(made: Path, into: Path) -> None:
+def _place(made: Path, into: Path, domain: Domain) -> None:
     """Put a folder in the place of another, which comes back if that fails."""
-    _refuse_foreign(into)  # once more: a download takes its time
+    _refuse_foreign(into, domain)  # once more: a download takes its time
     into.parent.mkdir(parents=True, exist_ok=True)
     # Beside its target, since a folder can only be renamed within one file system.
     new, old = (into.with_name(f".{into.name}.{os.getpid()}.{which}") for which in ("new", "old"))

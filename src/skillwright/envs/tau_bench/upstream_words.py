@@ -17,7 +17,7 @@ from typing import Any, Final
 from skillwright.core import DataError
 from skillwright.core.jsonio import read_text
 from skillwright.envs.tau_bench.config import TauBenchEnvConfig
-from skillwright.envs.tau_bench.tau_core.store import FETCH_COMMAND, data_dir
+from skillwright.envs.tau_bench.tau_core.store import DOMAINS, data_dir
 
 WORDS_FILE: Final = "user_prompt.txt"
 """Where `skillwright data tau-bench` puts them, beside the data."""
@@ -62,7 +62,9 @@ def user_words(config: TauBenchEnvConfig) -> UserWords:
     They are looked for in the folder that the settings name, else beside the data, else in an
     installed package.
     """
-    return _found(config.tau_bench_dir, data_dir(config.data_dir).path)
+    return _found(
+        config.tau_bench_dir, data_dir(config.data_dir, config.domain).path, config.domain
+    )
 
 
 def template_of(source: str, where: str) -> str:
@@ -76,7 +78,7 @@ def template_of(source: str, where: str) -> str:
 
 
 @lru_cache(maxsize=16)
-def _found(named: str, data: str) -> UserWords:
+def _found(named: str, data: str, domain: str) -> UserWords:
     if named:
         return _of_source(_source_in(Path(named).expanduser()))
     beside = Path(data) / WORDS_FILE
@@ -86,8 +88,9 @@ def _found(named: str, data: str) -> UserWords:
         return _of_source(installed)
     raise DataError(
         "tau_bench env_config: user_prompt is 'tau-bench', and its words are not here, as they are "
-        f"not shipped. Run `{FETCH_COMMAND}` (again, where the data was fetched by an earlier "
-        "version), or name a checkout of tau-bench in tau_bench_dir, or install its package"
+        f"not shipped. Run `{DOMAINS[domain].fetch_command}` (again, where the data was "
+        "fetched by an earlier version), or name a checkout of tau-bench in tau_bench_dir, or "
+        "install its package"
     )
 
 
@@ -187,11 +190,14 @@ def parse(source: str, where: str) -> ast.Module:
         raise DataError(f"{where} is nested too deeply to be read") from error
 
 
-def assigned(module: ast.Module, name: str, where: str) -> Any:
-    """Return the value that a file gives to a name: JSON, with `Call` where it calls something."""
-    found = [given for node in module.body if (given := _given(node, name)) is not None]
+def assigned(module: ast.Module, names: tuple[str, ...], where: str) -> Any:
+    """Return the value that a file gives to a name, whichever of these it uses.
+
+    It is JSON, with `Call` where it calls something.
+    """
+    found = [given for node in module.body if (given := _given(node, names)) is not None]
     if len(found) != 1:
-        raise DataError(f"{where} assigns {name} {len(found)} times; it must once")
+        raise DataError(f"{where} assigns {names[0]} {len(found)} times; it must once")
     return literal(found[0], where)
 
 
@@ -260,11 +266,11 @@ def _text(node: ast.AST | None, known: Mapping[str, str] = _NOTHING) -> str:
     return text
 
 
-def _given(node: ast.stmt, name: str) -> ast.expr | None:
+def _given(node: ast.stmt, names: tuple[str, ...]) -> ast.expr | None:
     match node:
         case ast.Assign(targets=[ast.Name(id=found)], value=ast.expr() as given):
-            return given if found == name else None
+            return given if found in names else None
         case ast.AnnAssign(target=ast.Name(id=found), value=ast.expr() as given):
-            return given if found == name else None
+            return given if found in names else None
         case _:
             return None

@@ -416,7 +416,7 @@ class _Exported:
             for one in self.store.episodes(split="val")
             if one.reward is not None
             and one.skill_version == skill_hash(text)
-            and one.phase != "confirm"
+            and one.phase not in ("confirm", "ablation")
         ]
         return played or None
 

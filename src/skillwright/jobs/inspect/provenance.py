@@ -2,7 +2,9 @@
 
 A version is compared with its parent line by line; a line that is new was written by an edit of
 that version's step, and an edit names the turns of the train episodes it was proposed from. Lines
-of an epoch update (slow update) come from the episodes that were played to compare two epochs.
+of the appendix come from the episodes of the analysts that noted them, those of an epoch update
+(slow update) from the episodes that were played to compare two epochs. Those of the initial skill
+were given, and come from none.
 """
 
 import difflib
@@ -12,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skillwright.core import RunError, skill_hash
+from skillwright.core.skill import APPENDIX_END, APPENDIX_HEADING, APPENDIX_START
 from skillwright.jobs.launch.runs import find_run
-from skillwright.runs import EditRecord, RunStore, SkillVersion
+from skillwright.runs import EditRecord, PatchRecord, RunStore, SkillVersion
 from skillwright.runs.folder import BEST_SKILL_NAME, STORE_NAME
 
 _COMPARISON = "slow_update"  # the phase of the episodes that an epoch update compares
@@ -180,6 +183,10 @@ def _carried(
     return found, numbers
 
 
+_Cited = tuple[int, str, tuple[int, ...]]
+"""A step, what was read in it, and the turns that were cited."""
+
+
 class _Evidence:
     """Finds the edits and episodes behind lines."""
 
@@ -189,10 +196,14 @@ class _Evidence:
         for edit in store.edits():
             self._edits[edit.step].append(edit)
         self._episodes: dict[tuple[str, int | None], dict[str, list[int]]] = {}
+        self._patches: dict[int, dict[str, PatchRecord]] = {}
 
     def line(self, number: int, text: str, version: SkillVersion, place: int) -> BlamedLine:
-        edits = self._behind(text, version, place)
-        witnesses = self._witnesses(edits)
+        noted = self._noted(text, version)
+        edits = [] if noted else self._behind(text, version, place)
+        witnesses = self._witnesses(
+            noted or [(one.step, *cited) for one in edits for cited in one.evidence]
+        )
         if not witnesses and version.origin.startswith(_COMPARISON):
             witnesses = self._compared()
         return BlamedLine(
@@ -216,18 +227,34 @@ class _Evidence:
         # A rewritten document, or a blank line between two edits: all of the step wrote it.
         return quoted or selected
 
-    def _witnesses(self, edits: Sequence[EditRecord]) -> tuple[Witness, ...]:
+    def _noted(self, text: str, version: SkillVersion) -> list[_Cited]:
+        """Return what analysts had read that noted a line of the appendix; else nothing."""
+        if version.step is None:
+            return []
+        if version.step not in self._patches:
+            found = self._store.patches(version.step)
+            self._patches[version.step] = {one.id: one for one in found}
+        patches = self._patches[version.step]
+        notes = patches.get(f"s{version.step}.notes")
+        if notes is None:
+            return []
+        written = {f"- {note}" for note in notes.details.get("appendix_after", ())}
+        if text.strip() not in written | {APPENDIX_START, APPENDIX_HEADING, APPENDIX_END}:
+            return []
+        read = [patches[name] for name in notes.inputs if name in patches]
+        return [(version.step, transcript, ()) for one in read for transcript in one.inputs]
+
+    def _witnesses(self, cited: Sequence[_Cited]) -> tuple[Witness, ...]:
         found: dict[int, Witness] = {}
-        for edit in edits:
-            episodes = self._of("train", edit.step)
-            for transcript, turns in edit.evidence:
-                task, _, draw = transcript.partition("#")
-                numbers = episodes.get(task, [])
-                if draw.isdecimal() and int(draw) <= len(numbers):
-                    numbers = numbers[int(draw) - 1 : int(draw)]
-                for number in numbers:
-                    cited = {*turns, *(found[number].turns if number in found else ())}
-                    found[number] = Witness(number, task, tuple(sorted(cited)))
+        for step, transcript, turns in cited:
+            task, _, draw = transcript.partition("#")
+            episodes = self._of("train", step)
+            numbers = episodes.get(task, [])
+            if draw.isdecimal() and int(draw) <= len(numbers):
+                numbers = numbers[int(draw) - 1 : int(draw)]
+            for number in numbers:
+                all_turns = {*turns, *(found[number].turns if number in found else ())}
+                found[number] = Witness(number, task, tuple(sorted(all_turns)))
         return tuple(found[number] for number in sorted(found))
 
     def _compared(self) -> tuple[Witness, ...]:

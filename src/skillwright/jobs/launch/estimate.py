@@ -27,7 +27,9 @@ from skillwright.jobs.parts.tasks import (
     is_adapter,
     make_splits,
     refuse_unasked_data,
+    refuse_untrainable,
     side_models,
+    tasks_to_look_at,
 )
 from skillwright.jobs.train.evaluate import EvalPlan
 from skillwright.jobs.train.wiring import skills_confirmed, skills_tested, trained_on_in_an_epoch
@@ -219,6 +221,7 @@ async def estimate(config: RunConfig, skill: str, turns: int | None = None) -> E
         UsageError: A task or the environment is missing or wrong.
     """
     splits, llms = _splits(config), priced_models(config)
+    refuse_untrainable(len(splits.train.tasks), len(splits.val.tasks))
     episodes = await _measured(config, skill, splits.train.tasks, llms[0], turns)
     steps = config.train.epochs * config.train.steps_per_epoch(len(splits.train.tasks))
     assumed = episodes.assumed
@@ -236,11 +239,12 @@ async def estimate_evaluation(
     """Estimate an evaluation: every task of a split, as often as planned.
 
     The tasks of the test split stay sealed: its first prompts are taken to be as long as those of
-    train tasks.
+    train tasks, where there are any.
     """
     splits, llms = _splits(config), priced_models(config, trains=False)
-    tasks = splits.val.tasks if plan.split == "val" else splits.train.tasks
+    tasks: Sequence[Task] = splits.val.tasks if plan.split == "val" else splits.train.tasks
     count = len(splits.test) if plan.split == "test" else len(tasks)
+    tasks = tasks or tasks_to_look_at(config.env, splits)
     episodes = await _measured(config, skill, tasks, llms[0], turns)
     return episodes.estimate([episodes.stage("evaluate", count * plan.trials)], [], llms)
 

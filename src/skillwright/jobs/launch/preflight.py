@@ -31,7 +31,13 @@ from skillwright.jobs.parts.bank_source import check_bank, refuse_bank
 from skillwright.jobs.parts.bench import Sizes
 from skillwright.jobs.parts.money import refuse_unpriced
 from skillwright.jobs.parts.opened import MakeModel, make_env
-from skillwright.jobs.parts.tasks import is_adapter, make_splits, refuse_unasked_data, side_models
+from skillwright.jobs.parts.tasks import (
+    is_adapter,
+    make_splits,
+    refuse_unasked_data,
+    side_models,
+    tasks_to_look_at,
+)
 from skillwright.jobs.train.evaluate import EvalPlan
 from skillwright.jobs.train.wiring import read_initial_skill, refuse_hopeless_gate
 from skillwright.models import (
@@ -73,6 +79,9 @@ async def preflight(config: RunConfig, plan: EvalPlan | None = None) -> None:
     """
     refuse_unpriced(config, trains=plan is None)
     found = await look_at_tasks(config, trains=plan is None)
+    if plan is not None and getattr(found.sizes, plan.split) == 0:
+        there = ", ".join(f"{count} {name}" for name, count in found.sizes._asdict().items())
+        raise ConfigError(f"there are no {plan.split} tasks to evaluate ({there})")
     llms = [*([config.models.optimizer] if plan is None else ()), *users_of(config.env).values()]
     # Two roles of one model are one question; the target's has its tools beside it.
     target = config.models.target
@@ -108,7 +117,7 @@ async def look_at_tasks(config: RunConfig, *, trains: bool = True) -> Found:
 
 def _look_at_environment(config: RunConfig) -> Found:
     splits = make_splits(config)
-    with closing(build_first(config.env, splits.val.tasks[0])) as env:
+    with closing(build_first(config.env, tasks_to_look_at(config.env, splits)[0])) as env:
         tools = tuple(native_tools(env))
     if tools:
         refuse_without_tools(config.models.target, config.env.name)

@@ -39,13 +39,35 @@ def make_splits(config: RunConfig) -> Splits:
     train, val, test = find_tasks(config.env)
     limits = config.evaluation
     judged, kept = val[: limits.val_tasks], limits.confirm_tasks
-    if kept >= len(judged):
+    if kept and kept >= len(judged):
         raise ConfigError(
             f"evaluation.confirm_tasks = {kept} keeps all of {len(judged)} val tasks from the gate "
             "and leaves none to decide on; lower it, or add val tasks"
         )
     at = len(judged) - kept
     return Splits.of(train, judged[:at], test[: limits.test_tasks], judged[at:])
+
+
+def refuse_untrainable(train_tasks: int, val_tasks: int) -> None:
+    """Refuse to train where there is nothing to train on, or nothing that decides.
+
+    Raises:
+        ConfigError: There is not; an evaluation of the test split needs neither.
+    """
+    if not (train_tasks and val_tasks):
+        raise ConfigError(
+            f"env.data gives {train_tasks} train and {val_tasks} val tasks, and a training needs "
+            "both: set env.data.train and env.data.val, or use data that has those splits. An "
+            "evaluation of the test split needs neither (skillwright eval)"
+        )
+
+
+def tasks_to_look_at(env: EnvSection, splits: Splits) -> Sequence[Task]:
+    """Return tasks whose environments may be opened before a run, those of val or else of train.
+
+    Test stays sealed, unless there is nothing else: then an evaluation of it is all that can come.
+    """
+    return splits.val.tasks or splits.train.tasks or find_tasks(env)[2]
 
 
 def tasks_in_file(env: str, path: Path) -> list[Task]:

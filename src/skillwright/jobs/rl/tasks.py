@@ -17,7 +17,7 @@ from skillwright.core.seeds import derive_seed
 from skillwright.datasets import EvolutionTasks, Splits
 from skillwright.datasets.split import tasks_digest
 from skillwright.envs.about import SURVEY
-from skillwright.jobs.parts.tasks import evolution_split, find_tasks
+from skillwright.jobs.parts.tasks import evolution_split, find_tasks, refuse_untrainable
 
 _LEAST_WEIGHT = 0.08
 """Of a task type that is always solved: it is drawn now and then, or it is forgotten."""
@@ -57,6 +57,7 @@ def find_rl_tasks(config: RlConfig) -> RlTasks:
     """Find the tasks that a configuration names, and seal the test split."""
     train, val, test = find_tasks(config.env)
     limits = config.evaluation
+    refuse_untrainable(len(train), len(val))
     splits = Splits.of(train, val[: limits.val_tasks], test[: limits.test_tasks])
     evolution = None
     if config.evolve is not None:

@@ -19,7 +19,7 @@ from skillwright.jobs.parts.memory import EngineEvents, StoredCalls, StoredEpiso
 from skillwright.jobs.parts.money import Budget
 from skillwright.jobs.parts.opened import MakeModel, Opened, make_engine, opened
 from skillwright.jobs.parts.progress import Callback
-from skillwright.jobs.parts.tasks import is_adapter, make_splits
+from skillwright.jobs.parts.tasks import is_adapter, make_splits, refuse_untrainable
 from skillwright.jobs.train.forking import Fork, forked
 from skillwright.models import agent_of, make_model
 from skillwright.rollout import LocalEngine
@@ -294,7 +294,11 @@ def refuse_hopeless_gate(config: RunConfig, train_tasks: int, val_tasks: int) ->
     """Refuse a gate that no candidate could ever pass, before a rollout is paid for.
 
     The configuration does the same for generated games, whose number it knows.
+
+    Raises:
+        ConfigError: The gate is hopeless, or there is nothing to train on or to decide by.
     """
+    refuse_untrainable(train_tasks, val_tasks)
     problem = config.why_hopeless(train_tasks, val_tasks)
     if problem:
         raise ConfigError(f"{problem}. Add val tasks, or use evaluation.gate.kind 'strict'")

@@ -1,16 +1,18 @@
-"""The retail store of tau-bench: its data, its tools, its tasks and its reward; see README.md."""
+"""The domains of tau-bench: their data, tools, tasks and reward; see README.md."""
 
 from skillwright.envs.tau_bench.tau_core.database import Database, RecordRef, Tables
+from skillwright.envs.tau_bench.tau_core.domain import Domain
 from skillwright.envs.tau_bench.tau_core.reward import (
     GRADER_VERSION,
     Action,
     Difference,
     GoldState,
     Grade,
-    RetailTask,
+    TauTask,
     grade,
 )
 from skillwright.envs.tau_bench.tau_core.store import (
+    DOMAINS,
     DataSource,
     Store,
     TauEnv,
@@ -18,22 +20,23 @@ from skillwright.envs.tau_bench.tau_core.store import (
     fetched_dir,
     open_store,
 )
-from skillwright.envs.tau_bench.tau_core.tools import TOOL_NAMES, ToolResult, call_tool
+from skillwright.envs.tau_bench.tau_core.tools import ToolResult, call_tool
 
 __all__ = [
+    "DOMAINS",
     "GRADER_VERSION",
-    "TOOL_NAMES",
     "Action",
     "DataSource",
     "Database",
     "Difference",
+    "Domain",
     "GoldState",
     "Grade",
     "RecordRef",
-    "RetailTask",
     "Store",
     "Tables",
     "TauEnv",
+    "TauTask",
     "ToolResult",
     "call_tool",
     "data_dir",

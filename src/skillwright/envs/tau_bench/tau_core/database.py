@@ -1,9 +1,12 @@
-"""The store's database: pristine tables that all episodes share, and what one episode changed."""
+"""A domain's database: pristine tables that all episodes share, and what one episode changed."""
 
+import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
+
+from skillwright.envs.tau_bench.tau_core.domain import Domain, Record, Records
 
 # The text by which two states of the database are the same or not, as tau-bench's hash tells them.
 #
@@ -57,11 +60,6 @@ def freeze(value: Any) -> Any:
     return value
 
 
-Record = Mapping[str, Any]
-
-TABLES: Final = ("users", "products", "orders")
-
-
 class RecordRef(NamedTuple):
     """Where a record stands."""
 
@@ -73,28 +71,35 @@ class RecordRef(NamedTuple):
 
 
 class Tables:
-    """The database as it was loaded: frozen, built once, safe to read from any thread."""
+    """The database as it was loaded: frozen, built once, safe to read from any thread.
 
-    def __init__(self, tables: Mapping[str, Any]) -> None:
-        self.records: Mapping[str, Mapping[str, Record]] = {
-            name: freeze(tables[name]) for name in TABLES
-        }
-        self.user_id_by_email: dict[str, str] = {}
-        self.user_ids_by_first_name: dict[str, list[str]] = {}
-        for user_id, user in self.records["users"].items():
-            self.user_id_by_email.setdefault(user["email"].lower(), user_id)
-            first_name = user["name"]["first_name"].lower()
-            self.user_ids_by_first_name.setdefault(first_name, []).append(user_id)
-        products = self.records["products"].values()
-        by_name = {product["name"]: product["product_id"] for product in products}
-        self.product_types: str = json.dumps(dict(sorted(by_name.items())))
-        # By place: a record as JSON text, and as canonical text.
+    Attributes:
+        domain: Whose tables they are.
+        records: All records.
+        index: What the domain's tools look up, as its `Domain.index` made it.
+    """
+
+    def __init__(self, domain: Domain, tables: Mapping[str, Any]) -> None:
+        self.domain = domain
+        self.records: Records = {name: freeze(tables[name]) for name in domain.tables}
+        self.index = domain.index(self.records)
+        # By place: a record as JSON text, and as canonical text; of one that is not there, "".
         self.text = cache(lambda place: json.dumps(self.records[place.table][place.key]))
-        self.canonical = cache(lambda place: canonical_text(self.records[place.table][place.key]))
+        self.canonical = cache(self._canonical)
+        # By table, for `Database.state_hash`: the texts of its records by id, and all of them.
+        self.rows = cache(self._rows)
+        self.whole = cache(lambda table: _joined(table, self.rows(table)))
+
+    def _canonical(self, place: RecordRef) -> str:
+        record = self.records[place.table].get(place.key)
+        return "" if record is None else canonical_text(record)
+
+    def _rows(self, table: str) -> dict[str, str]:
+        return {key: _pair(key, canonical_text(row)) for key, row in self.records[table].items()}
 
 
 class Database:
-    """What one episode sees. Records are never changed, only replaced by new ones."""
+    """What one episode sees. Records are never changed, only replaced by new ones, or added."""
 
     __slots__ = ("changed", "tables")
 
@@ -102,17 +107,10 @@ class Database:
         self.tables = tables
         self.changed: dict[RecordRef, Record] = {}  # the records that were put
 
-    def user(self, user_id: Any) -> Record | None:
-        """Return a user."""
-        return self._find("users", user_id)
-
-    def order(self, order_id: Any) -> Record | None:
-        """Return an order."""
-        return self._find("orders", order_id)
-
-    def product(self, product_id: Any) -> Record | None:
-        """Return a product; no tool changes one."""
-        return self.tables.records["products"].get(product_id)
+    def find(self, table: str, key: Any) -> Record | None:
+        """Return a record."""
+        pristine = self.tables.records[table].get(key)  # what cannot be an id is refused here
+        return self.changed.get(RecordRef(table, key), pristine)
 
     def text(self, table: str, key: str) -> str:
         """Return a record as JSON text, as tools show it."""
@@ -121,21 +119,43 @@ class Database:
         return self.tables.text(ref) if own is None else json.dumps(own)
 
     def put(self, table: str, key: str, record: Record) -> str:
-        """Replace a record; return the new one as JSON text."""
+        """Put a record in the place of another, or a new one; return it as JSON text."""
         self.changed[RecordRef(table, key)] = record
         return json.dumps(record)
 
     def canonical(self, ref: RecordRef) -> str:
-        """Return the canonical text of a record."""
+        """Return the canonical text of a record; "" where there is none."""
         own = self.changed.get(ref)
         return self.tables.canonical(ref) if own is None else canonical_text(own)
 
     def record(self, ref: RecordRef) -> Record:
-        """Return a record."""
-        own = self.changed.get(ref)
-        return self.tables.records[ref.table][ref.key] if own is None else own
+        """Return a record; an empty one where there is none."""
+        return self.find(ref.table, ref.key) or {}
 
-    def _find(self, table: str, key: Any) -> Record | None:
-        pristine = self.tables.records[table].get(key)
-        # No tool adds a record, so what is not in the tables is nowhere.
-        return None if pristine is None else self.changed.get(RecordRef(table, key), pristine)
+    def state_hash(self) -> str:
+        """Return tau-bench's SHA-256 of all records; slow, and nothing that is graded needs it."""
+        texts = []
+        for table in sorted(self.tables.records):
+            own = {ref.key: row for ref, row in self.changed.items() if ref.table == table}
+            if not own:
+                texts.append(self.tables.whole(table))
+                continue
+            rows = {key: _pair(key, canonical_text(row)) for key, row in own.items()}
+            texts.append(_joined(table, {**self.tables.rows(table), **rows}))
+        return hashlib.sha256(_tuple(texts).encode()).hexdigest()
+
+
+# Canonical text, put together from the texts of its parts.
+
+
+def _tuple(parts: Iterable[str]) -> str:
+    listed = list(parts)
+    return f"({', '.join(listed)}{',' if len(listed) == 1 else ''})"
+
+
+def _pair(key: str, text: str) -> str:
+    return f"({key!r}, {text})"
+
+
+def _joined(table: str, rows: Mapping[str, str]) -> str:
+    return _pair(table, _tuple(rows[key] for key in sorted(rows)))

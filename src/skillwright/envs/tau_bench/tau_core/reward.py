@@ -11,6 +11,8 @@ from typing import Any
 
 from skillwright.core import DataError
 from skillwright.envs.tau_bench.tau_core.database import Database, RecordRef, Tables, canonical_text
+from skillwright.envs.tau_bench.tau_core.domain import Domain
+from skillwright.envs.tau_bench.tau_core.tau2 import MARK, from_tau2
 from skillwright.envs.tau_bench.tau_core.tools import TRANSFER, call_tool
 
 # What a customer wants, and what the result should be.
@@ -25,32 +27,39 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class RetailTask:
+class TauTask:
     """One task of a split; shared by its episodes, so leave it as it is."""
 
-    user_id: str  # who calls
+    user_id: str  # who calls; of a task of tau2-bench its id, where nothing says who
     instruction: str  # what the simulated user knows; the agent never sees it
     # Gold actions; those that fail change nothing, and reads are not asked for
     actions: list[Action]
     outputs: list[str]  # texts that the agent must have said to the user
 
 
-def read_tasks(listed: Any, where: str) -> tuple[RetailTask, ...]:
-    """Read the tasks of a split."""
+def read_tasks(listed: Any, domain: Domain, where: str) -> tuple[TauTask, ...]:
+    """Read the tasks of a split, in the format of tau-bench or of tau2-bench.
+
+    Raises:
+        DataError: One of them is no task, or asks for what is not graded here.
+    """
     if not isinstance(listed, list):
         raise DataError(f"{where} is not a list of tasks")
-    return tuple(_task(entry, f"{where}: task {index}") for index, entry in enumerate(listed))
+    return tuple(_task(entry, domain, f"{where}: task {at}") for at, entry in enumerate(listed))
 
 
-def _task(entry: Any, where: str) -> RetailTask:
+def _task(entry: Any, domain: Domain, where: str) -> TauTask:
     try:
-        task = RetailTask(
+        if MARK in entry:
+            where = f"{where} (id {entry.get('id')!r})"
+            entry = from_tau2(entry, domain.tools, where)
+        task = TauTask(
             user_id=entry["user_id"],
             instruction=entry["instruction"],
             actions=[Action(action["name"], dict(action["kwargs"])) for action in entry["actions"]],
             outputs=entry["outputs"],
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DataError(
             f"{where} lacks what a task has (user_id, instruction, actions with name and kwargs, "
             f"outputs): {error!r}"

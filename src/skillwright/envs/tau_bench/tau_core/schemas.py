@@ -1,4 +1,4 @@
-"""What a model reads about the tools, in JSON Schema.
+"""What a model reads about the tools of a domain, in JSON Schema.
 
 These are our own words. A data set that brings a ``tools.json`` is described by that instead.
 """
@@ -49,11 +49,46 @@ _SWAP: Final = {
 
 _CONFIRM: Final = "Tell the user exactly what will change and get a clear yes before you call it."
 
-_DESCRIBED: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
+Described = Mapping[str, tuple[str, Mapping[str, Any]]]
+"""Tool -> what it does, and its parameters in order."""
+
+_SHARED: Final[Described] = {
     "calculate": (
         "Compute an arithmetic expression; the result has two digits after the point.",
         _text(expression="Numbers, + - * /, parentheses and spaces: '2 * (3.50 + 1)'."),
     ),
+    "think": (
+        "Write a thought down. It changes nothing and finds nothing out; use it to reason.",
+        _text(thought="The thought."),
+    ),
+    "transfer_to_human_agents": (
+        "Hand the user over to a human colleague; this ends the conversation. Only where the user "
+        "asks for one, or none of the tools can help.",
+        _text(summary="What the user wants, and what was done so far."),
+    ),
+}
+
+
+def as_functions(described: Described) -> tuple[Mapping[str, Any], ...]:
+    """Return tools as function schemas, those of every domain among them, by name."""
+    return tuple(
+        {
+            "type": "function",
+            "function": {
+                "name": name,
+                "description": description,
+                "parameters": {
+                    "type": "object",
+                    "properties": properties,
+                    "required": list(properties),
+                },
+            },
+        }
+        for name, (description, properties) in sorted({**_SHARED, **described}.items())
+    )
+
+
+_RETAIL: Final[Described] = {
     "cancel_pending_order": (
         "Cancel an order that is still pending and refund its payment: to a gift card at once, to "
         f"any other method in 5 to 7 business days. {_CONFIRM} Returns the order.",
@@ -117,30 +152,109 @@ _DESCRIBED: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
             **_payment("What receives the refund: the original method, or a gift card."),
         },
     ),
-    "think": (
-        "Write a thought down. It changes nothing and finds nothing out; use it to reason.",
-        _text(thought="The thought."),
+}
+
+RETAIL_SCHEMAS: Final = as_functions(_RETAIL)
+"""The sixteen tools of the retail store."""
+
+# The airline
+
+
+def _several(described: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a list of objects that have all of these."""
+    each = {"type": "object", "properties": properties, "required": list(properties)}
+    return {"type": "array", "description": described, "items": each}
+
+
+_RESERVATION: Final = _text(reservation_id="Reservation id: 'ZFA04Y'.")
+_PROFILE: Final = _text(user_id="User id: 'jo_doe_0000'.")
+_CABIN: Final = {"cabin": {"type": "string", "enum": ["basic_economy", "economy", "business"]}}
+_ROUTE: Final = _text(
+    origin="Airport it leaves from, three letters: 'JFK'.",
+    destination="Airport it arrives at, three letters: 'SEA'.",
+)
+_PAID_BY: Final = _text(payment_id="An id from the user's profile, such as 'gift_card_0000000'.")
+_DAY: Final = _text(date="Date of departure: '2024-05-01'.")
+_FLIGHT: Final = {**_text(flight_number="Flight number: 'HAT001'."), **_DAY}
+_DOLLARS: Final = {"amount": {"type": "number", "description": "Dollars."}}
+_PASSENGERS: Final = {
+    "passengers": _several(
+        "Everybody who flies.",
+        _text(
+            first_name="First name: 'Jo'.",
+            last_name="Last name: 'Doe'.",
+            dob="Date of birth: '1990-01-01'.",
+        ),
+    )
+}
+_BAGS: Final = {
+    "total_baggages": {"type": "integer", "description": "Checked bags of all passengers."},
+    "nonfree_baggages": {"type": "integer", "description": "Those of them that are paid for."},
+}
+
+
+_AIRLINE: Final[Described] = {
+    "book_reservation": (
+        f"Book flights for a user. {_CONFIRM} Returns the reservation.",
+        {
+            **_PROFILE,
+            **_ROUTE,
+            "flight_type": {"type": "string", "enum": ["one_way", "round_trip"]},
+            **_CABIN,
+            "flights": _several("Every flight of the trip, in order.", _FLIGHT),
+            **_PASSENGERS,
+            "payment_methods": _several(
+                "What pays how much; the amounts add up to the price.", {**_PAID_BY, **_DOLLARS}
+            ),
+            **_BAGS,
+            "insurance": {"type": "string", "enum": ["yes", "no"]},
+        },
     ),
-    "transfer_to_human_agents": (
-        "Hand the user over to a human colleague; this ends the conversation. Only where the user "
-        "asks for one, or none of the tools can help.",
-        _text(summary="What the user wants, and what was done so far."),
+    "cancel_reservation": (
+        "Cancel all of a reservation. The policy says which may be cancelled, and this does not "
+        f"check it. {_CONFIRM}",
+        _RESERVATION,
+    ),
+    "get_reservation_details": (
+        "Show a reservation: flights, passengers, payments, bags, insurance.",
+        _RESERVATION,
+    ),
+    "get_user_details": (
+        "Show a user's profile: name, date of birth, payment methods, membership, reservations.",
+        _PROFILE,
+    ),
+    "list_all_airports": ("List the code and city of every airport.", {}),
+    "search_direct_flight": (
+        "Find flights between two airports on a day, with seats and prices by cabin.",
+        {**_ROUTE, **_DAY},
+    ),
+    "search_onestop_flight": (
+        "Find pairs of flights that make a trip with one stop, begun on a day.",
+        {**_ROUTE, **_DAY},
+    ),
+    "send_certificate": (
+        f"Give a user a travel certificate. {_CONFIRM}",
+        {**_PROFILE, **_DOLLARS},
+    ),
+    "update_reservation_baggages": (
+        f"Change how many bags a reservation has, and pay for those added. {_CONFIRM}",
+        {**_RESERVATION, **_BAGS, **_PAID_BY},
+    ),
+    "update_reservation_flights": (
+        "Change the flights or the cabin of a reservation, and pay or refund the difference. The "
+        f"policy says which may be changed, and this does not check it. {_CONFIRM}",
+        {
+            **_RESERVATION,
+            **_CABIN,
+            "flights": _several("All flights of the trip, those that stay among them.", _FLIGHT),
+            **_PAID_BY,
+        },
+    ),
+    "update_reservation_passengers": (
+        f"Change who flies; as many as before. {_CONFIRM}",
+        {**_RESERVATION, **_PASSENGERS},
     ),
 }
 
-SCHEMAS: Final[tuple[Mapping[str, Any], ...]] = tuple(
-    {
-        "type": "function",
-        "function": {
-            "name": name,
-            "description": description,
-            "parameters": {
-                "type": "object",
-                "properties": properties,
-                "required": list(properties),
-            },
-        },
-    }
-    for name, (description, properties) in _DESCRIBED.items()
-)
-"""The sixteen tools as function schemas; the order of parameters is that of the required ones."""
+AIRLINE_SCHEMAS: Final = as_functions(_AIRLINE)
+"""The fourteen tools of the airline."""

@@ -13,24 +13,27 @@ from typing import Any, Final, TypeVar
 from skillwright.core import DataError, did_you_mean
 from skillwright.core.jsonio import digest, read_text
 from skillwright.datasets import cache_dir
-from skillwright.envs.tau_bench.tau_core.database import TABLES, Database, Tables
+from skillwright.envs.tau_bench.tau_core.airline import AIRLINE
+from skillwright.envs.tau_bench.tau_core.database import Database, Tables
+from skillwright.envs.tau_bench.tau_core.domain import Domain
+from skillwright.envs.tau_bench.tau_core.retail import RETAIL
 from skillwright.envs.tau_bench.tau_core.reward import (
     Action,
     GoldState,
     Grade,
-    RetailTask,
+    TauTask,
     gold_state,
     grade,
     read_tasks,
 )
-from skillwright.envs.tau_bench.tau_core.schemas import SCHEMAS
 from skillwright.envs.tau_bench.tau_core.tools import ToolResult, call_tool
+
+DOMAINS: Final[Mapping[str, Domain]] = {one.name: one for one in (RETAIL, AIRLINE)}
+"""The domains by name."""
 
 # Where the data is: named by the caller, fetched, or the small store that comes with us.
 
 
-DATA_VARIABLE: Final = "SKILLWRIGHT_TAU_DATA"
-FETCH_COMMAND: Final = "skillwright data tau-bench"
 BUILT_IN: Final = Path(__file__).resolve().parent.parent / "built_in"
 ASK_FOR_BUILT_IN: Final = "built-in"
 """Named as the folder, it asks for the small store."""
@@ -44,36 +47,47 @@ class DataSource:
     origin: str  # `env_config.data_dir`, `$SKILLWRIGHT_TAU_DATA`, `fetched` or `built-in`
 
 
-def fetched_dir() -> Path:
+def fetched_dir(domain: str = RETAIL.name) -> Path:
     """Return the folder that fetched data is put into; it need not be there yet."""
-    return cache_dir() / "tau_retail"
+    return cache_dir() / f"tau_{domain}"
 
 
-def data_dir(configured: str | os.PathLike[str] | None = None) -> DataSource:
+def data_dir(
+    configured: str | os.PathLike[str] | None = None, domain: str = RETAIL.name
+) -> DataSource:
     """Find the folder with the data; what is in it is checked when it is read.
 
     Args:
         configured: A folder that was named in a configuration, or ``built-in``; ``None`` looks at
-            ``$SKILLWRIGHT_TAU_DATA``, then for fetched data, then for the built-in store.
+            the domain's variable (``$SKILLWRIGHT_TAU_DATA``, ``$SKILLWRIGHT_TAU_AIRLINE_DATA``),
+            then for fetched data, then for the built-in store, which is of retail.
+        domain: Whose data.
 
     Raises:
         DataError: There is none; the message names the command that fetches it.
     """
-    if configured == ASK_FOR_BUILT_IN:
+    variable, has_built_in = DOMAINS[domain].data_variable, domain == RETAIL.name
+    if configured == ASK_FOR_BUILT_IN and has_built_in:
         return DataSource(str(BUILT_IN), "built-in")
+    if configured == ASK_FOR_BUILT_IN:
+        raise DataError(f"the built-in store is of retail; {_how_to_get(DOMAINS[domain])}")
     if configured:
         return DataSource(_absolute(configured), "env_config.data_dir")
-    named = os.environ.get(DATA_VARIABLE)
+    named = os.environ.get(variable)
     if named:
-        return DataSource(_absolute(named), f"${DATA_VARIABLE}")
-    fetched = fetched_dir()
+        return DataSource(_absolute(named), f"${variable}")
+    fetched = fetched_dir(domain)
     if fetched.is_dir():
         return DataSource(_absolute(fetched), "fetched")
-    if BUILT_IN.is_dir():
+    if has_built_in and BUILT_IN.is_dir():
         return DataSource(str(BUILT_IN), "built-in")
-    raise DataError(
-        f"there is no tau-bench data: run `{FETCH_COMMAND}`, or set {DATA_VARIABLE} (or "
-        "env_config.data_dir) to a folder that has it"
+    raise DataError(f"there is no data of tau-bench {domain}: {_how_to_get(DOMAINS[domain])}")
+
+
+def _how_to_get(domain: Domain) -> str:
+    return (
+        f"run `{domain.fetch_command}`, or set {domain.data_variable} (or env_config.data_dir) to "
+        "a folder that has it"
     )
 
 
@@ -88,25 +102,12 @@ def _absolute(folder: str | os.PathLike[str]) -> str:
 MANIFEST: Final = "SHA256SUMS"
 """A data set of one's own brings this file, as ``sha256sum *`` writes it."""
 
-UPSTREAM: Final[Mapping[str, str]] = {
-    "orders.json": "2598a12586d28f2d6bd16bc86f4c800029b6af18e0abb5c475ef5c869c11ced1",
-    "products.json": "a9eabcc1a9742c5f5288c2779acce52b9308423383ed24706bbaf0889f762a0f",
-    "rules.json": "9fdb9bd32797e10585ee77096e9ba184403b0ab7d32108e31210e2cddbcaf01a",
-    "tasks_dev.json": "2132891e3f01e736f38ee972274c972f2cd4a57f822066d2968ee42b751cde44",
-    "tasks_test.json": "7f452f9380a11c91254c9ab13e15ceb8a4f222175cc274d4243fd744eed9eb67",
-    "tasks_train.json": "3e36fd821dead3767f1f456efdeb4d62c824b7d2cf280971ce0689797f8071c6",
-    "tools.json": "da43b49f4783a9aa82f97f125b2f4c9b56d053cc27e09903ad0ae075026d72ac",
-    "users.json": "6f4fd104cc5e80b92166c4035315c31532c6cea52a90dcdf18425ee7f87c2b82",
-    "wiki.md": "d539fd2a46a8b8dd2e934ff9ed92f43e9f6b56bc7a718db8d2803ba8ad8f6bf7",
-}
-"""The retail data of tau-bench at commit 59a200c, converted to JSON."""
 
-
-def manifest_of(folder: Path) -> Mapping[str, str]:
+def manifest_of(folder: Path, domain: Domain) -> Mapping[str, str]:
     """Return file name -> SHA-256: from the folder's own manifest, else tau-bench's."""
     path = folder / MANIFEST
     if not path.is_file():
-        return UPSTREAM
+        return domain.upstream
     sums: dict[str, str] = {}
     for number, line in enumerate(read_text(path, "checksum file").splitlines(), 1):
         digest, _, name = line.partition(" ")
@@ -116,15 +117,14 @@ def manifest_of(folder: Path) -> Mapping[str, str]:
     return sums
 
 
-def checked_bytes(folder: Path, name: str, manifest: Mapping[str, str]) -> bytes:
+def checked_bytes(folder: Path, name: str, manifest: Mapping[str, str], domain: Domain) -> bytes:
     """Read a data file and compare it with its checksum."""
-    path, again = folder / name, f"run `{FETCH_COMMAND}`"
+    path = folder / name
     try:
         content = path.read_bytes()
     except FileNotFoundError as error:
         raise DataError(
-            f"tau-bench data: there is no {str(path)!r}; {again}, or set {DATA_VARIABLE} (or "
-            "env_config.data_dir) to a folder that has it"
+            f"tau-bench data: there is no {str(path)!r}; {_how_to_get(domain)}"
         ) from error
     except OSError as error:
         raise DataError(f"tau-bench data {str(path)!r} cannot be read: {error.strerror}") from error
@@ -133,40 +133,47 @@ def checked_bytes(folder: Path, name: str, manifest: Mapping[str, str]) -> bytes
         raise DataError(
             f"tau-bench data {str(path)!r} is not what it must be: SHA-256 {found}, expected "
             f"{expected or 'one in the ' + MANIFEST + ' beside it'}. It is damaged or was changed; "
-            f"{again}. Data of your own needs a {MANIFEST} file (`sha256sum * > {MANIFEST}`)."
+            f"run `{domain.fetch_command}`. Data of your own needs a {MANIFEST} file "
+            f"(`sha256sum * > {MANIFEST}`)."
         )
     return content
 
 
+def _refuse_other_domain(folder: Path, domain: Domain) -> None:
+    there = {path.stem for path in folder.glob("*.json")}
+    if there.issuperset(domain.tables):
+        return
+    for one in DOMAINS.values():
+        if there.issuperset(one.tables):
+            raise DataError(
+                f"{str(folder)!r} has the data of tau-bench {one.name}, and env_config.domain is "
+                f"{domain.name!r}; set domain: {one.name}, or name a folder with that of the "
+                f"{domain.place}"
+            )
+
+
 T = TypeVar("T")
 
-_KINDS: Final[Mapping[str, Mapping[str, type]]] = {
-    "users": {"name": dict, "address": dict, "email": str, "payment_methods": dict, "orders": list},
-    "products": {"name": str, "product_id": str, "variants": dict},
-    "orders": {
-        "order_id": str,
-        "user_id": str,
-        "address": dict,
-        "items": list,
-        "status": str,
-        "payment_history": list,
-    },
-}
 _OPTIONAL: Final = frozenset({"rules.json", "tools.json"})
-_CALLED: Final[Mapping[type, str]] = {dict: "an object", list: "a list", str: "a text"}
+_CALLED: Final[Mapping[type, str]] = {
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    int: "a whole number",
+}
 
 
 class Store:
     """A data set; ask `open_store` for it, so that a process has one per folder.
 
-    The folder has ``users.json``, ``products.json``, ``orders.json``, ``wiki.md`` (the policy),
+    The folder has a file for every table of the domain (``users.json``), ``wiki.md`` (the policy),
     ``tasks_<split>.json`` and, where there are any, ``rules.json`` and ``tools.json``. Nothing is
     read before it is asked for; every file is compared with its checksum. Safe to use from any
     thread.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, domain: Domain = RETAIL) -> None:
+        self.folder, self.domain = folder, domain
         self._known: dict[str, Any] = {}
         self._golds: dict[tuple[str, int], GoldState] = {}
         self._lock = threading.RLock()
@@ -190,7 +197,7 @@ class Store:
     def tool_schemas(self) -> tuple[Mapping[str, Any], ...]:
         """How the tools are described: in the data's own words, else in ours."""
         tools = self._once("tools", lambda: self._listed("tools.json", dict, "objects"))
-        return SCHEMAS if tools is None else tools
+        return self.domain.schemas if tools is None else tools
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -206,10 +213,10 @@ class Store:
         """
         return self._once("checksum", self._read_checksum)
 
-    def tasks(self, split: str) -> tuple[RetailTask, ...]:
+    def tasks(self, split: str) -> tuple[TauTask, ...]:
         """Return the tasks of a split."""
         name = f"tasks_{split}.json"
-        known: tuple[RetailTask, ...] | None = self._known.get(name)
+        known: tuple[TauTask, ...] | None = self._known.get(name)
         if known is not None:
             return known
         if split not in self.splits:
@@ -217,9 +224,9 @@ class Store:
                 f"task_split is {split!r}: the tau-bench data in {str(self.folder)!r} has no "
                 f"tasks_{split}.json. {did_you_mean(split, self.splits)}"
             )
-        return self._once(name, lambda: read_tasks(self._json(name), str(self.folder / name)))
+        return self._once(name, lambda: self._read_tasks(name))
 
-    def task(self, split: str, index: int) -> RetailTask:
+    def task(self, split: str, index: int) -> TauTask:
         """Return a task."""
         tasks = self.tasks(split)
         if not 0 <= index < len(tasks):
@@ -252,8 +259,12 @@ class Store:
         return value
 
     def _bytes(self, name: str) -> bytes:
-        manifest = self._once("manifest", lambda: manifest_of(self.folder))
-        return checked_bytes(self.folder, name, manifest)
+        manifest = self._once("manifest", self._manifest)
+        return checked_bytes(self.folder, name, manifest, self.domain)
+
+    def _manifest(self) -> Mapping[str, str]:
+        _refuse_other_domain(self.folder, self.domain)  # before a file of it is called damaged
+        return manifest_of(self.folder, self.domain)
 
     def _text(self, name: str) -> str:
         try:
@@ -267,9 +278,12 @@ class Store:
         except (ValueError, RecursionError) as error:
             raise DataError(f"{str(self.folder / name)!r} is not JSON: {error}") from error
 
+    def _read_tasks(self, name: str) -> tuple[TauTask, ...]:
+        return read_tasks(self._json(name), self.domain, str(self.folder / name))
+
     def _read_tables(self) -> Tables:
         try:
-            return Tables({name: self._table(name) for name in TABLES})
+            return Tables(self.domain, {name: self._table(name) for name in self.domain.tables})
         except RecursionError as error:
             raise DataError(f"the data in {str(self.folder)!r} is nested too deeply") from error
 
@@ -282,14 +296,7 @@ class Store:
             where = f"{str(self.folder / name)!r}: {key!r}"
             if not isinstance(record, dict):
                 raise DataError(f"{where} is not an object")
-            lacks = [field for field in _KINDS[table] if field not in record]
-            if lacks:
-                raise DataError(f"{where} lacks {', '.join(lacks)}")
-            for field, kind in _KINDS[table].items():
-                if not isinstance(record[field], kind):
-                    raise DataError(f"{where}: {field} is not {_CALLED[kind]}")
-            if table == "users":
-                _check_name(record["name"], where)
+            _check_record(record, self.domain.tables[table], where)
         return records
 
     def _listed(self, name: str, kind: type[T], called: str) -> tuple[T, ...] | None:
@@ -302,8 +309,8 @@ class Store:
         return tuple(listed)
 
     def _read_checksum(self) -> str:
-        manifest = self._once("manifest", lambda: manifest_of(self.folder))
-        needed = {"wiki.md", *(f"{table}.json" for table in TABLES)}
+        manifest = self._once("manifest", self._manifest)
+        needed = {"wiki.md", *(f"{table}.json" for table in self.domain.tables)}
         # Every split is there to be read, but not every data set has rules or all the splits.
         there = {path.name for path in self.folder.glob("*.json")}
         present = sorted(
@@ -316,21 +323,29 @@ class Store:
         return digest([[name, manifest[name]] for name in present])
 
 
-def _check_name(name: Mapping[str, Any], where: str) -> None:
-    for part in ("first_name", "last_name"):
-        if not isinstance(name.get(part), str):
-            raise DataError(f"{where}: name has no text {part}")
+def _check_record(record: Mapping[str, Any], kinds: Mapping[str, type], where: str) -> None:
+    """Check that a record has what is asked for; ``a.b`` is b in a, which was looked at before."""
+    lacks = [field for field in kinds if "." not in field and field not in record]
+    if lacks:
+        raise DataError(f"{where} lacks {', '.join(lacks)}")
+    for field, kind in kinds.items():
+        holder, _, inner = field.partition(".")
+        value = record[holder].get(inner) if inner else record[holder]
+        if not isinstance(value, kind):
+            raise DataError(f"{where}: {field} is not {_CALLED[kind]}")
 
 
-_stores: dict[str, Store] = {}
+_stores: dict[tuple[str, str], Store] = {}
 
 
-def open_store(folder: str | Path) -> Store:
+def open_store(folder: str | Path, domain: str = RETAIL.name) -> Store:
     """Return the data set of a folder: one object per process and folder, and nothing read yet."""
-    name = str(folder)
+    name = (str(folder), domain)
     found = _stores.get(name)
+    if found is not None:
+        return found
     # Two threads may both build one; both then take the one that was put first.
-    return _stores.setdefault(name, Store(Path(name))) if found is None else found
+    return _stores.setdefault(name, Store(Path(folder), DOMAINS[domain]))
 
 
 # One customer's call: the task, the database as this episode leaves it, and who is called.
@@ -356,7 +371,7 @@ class TauEnv:
         self.store, self.split, self.index = store, split, index
         self.actions: list[Action] = []
         self._shared_task = store.task(split, index)
-        self._own_task: RetailTask | None = None
+        self._own_task: TauTask | None = None
         self._db: Database | None = None
         self._make_user = make_user
         self._user: Any = None
@@ -373,7 +388,7 @@ class TauEnv:
         self._user = user
 
     @property
-    def task(self) -> RetailTask:
+    def task(self) -> TauTask:
         """The task, in a copy of this episode's own."""
         if self._own_task is None:
             self._own_task = copy.deepcopy(self._shared_task)

@@ -1,0 +1,347 @@
+"""Do the lessons of a skill help another model? Its accepted edits, one by one, played by that.
+
+Each was accepted on paired draws: the skill before and after it, on the same tasks with the same
+seeds. The other model plays those very pairs. They are kept in a folder of their own below the
+run's (``lessons/<model>``), which the commands that look at episodes take in place of a run.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from skillwright.config.load import dump_config, load_config
+from skillwright.config.run import RunConfig
+from skillwright.core import ConfigError, Pair, Usage
+from skillwright.core.jsonio import digest
+from skillwright.core.protocols import together
+from skillwright.evaluation import AlphaLedger, BoundedGain, Draws, Verdict, bound_gain
+from skillwright.jobs.inspect.ablate import MARGIN, Meter
+from skillwright.jobs.launch.runs import Run, find_run, known_secrets, make_run, reopen
+from skillwright.jobs.parts.opened import MakeModel
+from skillwright.jobs.parts.progress import Callback, RunStarted, StageStarted
+from skillwright.jobs.parts.resuming import TASKS, refuse_other_tasks
+from skillwright.jobs.train.state import EpochRecord, StepRecord, restore
+from skillwright.jobs.train.wiring import Session, assemble_session, terms_of
+from skillwright.models import make_model
+from skillwright.runs import RunStore
+from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
+from skillwright.textopt import was_applied
+
+PHASE: Final = "lessons"
+_FOLDER: Final = "lessons"
+_MAY_CHANGE: Final = ("models.target", "models.prices", "budget.", "rollout.max_concurrent")
+
+Outcome = Literal["still helps", "no longer helps", "hurts", "undecided"]
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A change that the gate accepted.
+
+    Attributes:
+        where: ``step 3``, or ``slow update of epoch 2``.
+        before: The version of the skill that it changed.
+        after: The version with it.
+        edits: What was written or taken out, one text for each edit.
+        first: Number of the first draw that the gate took.
+        draws: How often it drew each task.
+        verdict: What it said.
+    """
+
+    where: str
+    before: int
+    after: int
+    edits: tuple[str, ...]
+    first: int
+    draws: dict[str, int]
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What a change is worth to the other model."""
+
+    accepted: Accepted
+    gain: BoundedGain
+    outcome: Outcome
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a JSON object."""
+        return {
+            "where": self.accepted.where,
+            "before": self.accepted.before,
+            "after": self.accepted.after,
+            "edits": list(self.accepted.edits),
+            "gain_then": self.accepted.verdict.effect,
+            "gain": self.gain.gain,
+            "interval": list(self.gain.interval),
+            "pairs": self.gain.effect.pairs,
+            "lost": self.gain.effect.lost,
+            "outcome": self.outcome,
+            "problem": self.gain.problem,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LessonReport:
+    """What was found.
+
+    Attributes:
+        target: Who played now.
+        trained_with: The model that the run was trained with.
+        alpha: The chance that an outcome of a kind is wrong anywhere.
+        folder: Where the episodes are.
+        rollouts: Episodes that were played for it, failures included.
+        usage: What they consumed.
+    """
+
+    target: str
+    trained_with: str
+    lessons: tuple[Lesson, ...]
+    alpha: float
+    folder: Path
+    rollouts: int
+    usage: Usage
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as a JSON object."""
+        return {
+            "target": self.target,
+            "trained_with": self.trained_with,
+            "lessons": [one.to_dict() for one in self.lessons],
+            "alpha": self.alpha,
+            "folder": str(self.folder),
+            "rollouts": self.rollouts,
+            "cost_usd": self.usage.cost_usd,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LessonTest:
+    """Lessons that are about to be tested.
+
+    Attributes:
+        run: The folder below the run's that holds what the other model plays.
+        source: The run's own folder.
+        accepted: What is tested.
+        trained_with: The model that the run was trained with.
+    """
+
+    run: Run
+    source: Path
+    accepted: tuple[Accepted, ...]
+    trained_with: str
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs are asked for."""
+        return sum(sum(one.draws.values()) for one in self.accepted)
+
+
+def open_lessons(
+    run: str | Path, root: str | Path, config: Path | None, overrides: Sequence[str]
+) -> LessonTest:
+    """Find what a run accepted, and open the folder of what another model plays of it.
+
+    Args:
+        run: A run's folder, or its name below ``root``.
+        root: The folder that holds runs.
+        config: A configuration whose ``models.target`` plays; ``None`` is the run's own.
+        overrides: ``models.target.model=...`` and its like, laid over that.
+
+    Raises:
+        RunError: There is no such run.
+        ConfigError: No other model is named, a setting is wrong, or nothing was accepted on draws.
+    """
+    _refuse_other_settings(config, overrides)
+    source = find_run(run, root)
+    own = load_config(source / CONFIG_NAME)
+    theirs = load_config(config or source / CONFIG_NAME, overrides)
+    changed = own.model_copy(
+        update={
+            "models": own.models.model_copy(update={"target": theirs.models.target}),
+            "budget": theirs.budget,
+            "rollout": own.rollout.model_copy(
+                update={
+                    "max_concurrent": theirs.rollout.max_concurrent,
+                    "reuse": [*own.rollout.reuse, str(source.resolve())],
+                }
+            ),
+        }
+    )
+    with RunStore.open(source / STORE_NAME, read_only=True) as store:
+        accepted = accepted_changes(own, store)
+        if not accepted:
+            raise ConfigError(
+                f"run {source.name!r} has no lesson to test: its gate accepted nothing on draws of "
+                "the skill before and after"
+            )
+        trained_with = store.episodes(phase="gate")[0].agent
+        opened = _opened(changed, source / _FOLDER, store)
+    return LessonTest(opened, source, accepted, trained_with)
+
+
+def _refuse_other_settings(config: Path | None, overrides: Sequence[str]) -> None:
+    if config is None and not any(one.startswith("models.target") for one in overrides):
+        raise ConfigError(
+            "say which model is to play: --config FILE takes the models.target of another "
+            "configuration, and --set models.target.model=NAME changes the run's own"
+        )
+    others = [one for one in overrides if not one.startswith(_MAY_CHANGE)]
+    if others:
+        raise ConfigError(
+            f"{others[0]!r} cannot change: the pairs would not be those that the gate drew. Only "
+            f"{', '.join(one.rstrip('.') for one in _MAY_CHANGE)} can"
+        )
+
+
+def _opened(config: RunConfig, root: Path, source: RunStore) -> Run:
+    """Make the folder, or open it where the same model played before."""
+    target = config.models.target
+    named = re.sub(r"[^A-Za-z0-9]+", "-", _name(config)).strip("-")[:40]
+    name = f"{named or 'model'}-{digest(target.model_dump(mode='json'))[:8]}"
+    secrets = known_secrets(config)
+    if (root / name / CONFIG_NAME).is_file():
+        folder, store, _ = reopen(root / name, secrets)
+        return Run(config=config, folder=folder, store=store)
+
+    def first(path: Path, store: RunStore) -> dict[str, Any]:
+        del path
+        for one in source.skills():
+            text = source.skill(one.version)
+            store.add_skill_version(text, parent=one.parent, origin=one.origin, step=one.step)
+        for event in source.events(TASKS)[:1]:
+            store.append_event(TASKS, event.payload)
+        return {"job": PHASE}
+
+    folder, store = make_run(root, name, dump_config(config), secrets, first)
+    return Run(config=config, folder=folder, store=store)
+
+
+def _name(config: RunConfig) -> str:
+    target = config.models.target
+    return str(getattr(target, "model", None) or target.backend)
+
+
+def accepted_changes(config: RunConfig, store: RunStore) -> tuple[Accepted, ...]:
+    """Return what a run's gate accepted, with the draws behind it, in order."""
+    state = restore(config, store)
+    records: list[StepRecord | EpochRecord] = [*state.steps, *state.epochs]
+    parents = {one.version: one for one in store.skills()}
+    gate, accepts, found = config.evaluation.gate, 0, []
+    for record in sorted(records, key=_moment):
+        verdict, after = record.verdict, record.skill_version
+        first = accepts * gate.draws if gate.redraws else 0
+        accepts += sum(one.accepted for one in record.verdicts)
+        before = None if after is None else parents[after].parent
+        if verdict is None or not verdict.accepted or after is None or before is None:
+            continue
+        found.append(
+            Accepted(
+                where=_where(record),
+                before=before,
+                after=after,
+                edits=_edits(store, record),
+                first=first,
+                draws=_common_draws(store, parents[before].hash, parents[after].hash, first),
+                verdict=verdict,
+            )
+        )
+    return tuple(one for one in found if one.draws)
+
+
+def _moment(record: StepRecord | EpochRecord) -> tuple[int, int, int]:
+    return (record.epoch, *((0, record.step) if isinstance(record, StepRecord) else (1, 0)))
+
+
+def _where(record: StepRecord | EpochRecord) -> str:
+    if isinstance(record, StepRecord):
+        return f"step {record.step}"
+    return f"slow update of epoch {record.epoch}"
+
+
+def _edits(store: RunStore, record: StepRecord | EpochRecord) -> tuple[str, ...]:
+    if not isinstance(record, StepRecord):
+        return ()
+    return tuple(
+        " ".join((one.edit.content or f"without: {one.edit.target}").split())
+        for one in store.edits(record.step)
+        if one.stage == "selected" and was_applied(one.status)
+    )
+
+
+def _common_draws(store: RunStore, before: str, after: str, first: int) -> dict[str, int]:
+    """Count the draws of each task from a number on that both sides have, failures included."""
+    drawn: dict[str, set[tuple[str, int]]] = {before: set(), after: set()}
+    for one in store.episodes(phase="gate"):
+        name = one.skill_version.split("+")[0]
+        if name in drawn and one.draw >= first:
+            drawn[name].add((one.task_id, one.draw))
+    return dict(Counter(task for task, _ in sorted(drawn[before] & drawn[after])))
+
+
+async def play_lessons(
+    test: LessonTest, callback: Callback, make: MakeModel = make_model, margin: float = MARGIN
+) -> LessonReport:
+    """Have the other model play the pairs behind every accepted change.
+
+    Raises:
+        DataError: The tasks are not those that the run began with.
+        ModelRefused: An endpoint refuses the key or the model.
+        EngineDown: Nothing but failures came back; what was played is stored.
+        BudgetSpent: The budget is; what was played is stored.
+    """
+    run = test.run
+    meter = Meter(run.store, callback)
+    ledger = AlphaLedger(run.config.evaluation.alpha, len(test.accepted))
+    async with assemble_session(run.config, run.store, meter, make) as parts:
+        refuse_other_tasks(run.store, parts.bench.facts)
+        callback.on_event(
+            RunStarted(
+                name=test.source.name,
+                folder=str(run.folder.path),
+                llms={"target": parts.target_identity},
+                facts=(f"{len(test.accepted)} lessons, {test.pairs:,} pairs of draws",),
+                episodes=2 * test.pairs,
+            )
+        )
+        callback.on_event(StageStarted("lessons", episodes=2 * test.pairs))
+        pairs = await together(_replayed(parts, one) for one in test.accepted)
+        target = parts.target_identity
+    metric = run.config.evaluation.gate.scores(terms_of(run.config))
+    lessons = []
+    for accepted, drawn in zip(test.accepted, pairs, strict=True):
+        gain = bound_gain(metric.of(drawn), len(accepted.draws), ledger.share)
+        lessons.append(Lesson(accepted, gain, _outcome(gain, margin)))
+    return LessonReport(
+        target=target,
+        trained_with=test.trained_with,
+        lessons=tuple(lessons),
+        alpha=ledger.total,
+        folder=run.folder.path,
+        rollouts=meter.rollouts,
+        usage=meter.usage,
+    )
+
+
+async def _replayed(parts: Session, accepted: Accepted) -> list[Pair]:
+    """Draw each task as often as the gate did."""
+    before, after = (parts.store.skill(one) for one in (accepted.before, accepted.after))
+    draws = Draws(parts.config.run.seed, accepted.first, PHASE)
+    duel = parts.bench.duel(before, after, draws)
+    pairs = []
+    for done in range(max(accepted.draws.values())):
+        asked = [one for one in duel.task_ids if accepted.draws.get(one, 0) > done]
+        pairs += await duel.draw(asked, n=1)
+    return pairs
+
+
+def _outcome(gain: BoundedGain, margin: float) -> Outcome:
+    if gain.is_above(0.0):
+        return "still helps"
+    if gain.is_below(0.0):
+        return "hurts"
+    return "no longer helps" if gain.is_below(margin) else "undecided"
