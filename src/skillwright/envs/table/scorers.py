@@ -261,6 +261,12 @@ Scorer = Annotated[
 ]
 
 
+def read_verdict(verdict: Mapping[str, Any]) -> Grade:
+    """Return the grade that a judge's verdict is; the votes are kept with it."""
+    said = str(verdict["feedback"])
+    return Grade(float(verdict["score"]), said, said, {"verdict": dict(verdict)})
+
+
 def as_text(value: Any) -> str:
     """Return a right answer as text.
 

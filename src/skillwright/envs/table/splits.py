@@ -239,7 +239,7 @@ class _Plan:
             raise DataError(
                 f"{where}: {len(index):,} rows would be {sum(sizes):,} tasks, and at most "
                 f"{MOST_TASKS:,} are taken. Take part of each split: env.data: {{train: 1000, val: "
-                "500, test: 1000}}"
+                "500, test: 1000}"
             )
         if 0 in sizes:
             empty = NAMES[sizes.index(0)]
