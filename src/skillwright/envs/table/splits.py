@@ -23,6 +23,7 @@ from skillwright.core import DataError, Task, did_you_mean
 from skillwright.core.jsonio import canonical
 from skillwright.datasets import Ratio, parse_ratio
 from skillwright.envs.about import TaskSplits
+from skillwright.envs.table.functions import refuse_unusable
 from skillwright.envs.table.prompts import (
     columns_in,
     no_column,
@@ -30,6 +31,7 @@ from skillwright.envs.table.prompts import (
     render_prompt,
 )
 from skillwright.envs.table.rows import Row, Table, columns_of, is_blank
+from skillwright.envs.table.scorers import Function
 from skillwright.envs.table.settings import TableSettings, read_settings
 
 NAMES: Final = ("train", "val", "test")
@@ -58,7 +60,9 @@ def find_table_tasks(data: Mapping[str, Any], env_config: object | None) -> Task
     files = _files(data["path"])
     # What a file holds is read once per process, and again when it changed.
     stamps = tuple((str(file), *_stamp(file)) for file in files)
-    found = _tasks(canonical(dict(data)), read_settings(env_config).model_dump_json(), stamps)
+    found = _tasks(
+        canonical(dict(data)), read_settings(env_config).model_dump_json(exclude_unset=True), stamps
+    )
     train, val, test = (list(tasks) for tasks in found)
     return train, val, test
 
@@ -109,6 +113,8 @@ class _Plan:
     def tasks(self) -> tuple[tuple[Task, ...], ...]:
         """Read the rows, and return the tasks of train, val and test."""
         self._check_columns()
+        if isinstance(self.settings.scorer, Function):
+            refuse_unusable(self.settings.scorer)
         index = self._index()
         self._leave_out_repeats(index)
         if self.data["split_column"] is None and len(self.tables) == 1:
