@@ -41,6 +41,7 @@ INNER_PACKAGES = (
     "skillwright.api",
     "skillwright.envs.alfworld",
     "skillwright.envs.qa",
+    "skillwright.envs.table",
     "skillwright.envs.webshop",
     "skillwright.jobs.rl",
     "skillwright.scripted",

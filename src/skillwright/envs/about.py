@@ -20,6 +20,19 @@ SURVEY = "survey"
 
 
 @dataclass(frozen=True, slots=True)
+class Judging:
+    """A model that scores.
+
+    Attributes:
+        model: Which.
+        votes: How often it is asked about a reply.
+    """
+
+    model: "ModelConfig"
+    votes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluation:
     """How a split was evaluated.
 
@@ -49,19 +62,6 @@ class EnvReport:
 
     facts: Mapping[str, Any]
     subsets: Mapping[str, frozenset[str]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Judging:
-    """A model that scores.
-
-    Attributes:
-        model: Which.
-        votes: How often it is asked about a reply.
-    """
-
-    model: "ModelConfig"
-    votes: int = 1
 
 
 class AboutEnv:

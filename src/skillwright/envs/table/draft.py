@@ -25,7 +25,7 @@ _ANSWER_NAMES: Final = (
     *("output", "completion", "class", "category", "intent", "sentiment", "queue", "y"),
 )
 _ID_NAMES: Final = re.compile(r"(.*[_ ])?(id|uuid|index|key|nr|no)", re.IGNORECASE)
-_SPLIT_NAMES: Final = ("split", "fold", "subset")
+_SPLIT_NAMES: Final = ("split", "subset")
 _SPLIT_VALUES: Final = frozenset({"train", "training", "val", "valid", "validation", "dev", "test"})
 
 
@@ -166,7 +166,7 @@ def refuse_missing_header(look: Look) -> None:
 
 def draft(look: Look, answer: str, shown: Sequence[str], scorer: str) -> dict[str, Any]:
     """Return ``env.config`` for a table."""
-    labels = look.labels(answer) if scorer == "exact" else []
+    labels = look.labels(answer) if scorer in ("exact", "contains") or ":" in scorer else []
     if any("{" in label or "," in label for label in labels):
         labels = []  # a list of them would be another list
     config: dict[str, Any] = {

@@ -14,13 +14,14 @@ from skillwright.core import (
     Purpose,
     RequestRefused,
     Task,
+    Trajectory,
     Usage,
 )
 from skillwright.envs.about import Judging, TaskSplits
 from skillwright.envs.answers import answer_in, without_thoughts
 from skillwright.envs.table.functions import file_digest, scored_apart
 from skillwright.envs.table.prompts import render_prompt
-from skillwright.envs.table.scorers import Function, Grade, Json, Judge, Regex
+from skillwright.envs.table.scorers import Function, Grade, Json, Judge, Regex, read_verdict
 from skillwright.envs.table.settings import judge_model, read_settings
 from skillwright.envs.table.splits import find_table_tasks
 from skillwright.envs.text_env import StepOutput, TextEnv
@@ -60,6 +61,7 @@ class TableEnv(TextEnv):
         self._prompt = render_prompt(self._settings.prompt, row)
         self._right = self._settings.right(row)
         self._court: Any = None
+        self._verdicts: list[Mapping[str, Any] | None] = []
         self._score = 0.0
 
     @classmethod
@@ -107,6 +109,11 @@ class TableEnv(TextEnv):
         if isinstance(settings.scorer, Regex | Function | Judge):
             raise DataError(f"scorer {settings.scorer.kind!r} tells no right answer")
         return [f"<answer>{settings.scorer.gold(settings.right(extras['row']))}</answer>"]
+
+    def use_record(self, record: Trajectory, turns: int | None = None) -> None:
+        """Take a judge's verdicts from a record; after ``turns`` the judge is asked again."""
+        kept = record.turns if turns is None else record.turns[:turns]
+        self._verdicts = [turn.metadata.get("verdict") for turn in kept]
 
     def init(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
         """Ask what the template makes of the row."""
@@ -167,6 +174,9 @@ class TableEnv(TextEnv):
         return answer, scorer.grade(answer, self._right)
 
     async def _judged(self, scorer: Judge, reply: str) -> Grade:
+        known = self._verdicts[self.turns - 1 : self.turns]
+        if known and known[0]:
+            return read_verdict(known[0])
         from skillwright.envs.table.judge import Court
 
         if self._court is None:

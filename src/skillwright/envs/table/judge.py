@@ -12,7 +12,7 @@ from skillwright.core.fence import fenced
 from skillwright.core.jsonio import dumps
 from skillwright.core.seeds import derive_seed
 from skillwright.envs.side_models import shared_model
-from skillwright.envs.table.scorers import Grade, Judge
+from skillwright.envs.table.scorers import Grade, Judge, read_verdict
 from skillwright.envs.table.settings import judge_model
 from skillwright.models.registry import make_model
 from skillwright.models.structured import ask_json
@@ -66,7 +66,8 @@ class Court:
         score = median(vote.score for vote in votes)
         nearest = min(votes, key=lambda vote: abs(vote.score - score))
         said = nearest.feedback.strip() or f"The judge's score is {score:g}."
-        return Grade(score, said, said, {"votes": [vote.score for vote in votes]})
+        given = [vote.score for vote in votes]
+        return read_verdict({"score": score, "feedback": said, "votes": given})
 
     async def _vote(self, prompt: str, reply: str, right: Any) -> Vote:
         self._asked += 1

@@ -23,6 +23,7 @@ from skillwright.core import DataError, Task, did_you_mean
 from skillwright.core.jsonio import canonical
 from skillwright.datasets import Ratio, parse_ratio
 from skillwright.envs.about import TaskSplits
+from skillwright.envs.table.functions import refuse_unusable
 from skillwright.envs.table.prompts import (
     columns_in,
     no_column,
@@ -30,6 +31,7 @@ from skillwright.envs.table.prompts import (
     render_prompt,
 )
 from skillwright.envs.table.rows import Row, Table, columns_of, is_blank
+from skillwright.envs.table.scorers import Function
 from skillwright.envs.table.settings import TableSettings, read_settings
 
 NAMES: Final = ("train", "val", "test")
@@ -111,6 +113,8 @@ class _Plan:
     def tasks(self) -> tuple[tuple[Task, ...], ...]:
         """Read the rows, and return the tasks of train, val and test."""
         self._check_columns()
+        if isinstance(self.settings.scorer, Function):
+            refuse_unusable(self.settings.scorer)
         index = self._index()
         self._leave_out_repeats(index)
         if self.data["split_column"] is None and len(self.tables) == 1:
@@ -241,7 +245,7 @@ class _Plan:
             raise DataError(
                 f"{where}: {len(index):,} rows would be {sum(sizes):,} tasks, and at most "
                 f"{MOST_TASKS:,} are taken. Take part of each split: env.data: {{train: 1000, val: "
-                "500, test: 1000}}"
+                "500, test: 1000}"
             )
         if 0 in sizes:
             empty = NAMES[sizes.index(0)]
