@@ -68,7 +68,9 @@ def find_table_tasks(data: Mapping[str, Any], env_config: object | None) -> Task
 
 
 def _files(path: str | Mapping[str, str]) -> list[Path]:
-    return [Path(path)] if isinstance(path, str) else [Path(path[name]) for name in NAMES]
+    if isinstance(path, str):
+        return [Path(path)]
+    return [Path(path["train"]), Path(path["val"]), Path(path["test"])]
 
 
 def _stamp(file: Path) -> tuple[int, int]:
@@ -166,7 +168,8 @@ class _Plan:
             raise no_column(what, name, columns, where)
 
     def _index(self) -> _Index:
-        settings, column = self.settings, self.data["split_column"]
+        settings, data = self.settings, self.data
+        column = data["split_column"]
         asked = columns_in(settings.prompt)
         questions, strata, splits = array("Q"), array("Q"), array("b")
         blank, starts = array("L"), []
