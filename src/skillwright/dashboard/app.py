@@ -28,8 +28,9 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skillwright.core import SkillwrightError
-from skillwright.dashboard import pages
-from skillwright.dashboard.reading import Site, reading, templates
+from skillwright.dashboard import banks, pages
+from skillwright.dashboard.reading import reading
+from skillwright.dashboard.site import Site, templates
 
 _HOST = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::(?P<port>[0-9]{1,5}))?")
 COOKIE = "skillwright_token_{port}"
@@ -55,7 +56,9 @@ _PAGES: tuple[tuple[str, pages.Page], ...] = (
     ("/runs/{run}/episodes/{episode}", pages.episode),
     ("/runs/{run}/costs", pages.costs),
     ("/runs/{run}/training", pages.training),
-    ("/runs/{run}/bank", pages.bank),
+    ("/runs/{run}/bank", banks.bank),
+    ("/side-by-side", pages.between_runs),
+    ("/banks/{bank}", banks.bank),
 )
 
 
@@ -64,15 +67,15 @@ def new_token() -> str:
     return secrets.token_urlsafe(24)
 
 
-def make_app(root: Path, folders: Sequence[Path] = (), *, token: str) -> ASGIApp:
+def make_app(root: Path, paths: Sequence[Path] = (), *, token: str) -> ASGIApp:
     """Make the app.
 
     Args:
         root: The folder that holds runs.
-        folders: Runs that are shown beside those, by folder.
+        paths: Runs and banks that are shown beside those.
         token: What a request must carry: as ``?token=`` once, later as a cookie.
     """
-    site = Site(root, tuple(folders), time.time)
+    site = Site(root, tuple(paths), time.time)
     routes: list[Any] = [Route(path, _answer(site, page)) for path, page in _PAGES]
     routes.append(Route("/runs/{run}/live", _live(site)))
     static = Path(__file__).parent / "static"
@@ -92,17 +95,12 @@ def _answer(site: Site, page: pages.Page) -> Any:
             name, values, status = "problem.html", {"problem": str(error)}, 404
         values.setdefault("run", request.path_params.get("run", ""))
         text = filled.get_template(name).render(
-            **values, path=request.url.path, has_bank=_has_bank(site, values["run"])
+            **values, path=request.url.path, has_bank=site.bank_of(values["run"]) is not None
         )
         # What a model wrote may hold half of a character, which no page can show.
         return HTMLResponse(text.encode("utf-8", "replace"), status)
 
     return answer
-
-
-def _has_bank(site: Site, run: str) -> bool:
-    path = site.runs().get(run) if run else None
-    return path is not None and (path / "bank" / "bank.sqlite").is_file()
 
 
 def _live(site: Site) -> Any:
