@@ -1,6 +1,7 @@
 """What pages share: where runs and banks are, their summaries, and how a template is filled."""
 
 import re
+import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -26,6 +27,8 @@ NONE = "\N{EN DASH}"
 """What stands for a number that is not known."""
 RUN_BANK = "bank/bank.sqlite"
 """Where a run that evolves a bank has it."""
+DAMAGE = (zlib.error, ValueError, TypeError, LookupError)
+"""What reading a damaged row may raise: it holds anything."""
 _HELD = 64
 """Things made of files that are kept; the oldest goes first."""
 
@@ -107,6 +110,14 @@ class Site:
         return sorted(found, key=lambda one: one[1].started, reverse=True)
 
 
+def damaged(error: Exception) -> str:
+    """Say that what is stored cannot be read."""
+    return (
+        f"something stored here cannot be read ({type(error).__name__}: {error}). The file is "
+        "damaged; restore it from a copy"
+    )
+
+
 def is_bank(path: Path) -> bool:
     """Tell whether a file is a bank of ours; only its first bytes are read."""
     try:
@@ -141,8 +152,9 @@ def _find(known: dict[str, Path], name: str, what: str) -> Path:
 def _read(path: Path) -> RunSummary:
     try:
         return read_folder(RunFolder.look(path))
-    except SkillwrightError as error:
-        return RunSummary(path.name, path, "", "", 0, 0, {}, problem=str(error))
+    except (SkillwrightError, *DAMAGE) as error:
+        problem = str(error) if isinstance(error, SkillwrightError) else damaged(error)
+        return RunSummary(path.name, path, "", "", 0, 0, {}, problem=problem)
 
 
 def templates() -> Environment:
