@@ -77,7 +77,10 @@ def bank(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
     shown = site.once(path, "bank", lambda: _read(path))
     if not shown.growth:  # a copy counts nothing: the run knows what it injected
         shown = replace(shown, totals=site.once(path, "use", lambda: _injected(path.parent)))
-    settings, env = _settings(site.folder(run)) if run else (BankSection(), "")
+    settings, env = BankSection(), ""
+    if run:
+        config = site.folder(run) / "config.yaml"
+        settings, env = site.once(config, "bank", lambda: _settings(config.parent))
     asked = request.query_params
     first = max(int(asked["from"]), 0) if asked.get("from", "").isdecimal() else 0
     active, query = shown.bank.active, asked.get("q", "").strip()[:_LONGEST]
@@ -174,7 +177,7 @@ class Search:
 
 def _search(index: BankIndex, query: str, settings: BankSection, env: str, scope: str) -> Search:
     """Say what would be injected for a query, by words, and what comes close."""
-    named = classify(query, index.bank, env)
+    named = classify(query, index.bank, env, index.encoder)
     embedder = index.encoder.embedder
     own = settings.embedder == "lexical"
     delta = settings.delta if own and settings.delta is not None else embedder.delta
@@ -246,7 +249,7 @@ def _near(skills: tuple[BankSkill, ...]) -> tuple[tuple[BankSkill, BankSkill, fl
     both = has @ has.T
     sizes = np.diag(both)
     union = np.maximum(sizes[:, None] + sizes[None, :] - both, 1)
-    # Facts about two places may well be told in the same words.
+    # Facts about two places may well have the same words.
     kinds = np.unique([f"{one.kind} {one.scope}" for one in some], return_inverse=True)[1]
     share = np.triu(both / union * (kinds[:, None] == kinds[None, :]), k=1)
     pairs = np.argwhere(share >= _NEARLY)

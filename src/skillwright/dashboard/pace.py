@@ -80,7 +80,7 @@ def _planned(
     if one.rl is not None:
         return "iterations", load_rl_config(path).grpo.iterations, 0.0
     facts = next((event.payload for event in events if event.kind == TASKS), None)
-    counts = {split: told.get("tasks") for split, told in facts.items()} if facts else {}
+    counts = {split: fact.get("tasks") for split, fact in facts.items()} if facts else {}
     if one.state is None:
         plan = read_plan(reader.store, reader.folder)
         tasks = counts.get(plan.split) if plan is not None else None

@@ -241,10 +241,12 @@ def training(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
         rows = reader.payloads("iteration")
         validations = reader.payloads("validation")
         evolutions = reader.payloads("evolution")
+    by_type = [one["families"] for one in rows]  # stored name
     return "training.html", {
         "rows": rows,
         "charts": _curves(rows, validations),
-        "types": sorted({name for one in rows for name in one["families"]}),  # stored name
+        "types": sorted({name for one in by_type for name in one}),
+        "by_type": list(zip((one["iteration"] for one in rows), by_type, strict=True)),
         "val": {one["iteration"]: one["table"]["overall"]["success_rate"] for one in validations},
         "evolutions": evolutions,
         "validations": validations,

@@ -114,7 +114,7 @@ class Versions:
         return f"{self._agent(agent)}, {text}" if text else self._agent(agent)
 
     def place(self, version: str) -> int:
-        """Return where a version stands in order; those that are not known come last."""
+        """Return the place of a version in order; those that are not known come last."""
         if self.iterations is None:
             known = list(self.labels)
             return known.index(version) if version in known else len(known)

@@ -39,7 +39,7 @@ class Site:
 
     Args:
         root: The folder that holds runs; banks in it and beside it are shown too.
-        paths: Folders of runs, folders of banks, and files of banks that are shown beside those.
+        paths: Folders of runs and files of banks that are shown beside those.
         clock: Tells the time, in seconds since 1970.
     """
 
@@ -57,10 +57,7 @@ class Site:
         """Return the files of banks that belong to no run, by the name they have in addresses."""
         folders = (self.root, self.root.absolute().parent)
         found = [path for one in folders if one.is_dir() for path in sorted(one.glob("*.sqlite"))]
-        for one in self.paths:
-            if not _is_run(one):
-                found += sorted(one.glob("*.sqlite")) if one.is_dir() else [one]
-        return _named(path for path in found if is_bank(path))
+        return _named(path for path in (*found, *self.paths) if is_bank(path))
 
     def folder(self, name: str) -> Path:
         """Return a run's folder.

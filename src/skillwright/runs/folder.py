@@ -121,7 +121,7 @@ def is_at_work(run: Path) -> bool | None:
     """Tell whether a process works on a run, without touching its lock.
 
     Returns:
-        ``None`` where that cannot be told: it is another machine's, or the system does not say.
+        ``None`` where that is not known: it is another machine's, or the system does not say.
     """
     try:
         holder = json.loads((run / LOCK_NAME).read_text(encoding="utf-8") or "null")

@@ -62,15 +62,21 @@ def find_in(body: bytes, needles: Sequence[str], around: int, most: int = _SEARC
         The first place that holds one of them, with so many characters on either side, or ``""``.
     """
     pattern = re.compile("|".join(map(re.escape, needles)), re.IGNORECASE)
+    plain = [needle.lower() for needle in needles if needle.isascii()]
     longest, before, seen = max(map(len, needles)), "", 0
     for piece in _unpacked(body):
         if seen > most:
             break
         seen += len(piece)
         text = before + piece
+        before = text[-(longest + around) :]
+        # Ten times as fast as the pattern, which says where it is.
+        if len(plain) == len(needles) and text.isascii():
+            low = text.lower()
+            if not any(needle in low for needle in plain):
+                continue
         if found := pattern.search(text):
             return text[max(found.start() - around, 0) : found.end() + around]
-        before = text[-(longest + around) :]
     return ""
 
 
