@@ -37,7 +37,7 @@ _TESTED = f"""(SELECT each.value FROM events v, json_each(v.payload, '$.{TEST_EP
 _IN_OTHER_SCOPE = (
     f"e.key IN {_TESTED % _OTHER_SCOPE} AND e.key NOT IN {_TESTED % 'final'} THEN '{_OTHER_SCOPE}'"
 )
-_SEARCH_S = 0.06
+_SEARCH_S = 0.04
 """Seconds that one request may search; the next one continues where it stopped."""
 
 
