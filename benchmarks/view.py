@@ -3,7 +3,7 @@
 The run has 300 iterations of a training of weights and a bank of 1,000 skills in 40 versions.
 
 A page's time is the processor's in the app alone, asked in this process: no network, no browser. It
-is set against fixed plain work in the same run; `--small` builds a tenth, to try the benchmark itself.
+is set against fixed plain work in the same run; `--small` builds a tenth, to try the benchmark.
 """
 
 import argparse
