@@ -1,5 +1,8 @@
 """Episodes with hostile text, and the configuration of a run whose pages are looked at."""
 
+import json
+from pathlib import Path
+
 from skillwright.core import (
     Act,
     EpisodeResult,
@@ -22,8 +25,10 @@ models:
   target: {backend: scripted, model: household, noise: 0.1}
   optimizer: {backend: scripted, model: analyst}
 train: {epochs: 1, batch_size: 4}
+evaluation: {placebo: true}
 run: {name: trained, root: ROOT}
 """
+STORED = Path(__file__).resolve().parent / "stored" / "november_2026.tar.xz"
 HOSTILE = "<script>document.title='owned'</script>\x1b]0;owned\x07<img src=x onerror=alert(1)>"
 
 
@@ -47,3 +52,19 @@ def played(number, text="fine", *, reward=1.0, failure=None, turns=1, task="task
         skill_version="s0",
         key=f"{number:064x}",
     )
+
+
+def ablation(version, **changes):
+    """Return what `skill ablate` writes of a skill's first lines."""
+    section = {
+        "title": "Searching <script>",
+        "first_line": 1,
+        "last_line": 4,
+        "value": 0.25,
+        "interval": [0.1, 0.4],
+        "pairs": 12,
+        "lost": 0,
+        "proposal": "keep",
+    }
+    found = {"skill": "best_skill.md", "skill_version": version, "split": "val"}
+    return json.dumps({**found, "sections": [section | changes]})

@@ -5,14 +5,17 @@
 
 import shutil
 import socket
+import tarfile
 import threading
 from pathlib import Path
 
 import pytest
 import uvicorn
 
-from paged import HOSTILE, TOKEN, played
-from skillwright.dashboard import make_app
+from paged import HOSTILE, STORED, TOKEN, ablation, played
+from skillwright.bank import BankStore, Retire, seed_bank
+from skillwright.core import skill_hash
+from skillwright.dashboard import html_report, make_app
 from skillwright.runs import RunStore
 
 CHROMIUM = next(
@@ -28,7 +31,19 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-VIEWS = ("", "tasks", "skill", "edits", "episodes", "episodes/1", "costs", "training")
+VIEWS = (
+    "",
+    "tasks",
+    "tasks?phase=test",
+    "side-by-side?a=1&b=2",
+    "skill",
+    "edits",
+    "episodes",
+    "episodes?q=cabinet",
+    "episodes/1",
+    "costs?turns=1",
+    "training",
+)
 
 pytestmark = [
     pytest.mark.heavy,
@@ -123,13 +138,69 @@ def test_nothing_of_a_hostile_episode_runs(page, address, root):
     assert page.locator("img").count() == 0
 
 
+@pytest.fixture
+def full(root):
+    """Everything that pages can show: a bank, an ablation, a second run, a run of weights."""
+    with BankStore.open(root / "mine.sqlite") as store:
+        store.adopt(seed_bank("alfworld"), reason="first")
+        store.commit([Retire("g001", "unused")], reason="second")
+    best = (root / "trained" / "best_skill.md").read_text(encoding="utf-8")
+    (root / "trained" / "ablation.json").write_text(ablation(skill_hash(best)), encoding="utf-8")
+    with tarfile.open(STORED) as archive:
+        archive.extractall(root, filter="data")
+    shutil.copytree(root / "trained", root / "again")
+    return root
+
+
+def test_two_runs_are_compared_and_a_bank_is_searched_by_clicking(page, address, full):
+    page.goto(address)
+    page.click("nav >> text=Compare")
+    page.select_option("select[name=a]", "trained")
+    page.select_option("select[name=b]", "again")
+    page.click("button")
+    assert "95% interval" in page.locator("p.headline").inner_text()
+    page.click("nav >> text=Runs")
+    page.click("text=mine.sqlite")
+    page.fill("input[name=q]", "put a hot apple in fridge")
+    page.click("button")
+    assert page.locator("tr.delta").count() == 1
+    assert page.locator("tr.above").count() > 0
+    assert page.locator("svg.chart").count() == 1
+
+
+def test_the_report_shows_every_figure_without_a_network(browser, full, tmp_path):
+    for run in ("trained", "weights"):
+        file = tmp_path / f"{run}.html"
+        file.write_text(html_report(full / run), encoding="utf-8")
+        assert file.stat().st_size < 1_500_000
+        context = browser.new_context(offline=True, java_script_enabled=False)
+        tab = context.new_page()
+        asked = []
+        tab.on("request", lambda request, asked=asked: asked.append(request.url))
+        tab.goto(file.as_uri())
+        charts = tab.locator("svg.chart")
+        assert charts.count() >= 2
+        for number in range(charts.count()):
+            box = charts.nth(number).bounding_box()
+            assert box["width"] > 200
+            assert box["height"] > 50
+        assert asked == [file.as_uri()]
+        context.close()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_view_has_a_serious_barrier(browser, address, scheme):
-    context = browser.new_context(color_scheme=scheme, viewport={"width": 390, "height": 800})
+def test_no_view_has_a_serious_barrier(browser, address, full, scheme, width):
+    context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 800})
     tab = context.new_page()
     tab.goto(f"{address}?token={TOKEN}")
     found = {}
-    for view in ("", "compare", *(f"runs/trained/{name}" for name in VIEWS)):
+    other = (
+        "compare?a=trained&b=again",
+        "banks/mine.sqlite?q=put+a+hot+apple+in+fridge",
+        *(f"runs/weights/{name}" for name in ("", "tasks?phase=val", "training", "bank")),
+    )
+    for view in ("", "compare", *other, *(f"runs/trained/{name}" for name in VIEWS)):
         tab.goto(address + view)
         tab.evaluate(AXE)
         result = tab.evaluate("axe.run(document, {resultTypes: ['violations']})")
@@ -139,6 +210,6 @@ def test_no_view_has_a_serious_barrier(browser, address, scheme):
             if one["impact"] in ("serious", "critical")
         ]
         wide = tab.evaluate("document.documentElement.scrollWidth")
-        assert wide <= 390, f"{view} is {wide} pixels wide on a phone"
+        assert wide <= width, f"{view} is {wide} pixels wide"
     context.close()
     assert not {view: rows for view, rows in found.items() if rows}

@@ -159,3 +159,29 @@ def test_the_report_for_a_pull_request_has_gain_diff_and_flipped_tasks(root):
     assert "```diff" in text
     assert HOSTILE not in text
     assert 0 < len(re.findall(r"^- `house-test", text, re.MULTILINE)) <= 3
+
+
+def test_flips_are_of_the_initial_and_the_released_skill_and_not_of_the_placebo(root, pages):
+    released = read_run("trained", root).state.best_version
+    assert f", v0 -> v{released}:" in markdown_report(root / "trained")
+    page = pages.get(RUN + "tasks?phase=test").text
+    assert f"Flipped between v0 and v{released}" in page
+    head = page.split('class="heat"')[1].split("</thead>")[0]
+    assert "placebo" in head
+    assert "released" in head
+
+
+def test_the_timeline_has_current_and_released_with_intervals_and_the_alpha_that_is_left(pages):
+    page = pages.get(RUN).text
+    assert "Alpha left" in page
+    assert page.count("<svg") == 2
+    assert 'aria-label="Current and released"' in page
+    rows = page.split('aria-label="Current and released"')[1].split("</table>")[0]
+    assert re.search(r"v0</td><td class=\"n\">\d+%</td><td class=\"n\">\d+% to \d+%", rows)
+
+
+def test_what_was_searched_for_is_marked_in_the_list_and_in_the_episode(pages):
+    page = pages.get(RUN + "episodes", params={"q": "CABINET"}).text
+    assert "<mark>cabinet</mark>" in page
+    link = re.search(r'href="(/runs/trained/episodes/\d+\?q=CABINET)"', page)
+    assert "<mark>cabinet</mark>" in pages.get(link[1]).text

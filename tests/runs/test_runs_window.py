@@ -61,3 +61,9 @@ def packed(texts):
         "turns": [[[0], text, text, []] for text in texts],
     }
     return zlib.compress(to_json(body).encode("utf-8", "surrogatepass"))
+
+
+@pytest.mark.parametrize("size", [9_000_000, 3_000_000, 1 << 20])
+def test_a_long_text_that_packs_well_is_read_to_its_end(size):
+    window = read_window(packed(["a", "x" * size]), 0, 5, 1)
+    assert [len(turn[1]) for turn in window["turns"]] == [1, size]

@@ -229,7 +229,7 @@ class Named:
     by: Literal["rules", "similarity", ""] = ""
 
 
-def classify(goal: str, bank: Bank, env: str = "") -> Named:
+def classify(goal: str, bank: Bank, env: str = "", words: Encoder | None = None) -> Named:
     """Name the category of a goal.
 
     Args:
@@ -237,6 +237,7 @@ def classify(goal: str, bank: Bank, env: str = "") -> Named:
         bank: Its skills decide where no rule does.
         env: The environment whose rules hold; ``""`` tries those of all that have a seed bank, of
             which only a category that the bank has counts.
+        words: A lexical encoder that knows the bank's skills already.
 
     Raises:
         DataError: There is no such environment.
@@ -247,18 +248,15 @@ def classify(goal: str, bank: Bank, env: str = "") -> Named:
         category = category_of(Task("query", name, description=goal))
         if category and (env or category in known):
             return Named(category, "rules")
-    return _nearest(goal, skills)
+    return _nearest(goal, skills, words or Encoder(LexicalEmbedder()))
 
 
-def _nearest(goal: str, skills: list[BankSkill]) -> Named:
+def _nearest(goal: str, skills: list[BankSkill], words: Encoder) -> Named:
     if not skills:
         return Named()
     # Whatever says which skills are injected: the words of a goal name its category, and
     # an embedder of meanings takes "heat" and "cool" for nearly the same.
-    embedder = LexicalEmbedder()
-    scores = (
-        embedder.encode_skills([one.text for one in skills]) @ embedder.encode_queries([goal])[0]
-    )
+    scores = words.skills(skills) @ words.queries([goal])[goal]
     by_category: defaultdict[str, list[float]] = defaultdict(list)
     for skill, score in zip(skills, scores.tolist(), strict=True):
         by_category[skill.category].append(score)

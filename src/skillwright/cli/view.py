@@ -5,14 +5,16 @@ import webbrowser
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote
 
 import typer
 
 from skillwright.cli.faults import exit_codes, say
 from skillwright.cli.words import make_console
 from skillwright.core import RunError
-from skillwright.dashboard import html_report, make_app, markdown_report, new_token
+from skillwright.dashboard import html_report, is_bank, make_app, markdown_report, new_token
 from skillwright.jobs import find_run
+from skillwright.runs.folder import CONFIG_NAME
 
 _HOST = "127.0.0.1"
 _MOST_BYTES = 1_500_000
@@ -33,7 +35,9 @@ class Format(StrEnum):
 def view(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="RUN...", help="Runs to show beside those of --root, by folder."),
+        typer.Argument(
+            metavar="RUN|BANK...", help="Runs and banks to show beside those of --root."
+        ),
     ] = None,
     root: Root = DEFAULT_ROOT,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 0,
@@ -45,13 +49,16 @@ def view(
     import uvicorn
 
     with exit_codes():
-        folders = [find_run(run, root) for run in runs or []]
-        if not folders and not root.is_dir():
+        paths = [_shown(run, root) for run in runs or []]
+        if not paths and not root.is_dir():
             raise RunError(f"there is no folder {str(root)!r}; name a run, or --root FOLDER")
         bound = _bound(port)
         token = new_token()
-        app = make_app(root, folders, token=token)
-        first = f"runs/{folders[0].resolve().name}/" if folders else ""
+        app = make_app(root, paths, token=token)
+        first = ""
+        if paths:
+            kind = "banks/{}" if is_bank(paths[0]) else "runs/{}/"
+            first = kind.format(quote(paths[0].resolve().name))
         address = f"http://{_HOST}:{bound.getsockname()[1]}/{first}?token={token}"
         out.print(address, soft_wrap=True, highlight=False, markup=False)
         say("Ctrl-C ends it. The address holds a token: share it with nobody.")
@@ -84,6 +91,21 @@ def report(
         out.print(f"{path} ({size / 1000:,.0f} kB)", soft_wrap=True, highlight=False, markup=False)
         if size > _MOST_BYTES:
             say("It is larger than a mail usually takes; `skillwright view` shows the same.")
+
+
+def _shown(named: str, root: Path) -> Path:
+    """Return a run's folder, or the file of a bank that is named by itself or by its folder.
+
+    Raises:
+        RunError: There is neither.
+    """
+    path = Path(named)
+    if path.is_file():
+        if not is_bank(path):
+            raise RunError(f"{named} is no bank; name a run, or a bank's file")
+        return path
+    banks = [] if (path / CONFIG_NAME).is_file() else sorted(filter(is_bank, path.glob("*.sqlite")))
+    return banks[0] if len(banks) == 1 else find_run(named, root)
 
 
 def _bound(port: int) -> socket.socket:

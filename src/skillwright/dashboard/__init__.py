@@ -6,5 +6,6 @@ html_report(Path("runs/demo"))                       # one file that can be mail
 
 from skillwright.dashboard.app import make_app, new_token
 from skillwright.dashboard.report import html_report, markdown_report
+from skillwright.dashboard.site import is_bank
 
-__all__ = ["html_report", "make_app", "markdown_report", "new_token"]
+__all__ = ["html_report", "is_bank", "make_app", "markdown_report", "new_token"]

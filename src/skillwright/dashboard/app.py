@@ -6,6 +6,7 @@ read a run through a browser.
 """
 
 import asyncio
+import logging
 import re
 import secrets
 import time
@@ -13,6 +14,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -28,8 +30,11 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skillwright.core import SkillwrightError
-from skillwright.dashboard import pages
-from skillwright.dashboard.reading import Site, reading, templates
+from skillwright.dashboard import banks, pages
+from skillwright.dashboard.reading import reading
+from skillwright.dashboard.site import DAMAGE, Site, damaged, templates
+
+logger = logging.getLogger(__name__)
 
 _HOST = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::(?P<port>[0-9]{1,5}))?")
 COOKIE = "skillwright_token_{port}"
@@ -55,7 +60,9 @@ _PAGES: tuple[tuple[str, pages.Page], ...] = (
     ("/runs/{run}/episodes/{episode}", pages.episode),
     ("/runs/{run}/costs", pages.costs),
     ("/runs/{run}/training", pages.training),
-    ("/runs/{run}/bank", pages.bank),
+    ("/runs/{run}/bank", banks.bank),
+    ("/side-by-side", pages.between_runs),
+    ("/banks/{bank}", banks.bank),
 )
 
 
@@ -64,15 +71,15 @@ def new_token() -> str:
     return secrets.token_urlsafe(24)
 
 
-def make_app(root: Path, folders: Sequence[Path] = (), *, token: str) -> ASGIApp:
+def make_app(root: Path, paths: Sequence[Path] = (), *, token: str) -> ASGIApp:
     """Make the app.
 
     Args:
         root: The folder that holds runs.
-        folders: Runs that are shown beside those, by folder.
+        paths: Runs and banks that are shown beside those.
         token: What a request must carry: as ``?token=`` once, later as a cookie.
     """
-    site = Site(root, tuple(folders), time.time)
+    site = Site(root, tuple(paths), time.time)
     routes: list[Any] = [Route(path, _answer(site, page)) for path, page in _PAGES]
     routes.append(Route("/runs/{run}/live", _live(site)))
     static = Path(__file__).parent / "static"
@@ -88,21 +95,28 @@ def _answer(site: Site, page: pages.Page) -> Any:
         try:
             name, values = await run_in_threadpool(page, site, request)
             status = 200
+            text = _filled(filled, site, request, name, values)
         except SkillwrightError as error:
-            name, values, status = "problem.html", {"problem": str(error)}, 404
-        values.setdefault("run", request.path_params.get("run", ""))
-        text = filled.get_template(name).render(
-            **values, path=request.url.path, has_bank=_has_bank(site, values["run"])
-        )
+            status = 404
+            text = _filled(filled, site, request, "problem.html", {"problem": str(error)})
+        except DAMAGE as error:
+            # A damaged row reads as anything; the other pages of the run may well be whole.
+            logger.exception("%s cannot be shown", request.url.path)
+            status, said = 500, {"problem": damaged(error)}
+            text = _filled(filled, site, request, "problem.html", said)
         # What a model wrote may hold half of a character, which no page can show.
         return HTMLResponse(text.encode("utf-8", "replace"), status)
 
     return answer
 
 
-def _has_bank(site: Site, run: str) -> bool:
-    path = site.runs().get(run) if run else None
-    return path is not None and (path / "bank" / "bank.sqlite").is_file()
+def _filled(
+    templates_: Environment, site: Site, request: Request, name: str, values: dict[str, Any]
+) -> str:
+    run = values.setdefault("run", request.path_params.get("run", ""))
+    has_bank = site.bank_of(run) is not None
+    found = templates_.get_template(name)
+    return found.render(**values, path=request.url.path, has_bank=has_bank)
 
 
 def _live(site: Site) -> Any:

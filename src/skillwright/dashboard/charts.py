@@ -5,13 +5,16 @@ that a screen reader says; pages put its numbers in a table below.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
+from skillwright.dashboard.timeline import Moment
+
 _WIDTH, _HEIGHT = 640, 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 48, 12, 12, 30
+_LEGEND_COLUMNS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,8 @@ def lines(
     if not points:
         return Markup("")
     xs, ys = [x for x, _ in points], [float(y or 0) for _, y in points]
-    frame = _Frame(min(xs), max(xs), *((0.0, 1.0) if percent else _bounds(ys)))
+    ends = (0.0, 1.0) if percent else _bounds(ys)
+    frame = _Frame(min(xs), max(xs), *ends, top=_legend_rows(len(series)))
     parts = [frame.axes(percent)]
     for number, (name, one) in enumerate(series.items()):
         for run in _runs(one):
@@ -66,6 +70,32 @@ def lines(
                 )
         if len(series) > 1:
             parts.append(_legend(number, name))
+    return _svg(title, "".join(parts))
+
+
+def steps(title: str, moments: Sequence[Moment]) -> Markup:
+    """Draw what the current and the released version scored, with their intervals."""
+    sides = {
+        name: [(one.at, getattr(one, name)) for one in moments] for name in ("current", "released")
+    }
+    if not any(one.share is not None for found in sides.values() for _, one in found):
+        return Markup("")
+    last = max(one.at for one in moments)
+    frame = _Frame(-0.03 * (last or 1), 1.03 * (last or 1), 0.0, 1.0, top=_legend_rows(2))
+    parts = [frame.axes(True, ticks=False)]
+    parts += [_tick(value, frame) for value in _whole(0, last)]
+    for number, (name, found) in enumerate(sides.items()):
+        # Side by side, so that equal points do not hide each other.
+        shift = 5 * number - 2.5
+        known = [(frame.x(at) + shift, one) for at, one in found if one.share is not None]
+        path = " ".join(f"{x:.1f},{frame.y(one.share or 0):.1f}" for x, one in known)
+        parts.append(f'<polyline class="line s{number}" points="{path}"/>')
+        for x, one in known:
+            said = f"<title>{escape(f'{name}: {one.name}, {one.share:.0%}')}</title>"
+            parts.append(f"<g>{said}{_bar(x, one.low, one.high, frame, f's{number}')}")
+            y = frame.y(one.share or 0)
+            parts.append(f'<circle class="dot s{number}" cx="{x:.1f}" cy="{y:.1f}" r="4"/></g>')
+        parts.append(_legend(number, name))
     return _svg(title, "".join(parts))
 
 
@@ -99,12 +129,22 @@ def _mark(one: Mark, x: float, frame: "_Frame") -> str:
     if not _is_number(one.value):
         return ""
     parts = [f"<title>{escape(one.title or one.label)}</title>"]
-    if _is_number(one.low) and _is_number(one.high):
-        ends = f'y1="{frame.y(one.low or 0):.1f}" y2="{frame.y(one.high or 0):.1f}"'
-        parts.append(f'<line class="bar {escape(one.kind)}" x1="{x:.1f}" x2="{x:.1f}" {ends}/>')
+    parts.append(_bar(x, one.low, one.high, frame, one.kind))
     y = frame.y(one.value or 0)
     parts.append(f'<circle class="dot {escape(one.kind)}" cx="{x:.1f}" cy="{y:.1f}" r="4.5"/>')
     return "".join(parts)
+
+
+def _bar(x: float, low: float | None, high: float | None, frame: "_Frame", kind: str) -> str:
+    if not (_is_number(low) and _is_number(high)):
+        return ""
+    ends = f'y1="{frame.y(low or 0):.1f}" y2="{frame.y(high or 0):.1f}"'
+    return f'<line class="bar {escape(kind)}" x1="{x:.1f}" x2="{x:.1f}" {ends}/>'
+
+
+def _tick(value: float, frame: "_Frame") -> str:
+    place = f'x="{frame.x(value):.1f}" y="{_HEIGHT - 10}" text-anchor="middle"'
+    return f'<text class="tick" {place}>{value:g}</text>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +153,7 @@ class _Frame:
     right: float
     low: float
     high: float
+    top: float = _TOP
 
     def x(self, value: float) -> float:
         share = (value - self.left) / ((self.right - self.left) or 1)
@@ -120,25 +161,20 @@ class _Frame:
 
     def y(self, value: float) -> float:
         share = (value - self.low) / ((self.high - self.low) or 1)
-        return _HEIGHT - _BOTTOM - share * (_HEIGHT - _TOP - _BOTTOM)
+        return _HEIGHT - _BOTTOM - share * (_HEIGHT - self.top - _BOTTOM)
 
     def axes(self, percent: bool, ticks: bool = True) -> str:
         parts = []
-        for step in range(5):
-            value = self.low + (self.high - self.low) * step / 4
+        for value in _round_values(self.low, self.high, 4):
             y = self.y(value)
-            text = f"{value:.0%}" if percent else f"{value:.3g}"
+            text = f"{value:.0%}" if percent else f"{value:.4g}"
             parts.append(
                 _across("grid", y)
                 + f'<text class="tick" x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">'
                 f"{text}</text>"
             )
         if ticks:
-            for value in _whole(self.left, self.right):
-                parts.append(
-                    f'<text class="tick" x="{self.x(value):.1f}" y="{_HEIGHT - 10}"'
-                    f' text-anchor="middle">{value:g}</text>'
-                )
+            parts += [_tick(value, self) for value in _whole(self.left, self.right)]
         return "".join(parts)
 
 
@@ -147,9 +183,20 @@ def _across(kind: str, y: float) -> str:
     return f'<line class="{kind}" {ends}/>'
 
 
-def _whole(left: float, right: float) -> Iterable[float]:
-    step = max(1, round((right - left) / 8))
-    return [left + step * number for number in range(int((right - left) / step) + 1)]
+def _whole(left: float, right: float) -> list[float]:
+    """Return whole numbers for an axis of steps."""
+    return [one for one in _round_values(left, right, 8) if one == int(one)]
+
+
+def _round_values(low: float, high: float, about: int) -> list[float]:
+    """Return multiples of 1, 2 or 5 times a power of ten between two numbers."""
+    span = (high - low) or 1.0
+    power = 10.0 ** math.floor(math.log10(span / about))
+    step = min((power * one for one in (1, 2, 5, 10)), key=lambda one: abs(span / one - about))
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    # Rounded, or 3 * 0.1 would be written with all of its digits.
+    return [round(number * step, 12) + 0.0 for number in range(first, last + 1)]
 
 
 def _runs(points: Sequence[tuple[float, float | None]]) -> list[list[tuple[float, float]]]:
@@ -165,6 +212,8 @@ def _runs(points: Sequence[tuple[float, float | None]]) -> list[list[tuple[float
 
 def _bounds(values: Sequence[float]) -> tuple[float, float]:
     low, high = min(values), max(values)
+    if 0 <= low <= high * 0.7:  # so that half as high is half as much
+        low = 0.0
     room = (high - low) * 0.08 or abs(high) * 0.1 or 1.0
     return (low if low == 0 else low - room), high + room
 
@@ -174,12 +223,17 @@ def _is_number(value: float | None) -> bool:
 
 
 def _legend(number: int, name: str) -> str:
-    x = _LEFT + 8 + (number % 4) * 148
-    y = _TOP + 8 + (number // 4) * 16
+    x = _LEFT + (number % _LEGEND_COLUMNS) * 196
+    y = 12 + (number // _LEGEND_COLUMNS) * 16
     return (
-        f'<rect class="key s{number % 6}" x="{x}" y="{y - 8}" width="10" height="10"/>'
-        f'<text class="tick" x="{x + 14}" y="{y + 1}">{escape(name[:20])}</text>'
+        f'<rect class="key s{number % 6}" x="{x}" y="{y - 9}" width="10" height="10"/>'
+        f'<text class="tick" x="{x + 15}" y="{y}">{escape(name[:30])}</text>'
     )
+
+
+def _legend_rows(series: int) -> float:
+    """Return where a drawing begins below the names of so many lines."""
+    return _TOP + 16.0 * math.ceil(series / _LEGEND_COLUMNS) if series > 1 else _TOP
 
 
 def _svg(title: str, body: str, role: str = "img") -> Markup:

@@ -3,26 +3,31 @@
 import difflib
 import re
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from markupsafe import Markup
 from starlette.requests import Request
 
-from skillwright.bank import BankStore
-from skillwright.core import RunError
+from skillwright.core import RunError, Usage, UsageError
 from skillwright.dashboard import charts
+from skillwright.dashboard.ablation import read_ablation
 from skillwright.dashboard.charts import Mark
-from skillwright.dashboard.reading import Filter, HeatMap, RunReader, Site, reading
+from skillwright.dashboard.pace import pace_of, status_of
+from skillwright.dashboard.reading import Filter, HeatMap, RunReader, reading
+from skillwright.dashboard.site import Site
+from skillwright.dashboard.timeline import alpha_left, course, in_order
 from skillwright.jobs import compare_runs
+from skillwright.jobs.inspect.compare_sides import read_side
 from skillwright.jobs.inspect.episodes import read_episode
 from skillwright.jobs.inspect.provenance import blame
 from skillwright.jobs.inspect.summary import RunSummary
+from skillwright.jobs.rl.state import RlKind
 from skillwright.runs import VerdictRecord
 
 Page = Callable[[Site, Request], tuple[str, dict[str, Any]]]
 VAL_PHASES = ("gate", "val", "release")
 _NUMBER = re.compile(r"-?[0-9]{1,15}")
-_BANK = "bank/bank.sqlite"
 _TASKS = 100
 """Tasks of a heat map that are shown at once."""
 _TURNS = 100
@@ -38,27 +43,32 @@ def runs(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
             {
                 "name": name,
                 "summary": one,
-                "status": _status(one),
+                "status": status_of(one),
+                "age_s": _age_s(one, site.clock()),
                 "gain": gain_of(one),
                 "cost": None if None in costs else sum(cost or 0 for cost in costs),
             }
         )
-    return "runs.html", {"rows": rows, "root": str(site.root)}
+    return "runs.html", {"rows": rows, "banks": list(site.banks()), "root": str(site.root)}
 
 
 def overview(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
     """Show how a run stands: verdicts in order, the test, and what it consumed."""
     with _run(site, request) as (summary, reader):
-        verdicts = sorted(reader.store.verdicts(), key=_order)
-        points = [_judged(one) for one in verdicts]
+        verdicts = in_order(reader.store.verdicts())
         ledger = getattr(summary.state or summary.rl, "ledger", None)
+        points = site.once(reader.path, "course", lambda: course(summary, reader))
         return "overview.html", {
-            "verdicts": verdicts,
-            "chart": charts.marks("Effect of each candidate with its interval", points),
+            "verdicts": list(zip(verdicts, alpha_left(verdicts, ledger), strict=True)),
+            "chart": charts.marks("Effect of each candidate with its interval", _judged(verdicts)),
+            "course": points,
+            "lines": charts.steps("Val success of the current and the released version", points),
+            "unit": "iteration" if summary.rl else "step",
             "ledger": ledger,
             "report": _report(summary),
             "gain": gain_of(summary),
-            "status": _status(summary),
+            "status": status_of(summary),
+            "pace": pace_of(summary, reader),
             "events": reader.store.events()[-8:],
         }
 
@@ -66,19 +76,22 @@ def overview(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
 def tasks(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
     """Show tasks by versions, and those that two versions disagree about."""
     asked = request.query_params
-    with _run(site, request) as (_, reader):
+    with _run(site, request) as (summary, reader):
         known = [one for one in reader.values_of("phase") if one]
-        usual = next((p for p in ("gate", "test") if p in known), "")
+        usual = next((p for p in ("gate", "test", "val") if p in known), "")
         chosen = next((p for p in known if p == asked.get("phase")), usual)
         phases = VAL_PHASES if chosen == "gate" else (chosen,)
-        path = site.folder(request.path_params["run"])
-        found = site.once(path, f"heat map of {chosen}", lambda: reader.heat_map(phases))
+        found = site.once(reader.path, f"heat map of {chosen}", lambda: reader.heat_map(phases))
         first = max(_number(asked, "from", 0), 0)
-        names = reader.names()
-        a, b = _pair(found, asked.get("a"), asked.get("b"))
+        ends = ends_of(summary, reader, found)
+        a, b = (
+            asked[side] if asked.get(side) in found.versions else end
+            for side, end in zip("ab", ends, strict=True)
+        )
         return "tasks.html", {
             "map": found,
-            "names": {one: names.get(one, one[:12] or "none") for one in found.versions},
+            "names": {one: reader.versions.label(one) for one in found.versions},
+            "marks": _marks(summary, reader),
             "phases": known,
             "phase": chosen,
             "first": first,
@@ -90,12 +103,26 @@ def tasks(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
 
 
 def side_by_side(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
-    """Show two episodes beside each other, of the same task or not."""
+    """Show two episodes of a run beside each other, of the same task or not."""
     name, asked = request.path_params["run"], request.query_params
     path = site.folder(name)
     sides = [f"e{_number(asked, side)}" for side in ("a", "b")]
-    pair = [read_episode(path, side, most=_TURNS) for side in sides]
+    pair = [(name, read_episode(path, side, most=_TURNS)) for side in sides]
     return "side_by_side.html", {"pair": pair, "run": name}
+
+
+def between_runs(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
+    """Show how two runs that are compared played a task: the first scored attempt of each."""
+    asked, pair = request.query_params, []
+    for label, side in (("A", "a"), ("B", "b")):
+        name, task = asked.get(side, ""), asked.get("task", "")
+        path = site.folder(name)
+        attempts = read_side(label, path, site.root, None).attempts.get(task, ())
+        scored = [one.id for one in attempts if one.reward is not None]
+        if not scored:
+            raise RunError(f"run {name!r} has no scored attempt at {task[:200]!r}")
+        pair.append((name, read_episode(path, f"e{scored[0]}", most=_TURNS)))
+    return "side_by_side.html", {"pair": pair}
 
 
 def skill(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
@@ -117,11 +144,12 @@ def skill(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
         )
         return "skill.html", {
             "versions": versions,
-            "scores": reader.version_scores(),
+            "scores": site.once(reader.path, "val scores", lambda: _val_scores(reader)),
             "shown": found[shown],
             "best": best,
             "current": state.skill_version if state else None,
             "lines": blame(reader.store, shown),
+            **_measured(reader, found[shown].hash),
             "diff": list(changed)[2:],
             "parent": parent,
         }
@@ -162,7 +190,7 @@ def episodes(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
         return ("episode_rows.html" if before else "episodes.html"), {
             "page": page,
             "wanted": wanted,
-            "names": reader.names(),
+            "versions": reader.versions,
             "query": more,
             "choices": {
                 "phase": reader.values_of("phase"),
@@ -190,6 +218,7 @@ def episode(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
         "first": first,
         "most": _TURNS,
         "clip": None if request.query_params.get("full") else 4000,
+        "needle": request.query_params.get("q", "").strip()[:200],
     }
 
 
@@ -199,6 +228,9 @@ def costs(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
         return "costs.html", {
             "faults": reader.faults(),
             "usage": summary.usage,
+            "total": sum(summary.usage.values(), Usage()),
+            "status": status_of(summary),
+            "pace": pace_of(summary, reader),
             "turns": reader.store.turn_ends() if request.query_params.get("turns") else None,
         }
 
@@ -209,30 +241,15 @@ def training(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
         rows = reader.payloads("iteration")
         validations = reader.payloads("validation")
         evolutions = reader.payloads("evolution")
+    by_type = [one["families"] for one in rows]  # stored name
     return "training.html", {
         "rows": rows,
         "charts": _curves(rows, validations),
+        "types": sorted({name for one in by_type for name in one}),
+        "by_type": list(zip((one["iteration"] for one in rows), by_type, strict=True)),
+        "val": {one["iteration"]: one["table"]["overall"]["success_rate"] for one in validations},
         "evolutions": evolutions,
         "validations": validations,
-    }
-
-
-def bank(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
-    """Show a run's bank: use, near-duplicates and its log."""
-    path = site.folder(request.path_params["run"]) / _BANK
-    if not path.is_file():
-        return "bank.html", {"bank": None}
-    with BankStore.open(path, read_only=True) as store:
-        loaded, log = store.load(), store.log()
-        totals = store.totals()
-    active = list(loaded.active)
-    return "bank.html", {
-        "bank": loaded,
-        "skills": active,
-        "log": log,
-        "totals": totals,
-        "never": [one for one in active if one.id not in totals],
-        "near": _near(active),
     }
 
 
@@ -244,7 +261,7 @@ def compare(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
     if a and b:
         try:
             context["found"] = compare_runs(site.folder(a), site.folder(b))
-        except RunError as error:
+        except UsageError as error:
             context["problem"] = str(error)
     return "compare.html", context
 
@@ -258,8 +275,8 @@ def _curves(
     types = sorted({name for one in rows for name in one["families"]})  # stored name
     by_type = {
         name.replace("_", " "): [
-            (one["iteration"], _share(one["families"].get(name)))  # stored name
-            for one in rows
+            (one["iteration"], _recent_share(rows[max(at - 4, 0) : at + 1], name))
+            for at, one in enumerate(rows)
         ]
         for name in types
     }
@@ -269,66 +286,110 @@ def _curves(
     ]
     wanted: list[tuple[str, Mapping[str, Any], bool]] = [
         ("Success rate of rollouts and val", {"rollouts": line("success"), "val": val}, True),
-        ("Success rate by task type", by_type, True),
+        ("Success rate by task type, mean of 5 iterations", by_type, True),
         ("Mean reward", {"reward": line("reward")}, False),
         ("Share of zero-variance groups", {"zero-variance groups": zero}, True),
         ("KL to the SFT policy, nats per token", {"KL": line("kl")}, False),
         ("Entropy, nats per token", {"entropy": line("entropy")}, False),
         ("Clip fraction", {"clip fraction": line("clip_fraction")}, False),
         ("Gradient norm", {"gradient norm": line("grad_norm")}, False),
-        ("Length of an episode", {"turns": line("turns"), "tokens": line("tokens")}, False),
+        ("Turns of an episode", {"turns": line("turns")}, False),
+        ("Tokens of an episode that the policy chose", {"tokens": line("tokens")}, False),
     ]
     drawn = [(title, charts.lines(title, series, share)) for title, series, share in wanted]
     return [(title, chart) for title, chart in drawn if chart]
 
 
-def _share(counts: Any) -> float | None:
-    return counts[0] / counts[1] if counts and counts[1] else None
+def _recent_share(rows: list[dict[str, Any]], task_type: str) -> float | None:
+    """Return the share that some iterations solved of a task type."""
+    counts = [one["families"].get(task_type) or (0, 0) for one in rows]  # stored name
+    scored = sum(each for _, each in counts)
+    return sum(solved for solved, _ in counts) / scored if scored else None
 
 
-def _near(skills: list[Any]) -> list[tuple[Any, Any, float]]:
-    """List pairs of skills whose wording is nearly the same."""
-    words = [set(one.text.casefold().split()) for one in skills]
-    found = []
-    for at, one in enumerate(words):
-        for other in range(at + 1, len(words)):
-            union = len(one | words[other])
-            share = len(one & words[other]) / union if union else 0.0
-            if share >= 0.7:
-                found.append((skills[at], skills[other], share))
-    return sorted(found, key=lambda pair: -pair[2])[:20]
+def _val_scores(reader: RunReader) -> dict[str, tuple[int, int]]:
+    """Return (solved, scored) of val draws by version."""
+    return {
+        version: (sum(solved for solved, _ in counts), sum(scored for _, scored in counts))
+        for version, counts in reader.val_counts().items()
+    }
 
 
-def _pair(found: HeatMap, a: str | None, b: str | None) -> tuple[str, str]:
-    """Choose two versions: those asked for, or the first one and the last."""
-    known = found.versions
-    first = a if a in known else (known[0] if known else "")
-    last = b if b in known else (known[-1] if known else "")
-    return str(first), str(last)
+def ends_of(summary: RunSummary, reader: RunReader, found: HeatMap) -> tuple[str, str]:
+    """Return the versions that a run began and ended with, of those that were played."""
+    if not found.versions:
+        return "", ""
+    versions = reader.versions
+    by_label = {versions.label(one).partition(" + ")[0]: one for one in reversed(found.versions)}
+    if summary.rl is not None:
+        first, last = "cold start", f"iteration {_chosen(summary, reader)}"
+    else:
+        first, last = "v0", ""
+        if state := summary.state:
+            last = f"v{state.best_version or state.skill_version}"
+    return by_label.get(first, found.versions[0]), by_label.get(last, found.versions[-1])
 
 
-def _judged(one: VerdictRecord) -> Mark:
-    low, high = one.body.get("interval") or (None, None)
-    return Mark(
-        str(one.step),
-        one.body.get("effect"),
-        low,
-        high,
-        kind=str(one.body["decision"]),
-        link=f"edits?step={one.step}",
-        title=f"step {one.step}, {one.origin}: {one.body['reason']}",
-    )
+def _chosen(summary: RunSummary, reader: RunReader) -> int:
+    """Return after which iteration the weights are that a run ends with, as far as it knows."""
+    opened = reader.payloads(RlKind.TEST_OPENED)
+    if opened:
+        return int(opened[-1]["artefacts"]["final"])  # stored name
+    best = summary.rl.best if summary.rl is not None else None
+    return best.iteration if best is not None else 0
 
 
-def _order(one: VerdictRecord) -> tuple[int, bool]:
-    """Put the release test, which has the last step's number, after the last step."""
-    return one.step, one.origin in ("final", "release")
+def _marks(summary: RunSummary, reader: RunReader) -> dict[str, str]:
+    """Say which versions are released or current, by what they are called."""
+    if rl := summary.rl:
+        chosen = _chosen(summary, reader)
+        ended = "cold start" if not chosen else f"iteration {chosen}"
+        if rl.release is not None and not rl.release.accepted:
+            return {"cold start": "released", ended: "not proven"}
+        return {ended: "released" if rl.test is not None else "best so far"}
+    if state := summary.state:
+        marks = {f"v{state.skill_version}": "current", f"v{state.best_version}": "released"}
+        texts = {one.version: one.hash for one in reader.store.skills()}
+        return {
+            reader.versions.label(texts[int(name[1:])]): mark
+            for name, mark in marks.items()
+            if int(name[1:]) in texts
+        }
+    return {}
 
 
-def _status(one: RunSummary) -> str:
-    if one.problem:
-        return "unreadable"
-    return "finished" if one.is_finished else "not finished"
+def _measured(reader: RunReader, version: str) -> dict[str, Any]:
+    """Return what `skill ablate` measured of a version; ``None`` where it did not."""
+    try:
+        found, problem = read_ablation(reader.folder), ""
+    except RunError as error:
+        found, problem = None, str(error)
+    measured = found if found is not None and found.skill_version == version else None
+    return {"ablation": measured, "ablation_problem": problem}
+
+
+def _judged(verdicts: list[VerdictRecord]) -> list[Mark]:
+    points = []
+    for one in verdicts:
+        low, high = one.body.get("interval") or (None, None)
+        points.append(
+            Mark(
+                str(one.step),
+                one.body.get("effect"),
+                low,
+                high,
+                kind=str(one.body["decision"]),
+                link=f"edits?step={one.step}",
+                title=f"step {one.step}, {one.origin}: {one.body['reason']}",
+            )
+        )
+    return points
+
+
+def _age_s(one: RunSummary, now: float) -> float | None:
+    if not one.started:
+        return None
+    return now - datetime.strptime(one.started, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
 
 
 def gain_of(one: RunSummary) -> Any:

@@ -1,24 +1,25 @@
 """A run's store, read for pages: sums are made in SQL, and nothing is loaded that is not shown."""
 
 import json
+import re
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-
-from skillwright.core import RunError, SkillwrightError, Usage, did_you_mean
+from skillwright.core import skill_hash
 from skillwright.core.secrets import Redactor
-from skillwright.core.sqlite_file import log_of
 from skillwright.jobs.bank.distill import threshold_of
-from skillwright.jobs.inspect.summary import RunSummary, read_folder
-from skillwright.runs import RunFolder, RunStore, list_runs
+from skillwright.jobs.launch.runs import MADE
+from skillwright.jobs.rl.launch import JOB as RL
+from skillwright.jobs.rl.state import TEST_EPISODES, RlKind
+from skillwright.jobs.train.state import Kind
+from skillwright.runs import RunStore
 from skillwright.runs.database import Database
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
 from skillwright.runs.window import find_in
@@ -27,7 +28,16 @@ PAGE = 50
 """Rows of a page."""
 _AROUND = 60
 """Characters that are shown on either side of what was found."""
-_SEARCH_S = 0.06
+_BANK_VERSION = re.compile(r"(\d+):[0-9a-f]{12}")
+_OTHER_SCOPE = "other_scope"
+# One control has the weights and the bank of what it is compared with: only the test's own event
+# says which episodes are its own.
+_TESTED = f"""(SELECT each.value FROM events v, json_each(v.payload, '$.{TEST_EPISODES}.%s') each
+    WHERE v.kind = '{RlKind.TEST}')"""
+_IN_OTHER_SCOPE = (
+    f"e.key IN {_TESTED % _OTHER_SCOPE} AND e.key NOT IN {_TESTED % 'final'} THEN '{_OTHER_SCOPE}'"
+)
+_SEARCH_S = 0.04
 """Seconds that one request may search; the next one continues where it stopped."""
 
 
@@ -73,6 +83,62 @@ class HeatMap:
 
 
 @dataclass(frozen=True, slots=True)
+class Versions:
+    """What was played with, and what it is called.
+
+    A version is a text's hash. In a run that trains weights it is a policy and a text, with a line
+    break between them: there the text stays the same while the weights change.
+
+    Attributes:
+        labels: What texts and tested artifacts are called, by hash.
+        iterations: After which iteration a policy was measured, by its identity; 0 is the cold
+            start. ``None`` where no weights are trained.
+    """
+
+    labels: Mapping[str, str]
+    iterations: Mapping[str, int] | None
+
+    @property
+    def column(self) -> str:
+        """The version of an episode, as SQL on ``episodes e``."""
+        if self.iterations is None:
+            return "e.skill_version"
+        return f"e.agent || char(10) || CASE WHEN {_IN_OTHER_SCOPE} ELSE e.skill_version END"
+
+    def label(self, version: str) -> str:
+        """Return what a version is called."""
+        if self.iterations is None:
+            return self._text(version) or "none"
+        agent, _, text = version.partition("\n")
+        text = self._text(text)
+        return f"{self._agent(agent)}, {text}" if text else self._agent(agent)
+
+    def place(self, version: str) -> int:
+        """Return the place of a version in order; those that are not known come last."""
+        if self.iterations is None:
+            known = list(self.labels)
+            return known.index(version) if version in known else len(known)
+        identity = version.partition("\n")[0].rpartition(" t=")[0]
+        return self.iterations.get(identity, len(self.iterations) + 10**9)
+
+    def _agent(self, agent: str) -> str:
+        number = (self.iterations or {}).get(agent.rpartition(" t=")[0])
+        if number is None:
+            return agent
+        return f"iteration {number}" if number else "cold start"
+
+    def _text(self, version: str) -> str:
+        if version in self.labels:
+            return self.labels[version]
+        document, _, bank = version.rpartition("+")
+        number = _BANK_VERSION.fullmatch(bank)
+        if number is None:
+            return version[:12]
+        name = f"bank v{number[1]}"
+        return f"{self._text(document)} + {name}" if document else name
+
+
+@dataclass(frozen=True, slots=True)
 class Filter:
     """Which episodes a list shows; what is empty is no condition."""
 
@@ -85,19 +151,24 @@ class Filter:
     step: int | None = None
     text: str = ""
 
-    def conditions(self, threshold: float) -> tuple[str, list[Any]]:
-        """Return an SQL condition on ``episodes e``, and its values."""
+    def conditions(self, threshold: float, version: str) -> tuple[str, list[Any]]:
+        """Return an SQL condition on ``episodes e``, and its values.
+
+        Args:
+            threshold: The score from which an episode counts as solved.
+            version: `Versions.column`.
+        """
         parts, values = ["1"], list[Any]()
         for column, value in (
-            ("phase", self.phase),
-            ("split", self.split),
-            ("task_type", self.task_type),
-            ("task_id", self.task),
-            ("skill_version", self.version),
-            ("step", self.step),
+            ("e.phase", self.phase),
+            ("e.split", self.split),
+            ("e.task_type", self.task_type),
+            ("e.task_id", self.task),
+            (version, self.version),
+            ("e.step", self.step),
         ):
             if value not in ("", None):
-                parts.append(f"e.{column} = ?")
+                parts.append(f"{column} = ?")
                 values.append(value)
         match self.outcome:
             case "solved":
@@ -146,13 +217,33 @@ class RunReader:
 
     def __init__(self, folder: Path, database: Database) -> None:
         self.folder = folder
+        self.path = folder / STORE_NAME
         self.store = RunStore(database, Redactor(), time.time)
         self._database = database
         self.threshold = threshold_of(folder) if (folder / CONFIG_NAME).is_file() else 1.0
 
-    def names(self) -> dict[str, str]:
-        """Return what versions of the document are called, by hash; of equal texts the first."""
-        return {one.hash: f"v{one.version}" for one in reversed(self.store.skills())}
+    @cached_property
+    def trains_weights(self) -> bool:
+        """Whether the run trains weights."""
+        made = self.store.events(MADE)
+        return bool(made) and made[0].payload.get("job") == RL
+
+    @cached_property
+    def versions(self) -> Versions:
+        """What was played with in this run."""
+        if not self.trains_weights:
+            numbers = {one.hash: f"v{one.version}" for one in reversed(self.store.skills())}
+            tested = [event.payload["skills"] for event in self.store.events(Kind.TEST_OPENED)]
+            named = {key: plain(name) for one in tested for name, key in one.items()}
+            return Versions(dict(reversed(numbers.items())) | (named | numbers), None)
+        blank = dict.fromkeys((skill_hash(""), "nothing"), "no skills")
+        measured = self.payloads(RlKind.VALIDATION)
+        iterations = {one["policy"]: one["iteration"] for one in measured if one.get("policy")}
+        first = self.payloads(RlKind.BANK)
+        banks = self._database.rows("SELECT DISTINCT skill_version AS v FROM episodes")
+        begun = f"{first[0]['version']}:" if first else "?"
+        same = {row["v"]: "" for row in banks if row["v"].startswith(begun)}
+        return Versions({**blank, **same, _OTHER_SCOPE: "skills of another place"}, iterations)
 
     def values_of(self, column: str) -> list[str]:
         """List the values of a column that episodes may be filtered by."""
@@ -165,32 +256,31 @@ class RunReader:
         """Say how each task went under each version, in some phases."""
         marks = ",".join("?" * len(phases))
         rows = self._database.rows(
-            f"""SELECT task_id, max(task_type) AS task_type, skill_version,
+            f"""SELECT task_id, max(task_type) AS task_type, {self.versions.column} AS version,
                     sum(reward IS NOT NULL) AS scored,
                     coalesce(sum(coalesce(hard, reward) >= ?), 0) AS solved,
                     sum(reward IS NULL) AS failed, max(id) AS latest, min(id) AS first
-                FROM episodes WHERE phase IN ({marks})
-                GROUP BY task_id, skill_version""",
+                FROM episodes e WHERE phase IN ({marks})
+                GROUP BY task_id, version""",
             (self.threshold, *phases),
         )
         first: dict[str, int] = {}
         tasks: dict[str, str] = {}
         cells = {}
         for row in rows:
-            version, task = row["skill_version"], row["task_id"]
+            version, task = row["version"], row["task_id"]
             first[version] = min(row["first"], first.get(version, row["first"]))
             tasks[task] = row["task_type"]
             cells[task, version] = Cell(row["scored"], row["solved"], row["failed"], row["latest"])
         ordered = sorted(tasks.items(), key=lambda one: (one[1], one[0]))
-        number = {one.hash: one.version for one in reversed(self.store.skills())}
-        versions = sorted(first, key=lambda one: (number.get(one, len(number)), first[one]))
+        versions = sorted(first, key=lambda one: (self.versions.place(one), first[one]))
         return HeatMap(tuple(versions), tuple(ordered), cells)
 
     def episodes(self, wanted: Filter, before: int | None = None) -> EpisodePage:
         """List episodes, the latest first, those below a number."""
         if wanted.text:
             return self._search(wanted, before)
-        where, values = wanted.conditions(self.threshold)
+        where, values = wanted.conditions(self.threshold, self.versions.column)
         total = self._database.rows(f"SELECT count(*) FROM episodes e WHERE {where}", values)[0][0]
         rows = self._rows(where, values, before, PAGE + 1)
         more = len(rows) > PAGE
@@ -201,7 +291,8 @@ class RunReader:
     ) -> list[dict[str, Any]]:
         rows = self._database.rows(
             f"""SELECT e.id, e.phase, e.step, e.split, e.task_id, e.task_type, e.draw,
-                    e.skill_version, e.reward, e.hard, e.failure_cause, e.stop_reason, e.wall_s,
+                    {self.versions.column} AS version, e.reward, e.hard,
+                    e.failure_cause, e.stop_reason, e.wall_s,
                     (SELECT count(*) FROM turns t WHERE t.episode = e.id) AS turns
                 FROM episodes e WHERE {where} AND e.id < ? ORDER BY e.id DESC LIMIT ?""",
             (*values, 2**62 if before is None else before, limit),
@@ -214,7 +305,7 @@ class RunReader:
 
     def _search(self, wanted: Filter, before: int | None) -> EpisodePage:
         """Read episodes for a text until a page is full or the time is up."""
-        where, values = wanted.conditions(self.threshold)
+        where, values = wanted.conditions(self.threshold, self.versions.column)
         needle, until = wanted.text, time.monotonic() + _SEARCH_S
         found: list[dict[str, Any]] = []
         last, seen = before, 0
@@ -234,6 +325,13 @@ class RunReader:
                     found.append({**hit, "match": match})
         return EpisodePage(found, None, last, seen)
 
+    def latest(self, most: int) -> list[float]:
+        """Return when the latest episodes ended, in seconds since 1970; the last one first."""
+        rows = self._database.rows(
+            "SELECT ended_at FROM episodes ORDER BY id DESC LIMIT ?", (most,)
+        )
+        return [row["ended_at"] for row in rows]
+
     def neighbors(self, episode: int) -> tuple[int | None, int | None]:
         """Return the numbers of the episodes before and after one."""
         row = self._database.rows(
@@ -243,15 +341,29 @@ class RunReader:
         )[0]
         return row[0], row[1]
 
-    def version_scores(self) -> dict[str, tuple[int, int]]:
-        """Return (solved, scored) of val draws by version."""
+    def val_counts(self) -> dict[str, list[tuple[int, int]]]:
+        """Return (solved, scored) val draws of each task, by version of the document."""
         rows = self._database.rows(
             """SELECT skill_version, coalesce(sum(coalesce(hard, reward) >= ?), 0) AS solved,
                     count(reward) AS scored
-                FROM episodes WHERE split = 'val' GROUP BY skill_version""",
+                FROM episodes WHERE split = 'val' AND reward IS NOT NULL
+                GROUP BY skill_version, task_id""",
             (self.threshold,),
         )
-        return {row["skill_version"]: (row["solved"], row["scored"]) for row in rows}
+        found: dict[str, list[tuple[int, int]]] = {}
+        for row in rows:
+            found.setdefault(row["skill_version"], []).append((row["solved"], row["scored"]))
+        return found
+
+    def injected(self) -> dict[str, tuple[int, int, int]]:
+        """Return (contexts, scored episodes, solved ones) of each skill of a bank, by id."""
+        rows = self._database.rows(
+            """SELECT j.value, count(*), count(e.reward),
+                    coalesce(sum(coalesce(e.hard, e.reward) >= ?), 0)
+                FROM episodes e, json_each(e.skill_ids) j GROUP BY j.value""",
+            (self.threshold,),
+        )
+        return {row[0]: (row[1], row[2], row[3]) for row in rows}
 
     def faults(self) -> Faults:
         """Count what failed, by cause."""
@@ -295,6 +407,11 @@ class RunReader:
         return [event.payload for event in self.store.events(kind)]
 
 
+def plain(text: Any) -> str:
+    """Write an identifier in words."""
+    return str(text).replace("_", " ")
+
+
 @contextmanager
 def reading(folder: Path) -> Iterator[RunReader]:
     """Open a run's file for one request; it may be written meanwhile.
@@ -318,132 +435,3 @@ def _match(row: sqlite3.Row, needle: str) -> str:
         if found := find_in(body, needles, _AROUND):
             return " ".join(found.replace("\\n", " ").split())
     return ""
-
-
-# What pages share: where runs are, their summaries, and how a template is filled.
-
-
-T = TypeVar("T")
-
-NONE = "\N{EN DASH}"
-"""What stands for a number that is not known."""
-
-
-@dataclass(slots=True)
-class Site:
-    """The runs that are shown.
-
-    Args:
-        root: The folder that holds runs.
-        folders: Runs that are shown beside those, by folder.
-        clock: Tells the time, in seconds since 1970.
-    """
-
-    root: Path
-    folders: tuple[Path, ...]
-    clock: Callable[[], float]
-    _held: dict[tuple[Path, str], tuple[object, Any]] = field(default_factory=dict)
-
-    def runs(self) -> dict[str, Path]:
-        """Return the folders of runs by the name they have in addresses."""
-        found = {folder.path.resolve(): folder.path for folder in list_runs(self.root)}
-        for path in self.folders:
-            found.setdefault(path.resolve(), path)
-        names: dict[str, Path] = {}
-        for path in found.values():
-            name, number = path.resolve().name, 2
-            while name in names:
-                name, number = f"{path.resolve().name}~{number}", number + 1
-            names[name] = path
-        return names
-
-    def folder(self, name: str) -> Path:
-        """Return a run's folder.
-
-        Raises:
-            RunError: There is no such run; the message names the nearest.
-        """
-        known = self.runs()
-        if name not in known:
-            raise RunError(f"there is no run {name!r} here. {did_you_mean(name, known)}")
-        return known[name]
-
-    def summary(self, path: Path) -> RunSummary:
-        """Summarize a run; it is read again only after its files changed."""
-        return self.once(path, "summary", lambda: _read(path))
-
-    def once(self, path: Path, what: str, make: Callable[[], T]) -> T:
-        """Return what was made of a run's files before, or make it anew after they changed."""
-        store = path / STORE_NAME
-        files = (store, log_of(store))
-        state = tuple((f.stat().st_mtime_ns, f.stat().st_size) for f in files if f.exists())
-        held = self._held.get((path, what))
-        if held is None or held[0] != state:
-            held = self._held[path, what] = (state, make())
-        made: T = held[1]
-        return made
-
-    def summaries(self) -> list[tuple[str, RunSummary]]:
-        """Summarize all runs, the latest first."""
-        found = [(name, self.summary(path)) for name, path in self.runs().items()]
-        return sorted(found, key=lambda one: one[1].started, reverse=True)
-
-
-def _read(path: Path) -> RunSummary:
-    try:
-        return read_folder(RunFolder.look(path))
-    except SkillwrightError as error:
-        return RunSummary(path.name, path, "", "", 0, 0, {}, problem=str(error))
-
-
-def templates() -> Environment:
-    """Return the templates; whatever is filled in is escaped."""
-    found = Environment(
-        loader=PackageLoader("skillwright.dashboard", "templates"),
-        autoescape=select_autoescape(default=True),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    found.filters.update(
-        percent=percent, signed=signed, when=when, seconds=seconds, money=money, plain=plain
-    )
-    return found
-
-
-def percent(share: float | None) -> str:
-    """Write a share; a dash for none."""
-    return NONE if share is None else f"{share:.0%}"
-
-
-def signed(value: float | None) -> str:
-    """Write a difference with its sign; a dash for none."""
-    return NONE if value is None else f"{value:+.3f}"
-
-
-def when(time: float | None) -> str:
-    """Write a time of day, UTC."""
-    if time is None:
-        return NONE
-    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def seconds(time: float | None) -> str:
-    """Write a duration."""
-    if time is None:
-        return NONE
-    minutes, rest = divmod(round(time), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes:02d} min"
-    return f"{minutes} min {rest:02d} s" if minutes else f"{time:.1f} s"
-
-
-def money(usage: Usage) -> str:
-    """Write what was spent; a dash where it is unknown."""
-    return NONE if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
-
-
-def plain(text: Any) -> str:
-    """Write an identifier in words."""
-    return str(text).replace("_", " ")

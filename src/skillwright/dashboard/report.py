@@ -12,8 +12,10 @@ from typing import Any
 from starlette.requests import Request
 
 from skillwright.core import RunError
-from skillwright.dashboard import pages
-from skillwright.dashboard.reading import HeatMap, Site, percent, reading, signed, templates
+from skillwright.core.fence import without_controls
+from skillwright.dashboard import banks, pages
+from skillwright.dashboard.reading import RunReader, reading
+from skillwright.dashboard.site import Site, percent, signed, templates
 from skillwright.jobs.inspect.summary import RunSummary
 
 _SECTIONS = (
@@ -22,7 +24,7 @@ _SECTIONS = (
     ("tasks", pages.tasks),
     ("edits", pages.edits),
     ("training", pages.training),
-    ("bank", pages.bank),
+    ("bank", banks.bank),
     ("faults and costs", pages.costs),
 )
 _SERVED = re.compile(
@@ -80,11 +82,11 @@ def markdown_report(folder: Path) -> str:
             changed = difflib.unified_diff(
                 reader.store.skill(0).splitlines(), best.splitlines(), "initial", "released", "", ""
             )
-            lines = [line.rstrip() for line in changed][:_MOST_LINES]
+            lines = [without_controls(line.rstrip()) for line in changed][:_MOST_LINES]
             parts.append(
                 "\n".join(["```diff", *(line.replace("```", "'''") for line in lines), "```"])
             )
-        parts.append(_flipped(reader.heat_map(("test",)), reader.names()))
+        parts.append(_flipped(summary, reader))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -105,18 +107,23 @@ def _gain_line(summary: RunSummary) -> str:
     return f"Gain on {gain.tasks} held-out tasks: **{signed(gain.gain)}**{interval}."
 
 
-def _flipped(found: HeatMap, names: dict[str, str]) -> str:
+def _flipped(summary: RunSummary, reader: RunReader) -> str:
+    found = reader.heat_map(("test",))
     if len(found.versions) < 2:
         return ""
-    a, b = found.versions[0], found.versions[-1]
-    flips = found.flips(a, b)
+    a, b = pages.ends_of(summary, reader, found)
+    flips, names = found.flips(a, b), reader.versions
     if not flips:
         return "No test task flipped."
-    head = (
-        f"Flipped test tasks ({len(flips)}), {names.get(a, 'before')} -> {names.get(b, 'after')}:"
-    )
+    head = f"Flipped test tasks ({len(flips)}), {names.label(a)} -> {names.label(b)}:"
     rows = [
-        f"- `{task}` ({task_type or 'no type'}): {percent(first.share)} -> {percent(second.share)}"
+        f"- `{_code(task)}` ({_code(task_type) or 'no type'}): "
+        f"{percent(first.share)} -> {percent(second.share)}"
         for task, task_type, first, second in flips[:_MOST_FLIPPED]
     ]
     return "\n".join([head, "", *rows])
+
+
+def _code(text: str) -> str:
+    """Make a name fit between backticks, on one line."""
+    return " ".join(without_controls(text).replace("`", "'").split())

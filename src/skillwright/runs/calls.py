@@ -1,7 +1,7 @@
 """Calls of models outside episodes: answered once, found again by their key."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -163,6 +163,11 @@ class CallSummary:
             asked for again; else ``prompt_digest``.
         wall_s: Seconds from the question to the answer; 0 where that is not known.
         ended_at: Seconds since 1970, UTC.
+        identity: Who was asked.
+        model: Who answered, as the endpoint says; "" where nobody did.
+        finish_reason: How the answer ended; "" where there is none.
+        error: Why there is no answer, or ``None``.
+        usage: What it consumed; of a call that failed too.
     """
 
     purpose: Purpose
@@ -171,6 +176,11 @@ class CallSummary:
     asked_first: str
     wall_s: float
     ended_at: float
+    identity: str = ""
+    model: str = ""
+    finish_reason: str = ""
+    error: str | None = None
+    usage: Usage = field(default_factory=Usage)
 
 
 class CallTable(RunTable):
@@ -216,8 +226,10 @@ class CallTable(RunTable):
     def calls(self) -> list[CallSummary]:
         """Summarize the optimizer's calls, failed ones included, in order of recording."""
         rows = self._database.rows(
-            """SELECT c.purpose, c.step, c.wall_s, c.ended_at, p.digest, p.messages
-                FROM calls c JOIN prompts p ON p.id = c.prompt ORDER BY c.id"""
+            f"""SELECT c.purpose, c.step, c.wall_s, c.ended_at, c.identity, c.model,
+                    c.finish_reason, c.error, p.digest, p.messages, {SUMS}
+                FROM calls c JOIN prompts p ON p.id = c.prompt LEFT JOIN usage u ON u.call = c.id
+                GROUP BY c.id ORDER BY c.id"""
         )
         known = {row["messages"]: read_digest(row["digest"]) for row in rows}
         return [
@@ -228,9 +240,19 @@ class CallTable(RunTable):
                 asked_first=known.get(_opening(row["messages"]), read_digest(row["digest"])),
                 wall_s=row["wall_s"],
                 ended_at=row["ended_at"],
+                identity=row["identity"],
+                model=row["model"],
+                finish_reason=row["finish_reason"],
+                error=row["error"],
+                usage=read_usage(row),
             )
             for row in rows
         ]
+
+    def answers(self) -> Iterator[str | None]:
+        """Return what each of `calls` was answered, in the same order; ``None`` for a failure."""
+        for (number,) in self._database.rows("SELECT output FROM calls ORDER BY id"):
+            yield None if number is None else self._archive.texts((number,))[number]
 
     def _insert_call(self, call: CallRecord) -> int:
         answer = call.completion

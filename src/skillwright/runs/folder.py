@@ -117,6 +117,33 @@ def holder_of(path: Path) -> str:
         return "another process"
 
 
+def is_at_work(run: Path) -> bool | None:
+    """Tell whether a process works on a run, without touching its lock.
+
+    Returns:
+        ``None`` where that is not known: it is another machine's, or the system does not say.
+    """
+    try:
+        holder = json.loads((run / LOCK_NAME).read_text(encoding="utf-8") or "null")
+    except (OSError, ValueError):
+        return None
+    if holder is None:  # whoever lets go of a lock leaves it empty
+        return False
+    try:
+        pid, host = int(holder["pid"]), holder["host"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    if host != socket.gethostname() or sys.platform == "win32" or pid <= 0:
+        return None
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return None
+    return True
+
+
 def _busy(path: Path) -> str:
     run = path.parent
     return (

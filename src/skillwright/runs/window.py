@@ -62,29 +62,38 @@ def find_in(body: bytes, needles: Sequence[str], around: int, most: int = _SEARC
         The first place that holds one of them, with so many characters on either side, or ``""``.
     """
     pattern = re.compile("|".join(map(re.escape, needles)), re.IGNORECASE)
+    plain = [needle.lower() for needle in needles if needle.isascii()]
     longest, before, seen = max(map(len, needles)), "", 0
     for piece in _unpacked(body):
         if seen > most:
             break
         seen += len(piece)
         text = before + piece
+        before = text[-(longest + around) :]
+        # Ten times as fast as the pattern, which says where it is.
+        if len(plain) == len(needles) and text.isascii():
+            low = text.lower()
+            if not any(needle in low for needle in plain):
+                continue
         if found := pattern.search(text):
             return text[max(found.start() - around, 0) : found.end() + around]
-        before = text[-(longest + around) :]
     return ""
 
 
 def _unpacked(body: bytes) -> Iterator[str]:
     reader = zlib.decompressobj()
     rest, tail = body, b""
-    while rest:
+    # Of a text that packs well the reader holds much when all of the input is read.
+    while not reader.eof:
         try:
-            piece = tail + reader.decompress(rest, _CHUNK)
+            fresh = reader.decompress(rest, _CHUNK)
         except zlib.error as error:
             raise RunError(
                 f"an episode is damaged ({error}); restore its file from a copy"
             ) from error
-        rest = reader.unconsumed_tail
+        if not fresh and not reader.unconsumed_tail:
+            return  # it ends in the middle
+        rest, piece = reader.unconsumed_tail, tail + fresh
         cut = len(piece) - _incomplete(piece)
         tail = piece[cut:]
         yield piece[:cut].decode("utf-8", "surrogatepass")
@@ -144,18 +153,24 @@ class _Text:
                 if end < len(self._text):
                     self._at = end
                     return value
-            # A long item is tried again when twice as much is there.
+            # A long item is tried again when twice as much is there, or all there is.
+            self._more()
             target = len(self._text) - self._at + wanted
-            while len(self._text) - self._at < target:
-                self._more()
+            while len(self._text) - self._at < target and self._grows():
+                pass
             wanted *= 2
 
     def _more(self) -> None:
-        piece = next(self._pieces, None)
-        if piece is None:
+        if not self._grows():
             raise RunError("an episode is cut; restore its file from a copy")
-        self._text = self._text[self._at :] + piece
-        self._at = 0
+
+    def _grows(self) -> bool:
+        """Read another piece; tell whether there was one."""
+        piece = next(self._pieces, None)
+        if piece is not None:
+            self._text = self._text[self._at :] + piece
+            self._at = 0
+        return piece is not None
 
 
 _END: Final = object()

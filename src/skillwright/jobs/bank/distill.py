@@ -109,9 +109,14 @@ def study_run(run: str, root: Path | str = "runs") -> StudiedRun:
     return StudiedRun(path, episodes, dict(kept_out), threshold_of(path))
 
 
+# Where PyYAML comes with its parser in C, that is ten times as fast.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
 def threshold_of(path: Path) -> float:
     """Return the reward from which a run counts an episode as solved."""
-    values = yaml.safe_load(read_text(path / CONFIG_NAME, "configuration")) or {}
+    text = read_text(path / CONFIG_NAME, "configuration")
+    values = yaml.load(text, Loader=_LOADER) or {}
     return float((values.get("env") or {}).get("success_threshold", 1.0))
 
 

@@ -7,7 +7,7 @@ optimizer or teacher. The file is OTLP in JSON, one request a line, as collector
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib import import_module
@@ -25,8 +25,9 @@ from skillwright.jobs.inspect.critical_path import critical_path
 from skillwright.jobs.inspect.episodes import EpisodeQuery, FoundEpisode, list_episodes
 from skillwright.jobs.inspect.summary import RunSummary, read_folder
 from skillwright.jobs.launch.runs import find_run, read_plan
-from skillwright.jobs.train.state import StepRecord, TrainState, restore
-from skillwright.runs import RunFolder, RunStore
+from skillwright.jobs.rl.state import TEST_EPISODES, RlKind
+from skillwright.jobs.train.state import Kind, StepRecord, TrainState, restore
+from skillwright.runs import EpisodeSummary, RunFolder, RunStore
 from skillwright.runs.folder import STORE_NAME
 from skillwright.version import __version__
 
@@ -80,8 +81,28 @@ def export_run(
         if rows is ExportRows.CALLS:
             wanted: Iterable[Mapping[str, Any]] = _call_rows(store, episodes)
         else:
-            wanted = (one.to_dict() for one in episodes)
+            tested = _tested(store)
+            wanted = (one.to_dict() | {"tested": tested(one.summary)} for one in episodes)
         return _write_lines(to, wanted) if form is ExportFormat.JSONL else _write_table(to, wanted)
+
+
+def _tested(store: RunStore) -> Callable[[EpisodeSummary], list[str]]:
+    """Return what says which results of the final test an episode counts for, by their names."""
+    texts = [event.payload["skills"] for event in store.events(Kind.TEST_OPENED)]
+    keys = [event.payload.get(TEST_EPISODES, {}) for event in store.events(RlKind.TEST)]
+    by_text = texts[-1] if texts else {}
+    by_key = {name: frozenset(found) for name, found in keys[-1].items()} if keys else {}
+
+    def names(one: EpisodeSummary) -> list[str]:
+        if one.phase != "test":
+            return []
+        document = one.skill_version.partition("+")[0]
+        return [
+            *(name for name, digest in by_text.items() if digest == document),
+            *(name for name, found in by_key.items() if one.key in found),
+        ]
+
+    return names
 
 
 def _call_rows(store: RunStore, episodes: Iterable[FoundEpisode]) -> Iterator[dict[str, Any]]:
@@ -96,22 +117,29 @@ def _call_rows(store: RunStore, episodes: Iterable[FoundEpisode]) -> Iterator[di
                 "purpose": "rollout",
                 "step": one.summary.step,
                 "identity": one.summary.agent,
+                "model": None,
                 "output": turn.act.text,
                 "finish_reason": turn.act.finish_reason,
+                "error": None,
                 "reward": turn.reward,
                 **_usage(turn.act.usage),
+                "wall_s": None,
+                "ended_at": None,
             }
-    for call in store.calls():
+    for call, answer in zip(store.calls(), store.answers(), strict=True):
         yield {
             "episode": None,
             "task_id": None,
             "turn": None,
             "purpose": str(call.purpose),
             "step": call.step,
-            "identity": None,
-            "output": None,
-            "finish_reason": None,
+            "identity": call.identity,
+            "model": call.model,
+            "output": answer,
+            "finish_reason": call.finish_reason or None,
+            "error": call.error,
             "reward": None,
+            **_usage(call.usage),
             "wall_s": call.wall_s,
             "ended_at": call.ended_at,
         }
@@ -121,6 +149,8 @@ def _usage(usage: Usage) -> dict[str, Any]:
     return {
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "cache_hits": usage.cache_hits,
         "cost_usd": usage.cost_usd,
     }
 
@@ -211,7 +241,15 @@ def _spans(run: str, store: RunStore, episodes: Iterable[FoundEpisode]) -> Itera
         yield _request(run, spans)
     for number, call in enumerate(store.calls()):
         trace = _id(f"{run}/call/{number}", 32)
-        facts = {"gen_ai.operation.name": "chat", "skillwright.purpose": str(call.purpose)}
+        facts = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.request.model": call.identity,
+            "gen_ai.response.model": call.model or None,
+            "gen_ai.usage.input_tokens": call.usage.input_tokens,
+            "gen_ai.usage.output_tokens": call.usage.output_tokens,
+            "skillwright.purpose": str(call.purpose),
+            "error.type": None if call.error is None else "call",
+        }
         times = (call.ended_at - call.wall_s, call.ended_at)
         span = _span(trace, _id(trace, 16), "", f"chat {call.purpose}", times, facts)
         yield _request(run, [span])

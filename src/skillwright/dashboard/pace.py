@@ -1,0 +1,116 @@
+"""Whether a process works on a run, how long it has worked, and how much is left to do."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from skillwright.config.load import load_config, load_rl_config
+from skillwright.dashboard.reading import RunReader
+from skillwright.jobs.inspect.summary import RunSummary
+from skillwright.jobs.launch.runs import read_plan
+from skillwright.jobs.parts.resuming import SESSION, SESSION_ENDED, TASKS
+from skillwright.jobs.rl.state import RlKind
+from skillwright.jobs.train.state import Kind
+from skillwright.jobs.train.wiring import skills_confirmed, skills_tested
+from skillwright.runs import Event
+from skillwright.runs.folder import is_at_work
+
+_LATEST = 100
+"""Episodes that say how fast they come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How far a run is.
+
+    Attributes:
+        unit: What is counted: ``steps``, ``iterations`` or ``episodes``.
+        done: How many are over.
+        expected: How many there will be; ``None`` where that is not known.
+        worked_s: Seconds in which processes worked on it; pauses between them do not count.
+        left_s: Seconds that are left at this pace; ``None`` where no process works on it, or
+            nothing says how fast.
+    """
+
+    unit: str
+    done: int
+    expected: int | None
+    worked_s: float
+    left_s: float | None = None
+
+
+def status_of(one: RunSummary) -> str:
+    """Say how a run stands: running, stopped, finished, or unreadable."""
+    if one.problem:
+        return "unreadable"
+    if one.is_finished:
+        return "finished"
+    at_work = is_at_work(one.path)
+    return "not finished" if at_work is None else "running" if at_work else "stopped"
+
+
+def pace_of(one: RunSummary, reader: RunReader) -> Pace:
+    """Say how far a run is, and how long the rest will take."""
+    events = reader.store.events()
+    latest = reader.latest(_LATEST)
+    began = [event.time for event in events if event.kind == SESSION]
+    began = began or [event.time for event in events[:1]]
+    worked_s = _worked(events, began, max(latest, default=0.0))
+    ended = [event.time for event in events if event.kind in (Kind.STEP, RlKind.ITERATION)]
+    inside = [moment for moment in ended if moment >= began[-1]]
+    each_s = (inside[-1] - began[-1]) / len(inside) if inside else None
+    rate = _rate([moment for moment in latest if moment >= began[-1]])
+    unit, expected, tail = _planned(one, reader, events)
+    done = one.episodes if unit == "episodes" else len(ended)
+    left_s = None
+    if status_of(one) == "running" and expected is not None:
+        each_s = (1 / rate if rate else None) if unit == "episodes" else each_s
+        if each_s is not None and (rate or not tail):
+            left_s = max(expected - done, 0) * each_s + (tail / rate if rate else 0.0)
+            left_s = max(left_s - (time.time() - (inside or began)[-1]), 0.0)
+    return Pace(unit, done, expected, worked_s, left_s)
+
+
+def _planned(
+    one: RunSummary, reader: RunReader, events: Sequence[Event]
+) -> tuple[str, int | None, float]:
+    """Return what is counted, how many of it there will be, and the episodes that follow it."""
+    path = reader.folder / "config.yaml"
+    if one.rl is not None:
+        return "iterations", load_rl_config(path).grpo.iterations, 0.0
+    facts = next((event.payload for event in events if event.kind == TASKS), None)
+    counts = {split: fact.get("tasks") for split, fact in facts.items()} if facts else {}
+    if one.state is None:
+        plan = read_plan(reader.store, reader.folder)
+        tasks = counts.get(plan.split) if plan is not None else None
+        return "episodes", tasks * plan.trials if plan and tasks else None, 0.0
+    if not counts.get("train"):
+        return "steps", None, 0.0
+    config = load_config(path)
+    expected = config.train.epochs * config.train.steps_per_epoch(counts["train"])
+    test = config.evaluation.gate.release
+    tail = test.expected_rollouts(counts.get("val") or 0) if test is not None else 0
+    blank = not reader.store.skill(0).strip()
+    if config.evaluation.test:
+        tail += (counts.get("test") or 0) * skills_tested(config, starts_blank=blank)
+    tail += config.evaluation.confirm_tasks * skills_confirmed(config, starts_blank=blank)
+    return "steps", expected, float(tail)
+
+
+def _worked(events: Sequence[Event], began: Sequence[float], latest: float) -> float:
+    """Sum the sessions; one that was killed ended with the last thing that happened in it."""
+    over = [event.time for event in events if event.kind == SESSION_ENDED]
+    times = [*(event.time for event in events), latest]
+    total = 0.0
+    for start, following in pairwise([*began, float("inf")]):
+        ends = [moment for moment in over if start <= moment < following]
+        inside = [moment for moment in times if start <= moment < following]
+        total += min(ends, default=max(inside, default=start)) - start
+    return total
+
+
+def _rate(ended: Sequence[float]) -> float | None:
+    """Return episodes per second."""
+    took = max(ended) - min(ended) if len(ended) > 1 else 0.0
+    return (len(ended) - 1) / took if took else None

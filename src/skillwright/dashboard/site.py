@@ -1,0 +1,239 @@
+"""What pages share: where runs and banks are, their summaries, and how a template is filled."""
+
+import re
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup, escape
+
+from skillwright.bank.store.tables import APPLICATION_ID as BANK_FILE_ID
+from skillwright.core import RunError, SkillwrightError, did_you_mean
+from skillwright.core.fence import without_controls
+from skillwright.core.sqlite_file import log_of
+from skillwright.dashboard.reading import plain
+from skillwright.jobs.inspect.summary import RunSummary, read_folder
+from skillwright.jobs.parts.bank_source import KEPT_BANK
+from skillwright.runs import RunFolder, list_runs
+from skillwright.runs.folder import STORE_NAME
+
+T = TypeVar("T")
+
+NONE = "\N{EN DASH}"
+"""What stands for a number that is not known."""
+RUN_BANK = "bank/bank.sqlite"
+"""Where a run that evolves a bank has it."""
+DAMAGE = (zlib.error, ValueError, TypeError, LookupError)
+"""What reading a damaged row may raise: it holds anything."""
+_HELD = 64
+"""Things made of files that are kept; the oldest goes first."""
+
+
+@dataclass(slots=True)
+class Site:
+    """The runs and banks that are shown.
+
+    Args:
+        root: The folder that holds runs; banks in it and beside it are shown too.
+        paths: Folders of runs and files of banks that are shown beside those.
+        clock: Tells the time, in seconds since 1970.
+    """
+
+    root: Path
+    paths: tuple[Path, ...]
+    clock: Callable[[], float]
+    _held: dict[tuple[Path, str], tuple[object, Any]] = field(default_factory=dict)
+
+    def runs(self) -> dict[str, Path]:
+        """Return the folders of runs by the name they have in addresses."""
+        found = [folder.path for folder in list_runs(self.root)]
+        return _named([*found, *(one for one in self.paths if _is_run(one))])
+
+    def banks(self) -> dict[str, Path]:
+        """Return the files of banks that belong to no run, by the name they have in addresses."""
+        folders = (self.root, self.root.absolute().parent)
+        found = [path for one in folders if one.is_dir() for path in sorted(one.glob("*.sqlite"))]
+        return _named(path for path in (*found, *self.paths) if is_bank(path))
+
+    def folder(self, name: str) -> Path:
+        """Return a run's folder.
+
+        Raises:
+            RunError: There is no such run; the message names the nearest.
+        """
+        return _find(self.runs(), name, "run")
+
+    def bank(self, name: str) -> Path:
+        """Return a bank's file.
+
+        Raises:
+            RunError: There is no such bank; the message names the nearest.
+        """
+        return _find(self.banks(), name, "bank")
+
+    def bank_of(self, run: str) -> Path | None:
+        """Return the file of a run's bank, or of the copy that it began with; ``None``: no bank."""
+        folder = self.runs().get(run)
+        places = (folder / name for name in (RUN_BANK, KEPT_BANK)) if folder is not None else ()
+        return next((path for path in places if path.is_file()), None)
+
+    def summary(self, path: Path) -> RunSummary:
+        """Summarize a run; it is read again only after its files changed."""
+        return self.once(path / STORE_NAME, "summary", lambda: _read(path))
+
+    def once(self, file: Path, what: str, make: Callable[[], T]) -> T:
+        """Return what was made of a file before, or make it anew after the file changed."""
+        state = tuple(
+            (one.stat().st_mtime_ns, one.stat().st_size)
+            for one in (file, log_of(file))
+            if one.exists()
+        )
+        held = self._held.pop((file, what), None)
+        if held is None or held[0] != state:
+            held = (state, make())
+        self._held[file, what] = held
+        while len(self._held) > _HELD:
+            self._held.pop(next(iter(self._held)), None)
+        made: T = held[1]
+        return made
+
+    def summaries(self) -> list[tuple[str, RunSummary]]:
+        """Summarize all runs, the latest first."""
+        found = [(name, self.summary(path)) for name, path in self.runs().items()]
+        return sorted(found, key=lambda one: one[1].started, reverse=True)
+
+
+def damaged(error: Exception) -> str:
+    """Say that what is stored cannot be read."""
+    return (
+        f"something stored here cannot be read ({type(error).__name__}: {error}). The file is "
+        "damaged; restore it from a copy"
+    )
+
+
+def is_bank(path: Path) -> bool:
+    """Tell whether a file is a bank of ours; only its first bytes are read."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(100)
+    except OSError:
+        return False
+    # Source of the layout: section 1.3 of https://www.sqlite.org/fileformat2.html
+    return head[:15] == b"SQLite format 3" and int.from_bytes(head[68:72]) == BANK_FILE_ID
+
+
+def _is_run(path: Path) -> bool:
+    return (path / STORE_NAME).is_file()
+
+
+def _named(paths: Iterable[Path]) -> dict[str, Path]:
+    names: dict[str, Path] = {}
+    for place, path in {one.resolve(): one for one in paths}.items():
+        name, number = place.name, 2
+        while name in names:
+            name, number = f"{place.name}~{number}", number + 1
+        names[name] = path
+    return names
+
+
+def _find(known: dict[str, Path], name: str, what: str) -> Path:
+    if name not in known:
+        raise RunError(f"there is no {what} {name!r} here. {did_you_mean(name, known)}")
+    return known[name]
+
+
+def _read(path: Path) -> RunSummary:
+    try:
+        return read_folder(RunFolder.look(path))
+    except (SkillwrightError, *DAMAGE) as error:
+        problem = str(error) if isinstance(error, SkillwrightError) else damaged(error)
+        return RunSummary(path.name, path, "", "", 0, 0, {}, problem=problem)
+
+
+def templates() -> Environment:
+    """Return the templates; whatever is filled in is escaped, and loses its control characters."""
+    found = Environment(
+        loader=PackageLoader("skillwright.dashboard", "templates"),
+        autoescape=select_autoescape(default=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: without_controls(value) if type(value) is str else value,
+    )
+    found.filters.update(
+        percent=percent,
+        signed=signed,
+        when=when,
+        seconds=seconds,
+        money=money,
+        plain=plain,
+        number=number,
+        marked=marked,
+        age=age,
+    )
+    return found
+
+
+def percent(share: float | None) -> str:
+    """Write a share; a dash for none."""
+    return NONE if share is None else f"{share:.0%}"
+
+
+def signed(value: float | None) -> str:
+    """Write a difference with its sign; a dash for none."""
+    return NONE if value is None else f"{value:+.3f}"
+
+
+def when(time: float | None) -> str:
+    """Write a time of day, UTC."""
+    if time is None:
+        return NONE
+    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def seconds(time: float | None) -> str:
+    """Write a duration."""
+    if time is None:
+        return NONE
+    minutes, rest = divmod(round(time), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{time:.1f} s"
+
+
+def money(usd: float | None) -> str:
+    """Write what was spent; a dash where it is unknown."""
+    return NONE if usd is None else f"${usd:.4f}"
+
+
+def number(value: float | None) -> str:
+    """Write a number in three digits; a dash for none."""
+    return NONE if value is None else f"{value:.3g}"
+
+
+def age(seconds_ago: float | None) -> str:
+    """Write how long ago something was, in its largest unit."""
+    if seconds_ago is None:
+        return NONE
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds_ago >= size:
+            return f"{int(seconds_ago // size)} {unit}"
+    return "now"
+
+
+def marked(text: str, needle: str) -> Markup:
+    """Mark where a text holds what was searched for."""
+    clean = without_controls(text)
+    if not needle:
+        return escape(clean)
+    parts = re.split(f"({re.escape(needle)})", clean, flags=re.IGNORECASE)
+    found = (
+        Markup("<mark>{}</mark>").format(part) if number % 2 else escape(part)
+        for number, part in enumerate(parts)
+    )
+    return Markup("").join(found)

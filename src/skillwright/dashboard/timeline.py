@@ -1,0 +1,112 @@
+"""The course of a run: its verdicts in order, the alpha that is left, current and released."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from skillwright.config.load import load_config
+from skillwright.dashboard.reading import RunReader
+from skillwright.evaluation import AlphaLedger, clustered_wilson_interval
+from skillwright.jobs.inspect.summary import RunSummary
+from skillwright.jobs.parts.resuming import train_tasks
+from skillwright.jobs.rl.state import RlState
+from skillwright.jobs.train.state import Kind, TrainState
+from skillwright.runs import VerdictRecord
+from skillwright.textopt import StepMemory
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a version scored on val, all draws of the run together.
+
+    Attributes:
+        name: What the version is called.
+        share: The share of its draws that was solved, or ``None``.
+        low: The lower end of the 95% interval, or ``None``.
+        high: The upper end, or ``None``.
+    """
+
+    name: str
+    share: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Where a run stood.
+
+    Attributes:
+        at: The step or iteration; 0 is the beginning.
+        current: What training continued from.
+        released: What was released.
+    """
+
+    at: int
+    current: Measured
+    released: Measured
+
+
+def in_order(verdicts: Sequence[VerdictRecord]) -> list[VerdictRecord]:
+    """Put the release test, which has the last step's number, after the last step."""
+    return sorted(verdicts, key=lambda one: (one.step, one.origin in ("final", "release")))
+
+
+def alpha_left(verdicts: Sequence[VerdictRecord], ledger: AlphaLedger | None) -> list[float | None]:
+    """Return the alpha that is left after each verdict; ``None`` where the run has none."""
+    if ledger is None:
+        return [None] * len(verdicts)
+    left: list[float | None] = []
+    now = replace(ledger, made=0)
+    for one in verdicts:
+        if one.body.get("alpha") is not None and now.made < now.planned:
+            now = replace(now, made=now.made + 1)
+        left.append(now.total - now.spent)
+    return left
+
+
+def course(summary: RunSummary, reader: RunReader) -> list[Moment]:
+    """Return where a run stood at its beginning and after each step or validation."""
+    if summary.rl is not None:
+        return _of_weights(summary.rl)
+    return _of_text(reader) if summary.state is not None else []
+
+
+def _of_text(reader: RunReader) -> list[Moment]:
+    scores = reader.val_counts()
+    versions = {one.version: one.hash for one in reader.store.skills()}
+
+    def measured(version: int) -> Measured:
+        key = versions.get(version, "")
+        name, counts = reader.versions.label(key), scores.get(key)
+        if not counts:
+            return Measured(name)
+        low, high = clustered_wilson_interval(counts)
+        return Measured(name, sum(c for c, _ in counts) / sum(n for _, n in counts), low, high)
+
+    config = load_config(reader.folder / "config.yaml")
+    state = TrainState(StepMemory(), config.ledger(train_tasks(reader.store) or 1))
+    found = [Moment(0, measured(0), measured(0))]
+    for event in reader.store.events():
+        state = state.after(event.kind, event.payload)
+        if event.kind in (Kind.STEP, Kind.EPOCH, Kind.FINAL):
+            current, released = measured(state.skill_version), measured(state.best_version)
+            moment = Moment(state.last_step, current, released)
+            # An epoch update and the release test come after a step, and have its number.
+            kept = found[:-1] if found[-1].at == moment.at else found
+            found = [*kept, moment]
+    return found
+
+
+def _of_weights(rl: RlState) -> list[Moment]:
+    found: list[Moment] = []
+    for number, one in sorted(rl.validations.items()):
+        score = one.table.overall
+        low, high = score.interval or (None, None)
+        name = f"iteration {number}" if number else "cold start"
+        now = Measured(name, score.success_rate, low, high)
+        found.append(Moment(number, now, found[0].released if found else now))
+    is_released = rl.test is not None if rl.release is None else rl.release.accepted
+    if found and is_released and rl.best is not None:
+        chosen = next(one.current for one in found if one.at == rl.best.iteration)
+        found[-1] = replace(found[-1], released=chosen)
+    return found
