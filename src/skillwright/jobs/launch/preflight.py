@@ -27,6 +27,7 @@ from skillwright.core import (
 from skillwright.core.protocols import together
 from skillwright.envs import TextEnv, specs
 from skillwright.envs.drive import native_tools
+from skillwright.integrations.trackers import refuse_missing_trackers
 from skillwright.jobs.adapters.bench import check_adapter
 from skillwright.jobs.parts.bank_source import check_bank, refuse_bank
 from skillwright.jobs.parts.bench import Sizes
@@ -71,6 +72,7 @@ async def preflight(config: RunConfig, plan: EvalPlan | None = None) -> None:
         ModelRefused: An endpoint refuses the key or the model.
         ModelError: An endpoint does not answer.
     """
+    refuse_missing_trackers(config.run.trackers)
     refuse_unpriced(config, trains=plan is None)
     found = await look_at_tasks(config, trains=plan is None)
     llms = [*([config.models.optimizer] if plan is None else ()), *users_of(config.env).values()]

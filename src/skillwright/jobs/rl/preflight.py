@@ -7,6 +7,7 @@ from skillwright.config.rl import RlConfig
 from skillwright.core import ConfigError, SkillwrightError
 from skillwright.core.protocols import together
 from skillwright.envs.drive import native_tools, open_env
+from skillwright.integrations.trackers import refuse_missing_trackers
 from skillwright.jobs.launch.preflight import Finding, Health, ask_if_ready, build_first, users_of
 from skillwright.jobs.parts.bank_source import opened_embedder
 from skillwright.jobs.parts.money import priced_model, refuse_unheld
@@ -23,6 +24,7 @@ async def preflight_rl(config: RlConfig) -> PolicyMaker:
 
     An endpoint that embeds is asked nothing; its key has to be there.
     """
+    refuse_missing_trackers(config.run.trackers)
     maker = PolicyMaker(config)
     for look in _looks(config, maker).values():
         await look()
