@@ -56,7 +56,7 @@ class Tracker(Protocol):
         """Take finite numbers of a step."""
 
     def text(self, step: int, name: str, text: str) -> None:
-        """Take a text: ``skill.md``, ``verdict.txt`` or ``report.html``."""
+        """Take a text under the name of a file: ``skill.md``, ``verdict.txt``, ``report.html``."""
 
     def spans(self, spans: Sequence[Span]) -> None:
         """Take an episode with its turns, or a call."""

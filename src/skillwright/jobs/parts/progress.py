@@ -133,9 +133,14 @@ SHOWN_AS = {"best": "released", "final": "current"}
 
 @dataclass(frozen=True, slots=True)
 class ReleaseTested:
-    """What training came to was tested against what is released."""
+    """What training came to was tested against what is released.
+
+    Attributes:
+        alpha_left: Of the run's alpha, or ``None`` where nobody said.
+    """
 
     verdict: Verdict
+    alpha_left: float | None = None
 
 
 Event = (

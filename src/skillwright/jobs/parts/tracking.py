@@ -81,7 +81,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A text of a step: ``skill.md``, ``verdict.txt`` or ``report.html``."""
+    """A text of a step, under a file's name: ``skill.md``, ``verdict.txt``, ``report.html``."""
 
     series: str
     step: int
@@ -202,7 +202,7 @@ class Measures:
         }
         return [
             numbers("step", event.step, values),
-            *self._texts("step", event.step, event.action, event.verdict, event.version),
+            *self._texts("", event.step, event.action, event.verdict, event.version),
         ]
 
     def _epoch(self, event: EpochEnded) -> list[Update]:
@@ -211,7 +211,7 @@ class Measures:
         accepted = event.verdict is not None and event.verdict.accepted
         return [
             numbers("slow_update", self.step, {**values, "slow_update/accepted": accepted}),
-            *self._texts("slow_update", self.step, event.action, event.verdict, event.version),
+            *self._texts("slow_update_", self.step, event.action, event.verdict, event.version),
         ]
 
     def _release(self, event: ReleaseTested) -> list[Update]:
@@ -219,19 +219,23 @@ class Measures:
         self.releases += 1
         series = f"release/{self.releases}"
         told = {f"release/{name}": one for name, one in verdict_values(event.verdict).items()}
-        values = {**told, "release/accepted": event.verdict.accepted}
-        verdict = Words(f"{series}/verdict", self.step, "verdict.txt", event.verdict.reason)
+        values = {
+            **told,
+            "release/accepted": event.verdict.accepted,
+            "release/alpha_left": event.alpha_left,
+        }
+        reason = event.verdict.reason
+        verdict = Words(f"{series}/verdict", self.step, "release_verdict.txt", reason)
         return [numbers(series, self.step, values), verdict]
 
     def _texts(
-        self, series: str, step: int, action: str, verdict: Verdict | None, version: int | None
+        self, prefix: str, step: int, action: str, verdict: Verdict | None, version: int | None
     ) -> list[Words]:
         reason = f"{action}: {verdict.reason}" if verdict else action
-        said = [Words(f"{series}/verdict", step, "verdict.txt", reason)]
+        texts = {f"{prefix}verdict.txt": reason}
         if version is not None:
-            text = self._store.skill(version)
-            said.append(Words(f"{series}/skill", step, "skill.md", text))
-        return said
+            texts[f"{prefix}skill.md"] = self._store.skill(version)
+        return [Words(name, step, name, text) for name, text in texts.items()]
 
 
 def numbers(series: str, step: int, values: Mapping[str, float | None]) -> Numbers:
@@ -376,7 +380,11 @@ class Sender:
             return
         self._has_warned = True
         said = " ".join(str(self._clean(problem)).split())[:300]
-        _log.warning("tracker %s: %s. The run continues without it.", self.name, said)
+        _log.warning(
+            "tracker %s: %s. The run continues, and says at its end what was lost.",
+            self.name,
+            said.rstrip("."),
+        )
 
 
 def _read_marks(path: Path) -> dict[str, int]:

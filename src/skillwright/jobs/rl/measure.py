@@ -309,5 +309,5 @@ async def release(
     with run.store.transaction(durable=True):
         run.store.record_verdict(VerdictRecord(chosen, verdict.to_dict(), "", RELEASE_PHASE))
         state = write_down(run.store, state, RlKind.RELEASE, verdict.to_dict())
-    run.callback.on_event(ReleaseTested(verdict))
+    run.callback.on_event(ReleaseTested(verdict, state.ledger.left))
     return state

@@ -125,7 +125,7 @@ def past_events(config: RlConfig, store: RunStore) -> Iterator[RlEvent]:
             case RlKind.EVOLUTION:
                 yield BankEvolved(list(state.evolutions.values())[-1])
             case RlKind.RELEASE if state.release is not None:
-                yield ReleaseTested(state.release)
+                yield ReleaseTested(state.release, state.ledger.left)
             case RlKind.TEST if state.test is not None:
                 for name, table in state.test.tables.items():
                     yield Scored(name, state.test.split, table.overall)

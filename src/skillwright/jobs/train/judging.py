@@ -307,7 +307,7 @@ async def run_release_test(run: Assembly, state: TrainState, test: ReleaseTest) 
     draws = release_draws(run.config.run.seed, state.ledger.made, place.step)
     terms = replace(run.terms, judged=differing(state.verdicts))
     verdict = await test.judge(run.bench.duel(*sides, draws), state.ledger, terms)
-    run.callback.on_event(ReleaseTested(verdict))
+    run.callback.on_event(ReleaseTested(verdict, state.ledger.spend(verdict).left))
     with run.store.transaction(durable=True):
         store_verdict(run, place, "release", sides[1], verdict)
         return write_down(run.store, state, Kind.FINAL, verdict.to_dict())

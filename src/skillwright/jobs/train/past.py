@@ -50,7 +50,7 @@ def past_events(config: RunConfig, store: RunStore) -> Iterator[Event]:
             case Kind.EPOCH:
                 yield epoch_ended(state.epochs[-1])
             case Kind.FINAL if state.final is not None and state.two_levels:
-                yield ReleaseTested(state.final)
+                yield ReleaseTested(state.final, state.ledger.left)
             case Kind.TEST if state.report is not None:
                 yield from scores_of(state.report)
             case Kind.CONFIRMED if state.confirmation is not None:
