@@ -118,18 +118,18 @@ def test_wandb_gets_rows_by_a_step_of_their_own_and_texts_as_artifacts(run, monk
     assert calls(kept, "finish") == [{"exit_code": 0}]
 
 
-def test_wandb_is_told_nothing_of_the_machine_and_asks_nothing_on_the_terminal(run, monkeypatch):
+def test_wandb_learns_nothing_of_the_machine_and_asks_nothing_on_the_terminal(run, monkeypatch):
     kept = install(monkeypatch, "wandb")
     make_tracker("wandb").start(run)
     assert kept[0][0] == "setup", "silenced before anything can be asked"
     assert kept[0][1]["settings"].silent
     (begun,) = calls(kept, "init")
-    told = begun["settings"]
-    assert told.x_disable_meta, "meta data hold the command line, which may hold keys"
-    assert told.disable_git
-    assert told.x_disable_machine_info
-    assert told.console == "off", "else all that is printed is sent"
-    assert 0 < told.finish_timeout <= 30
+    settings = begun["settings"]
+    assert settings.x_disable_meta, "meta data hold the command line, which may hold keys"
+    assert settings.disable_git
+    assert settings.x_disable_machine_info
+    assert settings.console == "off", "else all that is printed is sent"
+    assert 0 < settings.finish_timeout <= 30
 
 
 def test_mlflow_finds_the_run_of_an_earlier_session(run, monkeypatch):

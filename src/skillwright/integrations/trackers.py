@@ -25,7 +25,7 @@ _NANO: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class TrackedRun:
-    """What a tracker is told of a run at its start.
+    """What a tracker knows of a run from its start.
 
     Attributes:
         name: The run's name.

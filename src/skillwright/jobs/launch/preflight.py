@@ -221,6 +221,7 @@ async def examine(root: Path, config: RunConfig | None = None) -> list[Finding]:
     if config is not None:
         if config.run.parity:
             findings.append(Finding("mode", Health.OK, say_mode(config)[0]))
+        findings += _trackers(config.run.trackers)
         files, offered = await _files(config)
         findings += files
         llms = {"target": config.models.target, "optimizer": config.models.optimizer}
@@ -284,6 +285,15 @@ def _official_games() -> Finding:
     if not Path(root).is_dir():
         return Finding("ALFWorld games", Health.BAD, f"ALFWORLD_DATA names no folder: {root!r}")
     return Finding("ALFWorld games", Health.OK, root)
+
+
+def _trackers(names: Sequence[str]) -> list[Finding]:
+    """Look for the libraries of trackers; nothing to say where no tracker is named."""
+    try:
+        refuse_missing_trackers(names)
+    except ConfigError as error:
+        return [Finding("trackers", Health.BAD, str(error))]
+    return [Finding("trackers", Health.OK, ", ".join(names))] if names else []
 
 
 async def _files(config: RunConfig) -> tuple[list[Finding], tuple[dict[str, Any], ...]]:

@@ -155,8 +155,8 @@ def refuse_other_settings(folder: Path, store: RunStore, made: str) -> None:
     if changed:
         raise ConfigError(
             f"{str(folder / CONFIG_NAME)!r} was edited after the run began, and its decisions "
-            "would not be those of one run. Undo this, or start a new run; only the budget may "
-            "change:\n" + "\n".join(changed)
+            "would not be those of one run. Undo this, or start a new run; only the budget and "
+            "run.trackers may change:\n" + "\n".join(changed)
         )
 
 

@@ -206,8 +206,8 @@ class Measures:
         ]
 
     def _epoch(self, event: EpochEnded) -> list[Update]:
-        told = verdict_values(event.verdict)
-        values = {f"slow_update/{name}": value for name, value in told.items()}
+        measured = verdict_values(event.verdict)
+        values = {f"slow_update/{name}": value for name, value in measured.items()}
         accepted = event.verdict is not None and event.verdict.accepted
         return [
             numbers("slow_update", self.step, {**values, "slow_update/accepted": accepted}),
@@ -218,9 +218,9 @@ class Measures:
         # A finished run may be tested once more, after no further step.
         self.releases += 1
         series = f"release/{self.releases}"
-        told = {f"release/{name}": one for name, one in verdict_values(event.verdict).items()}
+        measured = {f"release/{name}": one for name, one in verdict_values(event.verdict).items()}
         values = {
-            **told,
+            **measured,
             "release/accepted": event.verdict.accepted,
             "release/alpha_left": event.alpha_left,
         }
@@ -496,7 +496,7 @@ def _close(senders: Sequence[Sender], status: Status) -> None:
 
 
 def tracked_run(store: RunStore, redactor: Redactor) -> TrackedRun:
-    """Return what trackers are told of a run; its id derives from its name and its beginning."""
+    """Return what trackers know of a run; its id derives from its name and its beginning."""
     folder = store.folder
     config = yaml.safe_load(read_text(folder / CONFIG_NAME, "run configuration"))
     begun = text_digest(f"{folder.name}/{store.first_event_time()}")[:12]

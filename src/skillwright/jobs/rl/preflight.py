@@ -24,7 +24,6 @@ async def preflight_rl(config: RlConfig) -> PolicyMaker:
 
     An endpoint that embeds is asked nothing; its key has to be there.
     """
-    refuse_missing_trackers(config.run.trackers)
     maker = PolicyMaker(config)
     for look in _looks(config, maker).values():
         await look()
@@ -51,6 +50,7 @@ async def examine_rl(config: RlConfig) -> list[Finding]:
 def _looks(config: RlConfig, maker: PolicyMaker) -> dict[str, Callable[[], Awaitable[str]]]:
     """Return what is looked at before anybody is asked; each look says what it found, or raises."""
     return {
+        "trackers": partial(_trackers, config),
         "budget": partial(_money, config),
         "tasks": partial(_tasks, config),
         "bank": partial(_bank, config),
@@ -63,6 +63,11 @@ async def _found(name: str, look: Awaitable[str]) -> Finding:
         return Finding(name, Health.OK, await look)
     except SkillwrightError as error:
         return Finding(name, Health.BAD, str(error))
+
+
+async def _trackers(config: RlConfig) -> str:
+    refuse_missing_trackers(config.run.trackers)
+    return ", ".join(config.run.trackers) or "none follows the run"
 
 
 async def _money(config: RlConfig) -> str:

@@ -52,7 +52,7 @@ class RlMeasures(Measures):
         one = event.record
         self.step = one.iteration
         by_type = one.families.items()  # stored name
-        types = {f"success_by_type/{name}": won / n for name, (won, n) in by_type if n}
+        types = {f"success_by_type/{name}": good / n for name, (good, n) in by_type if n}
         values = {
             "reward": one.reward,
             "success_rate": one.success,
