@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 
 import pytest
 
@@ -10,6 +11,7 @@ from skillwright.envs import deregister, register
 from skillwright.jobs import Finding, Health, examine
 from skillwright.models.environment import ignored_variables
 from tau_models import shop, tau_config
+from tracker_libraries import install
 
 
 @pytest.fixture
@@ -97,3 +99,14 @@ def test_a_file_that_python_cannot_read_is_said_to_be_wrong_not_missing(found, t
     detail = found(doors_config(tmp_path, env=env))["tasks and skill"].detail
     assert "adapter.py, line 1" in detail
     assert detail.endswith("Correct it there.")
+
+
+def test_a_tracker_without_its_library_is_bad(found, tmp_path, monkeypatch):
+    install(monkeypatch, "wandb")
+    config = doors_config(tmp_path, run={"trackers": ["wandb"]})
+    assert found(config)["trackers"] == Finding("trackers", Health.OK, "wandb")
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    missing = found(config)["trackers"]
+    assert missing.health is Health.BAD
+    assert "pip install wandb" in missing.detail
+    assert "trackers" not in found(doors_config(tmp_path))

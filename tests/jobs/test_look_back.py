@@ -166,7 +166,7 @@ async def test_a_slow_update_that_helps_passes_the_gate_into_a_region_of_its_own
         ]
         judged = [(v.step, v.origin, v.body["decision"]) for v in store.verdicts()]
     assert judged == [(4, "release", "accept"), (4, "slow_update", "accept")]
-    assert notebook.of(EpochEnded)[1] == EpochEnded(2, "accept", record.verdict)
+    assert notebook.of(EpochEnded)[1] == EpochEnded(2, "accept", record.verdict, version=1)
 
 
 async def test_a_slow_update_that_harms_is_rejected_and_leaves_the_skill_as_it_was(tmp_path):

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import typer
 
+from skillwright.cli.json_log import wants_json_log, write_line
 from skillwright.cli.streams import others_to_stderr, stop_code
 from skillwright.cli.words import make_console, print_words
 from skillwright.core import SkillwrightError
@@ -59,7 +60,9 @@ def exit_codes(resume: str | Callable[[], str] = "") -> Iterator[None]:
 
 def say(text: str, style: str = "", *, wraps: bool = True) -> None:
     """Print to standard error, where a script's output is not disturbed."""
-    if wraps:
+    if wants_json_log():
+        write_line("message", {"text": text})
+    elif wraps:
         print_words(err, text, style)
     else:
         err.print(text, style=style, markup=False, soft_wrap=True)

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -13,6 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from skillwright.cli.json_log import JsonLog, wants_json_log
 from skillwright.cli.tables import decision_text
 from skillwright.cli.words import counted
 from skillwright.core import Usage
@@ -204,12 +206,23 @@ class LiveDisplay:
 def display(
     console: Console, llms: Sequence[PricedModel] = (), kind: type[Tally] = Tally
 ) -> Iterator[RlCallback]:
-    """Show a job while it runs: live on a terminal, plain lines elsewhere."""
-    shown = (LiveDisplay if console.is_terminal else PlainDisplay)(console, llms, kind)
+    """Show a job while it runs: live on a terminal, plain lines elsewhere, JSON where asked for."""
+    shown: JsonLog | LiveDisplay | PlainDisplay
+    if wants_json_log():
+        shown = JsonLog()
+    else:
+        shown = (LiveDisplay if console.is_terminal else PlainDisplay)(console, llms, kind)
     try:
         yield shown
     finally:
         shown.close()
+
+
+def make_report(folder: Path) -> str:
+    """Write a run's report for its trackers; pages are loaded only then."""
+    from skillwright.dashboard.report import html_report
+
+    return html_report(folder)
 
 
 def narrate(event: RlEvent) -> list[str]:

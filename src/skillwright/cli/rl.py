@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skillwright.cli.faults import NO, err, exit_codes, say
-from skillwright.cli.live import display
+from skillwright.cli.live import display, make_report
 from skillwright.cli.options import NO_OVERRIDES, AsJson, Overrides
 from skillwright.cli.rl_tables import RlTally, show_rl
 from skillwright.cli.tables import show_causes, show_money, show_turns, why_no_score
@@ -69,7 +69,7 @@ def play(run: RlRun, as_json: bool, maker: "PolicyMaker | None" = None) -> None:
     llms = [priced_model(role, llm) for role, llm in run.config.llms.items()]
     with run, exit_codes(run.resume_command):
         with display(err if as_json else out, llms, RlTally) as callback:
-            report = asyncio.run(run_rl(run, callback, maker=maker))
+            report = asyncio.run(run_rl(run, callback, maker=maker, make_report=make_report))
         scripted = rl_has_scripted_models(run.config)
         causes = _causes(run)
         spent, turns = run.store.usage_by_purpose(), TurnEnds.read(run.store.turn_ends())

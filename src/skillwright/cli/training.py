@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -10,7 +11,7 @@ from typer.core import TyperCommand
 
 from skillwright.cli import tables
 from skillwright.cli.faults import NO, err, exit_codes, say
-from skillwright.cli.live import display
+from skillwright.cli.live import display, make_report
 from skillwright.cli.options import (
     DEFAULT_ROOT,
     NO_OVERRIDES,
@@ -281,7 +282,7 @@ def play_training(run: Run, as_json: bool, *, again: bool = False) -> None:
     llms = priced_models(run.config)
     with run, exit_codes(run.resume_command):
         with display(err if as_json else out, llms) as callback:
-            report = asyncio.run(work(run, callback))
+            report = asyncio.run(work(run, callback, make_report=make_report))
         path = critical_path(run.store, run.config.rollout.max_concurrent)
         spent, scripted = run.store.usage_by_purpose(), _is_scripted(run)
         turns = TurnEnds.read(run.store.turn_ends())
@@ -315,7 +316,8 @@ def _causes(run: Run, phase: str, skill: str) -> list[Cause]:
 def _train_study(study: Study, as_json: bool) -> None:
     console = err if as_json else out
     with study, exit_codes(study.resume_command):
-        summary = asyncio.run(run_study(study, lambda: display(console)))
+        watch = partial(display, console)
+        summary = asyncio.run(run_study(study, watch, make_report=make_report))
     if as_json:
         typer.echo(json.dumps(summary.to_dict()))
     else:
@@ -327,7 +329,7 @@ def play_evaluation(run: Run, plan: EvalPlan, as_json: bool) -> None:
     llms = priced_models(run.config, trains=False)
     with run, exit_codes(run.resume_command):
         with display(err if as_json else out, llms) as callback:
-            report = asyncio.run(run_evaluation(run, plan, callback))
+            report = asyncio.run(run_evaluation(run, plan, callback, make_report=make_report))
         spent, scripted = run.store.usage_by_purpose(), _is_scripted(run)
         causes = _causes(run, plan.phase, report.skill_version)
         fork = read_fork(run.folder.path) if plan.fork else None

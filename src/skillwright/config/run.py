@@ -44,6 +44,8 @@ def _check_folder_name(name: str) -> str:
 FolderName = Annotated[str, AfterValidator(_check_folder_name)]
 """A text that can name a run's folder."""
 
+TrackerName = Literal["wandb", "mlflow", "trackio", "tensorboard", "otel"]
+
 
 class NamedRun(Section):
     """What the run is called, where it is kept, and the seed that everything derives from."""
@@ -54,6 +56,9 @@ class NamedRun(Section):
     """Splits, batches, environments, sampling and first weights all derive from it."""
     root: Annotated[str, Field(min_length=1)] = "runs"
     """The folder that holds runs, relative to the working directory."""
+    trackers: list[TrackerName] = Field(default=[])
+    """Experiment trackers that follow it: ``wandb``, ``mlflow``, ``trackio``, ``tensorboard``,
+    ``otel``. They change nothing of the run; their options are their own environment variables."""
 
 
 class PricedModels(Section):

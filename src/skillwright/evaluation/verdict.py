@@ -104,6 +104,11 @@ class AlphaLedger(JsonRecord):
         """The alpha that is spent, at most ``total``."""
         return sum(map(self._share_of, range(self.made)))
 
+    @property
+    def left(self) -> float:
+        """The alpha that is not spent."""
+        return max(self.total - self.spent, 0.0)
+
     def _share_of(self, decision: int) -> float:
         return self.total * (self.shares[decision] if self.shares else 1 / self.planned)
 

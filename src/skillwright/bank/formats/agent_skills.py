@@ -23,7 +23,6 @@ from typing import Any, Final
 
 import yaml
 
-from skillwright import __version__
 from skillwright.bank.bank import Bank, BankError
 from skillwright.bank.formats.markdown import from_markdown, sections
 from skillwright.bank.lint.lint import Finding, lint
@@ -31,6 +30,7 @@ from skillwright.bank.triggers import DESCRIPTION_LIMIT, TaskWords, describe, pl
 from skillwright.core import BankSkill, DataError
 from skillwright.core.fence import is_hidden
 from skillwright.core.jsonio import digest, read_text, write_text
+from skillwright.version import __version__
 
 NAME_LIMIT: Final = 64
 BODY_LINES: Final = 480

@@ -1,11 +1,9 @@
 """A run's episodes and calls as rows: JSON lines, Parquet, or OpenTelemetry spans.
 
-Spans carry the names of OpenTelemetry's semantic conventions for generative AI: an episode is an
-``invoke_agent`` span, each of its turns a ``chat`` span below it, and so is each call of an
-optimizer or teacher. The file is OTLP in JSON, one request a line, as collectors read it.
+Spans are those of `skillwright.integrations.spans`. Their file is OTLP in JSON, one request a line,
+as collectors read it.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -20,6 +18,7 @@ from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, RunError, Usage, skill_hash
 from skillwright.core.jsonio import dumps, write_text
 from skillwright.evaluation import Score
+from skillwright.integrations.spans import SERVICE, Span, call_span, episode_spans
 from skillwright.jobs.adapters.models import flat_settings
 from skillwright.jobs.inspect.critical_path import critical_path
 from skillwright.jobs.inspect.episodes import EpisodeQuery, FoundEpisode, list_episodes
@@ -194,96 +193,45 @@ def _write_table(to: Path, rows: Iterable[Mapping[str, Any]]) -> int:
 def _spans(run: str, store: RunStore, episodes: Iterable[FoundEpisode]) -> Iterator[dict[str, Any]]:
     for one in episodes:
         episode = one.summary
-        trace = _id(f"{run}/{episode.id}/{episode.key}", 32)
-        parent = _id(f"{trace}/episode", 16)
-        start, end = episode.started_at, episode.ended_at
-        turns = store.load_episode(episode.id).trajectory.turns
-        spans = [
-            _span(
-                trace,
-                parent,
-                "",
-                f"invoke_agent {episode.env}",
-                (start, end),
-                {
-                    "gen_ai.operation.name": "invoke_agent",
-                    "gen_ai.agent.name": episode.agent,
-                    "gen_ai.usage.input_tokens": episode.usage.input_tokens,
-                    "gen_ai.usage.output_tokens": episode.usage.output_tokens,
-                    "skillwright.task.id": episode.task_id,
-                    "skillwright.task.type": episode.task_type,
-                    "skillwright.phase": episode.phase,
-                    "skillwright.reward": episode.reward,
-                    "skillwright.stop_reason": episode.stop_reason.value,
-                    "error.type": None if episode.failure is None else episode.failure.cause.value,
-                },
-            )
-        ]
-        # When a turn began is not stored: turns share the episode's time evenly.
-        each = (end - start) / max(len(turns), 1)
-        spans += [
-            _span(
-                trace,
-                _id(f"{trace}/{turn.index}", 16),
-                parent,
-                f"chat {episode.agent}",
-                (start + each * number, start + each * (number + 1)),
-                {
-                    "gen_ai.operation.name": "chat",
-                    "gen_ai.request.model": episode.agent,
-                    "gen_ai.response.finish_reasons": [turn.act.finish_reason],
-                    "gen_ai.usage.input_tokens": turn.act.usage.input_tokens,
-                    "gen_ai.usage.output_tokens": turn.act.usage.output_tokens,
-                },
-            )
-            for number, turn in enumerate(turns)
-        ]
-        yield _request(run, spans)
+        named = f"{run}/{episode.id}/{episode.key}"
+        result = store.load_episode(episode.id)
+        yield _request(
+            run, episode_spans(named, result, episode.agent, episode.usage, episode.ended_at)
+        )
     for number, call in enumerate(store.calls()):
-        trace = _id(f"{run}/call/{number}", 32)
+        times = (call.ended_at - call.wall_s, call.ended_at)
         facts = {
-            "gen_ai.operation.name": "chat",
             "gen_ai.request.model": call.identity,
             "gen_ai.response.model": call.model or None,
             "gen_ai.usage.input_tokens": call.usage.input_tokens,
             "gen_ai.usage.output_tokens": call.usage.output_tokens,
-            "skillwright.purpose": str(call.purpose),
             "error.type": None if call.error is None else "call",
         }
-        times = (call.ended_at - call.wall_s, call.ended_at)
-        span = _span(trace, _id(trace, 16), "", f"chat {call.purpose}", times, facts)
-        yield _request(run, [span])
+        yield _request(run, [call_span(f"{run}/call/{number}", str(call.purpose), times, facts)])
 
 
-def _span(
-    trace: str,
-    span: str,
-    parent: str,
-    name: str,
-    times: tuple[float, float],
-    facts: Mapping[str, Any],
-) -> dict[str, Any]:
-    known = {key: one for key, one in facts.items() if one is not None}
+def _span(span: Span) -> dict[str, Any]:
     return {
-        "traceId": trace,
-        "spanId": span,
-        **({"parentSpanId": parent} if parent else {}),
-        "name": name,
-        "kind": 3 if name.startswith("chat") else 1,
-        "startTimeUnixNano": str(int(times[0] * _NANO)),
-        "endTimeUnixNano": str(int(times[1] * _NANO)),
-        "attributes": _attributes(known),
+        "traceId": span.trace,
+        "spanId": span.id,
+        **({"parentSpanId": span.parent} if span.parent else {}),
+        "name": span.name,
+        "kind": 3 if span.asks else 1,
+        "startTimeUnixNano": str(int(span.times[0] * _NANO)),
+        "endTimeUnixNano": str(int(span.times[1] * _NANO)),
+        "attributes": _attributes(span.known),
     }
 
 
-def _request(run: str, spans: list[dict[str, Any]]) -> dict[str, Any]:
-    resource = {"service.name": "skillwright", "skillwright.run": run}
+def _request(run: str, spans: list[Span]) -> dict[str, Any]:
+    resource = {"service.name": SERVICE, "skillwright.run": run}
+    sent = [_span(one) for one in spans]
     return {
         "resourceSpans": [
             {
                 "resource": {"attributes": _attributes(resource)},
                 "scopeSpans": [
-                    {"scope": {"name": "skillwright", "version": __version__}, "spans": spans}
+                    {"scope": {"name": "skillwright", "version": __version__}, "spans": sent}
                 ],
             }
         ]
@@ -302,10 +250,6 @@ def _value(value: Any) -> dict[str, Any]:
     if isinstance(value, float):
         return {"doubleValue": value}
     return {"stringValue": str(value)}
-
-
-def _id(text: str, digits: int) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:digits]
 
 
 # A finished run as the files that SkillOpt leaves, for scripts that read those.

@@ -30,6 +30,7 @@ from skillwright.jobs.inspect.summary import RunSummary, is_finished, read_folde
 from skillwright.jobs.launch.runs import (
     LATEST,
     STUDY_NAME,
+    MakeReport,
     find_run,
     has_runs,
     open_run,
@@ -338,13 +339,19 @@ def _known_study(study: str | Path, root: str | Path) -> Path:
     return path
 
 
-async def run_study(study: Study, watch: Watch, make: MakeModel = make_model) -> StudySummary:
+async def run_study(
+    study: Study,
+    watch: Watch,
+    make: MakeModel = make_model,
+    make_report: MakeReport | None = None,
+) -> StudySummary:
     """Train every seed that is not finished, one after another, and sum up.
 
     Args:
         study: Which.
         watch: Makes a callback for each run.
         make: Makes the models.
+        make_report: Writes the report of each run, for its trackers.
 
     Raises:
         SkillwrightError: As `run_training`; the seeds so far stay, and a resumed study starts
@@ -355,7 +362,7 @@ async def run_study(study: Study, watch: Watch, make: MakeModel = make_model) ->
             if is_finished(run):
                 continue
             with watch() as callback:
-                await run_training(run, callback, make)
+                await run_training(run, callback, make, make_report)
         _write_summary(study.path)
     return _write_summary(study.path)
 

@@ -26,6 +26,7 @@ from skillwright.core import (
 from skillwright.core.protocols import together
 from skillwright.envs import TextEnv, specs
 from skillwright.envs.drive import native_tools
+from skillwright.integrations.trackers import refuse_missing_trackers
 from skillwright.jobs.adapters.bench import check_adapter
 from skillwright.jobs.parts.bank_source import check_bank, refuse_bank
 from skillwright.jobs.parts.bench import Sizes
@@ -77,6 +78,7 @@ async def preflight(config: RunConfig, plan: EvalPlan | None = None) -> None:
         ModelRefused: An endpoint refuses the key or the model.
         ModelError: An endpoint does not answer.
     """
+    refuse_missing_trackers(config.run.trackers)
     refuse_unpriced(config, trains=plan is None)
     found = await look_at_tasks(config, trains=plan is None)
     if plan is not None and getattr(found.sizes, plan.split) == 0:
@@ -228,6 +230,7 @@ async def examine(root: Path, config: RunConfig | None = None) -> list[Finding]:
     if config is not None:
         if config.run.parity:
             findings.append(Finding("mode", Health.OK, say_mode(config)[0]))
+        findings += _trackers(config.run.trackers)
         files, offered = await _files(config)
         findings += files
         llms = {"target": config.models.target, "optimizer": config.models.optimizer}
@@ -291,6 +294,15 @@ def _official_games() -> Finding:
     if not Path(root).is_dir():
         return Finding("ALFWorld games", Health.BAD, f"ALFWORLD_DATA names no folder: {root!r}")
     return Finding("ALFWorld games", Health.OK, root)
+
+
+def _trackers(names: Sequence[str]) -> list[Finding]:
+    """Look for the libraries of trackers; nothing to say where no tracker is named."""
+    try:
+        refuse_missing_trackers(names)
+    except ConfigError as error:
+        return [Finding("trackers", Health.BAD, str(error))]
+    return [Finding("trackers", Health.OK, ", ".join(names))] if names else []
 
 
 async def _files(config: RunConfig) -> tuple[list[Finding], tuple[dict[str, Any], ...]]:

@@ -4,7 +4,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -29,8 +29,10 @@ from skillwright.jobs.parts.resuming import (
     settings_facts,
 )
 from skillwright.jobs.parts.tasks import is_adapter, refuse_unasked_data, side_models
-from skillwright.jobs.train.evaluate import EvalPlan, EvalReport, evaluate
+from skillwright.jobs.parts.tracking import Measures, Watcher, tracked
+from skillwright.jobs.train.evaluate import EVALUATED, EvalPlan, EvalReport, evaluate
 from skillwright.jobs.train.forking import RECORDED
+from skillwright.jobs.train.past import past_events
 from skillwright.jobs.train.state import restore
 from skillwright.jobs.train.train import TrainReport, finished_report, prove, train, why_not_again
 from skillwright.jobs.train.wiring import assemble, assemble_session
@@ -302,7 +304,16 @@ def _without_beginning(path: Path) -> str:
     )
 
 
-async def run_training(run: Run, callback: Callback, make: MakeModel = make_model) -> TrainReport:
+MakeReport = Callable[[Path], str]
+"""Writes the report of the run in a folder, for its trackers."""
+
+
+async def run_training(
+    run: Run,
+    callback: Callback,
+    make: MakeModel = make_model,
+    make_report: MakeReport | None = None,
+) -> TrainReport:
     """Train, from the beginning or from where the run was left; `train` says what is raised.
 
     A finished run returns its report; nobody is asked, and neither tasks nor models are needed.
@@ -311,28 +322,61 @@ async def run_training(run: Run, callback: Callback, make: MakeModel = make_mode
     if finished is not None:
         return finished
     with session(run.store):
-        async with assemble(run.config, run.store, callback, make) as parts:
+        async with (
+            _tracked(run, callback, make_report) as seen,
+            assemble(run.config, run.store, seen, make) as parts,
+        ):
             return await train(parts, run.folder)
 
 
-async def run_proof(run: Run, callback: Callback, make: MakeModel = make_model) -> TrainReport:
+async def run_proof(
+    run: Run,
+    callback: Callback,
+    make: MakeModel = make_model,
+    make_report: MakeReport | None = None,
+) -> TrainReport:
     """Test once more what a finished training could not prove; `prove` says what is raised."""
     problem = why_not_again(restore(run.config, run.store))
     if problem:
         raise ConfigError(f"run {run.folder.name!r} has nothing to prove: {problem}")
     with session(run.store):
-        async with assemble(run.config, run.store, callback, make) as parts:
+        async with (
+            _tracked(run, callback, make_report) as seen,
+            assemble(run.config, run.store, seen, make) as parts,
+        ):
             return await prove(parts, run.folder)
 
 
 async def run_evaluation(
-    run: Run, plan: EvalPlan, callback: Callback, make: MakeModel = make_model
+    run: Run,
+    plan: EvalPlan,
+    callback: Callback,
+    make: MakeModel = make_model,
+    make_report: MakeReport | None = None,
 ) -> EvalReport:
     """Evaluate the run's skill; `evaluate` says what is raised."""
     with session(run.store):
-        parts_of = assemble_session(run.config, run.store, callback, make, plan.fork)
-        async with parts_of as parts:
+        async with (
+            _tracked(run, callback, make_report) as seen,
+            assemble_session(run.config, run.store, seen, make, plan.fork) as parts,
+        ):
             return await evaluate(parts, run.folder, plan)
+
+
+def _tracked(
+    run: Run, callback: Callback, make_report: MakeReport | None
+) -> AbstractAsyncContextManager[Watcher]:
+    """Have the run's trackers follow a session, from what earlier sessions decided on."""
+    played = len(run.store.events(EVALUATED))  # a resumed evaluation is scored again
+    return tracked(
+        run.config.run.trackers,
+        run.store,
+        lambda named: Measures(named, run.store, played),
+        callback,
+        secrets=lambda: known_secrets(run.config),
+        past=lambda: () if run.plan else past_events(run.config, run.store),
+        make_report=make_report,
+    )
 
 
 @contextmanager

@@ -98,12 +98,16 @@ class StepDecided:
             ``skip_...``.
         verdict: The gate's first judgment: against the current skill, or with an open gate
             against the best one; ``None`` where nothing was judged.
+        version: The candidate's, or ``None`` where there was none.
+        alpha_left: Of the run's alpha, or ``None`` where nobody said.
     """
 
     step: int
     epoch: int
     action: str
     verdict: Verdict | None
+    version: int | None = None
+    alpha_left: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +118,13 @@ class EpochEnded:
         epoch: From 1.
         action: What became of its slow update, or ``""`` where none was due.
         verdict: The gate's first judgment of it, or ``None`` where nothing was judged.
+        version: The candidate's, or ``None`` where there was none.
     """
 
     epoch: int
     action: str
     verdict: Verdict | None
+    version: int | None = None
 
 
 SHOWN_AS = {"best": "released", "final": "current"}
@@ -127,9 +133,14 @@ SHOWN_AS = {"best": "released", "final": "current"}
 
 @dataclass(frozen=True, slots=True)
 class ReleaseTested:
-    """What training came to was tested against what is released."""
+    """What training came to was tested against what is released.
+
+    Attributes:
+        alpha_left: Of the run's alpha, or ``None`` where nobody said.
+    """
 
     verdict: Verdict
+    alpha_left: float | None = None
 
 
 Event = (

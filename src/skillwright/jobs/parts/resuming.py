@@ -117,10 +117,11 @@ def train_tasks(store: RunStore) -> int | None:
     return known[0].payload["train"]["tasks"] if known else None
 
 
-# A run that continues keeps the settings that it began with; only its budget may change.
+# A run that continues keeps the settings that it began with; only what decides nothing may change.
 
 
 _BUDGET = "budget"
+_TRACKERS = "run.trackers"
 # Left out of what is stored, so nothing can be compared with it.
 _NEVER_KEPT = ("api_key",)
 _LONGEST = 80
@@ -154,25 +155,27 @@ def refuse_other_settings(folder: Path, store: RunStore, made: str) -> None:
     if changed:
         raise ConfigError(
             f"{str(folder / CONFIG_NAME)!r} was edited after the run began, and its decisions "
-            "would not be those of one run. Undo this, or start a new run; only the budget may "
-            "change:\n" + "\n".join(changed)
+            "would not be those of one run. Undo this, or start a new run; only the budget and "
+            "run.trackers may change:\n" + "\n".join(changed)
         )
 
 
 def refuse_all_but_budget(overrides: Sequence[str]) -> None:
-    """Refuse to change anything of a run that continues but what it may use up."""
-    others = [one for one in overrides if not one.startswith(f"{_BUDGET}.")]
+    """Refuse to change anything of a run that continues but its budget and who follows it."""
+    others = [one for one in overrides if not one.startswith((f"{_BUDGET}.", f"{_TRACKERS}="))]
     if others:
         raise ConfigError(
             f"{others[0]!r} cannot change in a run that was begun: its decisions would not be "
-            "those of one run. Only budget.usd, budget.tokens and budget.minutes can; start a new "
-            "run for anything else"
+            "those of one run. Only budget.usd, budget.tokens, budget.minutes and run.trackers "
+            "can; start a new run for anything else"
         )
 
 
 def _values(folder: Path) -> dict[str, Any]:
     values = merge_layers(read_layers(folder / CONFIG_NAME))
-    return {section: value for section, value in values.items() if section != _BUDGET}
+    run = {name: value for name, value in values.get("run", {}).items() if name != "trackers"}
+    kept = {**values, "run": run} if run else values
+    return {section: value for section, value in kept.items() if section != _BUDGET}
 
 
 def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

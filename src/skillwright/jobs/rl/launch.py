@@ -9,10 +9,20 @@ from typing import TYPE_CHECKING
 from skillwright.config.load import dump_rl_config, is_rl_config, load_rl_config
 from skillwright.config.rl import RlConfig
 from skillwright.core import ConfigError, RunError
-from skillwright.jobs.launch.runs import OpenRun, find_run, make_run, reopen, secrets_of, session
+from skillwright.jobs.launch.runs import (
+    MakeReport,
+    OpenRun,
+    find_run,
+    make_run,
+    reopen,
+    secrets_of,
+    session,
+)
 from skillwright.jobs.parts.opened import MakeModel
 from skillwright.jobs.parts.resuming import refuse_all_but_budget
+from skillwright.jobs.parts.tracking import tracked
 from skillwright.jobs.rl.state import RlCallback, RlReport, RlState, restore, selected
+from skillwright.jobs.rl.tracking import RlMeasures, past_events
 from skillwright.models import is_scripted_model, make_model
 from skillwright.runs.folder import CONFIG_NAME
 
@@ -99,6 +109,7 @@ async def run_rl(
     callback: RlCallback,
     make: MakeModel = make_model,
     maker: "PolicyMaker | None" = None,
+    make_report: MakeReport | None = None,
 ) -> RlReport:
     """Run the recipe from the beginning, or from where the run was left.
 
@@ -109,6 +120,7 @@ async def run_rl(
         callback: Is called with every event.
         make: Makes the models; a notebook or a test may hand in its own.
         maker: Builds the policy; the configuration's, by default.
+        make_report: Writes the run's report, for its trackers.
 
     Raises:
         SkillwrightError: As `skillwright.jobs.rl.recipe.rl`.
@@ -120,8 +132,20 @@ async def run_rl(
     from skillwright.jobs.rl.recipe import rl
     from skillwright.jobs.rl.wiring import workshop
 
+    follow = tracked(
+        run.config.run.trackers,
+        run.store,
+        lambda named: RlMeasures(named, run.store),
+        callback,
+        secrets=lambda: _secrets(run.config),
+        past=lambda: past_events(run.config, run.store),
+        make_report=make_report,
+    )
     with session(run.store):
-        async with workshop(run.config, run.store, callback, make, maker) as parts:
+        async with (
+            follow as seen,
+            workshop(run.config, run.store, seen, make, maker) as parts,
+        ):
             return await rl(parts, run.folder)
 
 

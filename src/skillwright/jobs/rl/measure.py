@@ -25,7 +25,7 @@ from skillwright.evaluation import (
     differing,
     release_draws,
 )
-from skillwright.jobs.parts.progress import Scored, StageStarted
+from skillwright.jobs.parts.progress import ReleaseTested, Scored, StageStarted
 from skillwright.jobs.parts.resuming import write_down
 from skillwright.jobs.rl.injected import other_scopes
 from skillwright.jobs.rl.state import (
@@ -308,4 +308,6 @@ async def release(
     verdict = await test.judge(duel, state.ledger, terms)
     with run.store.transaction(durable=True):
         run.store.record_verdict(VerdictRecord(chosen, verdict.to_dict(), "", RELEASE_PHASE))
-        return write_down(run.store, state, RlKind.RELEASE, verdict.to_dict())
+        state = write_down(run.store, state, RlKind.RELEASE, verdict.to_dict())
+    run.callback.on_event(ReleaseTested(verdict, state.ledger.left))
+    return state

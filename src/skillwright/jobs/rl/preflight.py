@@ -7,6 +7,7 @@ from skillwright.config.rl import RlConfig
 from skillwright.core import ConfigError, SkillwrightError
 from skillwright.core.protocols import together
 from skillwright.envs.drive import native_tools, open_env
+from skillwright.integrations.trackers import refuse_missing_trackers
 from skillwright.jobs.launch.preflight import Finding, Health, ask_if_ready, build_first, users_of
 from skillwright.jobs.parts.bank_source import opened_embedder
 from skillwright.jobs.parts.money import priced_model, refuse_unheld
@@ -49,6 +50,7 @@ async def examine_rl(config: RlConfig) -> list[Finding]:
 def _looks(config: RlConfig, maker: PolicyMaker) -> dict[str, Callable[[], Awaitable[str]]]:
     """Return what is looked at before anybody is asked; each look says what it found, or raises."""
     return {
+        "trackers": partial(_trackers, config),
         "budget": partial(_money, config),
         "tasks": partial(_tasks, config),
         "bank": partial(_bank, config),
@@ -61,6 +63,11 @@ async def _found(name: str, look: Awaitable[str]) -> Finding:
         return Finding(name, Health.OK, await look)
     except SkillwrightError as error:
         return Finding(name, Health.BAD, str(error))
+
+
+async def _trackers(config: RlConfig) -> str:
+    refuse_missing_trackers(config.run.trackers)
+    return ", ".join(config.run.trackers) or "none follows the run"
 
 
 async def _money(config: RlConfig) -> str:

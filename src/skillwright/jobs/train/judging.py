@@ -18,14 +18,9 @@ from skillwright.evaluation import (
     selection_bias,
 )
 from skillwright.jobs.parts.bench import StepRef
-from skillwright.jobs.parts.progress import (
-    SHOWN_AS,
-    EpochEnded,
-    ReleaseTested,
-    Scored,
-    StageStarted,
-)
+from skillwright.jobs.parts.progress import ReleaseTested, StageStarted
 from skillwright.jobs.parts.resuming import write_down
+from skillwright.jobs.train.past import epoch_ended, scores_of
 from skillwright.jobs.train.state import Confirmation, EpochRecord, Judged, Kind, TrainState
 from skillwright.jobs.train.wiring import Assembly
 from skillwright.rollout import EngineDown
@@ -220,8 +215,7 @@ async def end_epoch(run: Assembly, state: TrainState, epoch: int) -> TrainState:
             version = store_candidate(run, state, place, "slow_update", judged)
         record = found.record(state, judged, version)
         state = write_down(run.store, state, Kind.EPOCH, {**record.to_dict(), **found.details()})
-    shown = next(iter(record.verdicts), None)
-    run.callback.on_event(EpochEnded(epoch, record.action, shown))
+    run.callback.on_event(epoch_ended(record))
     return state
 
 
@@ -313,7 +307,7 @@ async def run_release_test(run: Assembly, state: TrainState, test: ReleaseTest) 
     draws = release_draws(run.config.run.seed, state.ledger.made, place.step)
     terms = replace(run.terms, judged=differing(state.verdicts))
     verdict = await test.judge(run.bench.duel(*sides, draws), state.ledger, terms)
-    run.callback.on_event(ReleaseTested(verdict))
+    run.callback.on_event(ReleaseTested(verdict, state.ledger.spend(verdict).left))
     with run.store.transaction(durable=True):
         store_verdict(run, place, "release", sides[1], verdict)
         return write_down(run.store, state, Kind.FINAL, verdict.to_dict())
@@ -403,6 +397,5 @@ def _confirm(run: Assembly, state: TrainState, results: Results) -> TrainState:
 
 
 def _tell(run: Assembly, report: SplitReport) -> None:
-    for name, table in report.tables.items():
-        label = f"{SHOWN_AS.get(name, name)} skill"
-        run.callback.on_event(Scored(label, report.split, table.overall))
+    for event in scores_of(report):
+        run.callback.on_event(event)

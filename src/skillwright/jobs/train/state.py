@@ -345,15 +345,15 @@ class TrainState:
         return replace(self, ledger=ledger, accepts=accepts)
 
 
+def restore(config: RunConfig, store: RunStore) -> TrainState:
+    """Return where a run stands; nothing but its configuration and its store is needed."""
+    return rebuild(beginning(config, store), store.events())
+
+
 def beginning(config: RunConfig, store: RunStore) -> TrainState:
-    """Return where a run stands before its first event."""
+    """Return where a run stood before anything was decided."""
     optimizer = config.optimizer
     memory = StepMemory(
         max_steps=optimizer.memory_steps, across_epochs=optimizer.memory_across_epochs
     )
     return TrainState(memory, config.ledger(train_tasks(store) or 1))
-
-
-def restore(config: RunConfig, store: RunStore) -> TrainState:
-    """Return where a run stands; nothing but its configuration and its store is needed."""
-    return rebuild(beginning(config, store), store.events())

@@ -13,9 +13,10 @@ from skillwright.core.protocols import both
 from skillwright.datasets import BatchSpec
 from skillwright.evaluation import ScoreTable
 from skillwright.jobs.parts.bench import StepRef
-from skillwright.jobs.parts.progress import Scored, StageStarted, StepDecided
+from skillwright.jobs.parts.progress import Scored, StageStarted
 from skillwright.jobs.parts.resuming import write_down
 from skillwright.jobs.train.judging import Candidate, judge, stop_if_refused, store_candidate
+from skillwright.jobs.train.past import step_decided
 from skillwright.jobs.train.state import Kind, StepRecord, TrainState
 from skillwright.jobs.train.wiring import Assembly
 from skillwright.rollout import EngineDown, refuse_no_score
@@ -311,8 +312,7 @@ async def _decide(
         record = _record(place, proposal, judged, version, noted)
         about = _about(proposal, appendix)
         state = write_down(run.store, state, Kind.STEP, record.to_dict() | about)
-    shown = next(iter(record.verdicts), None)
-    run.callback.on_event(StepDecided(place.step, place.epoch, record.action, shown))
+    run.callback.on_event(step_decided(record, state))
     return state
 
 

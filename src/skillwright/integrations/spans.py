@@ -1,0 +1,117 @@
+"""Episodes and calls as OpenTelemetry spans, for the export of a run and for the live tracker.
+
+Names are those of OpenTelemetry's semantic conventions for generative AI: an episode is an
+``invoke_agent`` span, each of its turns a ``chat`` span below it, and so is each call of an
+optimizer or teacher. Spans hold no messages.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from skillwright.core import EpisodeResult, Usage
+
+SERVICE = "skillwright"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Something that took time.
+
+    Attributes:
+        trace: 32 hexadecimal digits.
+        id: 16 hexadecimal digits.
+        parent: Those of the span above, or ``""``.
+        times: From and to, in seconds since 1970.
+        facts: Attributes: texts, numbers and lists of texts; what is ``None`` is unknown.
+    """
+
+    trace: str
+    id: str
+    parent: str
+    name: str
+    times: tuple[float, float]
+    facts: Mapping[str, Any]
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """The attributes that are known."""
+        return {key: value for key, value in self.facts.items() if value is not None}
+
+    @property
+    def asks(self) -> bool:
+        """Whether it is a question to a model: a client's span."""
+        return self.name.startswith("chat")
+
+
+def episode_spans(
+    named: str, result: EpisodeResult, agent: str, usage: Usage, ended_at: float
+) -> list[Span]:
+    """Return an episode's span, and below it one per turn.
+
+    Args:
+        named: What no other episode is called; ids derive from it.
+        result: The episode.
+        agent: The identity of who acted.
+        usage: What it consumed, a simulated user included.
+        ended_at: Seconds since 1970.
+    """
+    trace, task = _digits(named, 32), result.spec.task
+    parent = _digits(f"{trace}/episode", 16)
+    start, turns = ended_at - result.wall_s, result.trajectory.turns
+    facts = {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": agent,
+        "gen_ai.usage.input_tokens": usage.input_tokens,
+        "gen_ai.usage.output_tokens": usage.output_tokens,
+        "skillwright.task.id": task.id,
+        "skillwright.task.type": task.task_type,
+        "skillwright.phase": result.spec.phase,
+        "skillwright.reward": result.reward,
+        "skillwright.stop_reason": result.stop_reason.value,
+        "error.type": None if result.failure is None else result.failure.cause.value,
+    }
+    whole = Span(trace, parent, "", f"invoke_agent {task.env}", (start, ended_at), facts)
+    # When a turn began is not known: turns share the episode's time evenly.
+    each = result.wall_s / max(len(turns), 1)
+    return [
+        whole,
+        *(
+            Span(
+                trace,
+                _digits(f"{trace}/{turn.index}", 16),
+                parent,
+                f"chat {agent}",
+                (start + each * number, start + each * (number + 1)),
+                {
+                    "gen_ai.operation.name": "chat",
+                    "gen_ai.request.model": agent,
+                    "gen_ai.response.finish_reasons": [turn.act.finish_reason],
+                    "gen_ai.usage.input_tokens": turn.act.usage.input_tokens,
+                    "gen_ai.usage.output_tokens": turn.act.usage.output_tokens,
+                },
+            )
+            for number, turn in enumerate(turns)
+        ),
+    ]
+
+
+def call_span(
+    named: str, purpose: str, times: tuple[float, float], facts: Mapping[str, Any] = {}
+) -> Span:
+    """Return the span of a call of an optimizer or teacher, with what else is known of it."""
+    trace = _digits(named, 32)
+    facts = {"gen_ai.operation.name": "chat", "skillwright.purpose": purpose, **facts}
+    return Span(trace, _digits(trace, 16), "", f"chat {purpose}", times, facts)
+
+
+def numbers_span(named: str, step: int, values: Mapping[str, float], at: float) -> Span:
+    """Return the span of a moment that holds the numbers of a step."""
+    trace = _digits(named, 32)
+    facts = {"skillwright.step": step, **{f"skillwright.{key}": one for key, one in values.items()}}
+    return Span(trace, _digits(trace, 16), "", "skillwright.step", (at, at), facts)
+
+
+def _digits(text: str, digits: int) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:digits]
