@@ -195,7 +195,7 @@ def test_functions_of_a_notebook_are_models_and_metrics_and_the_call_goes_on(doo
         sw.train(config, progress=False)
 
 
-async def stopped(*args):
+async def stopped(*args, **settings):
     raise KeyboardInterrupt
 
 

@@ -386,7 +386,7 @@ async def aevaluate(
     await preflight(loaded, plan)
     with start_run(loaded, text, plan) as run:
         with _shown(progress, priced_models(loaded, trains=False)) as callback:
-            await run_evaluation(run, plan, callback)
+            await run_evaluation(run, plan, callback, make_report=_report)
         return Run(run.folder.path)
 
 
@@ -432,7 +432,7 @@ async def aresume(
     if opened.plan is None:
         return await _play_text(opened, progress)
     with opened, _shown(progress, priced_models(opened.config, trains=False)) as callback:
-        await run_evaluation(opened, opened.plan, callback)
+        await run_evaluation(opened, opened.plan, callback, make_report=_report)
     return Run(path)
 
 
@@ -459,7 +459,7 @@ async def _train_text(config: RunConfig, skill: str, progress: bool) -> Run:
 
 async def _play_text(run: OpenedRun, progress: bool) -> Run:
     with run, _shown(progress, priced_models(run.config)) as callback:
-        await run_training(run, callback)
+        await run_training(run, callback, make_report=_report)
     return Run(run.folder.path)
 
 
@@ -475,13 +475,19 @@ async def _train_weights(config: RlConfig, progress: bool) -> Run:
 async def _play_weights(run: RlRun, progress: bool) -> Run:
     llms = [priced_model(role, llm) for role, llm in run.config.llms.items()]
     with run, _shown(progress, llms, weights=True) as callback:
-        await run_rl(run, callback)
+        await run_rl(run, callback, make_report=_report)
     return Run(run.folder.path)
 
 
 class _Silent:
     def on_event(self, event: RlEvent) -> None:
         """Take no note."""
+
+
+def _report(folder: Path) -> str:
+    from skillwright.cli.live import make_report  # pages are drawn where a tracker takes them
+
+    return make_report(folder)
 
 
 @contextmanager
