@@ -52,14 +52,10 @@ def exit_codes(resume: str | Callable[[], str] = "") -> Iterator[None]:
     else:
         return
     if command := resume() if callable(resume) else resume:
-        # In one piece, to be copied.
-        say(f"Everything that finished is saved; continue with:  {command}{larger}", wraps=False)
+        say(f"Everything that finished is saved; continue with:  {command}{larger}")
     raise typer.Exit(code)
 
 
-def say(text: str, style: str = "", *, wraps: bool = True) -> None:
+def say(text: str, style: str = "") -> None:
     """Print to standard error, where a script's output is not disturbed."""
-    if wraps:
-        print_words(err, text, style)
-    else:
-        err.print(text, style=style, markup=False, soft_wrap=True)
+    print_words(err, text, style)

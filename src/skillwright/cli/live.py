@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from skillwright.cli.tables import decision_text
-from skillwright.cli.words import counted
+from skillwright.cli.words import counted, filled, print_words
 from skillwright.core import Usage
 from skillwright.evaluation import Score
 from skillwright.jobs.parts.memory import consumed
@@ -147,11 +147,11 @@ class PlainDisplay:
         """Print a line, or nothing for an event that comes by the thousand."""
         self._tally.add(event)
         for line in self._tally.say(event):
-            self._console.print(line, soft_wrap=True)
+            print_words(self._console, line, markup=True)
 
     def close(self) -> None:
         """Say what the run consumed."""
-        self._console.print("  ".join(_summary(self._tally)), markup=False, soft_wrap=True)
+        print_words(self._console, "  ".join(_summary(self._tally)))
 
 
 class LiveDisplay:
@@ -175,7 +175,7 @@ class LiveDisplay:
         if isinstance(event, IterationEnded):  # a row of the panel
             return
         for line in self._tally.say(event):
-            self._live.console.print(line, overflow="ignore", crop=False)
+            print_words(self._live.console, line, markup=True)
 
     def close(self) -> None:
         """Take the panel away and leave what it said about pace and cost."""
@@ -299,18 +299,6 @@ def _trouble(tally: Tally) -> str:
 def _summary(tally: Tally) -> list[str]:
     now_s = time.monotonic()
     return [*_pace(tally, now_s), f"{clock_text(now_s - tally.started_s)} elapsed"]
-
-
-def filled(parts: Sequence[str], width: int) -> list[str]:
-    """Put as many parts on a line as fit; only a part longer than a line is broken inside."""
-    lines = [""]
-    for part in parts:
-        longer = f"{lines[-1]}  {part}" if lines[-1] else part
-        if len(longer) <= width or not lines[-1]:
-            lines[-1] = longer
-        else:
-            lines.append(part)
-    return lines
 
 
 def clock_text(seconds: float) -> str:

@@ -10,8 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from skillwright.cli.live import Tally, clock_text, filled, narrate, score_text
+from skillwright.cli.live import Tally, clock_text, narrate, score_text
 from skillwright.cli.tables import gain_lines, own_up, print_indented, split_table
+from skillwright.cli.words import filled, print_words
 from skillwright.jobs.rl import EvolutionRecord, IterationRecord, RlState
 from skillwright.jobs.rl.state import (
     BankEvolved,
@@ -57,7 +58,7 @@ _TESTED = {
 def show_rl(console: Console, state: RlState, selected: int | None, scripted: bool) -> None:
     """Show what the recipe came to: the bank, training, validation, and the sealed test."""
     for line in _stages(state):
-        console.print(line, soft_wrap=True)
+        print_words(console, line, markup=True)
     if state.iterations:
         console.print(iterations_table(state))
     for record in state.evolutions.values():
@@ -65,10 +66,11 @@ def show_rl(console: Console, state: RlState, selected: int | None, scripted: bo
     if state.validations:
         console.print(validations_table(state, selected))
     if state.release is not None:
-        console.print(
+        print_words(
+            console,
             f"[bold]release test[/], cold start against selected: {escape(state.release.reason)} "
             f"Released: {'the selected weights' if state.release.accepted else 'the cold start'}.",
-            soft_wrap=True,
+            markup=True,
         )
     if state.test is not None:
         console.print(split_table(state.test))
@@ -76,7 +78,7 @@ def show_rl(console: Console, state: RlState, selected: int | None, scripted: bo
             about = f"{name.replace('_', ' ')}: {_TESTED.get(name, 'tested beside them')}"
             print_indented(console, 2, Text(about, style="dim"))
         for line in gain_lines(state.test):
-            console.print(f"  {line}")
+            print_indented(console, 2, Text.from_markup(line))
     own_up(console, scripted)
 
 
