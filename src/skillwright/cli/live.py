@@ -32,6 +32,7 @@ from skillwright.jobs.parts.progress import (
 from skillwright.jobs.rl.state import IterationEnded, RlCallback, RlEvent
 
 REFRESH_PER_S = 4
+_BAR, _LEAST_BAR = 30, 8  # columns
 # Stages that have another beside them, with the phase of the episodes that are their own.
 _OWN_PHASE = {"baseline": "gate", "release test": "release", "confirm": "confirm"}
 _ENOUGH = 0.05  # share of the episodes that have to be over before the time left is shown
@@ -128,9 +129,22 @@ class Tally:
         parts.append(f"step {stage.step}/{run.steps}" if stage.step else "")
         return [part for part in parts if part]
 
-    def panel(self, now_s: float, width: int) -> list[RenderableType]:
-        """Return what stands below the head of the live panel."""
-        lines = [_score(self), _decisions(self, now_s), *filled(_pace(self, now_s), width)]
+    @property
+    def title(self) -> str:
+        """What the present stage is called."""
+        return self.stage.stage
+
+    def pace(self, now_s: float) -> list[str]:
+        """Say how long it takes and what was consumed."""
+        left_s = self.left_s(now_s)
+        left = "" if left_s is None else f"about {clock_text(left_s)} left"
+        elapsed = f"{clock_text(now_s - self.started_s)} elapsed"
+        return [part for part in (elapsed, left, *_pace(self, now_s)) if part]
+
+    def panel(self, now_s: float, width: int, height: int) -> list[RenderableType]:
+        """Return what stands below the head of the live panel, in so many lines at most."""
+        del height
+        lines = [_score(self), *filled(_decisions(self), width), *filled(self.pace(now_s), width)]
         return [Text.from_markup(line, emoji=False) for line in lines if line]
 
 
@@ -172,7 +186,7 @@ class LiveDisplay:
     def on_event(self, event: RlEvent) -> None:
         """Update the panel; what should stay on screen is printed above it."""
         self._tally.add(event)
-        if isinstance(event, IterationEnded):  # a row of the panel
+        if isinstance(event, IterationEnded | StageStarted):  # in the panel
             return
         for line in self._tally.say(event):
             print_words(self._live.console, line, markup=True)
@@ -189,15 +203,24 @@ class LiveDisplay:
         tally = self._tally
         if tally.run is None:
             return Text("starting ...", style="dim")
-        done, expected = tally.progress
-        bar: tuple[RenderableType, ...] = ()
-        if expected:
-            bar = (ProgressBar(total=expected, completed=min(done, expected), width=30),)
-            bar = (*bar, f"{done}/{expected}")
-        head = Table.grid(padding=(0, 2))
-        head.add_row(Text(tally.stage.stage, style="bold"), *tally.where(), *bar)
-        below = tally.panel(time.monotonic(), self._live.console.width)
-        return Padding(Group(head, *below), (1, 0, 0, 0))
+        size = self._live.console.size
+        below = tally.panel(time.monotonic(), size.width, size.height)
+        return Padding(Group(*_head(tally, size.width), *below), (1, 0, 0, 0))
+
+
+def _head(tally: Tally, width: int) -> Iterator[RenderableType]:
+    """Say the stage, where in the run it is, and how much of it is done, with a bar if it fits."""
+    done, expected = tally.progress
+    words = [tally.title, *tally.where(), *([f"{done}/{expected}"] if expected else [])]
+    room = min(width - len("  ".join(words)) - 2, _BAR)
+    if not expected or room < _LEAST_BAR:
+        for line in filled(words, width):
+            yield Text(line, style="bold")
+        return
+    row = Table.grid(padding=(0, 2))
+    bar = ProgressBar(total=expected, completed=min(done, expected), width=room)
+    row.add_row(Text(words[0], style="bold"), *words[1:-1], bar, words[-1])
+    yield row
 
 
 @contextmanager
@@ -250,15 +273,12 @@ def _score(tally: Tally) -> str:
     return f"initial skill on val: {score_text(tally.scored.score)}" if tally.scored else ""
 
 
-def _decisions(tally: Tally, now_s: float) -> str:
-    left_s = tally.left_s(now_s)
+def _decisions(tally: Tally) -> list[str]:
     parts = [
         f"accepted {tally.accepted}, rejected {tally.rejected}" if tally.stage.epoch else "",
-        f"current [bold]{tally.current:.2f}[/] at the gate" if tally.current is not None else "",
-        f"{clock_text(now_s - tally.started_s)} elapsed",
-        f"about {clock_text(left_s)} left" if left_s is not None else "",
+        f"current {tally.current:.2f} at the gate" if tally.current is not None else "",
     ]
-    return "  ".join(part for part in parts if part)
+    return [part for part in parts if part]
 
 
 def score_text(score: Score) -> str:
@@ -302,6 +322,7 @@ def _summary(tally: Tally) -> list[str]:
 
 
 def clock_text(seconds: float) -> str:
-    """Say a time as minutes and seconds."""
+    """Say a time as minutes and seconds, with hours where there are any."""
     minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes}:{rest:02d}"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
