@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import typer
 
 from skillwright.cli.streams import others_to_stderr, stop_code
+from skillwright.cli.waits import waits_shown
 from skillwright.cli.words import make_console, print_words
 from skillwright.core import SkillwrightError
 from skillwright.jobs.parts.endings import NotMeasured
@@ -30,7 +31,7 @@ def exit_codes(resume: str | Callable[[], str] = "") -> Iterator[None]:
     """
     larger = ""
     try:
-        with others_to_stderr():
+        with others_to_stderr(), waits_shown(err):
             yield
     except KeyboardInterrupt:
         say("Stopped.")

@@ -14,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from skillwright.cli.tables import decision_text
-from skillwright.cli.words import counted, filled, print_words
+from skillwright.cli.waits import drawn, hand_over
+from skillwright.cli.words import clock_text, counted, filled, print_words
 from skillwright.core import Usage
 from skillwright.evaluation import Score
 from skillwright.jobs.parts.memory import consumed
@@ -201,11 +202,12 @@ class LiveDisplay:
     def draw(self) -> RenderableType:
         """Return the panel as it is now."""
         tally = self._tally
+        now_s = time.monotonic()
         if tally.run is None:
-            return Text("starting ...", style="dim")
+            return Group(Text("starting ...", style="dim"), drawn(now_s))
         size = self._live.console.size
-        below = tally.panel(time.monotonic(), size.width, size.height)
-        return Padding(Group(*_head(tally, size.width), *below), (1, 0, 0, 0))
+        below = tally.panel(now_s, size.width, size.height)
+        return Padding(Group(*_head(tally, size.width), drawn(now_s), *below), (1, 0, 0, 0))
 
 
 def _head(tally: Tally, width: int) -> Iterator[RenderableType]:
@@ -228,6 +230,8 @@ def display(
     console: Console, llms: Sequence[PricedModel] = (), kind: type[Tally] = Tally
 ) -> Iterator[RlCallback]:
     """Show a job while it runs: live on a terminal, plain lines elsewhere."""
+    if console.is_terminal:
+        hand_over()
     shown = (LiveDisplay if console.is_terminal else PlainDisplay)(console, llms, kind)
     try:
         yield shown
@@ -319,10 +323,3 @@ def _trouble(tally: Tally) -> str:
 def _summary(tally: Tally) -> list[str]:
     now_s = time.monotonic()
     return [*_pace(tally, now_s), f"{clock_text(now_s - tally.started_s)} elapsed"]
-
-
-def clock_text(seconds: float) -> str:
-    """Say a time as minutes and seconds, with hours where there are any."""
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

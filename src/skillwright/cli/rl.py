@@ -17,6 +17,7 @@ from skillwright.cli.tables import show_causes, show_money, show_turns, why_no_s
 from skillwright.cli.words import make_console, print_words
 from skillwright.config import RlConfig, load_rl_config
 from skillwright.core.jsonio import encode
+from skillwright.core.waits import waiting
 from skillwright.jobs.parts.endings import Cause, TurnEnds, top_causes
 from skillwright.jobs.parts.money import priced_model
 from skillwright.jobs.rl import (
@@ -49,8 +50,9 @@ def rl(
 def begin_rl(settings: RlConfig) -> tuple[RlRun, "PolicyMaker"]:
     """Start a run; what can be known to be wrong is found before anything is written."""
     refuse_without_torch()
-    # Imported here, because it imports torch.
-    from skillwright.jobs.rl.preflight import preflight_rl
+    with waiting("loading torch", "tasks, bank and policy are looked at"):
+        # Imported here, because it imports torch.
+        from skillwright.jobs.rl.preflight import preflight_rl
 
     maker = asyncio.run(preflight_rl(settings))
     return start_rl(settings), maker

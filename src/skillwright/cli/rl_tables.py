@@ -11,9 +11,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from skillwright.cli.live import Tally, clock_text, narrate, score_text
+from skillwright.cli.live import Tally, narrate, score_text
 from skillwright.cli.tables import gain_lines, own_up, print_indented, split_table
-from skillwright.cli.words import counted, filled, print_words
+from skillwright.cli.words import clock_text, counted, filled, print_words
 from skillwright.evaluation import Score
 from skillwright.jobs.parts.progress import StageStarted
 from skillwright.jobs.rl import EvolutionRecord, IterationRecord, RlState

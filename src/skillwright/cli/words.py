@@ -79,6 +79,13 @@ def counted(count: int, thing: str) -> str:
     return f"{count:,} {thing}" + ("" if count == 1 else "s")
 
 
+def clock_text(seconds: float) -> str:
+    """Say a time as minutes and seconds, with hours where there are any."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
 def short_count(count: int) -> str:
     """Write a number in few columns, and nothing for none: ``950``, ``28.9k``, ``1.2M``."""
     for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
