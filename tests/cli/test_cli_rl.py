@@ -86,6 +86,34 @@ def test_runs_are_listed_and_shown_beside_others(small, monkeypatch):
     assert told["rl"]["finished"] is True
 
 
+def test_policies_are_compared_on_val_by_iteration_and_on_test_by_what_was_selected(
+    small, monkeypatch
+):
+    root, _ = small
+    monkeypatch.chdir(root)
+    for options, said in (
+        (["--split", "val"], "of 12 flipped on val from iteration 0 to iteration 2:"),
+        ([], "of 6 flipped on test from cold start to selected:"),
+    ):
+        words = ["runs", "episodes", "latest", "--flipped", *options]
+        result = CliRunner().invoke(app, words, catch_exceptions=False)
+        assert said in " ".join(result.stdout.split())
+
+
+def test_a_pipe_gets_a_line_per_iteration_and_no_escape_codes(small):
+    root, _ = small
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        result = CliRunner().invoke(app, ["rl", "small.yaml", "--set", "run.name=again"])
+    assert "\x1b" not in result.output
+    lines = result.stdout.splitlines()
+    for number in (1, 2):
+        (line,) = [one for one in lines if one.startswith(f"{number}/2  success ")]
+        assert len(line) <= WIDTH
+    for stage in ("base episodes:", "teacher: the first bank", "SFT (cold start)", "GRPO rollouts"):
+        assert sum(one.startswith(stage) for one in lines) == 1, stage
+
+
 def test_a_configuration_is_printed_as_it_is_understood(small, monkeypatch):
     root, _ = small
     monkeypatch.chdir(root)

@@ -52,7 +52,7 @@ def test_a_long_id_is_folded_and_its_neighbors_stay_whole():
 
 
 @pytest.mark.parametrize("width", [80, 60, 40])
-def test_a_sentence_goes_on_as_far_in_as_it_began(width):
+def test_every_line_of_a_sentence_stands_as_far_in_as_it_began(width):
     console = screen(width)
     print_words(console, TEXT)
     lines = console.file.getvalue().splitlines()

@@ -99,8 +99,8 @@ def print_words(
 ) -> None:
     """Print a text so that it can be copied: a terminal breaks it between words, never inside.
 
-    What a line goes on with stands as far in as its beginning. Elsewhere it is one line. A word
-    that is longer than a line, such as a URL, stays whole.
+    All of a line stands as far in as its beginning. Elsewhere it stays one line. A word that is
+    longer than a line, such as a URL, stays whole.
     """
     if isinstance(text, str):
         text = Text.from_markup(text, emoji=False) if markup else Text(text)
@@ -114,7 +114,7 @@ _LEAST_ROOM = 20  # columns of a text, however far in it stands
 
 
 def _hanging(text: Text, width: int) -> Text:
-    """Break the lines of a text between words; each goes on as far in as it began.
+    """Break the lines of a text between words; all of a line stands as far in as it began.
 
     A command, behind a colon and two blanks, has a line of its own where it does not fit.
     """
@@ -153,7 +153,8 @@ def _breaks(text: str, room: int) -> list[int]:
 
 
 _ENDLESS = 10_000
-_LEAST_FOLDED = 16  # columns of an id, before rows are written as lines
+_OF_IDS = Column(overflow="fold").overflow
+_LEAST_ID = 16  # columns of an id, before rows are written as lines
 
 
 def filled(parts: Sequence[str], width: int) -> list[str]:
@@ -173,8 +174,9 @@ def fitted(console: Console, table: Table, options: ConsoleOptions) -> Renderabl
     if not table.show_header and table.box is None:  # a grid
         return table
     endless = options.update(max_width=_ENDLESS)
-    sizes = [_column_size(console, column, endless) for column in table.columns]
-    for found in (table, _without_borders(table)):
+    bare = _without_borders(table)
+    for found, may_break in ((table, False), (bare, False), (bare, True)):
+        sizes = [_column_size(console, column, endless, may_break) for column in table.columns]
         whole = Measurement.get(console, endless, found).maximum
         room = options.max_width - max(whole - sum(most for _, most in sizes), 0)
         if sum(most for _, most in sizes) <= room:
@@ -195,14 +197,16 @@ def _without_borders(table: Table) -> Table:
     return found
 
 
-def _column_size(console: Console, column: Column, options: ConsoleOptions) -> tuple[int, int]:
+def _column_size(
+    console: Console, column: Column, options: ConsoleOptions, may_break: bool
+) -> tuple[int, int]:
     """Return how many columns the longest word and the longest line of a table's column need."""
     found = [
         Measurement.get(console, options, cell) for cell in (column.header, *column.cells) if cell
     ]
     most = max((one.maximum for one in found), default=0)
     least = most if column.no_wrap else max((one.minimum for one in found), default=0)
-    return (min(least, _LEAST_FOLDED) if column.overflow == "fold" else least), most
+    return (min(least, _LEAST_ID) if may_break and column.overflow == _OF_IDS else least), most
 
 
 def _shared(sizes: Sequence[tuple[int, int]], room: int) -> list[int]:

@@ -17,6 +17,7 @@ from skillwright.core import RunError, SkillwrightError, Usage, did_you_mean
 from skillwright.core.secrets import Redactor
 from skillwright.core.sqlite_file import log_of
 from skillwright.jobs.bank.distill import threshold_of
+from skillwright.jobs.inspect.compare_sides import is_flipped
 from skillwright.jobs.inspect.summary import RunSummary, read_folder
 from skillwright.runs import RunFolder, RunStore, list_runs
 from skillwright.runs.database import Database
@@ -67,7 +68,7 @@ class HeatMap:
             first, second = self.cells.get((task, a)), self.cells.get((task, b))
             if first is None or second is None or first.share is None or second.share is None:
                 continue
-            if (first.share >= 0.5) != (second.share >= 0.5):
+            if is_flipped(first.share, second.share):
                 found.append((task, task_type, first, second))
         return sorted(found, key=lambda one: (one[2].share or 0) - (one[3].share or 0))
 

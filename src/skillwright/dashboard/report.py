@@ -13,7 +13,9 @@ from starlette.requests import Request
 
 from skillwright.core import RunError
 from skillwright.dashboard import pages
-from skillwright.dashboard.reading import HeatMap, Site, percent, reading, signed, templates
+from skillwright.dashboard.reading import Site, reading, signed, templates
+from skillwright.jobs.inspect.episodes import EpisodeQuery
+from skillwright.jobs.inspect.flips import FlipList, list_flips
 from skillwright.jobs.inspect.summary import RunSummary
 
 _SECTIONS = (
@@ -84,8 +86,13 @@ def markdown_report(folder: Path) -> str:
             parts.append(
                 "\n".join(["```diff", *(line.replace("```", "'''") for line in lines), "```"])
             )
-        parts.append(_flipped(reader.heat_map(("test",)), reader.names()))
+    if summary.job != "eval" and _is_tested(summary):
+        parts.append(_flipped(list_flips(folder, query=EpisodeQuery(split="test"))))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _is_tested(summary: RunSummary) -> bool:
+    return bool((summary.state and summary.state.report) or (summary.rl and summary.rl.test))
 
 
 def _main(filled: Any, template: str, values: dict[str, Any]) -> Any:
@@ -105,18 +112,20 @@ def _gain_line(summary: RunSummary) -> str:
     return f"Gain on {gain.tasks} held-out tasks: **{signed(gain.gain)}**{interval}."
 
 
-def _flipped(found: HeatMap, names: dict[str, str]) -> str:
-    if len(found.versions) < 2:
-        return ""
-    a, b = found.versions[0], found.versions[-1]
-    flips = found.flips(a, b)
-    if not flips:
+def _flipped(found: FlipList) -> str:
+    if not found.flips:
         return "No test task flipped."
+    gained = sum(one.is_gain for one in found.flips)
     head = (
-        f"Flipped test tasks ({len(flips)}), {names.get(a, 'before')} -> {names.get(b, 'after')}:"
+        f"Flipped test tasks, {found.before} -> {found.after}: {gained} solved now, "
+        f"{len(found.flips) - gained} no longer, of {found.tasks}:"
     )
+    # What is no longer solved is what a reviewer has to see.
+    shown = sorted(found.flips, key=lambda one: one.is_gain)[:_MOST_FLIPPED]
     rows = [
-        f"- `{task}` ({task_type or 'no type'}): {percent(first.share)} -> {percent(second.share)}"
-        for task, task_type, first, second in flips[:_MOST_FLIPPED]
+        f"- `{one.task.task_id}` ({one.task.task_type or 'no type'}): "
+        f"{'solved now' if one.is_gain else 'no longer solved'}, "
+        f"{one.before.episode.name} -> {one.after.episode.name}"
+        for one in shown
     ]
     return "\n".join([head, "", *rows])
