@@ -247,7 +247,9 @@ def _fit(columns: dict[str, list[Text]]) -> None:
         return
     widths = {name: max(len(name), *map(len, cells)) for name, cells in columns.items()}
     others = sum(widths.values()) - widths["task type"] + len(columns) + 1
-    most = max(out.width - others, _LEAST_TYPE)
+    most = out.width - others
+    if most < _LEAST_TYPE:  # each episode is a few lines, with room for all of it
+        return
     columns["task type"] = [Text(_short(cell.plain, most)) for cell in columns["task type"]]
 
 
