@@ -346,8 +346,10 @@ def test_wide_characters_are_broken_by_their_columns(terminal):
 
 
 def test_a_narrow_terminal_shows_whole_task_types(kitchen, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "40")
-    said = kitchen("runs", "episodes", "kitchen").stdout
+    shown = PlainConsole(file=io.StringIO(), width=40)
+    monkeypatch.setattr(command, "out", shown)
+    kitchen("runs", "episodes", "kitchen")
+    said = shown.file.getvalue()
     assert "task type heat then place" in said
     assert max(map(len, said.splitlines()[1:-1])) <= 40
     assert "\N{HORIZONTAL ELLIPSIS}" not in said
