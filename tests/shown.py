@@ -5,6 +5,7 @@ import io
 from rich.console import Console
 
 from fakes import make_episode
+from skillwright.cli.words import PlainConsole
 from skillwright.evaluation import Decision, Verdict
 
 WIDTH = 80
@@ -21,10 +22,20 @@ def episodes(wins, losses, failures=0, family=TASK_TYPE):
     return [make_episode(f"t{n}", r, task_type=family) for n, r in enumerate(rewards)]
 
 
-def terminal():
-    return Console(
-        file=io.StringIO(), record=True, width=WIDTH, force_terminal=True, legacy_windows=False
+def terminal(width=WIDTH, height=25):
+    return PlainConsole(
+        file=io.StringIO(),
+        record=True,
+        width=width,
+        height=height,
+        force_terminal=True,
+        legacy_windows=False,
     )
+
+
+def screen(width):
+    """A terminal without colors: what it shows is what is in its file."""
+    return PlainConsole(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
 
 
 def pipe():

@@ -140,8 +140,7 @@ def test_the_calibration_shows_precision_and_recall(cli):
     assert "precision" in shown
 
 
-def test_a_teacher_without_a_key_leaves_nothing_that_would_be_saved(cli, home, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
+def test_a_teacher_without_a_key_leaves_nothing_that_would_be_saved(cli, home):
     cli("train", home, "--set", "evaluation.test=false", "--set", "run.name=base")
     teacher = ("--teacher", "openai_chat:gpt-5")
     said = cli("bank", "distill", "base", *teacher, code=2).stderr

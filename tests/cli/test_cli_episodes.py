@@ -343,3 +343,13 @@ def test_wide_characters_are_broken_by_their_columns(terminal):
     command._put(Text("\u58f6" * 40), indent=2)
     first, second = terminal().splitlines()
     assert (len(first), len(second)) == (2 + 29, 2 + 11)
+
+
+def test_a_narrow_terminal_shows_whole_task_types(kitchen, monkeypatch):
+    shown = PlainConsole(file=io.StringIO(), width=40)
+    monkeypatch.setattr(command, "out", shown)
+    kitchen("runs", "episodes", "kitchen")
+    said = shown.file.getvalue()
+    assert "task type heat then place" in said
+    assert max(map(len, said.splitlines()[1:-1])) <= 40
+    assert "\N{HORIZONTAL ELLIPSIS}" not in said

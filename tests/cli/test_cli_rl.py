@@ -3,18 +3,20 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
 
 from fakes import make_episode
-from shown import WIDTH, pipe, terminal
+from shown import WIDTH, episodes, pipe, terminal
 from skillwright.cli.app import app
 from skillwright.cli.live import LiveDisplay, PlainDisplay, display
 from skillwright.cli.rl_tables import RlTally, evolution_text
-from skillwright.evaluation import Decision, Verdict
+from skillwright.evaluation import Decision, Score, Verdict
 from skillwright.jobs import EpisodeFinished, RunStarted, StageStarted
 from skillwright.jobs.rl import EvolutionRecord, IterationEnded, IterationRecord
+from skillwright.jobs.rl.state import Validated
 
 SCRIPTED = "{backend: scripted, model: %s}"
 CONFIG = f"""
@@ -82,6 +84,34 @@ def test_runs_are_listed_and_shown_beside_others(small, monkeypatch):
     assert "Val tasks solved" in shown.stdout
     told = json.loads(CliRunner().invoke(app, ["runs", "show", "small", "--json"]).stdout)
     assert told["rl"]["finished"] is True
+
+
+def test_policies_are_compared_on_val_by_iteration_and_on_test_by_what_was_selected(
+    small, monkeypatch
+):
+    root, _ = small
+    monkeypatch.chdir(root)
+    for options, said in (
+        (["--split", "val"], "of 12 flipped on val from iteration 0 to iteration 2:"),
+        ([], "of 6 flipped on test from cold start to selected:"),
+    ):
+        words = ["runs", "episodes", "latest", "--flipped", *options]
+        result = CliRunner().invoke(app, words, catch_exceptions=False)
+        assert said in " ".join(result.stdout.split())
+
+
+def test_a_pipe_gets_a_line_per_iteration_and_no_escape_codes(small):
+    root, _ = small
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        result = CliRunner().invoke(app, ["rl", "small.yaml", "--set", "run.name=again"])
+    assert "\x1b" not in result.output
+    lines = result.stdout.splitlines()
+    for number in (1, 2):
+        (line,) = [one for one in lines if one.startswith(f"{number}/2  success ")]
+        assert len(line) <= WIDTH
+    for stage in ("base episodes:", "teacher: the first bank", "SFT (cold start)", "GRPO rollouts"):
+        assert sum(one.startswith(stage) for one in lines) == 1, stage
 
 
 def test_a_configuration_is_printed_as_it_is_understood(small, monkeypatch):
@@ -165,14 +195,36 @@ def test_plain_lines_say_an_iteration_within_a_small_terminal():
     lines = console.file.getvalue().splitlines()
     assert max(map(len, lines)) <= WIDTH
     (line,) = [one for one in lines if one.startswith("3/9")]
-    for words in ("reward 0.500", "success 50%", "24 episodes/s"):
+    for words in ("reward 0.500", "success 50%", "KL 0.020", "entropy -"):
         assert words in line
-    assert line.endswith("about 0:06 of learning left")  # six iterations of a second
-    below = " ".join(lines[lines.index(line) + 1 :])
-    for words in ("zero-variance groups 50%", "KL 0.020", "entropy -", "384 tokens/s"):
+    assert line.endswith("about 0:06 left")  # six iterations of a second
+    below = lines[lines.index(line) + 1]
+    for words in ("zero-variance groups 50%", "clip fraction 1.0%", "24.0 episodes/s"):
         assert words in below
-    assert "7.5 skills of bank v2" in below
-    assert "pick and 50%" in below
+
+
+def test_plain_lines_name_each_stage_of_the_recipe_once():
+    console = pipe()
+    shown = PlainDisplay(console, kind=RlTally)
+    stages = [("base", 40), ("distill", 0), ("cold start", 0), ("rollouts", 8), ("rollouts", 8)]
+    for stage, count in stages:
+        shown.on_event(StageStarted(stage, episodes=count))
+    assert console.file.getvalue().splitlines() == [
+        "base episodes: 40 episodes ...",
+        "teacher: the first bank ...",
+        "SFT (cold start) ...",
+        "GRPO rollouts: 8 episodes ...",
+    ]
+
+
+def test_a_validation_says_every_task_type_with_its_interval():
+    console = pipe()
+    shown = PlainDisplay(console, kind=RlTally)
+    shown.on_event(validated(20))
+    said = " ".join(console.file.getvalue().split())
+    assert "val after iteration 20: 50% solved (24% to 76%, n=10), the best so far" in said
+    for task_type in TYPES:
+        assert f"{task_type.replace('_', ' ')} 50% (24% to 76%)" in said
 
 
 def test_the_live_table_shows_the_latest_iterations_and_the_skills_that_were_told():
@@ -190,17 +242,105 @@ def test_the_live_table_shows_the_latest_iterations_and_the_skills_that_were_tol
             early = _drawn(shown)
     said = _drawn(shown)
     shown.close()
-    assert "about 9:43 of learning left" in early  # (3 * 600.5 + 4 * 60) / 7 s each, two to go
+    assert "about 9:43 left" in early  # (3 * 600.5 + 4 * 60) / 7 s each, two to go
     assert "left" not in said
-    assert "13" in said
+    assert "iteration 13: success 50%" in said
     assert "g001 24x, t004 8x" in said
     assert "iteration 3/9" in said
 
 
-def _drawn(shown):
-    fresh = terminal()
+def _drawn(shown, width=WIDTH):
+    fresh = terminal(width)
     fresh.print(shown.draw())
     return fresh.export_text()
+
+
+TYPES = (
+    "look_at_obj_in_light",
+    "pick_and_place_simple",
+    "pick_clean_then_place_in_recep",
+    "pick_cool_then_place_in_recep",
+    "pick_heat_then_place_in_recep",
+    "pick_two_obj_and_place",
+)
+
+
+def validated(iteration):
+    score = Score.of(episodes(5, 5))
+    return Validated(iteration, score, dict.fromkeys(TYPES, score), is_best=True)
+
+
+def learning(width, height):
+    """A panel in the middle of a run, with all that it can show."""
+    shown = LiveDisplay(terminal(width, height), kind=RlTally)
+    shown.on_event(replace(STARTED, episodes=1_000))
+    shown.on_event(validated(0))
+    counts = {name: [12, 24] for name in TYPES}
+    for number in range(1, 4):
+        facts = {"iteration": number, "families": counts, "entropy": 0.68}
+        record = IterationRecord.from_dict({**RECORD.to_dict(), **facts})
+        shown.on_event(IterationEnded(record, rollout_s=24, learning_s=36))
+    shown.on_event(validated(3))
+    shown.on_event(StageStarted("rollouts", step=4, episodes=24))
+    shown.on_event(EpisodeFinished(make_episode("t1", 1.0)))
+    return shown
+
+
+@pytest.mark.parametrize(("width", "height"), [(120, 50), (80, 24), (60, 30), (40, 40)])
+def test_the_panel_cuts_no_word_and_fits_its_terminal(width, height):
+    shown = learning(width, height)
+    lines = _drawn(shown, width).splitlines()
+    shown.close()
+    assert max(map(len, lines)) <= width
+    assert len(lines) < height
+    assert "\N{HORIZONTAL ELLIPSIS}" not in "".join(lines)
+    said = " ".join(" ".join(lines).split())
+    for words in (
+        "GRPO rollouts",
+        "iteration 4/9",
+        "1/24",
+        "base episodes > teacher > expert > SFT > [GRPO] > evolution > test",
+        "success 50%",
+        "reward 0.500",
+        "episode length 8.0 turns",
+        "KL 0.020",
+        "entropy 0.68",
+        "clip fraction 1.0%",
+        "zero-variance groups 50%",
+        "50% (24% to 76%)",
+        "best on val: iteration 3",
+        "money $0.00",
+    ):
+        assert words in said, words
+
+
+def test_the_time_left_counts_what_else_will_be_played():
+    shown = learning(WIDTH, 24)
+    # Six iterations of a minute, less the first episode of the fourth; a second per episode of
+    # the others, of which 1,000 less 6 x 24 rollouts and the one that was played are left.
+    assert shown._tally.left_s(0.0) == pytest.approx(6 * 60 + (1_000 - 6 * 24) - 1)
+    shown.close()
+
+
+def test_rollouts_that_are_all_over_are_learned_from():
+    shown = learning(WIDTH, 24)
+    for _ in range(23):
+        shown.on_event(EpisodeFinished(make_episode("t", 1.0)))
+    assert "GRPO update  iteration 4/9" in _drawn(shown)
+    shown.close()
+
+
+def test_on_a_small_terminal_the_weakest_task_types_are_shown():
+    shown = learning(WIDTH, 18)
+    strong = Score.of(episodes(10, 0))
+    event = validated(4)
+    types = {**event.task_types, TYPES[0]: strong, TYPES[1]: strong, TYPES[2]: strong}
+    shown.on_event(replace(event, task_types=types))
+    said = _drawn(shown)
+    shown.close()
+    assert "and 3 more" in said
+    assert "look at obj" not in said
+    assert "pick two obj and place" in said
 
 
 def test_a_terminal_gets_the_table_and_a_pipe_gets_lines():

@@ -419,7 +419,7 @@ def _renamed(old: str, new: str, command: Callable[..., None]) -> None:
 
     @wraps(command)
     def run(**given: Any) -> None:
-        say(f"`skillwright bank {old}` is now `skillwright bank {new}`", wraps=False)
+        say(f"`skillwright bank {old}` is now `skillwright bank {new}`")
         command(**given)
 
     app.command(old, hidden=True)(run)

@@ -68,15 +68,18 @@ def show_answer(console: Console, answer: Answer) -> None:
     found = answer.retrieved
     own = "lessons of the category, " if found.category else ""
     about = found.category.replace("_", " ") or "unknown, so all are searched"
-    console.print(f"[bold]{escape(answer.task.description or answer.task.id)}[/]")
-    console.print(
+    print_words(
+        console, f"[bold]{escape(answer.task.description or answer.task.id)}[/]", markup=True
+    )
+    print_words(
+        console,
         f"category {escape(about)}"
         + (" (by similarity)" if answer.category_by == "similarity" else "")
         + (f", in {escape(found.scope)}" if found.scope else "")
         + f"; injected: general skills, {own}others with "
         f"a similarity above {found.delta:g} ({escape(found.embedder)}); "
         f"bank version {found.bank_version}",
-        soft_wrap=True,
+        markup=True,
     )
     table = bank_table("id", "score", "skill", right=("score",))
     for title, skills in (
@@ -95,13 +98,13 @@ def show_answer(console: Console, answer: Answer) -> None:
     else:
         console.print("no skill of the bank is about this task")
     dropped, injected = answer.rendered.dropped, answer.rendered.injected
-    console.print(
+    print_words(
+        console,
         f"{counted(len(injected), 'skill')}, about {answer.rendered.tokens:,} tokens"
         + (
             f"; {len(dropped)} did not fit: {', '.join(o.skill.id for o in dropped)}"
             * bool(dropped)
         ),
-        soft_wrap=True,
     )
 
 
@@ -195,9 +198,8 @@ def history_json(found: SkillHistory) -> dict[str, Any]:
 
 def show_statistics(console: Console, found: BankStatistics) -> None:
     """Show what a bank is and how it grew."""
-    console.print(
-        f"[bold]{escape(found.where)}[/], version {found.version}: {found.headline}", soft_wrap=True
-    )
+    headline = f"[bold]{escape(found.where)}[/], version {found.version}: {found.headline}"
+    print_words(console, headline, markup=True)
     console.print(f"{found.pending} pending, {found.retired} retired")
     table = bank_table("category", "skills", "lessons", "growth", right=("skills", "lessons"))
     for category, (skills, lessons) in found.by_category.items():
@@ -302,9 +304,8 @@ def show_log(console: Console, entries: Sequence[LogEntry]) -> None:
         when = datetime.fromtimestamp(one.time, UTC).strftime("%Y-%m-%d %H:%M")
         event = str(one.event).replace("_", " ")
         moved = f"{one.before} -> {one.version}" if one.version != one.before else f"{one.version}"
-        console.print(
-            f"[bold]{moved}[/]  {event}  [dim]{when} UTC[/]  {escape(one.reason)}", soft_wrap=True
-        )
+        said = f"[bold]{moved}[/]  {event}  [dim]{when} UTC[/]  {escape(one.reason)}"
+        print_words(console, said, markup=True)
         if one.verdict is not None and one.verdict.get("reason") != one.reason:
             print_indented(console, 2, Text(f"gate: {one.verdict.get('reason', '')}"))
         for line in _outcomes(one):

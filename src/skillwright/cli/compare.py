@@ -13,7 +13,7 @@ from rich.text import Text
 from skillwright.cli.faults import NO, exit_codes
 from skillwright.cli.options import DEFAULT_ROOT, AsJson, Root
 from skillwright.cli.tables import own_up, print_indented
-from skillwright.cli.words import counted, make_console
+from skillwright.cli.words import counted, make_console, print_words
 from skillwright.evaluation import PairedDifference
 from skillwright.jobs import (
     ComparedSide,
@@ -91,8 +91,7 @@ def show_comparison(console: Console, found: RunComparison, *, names_all: bool =
 
 def _say(console: Console, text: str | Text, style: str = "") -> None:
     """Print a sentence: broken between words on a terminal, in one line elsewhere."""
-    in_one = not console.is_terminal
-    console.print(text, style=style, markup=False, soft_wrap=in_one)
+    print_words(console, text, style)
 
 
 def _counts(found: RunComparison) -> str:

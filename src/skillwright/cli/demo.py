@@ -4,13 +4,12 @@ from enum import StrEnum
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from skillwright.cli.faults import err, exit_codes
 from skillwright.cli.options import NO_OVERRIDES, AsJson, Overrides
 from skillwright.cli.rl import begin_rl, play
 from skillwright.cli.training import begin, play_training
-from skillwright.cli.words import make_console
+from skillwright.cli.words import make_console, print_words
 from skillwright.config import load_config, load_rl_config
 from skillwright.core import ConfigError
 from skillwright.jobs import demo_file
@@ -62,8 +61,7 @@ def _show_weights(overrides: list[str], as_json: bool, *, is_asked_for: bool) ->
         if is_asked_for:
             with exit_codes():
                 raise
-        left_out = f"The other half, weights, was left out: {problem}"
-        console.print(escape(left_out), soft_wrap=True)
+        print_words(console, f"The other half, weights, was left out: {problem}")
         return
     if not is_asked_for:
         console.print("\n[bold]The other half: a bank of skills, and a policy that reads it.[/]\n")

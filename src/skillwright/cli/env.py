@@ -10,7 +10,7 @@ from rich.table import Table
 
 from skillwright.cli.faults import DONE, NO, exit_codes
 from skillwright.cli.options import Adapter, AsJson, Compat
-from skillwright.cli.words import make_console
+from skillwright.cli.words import make_console, print_words
 from skillwright.core import DataError
 from skillwright.envs import Check, ContractReport, specs
 from skillwright.envs.contract import check_env
@@ -57,7 +57,7 @@ def init(
         f"  skillwright train {name}/train.yaml",
         f"Then make it yours: {name}/README.md says how.",
     ):
-        out.print(line, markup=False, soft_wrap=True)
+        print_words(out, line)
 
 
 @app.command("check")

@@ -25,6 +25,7 @@ from skillwright.jobs import (
     read_episode,
 )
 from skillwright.jobs.inspect.export import ExportFormat, ExportRows, export_run
+from skillwright.jobs.inspect.flips import FlipList, FlipSide, list_flips
 
 _SHOWN = 40  # episodes of a list that are shown without --limit
 _LEAST_TYPE = 12  # columns of a task type on a narrow terminal
@@ -52,6 +53,13 @@ def episodes(  # noqa: PLR0913 - each is an option
     ] = False,
     lost: Annotated[
         bool, typer.Option("--lost", help="Only those with a reward that is no success.")
+    ] = False,
+    flipped: Annotated[
+        bool,
+        typer.Option(
+            "--flipped",
+            help="Tasks that one of the first and the released version solved, both sides.",
+        ),
     ] = False,
     task_type: Annotated[
         str | None, typer.Option("--type", metavar="TYPE", help="Only of this task type.")
@@ -82,11 +90,17 @@ def episodes(  # noqa: PLR0913 - each is an option
     """List episodes of a run, the latest first; `runs view` shows one of them."""
     query = EpisodeQuery(failed, lost, task_type, grep, split, phase, step, task)
     with exit_codes():
-        found = list_episodes(run, root, query)
-    if as_json:
+        flips = list_flips(run, root, query) if flipped else None
+        found = list_episodes(run, root, query) if flips is None else None
+    if flips is not None:
+        if as_json:
+            typer.echo(json.dumps([one.to_dict() for one in flips.flips[:limit]]))
+        else:
+            _show_flips(flips, limit or _SHOWN)
+    elif found is not None and as_json:
         typer.echo(json.dumps([one.to_dict() for one in found.episodes[:limit]]))
-        return
-    _show_list(found, found.episodes[: limit or _SHOWN])
+    elif found is not None:
+        _show_list(found, found.episodes[: limit or _SHOWN])
 
 
 def view(
@@ -143,6 +157,49 @@ def _show_list(found: EpisodeList, shown: tuple[FoundEpisode, ...]) -> None:
     print_words(out, f"read one with:  skillwright runs view {found.run} {shown[0].name}", "dim")
 
 
+def _show_flips(found: FlipList, most: int) -> None:
+    """List flipped tasks with both sides: + is solved now, - no longer."""
+    shown = found.flips[:most]
+    gained = sum(one.is_gain for one in found.flips)
+    said = (
+        f"  {counted(len(found.flips), 'task')} of {found.tasks:,} flipped on {found.split} from "
+        f"{found.before} to {found.after}: +{gained} solved now, -{len(found.flips) - gained} no "
+        "longer"
+    )
+    print_words(out, Text.assemble((found.run, "bold"), said))
+    if not shown:
+        return
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("task", overflow="fold")
+    for name in ("+/-", "task type"):
+        table.add_column(name)
+    for name in (found.before, found.after):
+        table.add_column(name, no_wrap=True)
+    texts = any(one.match for one in shown)
+    if texts:
+        table.add_column("text")
+    for one in shown:
+        mark = Text("+", "green") if one.is_gain else Text("-", "red")
+        task_type = Text(one.task.task_type.replace("_", " "))
+        sides = (_side(one.before), _side(one.after))
+        table.add_row(
+            Text(one.task.task_id), mark, task_type, *sides, *([Text(one.match)] if texts else [])
+        )
+    out.print(table)
+    if len(shown) < len(found.flips):
+        more = len(found.flips) - len(shown)
+        print_words(out, f"{more:,} more; --limit {len(found.flips)} shows all", "dim")
+    name = shown[0].after.episode.name
+    print_words(out, f"read one with:  skillwright runs view {found.run} {name}", "dim")
+
+
+def _side(side: FlipSide) -> Text:
+    """Name the episode and its reward; of several draws, how many were solved."""
+    reward = _reward(side.episode)
+    drawn = f" ({side.solved}/{side.draws} draws)" if side.draws > 1 else ""
+    return Text.assemble(side.episode.name, " ", reward, drawn)
+
+
 def _count(found: EpisodeList) -> str:
     whole = counted(found.total, "episode")
     listed = found.episodes
@@ -190,7 +247,9 @@ def _fit(columns: dict[str, list[Text]]) -> None:
         return
     widths = {name: max(len(name), *map(len, cells)) for name, cells in columns.items()}
     others = sum(widths.values()) - widths["task type"] + len(columns) + 1
-    most = max(out.width - others, _LEAST_TYPE)
+    most = out.width - others
+    if most < _LEAST_TYPE:  # each episode is a few lines, with room for all of it
+        return
     columns["task type"] = [Text(_short(cell.plain, most)) for cell in columns["task type"]]
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from skillwright.cli.faults import exit_codes
 from skillwright.cli.options import NO_OVERRIDES, AsJson, ConfigPath, Overrides, Split, print_result
 from skillwright.cli.training import by_our_name
-from skillwright.cli.words import make_console, short_count
+from skillwright.cli.words import make_console, print_words, short_count
 from skillwright.config import is_rl_config, load_config, load_rl_config
 from skillwright.core import ConfigError
 from skillwright.jobs import EvalPlan, read_initial_skill
@@ -118,7 +118,7 @@ def show_recipe(found: RlEstimate) -> None:
 
 
 def _list(heading: str, lines: Sequence[str]) -> None:
-    out.print(heading, *lines, sep="\n  ", soft_wrap=True)
+    print_words(out, "\n  ".join([heading, *lines]))
 
 
 def _row(stage: Stage) -> tuple[str, ...]:

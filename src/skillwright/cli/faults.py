@@ -12,6 +12,7 @@ import typer
 
 from skillwright.cli.json_log import wants_json_log, write_line
 from skillwright.cli.streams import others_to_stderr, stop_code
+from skillwright.cli.waits import waits_shown
 from skillwright.cli.words import make_console, print_words
 from skillwright.core import SkillwrightError
 from skillwright.jobs.parts.endings import NotMeasured
@@ -31,7 +32,7 @@ def exit_codes(resume: str | Callable[[], str] = "") -> Iterator[None]:
     """
     larger = ""
     try:
-        with others_to_stderr():
+        with others_to_stderr(), waits_shown(err):
             yield
     except KeyboardInterrupt:
         say("Stopped.")
@@ -53,16 +54,13 @@ def exit_codes(resume: str | Callable[[], str] = "") -> Iterator[None]:
     else:
         return
     if command := resume() if callable(resume) else resume:
-        # In one piece, to be copied.
-        say(f"Everything that finished is saved; continue with:  {command}{larger}", wraps=False)
+        say(f"Everything that finished is saved; continue with:  {command}{larger}")
     raise typer.Exit(code)
 
 
-def say(text: str, style: str = "", *, wraps: bool = True) -> None:
+def say(text: str, style: str = "") -> None:
     """Print to standard error, where a script's output is not disturbed."""
     if wants_json_log():
         write_line("message", {"text": text})
-    elif wraps:
-        print_words(err, text, style)
     else:
-        err.print(text, style=style, markup=False, soft_wrap=True)
+        print_words(err, text, style)

@@ -16,7 +16,8 @@ from rich.text import Text
 
 from skillwright.cli.json_log import JsonLog, wants_json_log
 from skillwright.cli.tables import decision_text
-from skillwright.cli.words import counted
+from skillwright.cli.waits import drawn, hand_over
+from skillwright.cli.words import clock_text, counted, filled, print_words
 from skillwright.core import Usage
 from skillwright.evaluation import Score
 from skillwright.jobs.parts.memory import consumed
@@ -34,6 +35,7 @@ from skillwright.jobs.parts.progress import (
 from skillwright.jobs.rl.state import IterationEnded, RlCallback, RlEvent
 
 REFRESH_PER_S = 4
+_BAR, _LEAST_BAR = 30, 8  # columns
 # Stages that have another beside them, with the phase of the episodes that are their own.
 _OWN_PHASE = {"baseline": "gate", "release test": "release", "confirm": "confirm"}
 _ENOUGH = 0.05  # share of the episodes that have to be over before the time left is shown
@@ -130,9 +132,22 @@ class Tally:
         parts.append(f"step {stage.step}/{run.steps}" if stage.step else "")
         return [part for part in parts if part]
 
-    def panel(self, now_s: float, width: int) -> list[RenderableType]:
-        """Return what stands below the head of the live panel."""
-        lines = [_score(self), _decisions(self, now_s), *filled(_pace(self, now_s), width)]
+    @property
+    def title(self) -> str:
+        """What the present stage is called."""
+        return self.stage.stage
+
+    def pace(self, now_s: float) -> list[str]:
+        """Say how long it takes and what was consumed."""
+        left_s = self.left_s(now_s)
+        left = "" if left_s is None else f"about {clock_text(left_s)} left"
+        elapsed = f"{clock_text(now_s - self.started_s)} elapsed"
+        return [part for part in (elapsed, left, *_pace(self, now_s)) if part]
+
+    def panel(self, now_s: float, width: int, height: int) -> list[RenderableType]:
+        """Return what stands below the head of the live panel, in so many lines at most."""
+        del height
+        lines = [_score(self), *filled(_decisions(self), width), *filled(self.pace(now_s), width)]
         return [Text.from_markup(line, emoji=False) for line in lines if line]
 
 
@@ -149,11 +164,11 @@ class PlainDisplay:
         """Print a line, or nothing for an event that comes by the thousand."""
         self._tally.add(event)
         for line in self._tally.say(event):
-            self._console.print(line, soft_wrap=True)
+            print_words(self._console, line, markup=True)
 
     def close(self) -> None:
         """Say what the run consumed."""
-        self._console.print("  ".join(_summary(self._tally)), markup=False, soft_wrap=True)
+        print_words(self._console, "  ".join(_summary(self._tally)))
 
 
 class LiveDisplay:
@@ -174,10 +189,10 @@ class LiveDisplay:
     def on_event(self, event: RlEvent) -> None:
         """Update the panel; what should stay on screen is printed above it."""
         self._tally.add(event)
-        if isinstance(event, IterationEnded):  # a row of the panel
+        if isinstance(event, IterationEnded | StageStarted):  # in the panel
             return
         for line in self._tally.say(event):
-            self._live.console.print(line, overflow="ignore", crop=False)
+            print_words(self._live.console, line, markup=True)
 
     def close(self) -> None:
         """Take the panel away and leave what it said about pace and cost."""
@@ -189,17 +204,27 @@ class LiveDisplay:
     def draw(self) -> RenderableType:
         """Return the panel as it is now."""
         tally = self._tally
+        now_s = time.monotonic()
         if tally.run is None:
-            return Text("starting ...", style="dim")
-        done, expected = tally.progress
-        bar: tuple[RenderableType, ...] = ()
-        if expected:
-            bar = (ProgressBar(total=expected, completed=min(done, expected), width=30),)
-            bar = (*bar, f"{done}/{expected}")
-        head = Table.grid(padding=(0, 2))
-        head.add_row(Text(tally.stage.stage, style="bold"), *tally.where(), *bar)
-        below = tally.panel(time.monotonic(), self._live.console.width)
-        return Padding(Group(head, *below), (1, 0, 0, 0))
+            return Group(Text("starting ...", style="dim"), drawn(now_s))
+        size = self._live.console.size
+        below = tally.panel(now_s, size.width, size.height)
+        return Padding(Group(*_head(tally, size.width), drawn(now_s), *below), (1, 0, 0, 0))
+
+
+def _head(tally: Tally, width: int) -> Iterator[RenderableType]:
+    """Say the stage, where in the run it is, and how much of it is done, with a bar if it fits."""
+    done, expected = tally.progress
+    words = [tally.title, *tally.where(), *([f"{done}/{expected}"] if expected else [])]
+    room = min(width - len("  ".join(words)) - 2, _BAR)
+    if not expected or room < _LEAST_BAR:
+        for line in filled(words, width):
+            yield Text(line, style="bold")
+        return
+    row = Table.grid(padding=(0, 2))
+    bar = ProgressBar(total=expected, completed=min(done, expected), width=room)
+    row.add_row(Text(words[0], style="bold"), *words[1:-1], bar, words[-1])
+    yield row
 
 
 @contextmanager
@@ -210,8 +235,11 @@ def display(
     shown: JsonLog | LiveDisplay | PlainDisplay
     if wants_json_log():
         shown = JsonLog()
+    elif console.is_terminal:
+        hand_over()
+        shown = LiveDisplay(console, llms, kind)
     else:
-        shown = (LiveDisplay if console.is_terminal else PlainDisplay)(console, llms, kind)
+        shown = PlainDisplay(console, llms, kind)
     try:
         yield shown
     finally:
@@ -263,15 +291,12 @@ def _score(tally: Tally) -> str:
     return f"initial skill on val: {score_text(tally.scored.score)}" if tally.scored else ""
 
 
-def _decisions(tally: Tally, now_s: float) -> str:
-    left_s = tally.left_s(now_s)
+def _decisions(tally: Tally) -> list[str]:
     parts = [
         f"accepted {tally.accepted}, rejected {tally.rejected}" if tally.stage.epoch else "",
-        f"current [bold]{tally.current:.2f}[/] at the gate" if tally.current is not None else "",
-        f"{clock_text(now_s - tally.started_s)} elapsed",
-        f"about {clock_text(left_s)} left" if left_s is not None else "",
+        f"current {tally.current:.2f} at the gate" if tally.current is not None else "",
     ]
-    return "  ".join(part for part in parts if part)
+    return [part for part in parts if part]
 
 
 def score_text(score: Score) -> str:
@@ -312,21 +337,3 @@ def _trouble(tally: Tally) -> str:
 def _summary(tally: Tally) -> list[str]:
     now_s = time.monotonic()
     return [*_pace(tally, now_s), f"{clock_text(now_s - tally.started_s)} elapsed"]
-
-
-def filled(parts: Sequence[str], width: int) -> list[str]:
-    """Put as many parts on a line as fit; only a part longer than a line is broken inside."""
-    lines = [""]
-    for part in parts:
-        longer = f"{lines[-1]}  {part}" if lines[-1] else part
-        if len(longer) <= width or not lines[-1]:
-            lines[-1] = longer
-        else:
-            lines.append(part)
-    return lines
-
-
-def clock_text(seconds: float) -> str:
-    """Say a time as minutes and seconds."""
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes}:{rest:02d}"

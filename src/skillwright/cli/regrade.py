@@ -8,7 +8,7 @@ from rich.table import Table
 
 from skillwright.cli.faults import NO, exit_codes
 from skillwright.cli.options import DEFAULT_ROOT, AsJson, Root, print_result
-from skillwright.cli.words import counted, make_console
+from skillwright.cli.words import counted, make_console, print_words
 from skillwright.evaluation import Score
 from skillwright.jobs import Regraded, RegradeReport
 from skillwright.jobs import regrade as score_again
@@ -31,11 +31,11 @@ def regrade(
 
 def _show(report: RegradeReport) -> None:
     scored = report.unchanged + len(report.changed) + len(report.lost)
-    out.print(
+    print_words(
+        out,
         f"scored again: {counted(scored, 'episode')}, {report.unchanged} as before, "
         f"{len(report.changed)} otherwise, {len(report.lost)} that cannot be played again; "
         f"left as they are: {counted(report.failures, 'failure')}",
-        soft_wrap=True,
     )
     if report.other_data:
         out.print(f"[yellow]{report.other_data} were played over other data[/]")

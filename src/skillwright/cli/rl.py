@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from skillwright.cli.faults import NO, err, exit_codes, say
 from skillwright.cli.live import display, make_report
 from skillwright.cli.options import NO_OVERRIDES, AsJson, Overrides
 from skillwright.cli.rl_tables import RlTally, show_rl
 from skillwright.cli.tables import show_causes, show_money, show_turns, why_no_score
-from skillwright.cli.words import make_console
+from skillwright.cli.words import make_console, print_words
 from skillwright.config import RlConfig, load_rl_config
 from skillwright.core.jsonio import encode
+from skillwright.core.waits import waiting
 from skillwright.jobs.parts.endings import Cause, TurnEnds, top_causes
 from skillwright.jobs.parts.money import priced_model
 from skillwright.jobs.rl import (
@@ -48,8 +50,9 @@ def rl(
 def begin_rl(settings: RlConfig) -> tuple[RlRun, "PolicyMaker"]:
     """Start a run; what can be known to be wrong is found before anything is written."""
     refuse_without_torch()
-    # Imported here, because it imports torch.
-    from skillwright.jobs.rl.preflight import preflight_rl
+    with waiting("loading torch", "tasks, bank and policy are looked at"):
+        # Imported here, because it imports torch.
+        from skillwright.jobs.rl.preflight import preflight_rl
 
     maker = asyncio.run(preflight_rl(settings))
     return start_rl(settings), maker
@@ -81,7 +84,7 @@ def play(run: RlRun, as_json: bool, maker: "PolicyMaker | None" = None) -> None:
         show_turns(out, turns)
         show_causes(out, causes, str(run.folder.path))
         show_money(out, spent, llms)
-        out.print(f"run: [bold]{run.folder.path}[/]", soft_wrap=True)
+        print_words(out, Text.assemble("run: ", (str(run.folder.path), "bold")))
     if why := why_no_score(report.test, "final", causes):
         say(f"The answer is no: {why}.", style="yellow")
         raise typer.Exit(NO)

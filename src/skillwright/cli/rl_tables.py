@@ -1,17 +1,21 @@
 """What is shown of the recipe, while it runs and afterwards."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
+from typing import NamedTuple
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from skillwright.cli.live import Tally, clock_text, filled, narrate, score_text
+from skillwright.cli.live import Tally, narrate, score_text
 from skillwright.cli.tables import gain_lines, own_up, print_indented, split_table
+from skillwright.cli.words import clock_text, counted, filled, print_words
+from skillwright.evaluation import Score
+from skillwright.jobs.parts.progress import StageStarted
 from skillwright.jobs.rl import EvolutionRecord, IterationRecord, RlState
 from skillwright.jobs.rl.state import (
     BankEvolved,
@@ -57,7 +61,7 @@ _TESTED = {
 def show_rl(console: Console, state: RlState, selected: int | None, scripted: bool) -> None:
     """Show what the recipe came to: the bank, training, validation, and the sealed test."""
     for line in _stages(state):
-        console.print(line, soft_wrap=True)
+        print_words(console, line, markup=True)
     if state.iterations:
         console.print(iterations_table(state))
     for record in state.evolutions.values():
@@ -65,10 +69,11 @@ def show_rl(console: Console, state: RlState, selected: int | None, scripted: bo
     if state.validations:
         console.print(validations_table(state, selected))
     if state.release is not None:
-        console.print(
+        print_words(
+            console,
             f"[bold]release test[/], cold start against selected: {escape(state.release.reason)} "
             f"Released: {'the selected weights' if state.release.accepted else 'the cold start'}.",
-            soft_wrap=True,
+            markup=True,
         )
     if state.test is not None:
         console.print(split_table(state.test))
@@ -76,7 +81,7 @@ def show_rl(console: Console, state: RlState, selected: int | None, scripted: bo
             about = f"{name.replace('_', ' ')}: {_TESTED.get(name, 'tested beside them')}"
             print_indented(console, 2, Text(about, style="dim"))
         for line in gain_lines(state.test):
-            console.print(f"  {line}")
+            print_indented(console, 2, Text.from_markup(line))
     own_up(console, scripted)
 
 
@@ -189,9 +194,38 @@ def number_text(value: float | None, digits: int) -> str:
 # What is shown of the recipe while it runs, beside what is shown of every job.
 
 
-_SHOWN = 10
+_SHOWN = 10  # iterations
+_SUMMED = 5  # iterations whose success by task type is shown together
 _MOST_SKILLS = 6
 _WIDTH = 78
+_WIDE = 72  # columns, for tables
+_TALLEST, _NARROW_TALLEST = 15, 22  # lines of the panel beside its tables
+_FEWEST = 3  # rows of a table
+_RECIPE = {
+    "base": "base episodes",
+    "distill": "teacher",
+    "expert": "expert",
+    "cold start": "SFT",
+    "rollouts": "GRPO",
+    "val": "GRPO",
+    "evolution split": "evolution",
+    "evolve": "evolution",
+    "gate": "evolution",
+    "release test": "test",
+    "test": "test",
+}
+"""The step of the recipe that a stage is part of."""
+_STAGES = {
+    "base": "base episodes",
+    "distill": "teacher: the first bank",
+    "expert": "expert episodes",
+    "cold start": "SFT (cold start)",
+    "rollouts": "GRPO rollouts",
+    "evolution split": "evolution: episodes",
+    "evolve": "evolution: teacher",
+    "gate": "evolution: gate",
+    "val": "validation",
+}
 
 
 @dataclass
@@ -200,7 +234,10 @@ class RlTally(Tally):
 
     step: ColdStartStep | None = None
     latest: deque[IterationEnded] = field(default_factory=lambda: deque(maxlen=_SHOWN))
+    first: Validated | None = None
+    last: Validated | None = None
     best: Validated | None = None
+    begun: set[str] = field(default_factory=set)
 
     def add(self, event: RlEvent) -> None:
         """Take one event in."""
@@ -209,8 +246,9 @@ class RlTally(Tally):
                 self.step = event
             case IterationEnded():
                 self.latest.append(event)
-            case Validated(is_best=True):
-                self.best = event
+            case Validated():
+                self.first, self.last = self.first or event, event
+                self.best = event if event.is_best else self.best
             case _:
                 super().add(event)
 
@@ -222,13 +260,30 @@ class RlTally(Tally):
         return super().progress
 
     @property
-    def left(self) -> str:
-        """Say how long the iterations to come will take, judged by the latest ones; "" if none."""
+    def title(self) -> str:
+        """What the present stage is called."""
+        stage = self.stage
+        if stage.stage == "rollouts" and 0 < stage.episodes <= self.in_stage:
+            return "GRPO update"
+        return _STAGES.get(stage.stage, stage.stage)
+
+    def left_s(self, now_s: float) -> float | None:
+        """Estimate the seconds left, judged by the latest iterations, or ``None`` before any.
+
+        Iterations to come take as long as those did, and all other episodes as long as theirs.
+        """
+        del now_s
         if self.run is None or not self.latest:
-            return ""
+            return None
         to_come = self.run.steps - self.latest[-1].record.iteration
+        counts = [one.record.episodes + one.record.failures for one in self.latest]
         each_s = fmean(one.rollout_s + one.learning_s for one in self.latest)
-        return f"about {clock_text(to_come * each_s)} of learning left" if to_come > 0 else ""
+        episode_s = sum(one.rollout_s for one in self.latest) / max(sum(counts), 1)
+        played = self.in_stage if self.stage.stage == "rollouts" and to_come else 0
+        rollouts = max(to_come * counts[-1] - played, 0)
+        others = max(self.run.episodes - self.fresh - self.reused - rollouts, 0)
+        left_s = to_come * each_s + (others - played) * episode_s
+        return left_s if left_s > 0 else None
 
     def where(self) -> list[str]:
         """Say at which iteration the present stage is."""
@@ -239,6 +294,8 @@ class RlTally(Tally):
     def say(self, event: RlEvent) -> list[str]:
         """Say an event in lines of console markup; none for events that come by the thousand."""
         match event:
+            case StageStarted():
+                return self._begin(event)
             case FirstBankMade():
                 lines = [f"first bank (version {event.version}): {escape(event.headline)}"]
                 return lines + [f"  [yellow]{escape(note)}[/]" for note in event.notes]
@@ -248,57 +305,164 @@ class RlTally(Tally):
                     f"turns learned from, cross-entropy {event.surprise:.3f} nats"
                 ]
             case IterationEnded():
-                return iteration_lines(event, self.run.steps if self.run else 0, self.left)
+                return self._iteration(event)
             case BankEvolved(record=record):
                 color = {"accept": "green", "reject": "red"}.get(record.action, "yellow")
                 return [f"[{color}]{escape(evolution_text(record))}[/]"]
             case Validated():
                 best = ", the best so far" if event.is_best else ""
-                return [f"val after iteration {event.iteration}: {score_text(event.score)}{best}"]
+                said = f"val after iteration {event.iteration}: {score_text(event.score)}{best}"
+                types = [
+                    f"{_words(name)} {_rate(score)}" for name, score in event.task_types.items()
+                ]
+                return [said, *(f"  [dim]{escape(line)}[/]" for line in filled(types, _WIDTH - 2))]
             case _:
                 return narrate(event)
 
-    def panel(self, now_s: float, width: int) -> list[RenderableType]:
-        """Return the latest iterations, the skills that were injected, and the best validation."""
-        del now_s, width
-        parts: list[RenderableType] = []
+    def _begin(self, event: StageStarted) -> list[str]:
+        """Say that a stage begins, when it does so for the first time."""
+        if event.stage in self.begun:
+            return []
+        self.begun.add(event.stage)
+        count = f": {counted(event.episodes, 'episode')}" if event.episodes else ""
+        return [f"[dim]{_STAGES.get(event.stage, event.stage)}{count} ...[/]"]
+
+    def _iteration(self, event: IterationEnded) -> list[str]:
+        """Say an iteration in a line; what does not fit a small terminal is on a second one."""
+        one, left_s = event.record, self.left_s(0.0)
+        parts = [
+            f"{one.iteration}/{self.run.steps if self.run else 0}",
+            f"success {one.success:.0%}",
+            f"reward {one.reward:.3f}",
+            f"KL {number_text(one.kl, 3)}",
+            f"entropy {number_text(one.entropy, 2)}",
+            "" if left_s is None else f"about {clock_text(left_s)} left",
+            f"zero-variance groups {one.zero_variance_share:.0%}",
+            f"clip fraction {one.clip_fraction:.1%}",
+            f"{one.turns:.1f} turns",
+            f"{event.episodes_per_s:.1f} episodes/s",
+        ]
+        first, *others = filled([part for part in parts if part], _WIDTH - 2)
+        return [first, *(f"  [dim]{line}[/]" for line in others)]
+
+    def panel(self, now_s: float, width: int, height: int) -> list[RenderableType]:
+        """Return the steps of the recipe, what is learned, success by task type, and the cost."""
+        parts: list[RenderableType] = [Text.from_markup(_steps(self.stage.stage))]
         if self.latest:
-            parts += [_table(self.latest), Text(_skills(self.latest[-1]), style="dim")]
-        if self.left:
-            parts.append(Text(self.left))
+            learned = filled(_learned(self.latest[-1]), width)
+            parts += [Text(line) for line in learned]
+        beside = _TALLEST if width >= _WIDE else _NARROW_TALLEST
+        types = _types(self, max(height - beside, _FEWEST), width)
+        parts += types
+        rest = (
+            height - beside - (types[0].row_count if types and isinstance(types[0], Table) else 0)
+        )
+        if self.latest and rest > _FEWEST and width >= _WIDE:
+            parts.append(_table(list(self.latest)[-rest:]))
+        parts += [Text(line) for line in filled(self.pace(now_s), width)]
         if self.best is not None:
             text = f"best on val: iteration {self.best.iteration}, {score_text(self.best.score)}"
             parts.append(Text.from_markup(text))
+        if self.latest:
+            parts.append(Text(_skills(self.latest[-1]), style="dim"))
         return parts
 
 
-def iteration_lines(event: IterationEnded, iterations: int, left: str) -> list[str]:
-    """Say an iteration in lines that fit a small terminal."""
+def _steps(stage: str) -> str:
+    """Name the steps of the recipe, the present one marked."""
+    present = _RECIPE.get(stage, "")
+    steps = [f"[bold]\\[{one}][/]" if one == present else one for one in _unique_steps()]
+    return f"[dim]recipe:[/] {' > '.join(steps)}"
+
+
+def _unique_steps() -> list[str]:
+    return list(dict.fromkeys(_RECIPE.values()))
+
+
+def _learned(event: IterationEnded) -> list[str]:
     one = event.record
-    rates = one.families.items()  # stored name
-    types = [f"{_short(name)} {wins / of:.0%}" for name, (wins, of) in rates if of]
-    learned = (
-        f"zero-variance groups {one.zero_variance_share:.0%}",
+    return [
+        f"iteration {one.iteration}: success {one.success:.0%}",
+        f"reward {one.reward:.3f}",
+        f"episode length {one.turns:.1f} turns",
         f"KL {number_text(one.kl, 3)}",
         f"entropy {number_text(one.entropy, 2)}",
         f"clip fraction {one.clip_fraction:.1%}",
+        f"zero-variance groups {one.zero_variance_share:.0%}",
         f"grad norm {number_text(one.grad_norm, 2)}",
-        f"{one.skills:.1f} skills of bank v{one.bank_version}",
-        f"{one.turns:.1f} turns",
-        f"{event.tokens_per_s:.0f} tokens/s",
-        *types,
-    )
-    pace = f"{event.episodes_per_s:.0f} episodes/s" + (f"  {left}" if left else "")
-    head = f"{one.iteration}/{iterations}  success {one.success:.0%}  reward {one.reward:.3f}"
-    return [f"{head}  {pace}", *(f"  [dim]{escape(line)}[/]" for line in filled(learned, _WIDTH))]
+    ]
 
 
-def _table(latest: deque[IterationEnded]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in (*ITERATION_COLUMNS, "episodes/s"):
+class _TaskType(NamedTuple):
+    """How a task type goes: train tasks of late, val with its interval, val at first."""
+
+    name: str
+    train: str
+    val: str
+    first: str
+
+
+def _types(tally: RlTally, most: int, width: int) -> list[RenderableType]:
+    """Return success by task type in a table, or in lines on a narrow terminal."""
+    rows, left_out = _task_types(tally, most if width >= _WIDE else max(most // 2, _FEWEST))
+    more = [f"and {left_out} more"] if left_out else []
+    if width < _WIDE:
+        lines = [f"{one.name}: val {one.val}, train {one.train}" for one in rows]
+        return [Text(line) for line in (*lines, *more)]
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    summed = min(len(tally.latest), _SUMMED)
+    at = f"val, iteration {tally.last.iteration}" if tally.last else "val"
+    table.add_column("solved, by task type")
+    for name in (f"train, last {summed}" if summed > 1 else "train", at, "at first"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in rows:
+        table.add_row(*map(escape, one))
+    for line in more:
+        table.add_row(line)
+    return [table] if rows else []
+
+
+def _task_types(tally: RlTally, most: int) -> tuple[list[_TaskType], int]:
+    """Return so many task types, those that val solves least, and how many are left out."""
+    counts: dict[str, tuple[int, int]] = {}
+    for event in list(tally.latest)[-_SUMMED:]:
+        for name, (solved, scored) in event.record.families.items():  # stored name
+            before = counts.get(name, (0, 0))
+            counts[name] = (before[0] + solved, before[1] + scored)
+    val = tally.last.task_types if tally.last else {}
+    first = tally.first.task_types if tally.first else {}
+    names = sorted({*counts, *val})
+    weakest = sorted(sorted(names, key=lambda name: _value(val.get(name)))[:most])
+    rows = []
+    for name in weakest:
+        solved, scored = counts.get(name, (0, 0))
+        train = f"{solved / scored:.0%}" if scored else "-"
+        began = _rate(first.get(name)).partition(" ")[0]
+        rows.append(_TaskType(_words(name), train, _rate(val.get(name)), began))
+    return rows, len(names) - len(rows)
+
+
+def _value(score: Score | None) -> float:
+    return 1.0 if score is None or score.success_rate is None else score.success_rate
+
+
+def _rate(score: Score | None) -> str:
+    if score is None or score.success_rate is None or score.interval is None:
+        return "-"
+    low, high = score.interval
+    return f"{score.success_rate:.0%} ({low:.0%} to {high:.0%})"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _table(latest: Sequence[IterationEnded]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ITERATION_COLUMNS:
         table.add_column(name, justify="right")
     for event in latest:
-        table.add_row(*iteration_cells(event.record), f"{event.episodes_per_s:.0f}")
+        table.add_row(*iteration_cells(event.record))
     return table
 
 
@@ -308,8 +472,3 @@ def _skills(event: IterationEnded) -> str:
     listed = ", ".join(f"{name} {injected[name]}x" for name in most)
     version = event.record.bank_version
     return f"{event.record.skills:.1f} skills injected of bank v{version}: {listed}"
-
-
-def _short(task_type: str) -> str:
-    """Return the first words of a task type's name, so that six of them fit a line."""
-    return " ".join(task_type.split("_")[:2])

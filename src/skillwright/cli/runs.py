@@ -113,7 +113,8 @@ def _show_run(summary: RunSummary) -> None:
 
 
 def _show_reports(summary: RunSummary) -> None:
-    out.print(f"[bold]{escape(summary.name)}[/]  {escape(str(summary.path))}", soft_wrap=True)
+    name = f"[bold]{escape(summary.name)}[/]  {escape(str(summary.path))}"
+    print_words(out, name, markup=True)
     _show_beginning(summary)
     if summary.state is not None:
         tables.show_state(out, summary.state)
@@ -126,7 +127,7 @@ def _show_reports(summary: RunSummary) -> None:
     tables.own_up(out, summary.is_scripted)
     if summary.waits is not None and summary.waits.links:
         out.print(tables.waits_table(summary.waits))
-        out.print(f"  {summary.waits.line()}", soft_wrap=True)
+        print_words(out, f"  {summary.waits.line()}")
     if summary.mode:
         out.print("\n[bold]How it differs from SkillOpt[/]")
         for line in summary.mode:
@@ -135,7 +136,7 @@ def _show_reports(summary: RunSummary) -> None:
             tables.print_indented(out, 4, Text(f"not done in any mode: {kept}", style="dim"))
     out.print(tables.usage_table(summary.usage))
     for line in _prices(summary.path):
-        out.print(f"  {line}", style="dim", markup=False, soft_wrap=True)
+        print_words(out, f"  {line}", "dim")
 
 
 def _show_beginning(summary: RunSummary) -> None:

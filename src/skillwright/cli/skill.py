@@ -114,7 +114,7 @@ def diff(
         )
     )
     for line in changed:
-        out.print(Text(line, _COLORS.get(line[:1], "")), soft_wrap=True)
+        print_words(out, Text(line, _COLORS.get(line[:1], "")))
     if changed:
         raise typer.Exit(1)
 

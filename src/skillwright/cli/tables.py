@@ -51,7 +51,7 @@ def show_training(console: Console, report: TrainReport, best_skill: str, script
     """Show what training came to: scores, decisions with their reasons, and the artifact."""
     show_state(console, report.state)
     own_up(console, scripted)
-    console.print(f"released: [bold]{escape(best_skill)}[/]", soft_wrap=True)
+    print_words(console, f"released: [bold]{escape(best_skill)}[/]", markup=True)
 
 
 def show_state(console: Console, state: TrainState) -> None:
@@ -63,7 +63,7 @@ def show_state(console: Console, state: TrainState) -> None:
         if report is not None:
             console.print(split_table(report))
             for line in gain_lines(report):
-                console.print(f"  {line}")
+                print_indented(console, 2, Text.from_markup(line))
     if state.confirmation is not None:
         print_indented(console, 2, Text(state.confirmation.bias.sentence))
 
@@ -167,7 +167,7 @@ def _ended(one: FoundEpisode) -> str:
 def show_environment(console: Console, found: EnvFindings) -> None:
     """Show what stands beside the success rate, and what it may be compared with."""
     for line in found.lines({name: _score_words(score) for name, score in found.scores.items()}):
-        console.print(line, highlight=False, soft_wrap=True)
+        print_words(console, line, markup=True)
 
 
 def _score_words(score: Score) -> str:
@@ -331,9 +331,9 @@ def show_money(console: Console, usage: Mapping[str, Usage], llms: Sequence[Pric
     lines = [llm.line() for llm in llms if not llm.is_free]
     if lines:
         spent = money_text(sum(usage.values(), Usage()).cost_usd, llms)
-        console.print(f"money: {spent}", soft_wrap=True)
+        print_words(console, f"money: {spent}")
     for line in lines:
-        console.print(f"  {line}", style="dim", markup=False, soft_wrap=True)
+        print_words(console, f"  {line}", "dim")
 
 
 def waits_table(waits: CriticalPath) -> Table:
@@ -353,10 +353,11 @@ def show_failed_calls(console: Console, usage: Mapping[str, Usage]) -> None:
     failed = {purpose: used.failed_calls for purpose, used in usage.items() if used.failed_calls}
     if failed:
         parts = ", ".join(f"{purpose} {count:,}" for purpose, count in failed.items())
-        console.print(
+        print_words(
+            console,
             f"[yellow]{counted(sum(failed.values()), 'call')} failed[/] at their endpoints "
             f"({parts}); none of them was scored",
-            soft_wrap=True,
+            markup=True,
         )
 
 
@@ -368,7 +369,7 @@ def show_causes(console: Console, causes: Sequence[Cause], run: str) -> None:
     for cause in causes:
         print_indented(console, 2, Text(cause.line))
     command = f"skillwright runs view {shlex.quote(run)} {causes[0].episode}"
-    console.print(Text(f"  read one with:  {command}", style="dim"), soft_wrap=True)
+    print_words(console, f"  read one with:  {command}", "dim")
 
 
 def why_no_score(report: SplitReport | None, name: str, causes: Sequence[Cause]) -> str:
@@ -383,7 +384,7 @@ def show_turns(console: Console, ends: TurnEnds) -> None:
     """Say which share of the agent's answers says nothing about it, and what to change."""
     style = "yellow" if ends.share else "dim"
     for line in ends.lines():
-        console.print(line, style=style, markup=False, soft_wrap=True)
+        print_words(console, line, style)
 
 
 def _rows(table: ScoreTable) -> Iterator[tuple[str, Score]]:
@@ -418,10 +419,11 @@ def _cell(score: Score | None, between: str = " ") -> str:
 
 def show_study(console: Console, study: StudySummary) -> None:
     """Show a study's seeds, the mean gain with its interval, and how far the seeds lie apart."""
-    console.print(f"\n[bold]{escape(study.name)}[/]  {escape(str(study.path))}", soft_wrap=True)
+    name = f"\n[bold]{escape(study.name)}[/]  {escape(str(study.path))}"
+    print_words(console, name, markup=True)
     console.print(seed_table(study))
     for line in _lines(study):
-        console.print(f"  {line}", soft_wrap=True)
+        print_words(console, f"  {line}", markup=True)
     show_turns(console, sum((one.run.turns for one in study.seeds if one.run.turns), TurnEnds(0)))
     own_up(console, study.is_scripted)
 

@@ -24,7 +24,7 @@ from skillwright.cli.options import (
     Split,
 )
 from skillwright.cli.rl import resume_rl
-from skillwright.cli.words import make_console
+from skillwright.cli.words import make_console, print_words
 from skillwright.config import (
     RunConfig,
     dump_config,
@@ -295,7 +295,7 @@ def play_training(run: Run, as_json: bool, *, again: bool = False) -> None:
         tables.show_training(out, report, best, scripted)
         tables.show_turns(out, turns)
         tables.show_causes(out, causes, str(run.folder.path))
-        out.print(path.line(), style="dim", soft_wrap=True)
+        print_words(out, path.line(), "dim")
         tables.show_failed_calls(out, spent)
         tables.show_money(out, spent, llms)
     if why := tables.why_no_score(report.test, "best", causes):
@@ -348,7 +348,7 @@ def play_evaluation(run: Run, plan: EvalPlan, as_json: bool) -> None:
     for reason in reasons:
         say(f"The answer is no: {reason}.", style="yellow")
     if report.table.overall.failures:
-        say(f"Play again what failed with:  {run.resume_command}", wraps=False)
+        say(f"Play again what failed with:  {run.resume_command}")
     if reasons:
         raise typer.Exit(NO)
 

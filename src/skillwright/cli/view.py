@@ -10,7 +10,7 @@ from urllib.parse import quote
 import typer
 
 from skillwright.cli.faults import exit_codes, say
-from skillwright.cli.words import make_console
+from skillwright.cli.words import make_console, print_words
 from skillwright.core import RunError
 from skillwright.dashboard import html_report, is_bank, make_app, markdown_report, new_token
 from skillwright.jobs import find_run
@@ -88,7 +88,7 @@ def report(
         path = to or folder / "report.html"
         path.write_text(text, encoding="utf-8", errors="replace")
         size = path.stat().st_size
-        out.print(f"{path} ({size / 1000:,.0f} kB)", soft_wrap=True, highlight=False, markup=False)
+        print_words(out, f"{path} ({size / 1000:,.0f} kB)")
         if size > _MOST_BYTES:
             say("It is larger than a mail usually takes; `skillwright view` shows the same.")
 

@@ -1,17 +1,23 @@
 """How every command prints: in the same words, and nothing that a terminal would obey."""
 
+import copy
 import logging
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import IO, NoReturn, cast
 
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.measure import Measurement
 from rich.segment import Segment
+from rich.table import Column, Table
 from rich.text import Text
 
 from skillwright.cli.streams import OwnOutput
@@ -31,6 +37,8 @@ class PlainConsole(Console):
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
         """Render something; everything that is printed comes through here."""
+        if isinstance(renderable, Table):
+            renderable = fitted(self, renderable, options or self.options)
         for segment in super().render(renderable, options):
             # What the console itself says to the terminal is marked as such.
             yield (
@@ -71,6 +79,13 @@ def counted(count: int, thing: str) -> str:
     return f"{count:,} {thing}" + ("" if count == 1 else "s")
 
 
+def clock_text(seconds: float) -> str:
+    """Say a time as minutes and seconds, with hours where there are any."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
 def short_count(count: int) -> str:
     """Write a number in few columns, and nothing for none: ``950``, ``28.9k``, ``1.2M``."""
     for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
@@ -79,19 +94,159 @@ def short_count(count: int) -> str:
     return str(count or "")
 
 
-def print_words(console: Console, text: str | Text, style: str = "") -> None:
+def print_words(
+    console: Console, text: str | Text, style: str = "", *, markup: bool = False
+) -> None:
     """Print a text so that it can be copied: a terminal breaks it between words, never inside.
 
-    Elsewhere it is one line. A word that is longer than a line, such as a URL, stays whole.
+    All of a line stands as far in as its beginning. Elsewhere it stays one line. A word that is
+    longer than a line, such as a URL, stays whole.
     """
-    console.print(
-        text,
-        style=style,
-        markup=False,
-        soft_wrap=not console.is_terminal,
-        overflow="ignore",
-        crop=False,
-    )
+    if isinstance(text, str):
+        text = Text.from_markup(text, emoji=False) if markup else Text(text)
+    shown = _hanging(text, console.width) if console.is_terminal else text
+    console.print(shown, style=style, soft_wrap=True)
+
+
+_COMMAND = ":  "
+_WORD = re.compile(r"\s*\S+")
+_LEAST_ROOM = 20  # columns of a text, however far in it stands
+
+
+def _hanging(text: Text, width: int) -> Text:
+    """Break the lines of a text between words; all of a line stands as far in as it began.
+
+    A command, behind a colon and two blanks, has a line of its own where it does not fit.
+    """
+    lines = []
+    for line in text.split("\n", allow_blank=True):
+        margin = len(line.plain) - len(line.plain.lstrip())
+        before, is_there, _ = line.plain.partition(_COMMAND)
+        if is_there and line.cell_len > width:
+            line, command = line.divide([len(before) + len(_COMMAND)])
+            lines.append(_hanging(line, width))
+            lines.append(Text(" " * (margin + 2)) + command)
+            continue
+        parts = line[margin:].divide(_breaks(line.plain[margin:], max(width - margin, _LEAST_ROOM)))
+        for part in parts:
+            # The blanks where a line was broken.
+            start = len(part.plain) - len(part.plain.lstrip())
+            part = part[start:]
+            part.rstrip()
+            lines.append(Text(" " * margin) + part if part else Text())
+    return Text("\n").join(lines)
+
+
+def _breaks(text: str, room: int) -> list[int]:
+    """Return where to break a line so that each part fits, if no word of it is longer."""
+    found, used = [], 0
+    for word in _WORD.finditer(text):
+        if used and used + cell_len(word[0]) > room:
+            found.append(word.start())
+            used = cell_len(word[0].lstrip())
+        else:
+            used += cell_len(word[0])
+    return found
+
+
+# Tables are as wide as their words need, and where that is too wide, each row is a few lines.
+
+
+_ENDLESS = 10_000
+_OF_IDS = Column(overflow="fold").overflow
+_LEAST_ID = 16  # columns of an id, before rows are written as lines
+
+
+def filled(parts: Sequence[str], width: int) -> list[str]:
+    """Put as many parts on a line as fit; a part that is longer than a line has its own."""
+    lines = [""]
+    for part in parts:
+        longer = f"{lines[-1]}  {part}" if lines[-1] else part
+        if cell_len(longer) <= width or not lines[-1]:
+            lines[-1] = longer
+        else:
+            lines.append(part)
+    return lines
+
+
+def fitted(console: Console, table: Table, options: ConsoleOptions) -> RenderableType:
+    """Return a table that cuts no word: with other columns, or as lines where it is too wide."""
+    if not table.show_header and table.box is None:  # a grid
+        return table
+    endless = options.update(max_width=_ENDLESS)
+    bare = _without_borders(table)
+    for found, may_break in ((table, False), (bare, False), (bare, True)):
+        sizes = [_column_size(console, column, endless, may_break) for column in table.columns]
+        whole = Measurement.get(console, endless, found).maximum
+        room = options.max_width - max(whole - sum(most for _, most in sizes), 0)
+        if sum(most for _, most in sizes) <= room:
+            return found
+        if sum(least for least, _ in sizes) <= room:
+            found = copy.copy(found)
+            found.columns = [copy.copy(column) for column in found.columns]
+            for column, width in zip(found.columns, _shared(sizes, room), strict=True):
+                column.width, column.ratio = width, None
+            return found
+    return _as_lines(console, table, options.max_width)
+
+
+def _without_borders(table: Table) -> Table:
+    found = copy.copy(table)
+    found.box = None if table.box is None else SIMPLE_HEAD
+    found.padding, found.pad_edge = (0, 1, 0, 0), False
+    return found
+
+
+def _column_size(
+    console: Console, column: Column, options: ConsoleOptions, may_break: bool
+) -> tuple[int, int]:
+    """Return how many columns the longest word and the longest line of a table's column need."""
+    found = [
+        Measurement.get(console, options, cell) for cell in (column.header, *column.cells) if cell
+    ]
+    most = max((one.maximum for one in found), default=0)
+    least = most if column.no_wrap else max((one.minimum for one in found), default=0)
+    return (min(least, _LEAST_ID) if may_break and column.overflow == _OF_IDS else least), most
+
+
+def _shared(sizes: Sequence[tuple[int, int]], room: int) -> list[int]:
+    """Give each column what its words need, and what is left to the narrowest that want more."""
+    widths = [least for least, _ in sizes]
+    left = room - sum(widths)
+    while left > 0:
+        wanting = [n for n, (_, most) in enumerate(sizes) if widths[n] < most]
+        if not wanting:
+            break
+        widths[min(wanting, key=lambda n: widths[n])] += 1
+        left -= 1
+    return widths
+
+
+def _as_lines(console: Console, table: Table, width: int) -> RenderableType:
+    """Write each row below its first cell: what a column is called, and what it holds."""
+    first, *others = table.columns
+    lines: list[Text] = []
+    if table.title:
+        lines.append(_hanging(_plain(console, table.title), width))
+        lines[-1].stylize("bold")
+    for number, cell in enumerate(first.cells):
+        name = _plain(console, first.header) + " " if first.justify == "right" else Text()
+        lines.append(_hanging(name + _plain(console, cell), width))
+        lines[-1].stylize("bold")
+        cells = [
+            (_plain(console, column.header).plain, _plain(console, list(column.cells)[number]))
+            for column in others
+        ]
+        facts = [" ".join(f"{name} {held.plain}".split()) for name, held in cells if held.plain]
+        lines += [_hanging(Text(f"  {line}"), width) for line in filled(facts, width - 2)]
+    if table.caption:
+        lines.append(_hanging(_plain(console, table.caption), width))
+        lines[-1].stylize("dim")
+    return Group(*lines)
+
+
+def _plain(console: Console, cell: RenderableType) -> Text:
+    return cell.copy() if isinstance(cell, Text) else console.render_str(str(cell), emoji=False)
 
 
 # Long texts on a terminal go through its pager; elsewhere they are printed.

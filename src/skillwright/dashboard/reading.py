@@ -15,6 +15,7 @@ from typing import Any
 from skillwright.core import skill_hash
 from skillwright.core.secrets import Redactor
 from skillwright.jobs.bank.distill import threshold_of
+from skillwright.jobs.inspect.compare_sides import is_flipped
 from skillwright.jobs.launch.runs import MADE
 from skillwright.jobs.rl.launch import JOB as RL
 from skillwright.jobs.rl.state import TEST_EPISODES, RlKind
@@ -77,7 +78,7 @@ class HeatMap:
             first, second = self.cells.get((task, a)), self.cells.get((task, b))
             if first is None or second is None or first.share is None or second.share is None:
                 continue
-            if (first.share >= 0.5) != (second.share >= 0.5):
+            if is_flipped(first.share, second.share):
                 found.append((task, task_type, first, second))
         return sorted(found, key=lambda one: (one[2].share or 0) - (one[3].share or 0))
 

@@ -14,8 +14,10 @@ from starlette.requests import Request
 from skillwright.core import RunError
 from skillwright.core.fence import without_controls
 from skillwright.dashboard import banks, pages
-from skillwright.dashboard.reading import RunReader, reading
-from skillwright.dashboard.site import Site, percent, signed, templates
+from skillwright.dashboard.reading import reading
+from skillwright.dashboard.site import Site, signed, templates
+from skillwright.jobs.inspect.episodes import EpisodeQuery
+from skillwright.jobs.inspect.flips import FlipList, list_flips
 from skillwright.jobs.inspect.summary import RunSummary
 
 _SECTIONS = (
@@ -86,8 +88,13 @@ def markdown_report(folder: Path) -> str:
             parts.append(
                 "\n".join(["```diff", *(line.replace("```", "'''") for line in lines), "```"])
             )
-        parts.append(_flipped(summary, reader))
+    if summary.job != "eval" and _is_tested(summary):
+        parts.append(_flipped(list_flips(folder, query=EpisodeQuery(split="test"))))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _is_tested(summary: RunSummary) -> bool:
+    return bool((summary.state and summary.state.report) or (summary.rl and summary.rl.test))
 
 
 def _main(filled: Any, template: str, values: dict[str, Any]) -> Any:
@@ -107,19 +114,21 @@ def _gain_line(summary: RunSummary) -> str:
     return f"Gain on {gain.tasks} held-out tasks: **{signed(gain.gain)}**{interval}."
 
 
-def _flipped(summary: RunSummary, reader: RunReader) -> str:
-    found = reader.heat_map(("test",))
-    if len(found.versions) < 2:
-        return ""
-    a, b = pages.ends_of(summary, reader, found)
-    flips, names = found.flips(a, b), reader.versions
-    if not flips:
+def _flipped(found: FlipList) -> str:
+    if not found.flips:
         return "No test task flipped."
-    head = f"Flipped test tasks ({len(flips)}), {names.label(a)} -> {names.label(b)}:"
+    gained = sum(one.is_gain for one in found.flips)
+    head = (
+        f"Flipped test tasks, {found.before} -> {found.after}: {gained} solved now, "
+        f"{len(found.flips) - gained} no longer, of {found.tasks}:"
+    )
+    # What is no longer solved is what a reviewer has to see.
+    shown = sorted(found.flips, key=lambda one: one.is_gain)[:_MOST_FLIPPED]
     rows = [
-        f"- `{_code(task)}` ({_code(task_type) or 'no type'}): "
-        f"{percent(first.share)} -> {percent(second.share)}"
-        for task, task_type, first, second in flips[:_MOST_FLIPPED]
+        f"- `{_code(one.task.task_id)}` ({_code(one.task.task_type) or 'no type'}): "
+        f"{'solved now' if one.is_gain else 'no longer solved'}, "
+        f"{one.before.episode.name} -> {one.after.episode.name}"
+        for one in shown
     ]
     return "\n".join([head, "", *rows])
 

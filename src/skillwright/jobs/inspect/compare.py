@@ -17,13 +17,13 @@ from skillwright.jobs.inspect.compare_sides import (
     Side,
     changed_tasks,
     env_differences,
+    is_flipped,
     read_side,
 )
 
 # What a comparison of two runs found, as values; the command line renders them.
 
 
-_SOLVED = 0.5  # of a task's scored attempts, at least so many succeed
 _ALPHA = 0.05
 
 
@@ -91,7 +91,7 @@ class ComparedTask(JsonRecord):
     @property
     def is_flipped(self) -> bool:
         """Whether exactly one side solved it: at least half of its scored attempts succeeded."""
-        return (self.success_a >= _SOLVED) != (self.success_b >= _SOLVED)
+        return is_flipped(self.success_a, self.success_b)
 
     @property
     def change(self) -> float:

@@ -19,6 +19,8 @@ from skillwright.runs import EpisodeSummary, RunFolder, RunStore
 
 CompareMetric = Literal["hard", "soft"]
 
+_SOLVED = 0.5  # of a task's scored attempts, at least so many succeed
+
 
 @dataclass(frozen=True, slots=True)
 class Side:
@@ -55,6 +57,20 @@ def score(episode: EpisodeSummary, metric: CompareMetric, threshold: float) -> f
     if metric == "soft":
         return episode.reward
     return float(episode.reward >= threshold) if episode.hard is None else episode.hard
+
+
+def is_flipped(success_a: float, success_b: float) -> bool:
+    """Tell whether exactly one of two sides solved a task: in at least half of its attempts."""
+    return (success_a >= _SOLVED) != (success_b >= _SOLVED)
+
+
+def tested_episodes(summary: RunSummary, store: RunStore, skill: str) -> list[EpisodeSummary]:
+    """Return the episodes of the test split that the result of a tested skill rests on.
+
+    Raises:
+        RunError: The run tested no such skill, or has no result.
+    """
+    return _READERS[summary.job](summary, store, _Asked("A", skill))[2]
 
 
 def read_side(label: str, run: str | Path, root: str | Path, skill: str | None) -> Side:

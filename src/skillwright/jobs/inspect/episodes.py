@@ -214,19 +214,19 @@ def list_episodes(
     """
     query = query or EpisodeQuery()
     path = find_folder(run, root)
-    threshold = _threshold(path)
+    threshold = run_threshold(path)
     with RunStore.open(path / STORE_NAME, read_only=True) as store:
         every = store.episodes()
-        _refuse_unknown(path.name, query, every)
-        wanted = [one for one in every if _fits(one, query, threshold)]
+        refuse_unknown(path.name, query, every)
+        wanted = [one for one in every if fits(one, query, threshold)]
         wanted.sort(key=lambda one: one.id, reverse=True)
-        texts = _texts_of(store)
+        texts = texts_of(store)
 
         def place(one: EpisodeSummary) -> str | None:
-            return "" if query.grep is None else _match(store.load_episode(one.id), query.grep)
+            return "" if query.grep is None else place_of(store.load_episode(one.id), query.grep)
 
         found = tuple(
-            _found(one, threshold, texts, match)
+            described(one, threshold, texts, match)
             for one in wanted
             if (match := place(one)) is not None
         )
@@ -261,10 +261,10 @@ def read_episode(
             result = store.load_episode(summary.id)
         else:
             result = store.load_window(summary.id, first, most)
-        texts = _texts_of(store)
+        texts = texts_of(store)
         return EpisodeView(
             run=path.name,
-            found=_found(summary, _threshold(path), texts),
+            found=described(summary, run_threshold(path), texts),
             description=result.spec.task.description,
             skill=_skill(result, texts),
             skill_text=store.injected_skill(summary.id) or "",
@@ -283,7 +283,8 @@ def find_folder(run: str | Path, root: str | Path) -> Path:
     return find_run(run, root)
 
 
-def _threshold(path: Path) -> float:
+def run_threshold(path: Path) -> float:
+    """Return the score from which an episode of a run counts as solved."""
     return threshold_of(path) if (path / CONFIG_NAME).is_file() else 1.0
 
 
@@ -291,7 +292,7 @@ Texts = Mapping[str, int | str]
 """What a run calls a skill text, by its hash: a version of its document, or a name of its test."""
 
 
-def _texts_of(store: RunStore) -> Texts:
+def texts_of(store: RunStore) -> Texts:
     """Return a name for each text that a run knows; of equal texts the first version."""
     tested = [event.payload["skills"] for event in store.events(Kind.TEST_OPENED)]
     named = {digest: name for skills in tested for name, digest in skills.items()}
@@ -303,7 +304,8 @@ def _solved(one: EpisodeSummary, threshold: float) -> bool | None:
     return None if score is None else score >= threshold
 
 
-def _found(one: EpisodeSummary, threshold: float, texts: Texts, match: str = "") -> FoundEpisode:
+def described(one: EpisodeSummary, threshold: float, texts: Texts, match: str = "") -> FoundEpisode:
+    """Return an episode as lists show it."""
     text = None if one.skill_ids else texts.get(one.skill_version)
     document = text if isinstance(text, int) else None
     tested = text if isinstance(text, str) else ""
@@ -314,7 +316,7 @@ def _plain(task_type: str) -> str:
     return task_type.replace("_", " ").casefold()
 
 
-def _refuse_unknown(run: str, query: EpisodeQuery, every: Sequence[EpisodeSummary]) -> None:
+def refuse_unknown(run: str, query: EpisodeQuery, every: Sequence[EpisodeSummary]) -> None:
     """Refuse what no episode can fit because it is misspelled."""
     asked: dict[str, tuple[Any, set[Any]]] = {
         "phase": (query.phase, {one.phase for one in every}),
@@ -336,7 +338,8 @@ def _refuse_unknown(run: str, query: EpisodeQuery, every: Sequence[EpisodeSummar
         )
 
 
-def _fits(one: EpisodeSummary, query: EpisodeQuery, threshold: float) -> bool:
+def fits(one: EpisodeSummary, query: EpisodeQuery, threshold: float) -> bool:
+    """Tell whether an episode is asked for, whatever was said in it."""
     solved = _solved(one, threshold)
     wanted = [outcome for asked, outcome in ((query.failed, None), (query.lost, False)) if asked]
     return (
@@ -349,7 +352,7 @@ def _fits(one: EpisodeSummary, query: EpisodeQuery, threshold: float) -> bool:
     )
 
 
-def _match(result: EpisodeResult, text: str) -> str | None:
+def place_of(result: EpisodeResult, text: str) -> str | None:
     """Return the place where an episode holds a text; ``None`` where it does not."""
     pattern = re.compile(re.escape(text), re.IGNORECASE)
     for said in _said(result):
@@ -383,7 +386,7 @@ def find_episode(store: RunStore, run: str, wanted: str) -> EpisodeSummary:
     if not named:
         raise RunError(_no_episode(run, wanted, every))
     if len(named) > 1:
-        raise RunError(_several(run, wanted, named, _texts_of(store)))
+        raise RunError(_several(run, wanted, named, texts_of(store)))
     return named[0]
 
 
@@ -408,7 +411,7 @@ def _no_episode(run: str, wanted: str, every: Sequence[EpisodeSummary]) -> str:
 
 def _several(run: str, wanted: str, named: Sequence[EpisodeSummary], texts: Texts) -> str:
     newest = sorted(named, key=lambda one: one.id, reverse=True)
-    listed = [_in_words(_found(one, 1.0, texts)) for one in newest[:_MOST_NAMED]]
+    listed = [_in_words(described(one, 1.0, texts)) for one in newest[:_MOST_NAMED]]
     more = f", and {len(newest) - _MOST_NAMED} more" if len(newest) > _MOST_NAMED else ""
     return (
         f"{len(named)} episodes of run {run!r} are called {wanted!r}; name one of them, the "

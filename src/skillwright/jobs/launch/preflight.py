@@ -24,6 +24,7 @@ from skillwright.core import (
     Task,
 )
 from skillwright.core.protocols import together
+from skillwright.core.waits import waiting
 from skillwright.envs import TextEnv, specs
 from skillwright.envs.drive import native_tools
 from skillwright.integrations.trackers import refuse_missing_trackers
@@ -109,7 +110,8 @@ async def look_at_tasks(config: RunConfig, *, trains: bool = True) -> Found:
         RunFolder.look(Path(path))
     if is_adapter(config.env):
         refuse_bank(config)
-        found = Found(await check_adapter(config))
+        with waiting(f"setting up adapter {config.env.name}"):
+            found = Found(await check_adapter(config))
     else:
         found = _look_at_environment(config)
     if trains and found.sizes.val is not None:
@@ -145,7 +147,8 @@ def build_first(env: EnvSection, task: Task) -> TextEnv:
     """Build the first environment of a run, before which any fault is one of the settings."""
     build = make_env(env)
     try:
-        return build(task)
+        with waiting(f"starting environment {env.name}"):
+            return build(task)
     except SkillwrightError:
         raise
     except Exception as error:
@@ -182,9 +185,12 @@ async def ask_if_ready(
 
 async def _ask(llm: ModelConfig, model: ChatModel, tools: Sequence[dict[str, Any]]) -> str:
     bound = min(_ANSWER_TOKENS, getattr(llm, "max_tokens", None) or _ANSWER_TOKENS)
-    answer = await model.complete(
-        [_QUESTION], tools=tools, sampling=Sampling(max_tokens=bound), purpose=Purpose.CHECK
-    )
+    place = f" at {base}" if (base := getattr(llm, "base_url", None)) else ""
+    asked = f"asking {llm.backend} {llm.model}{place} whether it answers"
+    with waiting(asked, "the run begins"):
+        answer = await model.complete(
+            [_QUESTION], tools=tools, sampling=Sampling(max_tokens=bound), purpose=Purpose.CHECK
+        )
     return answer.model or llm.model
 
 

@@ -36,6 +36,7 @@ from skillwright.core import (
     skill_hash,
 )
 from skillwright.core.sqlite_file import is_sealed
+from skillwright.core.waits import waiting
 from skillwright.runs import EpisodeSummary, Redactor, RunStore
 from skillwright.runs.folder import LOCK_NAME, STORE_NAME, RunBusy, RunLock, holder_of
 
@@ -243,7 +244,8 @@ def _own_file(where: str) -> Path | None:
 @contextmanager
 def opened_embedder(name: str) -> Iterator[Embedder]:
     """Make an embedder, and close what it holds open."""
-    embedder = make_embedder(name)
+    with waiting(f"loading embedder {name}"):
+        embedder = make_embedder(name)
     try:
         yield embedder
     finally:

@@ -15,6 +15,7 @@ from skillwright.config.env import AdapterData, EnvSection, RatioData, SplitDirD
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, DataError, EpisodeResult, SkillwrightError, Task
 from skillwright.core.jsonio import JsonRecord
+from skillwright.core.waits import waiting
 from skillwright.datasets import (
     EvolutionTasks,
     Split,
@@ -36,7 +37,8 @@ from skillwright.rollout.foreign import Around, ForeignAdapter, build_adapter, l
 
 def make_splits(config: RunConfig) -> Splits:
     """Find the tasks that a configuration names, and seal the test split."""
-    train, val, test = find_tasks(config.env)
+    with waiting(f"reading the tasks of {config.env.name}"):
+        train, val, test = find_tasks(config.env)
     limits = config.evaluation
     judged, kept = val[: limits.val_tasks], limits.confirm_tasks
     if kept and kept >= len(judged):

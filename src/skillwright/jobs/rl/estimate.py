@@ -121,6 +121,13 @@ async def estimate_rl(config: RlConfig, turns: int | None = None) -> RlEstimate:
     return RlEstimate(done, usual, base_turns, opening, tuple(llms.values()))
 
 
+def expected_episodes(config: RlConfig, tasks: RlTasks) -> int:
+    """Count the episodes that a run is expected to need, where every evolution goes to the gate."""
+    llms = {role: priced_model(role, llm) for role, llm in config.llms.items()}
+    work = _Work(config, tasks, llms, Assumptions(1), 1, 0)
+    return sum(stage.episodes for stage in (*work.before_rollouts(), *work.training()))
+
+
 def _limit(config: RlConfig, tasks: Sequence[Task]) -> int:
     """Return after how many turns an episode ends, on average: a task may have its own limit."""
     most = config.env.max_turns

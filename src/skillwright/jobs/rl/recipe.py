@@ -39,6 +39,7 @@ from skillwright.core.seeds import derive_seed
 from skillwright.jobs.parts.progress import RunStarted, StageStarted
 from skillwright.jobs.parts.resuming import refuse_other_tasks, write_down
 from skillwright.jobs.rl.bank import base_episodes, evolve_bank, make_first_bank
+from skillwright.jobs.rl.estimate import expected_episodes
 from skillwright.jobs.rl.injected import Remembered, SometimesNothing
 from skillwright.jobs.rl.measure import Checkpoints, open_sealed, release, validate
 from skillwright.jobs.rl.state import (
@@ -422,6 +423,7 @@ def _introduce(run: Workshop, state: RlState, folder: RunFolder, checkpoints: Ch
                 *([lost] if resumes and saved < last else []),
             ),
             steps=iterations,
+            episodes=max(expected_episodes(config, tasks) - run.store.counts()["episodes"], 0),
             resumed_at=saved + 1 if resumes else None,
         )
     )

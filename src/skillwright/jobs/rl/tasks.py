@@ -14,6 +14,7 @@ from skillwright.config.rl import RlConfig
 from skillwright.core import ConfigError, Task
 from skillwright.core.jsonio import digest
 from skillwright.core.seeds import derive_seed
+from skillwright.core.waits import waiting
 from skillwright.datasets import EvolutionTasks, Splits
 from skillwright.datasets.split import tasks_digest
 from skillwright.envs.about import SURVEY
@@ -55,7 +56,8 @@ class RlTasks:
 
 def find_rl_tasks(config: RlConfig) -> RlTasks:
     """Find the tasks that a configuration names, and seal the test split."""
-    train, val, test = find_tasks(config.env)
+    with waiting(f"reading the tasks of {config.env.name}"):
+        train, val, test = find_tasks(config.env)
     limits = config.evaluation
     refuse_untrainable(len(train), len(val))
     splits = Splits.of(train, val[: limits.val_tasks], test[: limits.test_tasks])

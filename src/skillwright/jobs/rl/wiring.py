@@ -28,6 +28,7 @@ from skillwright.core import (
     TurnContext,
 )
 from skillwright.core.seeds import derive_seed
+from skillwright.core.waits import waiting
 from skillwright.envs.drive import open_env
 from skillwright.evaluation import Terms
 from skillwright.jobs.bank.session import make_teacher
@@ -127,12 +128,14 @@ def _scorer(policy: ScorerPolicyConfig, recipe: Recipe, seed: int) -> PolicyBack
         ),
         seed=seed,
     )
-    return ScorerPolicy(Vocabulary(tuple(recipe["words"])), settings)
+    with waiting("building the command scorer"):  # torch loads more of itself
+        return ScorerPolicy(Vocabulary(tuple(recipe["words"])), settings)
 
 
 def _language_model(policy: HfPolicyConfig) -> PolicyBackend:
-    # Transformers takes a second to load, which no scorer should wait for.
-    from skillwright.policy.hf import HfPolicy, HfSettings, LoraSettings
+    with waiting("loading transformers", f"model {policy.model} is loaded"):
+        # It takes a second, which no scorer should wait for.
+        from skillwright.policy.hf import HfPolicy, HfSettings, LoraSettings
 
     lora = None
     if policy.lora is not None:
@@ -149,7 +152,8 @@ def _language_model(policy: HfPolicyConfig) -> PolicyBackend:
         gradient_checkpointing=policy.gradient_checkpointing,
         template=policy.template,
     )
-    return HfPolicy.load_pretrained(policy.model, settings, download=policy.download)
+    with waiting(f"loading model {policy.model}"):
+        return HfPolicy.load_pretrained(policy.model, settings, download=policy.download)
 
 
 async def openings(tasks: Sequence[Task], make_env: MakeEnv) -> list[TurnContext]:

@@ -1,0 +1,283 @@
+"""Tasks whose outcome flipped between two versions of what a run trains, on the same draws."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from skillwright.core import RunError
+from skillwright.jobs.inspect.compare_sides import is_flipped, tested_episodes
+from skillwright.jobs.inspect.episodes import (
+    EpisodeQuery,
+    FoundEpisode,
+    Texts,
+    described,
+    find_folder,
+    fits,
+    place_of,
+    refuse_unknown,
+    run_threshold,
+    texts_of,
+)
+from skillwright.jobs.inspect.summary import RunSummary, read_folder
+from skillwright.jobs.parts.progress import SHOWN_AS
+from skillwright.runs import EpisodeSummary, RunFolder, RunStore
+from skillwright.runs.folder import STORE_NAME
+
+
+@dataclass(frozen=True, slots=True)
+class FlipSide:
+    """How a task went with one of the two versions.
+
+    Attributes:
+        solved: How many of the draws that both versions have scores of were solved.
+        draws: How many there are.
+        episode: The first of them whose outcome differs.
+    """
+
+    solved: int
+    draws: int
+    episode: FoundEpisode
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the side as a JSON object."""
+        return {"solved": self.solved, "draws": self.draws, **self.episode.to_dict()}
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """A task that exactly one of two versions solved, in at least half of its draws.
+
+    Attributes:
+        before: With the first version.
+        after: With the last.
+        match: The place that holds the text that was looked for, or "".
+    """
+
+    before: FlipSide
+    after: FlipSide
+    match: str = ""
+
+    @property
+    def is_gain(self) -> bool:
+        """Whether it is the last version that solves it."""
+        return self.after.solved > self.before.solved
+
+    @property
+    def task(self) -> EpisodeSummary:
+        """An episode of the task, for what it says about it."""
+        return self.after.episode.summary
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the flip as a JSON object."""
+        return {
+            "task_id": self.task.task_id,
+            "task_type": self.task.task_type,
+            "change": "+" if self.is_gain else "-",
+            "before": self.before.to_dict(),
+            "after": self.after.to_dict(),
+            "match": self.match,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class FlipList:
+    """Flipped tasks of a run, those that are solved now first.
+
+    Attributes:
+        run: The run's name.
+        before: What the first version is called.
+        after: What the last one is called.
+        split: Where they were measured.
+        tasks: How many tasks both have scores of, on the same draws.
+        flips: Those that flipped and were asked for.
+    """
+
+    run: str
+    before: str
+    after: str
+    split: str
+    tasks: int
+    flips: tuple[Flip, ...]
+
+
+class _Versions(NamedTuple):
+    """The episodes of two versions, with what these are called."""
+
+    before: str
+    after: str
+    split: str
+    first: Sequence[EpisodeSummary]
+    last: Sequence[EpisodeSummary]
+
+
+def list_flips(
+    run: str | Path, root: str | Path = "runs", query: EpisodeQuery | None = None
+) -> FlipList:
+    """List the tasks that flipped between the first version of a run and the released one.
+
+    They are compared on the test split where a run has opened it, else on val; a policy by its
+    first and its selected weights. What was released is the last version, or the current one where
+    nothing was.
+
+    Args:
+        run: A run's folder or name, or ``latest``.
+        root: The folder that holds runs.
+        query: ``lost`` keeps tasks that are no longer solved; ``task_type``, ``task`` and ``split``
+            choose among them, and ``grep`` asks for a text in one of the two episodes.
+
+    Raises:
+        RunError: There is no such run, it has no two versions to compare, or something is asked for
+            that flipped tasks do not have.
+    """
+    query = query or EpisodeQuery()
+    _refuse_what_cannot_flip(query)
+    path = find_folder(run, root)
+    summary, threshold = read_folder(RunFolder.look(path)), run_threshold(path)
+    with RunStore.open(path / STORE_NAME, read_only=True) as store:
+        every = store.episodes()
+        versions = _versions(summary, store, query.split)
+        refuse_unknown(path.name, query, every)
+        pairs = _paired(versions)
+        found = []
+        for task in sorted(pairs, key=lambda one: (pairs[one][0][1].task_type, one)):
+            after = pairs[task][0][1]
+            if not fits(after, replace(query, lost=False, split=None), threshold):
+                continue
+            flip = _flip(pairs[task], threshold, texts_of(store))
+            if flip is None or (query.lost and flip.is_gain):
+                continue
+            if query.grep is None:
+                found.append(flip)
+            elif match := _place(store, flip, query.grep):
+                found.append(replace(flip, match=match))
+    found.sort(key=lambda one: not one.is_gain)
+    return FlipList(
+        path.name, versions.before, versions.after, versions.split, len(pairs), tuple(found)
+    )
+
+
+def _refuse_what_cannot_flip(query: EpisodeQuery) -> None:
+    asked = {"--failed": query.failed, "--phase": query.phase, "--step": query.step}
+    for option, value in asked.items():
+        if value not in (None, False):
+            raise RunError(
+                f"--flipped compares the first version with the last one, and {option} chooses "
+                "among episodes of any; leave one of them out"
+            )
+    if query.split == "train":
+        raise RunError("--flipped compares versions on held-out tasks: --split val or --split test")
+
+
+def _versions(summary: RunSummary, store: RunStore, split: str | None) -> _Versions:
+    """Return the two versions of a run: on test where it was opened, else on val."""
+    if summary.job == "eval":
+        raise RunError(
+            f"run {summary.name!r} is an evaluation of one skill, so nothing can have flipped in "
+            "it. Name another evaluation to compare it with:  "
+            f"skillwright compare OTHER {summary.name} --all"
+        )
+    is_tested = bool((summary.state and summary.state.report) or (summary.rl and summary.rl.test))
+    if split == "test" or (split is None and is_tested):
+        last = "final" if summary.rl is not None or not _releases(summary) else "best"
+        first = "initial" if summary.rl is None else "cold_start"
+        return _Versions(
+            SHOWN_AS.get(first, first).replace("_", " "),
+            "selected" if summary.rl is not None else SHOWN_AS[last],
+            "test",
+            tested_episodes(summary, store, first),
+            tested_episodes(summary, store, last),
+        )
+    val = store.episodes(split="val")
+    return _of_weights(summary, val) if summary.rl is not None else _of_text(summary, store, val)
+
+
+def _releases(summary: RunSummary) -> bool:
+    return summary.state is not None and summary.state.best_version > 0
+
+
+def _of_text(summary: RunSummary, store: RunStore, val: Sequence[EpisodeSummary]) -> _Versions:
+    """Return the initial document and the released one, or the current one where none was."""
+    state = summary.state
+    last = (state.best_version or state.skill_version) if state else 0
+    if not last:
+        raise RunError(
+            f"run {summary.name!r} has one version of its skill so far: nothing was accepted, so "
+            "no task can have flipped"
+        )
+    hashes = {one.version: one.hash for one in store.skills()}
+
+    def played(version: int) -> list[EpisodeSummary]:
+        digest = hashes[version]
+        return [one for one in val if one.skill_version.partition("+")[0] == digest]
+
+    return _Versions("v0", f"v{last}", "val", played(0), played(last))
+
+
+def _of_weights(summary: RunSummary, val: Sequence[EpisodeSummary]) -> _Versions:
+    """Return the weights of the first validation and the selected ones, or the last so far."""
+    state = summary.rl
+    looks = sorted(state.validations) if state else []
+    if state is None or len(looks) < 2:
+        raise RunError(
+            f"run {summary.name!r} has {len(looks)} validations so far, and two are compared"
+        )
+    best = state.best.iteration if state.best and state.best.iteration else looks[-1]
+
+    def played(iteration: int) -> list[EpisodeSummary]:
+        look = state.validations[iteration]
+        return [
+            one
+            for one in val
+            if one.agent.split(" ")[0] == look.policy
+            and one.skill_version.split(":")[0] == str(look.bank_version)
+        ]
+
+    return _Versions(
+        f"iteration {looks[0]}", f"iteration {best}", "val", played(looks[0]), played(best)
+    )
+
+
+Pairs = list[tuple[EpisodeSummary, EpisodeSummary]]
+
+
+def _paired(versions: _Versions) -> dict[str, Pairs]:
+    """Pair the scored episodes of each task by their seeds: equal ones are the same draw."""
+    before = {(one.task_id, one.seed): one for one in versions.first if one.reward is not None}
+    found: defaultdict[str, Pairs] = defaultdict(list)
+    for one in versions.last:
+        other = before.pop((one.task_id, one.seed), None) if one.reward is not None else None
+        if other is not None:
+            found[one.task_id].append((other, one))
+    if not found:
+        raise RunError(
+            f"no task has a score of both {versions.before} and {versions.after} on the same draw "
+            f"of {versions.split}; try the other one of --split val and --split test"
+        )
+    return dict(found)
+
+
+def _flip(pairs: Pairs, threshold: float, texts: Texts) -> Flip | None:
+    """Return a task with both of its sides, where exactly one version solved it."""
+    solved = [[described(one, threshold, texts).solved is True for one in pair] for pair in pairs]
+    before, after = (fmean(pair[side] for pair in solved) for side in (0, 1))
+    if not is_flipped(before, after):
+        return None
+    wanted = [after < before, before < after]
+    differs = next(n for n, pair in enumerate(solved) if pair == wanted)
+    first, last = (
+        FlipSide(sum(pair[side] for pair in solved), len(pairs), described(one, threshold, texts))
+        for side, one in enumerate(pairs[differs])
+    )
+    return Flip(first, last)
+
+
+def _place(store: RunStore, flip: Flip, text: str) -> str:
+    """Return the place where one of the two episodes holds a text, or ""."""
+    places = (
+        place_of(store.load_episode(side.episode.summary.id), text)
+        for side in (flip.after, flip.before)
+    )
+    return next(filter(None, places), "")
