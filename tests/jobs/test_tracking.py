@@ -1,6 +1,7 @@
 """Trackers follow a run: they see every decision once, and can neither change nor stop it."""
 
 import asyncio
+import logging
 import re
 import sys
 import threading
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from doors import ALL_RULES, ALL_WRONG, Coach, Walker, doors_config, llms, look, resumed, story
+from skillwright.cli.words import is_worth_saying
 from skillwright.core import ConfigError, ModelError
 from skillwright.core.secrets import Redactor
 from skillwright.integrations.spans import Span
@@ -361,6 +363,23 @@ def test_waiting_episodes_are_bounded_and_leave_room_for_numbers(tmp_path, monke
     assert seen == ["my <redacted>", "hush", "hush"]
     assert board.steps == [1]
     assert "lost 3 of 7 updates" in caplog.text
+
+
+def test_what_a_library_says_again_and_again_is_said_once(tmp_path, caplog):
+    caplog.handler.addFilter(is_worth_saying)
+
+    def act(step):
+        logging.getLogger("some.library").warning("retrying")
+        raise ConnectionError("refused")
+
+    sending = sender(Board(act), tmp_path)
+    for step in range(3):
+        sending.put(Numbers("step", step, {}))
+    sending.close("finished", until(60))
+    logging.getLogger("some.library").warning("on the main thread")
+    said = [one.getMessage() for one in caplog.records]
+    assert "refused" in said[0]
+    assert said[1:] == ["tracker board lost 3 of 3 updates", "on the main thread"]
 
 
 def test_a_library_that_ends_the_process_ends_only_its_own_thread(tmp_path, caplog):
