@@ -31,6 +31,17 @@ def root(trained_once, tmp_path):
 
 
 @pytest.fixture
+def cli_words():
+    """Run a command that ends well."""
+
+    def run(*words):
+        result = CliRunner().invoke(commands, words, catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+
+    return run
+
+
+@pytest.fixture
 def pages(root):
     """Ask for pages as a browser that has the token."""
     with TestClient(make_app(root, token=TOKEN), base_url="http://127.0.0.1:8000") as client:

@@ -101,6 +101,14 @@ def test_unknown_runs_versions_and_numbers_are_answered_with_what_is_there(pages
     assert pages.get(RUN + "episodes?before=--5").status_code == 404
 
 
+def test_a_fork_is_shown_with_what_it_played_and_without_its_record(root, pages, cli_words):
+    cli_words("fork", "trained", "e1", "--turn", "1", "-k", "2", "--root", str(root))
+    fork = "/runs/trained-fork/"
+    assert "2 of 2 episodes" in pages.get(fork).text
+    assert " of 2 solved" in pages.get(fork + "tasks").text
+    assert pages.get(fork + "episodes/e1").text == pages.get(fork + "episodes/1").text
+
+
 def test_text_that_is_no_text_is_shown_all_the_same(root, pages, tmp_path):
     with RunStore.open(root / "trained" / "run.sqlite") as store:
         number = store.record_episode(played(960, "half \ud83d of a sign"))

@@ -9,12 +9,19 @@ from contextlib import contextmanager
 import pytest
 
 from doors import ROOMS, Coach, Walker, doors_config, llms, look, rule, trained, write_tasks
-from skillwright.core import Completion, ModelError, ModelRefused
+from skillwright.core import Completion, ConfigError, ModelError, ModelRefused
 from skillwright.core.jsonio import digest
-from skillwright.evaluation import RELEASE_DRAWS_FROM
-from skillwright.jobs import NullCallback, open_run
-from skillwright.jobs.inspect.ablate import ABLATION_NAME, AblationPlan, ablate, plan_ablation
+from skillwright.evaluation import RELEASE_DRAWS_FROM, bound_gain
+from skillwright.jobs import NullCallback, open_run, plan_fork, run_evaluation
+from skillwright.jobs.inspect.ablate import (
+    ABLATION_NAME,
+    AblationPlan,
+    SectionValue,
+    ablate,
+    plan_ablation,
+)
 from skillwright.jobs.inspect.provenance import find_skill
+from skillwright.jobs.inspect.sections import split_document
 
 VAL = 90
 USELESS = "Stay calm, and keep a cheerful attitude."
@@ -164,6 +171,23 @@ async def test_lost_pairs_are_counted_and_too_many_of_them_prove_nothing(config)
     mended = await ablated(path, Walker())  # what failed is played again
     assert proposals(mended)["Doors"] == "keep"
     assert all(one.gain.effect.lost == 0 for one in mended.sections)
+
+
+def test_a_section_of_which_nothing_was_scored_has_no_value():
+    (section, *_) = split_document(SKILL)
+    one = SectionValue.of([section], bound_gain([], VAL, 0.01), 0.1).to_dict()
+    assert (one["value"], one["pairs"], one["proposal"]) == (None, 0, "undecided")
+
+
+async def test_a_run_without_val_tasks_is_refused(config):
+    path, _ = await trained(config, Walker(), Coach([]), skill=SKILL)
+    with look(path) as store:
+        name = f"e{store.episodes(split='train')[0].id}"
+    fork = plan_fork(path, name, 0, trials=1, root=path.parent)
+    with fork.start() as run:
+        await run_evaluation(run, fork.plan, NullCallback(), llms(Walker()))
+    with pytest.raises(ConfigError, match="no val tasks"), planned(run.folder.path):
+        pass
 
 
 async def test_few_tasks_are_said_to_prove_no_deletion_before_anything_is_played(tmp_path):

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from doors import ALL_RULES, Coach, Walker, doors_config, llms, look, rule, trained, write_tasks
-from skillwright.core import Completion, ConfigError, ModelError
+from skillwright.core import Completion, ConfigError, ModelError, RunError
 from skillwright.jobs import NullCallback
 from skillwright.jobs.inspect.lessons import open_lessons, play_lessons
 
@@ -127,6 +127,13 @@ def test_what_names_no_other_model_or_changes_more_is_refused(run, overrides, sa
     with pytest.raises(ConfigError, match=said):
         open_lessons(run, run.parent, None, overrides)
     assert not (run / "lessons").exists()
+
+
+def test_a_training_of_weights_has_no_lessons(tmp_path):
+    for name, text in (("run.sqlite", ""), ("config.yaml", "grpo: {}\n")):
+        (tmp_path / name).write_text(text)
+    with pytest.raises(RunError, match="trains no skill document"):
+        open_lessons(tmp_path, tmp_path.parent, None, OTHER)
 
 
 async def test_a_run_that_accepted_nothing_has_no_lessons(tmp_path):

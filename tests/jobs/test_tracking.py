@@ -1,16 +1,21 @@
 """Trackers follow a run: they see every decision once, and can neither change nor stop it."""
 
 import asyncio
+import logging
 import re
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from doors import ALL_RULES, ALL_WRONG, Coach, Walker, doors_config, llms, look, resumed, story
+from skillwright.cli.words import is_worth_saying
 from skillwright.core import ConfigError, ModelError
+from skillwright.core.secrets import Redactor
+from skillwright.integrations.spans import Span
 from skillwright.integrations.trackers import TrackedRun
 from skillwright.jobs import (
     EvalPlan,
@@ -23,7 +28,7 @@ from skillwright.jobs import (
 )
 from skillwright.jobs.launch.runs import find_run
 from skillwright.jobs.parts import tracking
-from skillwright.jobs.parts.tracking import Numbers, Sender, numbers
+from skillwright.jobs.parts.tracking import Numbers, Sender, Spans, numbers
 from tracker_libraries import calls, install
 
 PLAN = [[ALL_RULES], [ALL_WRONG]]
@@ -251,9 +256,12 @@ async def test_the_report_of_a_finished_run_is_sent_and_its_faults_are_warnings(
     def broken(folder):
         raise ZeroDivisionError("no pages")
 
+    kept.clear()
     _, outcome = await trained(config, make_report=broken)
     assert outcome.state.finished
     assert "no pages" in caplog.text
+    sent = {metric.key for one in calls(kept, "log_batch") for metric in one.get("metrics", ())}
+    assert "total/calls" in sent, "what the run came to is sent without its report"
 
 
 # The thread that sends.
@@ -329,6 +337,51 @@ def test_a_tracker_that_hangs_holds_up_neither_the_run_nor_its_end(tmp_path, cap
     assert "lost 8 of 8 updates" in caplog.text
 
 
+def test_waiting_episodes_are_bounded_and_leave_room_for_numbers(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(tracking, "MAX_SPANS", 2)
+    entered, released, seen = threading.Event(), threading.Event(), []
+
+    class Collector(Board):
+        takes_spans = True
+
+        def spans(self, spans):
+            entered.set()
+            released.wait()
+            seen.extend(one.facts["key"] for one in spans)
+
+    span = Span("0" * 32, "0" * 16, "", "chat", (0.0, 1.0), {"key": "hush"})
+    board = Collector()
+    run = TrackedRun("a", "a-1", tmp_path, {})
+    sending = Sender("board", board, run, Redactor(["hush-hush"]).clean)
+    sending.put(Spans(lambda: [replace(span, facts={"key": "my hush-hush"})]))
+    entered.wait()
+    for _ in range(5):
+        sending.put(Spans(lambda: [span]))
+    sending.put(Numbers("step", 1, {}))
+    released.set()
+    sending.close("finished", until(60))
+    assert seen == ["my <redacted>", "hush", "hush"]
+    assert board.steps == [1]
+    assert "lost 3 of 7 updates" in caplog.text
+
+
+def test_what_a_library_says_again_and_again_is_said_once(tmp_path, caplog):
+    caplog.handler.addFilter(is_worth_saying)
+
+    def act(step):
+        logging.getLogger("some.library").warning("retrying")
+        raise ConnectionError("refused")
+
+    sending = sender(Board(act), tmp_path)
+    for step in range(3):
+        sending.put(Numbers("step", step, {}))
+    sending.close("finished", until(60))
+    logging.getLogger("some.library").warning("on the main thread")
+    said = [one.getMessage() for one in caplog.records]
+    assert "refused" in said[0]
+    assert said[1:] == ["tracker board lost 3 of 3 updates", "on the main thread"]
+
+
 def test_a_library_that_ends_the_process_ends_only_its_own_thread(tmp_path, caplog):
     def act(step):
         raise SystemExit(1)
@@ -351,9 +404,10 @@ def test_a_step_that_was_sent_is_not_sent_again_by_another_session(tmp_path):
     assert [board.steps for board in boards] == [[1, 2], [3]]
 
 
-def test_marks_that_cannot_be_read_are_none(tmp_path):
+@pytest.mark.parametrize("marks", ["{half", "[1]", '{"step": null}'])
+def test_marks_that_cannot_be_read_are_none(tmp_path, marks):
     (tmp_path / tracking.FOLDER).mkdir()
-    (tmp_path / tracking.FOLDER / "board.json").write_text("{half", encoding="utf-8")
+    (tmp_path / tracking.FOLDER / "board.json").write_text(marks, encoding="utf-8")
     board = Board()
     sending = sender(board, tmp_path)
     sending.put(Numbers("step", 1, {}))

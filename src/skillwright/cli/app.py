@@ -193,13 +193,14 @@ def _options(
     del version
     # Here, because it takes as long as the rest of the program, and help needs none of it.
     from skillwright.cli.json_log import JsonFormatter, wants_json_log, why_no_log
-    from skillwright.cli.words import PlainFormatter
+    from skillwright.cli.words import PlainFormatter, is_worth_saying
 
     if problem := why_no_log():
         typer.echo(f"error: {problem}", err=True)
         raise typer.Exit(2)
     if logging.lastResort is not None:  # what shows warnings where nobody chose something else
         logging.lastResort.setFormatter(JsonFormatter() if wants_json_log() else PlainFormatter())
+        logging.lastResort.addFilter(is_worth_saying)
 
 
 def run() -> None:

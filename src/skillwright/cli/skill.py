@@ -6,6 +6,7 @@ import difflib
 import json
 import shlex
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from textwrap import shorten
 from typing import Annotated
@@ -197,12 +198,14 @@ def ablate_(  # noqa: PLR0913 - each is an option
         run = open_run(found.run, root, overrides)
     options = ["--draws", str(draws), "--margin", f"{margin:g}", *(["--items"] if items else [])]
     options += [] if write is None else ["--write", str(write)]
-    with run, exit_codes(_again("ablate", skill, root, options)):
-        plan = AblationPlan(draws, margin, items, joint=write is not None)
-        work = plan_ablation(run, found, plan)
+    plan = AblationPlan(draws, margin, items, joint=write is not None)
+    with ExitStack() as opened:
+        with exit_codes():
+            work = plan_ablation(opened.enter_context(run), found, plan)
+        opened.enter_context(exit_codes(_again("ablate", skill, root, options)))
         llms = priced_models(run.config, trains=False)
         say(_expected(work, money_text(asyncio.run(work.cost_usd()), llms)))
-        if work.least_margin >= margin:
+        if work.tasks and work.least_margin >= margin:
             say(
                 f"On {work.tasks} val tasks a loss below {100 * work.least_margin:.1f} points "
                 "cannot be excluded for so many sections, so none can be proposed for deletion: "
@@ -371,7 +374,7 @@ def _table(*columns: str) -> Table:
 def _measured(gain: BoundedGain, sign: int = 1) -> Sequence[str]:
     """Return a gain or, with the sign turned, a loss, its bounds, and the pairs behind it."""
     low, high = sorted(100 * sign * one for one in gain.interval)
-    points = f"{100 * sign * gain.gain + 0.0:+.1f}"
+    points = "-" if gain.gain is None else f"{100 * sign * gain.gain + 0.0:+.1f}"
     pairs, lost = gain.effect.pairs, gain.effect.lost
     return points, f"{low:+.1f} to {high:+.1f}", str(pairs), str(lost)
 

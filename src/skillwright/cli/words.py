@@ -67,6 +67,12 @@ class PlainFormatter(logging.Formatter):
         return without_controls(super().format(record))
 
 
+def is_worth_saying(record: logging.LogRecord) -> bool:
+    """Tell whether a warning is news: a tracker's thread says once what its library repeats."""
+    in_tracker = (record.threadName or "").startswith("tracker ")
+    return not in_tracker or record.name.startswith("skillwright")
+
+
 def make_console(*, stderr: bool = False) -> Console:
     """Return a console that prints words as they are: ``ids.py:A: 16`` holds no emoji."""
     if stderr:

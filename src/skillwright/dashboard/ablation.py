@@ -23,7 +23,7 @@ class SectionValue(JsonRecord):
         first_line: Where it begins in the skill, from 1.
         last_line: Where it ends; this line is a part of it.
         value: Mean reward with it less without it; ``None`` where nothing was scored.
-        interval: Its 95% interval, or ``None``.
+        interval: Its bounds, which hold together with those of the other sections, or ``None``.
         pairs: Pairs of episodes that were compared.
         lost: Pairs that a fault left without a score.
         proposal: What `skill ablate` proposes.

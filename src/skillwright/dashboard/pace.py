@@ -62,7 +62,7 @@ def pace_of(one: RunSummary, reader: RunReader) -> Pace:
     each_s = (inside[-1] - began[-1]) / len(inside) if inside else None
     rate = _rate([moment for moment in latest if moment >= began[-1]])
     unit, expected, tail = _planned(one, reader, events)
-    done = one.episodes if unit == "episodes" else len(ended)
+    done = _attempted(one, reader) if unit == "episodes" else len(ended)
     left_s = None
     if status_of(one) == "running" and expected is not None:
         each_s = (1 / rate if rate else None) if unit == "episodes" else each_s
@@ -96,6 +96,12 @@ def _planned(
         tail += (counts.get("test") or 0) * skills_tested(config, starts_blank=blank)
     tail += config.evaluation.confirm_tasks * skills_confirmed(config, starts_blank=blank)
     return "steps", expected, float(tail)
+
+
+def _attempted(one: RunSummary, reader: RunReader) -> int:
+    """Count what an evaluation played for itself: not again, and not what it continues."""
+    plan = read_plan(reader.store, reader.folder)
+    return one.episodes if plan is None else reader.attempts(plan.phase)
 
 
 def _worked(events: Sequence[Event], began: Sequence[float], latest: float) -> float:

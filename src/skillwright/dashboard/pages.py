@@ -78,7 +78,7 @@ def tasks(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
     asked = request.query_params
     with _run(site, request) as (summary, reader):
         known = [one for one in reader.values_of("phase") if one]
-        usual = next((p for p in ("gate", "test", "val") if p in known), "")
+        usual = next((p for p in ("gate", "test", "val") if p in known), next(iter(known), ""))
         chosen = next((p for p in known if p == asked.get("phase")), usual)
         phases = VAL_PHASES if chosen == "gate" else (chosen,)
         found = site.once(reader.path, f"heat map of {chosen}", lambda: reader.heat_map(phases))
@@ -202,7 +202,8 @@ def episodes(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
 
 def episode(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
     """Show an episode turn by turn."""
-    name, number = request.path_params["run"], _number(request.path_params, "episode")
+    name, asked = request.path_params["run"], request.path_params["episode"]
+    number = _number({"episode": asked.removeprefix("e")}, "episode")
     with _run(site, request) as (_, reader):
         before, after = reader.neighbors(number)
     first = max(_number(request.query_params, "from", 0), 0)

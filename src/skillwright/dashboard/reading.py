@@ -333,6 +333,15 @@ class RunReader:
         )
         return [row["ended_at"] for row in rows]
 
+    def attempts(self, phase: str) -> int:
+        """Count what was attempted in a phase; an attempt that was played again is one."""
+        rows = self._database.rows(
+            """SELECT count(*) FROM
+                (SELECT DISTINCT task_id, draw, skill_version FROM episodes WHERE phase = ?)""",
+            (phase,),
+        )
+        return int(rows[0][0])
+
     def neighbors(self, episode: int) -> tuple[int | None, int | None]:
         """Return the numbers of the episodes before and after one."""
         row = self._database.rows(

@@ -29,9 +29,9 @@ class BoundedGain:
     problem: str = ""
 
     @property
-    def gain(self) -> float:
-        """The mean gain over tasks; 0 where no pair was scored."""
-        return self.effect.gain or 0.0
+    def gain(self) -> float | None:
+        """The mean gain over tasks; ``None`` where no pair was scored."""
+        return self.effect.gain
 
     def is_above(self, gain: float) -> bool:
         """Whether it is proven to be more than this."""

@@ -92,9 +92,9 @@ class SectionValue:
         return cls(tuple(sections), gain, proposal)
 
     @property
-    def value(self) -> float:
-        """The whole document's mean score over tasks minus that of the rest."""
-        return 0.0 - self.gain.gain
+    def value(self) -> float | None:
+        """The whole document's mean score over tasks minus that of the rest; ``None``: no score."""
+        return None if self.gain.gain is None else 0.0 - self.gain.gain
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -167,7 +167,7 @@ class AblationWork:
 
     Attributes:
         first: Number of each task's first draw.
-        tasks: Val tasks.
+        tasks: Val tasks; 0 where an adapter says so only when it plays.
         stored: Episodes of it that the run has already.
     """
 
@@ -208,7 +208,7 @@ def plan_ablation(run: Run, skill: StoredSkill, plan: AblationPlan) -> AblationW
     """Split a skill, and look for what the run has played of it already.
 
     Raises:
-        ConfigError: The skill is empty, or the run never began.
+        ConfigError: The skill is empty, or the run never began or has no val tasks.
     """
     sections = tuple(split_document(skill.text, by_item=plan.by_item))
     if not sections:
@@ -218,10 +218,15 @@ def plan_ablation(run: Run, skill: StoredSkill, plan: AblationPlan) -> AblationW
     made_of = run.store.events(TASKS)
     if not made_of:
         raise ConfigError(f"run {run.folder.name!r} has played nothing yet; resume it first")
+    tasks = made_of[0].payload["val"]["tasks"]
+    if tasks == 0:
+        raise ConfigError(
+            f"run {run.folder.name!r} has no val tasks, on which sections are measured; name the "
+            "run that trained the skill"
+        )
     texts = [skill.text, *(without_sections(skill.text, [one]) for one in sections)]
     first, stored = _stored(run.config, run.store, plan.draws, texts)
-    tasks = made_of[0].payload["val"]["tasks"] or 0
-    return AblationWork(run, skill, plan, sections, first, tasks, stored)
+    return AblationWork(run, skill, plan, sections, first, tasks or 0, stored)
 
 
 def _stored(

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from skillwright.config.load import dump_config, load_config
+from skillwright.config.load import dump_config, is_rl_config, load_config
 from skillwright.config.run import RunConfig
-from skillwright.core import ConfigError, Pair, Usage
+from skillwright.core import ConfigError, Pair, RunError, Usage
 from skillwright.core.jsonio import digest
 from skillwright.core.protocols import together
 from skillwright.evaluation import AlphaLedger, BoundedGain, Draws, Verdict, bound_gain
@@ -153,11 +153,13 @@ def open_lessons(
         overrides: ``models.target.model=...`` and its like, laid over that.
 
     Raises:
-        RunError: There is no such run.
+        RunError: There is no such run, or it trains no skill document.
         ConfigError: No other model is named, a setting is wrong, or nothing was accepted on draws.
     """
     _refuse_other_settings(config, overrides)
     source = find_run(run, root)
+    if is_rl_config(source / CONFIG_NAME):
+        raise RunError(f"{source} trains no skill document, so it has no lessons to test")
     own = load_config(source / CONFIG_NAME)
     theirs = load_config(config or source / CONFIG_NAME, overrides)
     changed = own.model_copy(

@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -56,6 +56,8 @@ FOLDER: Final = "trackers"
 """The folder of a run that says what each tracker was sent."""
 MAX_WAITING: Final = 10_000
 """Updates that wait for a slow tracker; what comes on top is lost."""
+MAX_SPANS: Final = 500
+"""Of these, those of episodes and calls: each holds a whole episode in memory."""
 WAIT_S: Final = 20.0
 """Seconds that the end of a run waits for its trackers, all together."""
 
@@ -308,6 +310,7 @@ class Sender:
         self._marks = run.folder / FOLDER / f"{name}.json"
         self._sent = _read_marks(self._marks)
         self._queue: queue.Queue[Update | None] = queue.Queue(waiting)
+        self._most_spans = min(waiting, MAX_SPANS)
         self._status: Status = "failed"
         self._asked = 0
         self._done = 0  # written by the thread alone
@@ -322,6 +325,9 @@ class Sender:
         self._asked += 1
         if self._is_dead:
             return
+        if isinstance(update, Spans) and self._queue.qsize() >= self._most_spans:
+            self._warn("it does not keep up")
+            return
         try:
             self._queue.put_nowait(update)
         except queue.Full:
@@ -331,7 +337,8 @@ class Sender:
         """Let the thread send what is left, and end; not longer than to a monotonic time."""
         self._status = status
         try:
-            self._queue.put(None, timeout=max(until_s - time.monotonic(), 0.01))
+            if not self._is_dead:
+                self._queue.put(None, timeout=max(until_s - time.monotonic(), 0.01))
         except queue.Full:
             self._warn("it does not answer")
         self._thread.join(max(until_s - time.monotonic(), 0.01))
@@ -353,7 +360,7 @@ class Sender:
     def _send(self, update: Update) -> None:
         match update:
             case Spans():
-                self._tracker.spans(update.make())
+                self._tracker.spans([self._known(one) for one in update.make()])
                 return
             case Numbers() if self._is_new(update):
                 self._tracker.metrics(update.step, update.values)
@@ -363,6 +370,9 @@ class Sender:
                 return
         self._sent[update.series] = update.step
         write_text(self._marks, dumps(self._sent) + "\n")
+
+    def _known(self, span: Span) -> Span:
+        return replace(span, name=self._clean(span.name), facts=self._clean(span.facts))
 
     def _is_new(self, update: Numbers | Words) -> bool:
         return update.step > self._sent.get(update.series, -1)
@@ -390,9 +400,9 @@ class Sender:
 def _read_marks(path: Path) -> dict[str, int]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return {str(series): int(step) for series, step in found.items()}
+    except (OSError, ValueError, TypeError, AttributeError):  # damaged: what was sent is sent again
         return {}
-    return {str(series): int(step) for series, step in found.items()}
 
 
 class Watcher(Protocol):
@@ -475,18 +485,15 @@ async def tracked(
         status = "stopped"
         raise
     finally:
-        tracking.send(lambda: _last(said, status, store.folder, make_report))
+        if status == "finished":
+            tracking.send(lambda: [said.at_end()])
+            if make_report is not None:
+                tracking.send(lambda: [_report(said, make_report(store.folder))])
         await asyncio.to_thread(_close, senders, status)
 
 
-def _last(
-    said: Measures, status: Status, folder: Path, make_report: Callable[[Path], str] | None
-) -> Iterable[Update]:
-    if status == "finished":
-        yield said.at_end()
-        if make_report is not None:
-            series = f"report/{said.releases}"
-            yield Words(series, said.step, "report.html", make_report(folder))
+def _report(said: Measures, page: str) -> Words:
+    return Words(f"report/{said.releases}", said.step, "report.html", page)
 
 
 def _close(senders: Sequence[Sender], status: Status) -> None:
