@@ -54,6 +54,12 @@ COMMANDS = (
         _TRAIN,
     ),
     (
+        "init",
+        "init:init",
+        "Write the configuration of a training on a file of rows; it trains as it is.",
+        _TRAIN,
+    ),
+    (
         "train",
         "training:app",
         "Train a skill document; ends with the best skill and its score on held-out tasks.",

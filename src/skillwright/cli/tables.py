@@ -38,7 +38,11 @@ _TITLES = {
     "test": "Held-out test tasks solved",
     "confirm": "Val tasks solved that no gate has drawn",
 }
-_ENDPOINTS = {Purpose.ROLLOUT.value: "the agent", Purpose.USER.value: "the simulated user"}
+_ENDPOINTS = {
+    Purpose.ROLLOUT.value: "the agent",
+    Purpose.USER.value: "the simulated user",
+    Purpose.JUDGE.value: "the judge",
+}
 _NAMES = {label: name for name, label in SHOWN_AS.items()}
 _MOST_ABREAST = 4  # artifacts whose rates are in one line with their intervals
 

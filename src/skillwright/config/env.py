@@ -133,6 +133,17 @@ class RatioData(Section):
     """Shuffles the items before they are cut."""
 
 
+class TableFiles(Section):
+    """A file per split."""
+
+    train: Annotated[str, Field(min_length=1)]
+    """The rows to train on."""
+    val: Annotated[str, Field(min_length=1)]
+    """The rows that the gate decides on."""
+    test: Annotated[str, Field(min_length=1)]
+    """The rows that are opened once, at the end."""
+
+
 class AdapterData(Section):
     """Tasks that an `EnvAdapter` brings itself."""
 
@@ -180,6 +191,38 @@ class WebShopData(_Seeded):
     """At most so many goals that are opened once, at the end."""
 
 
+class TableData(_AtMost):
+    """The rows of a file: CSV, TSV, JSON, JSON Lines or Parquet."""
+
+    kind: Literal["table"] = "table"
+    path: Annotated[str, Field(min_length=1)] | TableFiles
+    """The file; or three, as a mapping: ``{train: a.csv, val: b.csv, test: c.csv}``."""
+    ratio: Annotated[str, AfterValidator(_check_ratio)] = "1:1:1"
+    """Shares of train, val and test, dealt out evenly over task types and answers."""
+    split_column: str | None = None
+    """The column that says ``train``, ``val`` or ``test``, in the place of a ratio."""
+    encoding: str | None = None
+    """What texts are written in, such as ``cp1252``; unset, UTF-8, or what their mark says."""
+    seed: NonNegativeInt = 0
+    """Another seed deals the rows out in another way."""
+    train: PositiveInt | None = None
+    """At most so many rows, evenly over task types and answers; unset, all."""
+    val: PositiveInt | None = None
+    """At most so many rows; unset, all."""
+    test: PositiveInt | None = None
+    """At most so many rows; unset, all."""
+
+    @model_validator(mode="after")
+    def _one_way_to_split(self) -> "TableData":
+        given = {"ratio", "split_column"} & self.model_fields_set
+        ways = sorted(name for name in given if getattr(self, name) is not None)
+        if isinstance(self.path, TableFiles):
+            ways.append("path with three files")
+        if len(ways) > 1:
+            raise ValueError(f"{' and '.join(ways)} both say which rows are for train; give one")
+        return self
+
+
 DataConfig = Annotated[
     GeneratedData
     | HouseholdsData
@@ -189,6 +232,7 @@ DataConfig = Annotated[
     | TauBenchData
     | QaData
     | WebShopData
+    | TableData
     | AdapterData,
     Field(discriminator="kind"),
     kind_unless_given("generated"),
@@ -201,6 +245,7 @@ _OWN_DATA = {
     "tau_bench": ("tau_bench", "customers"),
     "qa": ("qa", "questions"),
     "webshop": ("webshop", "customers"),
+    "table": ("table", "rows of a file"),
 }
 """Kind of data -> the only environment that plays it, and what it gives."""
 
@@ -218,7 +263,13 @@ def _refuse_unknown(name: str) -> None:
 
 # Environment -> the turns of its own (30 are those of tau-bench's runs, 15 those of WebShop's, and
 # another number is another score), and its own kind of data.
-_OWN_DEFAULTS = {"tau_bench": (30, "tau_bench"), "qa": (1, "qa"), "webshop": (15, "webshop")}
+_OWN_DEFAULTS = {
+    "tau_bench": (30, "tau_bench"),
+    "qa": (1, "qa"),
+    "webshop": (15, "webshop"),
+    "table": (1, "table"),
+}
+_TRIES = 3
 
 
 class EnvSection(Section):
@@ -231,8 +282,8 @@ class EnvSection(Section):
     config: dict[str, Any] = Field(default_factory=dict)
     """Settings of the environment, which checks them itself."""
     max_turns: PositiveInt = 50
-    """Most actions in an episode; unset, 30 for ``tau_bench``, 15 for ``webshop``, 1 for ``qa``,
-    and what an adapter says itself."""
+    """Most actions in an episode; unset, 30 for ``tau_bench``, 15 for ``webshop``, 1 for ``qa`` and
+    ``table`` (3 with ``on_wrong: retry``), and what an adapter says itself."""
     success_threshold: Annotated[float, Field(gt=0, le=1)] = 1.0
     """The reward from which an episode is a success."""
     data: DataConfig = GeneratedData()
@@ -245,6 +296,9 @@ class EnvSection(Section):
         if own is None:
             return values
         most_turns, kind = own
+        settings = values.get("config")
+        if isinstance(settings, Mapping) and settings.get("on_wrong") == "retry":
+            most_turns = _TRIES
         data = values.get("data", {})
         if isinstance(data, Mapping):
             data = {"kind": kind, **data}

@@ -297,8 +297,10 @@ class ModelsSection(PricedModels):
     """Writes the skills of a bank; unset, the optimizer's model does."""
 
     scripted: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "target": ("household", "retail", "reader", "shopper"),
-        "optimizer": ("analyst", "retail_analyst", "reader_analyst", "shopper_analyst"),
+        "target": ("household", "retail", "reader", "shopper", "clerk"),
+        "optimizer": (
+            *("analyst", "retail_analyst", "reader_analyst", "shopper_analyst", "clerk_analyst"),
+        ),
         "teacher": ("household_teacher", "retail_teacher", "webshop_teacher"),
     }
 

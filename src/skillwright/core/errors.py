@@ -11,6 +11,7 @@
     │   │   └── RequestRefused  only this request: too long, or blocked by a content policy
     │   └── ReplyInvalid        the model answered, but not in the form that was asked for
     ├── EnvError                an environment broke; the episode becomes a Failure
+    │   └── JudgeError          the model that scores did not answer, or gave no verdict
     └── ContractError           an adapter or environment returned what its contract forbids
 
 Faults of the world (ModelError, EnvError) are recorded as a `Failure` and never as a score.
@@ -86,6 +87,10 @@ class ReplyInvalid(ModelError):
 
 class EnvError(SkillwrightError):
     """An environment broke; not a clumsy action, which is an observation."""
+
+
+class JudgeError(EnvError):
+    """The model that scores an episode did not answer, or gave no verdict; there is no score."""
 
 
 class ContractError(SkillwrightError):

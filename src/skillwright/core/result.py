@@ -11,6 +11,7 @@ from skillwright.core.chat import Message, Usage
 from skillwright.core.errors import (
     ContractError,
     EnvError,
+    JudgeError,
     ModelError,
     ModelRefused,
     ModelTimeout,
@@ -35,6 +36,8 @@ class FailureCause(StrEnum):
     """The environment raised, or broke its contract."""
     USER = "user"
     """A simulated user could not be reached."""
+    JUDGE = "judge"
+    """The model that scores could not be reached, or gave no verdict."""
     TIMEOUT = "timeout"
     """A deadline passed."""
 
@@ -62,6 +65,8 @@ def _cause(fault: BaseException) -> FailureCause:
             return FailureCause.TIMEOUT
         case ModelError():
             return FailureCause.MODEL
+        case JudgeError():
+            return FailureCause.JUDGE
         case EnvError():
             return FailureCause.ENVIRONMENT
         case _:

@@ -1,6 +1,6 @@
 """Worlds: the episode environment, the registry, and the worlds themselves."""
 
-from skillwright.envs.about import AboutEnv, EnvReport, Evaluation
+from skillwright.envs.about import AboutEnv, EnvReport, Evaluation, Judging
 from skillwright.envs.adapter import EnvAdapter
 from skillwright.envs.contract import Check, ContractReport, check_env
 from skillwright.envs.registry import EnvSpec, deregister, make, register, spec, specs
@@ -14,6 +14,7 @@ __all__ = [
     "EnvReport",
     "EnvSpec",
     "Evaluation",
+    "Judging",
     "StepOutput",
     "TextEnv",
     "check_env",

@@ -20,6 +20,19 @@ SURVEY = "survey"
 
 
 @dataclass(frozen=True, slots=True)
+class Judging:
+    """A model that scores.
+
+    Attributes:
+        model: Which.
+        votes: How often it is asked about a reply.
+    """
+
+    model: "ModelConfig"
+    votes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluation:
     """How a split was evaluated.
 
@@ -82,6 +95,16 @@ class AboutEnv:
     @classmethod
     def user_model(cls, env_config: object | None = None) -> "ModelConfig | None":
         """Return the model that plays a simulated user; ``None`` where none does.
+
+        Raises:
+            ConfigError: A setting of the model is wrong.
+        """
+        del env_config
+        return None
+
+    @classmethod
+    def judging(cls, env_config: object | None = None) -> "Judging | None":
+        """Return by which model an episode is scored; ``None`` where none is asked.
 
         Raises:
             ConfigError: A setting of the model is wrong.

@@ -62,11 +62,13 @@ class ScriptedConfig(Frozen):
     """``household`` acts in ALFWorld houses and ``analyst`` writes proposals from trajectories
     there; ``retail`` and ``retail_analyst`` do so in the built-in store of tau_bench, ``reader``
     and ``reader_analyst`` with the generated questions of qa, ``shopper`` and ``shopper_analyst``
-    in webshop. ``searcher`` is an expert in houses and ``buyer`` one in webshop,
-    and ``household_teacher`` writes the skills of a bank from what was played there, as
-    ``retail_teacher`` and ``webshop_teacher`` do for tau_bench and webshop."""
+    in webshop, ``clerk`` and ``clerk_analyst`` with the rows of a table. ``searcher`` is an expert
+    in houses and ``buyer`` one in webshop, and ``household_teacher`` writes the skills of a bank
+    from what was played there, as ``retail_teacher`` and ``webshop_teacher`` do for tau_bench and
+    webshop."""
     noise: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Only for ``household``: the share of turns in which it takes a random admissible action.
+    """For ``household`` the share of turns in which it takes a random admissible action, for
+    ``clerk`` that in which it answers at random.
     Above 0, all its random choices follow the prompt as well as the seed: the two sides of a
     gate's comparison draw independently, and a run still repeats exactly."""
 

@@ -16,6 +16,7 @@ from skillwright.core import (
     EpisodeSpec,
     Failure,
     FailureCause,
+    JudgeError,
     Message,
     ModelError,
     ModelRefused,
@@ -199,8 +200,7 @@ class Attempt:
         if isinstance(fault, TimeoutError):
             passed = f"over {self._limits.episode_timeout_s} s, in turn {len(self._turns)}"
             self._failure = Failure(FailureCause.TIMEOUT, str(fault) or passed)
-        elif isinstance(fault, EnvError) and _stems_from_model(fault):
-            # The only model that an environment talks to is its simulated user.
+        elif _comes_from_user(fault):
             self._failure = Failure(FailureCause.USER, str(fault))
 
     def close(self) -> None:
@@ -301,7 +301,7 @@ class Attempt:
                 check = f"`skillwright env check {env}` shows what an environment must return."
                 return ContractError(f"{place}: {fault}. {check}")
             case EnvError():
-                return EnvError(f"{place}: {fault}")
+                return type(fault)(f"{place}: {fault}")
             case _:
                 return EnvError(f"{place}: {type(fault).__name__}: {fault}")
 
@@ -336,6 +336,12 @@ def _bounded(spec: EpisodeSpec, limits: Limits) -> Task:
     if given := [bound for bound in bounds if isinstance(bound, int)]:
         extras["max_turns"] = min(given)
     return replace(spec.task, extras=extras)
+
+
+def _comes_from_user(fault: Exception) -> bool:
+    # Beside a judge the only model that an environment asks is its simulated user.
+    is_env = isinstance(fault, EnvError) and not isinstance(fault, JudgeError)
+    return is_env and _stems_from_model(fault)
 
 
 def _stems_from_model(fault: BaseException) -> bool:

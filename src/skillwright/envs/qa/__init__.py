@@ -1,6 +1,7 @@
 """Question answering over given passages: the smallest complete benchmark."""
 
-from skillwright.envs.qa.env import QaEnv, answer_in, exact_match, normalized, token_f1
+from skillwright.envs.answers import answer_in, exact_match, normalized, token_f1
+from skillwright.envs.qa.env import QaEnv
 from skillwright.envs.qa.generate import generated_questions
 from skillwright.envs.qa.items import Passage, Question, read_question
 

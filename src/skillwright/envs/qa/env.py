@@ -1,68 +1,14 @@
 """Question answering over given passages: one question, one answer, one reward."""
 
-import re
-import string
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from skillwright.core import DataError, Message, did_you_mean
 from skillwright.envs.about import TaskSplits
+from skillwright.envs.answers import answer_in, exact_match, token_f1
 from skillwright.envs.qa.generate import generated_questions
 from skillwright.envs.qa.items import fitting, read_question, with_ids
 from skillwright.envs.text_env import StepOutput, TextEnv
-
-# How an answer is compared with the right ones: exact match and token F1.
-#
-# Source: the rules of SQuAD (Rajpurkar et al., arXiv:1606.05250), which SearchQA's are too: lower
-# case, no punctuation, no articles, single blanks, and the best of several right answers.
-
-
-_ARTICLE: Final = re.compile(r"\b(a|an|the)\b")
-_TAGGED: Final = re.compile(r"<answer>((?:(?!</?answer>).)*)</answer>", re.DOTALL | re.IGNORECASE)
-_THOUGHT: Final = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL | re.IGNORECASE)
-_PUNCTUATION: Final = frozenset(string.punctuation)
-
-
-def answer_in(reply: str) -> str:
-    """Return what is in the last complete ``<answer>`` tag, or else the whole reply.
-
-    What is in ``<think>`` tags is no part of a bare reply, also where it was cut off.
-    """
-    tagged = _TAGGED.findall(reply)
-    return str(tagged[-1] if tagged else _THOUGHT.sub("", reply)).strip()
-
-
-def normalized(text: str) -> str:
-    """Return a text in lower case, without punctuation and articles, with single blanks."""
-    plain = "".join(letter for letter in text.lower() if letter not in _PUNCTUATION)
-    return " ".join(_ARTICLE.sub(" ", plain).split())
-
-
-def exact_match(answer: str, right: Sequence[str]) -> float:
-    """Return 1.0 where an answer is, normalized, one of the right ones, else 0.0."""
-    given = normalized(answer)
-    return float(any(given == normalized(one) for one in right))
-
-
-def token_f1(answer: str, right: Sequence[str]) -> float:
-    """Return the harmonic mean of precision and recall of words, best over the right answers.
-
-    Returns:
-        A number in [0, 1]; where nothing is left of one of the two, 1 if both are empty, else 0.
-    """
-    return max(
-        (_f1(normalized(answer).split(), normalized(one).split()) for one in right), default=0.0
-    )
-
-
-def _f1(given: list[str], wanted: list[str]) -> float:
-    if not given or not wanted:
-        return float(given == wanted)
-    shared = (Counter(given) & Counter(wanted)).total()
-    # In one fraction, so that an answer in the very words has exactly 1.
-    return 2 * shared / (len(given) + len(wanted))
-
 
 METRICS: Final = ("em", "f1")
 MOST_CONTEXT_CHARS: Final = 6000

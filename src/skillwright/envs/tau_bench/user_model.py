@@ -3,11 +3,10 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 from string import Template
 from typing import Any, ClassVar, Final
-from weakref import WeakKeyDictionary
 
 from skillwright.core import (
     ChatModel,
@@ -21,6 +20,7 @@ from skillwright.core import (
     Usage,
 )
 from skillwright.core.seeds import derive_seed
+from skillwright.envs.side_models import shared_model
 from skillwright.envs.tau_bench.config import TauBenchEnvConfig
 from skillwright.envs.tau_bench.parsing import utf8_safe, visible_text
 from skillwright.envs.tau_bench.upstream_words import user_words
@@ -30,7 +30,7 @@ from skillwright.models.http.client import HttpClient
 from skillwright.models.http.endpoint import EndpointModel
 from skillwright.models.registry import dialect_of
 
-# The server behind the simulated users: its settings, and one pool of connections per loop.
+# The server behind the simulated users.
 
 
 _GARBLED: Final = 2  # a reply that is none is asked for again once
@@ -87,40 +87,6 @@ def open_model(
 ) -> ChatModel:
     """Make the model of a user; a reply that is no reply is asked for again once."""
     return EndpointModel(dialect_of(config), client, sleep=sleep, max_garbled=_GARBLED)
-
-
-async def shared_model(config: EndpointConfig) -> ChatModel:
-    """Return the model that all users with these settings share on the running loop."""
-    loop = asyncio.get_running_loop()
-    pool = _pools.get(loop)
-    if pool is None:
-        pool = _pools[loop] = _Pool()
-        await pool.open()
-    name = config.model_dump_json()
-    if name not in pool.models:
-        pool.models[name] = open_model(config, pool.client)
-    return pool.models[name]
-
-
-class _Pool:
-    """The connections of one event loop, and the models behind them."""
-
-    def __init__(self) -> None:
-        self.client = HttpClient()
-        self.models: dict[str, ChatModel] = {}
-        self._keeper = self._keep()
-
-    async def open(self) -> None:
-        await anext(self._keeper)
-
-    async def _keep(self) -> AsyncGenerator[None]:
-        # No episode knows whether it is the last one. But a loop that ends closes the generators
-        # that were begun on it, and so the connections with them.
-        async with self.client:
-            yield
-
-
-_pools: "WeakKeyDictionary[asyncio.AbstractEventLoop, _Pool]" = WeakKeyDictionary()
 
 
 # What the models behind a simulated user read. A changed word changes scores.
@@ -311,7 +277,7 @@ class ModelUser(UserSimulator):
         )
 
     async def _complete(self, messages: Sequence[Message]) -> str:
-        model = self._model or await shared_model(self._endpoint)
+        model = self._model or await shared_model(self._endpoint, open_model)
         try:
             completion = await model.complete(
                 messages, sampling=Sampling(seed=self._next_seed()), purpose=Purpose.USER

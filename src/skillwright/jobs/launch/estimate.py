@@ -27,7 +27,7 @@ from skillwright.jobs.parts.tasks import (
     is_adapter,
     make_splits,
     refuse_unasked_data,
-    user_model,
+    side_models,
 )
 from skillwright.jobs.train.evaluate import EvalPlan
 from skillwright.jobs.train.wiring import skills_confirmed, skills_tested, trained_on_in_an_epoch
@@ -312,6 +312,18 @@ def users_stage(llm: PricedModel, assumed: Assumptions, episodes: int, turns: in
     return make_stage("simulated user", llm, episodes, prompts, answer)
 
 
+def judge_stage(
+    env: EnvSection, llm: PricedModel, assumed: Assumptions, episodes: int, opening: int
+) -> Stage:
+    """Return what a judge takes: it reads the task, a reply and its rubric, and votes."""
+    rubric = len(dumps(env.config)) / assumed.chars_per_token
+    prompt = round(opening + assumed.action_tokens + rubric)
+    judging = environment_of(env).judging(env.config)
+    votes = judging.votes if judging else 1
+    times = episodes * assumed.turns * votes
+    return make_stage("judge", llm, times, [prompt], assumed.observation_tokens)
+
+
 def make_stage(
     name: str, llm: PricedModel, times: int, prompts: Sequence[int], answer: int, *, plays: int = 0
 ) -> Stage:
@@ -382,11 +394,15 @@ class _Episodes:
     ) -> Estimate:
         """Return stages that play and stages that ask as one estimate, simulated users included."""
         llms, stages = tuple(llms), list(played)
-        if (user := user_model(self.config.env)) is not None:
-            customer = priced_model("user", user)
-            llms = (*llms, customer)
-            episodes = sum(one.episodes for one in played)
-            stages.append(users_stage(customer, self.assumed, episodes, self.assumed.turns))
+        episodes = sum(one.episodes for one in played)
+        for role, model in side_models(self.config.env).items():
+            llm = priced_model(role, model)
+            llms = (*llms, llm)
+            stages.append(
+                users_stage(llm, self.assumed, episodes, self.assumed.turns)
+                if role == "user"
+                else judge_stage(self.config.env, llm, self.assumed, episodes, self.opening_tokens)
+            )
         stages = [stage for stage in (*stages, *asked) if stage.calls]
         return Estimate(tuple(stages), self.opening_tokens, self.measured, llms, self.assumed)
 

@@ -32,7 +32,7 @@ from skillwright.jobs.parts.bank_source import check_bank, refuse_bank
 from skillwright.jobs.parts.bench import Sizes
 from skillwright.jobs.parts.money import refuse_unpriced
 from skillwright.jobs.parts.opened import MakeModel, make_env
-from skillwright.jobs.parts.tasks import is_adapter, make_splits, refuse_unasked_data, user_model
+from skillwright.jobs.parts.tasks import is_adapter, make_splits, refuse_unasked_data, side_models
 from skillwright.jobs.train.evaluate import EvalPlan
 from skillwright.jobs.train.wiring import read_initial_skill, refuse_hopeless_gate
 from skillwright.models import (
@@ -117,9 +117,9 @@ def _look_at_environment(config: RunConfig) -> Found:
 
 
 def users_of(env: EnvSection) -> dict[str, ModelConfig]:
-    """Return the model behind simulated users by its role, where one plays them."""
-    user = user_model(env)
-    return {} if user is None else {"simulated user": user}
+    """Return the models behind simulated users and a judge by their role, where there are any."""
+    words = {"user": "simulated user"}
+    return {words.get(role, role): llm for role, llm in side_models(env).items()}
 
 
 def refuse_without_tools(target: ModelConfig, env: str) -> None:

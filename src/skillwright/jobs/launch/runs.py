@@ -28,7 +28,7 @@ from skillwright.jobs.parts.resuming import (
     refuse_other_settings,
     settings_facts,
 )
-from skillwright.jobs.parts.tasks import is_adapter, refuse_unasked_data, user_model
+from skillwright.jobs.parts.tasks import is_adapter, refuse_unasked_data, side_models
 from skillwright.jobs.train.evaluate import EvalPlan, EvalReport, evaluate
 from skillwright.jobs.train.forking import RECORDED
 from skillwright.jobs.train.state import restore
@@ -376,8 +376,11 @@ def known_secrets(config: RunConfig) -> list[str]:
 
 
 def secrets_of(env: EnvSection, llms: Sequence[ModelConfig | None]) -> list[str]:
-    """Return the keys of an environment, of its simulated users, and of models."""
-    return [*filter(None, secrets_in(env.config)), *model_secrets((*llms, user_model(env)))]
+    """Return the keys of an environment, of the models that it asks itself, and of models."""
+    return [
+        *filter(None, secrets_in(env.config)),
+        *model_secrets((*llms, *side_models(env).values())),
+    ]
 
 
 def model_secrets(llms: Sequence[ModelConfig | None]) -> list[str]:

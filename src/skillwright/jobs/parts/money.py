@@ -24,7 +24,7 @@ from skillwright.bank.embedding.endpoint import endpoint_named
 from skillwright.config.run import BudgetSection, RunConfig
 from skillwright.core import ConfigError, SkillwrightError, Usage
 from skillwright.jobs.parts.resuming import seconds_worked
-from skillwright.jobs.parts.tasks import is_adapter
+from skillwright.jobs.parts.tasks import is_adapter, side_models
 from skillwright.models import EndpointConfig, ModelConfig, PythonConfig, is_scripted_model
 from skillwright.models.executors.config import ClaudeCodeExecConfig, CodexExecConfig
 from skillwright.models.prices import Prices, list_prices
@@ -227,12 +227,15 @@ def _larger(name: str, bound: float, used: float) -> str:
     return f"--set budget.{name}={text}"
 
 
+_SECTIONS = {"user": "env.config.user_settings", "judge": "env.config.scorer.model"}
+
+
 @dataclass(frozen=True, slots=True)
 class PricedModel:
     """A role's model and what its tokens cost.
 
     Attributes:
-        role: ``target``, ``optimizer``, or ``user`` for a simulated user.
+        role: ``target``, ``optimizer``, ``user`` for a simulated user, or ``judge``.
         model: The model's name.
         prices: ``None`` where they are unknown.
         is_free: Nobody charges for it: a program of our own.
@@ -251,6 +254,11 @@ class PricedModel:
         return self.is_free or self.tells_cost or self.prices is not None
 
     @property
+    def section(self) -> str:
+        """Where its settings are; an environment names the models that it asks itself."""
+        return _SECTIONS.get(self.role, f"models.{self.role}")
+
+    @property
     def date(self) -> str:
         """How old the prices are, in a word; ``""`` where nothing is known of it."""
         if self.prices is None:
@@ -264,9 +272,7 @@ class PricedModel:
         if self.prices is None and self.tells_cost:
             return f"{self.role} {self.model}: as the program itself estimates it"
         if self.prices is None:
-            is_user = self.role == "user"  # a simulated one, whose model the environment names
-            section = "env.config.user_settings" if is_user else f"models.{self.role}"
-            return f"{self.role} {self.model}: prices unknown; set {section}.prices"
+            return f"{self.role} {self.model}: prices unknown; set {self.section}.prices"
         into, out = self.prices.input_usd_per_mtok, self.prices.output_usd_per_mtok
         age = self.prices.as_of or "as configured"
         return f"{self.role} {self.model}: {into:g} in, {out:g} out, USD per million ({age})"
@@ -289,7 +295,9 @@ def money_text(cost_usd: float | None, llms: Iterable[PricedModel]) -> str:
 def refuse_unpriced(config: RunConfig, *, trains: bool = True) -> None:
     """Refuse a training's or an evaluation's budget in money that could not be held."""
     embedder = config.bank.embedder if config.skill.bank else ""
-    refuse_unheld(config.budget, priced_models(config, trains=trains), embedder)
+    judge = [priced_model(role, llm) for role, llm in side_models(config.env).items()][-1:]
+    llms = [*priced_models(config, trains=trains), *(one for one in judge if one.role == "judge")]
+    refuse_unheld(config.budget, llms, embedder)
 
 
 def refuse_unheld(budget: BudgetSection, llms: Iterable[PricedModel], embedder: str) -> None:
@@ -299,8 +307,8 @@ def refuse_unheld(budget: BudgetSection, llms: Iterable[PricedModel], embedder: 
     unheld = f"budget.usd = {budget.usd:g} cannot be held: no prices are known for"
     if unpriced := [llm for llm in llms if not llm.is_priced]:
         raise ConfigError(
-            f"{unheld} {_listed(f'{llm.model!r} (models.{llm.role})' for llm in unpriced)}. "
-            f"Set models.{unpriced[0].role}.prices.input_usd_per_mtok and output_usd_per_mtok, or "
+            f"{unheld} {_listed(f'{llm.model!r} ({llm.section})' for llm in unpriced)}. "
+            f"Set {unpriced[0].section}.prices.input_usd_per_mtok and output_usd_per_mtok, or "
             "bound budget.tokens instead"
         )
     endpoint = endpoint_named(embedder)

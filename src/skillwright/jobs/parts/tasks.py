@@ -353,6 +353,17 @@ def user_model(env: EnvSection) -> ModelConfig | None:
     return environment_of(env).user_model(env.config)
 
 
+def side_models(env: EnvSection) -> dict[str, ModelConfig]:
+    """Return the models that an environment asks itself: ``user`` and ``judge``, where there are.
+
+    Raises:
+        UsageError: A setting is wrong.
+    """
+    judging = environment_of(env).judging(env.config)
+    found = {"user": user_model(env), "judge": None if judging is None else judging.model}
+    return {role: llm for role, llm in found.items() if llm is not None}
+
+
 def refuse_unasked_data(env: EnvSection) -> None:
     """Refuse to begin on data that nobody asked for; a run that began on it continues.
 

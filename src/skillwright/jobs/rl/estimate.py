@@ -22,13 +22,14 @@ from skillwright.jobs.launch.estimate import (
     Stages,
     episode_prompts,
     expected_turns,
+    judge_stage,
     make_stage,
     measured_opening,
     sum_of,
     users_stage,
 )
 from skillwright.jobs.parts.money import PricedModel, priced_model
-from skillwright.jobs.parts.tasks import user_model
+from skillwright.jobs.parts.tasks import side_models
 from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks
 
 POLICY = "policy"
@@ -106,9 +107,16 @@ async def estimate_rl(config: RlConfig, turns: int | None = None) -> RlEstimate:
     llms = {role: priced_model(role, llm) for role, llm in config.llms.items()}
     work = _Work(config, tasks, llms, assumed, base_turns, opening)
     stages = [*work.before_rollouts(), *work.training()]
-    if (user := user_model(config.env)) is not None:
-        llms["user"] = priced_model("user", user)
-        stages.append(work.users(stages, llms["user"]))
+    played = tuple(stages)
+    for role, model in side_models(config.env).items():
+        llms[role] = priced_model(role, model)
+        stages.append(
+            work.users(played, llms[role])
+            if role == "user"
+            else judge_stage(
+                config.env, llms[role], assumed, sum(one.episodes for one in played), opening
+            )
+        )
     done = tuple(stage for stage in stages if stage.episodes or stage.calls)
     return RlEstimate(done, usual, base_turns, opening, tuple(llms.values()))
 

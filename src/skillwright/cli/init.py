@@ -1,0 +1,194 @@
+"""``skillwright init``: from a file of rows to a configuration that trains as it is."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Column, Table
+
+from skillwright.cli.faults import exit_codes
+from skillwright.cli.options import AsJson
+from skillwright.cli.words import make_console, print_words
+from skillwright.config import RunConfig, load_config
+from skillwright.core import ConfigError, DataError, SkillwrightError, did_you_mean
+from skillwright.core.jsonio import write_text
+from skillwright.envs.table import Table as Rows
+from skillwright.envs.table.draft import (
+    SCORERS,
+    Look,
+    draft,
+    look_at,
+    most_tasks,
+    refuse_missing_header,
+    written,
+)
+from skillwright.jobs.parts.tasks import make_splits
+
+out = make_console()
+
+# The more rows decide, the less do few rows prove nothing; the first that can prove anything.
+_RATIOS = ("1:1:1", "1:2:1", "1:4:1")
+_HOSTED = {
+    "OPENAI_API_KEY": ("openai_chat", "gpt-5.4-mini", "gpt-5.5"),
+    "ANTHROPIC_API_KEY": ("claude_chat", "claude-haiku-5-5", "claude-opus-5-5"),
+}
+"""Key -> backend, a small model that acts, and a large one that proposes."""
+_FEW = 30
+_BUDGET = "budget: {usd: 5}  # stops the run there; `skillwright resume` continues"
+_READS = "gradient: {minibatch_size: 40}  # rows that the optimizer reads at once"
+
+
+def init(  # noqa: PLR0913 - each is an option
+    file: Annotated[Path, typer.Argument(help="The rows: CSV, TSV, JSON, JSON Lines or Parquet.")],
+    answer: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column with the right answer.")
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="The columns that the agent reads; by default the rest."),
+    ] = None,
+    scorer: Annotated[
+        str | None, typer.Option(help=f"How a reply is scored: {', '.join(SCORERS)}.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="A model behind an endpoint that acts and proposes, such as gpt-5.5."),
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", help="Where that model is, if not at OpenAI.")
+    ] = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Scripted models, also where a key is set.")
+    ] = False,
+    encoding: Annotated[
+        str | None, typer.Option(help="What the file is written in, such as cp1252.")
+    ] = None,
+    to: Annotated[Path, typer.Option(help="The configuration that is written.")] = Path(
+        "train.yaml"
+    ),
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the configuration of a training on a file of rows; it trains as it is."""
+    with exit_codes():
+        if to.exists():
+            raise ConfigError(f"{str(to)!r} is there already; name another file with --to")
+        look = look_at(Rows(file, encoding))
+        if answer is None:
+            refuse_missing_header(look)
+        asks = sys.stdin.isatty() and not (yes or as_json)
+        if not as_json:
+            _show(look)
+        config = _decided(look, answer, columns, scorer, asks=asks)
+        made = _write(look, config, _models(model, base_url, offline=offline), to)
+    if as_json:
+        typer.echo(json.dumps({"path": str(to), **made}))
+        return
+    sizes = made["tasks"]
+    out.print(f"wrote {to}", markup=False, style="bold")
+    print_words(out, f"{sizes['train']} train, {sizes['val']} val, {sizes['test']} test rows")
+    print_words(out, f"What can be proven: {made['proof']}.")
+    if sizes["val"] < _FEW:
+        print_words(out, "With so few rows only a large gain can be proven; more rows find more.")
+    out.print(f"Next:  skillwright train {to}", markup=False)
+
+
+def _decided(
+    look: Look, answer: str | None, columns: str | None, scorer: str | None, *, asks: bool
+) -> dict[str, Any]:
+    """Ask the three questions, or take what the file suggests."""
+    answer = _asked("Which column holds the right answer?", answer, look.answer, asks)
+    look.column(answer)
+    suggested = ",".join(look.shown(answer))
+    columns = _asked("Which columns does the agent read?", columns, suggested, asks)
+    shown = [name.strip() for name in columns.split(",") if name.strip()]
+    for name in shown:
+        look.column(name)
+    if answer in shown or not shown:
+        raise DataError(
+            f"the agent would read {columns!r}, which must be columns beside the answer {answer!r}"
+        )
+    question = f"How is a reply scored ({', '.join(SCORERS)})?"
+    scorer = _asked(question, scorer, look.scorer(answer), asks)
+    if scorer not in SCORERS and ":" not in scorer:
+        raise DataError(f"there is no scorer {scorer!r}. {did_you_mean(scorer, SCORERS)}")
+    return draft(look, answer, shown, scorer)
+
+
+def _asked(question: str, given: str | None, suggested: str, asks: bool) -> str:
+    if given is not None:
+        return given
+    return str(typer.prompt(question, default=suggested)).strip() if asks else suggested
+
+
+def _write(look: Look, config: dict[str, Any], models: list[str], to: Path) -> dict[str, Any]:
+    """Write the first configuration that could prove something; none where nothing could."""
+    table = look.table
+    encoding = {} if table.encoding is None else {"encoding": table.encoding}
+    column = look.split_column
+    splits = [{"split_column": column}] if column else [{"ratio": ratio} for ratio in _RATIOS]
+    why = f"by column {column}" if column else "shares of train, val (decides) and test rows"
+    problem = ""
+    for split in splits:
+        data = {"path": str(table.path), **split, **most_tasks(look), **encoding}
+        write_text(to, written(config, data, models, why))
+        try:
+            found = load_config(to)
+            problem = _why_not(found)
+        except SkillwrightError:
+            to.unlink()
+            raise
+        if not problem:
+            return _facts(found, look)
+    to.unlink()
+    raise DataError(f"{str(table.path)!r} has {look.rows} rows, and {problem}; add rows")
+
+
+def _why_not(config: RunConfig) -> str:
+    splits = make_splits(config)
+    return config.why_hopeless(len(splits.train.tasks), len(splits.val.tasks))
+
+
+def _facts(config: RunConfig, look: Look) -> dict[str, Any]:
+    splits = make_splits(config)
+    train, val = len(splits.train.tasks), len(splits.val.tasks)
+    tasks = {"train": train, "val": val, "test": len(splits.test)}
+    return {"rows": look.rows, "tasks": tasks, "proof": config.power(train, val)}
+
+
+def _models(model: str | None, base_url: str | None, *, offline: bool) -> list[str]:
+    if base_url is not None and model is None:
+        raise ConfigError("--base-url needs --model, the name of the model there")
+    if model is not None:
+        where = "" if base_url is None else f", base_url: {json.dumps(base_url)}"
+        llm = f"{{backend: openai_chat, model: {json.dumps(model)}{where}}}"
+        return ["models:", f"  target: {llm}  # acts", f"  optimizer: {llm}  # proposes", _READS]
+    for key, (backend, small, large) in _HOSTED.items():
+        if os.environ.get(key, "").strip() and not offline:
+            return [
+                f"models:  # {key} is set",
+                f"  target: {{backend: {backend}, model: {small}}}  # acts",
+                f"  optimizer: {{backend: {backend}, model: {large}}}  # proposes",
+                *(_READS, _BUDGET),
+            ]
+    return [
+        "models:",
+        "  # Programs in the place of models. A real one: {backend: openai_chat, model: gpt-5.5}",
+        "  target: {backend: scripted, model: clerk, noise: 0.05}  # acts",
+        "  optimizer: {backend: scripted, model: clerk_analyst}  # proposes",
+        _READS,
+    ]
+
+
+def _show(look: Look) -> None:
+    print_words(out, f"{look.table.path}: {look.rows:,} rows")
+    table = Table("column", "kind", "values", "blank", Column("example", overflow="ellipsis"))
+    for one in look.columns:
+        example = " ".join(one.example.split())[:80]
+        counts = (f"{one.distinct:,}", str(one.blank or ""))
+        table.add_row(escape(one.name), one.kind, *counts, escape(example))
+    out.print(table)

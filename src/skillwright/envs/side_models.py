@@ -1,0 +1,52 @@
+"""Models that an environment asks beside the agent: a simulated user, a judge.
+
+They share one pool of connections per event loop.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from pydantic import BaseModel
+
+from skillwright.core import ChatModel
+from skillwright.models.http.client import HttpClient
+
+Config = TypeVar("Config", bound=BaseModel)
+
+
+async def shared_model(
+    config: Config, make: Callable[[Config, HttpClient], ChatModel]
+) -> ChatModel:
+    """Return the model that all episodes with these settings share on the running loop."""
+    loop = asyncio.get_running_loop()
+    pool = _pools.get(loop)
+    if pool is None:
+        pool = _pools[loop] = _Pool()
+        await pool.open()
+    key = (make, config.model_dump_json())
+    if key not in pool.models:
+        pool.models[key] = make(config, pool.client)
+    return pool.models[key]
+
+
+class _Pool:
+    """The connections of one event loop, and the models behind them."""
+
+    def __init__(self) -> None:
+        self.client = HttpClient()
+        self.models: dict[tuple[Any, str], ChatModel] = {}
+        self._keeper = self._keep()
+
+    async def open(self) -> None:
+        await anext(self._keeper)
+
+    async def _keep(self) -> AsyncGenerator[None]:
+        # No episode knows whether it is the last one. But a loop that ends closes the generators
+        # that were begun on it, and so the connections with them.
+        async with self.client:
+            yield
+
+
+_pools: "WeakKeyDictionary[asyncio.AbstractEventLoop, _Pool]" = WeakKeyDictionary()

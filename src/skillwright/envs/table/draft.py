@@ -1,0 +1,279 @@
+"""Looks at a table and writes the configuration of a training, to be read and changed."""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from skillwright.core import DataError, did_you_mean
+from skillwright.envs.table.prompts import placeholder
+from skillwright.envs.table.rows import Row, Table, columns_of, is_blank
+from skillwright.envs.table.scorers import as_number
+
+SCORERS: Final = ("exact", "one_of", "contains", "regex", "number", "json", "f1")
+"""What `init` offers; a judge and a function of one's own need more than a word."""
+
+_LOOKED_AT: Final = 5000
+_MANY_ROWS: Final = 3000
+_MOST_LABELS: Final = 20
+_MOST_LINES: Final = 8
+_LONG_WORDS: Final = 8
+_ANSWER_NAMES: Final = (
+    *("answer", "answers", "label", "labels", "target", "expected", "expected_output", "gold"),
+    *("output", "completion", "class", "category", "intent", "sentiment", "queue", "y"),
+)
+_ID_NAMES: Final = re.compile(r"(.*[_ ])?(id|uuid|index|key|nr|no)", re.IGNORECASE)
+_SPLIT_NAMES: Final = ("split", "fold", "subset")
+_SPLIT_VALUES: Final = frozenset({"train", "training", "val", "valid", "validation", "dev", "test"})
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What the first rows say about a column.
+
+    Attributes:
+        name: Its name.
+        kind: ``text``, ``number``, ``list`` or ``object``.
+        distinct: Different values.
+        blank: Rows without a value.
+        words: Words of a value, on average.
+        example: The first value.
+    """
+
+    name: str
+    kind: str
+    distinct: int
+    blank: int
+    words: float
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a table holds.
+
+    Attributes:
+        table: The file.
+        rows: All of its rows.
+        columns: Its columns, by what the first rows say.
+        head: The first rows.
+    """
+
+    table: Table
+    rows: int
+    columns: tuple[Column, ...]
+    head: tuple[Row, ...]
+
+    def column(self, name: str) -> Column:
+        """Return a column.
+
+        Raises:
+            DataError: There is none of this name; the message names the nearest.
+        """
+        found = next((one for one in self.columns if one.name == name), None)
+        if found is None:
+            near = did_you_mean(name, [one.name for one in self.columns])
+            raise DataError(f"{str(self.table.path)!r} has no column {name!r}. {near}")
+        return found
+
+    @property
+    def answer(self) -> str:
+        """The column that probably holds the right answer: by its name, or few values, or last."""
+        by_name = {one.name.lower(): one.name for one in self.columns}
+        named = [by_name[name] for name in _ANSWER_NAMES if name in by_name]
+        few = [one.name for one in self.columns if self._is_class(one)]
+        return next(iter([*named, *few[::-1], self.columns[-1].name]))
+
+    @property
+    def split_column(self) -> str | None:
+        """The column that says which rows are for train, val and test, or ``None``."""
+        for one in self.columns:
+            values = {str(row.get(one.name)).strip().lower() for row in self.head}
+            if one.name.lower() in _SPLIT_NAMES and values <= _SPLIT_VALUES and len(values) >= 3:
+                return one.name
+        return None
+
+    def shown(self, answer: str) -> list[str]:
+        """Return the columns that an agent should read: all but the answer, ids and splits."""
+        others = [one for one in self.columns if one.name not in (answer, self.split_column)]
+        telling = [one.name for one in others if not self._is_id(one)]
+        return telling or [one.name for one in others]
+
+    def scorer(self, answer: str) -> str:
+        """Return how answers like these are scored."""
+        column = self.column(answer)
+        if column.kind in ("list", "object"):
+            return {"list": "one_of", "object": "json"}[column.kind]
+        if column.kind == "number" and not self._is_class(column):
+            return "number"
+        return "f1" if column.words > _LONG_WORDS else "exact"
+
+    def labels(self, answer: str) -> list[str]:
+        """Return the classes that a column is about, sorted; none where it is no class."""
+        if not self._is_class(self.column(answer)):
+            return []
+        return sorted({str(row[answer]).strip() for row in self.head if not is_blank(row[answer])})
+
+    def _is_class(self, column: Column) -> bool:
+        few = min(_MOST_LABELS, len(self.head) / 3)
+        return column.kind in ("text", "number") and 2 <= column.distinct <= few
+
+    def _is_id(self, column: Column) -> bool:
+        unique = column.distinct == len(self.head) and column.words <= 1
+        return unique and (column.kind == "number" or bool(_ID_NAMES.fullmatch(column.name)))
+
+
+def look_at(table: Table) -> Look:
+    """Look at a table: its columns by the first rows, and how many rows there are.
+
+    Raises:
+        DataError: The file is damaged or empty, or has no answer beside what is asked.
+    """
+    rows = table.rows()
+    head = tuple(islice(rows, _LOOKED_AT))
+    names = columns_of(head)
+    where = repr(str(table.path))
+    if not head:
+        raise DataError(f"{where} holds no row below its header; add some")
+    if len(names) < 2:
+        raise DataError(
+            f"{where} has one column, {names[0]!r}; a table to train on has what is asked and the "
+            "right answer in two"
+        )
+    count = len(head) + sum(1 for _ in rows)
+    return Look(table, count, tuple(_column(name, head) for name in names), head)
+
+
+def refuse_missing_header(look: Look) -> None:
+    """Refuse a first line that looks like a row.
+
+    Raises:
+        DataError: It does; naming the answer's column says that it is a header all the same.
+    """
+    for one in look.columns:
+        values = [str(row.get(one.name) or "").strip() for row in look.head]
+        is_value = values.count(one.name) > 0 or len(one.name.split()) > _LONG_WORDS
+        is_number = as_number(one.name) is not None and one.kind == "number"
+        if is_value or is_number:
+            raise DataError(
+                f"the first line of {str(look.table.path)!r} looks like a row, not like names of "
+                f"columns: {', '.join(repr(c.name) for c in look.columns)}. Put a line with names "
+                "above it, such as text,label; or, if these are names, say --answer COLUMN"
+            )
+
+
+def draft(look: Look, answer: str, shown: Sequence[str], scorer: str) -> dict[str, Any]:
+    """Return ``env.config`` for a table."""
+    labels = look.labels(answer) if scorer == "exact" else []
+    if any("{" in label or "," in label for label in labels):
+        labels = []  # a list of them would be another list
+    config: dict[str, Any] = {
+        "prompt": _prompt(shown, labels, scorer),
+        "answer": answer,
+        "scorer": scorer,
+    }
+    if look.labels(answer):
+        config["task_type"] = answer
+    return config
+
+
+def most_tasks(look: Look) -> dict[str, int]:
+    """Return bounds of the splits, for a table with more rows than anybody pays for."""
+    return {"train": 300, "val": 200, "test": 500} if look.rows > _MANY_ROWS else {}
+
+
+def written(config: dict[str, Any], data: dict[str, Any], models: Sequence[str], why: str) -> str:
+    """Return a configuration as commented YAML of at most 25 lines.
+
+    Args:
+        config: ``env.config``.
+        data: ``env.data``.
+        models: The lines of the sections about models.
+        why: How the rows are split, in words.
+    """
+    notes = {
+        "answer": "the column with the right answer; the agent never sees it",
+        "scorer": "or one_of, contains, regex, number, json, f1, judge, file.py:function",
+        "task_type": "the column by which results are shown",
+    }
+    settings = [f"    {name}: {_scalar(config[name])}" for name in notes if name in config]
+    widest = max(map(len, settings))
+    remarks = [notes[name] for name in notes if name in config]
+    return "\n".join(
+        [
+            "# Train with: skillwright train, then the name of this file",
+            "env:",
+            "  name: table",
+            "  config:",
+            "    # What the agent reads of a row: {{ ... }} is a column",
+            "    prompt: |",
+            *(f"      {line}".rstrip() for line in config["prompt"].splitlines()),
+            *(f"{line:{widest}}  # {note}" for line, note in zip(settings, remarks, strict=True)),
+            f"  data: {_mapping(data)}  # {why}",
+            *models,
+            "",
+        ]
+    )
+
+
+def _prompt(shown: Sequence[str], labels: Sequence[str], scorer: str) -> str:
+    if len(shown) == 1:
+        lines = [placeholder(shown[0])]
+    else:
+        named = [f"{name}: {placeholder(name)}" for name in shown]
+        lines = named if len(named) <= _MOST_LINES else ["; ".join(named)]
+    if labels:
+        lines.append(f"Answer with one of: {', '.join(labels)}")
+    if scorer == "number":
+        lines.append("Answer with a number.")
+    return "\n".join(lines)
+
+
+def _column(name: str, head: Iterable[Row]) -> Column:
+    values = [row.get(name) for row in head]
+    given = [value for value in values if not is_blank(value)]
+    texts = [value if isinstance(value, str) else json.dumps(value) for value in given]
+    words = sum(len(text.split()) for text in texts) / max(len(texts), 1)
+    blank = len(values) - len(given)
+    return Column(name, _kind(given), len(set(texts)), blank, words, texts[0] if texts else "")
+
+
+def _kind(values: Sequence[Any]) -> str:
+    if values and all(isinstance(value, list) for value in values):
+        return "list"
+    if values and all(isinstance(value, dict) or _is_object(value) for value in values):
+        return "object"
+    if values and all(as_number(value) is not None for value in values):
+        return "number"
+    return "text"
+
+
+def _is_object(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and isinstance(json.loads(value), dict)
+    except ValueError:
+        return False
+
+
+def _mapping(values: dict[str, Any]) -> str:
+    return "{" + ", ".join(f"{name}: {_scalar(value)}" for name, value in values.items()) + "}"
+
+
+def _scalar(value: Any) -> str:
+    """Write a value so that YAML reads it back as it is."""
+    is_word = isinstance(value, str) and re.fullmatch(r"[A-Za-z_./][\w./ -]*", value)
+    if is_word and value.lower() not in (
+        "yes",
+        "no",
+        "on",
+        "off",
+        "true",
+        "false",
+        "null",
+        "y",
+        "n",
+    ):
+        return value if value == value.strip() else json.dumps(value)
+    return json.dumps(value)

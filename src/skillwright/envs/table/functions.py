@@ -1,0 +1,192 @@
+"""Scorers that may raise, return nonsense or never end: each is asked in a process of its own."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import IO, Any, Final
+
+from skillwright.core import DataError, EnvError
+from skillwright.core.jsonio import read_text, text_digest
+from skillwright.envs.table.scorers import NOT_RIGHT, Function, Grade, Regex, as_text
+
+_PROGRAM: Final = Path(__file__).with_name("worker.py")
+_STARTS_WITHIN_S: Final = 60.0
+_MOST_PROCESSES: Final = 4
+
+
+async def scored_apart(
+    scorer: Function | Regex, row: Mapping[str, Any], reply: str, right: Any
+) -> Grade:
+    """Score a reply by a function or a regular expression.
+
+    Raises:
+        EnvError: It raised, took too long, or returned no number in [0, 1].
+    """
+    name = "" if isinstance(scorer, Regex) else scorer.function
+    what = {"pattern": as_text(right)} if isinstance(scorer, Regex) else {"row": dict(row)}
+    question = {**what, "reply": reply}
+    found = await _ask(name, {**question, "time_limit_s": scorer.time_limit_s})
+    score, said = found["score"], found.get("feedback", "")
+    if isinstance(scorer, Regex) and score < 1:
+        said = f'Expected what matches "{as_text(right)}".'
+        return Grade(score, said)
+    feedback = said or ("Right." if score == 1 else f"The score is {score:g}.")
+    return Grade(score, feedback, said or NOT_RIGHT)
+
+
+def file_digest(function: str) -> str:
+    """Return the digest of the file that a function is in, or "" where it is an installed one.
+
+    Raises:
+        DataError: There is no such file.
+    """
+    file = function.rpartition(":")[0]
+    return text_digest(read_text(Path(file), "scorer")) if file.endswith(".py") else ""
+
+
+def refuse_missing_file(function: str) -> None:
+    """Refuse a function whose file is not there, or has nothing of its name.
+
+    Raises:
+        DataError: It cannot be imported, or is no function; found out in a process of its own.
+    """
+    file_digest(function)
+    process = _Process(function)
+    try:
+        process.start()
+    except EnvError as error:
+        raise DataError(f"env.config.scorer: {error}") from error
+    finally:
+        process.stop()
+
+
+async def _ask(function: str, question: Mapping[str, Any]) -> dict[str, Any]:
+    """Ask a process that is free; where nobody waits any more, it is stopped."""
+    asked = _Asked(function, question)
+    future = _threads().submit(asked.answer)
+    try:
+        return await asyncio.wrap_future(future)
+    except asyncio.CancelledError:
+        asked.stop()
+        raise
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(min(_MOST_PROCESSES, os.cpu_count() or 1), "scorer")
+
+
+_own = threading.local()
+
+
+class _Asked:
+    """One question; the thread that asks it has a process of its own per function."""
+
+    def __init__(self, function: str, question: Mapping[str, Any]) -> None:
+        self._function = function
+        self._question = question
+        self._process: _Process | None = None
+        self._is_off = False
+
+    def answer(self) -> dict[str, Any]:
+        if self._is_off:
+            raise EnvError(f"{self._function}: nobody waits for it any more")
+        kept: dict[str, _Process] = _own.__dict__.setdefault("processes", {})
+        # Another version of the file is another program.
+        name = f"{self._function}#{file_digest(self._function)}"
+        process = self._process = kept.setdefault(name, _Process(self._function))
+        return process.ask(self._question)
+
+    def stop(self) -> None:
+        self._is_off = True
+        if self._process is not None:
+            self._process.stop()
+
+
+class _Process:
+    """A scorer's process; it is started when it is asked, and again after it was stopped."""
+
+    def __init__(self, function: str) -> None:
+        self._function = function
+        self._name = function or "the regular expression"
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        paths = json.dumps([path or str(Path.cwd()) for path in sys.path])
+        # -P: what lies beside the program is no module of the scorer's.
+        words = [sys.executable, "-P", str(_PROGRAM), self._function, paths]
+        self._process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+        )
+        answer = self._read(_STARTS_WITHIN_S, "to be imported")
+        if "broken" in answer:
+            self.stop()
+            raise EnvError(f"{self._name} cannot be used: {answer['broken']}")
+
+    def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        if self._process is None or self._process.poll() is not None:
+            self.start()
+        pipe = self._pipe("stdin")
+        try:
+            pipe.write(json.dumps(question) + "\n")
+            pipe.flush()
+        except OSError as error:
+            self.stop()
+            raise EnvError(f"{self._name} ended by itself before it was asked") from error
+        answer = self._read(question["time_limit_s"], "for a reply")
+        if "raised" in answer:
+            raise EnvError(f"{self._name} gave no score: {answer['raised']}")
+        return answer
+
+    def stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def _read(self, limit_s: float, what: str) -> dict[str, Any]:
+        """Read a line, or stop the process where it takes too long to write one."""
+        process, late = self._process, threading.Event()
+        if process is None:
+            raise EnvError(f"{self._name} was stopped")
+
+        def too_late() -> None:
+            late.set()
+            process.kill()
+
+        watch = threading.Timer(limit_s, too_late)
+        watch.daemon = True
+        watch.start()
+        try:
+            line = self._pipe("stdout").readline()
+        finally:
+            watch.cancel()
+        if late.is_set():
+            self.stop()
+            raise EnvError(
+                f"{self._name} took longer than {limit_s:g} s {what} and was stopped; "
+                "env.config.scorer.time_limit_s allows more"
+            )
+        if not line:
+            code = process.wait()
+            self.stop()
+            raise EnvError(f"{self._name} ended its process, with exit code {code}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def _pipe(self, name: str) -> IO[str]:
+        pipe: IO[str] | None = getattr(self._process, name, None)
+        if pipe is None:
+            raise EnvError(f"{self._name} was stopped")
+        return pipe

@@ -1,0 +1,104 @@
+"""What an agent is asked about a row: a Jinja template over the columns."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from jinja2 import StrictUndefined, Template, TemplateError, meta, nodes
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from skillwright.core import DataError, did_you_mean
+
+ROW: Final = "row"
+"""The name of the whole row in a template: ``row["Customer message"]``."""
+
+# No file is loaded and nothing of Python is reached from a template.
+_JINJA: Final = ImmutableSandboxedEnvironment(
+    undefined=StrictUndefined, keep_trailing_newline=False, autoescape=False
+)
+
+
+def render_prompt(source: str, row: Mapping[str, Any]) -> str:
+    """Return what an agent is asked about a row.
+
+    Raises:
+        DataError: The template is malformed, or the row lacks a column that it names.
+    """
+    try:
+        return _template(source).render({**row, ROW: row}).strip()
+    except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
+        raise DataError(f"the prompt's template cannot be filled in: {error}") from error
+
+
+def columns_in(source: str) -> tuple[str, ...]:
+    """Return the columns that a template names, sorted.
+
+    Raises:
+        DataError: It is malformed.
+    """
+    try:
+        tree = _JINJA.parse(source)
+    except TemplateError as error:
+        line = getattr(error, "lineno", 1)
+        raise DataError(f"the prompt's template, line {line}: {error}") from error
+    return tuple(sorted({*meta.find_undeclared_variables(tree), *_of_the_row(tree)} - {ROW}))
+
+
+def refuse_other_columns(source: str, columns: Sequence[str], where: str) -> None:
+    """Refuse a template that names no column, or one that is not there.
+
+    Raises:
+        DataError: It does; the message names the nearest column.
+    """
+    named, tree = columns_in(source), _JINJA.parse(source)
+    for name in named:
+        if name not in columns:
+            raise no_column("the prompt", name, columns, where)
+    whole = ROW in meta.find_undeclared_variables(tree)
+    if not named and not whole:
+        raise DataError(
+            f"env.config.prompt names no column, so that all rows ask the same. Write one such as "
+            f"{placeholder(columns[0])}; {where} has {_listed(columns)}"
+        )
+
+
+def no_column(what: str, name: str, columns: Sequence[str], where: str) -> DataError:
+    """Return the error that something names a column that is not there."""
+    return DataError(
+        f"{what} names the column {name!r}, and {where} has none. {did_you_mean(name, columns)} "
+        f"Its first line names the columns: {_listed(columns)}"
+    )
+
+
+def placeholder(column: str) -> str:
+    """Return what stands for a column in a template."""
+    if column.isidentifier() and column != ROW and column not in _JINJA.globals:
+        return f"{{{{ {column} }}}}"
+    quoted = column.replace("\\", "\\\\").replace('"', '\\"')
+    return f'{{{{ {ROW}["{quoted}"] }}}}'
+
+
+@lru_cache(maxsize=16)
+def _template(source: str) -> Template:
+    return _JINJA.from_string(source)
+
+
+def _of_the_row(tree: nodes.Template) -> Iterable[str]:
+    for node in tree.find_all(nodes.Getitem):
+        if _is_row(node.node) and isinstance(node.arg, nodes.Const):
+            yield str(node.arg.value)
+    for attribute in tree.find_all(nodes.Getattr):
+        if _is_row(attribute.node) and attribute.attr not in _METHODS:
+            yield attribute.attr
+
+
+_METHODS: Final = frozenset({"items", "keys", "values", "get"})
+
+
+def _is_row(node: nodes.Node) -> bool:
+    return isinstance(node, nodes.Name) and node.name == ROW
+
+
+def _listed(columns: Sequence[str]) -> str:
+    shown = ", ".join(repr(name) for name in columns[:20])
+    return shown if len(columns) <= 20 else f"{shown}, and {len(columns) - 20} more"

@@ -1,0 +1,92 @@
+"""The settings of a table: what is asked about a row, and how a reply is scored."""
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+
+from skillwright.core import ConfigError, DataError
+from skillwright.envs.table.scorers import Exact, Function, Judge, Scorer
+from skillwright.models.config import ModelConfig, parse_model_config
+from skillwright.models.validation import Frozen, explain_validation_error
+
+
+class TableSettings(Frozen):
+    """What ``env.config`` says where ``env.name`` is ``table``."""
+
+    prompt: Annotated[str, Field(min_length=1)] = "{{ prompt }}"
+    """What the agent is asked: a Jinja template over the columns; ``row`` is all of them."""
+    answer: str | list[str] = "answer"
+    """The column with the right answer; several of them are the fields of an object."""
+    scorer: Scorer = Exact()
+    """How a reply is scored: by name, or a mapping with ``kind`` and settings."""
+    task_type: str | None = None
+    """The column by which results are shown; unset, they are shown together."""
+    on_wrong: Literal["stop", "retry"] = "stop"
+    """``retry`` tells the agent so, and lets it answer again, until ``env.max_turns``."""
+
+    @property
+    def answer_columns(self) -> list[str]:
+        """The columns of the right answer."""
+        return [self.answer] if isinstance(self.answer, str) else self.answer
+
+    @property
+    def may_lack_answers(self) -> bool:
+        """Whether a row without a right answer can be scored."""
+        return isinstance(self.scorer, Function | Judge)
+
+    def right(self, row: Mapping[str, Any]) -> Any:
+        """Return the right answer of a row; ``None`` where it has none."""
+        if isinstance(self.answer, str):
+            return row.get(self.answer)
+        return {name: row.get(name) for name in self.answer}
+
+
+def read_settings(env_config: object | None) -> TableSettings:
+    """Read settings from ``None`` or a mapping.
+
+    Raises:
+        DataError: One is unknown or wrong; the message names the nearest right one.
+    """
+    if isinstance(env_config, TableSettings):
+        return env_config
+    given = {} if env_config is None else env_config
+    if not isinstance(given, Mapping):
+        raise DataError(f"table env_config is a {type(given).__name__}; write a mapping")
+    try:
+        return _read(json.dumps(given, sort_keys=True))
+    except TypeError as error:
+        raise DataError(f"table env_config: {error}; write plain YAML values") from error
+
+
+@lru_cache(maxsize=64)
+def _read(text: str) -> TableSettings:
+    try:
+        settings = TableSettings.model_validate(json.loads(text))
+    except ValidationError as error:
+        raise DataError(explain_validation_error(error, TableSettings, "env.config")) from None
+    if isinstance(settings.scorer, Judge):
+        judge_model(settings.scorer)
+    return settings
+
+
+def judge_model(scorer: Judge) -> ModelConfig:
+    """Return the model that judges.
+
+    Raises:
+        ConfigError: A setting of it is wrong, or it is a program at a command line.
+    """
+    if "api_key" in scorer.model:
+        # Settings are stored with a run.
+        raise ConfigError(
+            "env.config.scorer.model holds an api_key, which would be stored; name the "
+            "environment variable that holds it in api_key_env"
+        )
+    found = parse_model_config(scorer.model, "env.config.scorer.model")
+    if scorer.model.get("transport") == "cli" or found.backend.endswith("_exec"):
+        raise ConfigError(
+            f"env.config.scorer.model is {found.backend!r}; a judge is a model behind an endpoint"
+        )
+    return found

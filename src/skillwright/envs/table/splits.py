@@ -1,0 +1,312 @@
+"""Which rows are for train, val and test: by file, by a column, or by shares, and always the same.
+
+A file is read twice: once for what decides the split (a few bytes per row), once for the rows that
+are taken. So a million rows cost time, and little memory.
+"""
+
+import json
+import logging
+from array import array
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from math import gcd
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from skillwright.core import DataError, Task, did_you_mean
+from skillwright.core.jsonio import canonical
+from skillwright.datasets import Ratio, parse_ratio
+from skillwright.envs.about import TaskSplits
+from skillwright.envs.table.prompts import (
+    columns_in,
+    no_column,
+    refuse_other_columns,
+    render_prompt,
+)
+from skillwright.envs.table.rows import Row, Table, columns_of, is_blank
+from skillwright.envs.table.settings import TableSettings, read_settings
+
+NAMES: Final = ("train", "val", "test")
+MOST_TASKS: Final = 50_000
+"""Rows that may become tasks; more are a matter of taking part of them."""
+
+_SPLIT_WORDS: Final = {
+    **{"train": 0, "training": 0},
+    **{"val": 1, "valid": 1, "validation": 1, "dev": 1, "eval": 1, "valid_seen": 1, "selection": 1},
+    **{"test": 2, "testing": 2, "valid_unseen": 2},
+}
+_SHOWN_CHARS: Final = 300
+_SHOWN_ROWS: Final = 5
+_HEAD: Final = 1000
+_DEALT: Final = np.int8(-1)  # a row whose split the shares will say
+
+logger = logging.getLogger(__name__)
+
+
+def find_table_tasks(data: Mapping[str, Any], env_config: object | None) -> TaskSplits:
+    """Return the tasks of a ``data`` section of kind ``table``.
+
+    Raises:
+        DataError: A file is missing or damaged, settings name what no row has, or a split is empty.
+    """
+    files = _files(data["path"])
+    # What a file holds is read once per process, and again when it changed.
+    stamps = tuple((str(file), *_stamp(file)) for file in files)
+    found = _tasks(canonical(dict(data)), read_settings(env_config).model_dump_json(), stamps)
+    train, val, test = (list(tasks) for tasks in found)
+    return train, val, test
+
+
+def _files(path: str | Mapping[str, str]) -> list[Path]:
+    return [Path(path)] if isinstance(path, str) else [Path(path[name]) for name in NAMES]
+
+
+def _stamp(file: Path) -> tuple[int, int]:
+    if not file.is_file():
+        return (0, 0)
+    facts = file.stat()
+    return (facts.st_mtime_ns, facts.st_size)
+
+
+@lru_cache(maxsize=2)
+def _tasks(
+    data_text: str, settings_text: str, stamps: tuple[Any, ...]
+) -> tuple[tuple[Task, ...], ...]:
+    del stamps
+    data = json.loads(data_text)
+    settings = TableSettings.model_validate_json(settings_text)
+    plan = _Plan(data, settings, [Table(file, data["encoding"]) for file in _files(data["path"])])
+    return plan.tasks()
+
+
+@dataclass(slots=True)
+class _Index:
+    """What is kept of every row: its question, its stratum and its split, in order."""
+
+    questions: Any  # digests of what is asked, uint64
+    strata: Any  # digests of task type and answer, uint64
+    splits: Any  # 0, 1, 2, or `_DEALT`
+    starts: tuple[int, ...]  # the first row of each file
+
+    def __len__(self) -> int:
+        return len(self.questions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Makes tasks of tables."""
+
+    data: Mapping[str, Any]
+    settings: TableSettings
+    tables: Sequence[Table]
+
+    def tasks(self) -> tuple[tuple[Task, ...], ...]:
+        """Read the rows, and return the tasks of train, val and test."""
+        self._check_columns()
+        index = self._index()
+        self._leave_out_repeats(index)
+        if self.data["split_column"] is None and len(self.tables) == 1:
+            self._deal(index)
+        chosen = [self._chosen(index, at) for at in range(len(NAMES))]
+        self._refuse_sizes(index, [len(rows) for rows in chosen])
+        wanted = {row for rows in chosen for row in rows}
+        taken = {at: row for at, row in enumerate(self._rows()) if at in wanted}
+        names = self._names(taken, index.starts)
+        return tuple(
+            tuple(self._task(names[at], split, taken[at]) for at in rows)
+            for split, rows in zip(NAMES, chosen, strict=True)
+        )
+
+    def _rows(self) -> Iterator[Row]:
+        for table in self.tables:
+            yield from table.rows()
+
+    def _check_columns(self) -> None:
+        """Refuse settings that name a column that is in none of the first rows."""
+        for table in self.tables:
+            where = str(table.path)
+            head = table.head(_HEAD)
+            if not head:
+                raise DataError(f"{where!r} holds no row below its header; add some")
+            columns = columns_of(head)
+            refuse_other_columns(self.settings.prompt, columns, where)
+            named = {
+                "env.config.task_type": self.settings.task_type,
+                "env.data.split_column": self.data["split_column"],
+            }
+            needs_answers = not self.settings.may_lack_answers
+            for name in self.settings.answer_columns:
+                # The default is no demand of anybody's.
+                if needs_answers or "answer" in self.settings.model_fields_set:
+                    self._refuse_missing("env.config.answer", name, columns, where)
+            for what, column in named.items():
+                if column is not None:
+                    self._refuse_missing(what, column, columns, where)
+            leaked = set(self.settings.answer_columns) & set(columns_in(self.settings.prompt))
+            if leaked and needs_answers:
+                raise DataError(
+                    f"env.config.prompt shows the column {min(leaked)!r}, which is the answer; "
+                    "take it out of the prompt, or name another env.config.answer"
+                )
+
+    def _refuse_missing(self, what: str, name: str, columns: Sequence[str], where: str) -> None:
+        if name not in columns:
+            raise no_column(what, name, columns, where)
+
+    def _index(self) -> _Index:
+        settings, column = self.settings, self.data["split_column"]
+        asked = columns_in(settings.prompt)
+        questions, strata, splits = array("Q"), array("Q"), array("b")
+        blank, starts = array("L"), []
+        for at, table in enumerate(self.tables):
+            starts.append(len(questions))
+            for number, row in enumerate(table.rows(), start=1):
+                right = settings.right(row)
+                if self._lacks(right):
+                    blank.append(number)
+                questions.append(_digest([row.get(name) for name in asked], self.data["seed"]))
+                kind = row.get(settings.task_type) if settings.task_type else None
+                strata.append(_digest([kind, right], 0))
+                is_split = len(self.tables) > 1
+                splits.append(at if is_split else _split_of(row, column, table.path, number))
+            if blank:
+                self._refuse_blank(table.path, blank)
+        return _Index(np.array(questions), np.array(strata), np.array(splits), tuple(starts))
+
+    def _refuse_blank(self, path: Path, rows: Sequence[int]) -> None:
+        shown = ", ".join(map(str, rows[:_SHOWN_ROWS])) + (
+            ", ..." if len(rows) > _SHOWN_ROWS else ""
+        )
+        columns = ", ".join(map(repr, self.settings.answer_columns))
+        raise DataError(
+            f"{str(path)!r}: {len(rows)} of its rows have no answer in {columns}: rows {shown} "
+            "below the header. Fill them in, or take them out"
+        )
+
+    def _lacks(self, right: Any) -> bool:
+        if self.settings.may_lack_answers:
+            return False
+        if isinstance(self.settings.answer, str):
+            return is_blank(right)
+        return all(is_blank(one) for one in right.values())
+
+    def _leave_out_repeats(self, index: _Index) -> None:
+        """Leave out rows that ask what another row asks: no question may be in two splits.
+
+        Of several the one in test stays, then the one in val, then the first.
+        """
+        order = np.lexsort((np.arange(len(index)), -index.splits, index.questions))
+        ordered = index.questions[order]
+        repeats = order[1:][ordered[1:] == ordered[:-1]]
+        if len(repeats):
+            first = ", ".join(str(number + 1) for number in sorted(repeats)[:_SHOWN_ROWS])
+            logger.warning(
+                "%s: %d rows ask what another row asks, and are left out: rows %s%s",
+                self.tables[0].path,
+                len(repeats),
+                first,
+                ", ..." if len(repeats) > _SHOWN_ROWS else "",
+            )
+            index.splits[repeats] = len(NAMES)  # in none
+
+    def _deal(self, index: _Index) -> None:
+        """Deal the rows out by shares, answer by answer: each split has its part of each."""
+        free = np.flatnonzero(index.splits == _DEALT)
+        order = free[np.lexsort((index.questions[free], index.strata[free]))]
+        pattern = np.array(dealing_pattern(parse_ratio(self.data["ratio"])), dtype=np.int8)
+        index.splits[order] = pattern[np.arange(len(order)) % len(pattern)]
+
+    def _chosen(self, index: _Index, split: int) -> list[int]:
+        """Return the rows of a split, as many as are wanted, in an order that mixes the answers."""
+        rows = np.flatnonzero(index.splits == split)
+        rows = rows[np.lexsort((index.questions[rows], index.strata[rows]))]
+        most = self.data[NAMES[split]]
+        if most is not None and most < len(rows):
+            # Evenly spread over the answers.
+            rows = rows[np.arange(most) * len(rows) // most]
+        return [int(row) for row in rows[np.argsort(index.questions[rows], kind="stable")]]
+
+    def _refuse_sizes(self, index: _Index, sizes: Sequence[int]) -> None:
+        where = ", ".join(str(table.path) for table in self.tables)
+        counts = ", ".join(f"{count} {name}" for name, count in zip(NAMES, sizes, strict=True))
+        if sum(sizes) > MOST_TASKS:
+            raise DataError(
+                f"{where}: {len(index):,} rows would be {sum(sizes):,} tasks, and at most "
+                f"{MOST_TASKS:,} are taken. Take part of each split: env.data: {{train: 1000, val: "
+                "500, test: 1000}"
+            )
+        if 0 in sizes:
+            empty = NAMES[sizes.index(0)]
+            raise DataError(
+                f"{where}: no row is left for {empty} ({counts}, of {len(index)} rows). "
+                "Add rows, or share them out by another env.data.ratio, such as 1:1:1"
+            )
+
+    def _names(self, rows: Mapping[int, Row], starts: Sequence[int]) -> dict[int, str]:
+        """Name tasks by the column ``id`` where that tells all of them apart, else by the row."""
+        own = {at: str(row.get("id") or "").strip() for at, row in rows.items()}
+        if all(own.values()) and len(set(own.values())) == len(own):
+            return own
+        if len(starts) == 1:
+            return {at: f"row-{at + 1}" for at in rows}
+        files = {at: bisect_right(starts, at) - 1 for at in rows}
+        return {at: f"{NAMES[file]}-{at + 1 - starts[file]}" for at, file in files.items()}
+
+    def _task(self, name: str, split: str, row: Row) -> Task:
+        settings = self.settings
+        try:
+            asked = render_prompt(settings.prompt, row)
+            right = settings.right(row)
+            if right is not None and hasattr(settings.scorer, "check"):
+                settings.scorer.check(right)
+        except DataError as error:
+            raise DataError(f"{self.tables[0].path}, {name}: {error}") from error
+        if not asked:
+            raise DataError(f"{self.tables[0].path}, {name}: the prompt is empty; fill the row in")
+        kind = row.get(settings.task_type) if settings.task_type else None
+        types_tell = settings.task_type in settings.answer_columns
+        return Task(
+            id=name,
+            env="table",
+            extras={"row": row, **({"answer_is_type": True} if types_tell else {})},
+            task_type="" if kind is None else str(kind),
+            description=asked[:_SHOWN_CHARS],
+            split=split,
+        )
+
+
+def dealing_pattern(ratio: Ratio) -> list[int]:
+    """Return to which split each of a round of rows goes: ``2:1:1`` gives ``[0, 1, 2, 0]``.
+
+    Every piece of a round comes as near to the shares as it can.
+    """
+    shared = gcd(*ratio)
+    weights = [weight // shared for weight in ratio]
+    total, given, pattern = sum(weights), Counter[int](), []
+    for at in range(1, total + 1):
+        behind = [weights[one] * at - given[one] * total for one in range(len(weights))]
+        pattern.append(behind.index(max(behind)))
+        given[pattern[-1]] += 1
+    return pattern
+
+
+def _split_of(row: Row, column: str | None, path: Path, number: int) -> int:
+    if column is None:
+        return int(_DEALT)
+    word = str(row.get(column) or "").strip().lower()
+    if word not in _SPLIT_WORDS:
+        near = did_you_mean(word, NAMES) if word else "Write train, val or test."
+        raise DataError(f"{str(path)!r}, row {number}: {column!r} is {word!r}, no split. {near}")
+    return _SPLIT_WORDS[word]
+
+
+def _digest(value: Any, seed: int) -> int:
+    text = canonical(value)
+    found = blake2b(text.encode(errors="replace"), digest_size=8, key=str(seed).encode())
+    return int.from_bytes(found.digest())

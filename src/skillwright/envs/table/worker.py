@@ -1,0 +1,82 @@
+"""Runs scorers in a process of their own, which can be stopped: Python stops no thread.
+
+This file is the program of that process; it reads a question per line and writes an answer per
+line. What a scorer prints goes to standard error.
+"""
+
+import json
+import math
+import os
+import re
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_GRACE_S = 5.0  # after which it ends itself, where whoever asked is gone
+
+
+def main(entry_point: str) -> None:
+    """Answer questions until nobody asks any more."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    try:
+        score = _found(entry_point)
+    except BaseException as error:  # noqa: BLE001 - whatever an import raises is what we report
+        _write(answers, {"broken": _described(error)})
+        return
+    _write(answers, {"ready": True})
+    for line in sys.stdin:
+        question = json.loads(line)
+        watch = threading.Timer(question["time_limit_s"] + _GRACE_S, os._exit, [1])
+        watch.daemon = True
+        watch.start()
+        try:
+            answer = _answer(score(question))
+        except BaseException as error:  # noqa: BLE001 - whatever a scorer raises is what we report
+            answer = {"raised": _described(error)}
+        watch.cancel()
+        _write(answers, answer)
+
+
+def _found(entry_point: str) -> Callable[[Mapping[str, Any]], Any]:
+    if not entry_point:
+        return lambda asked: float(re.search(asked["pattern"], asked["reply"]) is not None)
+    from skillwright.core.found_code import find_code
+
+    function = find_code(entry_point, "the scorer")
+    if not callable(function):
+        raise TypeError(f"{entry_point} is a {type(function).__name__}, not a function")
+    return lambda asked: function(asked["row"], asked["reply"])
+
+
+def _answer(value: Any) -> dict[str, Any]:
+    feedback = ""
+    if isinstance(value, tuple) and len(value) == 2:
+        value, feedback = value
+    if isinstance(value, str) or not hasattr(value, "__float__"):
+        raise TypeError(
+            f"it returned {value!r:.200}; return a number from 0 to 1, or (number, feedback)"
+        )
+    score = float(value)
+    if not (math.isfinite(score) and 0 <= score <= 1):
+        raise ValueError(f"it returned {score}; a score is a number from 0 to 1")
+    return {"score": score, "feedback": str(feedback)}
+
+
+def _described(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" (line {frames[-1].lineno} of {os.path.basename(frames[-1].filename)})"  # noqa: PTH119 - a file of anybody's
+    inside = where if frames and frames[-1].filename != __file__ else ""
+    return f"{type(error).__name__}: {error}{inside}"
+
+
+def _write(answers: Any, answer: Mapping[str, Any]) -> None:
+    answers.write(json.dumps(answer) + "\n")
+    answers.flush()
+
+
+if __name__ == "__main__":
+    sys.path[:] = json.loads(sys.argv[2])
+    main(sys.argv[1])
