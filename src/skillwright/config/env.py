@@ -270,6 +270,7 @@ _OWN_DEFAULTS = {
     "table": (1, "table"),
 }
 _TRIES = 3
+_TURNS_WITH_TOOLS = 20
 
 
 class EnvSection(Section):
@@ -283,7 +284,7 @@ class EnvSection(Section):
     """Settings of the environment, which checks them itself."""
     max_turns: PositiveInt = 50
     """Most actions in an episode; unset, 30 for ``tau_bench``, 15 for ``webshop``, 1 for ``qa`` and
-    ``table`` (3 with ``on_wrong: retry``), and what an adapter says itself."""
+    ``table`` (3 with ``on_wrong: retry``, 20 with ``mcp``), and what an adapter says itself."""
     success_threshold: Annotated[float, Field(gt=0, le=1)] = 1.0
     """The reward from which an episode is a success."""
     data: DataConfig = GeneratedData()
@@ -299,6 +300,8 @@ class EnvSection(Section):
         settings = values.get("config")
         if isinstance(settings, Mapping) and settings.get("on_wrong") == "retry":
             most_turns = _TRIES
+        if isinstance(settings, Mapping) and settings.get("mcp"):
+            most_turns = _TURNS_WITH_TOOLS
         data = values.get("data", {})
         if isinstance(data, Mapping):
             data = {"kind": kind, **data}
