@@ -191,6 +191,16 @@ class WebShopData(_Seeded):
     """At most so many goals that are opened once, at the end."""
 
 
+class VerifiersData(_AtMost):
+    """The data set of an environment of verifiers; its eval set is test, where it has one."""
+
+    kind: Literal["verifiers"] = "verifiers"
+    ratio: Annotated[str, AfterValidator(_check_ratio)] = "1:1:1"
+    """Shares of train, val and test; where there is an eval set, only the first two count."""
+    seed: NonNegativeInt = 0
+    """Another seed deals the rows out in another way."""
+
+
 class TableData(_AtMost):
     """The rows of a file: CSV, TSV, JSON, JSON Lines or Parquet."""
 
@@ -233,6 +243,7 @@ DataConfig = Annotated[
     | QaData
     | WebShopData
     | TableData
+    | VerifiersData
     | AdapterData,
     Field(discriminator="kind"),
     kind_unless_given("generated"),
@@ -246,6 +257,7 @@ _OWN_DATA = {
     "qa": ("qa", "questions"),
     "webshop": ("webshop", "customers"),
     "table": ("table", "rows of a file"),
+    "verifiers": ("verifiers:NAME", "rows of an environment's own data set"),
 }
 """Kind of data -> the only environment that plays it, and what it gives."""
 
@@ -268,8 +280,16 @@ _OWN_DEFAULTS = {
     "qa": (1, "qa"),
     "webshop": (15, "webshop"),
     "table": (1, "table"),
+    "verifiers:NAME": (50, "verifiers"),
 }
 _TRIES = 3
+
+
+def _owner(name: str) -> str:
+    """Return under which name defaults and data of an environment are found."""
+    return "verifiers:NAME" if name.startswith("verifiers:") else name
+
+
 _TURNS_WITH_TOOLS = 20
 
 
@@ -277,7 +297,8 @@ class EnvSection(Section):
     """The environment and its tasks."""
 
     name: Annotated[str, Field(min_length=1)] = "alfworld"
-    """A registered name, ``package.module:Class``, or ``path/to/file.py:Class``."""
+    """A registered name, ``package.module:Class``, ``path/to/file.py:Class``, or ``verifiers:NAME``
+    and ``skyrl_gym:NAME`` for what is installed of theirs."""
     compat: Literal["skillopt"] | None = None
     """``skillopt`` for an adapter that imports from `skillopt`: it finds our code there."""
     config: dict[str, Any] = Field(default_factory=dict)
@@ -293,7 +314,8 @@ class EnvSection(Section):
     @model_validator(mode="before")
     @classmethod
     def _some_have_defaults_of_their_own(cls, values: Any) -> Any:
-        own = _OWN_DEFAULTS.get(str(values.get("name"))) if isinstance(values, Mapping) else None
+        named = _owner(str(values.get("name"))) if isinstance(values, Mapping) else ""
+        own = _OWN_DEFAULTS.get(named)
         if own is None:
             return values
         most_turns, kind = own
@@ -331,7 +353,7 @@ class EnvSection(Section):
     @model_validator(mode="after")
     def _data_fits(self) -> "EnvSection":
         owner, what = _OWN_DATA.get(self.data.kind, (self.name, ""))
-        if owner != self.name:
+        if owner not in (self.name, _owner(self.name)):
             _refuse_unknown(self.name)
             raise ValueError(
                 f"data.kind {self.data.kind!r} gives {what} of {owner!r}, and the environment is "

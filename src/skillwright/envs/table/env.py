@@ -154,8 +154,8 @@ class TableEnv(TextEnv):
         """
         calls = self._box.written(action) if self._box is not None else []
         if calls:
-            told, metadata = await self._called(calls)
-            return self.reply("\n\n".join(told), metadata=metadata)
+            results, metadata = await self._called(calls)
+            return self.reply("\n\n".join(results), metadata=metadata)
         self.turns += 1
         self._replies += 1
         answer, grade = await self._grade(action)
@@ -180,13 +180,13 @@ class TableEnv(TextEnv):
         """
         if not calls:
             return await self.astep(said)
-        told, metadata = await self._called(calls)
-        output = self.reply("\n\n".join(told), metadata=metadata)
-        results = [
+        results, metadata = await self._called(calls)
+        output = self.reply("\n\n".join(results), metadata=metadata)
+        answers = [
             Message(role="tool", tool_call_id=call.id, content=text)
-            for call, text in zip(calls, told, strict=True)
+            for call, text in zip(calls, results, strict=True)
         ]
-        return {**output, "observations": results}
+        return {**output, "observations": answers}
 
     def close(self) -> None:
         """End the session with the server. Closing twice is allowed."""
@@ -199,8 +199,8 @@ class TableEnv(TextEnv):
 
     async def _called(self, calls: Sequence[ToolCall]) -> tuple[list[str], dict[str, Any]]:
         self.turns += 1
-        told, kept = await self._toolbox.answer(self.turns - 1, calls)
-        return told, {ANSWERS: kept}
+        results, kept = await self._toolbox.answer(self.turns - 1, calls)
+        return results, {ANSWERS: kept}
 
     @property
     def _toolbox(self) -> Toolbox:

@@ -70,26 +70,26 @@ class Toolbox:
         """Carry out the calls of a turn, in order.
 
         Returns:
-            What the agent is told of each, and what a record keeps of it.
+            The result of each, and what a record keeps of it.
 
         Raises:
             EnvError: The server is missing, died, or took too long.
         """
         recorded = self._known[turn] if turn < len(self._known) else ()
-        told: list[str] = []
+        results: list[str] = []
         kept: list[str | None] = []
         for number, call in enumerate(calls):
             refusal, arguments = self._checked(call)
             if refusal:
-                told.append(f"Error: {refusal}")
+                results.append(f"Error: {refusal}")
                 kept.append(None)
                 continue
             known = recorded[number] if number < len(recorded) else None
             answer = await self._call(call, arguments) if known is None else known
             self._made.append((call, answer))
-            told.append(answer)
+            results.append(answer)
             kept.append(answer)
-        return told, kept
+        return results, kept
 
     def close(self) -> None:
         """End the session. Closing twice is allowed."""
