@@ -40,6 +40,7 @@ ROOMS_OF_THE_CONTRACT = ("envs", "datasets", "core", "evaluation", "textopt")
 INNER_PACKAGES = (
     "skillwright.envs.alfworld",
     "skillwright.envs.qa",
+    "skillwright.envs.table",
     "skillwright.envs.webshop",
     "skillwright.jobs.rl",
     "skillwright.scripted",

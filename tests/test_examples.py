@@ -95,6 +95,18 @@ def test_no_ticket_of_the_example_stands_in_two_splits():
     assert len(texts) == len(set(texts)) == 88
 
 
+@pytest.mark.heavy
+@pytest.mark.usefixtures("at_root")
+def test_the_example_table_goes_from_under_forty_to_over_eighty_percent(tmp_path):
+    words = ["train", "examples/table.yaml", "--json", "--set", f"run.root={tmp_path}"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    tables = json.loads(result.stdout)["test"]["tables"]
+    rates = {name: table["overall"]["success_rate"] for name, table in tables.items()}
+    assert rates["initial"] < 0.4
+    assert rates["best"] > 0.8
+
+
 # The pages
 
 

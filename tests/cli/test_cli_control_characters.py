@@ -91,6 +91,8 @@ def world(tmp_path, monkeypatch):
     settings["rollout"] = {"retries": 0, "give_up_after": None, "max_failure_share": None}
     (tmp_path / "evil.yaml").write_text(dumps(settings), encoding="utf-8")
     evil_bank(tmp_path / "bank.sqlite")
+    rows = "".join(f'text {n},"{EVIL}"\n' if n % 2 else f"text {n},plain\n" for n in range(40))
+    (tmp_path / "evil.csv").write_text(f'text,"{EVIL}"\n{rows}', encoding="utf-8")
     (tmp_path / "evil.md").write_text(f"# Skills\n\n## {EVIL}\n- {EVIL} https://a.b/c\n", "utf-8")
     shutil.copy(tmp_path / "bank.sqlite", tmp_path / "other.sqlite")
     return tmp_path
@@ -164,6 +166,7 @@ def lanes(world, endpoint):
 
 # What a command shows of others, beside what the world holds: (its words, whether it must quote).
 QUOTES = {
+    "init": [("init evil.csv --to made.yaml", True), (f"init {EVIL}.csv", True)],
     "train": [("train evil.yaml", True), ("train evil.yaml --seeds 2", False)],
     "eval": [("eval evil.yaml", True), ("eval evil.yaml --json", True)],
     "resume": [("resume evil", True)],

@@ -1,6 +1,6 @@
 """The scripted clerk and its optimizer: for the rows of any table, offline.
 
-The clerk answers by the rules that stand in its skill, whatever the rows are about. Its optimizer
+The clerk answers by the rules of its skill, whatever the rows are about. Its optimizer
 finds in failed episodes which words go with which answer, and writes that down.
 """
 

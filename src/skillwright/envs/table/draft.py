@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, Final
 
 from skillwright.core import DataError, did_you_mean
+from skillwright.core.fence import one_line
 from skillwright.envs.table.prompts import placeholder
 from skillwright.envs.table.rows import Row, Table, columns_of, is_blank
 from skillwright.envs.table.scorers import as_number
@@ -16,6 +17,7 @@ SCORERS: Final = ("exact", "one_of", "contains", "regex", "number", "json", "f1"
 """What `init` offers; a judge and a function of one's own need more than a word."""
 
 _LOOKED_AT: Final = 5000
+_LONGEST_NAME: Final = 60
 _MANY_ROWS: Final = 3000
 _MOST_LABELS: Final = 20
 _MOST_LINES: Final = 8
@@ -25,7 +27,7 @@ _ANSWER_NAMES: Final = (
     *("output", "completion", "class", "category", "intent", "sentiment", "queue", "y"),
 )
 _ID_NAMES: Final = re.compile(r"(.*[_ ])?(id|uuid|index|key|nr|no)", re.IGNORECASE)
-_SPLIT_NAMES: Final = ("split", "fold", "subset")
+_SPLIT_NAMES: Final = ("split", "subset")
 _SPLIT_VALUES: Final = frozenset({"train", "training", "val", "valid", "validation", "dev", "test"})
 
 
@@ -166,8 +168,8 @@ def refuse_missing_header(look: Look) -> None:
 
 def draft(look: Look, answer: str, shown: Sequence[str], scorer: str) -> dict[str, Any]:
     """Return ``env.config`` for a table."""
-    labels = look.labels(answer) if scorer == "exact" else []
-    if any("{" in label or "," in label for label in labels):
+    labels = look.labels(answer) if scorer in ("exact", "contains") or ":" in scorer else []
+    if any("{" in label or "," in label or not label.isprintable() for label in labels):
         labels = []  # a list of them would be another list
     config: dict[str, Any] = {
         "prompt": _prompt(shown, labels, scorer),
@@ -222,7 +224,7 @@ def _prompt(shown: Sequence[str], labels: Sequence[str], scorer: str) -> str:
     if len(shown) == 1:
         lines = [placeholder(shown[0])]
     else:
-        named = [f"{name}: {placeholder(name)}" for name in shown]
+        named = [f"{one_line(name, _LONGEST_NAME)}: {placeholder(name)}" for name in shown]
         lines = named if len(named) <= _MOST_LINES else ["; ".join(named)]
     if labels:
         lines.append(f"Answer with one of: {', '.join(labels)}")

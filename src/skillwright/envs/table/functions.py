@@ -51,14 +51,14 @@ def file_digest(function: str) -> str:
     return text_digest(read_text(Path(file), "scorer")) if file.endswith(".py") else ""
 
 
-def refuse_missing_file(function: str) -> None:
-    """Refuse a function whose file is not there, or has nothing of its name.
+def refuse_unusable(scorer: Function) -> None:
+    """Refuse a function that cannot be imported, before anything is played.
 
     Raises:
-        DataError: It cannot be imported, or is no function; found out in a process of its own.
+        DataError: Its file is missing or raises, or has no such function.
     """
-    file_digest(function)
-    process = _Process(function)
+    file_digest(scorer.function)
+    process = _Process(scorer.function)
     try:
         process.start()
     except EnvError as error:

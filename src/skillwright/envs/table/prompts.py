@@ -1,5 +1,6 @@
 """What an agent is asked about a row: a Jinja template over the columns."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
@@ -74,8 +75,7 @@ def placeholder(column: str) -> str:
     """Return what stands for a column in a template."""
     if column.isidentifier() and column != ROW and column not in _JINJA.globals:
         return f"{{{{ {column} }}}}"
-    quoted = column.replace("\\", "\\\\").replace('"', '\\"')
-    return f'{{{{ {ROW}["{quoted}"] }}}}'
+    return f"{{{{ {ROW}[{json.dumps(column)}] }}}}"
 
 
 @lru_cache(maxsize=16)

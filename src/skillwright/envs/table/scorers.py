@@ -109,7 +109,7 @@ class Contains(_Compared):
     def score(self, answer: str, right: Any) -> float:
         """Return 1 or 0."""
         wanted = re.escape(plain(as_text(right)))
-        return float(re.search(rf"(?<!\w){wanted}(?!\w)", _folded(answer)) is not None)
+        return float(re.search(rf"(?<!\w){wanted}(?!\w)", _simple(answer)) is not None)
 
 
 class Number(_Compared):
@@ -303,10 +303,10 @@ def as_number(value: Any) -> float | None:
 
 def plain(text: str) -> str:
     """Return a text as `Exact` compares it."""
-    return _folded(text).strip("\"'`\u201c\u201d").removesuffix(".").strip()
+    return _simple(text).strip("\"'`\u201c\u201d").removesuffix(".").strip()
 
 
-def _folded(text: str) -> str:
+def _simple(text: str) -> str:
     return " ".join(text.casefold().split())
 
 

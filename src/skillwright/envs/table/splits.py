@@ -23,6 +23,7 @@ from skillwright.core import DataError, Task, did_you_mean
 from skillwright.core.jsonio import canonical
 from skillwright.datasets import Ratio, parse_ratio
 from skillwright.envs.about import TaskSplits
+from skillwright.envs.table.functions import refuse_unusable
 from skillwright.envs.table.prompts import (
     columns_in,
     no_column,
@@ -30,6 +31,7 @@ from skillwright.envs.table.prompts import (
     render_prompt,
 )
 from skillwright.envs.table.rows import Row, Table, columns_of, is_blank
+from skillwright.envs.table.scorers import Function
 from skillwright.envs.table.settings import TableSettings, read_settings
 
 NAMES: Final = ("train", "val", "test")
@@ -58,13 +60,17 @@ def find_table_tasks(data: Mapping[str, Any], env_config: object | None) -> Task
     files = _files(data["path"])
     # What a file holds is read once per process, and again when it changed.
     stamps = tuple((str(file), *_stamp(file)) for file in files)
-    found = _tasks(canonical(dict(data)), read_settings(env_config).model_dump_json(), stamps)
+    found = _tasks(
+        canonical(dict(data)), read_settings(env_config).model_dump_json(exclude_unset=True), stamps
+    )
     train, val, test = (list(tasks) for tasks in found)
     return train, val, test
 
 
 def _files(path: str | Mapping[str, str]) -> list[Path]:
-    return [Path(path)] if isinstance(path, str) else [Path(path[name]) for name in NAMES]
+    if isinstance(path, str):
+        return [Path(path)]
+    return [Path(path["train"]), Path(path["val"]), Path(path["test"])]
 
 
 def _stamp(file: Path) -> tuple[int, int]:
@@ -109,6 +115,8 @@ class _Plan:
     def tasks(self) -> tuple[tuple[Task, ...], ...]:
         """Read the rows, and return the tasks of train, val and test."""
         self._check_columns()
+        if isinstance(self.settings.scorer, Function):
+            refuse_unusable(self.settings.scorer)
         index = self._index()
         self._leave_out_repeats(index)
         if self.data["split_column"] is None and len(self.tables) == 1:
@@ -160,7 +168,8 @@ class _Plan:
             raise no_column(what, name, columns, where)
 
     def _index(self) -> _Index:
-        settings, column = self.settings, self.data["split_column"]
+        settings, data = self.settings, self.data
+        column = data["split_column"]
         asked = columns_in(settings.prompt)
         questions, strata, splits = array("Q"), array("Q"), array("b")
         blank, starts = array("L"), []

@@ -100,7 +100,8 @@ def _data_places(env: EnvSection) -> list[Path]:
     name of a file or folder counts; not the working directory, nor what it lies in.
     """
     variables = (value for name, value in os.environ.items() if name.startswith("SKILLWRIGHT_"))
-    named = [*_texts(env.data.model_dump()), *_texts(env.config), *variables]
+    data = env.data.model_dump().get("path")
+    named = [*_texts(data), *_texts(env.config), *variables]
     places = [Path(text) for text in named if text]
     here = Path.cwd()
     there = [one for one in places if _exists(one) and not here.is_relative_to(one.resolve())]

@@ -1,0 +1,298 @@
+"""From a file of rows in an empty folder to a trained skill."""
+
+import asyncio
+import csv
+import json
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from mock_openai import MockOpenAI, answer_with
+from skillwright.cli.app import app
+from skillwright.cli.init import init
+from skillwright.config import load_config
+from skillwright.scripted.clerk import ClerkAnalyst, ScriptedClerk
+
+ROOT = Path(__file__).parents[2]
+MESSAGES = ROOT / "examples" / "table_data" / "messages.csv"
+
+
+@pytest.fixture(autouse=True)
+def no_key(monkeypatch):
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+
+
+@pytest.fixture
+def data(cli, tmp_path):
+    """Put a table with so many rows into the empty folder."""
+    del cli
+    return lambda count: _put(tmp_path, count)
+
+
+def _put(folder, count):
+    lines = MESSAGES.read_text(encoding="utf-8").splitlines(keepends=True)
+    (folder / "data.csv").write_text("".join(lines[: count + 1]), encoding="utf-8")
+
+
+def rates(report):
+    tables = report["test"]["tables"]
+    return {name: table["overall"]["success_rate"] for name, table in tables.items()}
+
+
+def test_what_it_writes_is_short_commented_and_says_what_the_file_says(cli, data, tmp_path):
+    data(200)
+    said = cli("init", "data.csv").stdout
+    text = (tmp_path / "train.yaml").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 25
+    assert text.count("#") >= 5
+    config = load_config(tmp_path / "train.yaml")
+    assert config.env.config == {
+        "prompt": "message: {{ message }}\nchannel: {{ channel }}\n"
+        "Answer with one of: billing, cancellation, delivery, login, repair\n",
+        "answer": "queue",
+        "scorer": "exact",
+        "task_type": "queue",
+    }
+    assert "67 train, 67 val, 66 test rows" in said
+    assert "finds a true gain of" in said
+    assert "skillwright train train.yaml" in said
+
+
+@pytest.mark.heavy
+def test_two_hundred_rows_train_offline_from_under_forty_to_over_eighty_percent(cli, data):
+    data(200)
+    cli("init", "data.csv")
+    report = json.loads(cli("train", "train.yaml", "--json").stdout)
+    found = rates(report)
+    assert found["initial"] < 0.4
+    assert found["best"] > 0.8
+
+
+def test_twenty_rows_train_offline_and_little_is_proven(cli, data):
+    data(20)
+    said = cli("init", "data.csv").stdout
+    assert "With so few rows only a large gain can be proven" in said
+    shown = cli("train", "train.yaml").stdout
+    assert "Held-out test tasks solved" in shown
+    assert "Scripted models took part" in shown
+
+
+@pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.heavy)])
+async def test_it_trains_against_an_endpoint_without_an_edited_line(data, tmp_path, count):
+    data(count)
+    models = _ByPrompt()
+    async with MockOpenAI(answer_with(models)) as server:
+        where = ["--model", "mock-1", "--base-url", server.base_url]
+        made = await asyncio.to_thread(CliRunner().invoke, app, ["init", "data.csv", *where])
+        assert made.exit_code == 0, made.output
+        command = [sys.executable, "-m", "skillwright", "train", "train.yaml", "--json"]
+        process = await asyncio.create_subprocess_exec(
+            *command, cwd=tmp_path, stdout=asyncio.subprocess.PIPE, env=_with_key()
+        )
+        written, _ = await process.communicate()
+    assert process.returncode == 0
+    found = rates(json.loads(written))
+    assert found["initial"] < 0.4
+    assert count == 20 or found["best"] > 0.8
+
+
+class _ByPrompt:
+    """The clerk and its optimizer behind one name, as one model plays both roles."""
+
+    identity = "scripted:both"
+
+    async def complete(self, messages, **asked):
+        acts = messages[0]["content"].startswith("Write your answer") or len(messages) == 1
+        model = ScriptedClerk(0.05) if acts else ClerkAnalyst()
+        return await model.complete(messages, **asked)
+
+
+def _with_key():
+    return {**os.environ, "OPENAI_API_KEY": "sk-mock"}
+
+
+def test_the_guide_shows_what_it_writes_and_its_function_scores(cli, tmp_path):
+    page = (ROOT / "docs" / "own_data.md").read_text(encoding="utf-8")
+    blocks = dict(
+        re.findall(r'^```\w+ title="([^"]+)"\n(.*?)^```$', page, re.DOTALL | re.MULTILINE)
+    )
+    shutil.copytree(MESSAGES.parent, tmp_path / "examples" / "table_data")
+    cli("init", "examples/table_data/messages.csv")
+    assert (tmp_path / "train.yaml").read_text(encoding="utf-8") == blocks["train.yaml"]
+    found = {}
+    exec(blocks["score.py"], found)
+    row = {"city": "Rome"}
+    scores = [found["score"](row, reply)[0] for reply in ("rome", "Rome" * 60, "Paris")]
+    assert scores == [1.0, 0.5, 0.0]
+    for count, points in ((200, "11 points"), (20, "29 points")):
+        _put(tmp_path, count)
+        made = json.loads(cli("init", "data.csv", "--json", "--to", f"{count}.yaml").stdout)
+        assert points in made["proof"]
+    assert "about 11 points of true gain with 200 rows, 29 with 20" in page
+
+
+def test_with_a_key_models_and_a_bound_of_money_are_written(cli, data, tmp_path, monkeypatch):
+    data(200)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    cli("init", "data.csv")
+    text = (tmp_path / "train.yaml").read_text(encoding="utf-8")
+    config = load_config(tmp_path / "train.yaml")
+    assert config.models.target.backend == "openai_chat"
+    assert config.models.target.known_prices is not None
+    assert config.models.optimizer.known_prices is not None
+    assert config.budget.usd == 5
+    assert "sk-secret" not in text
+    assert len(text.splitlines()) <= 25
+    cli("init", "data.csv", "--offline", "--to", "offline.yaml")
+    assert load_config(tmp_path / "offline.yaml").models.target.backend == "scripted"
+
+
+def test_flags_answer_the_three_questions(cli, data, tmp_path):
+    data(200)
+    words = ["--answer", "queue", "--columns", "message", "--scorer", "contains"]
+    made = json.loads(cli("init", "data.csv", *words, "--json").stdout)
+    assert made["tasks"] == {"train": 67, "val": 67, "test": 66}
+    config = load_config(tmp_path / "train.yaml").env.config
+    assert config["prompt"].startswith("{{ message }}\nAnswer with one of: billing")
+    assert config["scorer"] == "contains"
+
+
+class Terminal:
+    """A standard input that a person types into."""
+
+    def isatty(self):
+        return True
+
+
+def test_on_a_terminal_three_questions_are_asked(cli, data, tmp_path, monkeypatch):
+    data(200)
+    asked = []
+
+    def answer(question, default):
+        asked.append(question)
+        return {0: default, 1: "message", 2: "f1"}[len(asked) - 1]
+
+    monkeypatch.setattr("typer.prompt", answer)
+    monkeypatch.setattr("sys.stdin", Terminal())
+    init(Path("data.csv"))
+    assert len(asked) == 3
+    assert load_config(tmp_path / "train.yaml").env.config["scorer"] == "f1"
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([("question", "answer"), *((f"{n} + 1", n + 1) for n in range(40))], ("answer", "number")),
+        (
+            [("id", "q", "gold"), *((n, f"q {n}", f'{{"a": {n}}}') for n in range(40))],
+            ("gold", "json"),
+        ),
+        (
+            [("text", "summary"), *((f"t {n}", "word " * 9 + str(n)) for n in range(40))],
+            ("summary", "f1"),
+        ),
+        (
+            [("label", "text"), *(("ab"[n % 2], f"text {n}") for n in range(40))],
+            ("label", "exact"),
+        ),
+        (
+            [("Customer says", "True one"), *((f"t {n}", "ab"[n % 2]) for n in range(40))],
+            ("True one", "exact"),
+        ),
+    ],
+)
+def test_the_answer_and_its_scorer_are_found(cli, tmp_path, rows, expected):
+    _write(tmp_path / "rows.csv", rows)
+    cli("init", "rows.csv")
+    config = load_config(tmp_path / "train.yaml").env.config
+    assert (config["answer"], config["scorer"]) == expected
+    assert "id" not in yaml.safe_load(json.dumps(config["prompt"]))[:3]
+
+
+def _write(path, rows):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(rows)
+
+
+def test_a_column_that_says_the_split_is_used(cli, tmp_path):
+    names = ["train", "val", "val", "test"]
+    rows = [(f"text {n}", "ab"[n % 2], names[n % 4]) for n in range(60)]
+    _write(tmp_path / "rows.csv", [("text", "label", "split"), *rows])
+    made = json.loads(cli("init", "rows.csv", "--json").stdout)
+    assert made["tasks"] == {"train": 15, "val": 30, "test": 15}
+    assert "split" not in load_config(tmp_path / "train.yaml").env.config["prompt"]
+
+
+def test_a_file_that_is_there_already_is_never_overwritten(data, refused, tmp_path):
+    data(20)
+    (tmp_path / "train.yaml").write_text("mine", encoding="utf-8")
+    assert "name another file with --to" in refused("init", "data.csv")
+    assert (tmp_path / "train.yaml").read_text(encoding="utf-8") == "mine"
+
+
+def test_bad_files_and_answers_are_refused_and_leave_nothing(data, refused, tmp_path):
+    data(20)
+    assert "there is no file 'none.csv'" in refused("init", "none.csv", "--json")
+    assert "has no column 'quue'. Did you mean 'queue'?" in refused(
+        "init", "data.csv", "--answer", "quue", "--json"
+    )
+    assert "no scorer 'exct'. Did you mean 'exact'?" in refused(
+        "init", "data.csv", "--scorer", "exct", "--json"
+    )
+    assert "columns beside the answer" in refused(
+        "init", "data.csv", "--columns", "queue", "--json"
+    )
+    assert "--base-url needs --model" in refused(
+        "init", "data.csv", "--base-url", "http://127.0.0.1:1", "--json"
+    )
+    _write(tmp_path / "few.csv", [("text", "label"), *((f"t {n}", "ab"[n % 2]) for n in range(8))])
+    assert "has 8 rows, and the release test cannot prove a gain on" in refused(
+        "init", "few.csv", "--json"
+    )
+    _write(tmp_path / "one.csv", [("text",), ("a",)])
+    assert "has one column" in refused("init", "one.csv", "--json")
+    _write(tmp_path / "bare.csv", [(f"text {n}", "ab"[n % 2]) for n in range(20)])
+    assert "looks like a row, not like names of columns" in refused("init", "bare.csv", "--json")
+    (tmp_path / "old.csv").write_bytes("text,label\nCafé,a\n".encode("cp1252"))
+    assert "init --encoding cp1252" in refused("init", "old.csv", "--json")
+
+
+def test_a_file_in_another_encoding_trains_where_it_is_named(cli, tmp_path):
+    text = MESSAGES.read_text(encoding="utf-8").replace("parcel", "paquet à moi")
+    (tmp_path / "old.csv").write_bytes(text.encode("cp1252"))
+    cli("init", "old.csv", "--encoding", "cp1252")
+    assert load_config(tmp_path / "train.yaml").env.data.encoding == "cp1252"
+
+
+def test_a_scorer_that_raises_is_a_recorded_failure_that_names_function_and_row(
+    cli, data, tmp_path
+):
+    data(20)
+    (tmp_path / "own.py").write_text(
+        "def score(row, reply):\n    if row['queue'] == 'login':\n        return 1 / 0\n"
+        "    return 0.5, 'half'\n",
+        encoding="utf-8",
+    )
+    cli("init", "data.csv", "--scorer", "own.py:score")
+    set_ = ["--set", "rollout.retries=0"]
+    report = json.loads(cli("eval", "train.yaml", "--json", *set_, "--max-failures", "1").stdout)
+    overall = report["table"]["overall"]
+    assert (overall["failures"], overall["episodes"], overall["mean_reward"]) == (1, 4, 0.5)
+    (failed,) = json.loads(cli("runs", "episodes", "latest", "--failed", "--json").stdout)
+    assert failed["reward"] is None
+    said = failed["failure"]["message"]
+    assert f"task {failed['task_id']!r}" in said
+    assert "own.py:score gave no score: ZeroDivisionError: division by zero (line 3" in said
+
+
+@pytest.mark.parametrize("words", [("estimate", "train.yaml"), ("doctor", "train.yaml")])
+def test_other_commands_know_the_table(cli, data, words):
+    data(200)
+    cli("init", "data.csv")
+    assert "67 val tasks" in cli(*words).stdout

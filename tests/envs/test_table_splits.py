@@ -1,0 +1,232 @@
+"""Which rows of a table are for train, val and test."""
+
+import csv
+from collections import Counter
+
+import pytest
+
+from skillwright.config import load_config
+from skillwright.config.run import validated
+from skillwright.core import ConfigError, DataError
+from skillwright.datasets import parse_ratio
+from skillwright.envs.table.splits import MOST_TASKS, dealing_pattern
+from skillwright.jobs.parts.tasks import make_splits
+
+MODELS = {
+    "target": {"backend": "scripted", "model": "clerk"},
+    "optimizer": {"backend": "scripted", "model": "clerk_analyst"},
+}
+CONFIG = {"prompt": "{{ text }}", "answer": "label"}
+
+
+def write(path, rows, header=("text", "label")):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([header, *rows])
+    return str(path)
+
+
+def rows(count, labels="abcd"):
+    return [(f"text {number}", labels[number % len(labels)]) for number in range(count)]
+
+
+def config_of(path, data=None, **config):
+    env = {"name": "table", "config": {**CONFIG, **config}, "data": {"path": path, **(data or {})}}
+    return validated({"env": env, "models": MODELS}, "table")
+
+
+def split(path, data=None, **config):
+    found = make_splits(config_of(path, data, **config))
+    return found.train.tasks, found.val.tasks, found.test.open()
+
+
+def refused(path, data=None, **config):
+    with pytest.raises(DataError) as error:
+        make_splits(config_of(path, data, **config))
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "pattern"),
+    [("1:1:1", [0, 1, 2]), ("2:1:1", [0, 1, 2, 0]), ("50:25:25", [0, 1, 2, 0])],
+)
+def test_rows_are_dealt_out_in_rounds_that_keep_the_shares(ratio, pattern):
+    assert dealing_pattern(parse_ratio(ratio)) == pattern
+    counts = Counter(dealing_pattern(parse_ratio("5:3:2")))
+    assert counts == {0: 5, 1: 3, 2: 2}
+
+
+def test_every_split_has_its_part_of_each_answer_whatever_the_order_of_the_rows(tmp_path):
+    data = {"ratio": "2:1:1"}
+    splits = split(write(tmp_path / "a.csv", sorted(rows(80), key=lambda row: row[1])), data)
+    assert [len(tasks) for tasks in splits] == [40, 20, 20]
+    for tasks, share in zip(splits, (10, 5, 5), strict=True):
+        labels = Counter(task.extras["row"]["label"] for task in tasks)
+        assert all(abs(labels[one] - share) <= 1 for one in "abcd")
+
+
+def test_the_same_rows_are_split_alike_each_time_and_otherwise_by_another_seed(tmp_path):
+    path = write(tmp_path / "a.csv", rows(40))
+
+    def ids(seed):
+        return [[task.id for task in tasks] for tasks in split(path, {"seed": seed})]
+
+    assert ids(0) == ids(0)
+    assert ids(0) != ids(1)
+
+
+def test_a_ratio_without_quotes_is_read_as_a_ratio(tmp_path):
+    path = write(tmp_path / "a.csv", rows(30))
+    file = tmp_path / "train.yaml"
+    file.write_text(
+        f"env:\n  name: table\n  config: {{prompt: '{{{{ text }}}}', answer: label}}\n"
+        f"  data: {{path: {path}, ratio: 1:1:1}}\n"
+        "models:\n  target: {backend: scripted, model: clerk}\n"
+        "  optimizer: {backend: scripted, model: clerk_analyst}\n",
+        encoding="utf-8",
+    )
+    assert load_config(file).env.data.ratio == "1:1:1"
+    assert load_config(file, ["env.data.ratio=2:1:1"]).env.data.ratio == "2:1:1"
+
+
+def test_a_column_says_which_rows_are_for_what(tmp_path):
+    words = ["train", "Validation", "test", "dev", "TRAIN"]
+    table = [(*row, words[number % 5]) for number, row in enumerate(rows(10))]
+    path = write(tmp_path / "a.csv", table, ("text", "label", "fold"))
+    splits = split(path, {"split_column": "fold"})
+    assert [sorted(task.id for task in tasks) for tasks in splits] == [
+        ["row-1", "row-10", "row-5", "row-6"],
+        ["row-2", "row-4", "row-7", "row-9"],
+        ["row-3", "row-8"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("word", "said"), [("tets", "Did you mean 'test'?"), ("", "Write train, val or test.")]
+)
+def test_a_split_that_is_none_is_refused_with_its_row(tmp_path, word, said):
+    table = [("x", "a", "train"), ("y", "a", word)]
+    path = write(tmp_path / "a.csv", table, ("text", "label", "fold"))
+    message = refused(path, {"split_column": "fold"})
+    assert "row 2: 'fold' is" in message
+    assert said in message
+
+
+def test_three_files_are_the_three_splits_and_need_no_names_of_their_own(tmp_path):
+    names = ("train", "val", "test")
+    paths = {
+        one: write(tmp_path / f"{one}.csv", [(f"{one} 1", "a"), (f"{one} 2", "b")]) for one in names
+    }
+    for name, tasks in zip(names, split(paths), strict=True):
+        assert sorted(task.id for task in tasks) == [f"{name}-1", f"{name}-2"]
+
+
+def test_a_question_is_in_one_split_only_and_rows_that_repeat_it_are_left_out(tmp_path, caplog):
+    same = ("the same", "a")
+    paths = {
+        "train": write(tmp_path / "1.csv", [*rows(3), same]),
+        "val": write(tmp_path / "2.csv", [("other", "a"), same]),
+        "test": write(tmp_path / "3.csv", [same, ("more", "b")]),
+    }
+    splits = split(paths)
+    assert [len(tasks) for tasks in splits] == [3, 1, 2]
+    assert "2 rows ask what another row asks, and are left out" in caplog.text
+
+
+def test_at_most_so_many_rows_are_taken_evenly_over_the_answers(tmp_path):
+    path = write(tmp_path / "a.csv", rows(300))
+    train, val, test = split(path, {"train": 40, "val": 12, "test": 8})
+    assert [len(train), len(val), len(test)] == [40, 12, 8]
+    assert set(Counter(task.extras["row"]["label"] for task in val).values()) == {3}
+
+
+def test_a_column_of_ids_names_the_tasks(tmp_path):
+    path = write(
+        tmp_path / "a.csv", [(f"t{n}", "a", f"T-{n}") for n in range(6)], ("text", "label", "id")
+    )
+    names = {task.id for tasks in split(path) for task in tasks}
+    assert names == {f"T-{n}" for n in range(6)}
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"prompt": "Answer!"}, "names no column, so that all rows ask the same"),
+        ({"prompt": "{{ txt }}"}, "names the column 'txt', and"),
+        ({"prompt": "{{ txt }}"}, "Did you mean 'text'?"),
+        ({"prompt": '{{ row["txt"] }}'}, "Did you mean 'text'?"),
+        ({"prompt": "{{ text"}, "template, line 1"),
+        ({"prompt": "{{ text }} {{ label }}"}, "shows the column 'label', which is the answer"),
+        ({"prompt": "{{ text / 0 }}"}, "cannot be filled in"),
+        ({"prompt": "{{ text.__class__.__mro__ }}"}, "cannot be filled in"),
+        ({"answer": "lable"}, "Did you mean 'label'?"),
+        ({"task_type": "lbel"}, "env.config.task_type names the column 'lbel'"),
+        ({"scorer": "number"}, "is no number, which scorer 'number' compares"),
+        ({"scorer": "own.py:score"}, "cannot be read"),
+    ],
+)
+def test_settings_that_fit_no_row_are_refused_before_anything_is_played(tmp_path, config, said):
+    assert said in refused(write(tmp_path / "a.csv", rows(6)), **config)
+
+
+def test_a_scorer_that_cannot_be_imported_is_refused_before_anything_is_played(tmp_path):
+    (tmp_path / "own.py").write_text("import no_such_package\n", encoding="utf-8")
+    said = refused(write(tmp_path / "a.csv", rows(6)), scorer=f"{tmp_path / 'own.py'}:score")
+    assert "No module named 'no_such_package'" in said
+
+
+def test_rows_without_an_answer_are_refused_by_number(tmp_path):
+    table = [("x", "a"), ("y", ""), ("z", " ")]
+    said = refused(write(tmp_path / "a.csv", table))
+    assert "2 of its rows have no answer in 'label': rows 2, 3" in said
+
+
+def test_a_function_needs_no_answers(tmp_path):
+    (tmp_path / "own.py").write_text("def score(row, reply):\n    return 1\n", encoding="utf-8")
+    path = write(tmp_path / "a.csv", [(f"x {n}",) for n in range(6)], ("text",))
+    env = {"name": "table", "data": {"path": path}}
+    env["config"] = {"prompt": "{{ text }}", "scorer": f"{tmp_path / 'own.py'}:score"}
+    found = make_splits(validated({"env": env, "models": MODELS}, "table"))
+    assert len(found.train.tasks) == 2
+
+
+def test_a_split_without_rows_is_refused_with_what_would_do(tmp_path):
+    said = refused(write(tmp_path / "a.csv", rows(2)))
+    assert "no row is left for test (1 train, 1 val, 0 test, of 2 rows)" in said
+    assert "Add rows" in said
+
+
+def test_two_ways_to_split_are_refused(tmp_path):
+    path = write(tmp_path / "a.csv", rows(6))
+    with pytest.raises(ConfigError, match="ratio and split_column both say"):
+        config_of(path, {"ratio": "1:1:1", "split_column": "label"})
+
+
+def test_more_rows_than_anybody_plays_are_refused_with_the_bounds_to_set(tmp_path):
+    path = write(tmp_path / "a.csv", rows(MOST_TASKS + 3))
+    assert "env.data: {train: 1000, val: 500, test: 1000}" in refused(path)
+    train, val, test = split(path, {"train": 10, "val": 10, "test": 10})
+    assert len(train) == len(val) == len(test) == 10
+
+
+def test_a_changed_file_is_read_again(tmp_path):
+    path = write(tmp_path / "a.csv", rows(6))
+    assert len(split(path)[0]) == 2
+    write(tmp_path / "a.csv", rows(9))
+    assert len(split(path)[0]) == 3
+
+
+def test_retrying_has_three_turns_where_nobody_says_how_many(tmp_path):
+    path = write(tmp_path / "a.csv", rows(6))
+    assert config_of(path).env.max_turns == 1
+    assert config_of(path, on_wrong="retry").env.max_turns == 3
+
+
+def test_a_bank_cannot_tell_the_answer_by_the_task_type(tmp_path):
+    from skillwright.envs.table import TableEnv
+
+    path = write(tmp_path / "a.csv", rows(6))
+    (one, *_), _, _ = split(path, task_type="label")
+    assert one.task_type in "abcd"
+    assert TableEnv.category(one) == ""
+    (other, *_), _, _ = split(path, task_type="text")
+    assert TableEnv.category(other) == other.task_type
