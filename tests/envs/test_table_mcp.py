@@ -317,6 +317,16 @@ def listening(variables):
         server.kill()
 
 
+async def test_a_server_behind_a_url_that_is_lost_in_an_episode_is_a_failure(listening):
+    config = table({"url": listening, "time_limit_s": 3})
+    result = await played(config, PRICE, [("die", "{}")], PRICE, "12")
+    assert result.reward is None
+    assert result.failure.cause is FailureCause.ENVIRONMENT
+    assert listening in result.failure.message
+    with pytest.raises(DataError, match="cannot be reached"):
+        offered_tools(ToolServer(url=listening, time_limit_s=29))
+
+
 async def test_a_server_behind_a_url_is_called(listening):
     config = table({"url": listening, "api_key_env": "SHOP_TOKEN"})
     result = await played(config, PRICE, "<answer>12</answer>")

@@ -312,7 +312,7 @@ def test_a_file_is_named_in_the_place_of_a_package():
 
 
 def test_a_named_environment_keeps_the_contract():
-    report = check_env("verifiers:high_low", fuzz=30)
+    report = check_env("verifiers:high_low", fuzz=300)
     assert [check for check in report.checks if not check.ok] == []
 
 
@@ -327,6 +327,17 @@ async def test_an_environment_of_ours_is_one_of_theirs():
     right = sums[prompt]
     assert (await played("verifiers:round_trip", lambda _: right, row)).reward == 1.0
     assert (await played("verifiers:round_trip", lambda _: "-1", row)).reward == 0.0
+
+
+async def test_the_example_shows_our_houses_to_verifiers():
+    name = f"verifiers:{Path(__file__).parents[2] / 'examples' / 'verifiers_houses.py'}"
+    train, val, test = tasks_of(name, {"train": 4, "test": 2})
+    assert (len(train), len(val), len(test)) == (2, 2, 2)
+    agent = Acting(lambda _: "look")
+    result = await played(name, agent, test[0], {"train": 4, "test": 2})
+    assert (result.reward, result.failure) == (0.0, None)
+    assert "Nothing happens" in str(result) or "you see" in str(result)
+    assert result.stop_reason is StopReason.MAX_TURNS
 
 
 async def test_a_fault_of_ours_is_an_error_there(tmp_path):

@@ -10,8 +10,7 @@ class HighLow(vf.MultiTurnEnv):
         state["guesses"] = []
 
     async def env_response(self, messages, state, **kwargs):
-        text = messages[-1].content.strip()
-        guess = int(text) if text.isdecimal() else None
+        guess = _number(messages[-1].content)
         state["guesses"].append(guess)
         if guess is None:
             return [{"role": "user", "content": "Write a number."}]
@@ -23,12 +22,13 @@ class HighLow(vf.MultiTurnEnv):
 
 async def found(state) -> float:
     answer = int(state["answer"])
-    return float(answer in [*state["guesses"], _last(state)])
+    last = _number(state["completion"][-1].content) if state["completion"] else None
+    return float(answer in [*state["guesses"], last])
 
 
-def _last(state):
-    text = state["completion"][-1].content.strip() if state["completion"] else ""
-    return int(text) if text.isdecimal() else None
+def _number(text):
+    text = text.strip()
+    return int(text) if text.isdecimal() and len(text) < 9 else None
 
 
 def load_environment(**kwargs) -> vf.Environment:
