@@ -8,6 +8,7 @@ import asyncio
 import atexit
 import importlib
 import json
+import logging
 import os
 import threading
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
@@ -385,6 +386,8 @@ def _end_all() -> None:
 
 @cache
 def _mcp(module: str = "") -> Any:
+    # What it logs quotes the server, on the terminal; what went wrong is in the failure.
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)
     try:
         return importlib.import_module(f"mcp.{module}".rstrip("."))
     except ImportError as error:
