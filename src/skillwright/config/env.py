@@ -195,6 +195,16 @@ class WebShopData(_Seeded):
     """At most so many goals that are opened once, at the end."""
 
 
+class VerifiersData(_AtMost):
+    """The data set of an environment of verifiers; its eval set is test, where it has one."""
+
+    kind: Literal["verifiers"] = "verifiers"
+    ratio: Annotated[str, AfterValidator(_check_ratio)] = "1:1:1"
+    """Shares of train, val and test; where there is an eval set, only the first two count."""
+    seed: NonNegativeInt = 0
+    """Another seed deals the rows out in another way."""
+
+
 class TableData(_AtMost):
     """The rows of a file: CSV, TSV, JSON, JSON Lines or Parquet."""
 
@@ -236,6 +246,7 @@ DataConfig = Annotated[
     | QaData
     | WebShopData
     | TableData
+    | VerifiersData
     | AdapterData,
     Field(discriminator="kind"),
     kind_unless_given("generated"),
@@ -249,6 +260,7 @@ _OWN_DATA = {
     "qa": ("qa", "questions"),
     "webshop": ("webshop", "customers"),
     "table": ("table", "rows of a file"),
+    "verifiers": ("verifiers:NAME", "rows of an environment's own data set"),
 }
 """Kind of data -> the only environment that plays it, and what it gives."""
 
@@ -271,22 +283,32 @@ _OWN_DEFAULTS = {
     "qa": (1, "qa"),
     "webshop": (15, "webshop"),
     "table": (1, "table"),
+    "verifiers:NAME": (50, "verifiers"),
 }
 _TRIES = 3
+
+
+def _owner(name: str) -> str:
+    """Return under which name defaults and data of an environment are found."""
+    return "verifiers:NAME" if name.startswith("verifiers:") else name
+
+
+_TURNS_WITH_TOOLS = 20
 
 
 class EnvSection(Section):
     """The environment and its tasks."""
 
     name: Annotated[str, Field(min_length=1)] = "alfworld"
-    """A registered name, ``package.module:Class``, or ``path/to/file.py:Class``."""
+    """A registered name, ``package.module:Class``, ``path/to/file.py:Class``, or ``verifiers:NAME``
+    and ``skyrl_gym:NAME`` for what is installed of theirs."""
     compat: Literal["skillopt"] | None = None
     """``skillopt`` for an adapter that imports from `skillopt`: it finds our code there."""
     config: dict[str, Any] = Field(default_factory=dict)
     """Settings of the environment, which checks them itself."""
     max_turns: PositiveInt = 50
     """Most actions in an episode; unset, 30 for ``tau_bench``, 15 for ``webshop``, 1 for ``qa`` and
-    ``table`` (3 with ``on_wrong: retry``), and what an adapter says itself."""
+    ``table`` (3 with ``on_wrong: retry``, 20 with ``mcp``), and what an adapter says itself."""
     success_threshold: Annotated[float, Field(gt=0, le=1)] = 1.0
     """The reward from which an episode is a success."""
     data: DataConfig = GeneratedData()
@@ -295,13 +317,16 @@ class EnvSection(Section):
     @model_validator(mode="before")
     @classmethod
     def _some_have_defaults_of_their_own(cls, values: Any) -> Any:
-        own = _OWN_DEFAULTS.get(str(values.get("name"))) if isinstance(values, Mapping) else None
+        named = _owner(str(values.get("name"))) if isinstance(values, Mapping) else ""
+        own = _OWN_DEFAULTS.get(named)
         if own is None:
             return values
         most_turns, kind = own
         settings = values.get("config")
         if isinstance(settings, Mapping) and settings.get("on_wrong") == "retry":
             most_turns = _TRIES
+        if isinstance(settings, Mapping) and settings.get("mcp"):
+            most_turns = _TURNS_WITH_TOOLS
         data = values.get("data", {})
         if isinstance(data, Mapping):
             data = {"kind": kind, **data}
@@ -331,7 +356,7 @@ class EnvSection(Section):
     @model_validator(mode="after")
     def _data_fits(self) -> "EnvSection":
         owner, what = _OWN_DATA.get(self.data.kind, (self.name, ""))
-        if owner != self.name:
+        if owner not in (self.name, _owner(self.name)):
             _refuse_unknown(self.name)
             raise ValueError(
                 f"data.kind {self.data.kind!r} gives {what} of {owner!r}, and the environment is "

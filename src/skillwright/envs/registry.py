@@ -18,7 +18,10 @@ from skillwright.envs.text_env import TextEnv
 
 ENTRY_POINT_GROUP = "skillwright.envs"
 
-PREFIXES: Mapping[str, str] = {"skyrl_gym": "skillwright.integrations.skyrl:env_of"}
+PREFIXES: Mapping[str, str] = {
+    "skyrl_gym": "skillwright.integrations.skyrl:env_of",
+    "verifiers": "skillwright.integrations.verifiers:env_of",
+}
 """Names of other systems' environments: prefix -> what returns the class of ``prefix:name``."""
 
 
@@ -99,7 +102,7 @@ def specs() -> dict[str, EnvSpec]:
 def spec(name: str) -> EnvSpec:
     """Find an environment by name, import path (``pkg.mod:Class``) or file (``env.py:Class``).
 
-    ``skyrl_gym:gsm8k`` is one of SkyRL-Gym.
+    ``skyrl_gym:gsm8k`` is one of SkyRL-Gym, ``verifiers:wordle`` an installed one of verifiers.
 
     Raises:
         DataError: Nothing is known under the name; the message names the nearest.

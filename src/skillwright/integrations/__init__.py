@@ -13,11 +13,15 @@ from skillwright.integrations.skyrl import (
     tau_bench_rows,
     write_rows,
 )
+from skillwright.integrations.verifiers import VerifiersEnv
+from skillwright.integrations.verifiers_export import as_verifiers
 
 __all__ = [
     "ROW_COLUMNS",
     "SkyRLGymEnv",
+    "VerifiersEnv",
     "alias_names",
+    "as_verifiers",
     "expected_tokens",
     "make_for_skyrl",
     "register_with_skyrl",

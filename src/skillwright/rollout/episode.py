@@ -320,7 +320,8 @@ def why_no_tools(env: str) -> str:
     return (
         f"environment {env!r} offers its tools natively, and this agent takes none: native calls "
         "need a chat model behind an endpoint. For programs at a command line and for policies "
-        "that are trained, let calls be written as text (tau_bench: env.config.tools: tags)"
+        "that are trained, let calls be written as text (tau_bench: env.config.tools: tags; table: "
+        "env.config.mcp.calls: tags)"
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from skillwright.core import (
     DataError,
+    EnvError,
     JudgeError,
     Message,
     ModelError,
@@ -14,6 +15,7 @@ from skillwright.core import (
     Purpose,
     RequestRefused,
     Task,
+    ToolCall,
     Trajectory,
     Usage,
 )
@@ -24,6 +26,7 @@ from skillwright.envs.table.prompts import render_prompt
 from skillwright.envs.table.scorers import Function, Grade, Json, Judge, Regex, read_verdict
 from skillwright.envs.table.settings import judge_model, read_settings
 from skillwright.envs.table.splits import find_table_tasks
+from skillwright.envs.table.toolbox import ANSWERS, Toolbox
 from skillwright.envs.text_env import StepOutput, TextEnv
 
 RULE: Final = "Write your answer inside <answer> and </answer>; a bare answer works too."
@@ -34,7 +37,8 @@ class TableEnv(TextEnv):
     """A row of a table.
 
     The agent is asked what the prompt's template makes of the row, and its reply is scored. With
-    ``on_wrong: retry`` it may answer again; then the last reply counts.
+    ``on_wrong: retry`` it may answer again; then the last reply counts. With ``mcp`` a turn may
+    call tools of a server in the place of a reply; what is wrong with a call is its result.
 
     Args:
         env_config: Settings, as `TableSettings` describes them.
@@ -63,6 +67,8 @@ class TableEnv(TextEnv):
         self._court: Any = None
         self._verdicts: list[Mapping[str, Any] | None] = []
         self._score = 0.0
+        self._replies = 0
+        self._box = Toolbox(self._settings.mcp) if self._settings.mcp is not None else None
 
     @classmethod
     def examples(cls) -> list[dict[str, Any]]:
@@ -92,9 +98,11 @@ class TableEnv(TextEnv):
 
     @classmethod
     def identity(cls, env_config: object | None = None) -> dict[str, Any]:
-        """Return a digest of the scorer's file, so that a changed one scores anew."""
-        scorer = read_settings(env_config).scorer
-        return {"scorer": file_digest(scorer.function)} if isinstance(scorer, Function) else {}
+        """Return digests of the scorer's and the server's files; a changed one scores anew."""
+        settings = read_settings(env_config)
+        scorer, server = settings.scorer, settings.mcp
+        files = {"scorer": file_digest(scorer.function)} if isinstance(scorer, Function) else {}
+        return {**files, **({"mcp": server.identity()} if server is not None else {})}
 
     @classmethod
     def judging(cls, env_config: object | None = None) -> Judging | None:
@@ -111,15 +119,25 @@ class TableEnv(TextEnv):
         return [f"<answer>{settings.scorer.gold(settings.right(extras['row']))}</answer>"]
 
     def use_record(self, record: Trajectory, turns: int | None = None) -> None:
-        """Take a judge's verdicts from a record; after ``turns`` the judge is asked again."""
+        """Take what judge and server said from a record; after ``turns`` they are asked again."""
         kept = record.turns if turns is None else record.turns[:turns]
         self._verdicts = [turn.metadata.get("verdict") for turn in kept]
+        if self._box is not None:
+            self._box.use_record(record, turns)
+
+    def native_tools(self) -> Sequence[dict[str, Any]]:
+        """Return the server's tools where they are called natively."""
+        return () if self._box is None else self._box.native
 
     def init(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
         """Ask what the template makes of the row."""
         asked: Message = {"role": "user", "content": self._prompt}
         rules = [Message(role="system", content=rule) for rule in self._rules()]
-        return [*prompt, *rules, asked], {"observation": self._prompt}
+        about = {"observation": self._prompt}
+        if self._box is not None:
+            offer, offered = self._box.opening()
+            rules, about = [*offer, *rules], {**about, **offered}
+        return [*prompt, *rules, asked], about
 
     def step(self, action: str) -> StepOutput:
         """Score a reply, waiting for whoever scores it."""
@@ -134,7 +152,12 @@ class TableEnv(TextEnv):
             EnvError: The scorer raised, took too long, or gave no score.
             JudgeError: The judge could not be reached, or did not vote.
         """
+        calls = self._box.written(action) if self._box is not None else []
+        if calls:
+            results, metadata = await self._called(calls)
+            return self.reply("\n\n".join(results), metadata=metadata)
         self.turns += 1
+        self._replies += 1
         answer, grade = await self._grade(action)
         self._score = grade.score
         is_last = self._settings.on_wrong == "stop" or self.turns >= self.max_turns
@@ -144,9 +167,46 @@ class TableEnv(TextEnv):
             output = self.reply(f"{grade.hint} Answer again.", metadata=grade.facts)
         return {**output, "postprocessed_action": answer}
 
+    def step_native(self, said: str, calls: Sequence[ToolCall]) -> StepOutput:
+        """Do what `astep_native` does, waiting for the server."""
+        with ThreadPoolExecutor(1) as waits:
+            return waits.submit(asyncio.run, self.astep_native(said, calls)).result()
+
+    async def astep_native(self, said: str, calls: Sequence[ToolCall]) -> StepOutput:
+        """Carry out calls, or score what is said where there are none.
+
+        Raises:
+            EnvError: As `astep`; or the server is missing, died, or took too long.
+        """
+        if not calls:
+            return await self.astep(said)
+        results, metadata = await self._called(calls)
+        output = self.reply("\n\n".join(results), metadata=metadata)
+        answers = [
+            Message(role="tool", tool_call_id=call.id, content=text)
+            for call, text in zip(calls, results, strict=True)
+        ]
+        return {**output, "observations": answers}
+
+    def close(self) -> None:
+        """End the session with the server. Closing twice is allowed."""
+        if self._box is not None:
+            self._box.close()
+
     def get_metrics(self) -> dict[str, float]:
         """Return the score of the last reply, in [0, 1], and how many replies there were."""
-        return {"score": self._score, "tries": float(self.turns)}
+        return {"score": self._score, "tries": float(self._replies)}
+
+    async def _called(self, calls: Sequence[ToolCall]) -> tuple[list[str], dict[str, Any]]:
+        self.turns += 1
+        results, kept = await self._toolbox.answer(self.turns - 1, calls)
+        return results, {ANSWERS: kept}
+
+    @property
+    def _toolbox(self) -> Toolbox:
+        if self._box is None:
+            raise EnvError("this table names no server of tools (env.config.mcp)")
+        return self._box
 
     def get_usage(self) -> dict[str, Usage]:
         """Return what the judge has consumed."""

@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError
 
 from skillwright.core import ConfigError, DataError
 from skillwright.envs.table.scorers import Exact, Function, Judge, Scorer
+from skillwright.envs.tool_server import ToolServer
 from skillwright.models.config import ModelConfig, parse_model_config
 from skillwright.models.validation import Frozen, explain_validation_error
 
@@ -26,6 +27,8 @@ class TableSettings(Frozen):
     """The column by which results are shown; unset, they are shown together."""
     on_wrong: Literal["stop", "retry"] = "stop"
     """``retry`` tells the agent so, and lets it answer again, until ``env.max_turns``."""
+    mcp: ToolServer | None = None
+    """A server whose tools the agent may call before it answers; unset, there are none."""
 
     @property
     def answer_columns(self) -> list[str]:

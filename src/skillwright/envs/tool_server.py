@@ -1,0 +1,408 @@
+"""Tools that a server of the Model Context Protocol offers: a program, or what is behind a URL.
+
+Sessions live on one loop in a thread of their own. So an episode that is cancelled waits for no
+server to end, and a server that does not end by itself is ended all the same.
+"""
+
+import asyncio
+import atexit
+import importlib
+import json
+import logging
+import os
+import threading
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Annotated, Any, Final, Literal, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import Field, PositiveFloat, model_validator
+
+from skillwright.core import DataError, EnvError
+from skillwright.core.jsonio import dumps, read_text, text_digest
+from skillwright.models.validation import Frozen
+
+INSTALL: Final = "pip install 'skillwright[mcp]'"
+
+STARTS_WITHIN_S: Final = 60.0
+"""A server that takes longer to be ready is lost."""
+_SHOWN_CHARS: Final = 400
+_MOST_CHARS: Final = 50_000
+_ENDS_WITHIN_S: Final = 10.0  # its input closed, asked to end, then killed: 2 s each in `mcp`
+_SHORTEST_SECRET: Final = 6  # of fewer characters the places where it is taken out would tell it
+# What a call was refused for, as JSON-RPC numbers it: its method, its parameters.
+_AGENTS_OWN: Final = (-32601, -32602)
+
+Found = TypeVar("Found")
+
+
+class ToolServer(Frozen):
+    """A server of the Model Context Protocol, whose tools the agent is offered."""
+
+    command: list[str] = Field(default_factory=list)
+    """The program to start for every episode, with its arguments, such as ``[python, shop.py]``."""
+    url: str | None = None
+    """In its place, where a server listens (streamable HTTP), such as http://127.0.0.1:8000/mcp."""
+    env: list[str] = Field(default_factory=list)
+    """Names of environment variables that the program is given, beside HOME, PATH and the like."""
+    api_key_env: str | None = None
+    """The environment variable that holds the bearer token for the URL."""
+    time_limit_s: Annotated[PositiveFloat, Field(allow_inf_nan=False)] = 30.0
+    """Seconds for a call; a server that takes longer ends the episode, with a failure."""
+    calls: Literal["native", "tags"] = "native"
+    """``tags`` lets calls be written as text, for agents that cannot be offered tools."""
+
+    @model_validator(mode="after")
+    def _one_server(self) -> "ToolServer":
+        if bool(self.command) == bool(self.url):
+            raise ValueError("give a command to start, or the url of a server; one of them")
+        if self.url is not None and (self.env or not self._is_plain(self.url)):
+            raise ValueError(
+                "url is http:// or https:// without a name or password in it, and env is for a "
+                "command; name the variable with a token in api_key_env"
+            )
+        if self.command and self.api_key_env:
+            raise ValueError("api_key_env is for a url; name what a command is given in env")
+        return self
+
+    @staticmethod
+    def _is_plain(url: str) -> bool:
+        parts = urlsplit(url)
+        return (
+            parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
+        )
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return f"MCP server {self.url or ' '.join(self.command)!r}"
+
+    def secrets(self) -> dict[str, str]:
+        """Return the variables that it is given.
+
+        Raises:
+            DataError: One is not set.
+        """
+        names = [*self.env, *([self.api_key_env] if self.api_key_env else [])]
+        missing = [name for name in names if name not in os.environ]
+        if missing:
+            raise DataError(
+                f"{self.label} is given the environment variable {missing[0]!r}, which is not set; "
+                "set it, or take it out of env.config.mcp"
+            )
+        return {name: os.environ[name] for name in names}
+
+    def identity(self) -> dict[str, str]:
+        """Return digests of the files in the command, so that a changed program scores anew."""
+        files = [part for part in self.command[1:] if Path(part).is_file()]
+        return {file: text_digest(read_text(Path(file), self.label)) for file in files}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a tool answered.
+
+    Attributes:
+        text: Its texts; of pictures and the like only what they are.
+        is_error: The tool says that it failed.
+    """
+
+    text: str
+    is_error: bool = False
+
+
+def offered_tools(server: ToolServer) -> tuple[dict[str, Any], ...]:
+    """Return a server's tools in OpenAI's form; it is asked once per process.
+
+    Raises:
+        DataError: `mcp` is not installed, the server is missing, or it offers no tools.
+    """
+    return _offered(server.model_dump_json())
+
+
+@cache
+def _offered(settings: str) -> tuple[dict[str, Any], ...]:
+    server = ToolServer.model_validate_json(settings)
+    session = ToolSession(server)
+    try:
+        listed = _submit(session.list_tools()).result()
+    except EnvError as error:
+        raise DataError(f"{error}. Correct env.config.mcp, or start the server") from error
+    finally:
+        session.close()
+    if not listed:
+        raise DataError(f"{server.label} offers no tools")
+    return tuple(_native(one) for one in sorted(listed, key=lambda one: str(one["name"])))
+
+
+def _native(tool: Mapping[str, Any]) -> dict[str, Any]:
+    function = {
+        "name": tool["name"],
+        "description": tool.get("description") or "",
+        "parameters": tool["inputSchema"],
+    }
+    return {"type": "function", "function": function}
+
+
+class ToolSession:
+    """One session with a server, opened at the first call."""
+
+    def __init__(self, server: ToolServer) -> None:
+        self._server = server
+        self._secrets = server.secrets()
+        self._said: IO[str] | None = None  # what its program writes beside the protocol
+        self._words = ""
+        self._task: asyncio.Task[None] | None = None
+        self._session: asyncio.Future[Any] | None = None
+        self._over = asyncio.Event()
+        self._is_closed = False
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
+        """Call a tool, from any loop.
+
+        Raises:
+            EnvError: The server is missing, died, or took too long.
+        """
+        return await asyncio.wrap_future(_submit(self._call(name, dict(arguments))))
+
+    def close(self) -> None:
+        """End the session and its program, without waiting for it. Closing twice is allowed."""
+        if not self._is_closed:
+            self._is_closed = True
+            _loop().call_soon_threadsafe(self._end)
+
+    async def list_tools(self) -> list[dict[str, Any]]:
+        """List what the server offers; on the loop of the sessions."""
+        listed: list[dict[str, Any]] = []
+        cursor: str | None = None
+        while cursor or not listed:
+            more = {"params": _mcp("types").PaginatedRequestParams(cursor=cursor)} if cursor else {}
+            page = await self._ask(
+                "tools/list", lambda session, more=more: session.list_tools(**more)
+            )
+            listed += [one.model_dump(mode="json", by_alias=True) for one in page.tools]
+            cursor = page.model_dump(mode="json", by_alias=True).get("nextCursor")
+            if not cursor:
+                break
+        return listed
+
+    async def _call(self, name: str, arguments: dict[str, Any]) -> Answer:
+        try:
+            result = await self._ask(name, lambda session: session.call_tool(name, arguments))
+        except _Refused as refused:
+            return Answer(self._cleared(f"Error: {refused}"), is_error=True)
+        found = result.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return Answer(self._cleared(_text_of(found)), bool(found.get("isError")))
+
+    async def _ask(self, what: str, ask: Any) -> Any:
+        """Ask the server; it may die meanwhile, or never answer."""
+        try:
+            async with asyncio.timeout(STARTS_WITHIN_S):
+                session = await self._opened()
+        except TimeoutError as error:
+            raise self._lost(f"did not start within {STARTS_WITHIN_S:g} s") from error
+        asked = asyncio.ensure_future(ask(session))
+        try:
+            async with asyncio.timeout(self._server.time_limit_s):
+                await asyncio.wait({asked, self._running()}, return_when="FIRST_COMPLETED")
+        except TimeoutError as error:
+            limit = f"{self._server.time_limit_s:g} s (env.config.mcp.time_limit_s)"
+            raise self._lost(f"did not answer {what!r} within {limit}") from error
+        finally:
+            if not asked.done():
+                asked.cancel()
+        if not asked.done() or asked.cancelled():
+            raise self._lost(f"ended while {what!r} was called")
+        fault = asked.exception()
+        if fault is None:
+            return asked.result()
+        if getattr(getattr(fault, "error", None), "code", None) in _AGENTS_OWN:
+            raise _Refused(str(fault)) from fault
+        raise self._lost(f"failed at {what!r}", fault) from fault
+
+    async def _opened(self) -> Any:
+        await asyncio.wait({self._future(), self._running()}, return_when="FIRST_COMPLETED")
+        if self._future().done():
+            return self._future().result()
+        cause = None if self._running().cancelled() else self._running().exception()
+        raise self._lost("cannot be reached", cause) from cause
+
+    def _future(self) -> "asyncio.Future[Any]":
+        if self._session is None:
+            self._session = asyncio.get_running_loop().create_future()
+        return self._session
+
+    def _running(self) -> "asyncio.Task[None]":
+        if self._task is None:
+            self._task = asyncio.create_task(self._keep())
+            _open.add(self)
+            self._task.add_done_callback(lambda _: _open.discard(self))
+        return self._task
+
+    async def _keep(self) -> None:
+        """Hold the session open, in one task: scopes have to be left where they were entered."""
+        with suppress(ProcessLookupError):  # it ended by itself meanwhile
+            async with self._connected() as session:
+                self._future().set_result(session)
+                await self._over.wait()
+
+    def _end(self) -> None:
+        if self._over.is_set():  # to cancel twice would cancel its cleaning up
+            return
+        self._over.set()
+        if self._task is not None and not self._future().done():
+            self._task.cancel()  # it is being opened yet
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[Any]:
+        mcp = _mcp()
+        async with AsyncExitStack() as held:
+            streams = await held.enter_async_context(await self._transport(held))
+            session = await held.enter_async_context(mcp.ClientSession(streams[0], streams[1]))
+            await session.initialize()
+            yield session
+
+    async def _transport(self, held: AsyncExitStack) -> Any:
+        if self._server.url is not None:
+            token = next(iter(self._secrets.values()), "")
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            client = _mcp("shared._httpx_utils").create_mcp_http_client(headers=headers)
+            http = await held.enter_async_context(client)
+            return _mcp("client.streamable_http").streamable_http_client(
+                self._server.url, http_client=http
+            )
+        program, *arguments = self._server.command
+        said = TemporaryFile("w+", errors="replace")  # noqa: SIM115 - the stack closes it
+        self._said = held.enter_context(said)
+        held.callback(self._keep_last_words)
+        parameters = _mcp().StdioServerParameters(
+            command=program, args=arguments, env=self._secrets or None
+        )
+        return _mcp("client.stdio").stdio_client(parameters, errlog=self._said)
+
+    def _lost(self, how: str, cause: BaseException | None = None) -> EnvError:
+        self._end()
+        why = f": {_leaf(cause)}" if cause is not None else ""
+        self._keep_last_words()
+        wrote = f" (it wrote: {self._words})" if self._words else ""
+        return EnvError(self._cleared(f"{self._server.label} {how}{why}{wrote}"))
+
+    def _keep_last_words(self) -> None:
+        if self._said is not None and not self._said.closed:
+            self._said.seek(0)
+            self._words = " ".join(self._said.read().split())[-_SHOWN_CHARS:]
+
+    def _cleared(self, text: str) -> str:
+        """Take out the values of variables that the server was given, and cut what is endless."""
+        for name, value in self._secrets.items():
+            if len(value) >= _SHORTEST_SECRET:
+                text = text.replace(value, f"[{name}]")
+        text = text.encode("utf-8", "replace").decode("utf-8")
+        left = len(text) - _MOST_CHARS
+        return text if left <= 0 else f"{text[:_MOST_CHARS]}\n({left} characters left out)"
+
+
+class _Refused(Exception):
+    """A call that the server refuses for what is in it: the agent's own doing."""
+
+
+def _leaf(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error).rstrip(".") or type(error).__name__
+
+
+def _text_of(result: Mapping[str, Any]) -> str:
+    parts = [_part(one) for one in result.get("content") or ()]
+    if not parts and result.get("structuredContent") is not None:
+        parts = [dumps(result["structuredContent"])]
+    return "\n".join(parts)
+
+
+def _part(content: Mapping[str, Any]) -> str:
+    inner = content.get("resource") or content
+    if isinstance(inner.get("text"), str):
+        return str(inner["text"])
+    about = inner.get("uri") or inner.get("mimeType") or ""
+    return f"[{content.get('type', 'content')} {about}, not shown]"
+
+
+def complaints(tool: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
+    """Return what a tool's schema says against arguments; ``[]`` where they fit.
+
+    Raises:
+        EnvError: The schema is none.
+    """
+    jsonschema = importlib.import_module("jsonschema")
+    registry = importlib.import_module("referencing").Registry()  # which fetches nothing
+    schema = tool["function"]["parameters"]
+    try:
+        found = jsonschema.Draft202012Validator(schema, registry=registry).iter_errors(arguments)
+        return [
+            f"{'.'.join(['arguments', *map(str, one.absolute_path)])}: {one.message[:_SHOWN_CHARS]}"
+            for one in sorted(found, key=lambda one: list(map(str, one.absolute_path)))
+        ]
+    except Exception as error:
+        name = tool["function"]["name"]
+        raise EnvError(f"the schema of tool {name!r} is none: {error}") from error
+
+
+# The loop of all sessions, and its end.
+
+
+_open: set[ToolSession] = set()
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="tool servers", daemon=True).start()
+    atexit.register(_end_all)
+    return loop
+
+
+def _submit(work: Coroutine[Any, Any, Found]) -> "Future[Found]":
+    return asyncio.run_coroutine_threadsafe(work, _loop())
+
+
+async def _ended() -> None:
+    tasks = [session._running() for session in _open]
+    for session in list(_open):
+        session._end()
+    if tasks:
+        await asyncio.wait(tasks, timeout=_ENDS_WITHIN_S)
+
+
+def _end_all() -> None:
+    """End what is open, however the process ends; for a moment programs are waited for."""
+    with suppress(TimeoutError):
+        _submit(_ended()).result(_ENDS_WITHIN_S)
+
+
+@cache
+def _mcp(module: str = "") -> Any:
+    # What it logs quotes the server, on the terminal; what went wrong is in the failure.
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)
+    try:
+        return importlib.import_module(f"mcp.{module}".rstrip("."))
+    except ImportError as error:
+        raise DataError(f"mcp is not installed ({error}); {INSTALL}") from error
+
+
+def read_arguments(written: str) -> Mapping[str, Any] | None:
+    """Read the arguments of a call; ``None`` where they are no JSON object."""
+    try:
+        found = json.loads(written or "{}")
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, Mapping) else None
+
+
+def named(tools: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Return tools by their names."""
+    return {tool["function"]["name"]: tool for tool in tools}
