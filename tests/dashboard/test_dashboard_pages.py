@@ -171,7 +171,7 @@ def test_the_report_for_a_pull_request_has_gain_diff_and_flipped_tasks(root):
 
 def test_flips_are_of_the_initial_and_the_released_skill_and_not_of_the_placebo(root, pages):
     released = read_run("trained", root).state.best_version
-    assert f", v0 -> v{released}:" in markdown_report(root / "trained")
+    assert "Flipped test tasks, initial -> released: " in markdown_report(root / "trained")
     page = pages.get(RUN + "tasks?phase=test").text
     assert f"Flipped between v0 and v{released}" in page
     head = page.split('class="heat"')[1].split("</thead>")[0]
