@@ -1,6 +1,9 @@
 """Scorers of one's own: what they return is checked, and what goes wrong is never a score."""
 
 import asyncio
+import json
+import subprocess
+import sys
 
 import pytest
 
@@ -35,6 +38,14 @@ def endless(row, reply):
 
 def leaves(row, reply):
     os._exit(3)
+
+def forks(row, reply):
+    os.fork()
+    while True:
+        pass
+
+async def waits(row, reply):
+    return 0.5
 
 number = 1
 """
@@ -87,6 +98,25 @@ async def test_a_function_that_does_not_end_is_stopped_and_the_next_reply_is_sco
     with pytest.raises(EnvError, match=r"took longer than 0.2 s for a reply and was stopped"):
         await scored("endless", time_limit_s=0.2)
     assert (await scored("half"))["reward"] == 0.5
+
+
+async def test_what_a_function_started_is_stopped_with_it(scored):
+    with pytest.raises(EnvError, match=r"took longer than 0.2 s for a reply and was stopped"):
+        await scored("forks", time_limit_s=0.2)
+
+
+def test_a_process_that_nobody_asks_any_more_ends_itself_also_inside_a_regular_expression():
+    program = "from skillwright.envs.table import worker; worker._GRACE_S = 0.2; worker.main('')"
+    question = {"pattern": "^(a+)+$", "reply": "a" * 60 + "!", "time_limit_s": 0.2}
+    left = subprocess.run(
+        [sys.executable, "-c", program], input=json.dumps(question), text=True, timeout=30,
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert (left.returncode, left.stdout) == (1, '{"ready": true}\n')
+
+
+async def test_an_async_function_is_awaited(scored):
+    assert (await scored("waits"))["reward"] == 0.5
 
 
 async def test_a_function_is_stopped_where_nobody_waits_any_more(scored):

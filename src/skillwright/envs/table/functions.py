@@ -4,11 +4,13 @@ import asyncio
 import inspect
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, Final
@@ -151,8 +153,13 @@ class _Process:
         paths = json.dumps([path or str(Path.cwd()) for path in sys.path])
         # -P: what lies beside the program is no module of the scorer's.
         words = [sys.executable, "-P", str(_PROGRAM), self._function, paths]
+        # In a session of its own, so that Ctrl-C is no exception of a scorer's.
         self._process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+            start_new_session=True,
         )
         answer = self._read(_STARTS_WITHIN_S, "to be imported")
         if "broken" in answer:
@@ -178,7 +185,7 @@ class _Process:
         process, self._process = self._process, None
         if process is None:
             return
-        process.kill()
+        _kill(process)
         process.wait()
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
@@ -192,7 +199,7 @@ class _Process:
 
         def too_late() -> None:
             late.set()
-            process.kill()
+            _kill(process)
 
         watch = threading.Timer(limit_s, too_late)
         watch.daemon = True
@@ -219,3 +226,9 @@ class _Process:
         if pipe is None:
             raise EnvError(f"{self._name} was stopped")
         return pipe
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """End a process and what it started, which would keep its end of the pipe open."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
