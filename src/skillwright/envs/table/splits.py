@@ -275,7 +275,8 @@ class _Plan:
             right = settings.right(row)
             if right is not None and hasattr(settings.scorer, "check"):
                 settings.scorer.check(right)
-        except DataError as error:
+            canonical(row).encode()
+        except (DataError, UnicodeError) as error:
             raise DataError(f"{self.tables[0].path}, {name}: {error}") from error
         if not asked:
             raise DataError(f"{self.tables[0].path}, {name}: the prompt is empty; fill the row in")
