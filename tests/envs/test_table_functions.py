@@ -4,10 +4,12 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from skillwright.core import DataError, EnvError
+from skillwright.core.found_code import keep_code
 from skillwright.envs.table import TableEnv
 
 SCORERS = """
@@ -141,6 +143,27 @@ async def test_a_changed_function_scores_anew(scored, tmp_path):
     (tmp_path / "scorers.py").write_text("def half(row, reply):\n    return 1\n", encoding="utf-8")
     assert (await scored("half"))["reward"] == 1.0
     assert TableEnv.identity(config) != before
+
+
+def test_functions_of_a_session_that_never_end_hold_up_no_other_and_not_the_end():
+    def never(row, reply):
+        return threading.Event().wait() if reply == "wait" else 0.5
+
+    scorer = {"kind": "function", "function": keep_code(never), "time_limit_s": 0.2}
+
+    async def score(reply):
+        env = TableEnv({"scorer": scorer}, {"row": {"prompt": "?"}})
+        env.init([])
+        return await env.astep(reply)
+
+    async def scored():
+        waiting = [asyncio.ensure_future(score("wait")) for _ in range(80)]
+        for one in waiting:
+            with pytest.raises(EnvError, match=r"took longer than 0\.2 s"):
+                await one
+        return await score("go")
+
+    assert asyncio.run(scored())["reward"] == 0.5
 
 
 def test_a_file_that_is_not_there_is_refused_before_anything_is_played(tmp_path, monkeypatch):

@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -83,19 +83,34 @@ def refuse_unusable(scorer: Function) -> None:
 async def _ask_here(
     function: str, row: Mapping[str, Any], reply: str, limit_s: float
 ) -> Mapping[str, Any]:
-    """Ask a function that only this process has. One that never ends keeps its thread."""
+    """Ask a function that only this process has."""
     score = find_code(function, "the scorer")
     try:
         async with asyncio.timeout(limit_s):
             if inspect.iscoroutinefunction(score):
                 value = await score(dict(row), reply)
             else:
-                value = await asyncio.to_thread(score, dict(row), reply)
+                value = await _in_a_thread(score, dict(row), reply)
         return read_score(value)
     except TimeoutError as error:
         raise EnvError(f"{function} took longer than {limit_s:g} s for a reply") from error
     except Exception as error:
         raise EnvError(f"{function} gave no score: {describe(error)}") from error
+
+
+async def _in_a_thread(score: Callable[..., Any], row: dict[str, Any], reply: str) -> Any:
+    """Call a function in a thread of its own: one that never ends holds up nobody else."""
+    done: Future[Any] = Future()
+    done.set_running_or_notify_cancel()
+
+    def call() -> None:
+        try:
+            done.set_result(score(row, reply))
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is awaited
+            done.set_exception(error)
+
+    threading.Thread(target=call, name="scorer", daemon=True).start()
+    return await asyncio.wrap_future(done)
 
 
 async def _ask(function: str, question: Mapping[str, Any]) -> dict[str, Any]:

@@ -86,8 +86,11 @@ def describe(error: BaseException) -> str:
 
 
 def _write(answers: Any, answer: Mapping[str, Any]) -> None:
-    answers.write(json.dumps(answer) + "\n")
-    answers.flush()
+    try:
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+    except BrokenPipeError:
+        os._exit(1)  # nobody asks any more
 
 
 if __name__ == "__main__":
