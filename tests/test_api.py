@@ -7,6 +7,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 import skillwright as sw
 from doors import doors_settings
 from skillwright.core import ConfigError, DataError, RunError
+from skillwright.core.found_code import keep_code
 from skillwright.jobs import open_run, start_run
 from skillwright.rollout import EngineDown
 
@@ -199,6 +201,58 @@ async def stopped(*args, **settings):
     raise KeyboardInterrupt
 
 
+def test_the_call_goes_on_with_the_run_of_its_own_skill_also_with_a_later_one(doors):
+    def call(skill):
+        return sw.optimize(
+            skill, ROWS, right_queue, **SCRIPTED, prompt=PROMPT, settings={"train.epochs": 1},
+            progress=False,
+        )  # fmt: skip
+
+    def interrupted(skill):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("skillwright.api.run_training", stopped)
+            with pytest.raises(KeyboardInterrupt):
+                call(skill)
+
+    assert call("").name == "optimize"
+    interrupted("Be brief.")
+    interrupted("Be kind.")
+    kind = call("Be kind.")
+    assert kind.name == "optimize-2"
+    assert kind.skill.startswith("Be kind.")
+    assert call("Be brief.").name == "optimize-1"
+
+
+def test_functions_that_differ_in_what_they_were_made_with_are_two():
+    def made(queue):
+        return lambda row, reply: float(queue in reply)
+
+    names = {keep_code(made(queue)) for queue in ("billing", "login", "billing")}
+    assert len(names) == 2
+    bound = {keep_code(partial(right_queue, one)) for one in ({}, {"queue": "login"}, {})}
+    assert len(bound) == 2
+
+
+def test_an_agent_that_raises_now_and_then_is_a_recorded_failure(doors):
+    class Agent:
+        calls = 0
+
+        def answer(self, messages):
+            self.calls += 1
+            if self.calls % 9 == 0:
+                raise TimeoutError("no answer in 60 s")
+            return "billing"
+
+    models = {**SCRIPTED, "target": Agent().answer}
+    run = sw.optimize(
+        "", ROWS, right_queue, **models, prompt=PROMPT, progress=False,
+        settings={"train.epochs": 1, "rollout.retries": 0, "env.data.val": 12},
+    )  # fmt: skip
+    failed = run.episodes(failed=True)
+    assert failed
+    assert "answer raised TimeoutError: no answer in 60 s" in failed[0]["failure"]["message"]
+
+
 def test_a_metric_that_raises_or_returns_nonsense_is_no_score(doors):
     def metric(row, reply):
         if "parcel" in row["text"]:
@@ -223,6 +277,10 @@ def test_rows_may_be_given_by_split_and_bad_ones_are_refused(doors):
     assert run.score.tasks == 36
     with pytest.raises(DataError, match="rows of what JSON can hold"):
         sw.optimize("", [{"text": object()}], right_queue, **SCRIPTED, prompt=PROMPT)
+    with pytest.raises(DataError, match="Write None where a value is missing"):
+        sw.optimize("", [{"text": float("nan")}], right_queue, **SCRIPTED, prompt=PROMPT)
+    with pytest.raises(DataError, match="surrogates not allowed"):
+        sw.optimize("", [{"text": "\ud800"}], right_queue, **SCRIPTED, prompt=PROMPT)
     with pytest.raises(DataError, match="Did you mean 'text'"):
         sw.optimize("", ROWS, right_queue, **SCRIPTED, prompt="{{ txt }}")
     with pytest.raises(ConfigError, match="cannot prove a gain on"):

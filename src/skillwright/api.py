@@ -12,7 +12,7 @@ folder, so either can resume, view and report it.
 import asyncio
 import json
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -61,8 +61,8 @@ from skillwright.jobs.rl import (
     start_rl,
 )
 from skillwright.rollout.adapter import LoopThread
-from skillwright.runs import RunFolder
-from skillwright.runs.folder import CONFIG_NAME
+from skillwright.runs import RunFolder, RunStore
+from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
 
 __all__ = [
     "Run",
@@ -215,7 +215,9 @@ def load(config: Config, settings: Mapping[str, Any] | None = None) -> RunConfig
         ConfigError: It is missing or malformed, or something in it is unknown or wrong; one line
             per problem, each with the nearest right name.
     """
-    overrides = [f"{path}={json.dumps(value)}" for path, value in (settings or {}).items()]
+    overrides = [
+        f"{path}={json.dumps(value, default=str)}" for path, value in (settings or {}).items()
+    ]
     match config:
         case str() | Path():
             is_recipe = is_rl_config(config)
@@ -256,10 +258,10 @@ async def aoptimize(  # noqa: PLR0913 - most have a default
     config = load(values, settings)
     if isinstance(config, RlConfig):
         raise ConfigError("optimize() trains a skill, and these settings train weights")
-    begun = root / config.run.name
-    if _is_left(begun, config):
-        return await aresume(begun, progress=progress)
-    return await _train_text(config, _text_of(skill), progress)
+    text = _text_of(skill)
+    if (left := _left(config, text)) is not None:
+        return await aresume(left, progress=progress)
+    return await _train_text(config, text, progress)
 
 
 def optimize(  # noqa: PLR0913 - most have a default
@@ -526,21 +528,31 @@ def _write_rows(tasks: Rows | Mapping[str, Rows], folder: Path) -> str | dict[st
 def _write_file(rows: Rows, folder: Path) -> str:
     try:
         text = "".join(f"{dumps(dict(row))}\n" for row in rows)
-    except TypeError as error:
-        raise DataError(f"tasks are rows of what JSON can hold: {error}") from error
+        text.encode()
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"tasks are rows of what JSON can hold: {error}. Write None where a value is missing"
+        ) from error
     path = folder / f"{text_digest(text)[:16]}.jsonl"
     if not path.is_file():
         write_text(path, text)
     return str(path)
 
 
-def _is_left(path: Path, config: RunConfig) -> bool:
-    """Tell whether a run of equal settings was begun here and is not finished."""
-    try:
-        begun = load_config(find_run(path) / CONFIG_NAME)
-        return dump_config(begun) == dump_config(config) and not read_run(path).is_finished
-    except SkillwrightError:
-        return False
+def _left(config: RunConfig, skill: str) -> Path | None:
+    """Return a run of equal settings that began with a skill and is not finished."""
+    root, name = Path(config.run.root), config.run.name
+    for path in (root / name, *sorted(root.glob(f"{name}-*"))):
+        with suppress(SkillwrightError):
+            same = dump_config(load_config(path / CONFIG_NAME)) == dump_config(config)
+            if same and _began_with(path) == skill and not read_run(path).is_finished:
+                return path
+    return None
+
+
+def _began_with(run: Path) -> str:
+    with RunStore.open(run / STORE_NAME, read_only=True) as store:
+        return store.skill(0)
 
 
 def _text_of(skill: str | Path) -> str:

@@ -17,6 +17,7 @@ from mock_openai import MockOpenAI, answer_with
 from skillwright.cli.app import app
 from skillwright.cli.init import init
 from skillwright.config import load_config
+from skillwright.jobs.parts.tasks import make_splits
 from skillwright.scripted.clerk import ClerkAnalyst, ScriptedClerk
 
 ROOT = Path(__file__).parents[2]
@@ -227,6 +228,25 @@ def test_a_column_that_says_the_split_is_used(cli, tmp_path):
     made = json.loads(cli("init", "rows.csv", "--json").stdout)
     assert made["tasks"] == {"train": 15, "val": 30, "test": 15}
     assert "split" not in load_config(tmp_path / "train.yaml").env.config["prompt"]
+
+
+@pytest.mark.parametrize(
+    "names", [("in", "true"), ("not", "{{ x }} {#"), ("\U0001f600", "a\u00e9")]
+)
+def test_columns_and_labels_of_any_name_are_asked_for(cli, tmp_path, names):
+    labels = ("\U0001f600 yes: no", "# off")
+    rows = [(f"first {n}", f"second {n}", labels[n % 2]) for n in range(60)]
+    _write(tmp_path / "rows\U0001f600.csv", [(*names, "label \U0001f600"), *rows])
+    cli("init", "rows\U0001f600.csv")
+    config = load_config(tmp_path / "train.yaml")
+    for task in make_splits(config).train.tasks:
+        number = task.id.removeprefix("row-")
+        asked = task.description.splitlines()
+        assert [line.partition(": ")[2] for line in asked[:2]] == [
+            f"first {int(number) - 1}",
+            f"second {int(number) - 1}",
+        ]
+        assert asked[2] == "Answer with one of: # off, \U0001f600 yes: no"
 
 
 def test_a_file_that_is_there_already_is_never_overwritten(data, refused, tmp_path):

@@ -1,10 +1,15 @@
 """Scorers of one's own: what they return is checked, and what goes wrong is never a score."""
 
 import asyncio
+import json
+import subprocess
+import sys
+import threading
 
 import pytest
 
 from skillwright.core import DataError, EnvError
+from skillwright.core.found_code import keep_code
 from skillwright.envs.table import TableEnv
 
 SCORERS = """
@@ -35,6 +40,14 @@ def endless(row, reply):
 
 def leaves(row, reply):
     os._exit(3)
+
+def forks(row, reply):
+    os.fork()
+    while True:
+        pass
+
+async def waits(row, reply):
+    return 0.5
 
 number = 1
 """
@@ -89,6 +102,25 @@ async def test_a_function_that_does_not_end_is_stopped_and_the_next_reply_is_sco
     assert (await scored("half"))["reward"] == 0.5
 
 
+async def test_what_a_function_started_is_stopped_with_it(scored):
+    with pytest.raises(EnvError, match=r"took longer than 0.2 s for a reply and was stopped"):
+        await scored("forks", time_limit_s=0.2)
+
+
+def test_a_process_that_nobody_asks_any_more_ends_itself_also_inside_a_regular_expression():
+    program = "from skillwright.envs.table import worker; worker._GRACE_S = 0.2; worker.main('')"
+    question = {"pattern": "^(a+)+$", "reply": "a" * 60 + "!", "time_limit_s": 0.2}
+    left = subprocess.run(
+        [sys.executable, "-c", program], input=json.dumps(question), text=True, timeout=30,
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert (left.returncode, left.stdout) == (1, '{"ready": true}\n')
+
+
+async def test_an_async_function_is_awaited(scored):
+    assert (await scored("waits"))["reward"] == 0.5
+
+
 async def test_a_function_is_stopped_where_nobody_waits_any_more(scored):
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.5):
@@ -111,6 +143,27 @@ async def test_a_changed_function_scores_anew(scored, tmp_path):
     (tmp_path / "scorers.py").write_text("def half(row, reply):\n    return 1\n", encoding="utf-8")
     assert (await scored("half"))["reward"] == 1.0
     assert TableEnv.identity(config) != before
+
+
+def test_functions_of_a_session_that_never_end_hold_up_no_other_and_not_the_end():
+    def never(row, reply):
+        return threading.Event().wait() if reply == "wait" else 0.5
+
+    scorer = {"kind": "function", "function": keep_code(never), "time_limit_s": 0.2}
+
+    async def score(reply):
+        env = TableEnv({"scorer": scorer}, {"row": {"prompt": "?"}})
+        env.init([])
+        return await env.astep(reply)
+
+    async def scored():
+        waiting = [asyncio.ensure_future(score("wait")) for _ in range(80)]
+        for one in waiting:
+            with pytest.raises(EnvError, match=r"took longer than 0\.2 s"):
+                await one
+        return await score("go")
+
+    assert asyncio.run(scored())["reward"] == 0.5
 
 
 def test_a_file_that_is_not_there_is_refused_before_anything_is_played(tmp_path, monkeypatch):

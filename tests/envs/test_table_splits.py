@@ -157,6 +157,7 @@ def test_a_column_of_ids_names_the_tasks(tmp_path):
         ({"prompt": "{{ text"}, "template, line 1"),
         ({"prompt": "{{ text }} {{ label }}"}, "shows the column 'label', which is the answer"),
         ({"prompt": "{{ text / 0 }}"}, "cannot be filled in"),
+        ({"prompt": "{{ row | random }}"}, "No filter named 'random'"),
         ({"prompt": "{{ text.__class__.__mro__ }}"}, "cannot be filled in"),
         ({"answer": "lable"}, "Did you mean 'label'?"),
         ({"task_type": "lbel"}, "env.config.task_type names the column 'lbel'"),
@@ -168,10 +169,40 @@ def test_settings_that_fit_no_row_are_refused_before_anything_is_played(tmp_path
     assert said in refused(write(tmp_path / "a.csv", rows(6)), **config)
 
 
+@pytest.mark.parametrize(
+    "prompt",
+    ["{{ row }}", "{% for one in row %}{{ row[one] }}{% endfor %}", "{{ row.get('text') }}"],
+)
+def test_a_prompt_of_the_whole_row_asks_each_row_once_and_holds_no_answer(tmp_path, prompt):
+    table = [*rows(12, ["secret"]), ("text 3", "secret")]
+    tasks = [
+        task for part in split(write(tmp_path / "a.csv", table), prompt=prompt) for task in part
+    ]
+    assert len(tasks) == 12
+    assert not [task for task in tasks if "secret" in task.description]
+
+
+def test_an_answer_that_somebody_named_is_hidden_from_a_function_too(tmp_path):
+    (tmp_path / "own.py").write_text("def score(row, reply):\n    return 1\n", encoding="utf-8")
+    scorer = f"{tmp_path / 'own.py'}:score"
+    said = refused(
+        write(tmp_path / "a.csv", rows(6)), scorer=scorer, prompt="{{ text }} {{ label }}"
+    )
+    assert "shows the column 'label', which is the answer" in said
+
+
 def test_a_scorer_that_cannot_be_imported_is_refused_before_anything_is_played(tmp_path):
     (tmp_path / "own.py").write_text("import no_such_package\n", encoding="utf-8")
     said = refused(write(tmp_path / "a.csv", rows(6)), scorer=f"{tmp_path / 'own.py'}:score")
     assert "No module named 'no_such_package'" in said
+
+
+def test_half_a_character_is_refused_by_row(tmp_path):
+    lines = [f'{{"text": "t {n} \\ud800", "label": "a"}}\n' for n in range(3)]
+    (tmp_path / "a.jsonl").write_text("".join(lines), encoding="utf-8")
+    said = refused(str(tmp_path / "a.jsonl"))
+    assert "a.jsonl, row-" in said
+    assert "surrogates not allowed" in said
 
 
 def test_rows_without_an_answer_are_refused_by_number(tmp_path):

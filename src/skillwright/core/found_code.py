@@ -5,6 +5,9 @@ import importlib.util
 import inspect
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -24,7 +27,8 @@ def keep_code(code: Any) -> str:
     notebook or a lambda, is kept for as long as this process lives; a digest of its text is part of
     its name, so that a changed one is another.
     """
-    module, name = code.__module__, code.__qualname__
+    name = getattr(code, "__qualname__", type(code).__qualname__)
+    module = getattr(code, "__module__", None) or SESSION
     if _is_importable(module) and getattr(sys.modules.get(module), name, None) is code:
         return f"{module}:{name}"
     kept = sys.modules.setdefault(SESSION, ModuleType(SESSION))
@@ -41,11 +45,23 @@ def _is_importable(module: str) -> bool:
 
 
 def _text_of(code: Any) -> str:
-    try:
-        return inspect.getsource(code)
-    except (OSError, TypeError):  # typed in where no text is kept
-        compiled = getattr(code, "__code__", None)
-        return repr(code) if compiled is None else repr((compiled.co_code, compiled.co_consts))
+    """Return the text of code, with what it was made with: another value makes another."""
+    if isinstance(code, partial):
+        return repr([_text_of(code.func), code.args, code.keywords])
+    made_with = [one for one in _enclosed(code) if isinstance(one, str | int | float | tuple)]
+    for one in (code, type(code)):
+        with suppress(OSError, TypeError):
+            return repr([inspect.getsource(one), made_with])
+    compiled = getattr(code, "__code__", None)  # typed in where no text is kept
+    if compiled is None:
+        return repr(code)
+    return repr((compiled.co_code, compiled.co_consts, compiled.co_names, made_with))
+
+
+def _enclosed(code: Any) -> Iterator[Any]:
+    for cell in getattr(code, "__closure__", None) or ():
+        with suppress(ValueError):  # it has no value yet
+            yield cell.cell_contents
 
 
 def find_code(entry_point: str, what: str) -> Any:

@@ -5,11 +5,20 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from inspect import isawaitable, iscoroutinefunction, isfunction
+from inspect import isawaitable, iscoroutinefunction
 from pathlib import Path
 from typing import Any, assert_never
 
-from skillwright.core import ChatModel, Completion, ConfigError, Message, Purpose, Sampling
+from skillwright.core import (
+    ChatModel,
+    Completion,
+    ConfigError,
+    Message,
+    ModelError,
+    Purpose,
+    Sampling,
+    SkillwrightError,
+)
 from skillwright.core.found_code import find_code
 from skillwright.core.jsonio import digest, read_text, text_digest
 from skillwright.models.backends import make_scripted_model
@@ -53,13 +62,19 @@ class _Function:
     ) -> Completion:
         del tools, sampling, purpose
         asked = [{**message} for message in messages]
-        if iscoroutinefunction(self._function):
-            text = await self._function(asked)
-        else:
-            text = await asyncio.to_thread(self._function, asked)
+        name = getattr(self._function, "__qualname__", repr(self._function))
+        try:
+            if iscoroutinefunction(self._function):
+                text = await self._function(asked)
+            else:
+                text = await asyncio.to_thread(self._function, asked)
+        except SkillwrightError:
+            raise
+        except Exception as error:
+            raise ModelError(f"{name} raised {type(error).__name__}: {error}") from error
         if not isinstance(text, str):
             raise ConfigError(
-                f"{self._function.__qualname__} answered with a {type(text).__name__}; a model "
+                f"{name} answered with a {type(text).__name__}; a model "
                 "that is a function of messages returns a text"
             )
         return Completion(text)
@@ -79,7 +94,7 @@ class PythonModel:
     def __init__(self, config: PythonConfig) -> None:
         made = find_code(config.model, f"model {config.model!r}")
         is_class = isinstance(made, type) and callable(getattr(made, "complete", None))
-        if not (is_class or isfunction(made)):
+        if isinstance(made, type) != is_class or not callable(made):
             raise ConfigError(
                 f"{config.model!r} is no chat model: it needs a class with "
                 "async complete(messages, *, tools, sampling, purpose), or a function of messages"
@@ -126,7 +141,8 @@ class PythonModel:
 
 
 def _digest(made: Any, config: PythonConfig) -> str:
-    file = getattr(sys.modules[made.__module__], "__file__", None)
+    module = sys.modules.get(getattr(made, "__module__", ""))
+    file = getattr(module, "__file__", None)
     code = text_digest(read_text(Path(file), "model")) if file and file.endswith(".py") else ""
     return digest([code, config.settings])
 

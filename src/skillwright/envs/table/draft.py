@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from skillwright.core import DataError, did_you_mean
 from skillwright.core.fence import one_line
-from skillwright.envs.table.prompts import placeholder
+from skillwright.envs.table.prompts import placeholder, quoted
 from skillwright.envs.table.rows import Row, Table, columns_of, is_blank
 from skillwright.envs.table.scorers import as_number
 
@@ -224,7 +224,11 @@ def _prompt(shown: Sequence[str], labels: Sequence[str], scorer: str) -> str:
     if len(shown) == 1:
         lines = [placeholder(shown[0])]
     else:
-        named = [f"{one_line(name, _LONGEST_NAME)}: {placeholder(name)}" for name in shown]
+        # A brace in a name is none of the template's.
+        titles = [
+            one_line(name, _LONGEST_NAME).replace("{", "(").replace("}", ")") for name in shown
+        ]
+        named = [f"{title}: {placeholder(name)}" for title, name in zip(titles, shown, strict=True)]
         lines = named if len(named) <= _MOST_LINES else ["; ".join(named)]
     if labels:
         lines.append(f"Answer with one of: {', '.join(labels)}")
@@ -277,5 +281,5 @@ def _scalar(value: Any) -> str:
         "y",
         "n",
     ):
-        return value if value == value.strip() else json.dumps(value)
-    return json.dumps(value)
+        return value if value == value.strip() else quoted(value)
+    return quoted(value) if isinstance(value, str) else json.dumps(value)

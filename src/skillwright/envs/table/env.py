@@ -22,7 +22,6 @@ from skillwright.core import (
 from skillwright.envs.about import Judging, TaskSplits
 from skillwright.envs.answers import answer_in, without_thoughts
 from skillwright.envs.table.functions import file_digest, scored_apart
-from skillwright.envs.table.prompts import render_prompt
 from skillwright.envs.table.scorers import Function, Grade, Json, Judge, Regex, read_verdict
 from skillwright.envs.table.settings import judge_model, read_settings
 from skillwright.envs.table.splits import find_table_tasks
@@ -62,7 +61,7 @@ class TableEnv(TextEnv):
                 "made by env.data of kind 'table'"
             )
         self._row = row
-        self._prompt = render_prompt(self._settings.prompt, row)
+        self._prompt = self._settings.asked(row)
         self._right = self._settings.right(row)
         self._court: Any = None
         self._verdicts: list[Mapping[str, Any] | None] = []

@@ -4,11 +4,13 @@ import asyncio
 import inspect
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, Final
@@ -81,19 +83,34 @@ def refuse_unusable(scorer: Function) -> None:
 async def _ask_here(
     function: str, row: Mapping[str, Any], reply: str, limit_s: float
 ) -> Mapping[str, Any]:
-    """Ask a function that only this process has. One that never ends keeps its thread."""
+    """Ask a function that only this process has."""
     score = find_code(function, "the scorer")
     try:
         async with asyncio.timeout(limit_s):
             if inspect.iscoroutinefunction(score):
                 value = await score(dict(row), reply)
             else:
-                value = await asyncio.to_thread(score, dict(row), reply)
+                value = await _in_a_thread(score, dict(row), reply)
         return read_score(value)
     except TimeoutError as error:
         raise EnvError(f"{function} took longer than {limit_s:g} s for a reply") from error
     except Exception as error:
         raise EnvError(f"{function} gave no score: {describe(error)}") from error
+
+
+async def _in_a_thread(score: Callable[..., Any], row: dict[str, Any], reply: str) -> Any:
+    """Call a function in a thread of its own: one that never ends holds up nobody else."""
+    done: Future[Any] = Future()
+    done.set_running_or_notify_cancel()
+
+    def call() -> None:
+        try:
+            done.set_result(score(row, reply))
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is awaited
+            done.set_exception(error)
+
+    threading.Thread(target=call, name="scorer", daemon=True).start()
+    return await asyncio.wrap_future(done)
 
 
 async def _ask(function: str, question: Mapping[str, Any]) -> dict[str, Any]:
@@ -151,8 +168,13 @@ class _Process:
         paths = json.dumps([path or str(Path.cwd()) for path in sys.path])
         # -P: what lies beside the program is no module of the scorer's.
         words = [sys.executable, "-P", str(_PROGRAM), self._function, paths]
+        # In a session of its own, so that Ctrl-C is no exception of a scorer's.
         self._process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+            start_new_session=True,
         )
         answer = self._read(_STARTS_WITHIN_S, "to be imported")
         if "broken" in answer:
@@ -178,7 +200,7 @@ class _Process:
         process, self._process = self._process, None
         if process is None:
             return
-        process.kill()
+        _kill(process)
         process.wait()
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
@@ -192,7 +214,7 @@ class _Process:
 
         def too_late() -> None:
             late.set()
-            process.kill()
+            _kill(process)
 
         watch = threading.Timer(limit_s, too_late)
         watch.daemon = True
@@ -219,3 +241,9 @@ class _Process:
         if pipe is None:
             raise EnvError(f"{self._name} was stopped")
         return pipe
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """End a process and what it started, which would keep its end of the pipe open."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)

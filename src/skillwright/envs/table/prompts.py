@@ -17,6 +17,8 @@ ROW: Final = "row"
 _JINJA: Final = ImmutableSandboxedEnvironment(
     undefined=StrictUndefined, keep_trailing_newline=False, autoescape=False
 )
+# A row is asked in the same words by every process.
+del _JINJA.globals["lipsum"], _JINJA.filters["random"]
 
 
 def render_prompt(source: str, row: Mapping[str, Any]) -> str:
@@ -39,10 +41,18 @@ def columns_in(source: str) -> tuple[str, ...]:
     """
     try:
         tree = _JINJA.parse(source)
+        undeclared = meta.find_undeclared_variables(tree)
     except TemplateError as error:
         line = getattr(error, "lineno", 1)
         raise DataError(f"the prompt's template, line {line}: {error}") from error
-    return tuple(sorted({*meta.find_undeclared_variables(tree), *_of_the_row(tree)} - {ROW}))
+    return tuple(sorted({*undeclared, *_of_the_row(tree)} - {ROW}))
+
+
+def shows_whole_rows(source: str) -> bool:
+    """Tell whether a template uses the row otherwise than to name a column of it."""
+    tree = _JINJA.parse(source)
+    uses = sum(_is_row(name) for name in tree.find_all(nodes.Name))
+    return uses > len(list(_of_the_row(tree)))
 
 
 def refuse_other_columns(source: str, columns: Sequence[str], where: str) -> None:
@@ -51,12 +61,11 @@ def refuse_other_columns(source: str, columns: Sequence[str], where: str) -> Non
     Raises:
         DataError: It does; the message names the nearest column.
     """
-    named, tree = columns_in(source), _JINJA.parse(source)
+    named = columns_in(source)
     for name in named:
         if name not in columns:
             raise no_column("the prompt", name, columns, where)
-    whole = ROW in meta.find_undeclared_variables(tree)
-    if not named and not whole:
+    if not named and not shows_whole_rows(source):
         raise DataError(
             f"env.config.prompt names no column, so that all rows ask the same. Write one such as "
             f"{placeholder(columns[0])}; {where} has {_listed(columns)}"
@@ -73,9 +82,17 @@ def no_column(what: str, name: str, columns: Sequence[str], where: str) -> DataE
 
 def placeholder(column: str) -> str:
     """Return what stands for a column in a template."""
-    if column.isidentifier() and column != ROW and column not in _JINJA.globals:
-        return f"{{{{ {column} }}}}"
-    return f"{{{{ {ROW}[{json.dumps(column)}] }}}}"
+    plain = f"{{{{ {column} }}}}"
+    # Of `not`, `true` and the like Jinja makes something else.
+    if column.isidentifier() and column != "not" and columns_in(plain) == (column,):
+        return plain
+    return f"{{{{ {ROW}[{quoted(column)}] }}}}"
+
+
+def quoted(text: str) -> str:
+    """Return a text in double quotes, as JSON, YAML and Jinja read it back alike."""
+    # Only JSON joins the two escapes of a character beyond the sixteenth bit.
+    return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
 @lru_cache(maxsize=16)

@@ -22,7 +22,7 @@ from skillwright.models.validation import Frozen
 NOT_RIGHT: Final = "That is not right."
 
 _LONGEST_SHOWN: Final = 300
-_NUMBER: Final = re.compile(r"[-+\u2212]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
+_NUMBER: Final = re.compile(r"(?:(?<!\w)[-+\u2212])?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
 _THOUSANDS: Final = re.compile(r"\d{1,3}(,\d{3})+(?!\d)")
 _NOTHING: Final = object()
 
@@ -286,8 +286,6 @@ def as_number(value: Any) -> float | None:
     """Read a number, as people write it: ``1,234.5``, or ``3,5``; ``None`` where it is none."""
     if isinstance(value, bool):
         return None
-    if isinstance(value, int | float):
-        return float(value)
     text = str(value).strip().strip("$\u20ac\u00a3% ").replace("\u2212", "-")
     bare = text.lstrip("+-")
     if _THOUSANDS.match(bare):
@@ -303,7 +301,9 @@ def as_number(value: Any) -> float | None:
 
 def plain(text: str) -> str:
     """Return a text as `Exact` compares it."""
-    return _simple(text).strip("\"'`\u201c\u201d").removesuffix(".").strip()
+    simple = _simple(text)
+    # Of a text that is nothing else they are all there is.
+    return simple.strip("\"'`\u201c\u201d").removesuffix(".").strip() or simple
 
 
 def _simple(text: str) -> str:
@@ -312,7 +312,7 @@ def _simple(text: str) -> str:
 
 def _several(right: Any) -> list[str]:
     if isinstance(right, Sequence) and not isinstance(right, str):
-        return [as_text(one) for one in right]
+        return [as_text(one) for one in right if as_text(one).strip()]
     return [part.strip() for part in as_text(right).split("|") if part.strip()]
 
 
@@ -347,5 +347,5 @@ def _worded(value: Any) -> str:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
+    line = " ".join(text.encode(errors="replace").decode().split())
     return line if len(line) <= _LONGEST_SHOWN else f"{line[:_LONGEST_SHOWN]}..."

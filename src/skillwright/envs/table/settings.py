@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from skillwright.core import ConfigError, DataError
+from skillwright.envs.table.prompts import render_prompt
 from skillwright.envs.table.scorers import Exact, Function, Judge, Scorer
 from skillwright.envs.tool_server import ToolServer
 from skillwright.models.config import ModelConfig, parse_model_config
@@ -39,6 +40,21 @@ class TableSettings(Frozen):
     def may_lack_answers(self) -> bool:
         """Whether a row without a right answer can be scored."""
         return isinstance(self.scorer, Function | Judge)
+
+    @property
+    def hidden(self) -> list[str]:
+        """The columns that no prompt may show; of an answer that nobody named, none."""
+        is_meant = not self.may_lack_answers or "answer" in self.model_fields_set
+        return self.answer_columns if is_meant else []
+
+    def asked(self, row: Mapping[str, Any]) -> str:
+        """Return what the agent is asked about a row, whose right answer the template never sees.
+
+        Raises:
+            DataError: The template is malformed, or the row lacks a column that it names.
+        """
+        shown = {name: value for name, value in row.items() if name not in self.hidden}
+        return render_prompt(self.prompt, shown)
 
     def right(self, row: Mapping[str, Any]) -> Any:
         """Return the right answer of a row; ``None`` where it has none."""

@@ -28,7 +28,7 @@ from skillwright.envs.table.prompts import (
     columns_in,
     no_column,
     refuse_other_columns,
-    render_prompt,
+    shows_whole_rows,
 )
 from skillwright.envs.table.rows import Row, Table, columns_of, is_blank
 from skillwright.envs.table.scorers import Function
@@ -156,8 +156,8 @@ class _Plan:
             for what, column in named.items():
                 if column is not None:
                     self._refuse_missing(what, column, columns, where)
-            leaked = set(self.settings.answer_columns) & set(columns_in(self.settings.prompt))
-            if leaked and needs_answers:
+            leaked = set(self.settings.hidden) & set(columns_in(self.settings.prompt))
+            if leaked:
                 raise DataError(
                     f"env.config.prompt shows the column {min(leaked)!r}, which is the answer; "
                     "take it out of the prompt, or name another env.config.answer"
@@ -170,7 +170,7 @@ class _Plan:
     def _index(self) -> _Index:
         settings, data = self.settings, self.data
         column = data["split_column"]
-        asked = columns_in(settings.prompt)
+        named, whole = columns_in(settings.prompt), shows_whole_rows(settings.prompt)
         questions, strata, splits = array("Q"), array("Q"), array("b")
         blank, starts = array("L"), []
         for at, table in enumerate(self.tables):
@@ -179,7 +179,8 @@ class _Plan:
                 right = settings.right(row)
                 if self._lacks(right):
                     blank.append(number)
-                questions.append(_digest([row.get(name) for name in asked], self.data["seed"]))
+                asked = settings.asked(row) if whole else [row.get(name) for name in named]
+                questions.append(_digest(asked, self.data["seed"]))
                 kind = row.get(settings.task_type) if settings.task_type else None
                 strata.append(_digest([kind, right], 0))
                 is_split = len(self.tables) > 1
@@ -270,11 +271,12 @@ class _Plan:
     def _task(self, name: str, split: str, row: Row) -> Task:
         settings = self.settings
         try:
-            asked = render_prompt(settings.prompt, row)
+            asked = settings.asked(row)
             right = settings.right(row)
             if right is not None and hasattr(settings.scorer, "check"):
                 settings.scorer.check(right)
-        except DataError as error:
+            canonical(row).encode()
+        except (DataError, UnicodeError) as error:
             raise DataError(f"{self.tables[0].path}, {name}: {error}") from error
         if not asked:
             raise DataError(f"{self.tables[0].path}, {name}: the prompt is empty; fill the row in")

@@ -4,12 +4,14 @@ This file is the program of that process; it reads a question per line and write
 line. What a scorer prints goes to standard error.
 """
 
+import asyncio
+import faulthandler
+import inspect
 import json
 import math
 import os
 import re
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -27,16 +29,18 @@ def main(entry_point: str) -> None:
         _write(answers, {"broken": describe(error)})
         return
     _write(answers, {"ready": True})
+    nowhere = open(os.devnull, "w")  # noqa: SIM115, PTH123 - until the process ends
     for line in sys.stdin:
         question = json.loads(line)
-        watch = threading.Timer(question["time_limit_s"] + _GRACE_S, os._exit, [1])
-        watch.daemon = True
-        watch.start()
+        # No thread of Python's would wake up while a regular expression is matched.
+        faulthandler.dump_traceback_later(
+            question["time_limit_s"] + _GRACE_S, exit=True, file=nowhere
+        )
         try:
             answer = read_score(score(question))
         except BaseException as error:  # noqa: BLE001 - whatever a scorer raises is what we report
             answer = {"raised": describe(error)}
-        watch.cancel()
+        faulthandler.cancel_dump_traceback_later()
         _write(answers, answer)
 
 
@@ -48,6 +52,8 @@ def _found(entry_point: str) -> Callable[[Mapping[str, Any]], Any]:
     function = find_code(entry_point, "the scorer")
     if not callable(function):
         raise TypeError(f"{entry_point} is a {type(function).__name__}, not a function")
+    if inspect.iscoroutinefunction(function):
+        return lambda asked: asyncio.run(function(asked["row"], asked["reply"]))
     return lambda asked: function(asked["row"], asked["reply"])
 
 
@@ -80,8 +86,11 @@ def describe(error: BaseException) -> str:
 
 
 def _write(answers: Any, answer: Mapping[str, Any]) -> None:
-    answers.write(json.dumps(answer) + "\n")
-    answers.flush()
+    try:
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+    except BrokenPipeError:
+        os._exit(1)  # nobody asks any more
 
 
 if __name__ == "__main__":
