@@ -518,14 +518,19 @@ def _model(model: Model) -> dict[str, Any]:
             return {"backend": "python", "model": keep_code(model)}
 
 
-def _write_rows(tasks: Rows | Mapping[str, Rows], folder: Path) -> str | dict[str, str]:
-    """Write rows where a resumed run finds them; equal rows are one file."""
-    if isinstance(tasks, Mapping):
-        return {split: _write_file(rows, folder) for split, rows in tasks.items()}
-    return _write_file(tasks, folder)
+def _write_rows(tasks: Rows | Mapping[str, Rows], folder: Path) -> str:
+    """Write rows where a resumed run finds them; equal rows are one file, or one folder."""
+    splits = tasks if isinstance(tasks, Mapping) else {"": tasks}
+    texts = {split: _as_lines(rows) for split, rows in splits.items()}
+    name = text_digest("\n\n".join(f"{split}\n{text}" for split, text in texts.items()))[:16]
+    if not isinstance(tasks, Mapping):
+        return _write_once(folder / f"{name}.jsonl", texts[""])
+    for split, text in texts.items():
+        _write_once(folder / name / f"{split}.jsonl", text)
+    return str(folder / name)
 
 
-def _write_file(rows: Rows, folder: Path) -> str:
+def _as_lines(rows: Rows) -> str:
     try:
         text = "".join(f"{dumps(dict(row))}\n" for row in rows)
         text.encode()
@@ -533,7 +538,10 @@ def _write_file(rows: Rows, folder: Path) -> str:
         raise DataError(
             f"tasks are rows of what JSON can hold: {error}. Write None where a value is missing"
         ) from error
-    path = folder / f"{text_digest(text)[:16]}.jsonl"
+    return text
+
+
+def _write_once(path: Path, text: str) -> str:
     if not path.is_file():
         write_text(path, text)
     return str(path)

@@ -113,21 +113,32 @@ def test_a_split_that_is_none_is_refused_with_its_row(tmp_path, word, said):
 
 def test_three_files_are_the_three_splits_and_need_no_names_of_their_own(tmp_path):
     names = ("train", "val", "test")
-    paths = {
-        one: write(tmp_path / f"{one}.csv", [(f"{one} 1", "a"), (f"{one} 2", "b")]) for one in names
-    }
-    for name, tasks in zip(names, split(paths), strict=True):
+    for one in names:
+        write(tmp_path / f"{one}.csv", [(f"{one} 1", "a"), (f"{one} 2", "b")])
+    for name, tasks in zip(names, split(str(tmp_path)), strict=True):
         assert sorted(task.id for task in tasks) == [f"{name}-1", f"{name}-2"]
+
+
+def test_a_folder_has_one_file_for_each_split_and_no_other_way_to_split(str(tmp_path)):
+    for one in ("train", "dev"):
+        write(tmp_path / f"{one}.csv", rows(3))
+    with pytest.raises(DataError, match="has none for test"):
+        split(str(tmp_path))
+    write(tmp_path / "test.csv", rows(3))
+    write(tmp_path / "val.csv", rows(3))
+    with pytest.raises(DataError, match=r"has two files for val: dev\.csv, val\.csv"):
+        split(str(tmp_path))
+    (tmp_path / "val.csv").unlink()
+    with pytest.raises(DataError, match="ratio says another split; take one of them out"):
+        split(str(tmp_path), {"ratio": "1:1:1"})
 
 
 def test_a_question_is_in_one_split_only_and_rows_that_repeat_it_are_left_out(tmp_path, caplog):
     same = ("the same", "a")
-    paths = {
-        "train": write(tmp_path / "1.csv", [*rows(3), same]),
-        "val": write(tmp_path / "2.csv", [("other", "a"), same]),
-        "test": write(tmp_path / "3.csv", [same, ("more", "b")]),
-    }
-    splits = split(paths)
+    write(tmp_path / "train.csv", [*rows(3), same])
+    write(tmp_path / "val.csv", [("other", "a"), same])
+    write(tmp_path / "test.csv", [same, ("more", "b")])
+    splits = split(str(tmp_path))
     assert [len(tasks) for tasks in splits] == [3, 1, 2]
     assert "2 rows ask what another row asks, and are left out" in caplog.text
 

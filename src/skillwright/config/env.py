@@ -133,17 +133,6 @@ class RatioData(Section):
     """Shuffles the items before they are cut."""
 
 
-class TableFiles(Section):
-    """A file per split."""
-
-    train: Annotated[str, Field(min_length=1)]
-    """The rows to train on."""
-    val: Annotated[str, Field(min_length=1)]
-    """The rows that the gate decides on."""
-    test: Annotated[str, Field(min_length=1)]
-    """The rows that are opened once, at the end."""
-
-
 class AdapterData(Section):
     """Tasks that an `EnvAdapter` brings itself."""
 
@@ -209,8 +198,8 @@ class TableData(_AtMost):
     """The rows of a file: CSV, TSV, JSON, JSON Lines or Parquet."""
 
     kind: Literal["table"] = "table"
-    path: Annotated[str, Field(min_length=1)] | TableFiles
-    """The file; or three, as a mapping: ``{train: a.csv, val: b.csv, test: c.csv}``."""
+    path: Annotated[str, Field(min_length=1)]
+    """The file; or a folder with a file per split: ``train.csv``, ``val.csv``, ``test.csv``."""
     ratio: Annotated[str, AfterValidator(_check_ratio)] | None = None
     """Shares of train, val and test, dealt out evenly over task types and answers; unset, 1:1:1."""
     split_column: str | None = None
@@ -229,8 +218,6 @@ class TableData(_AtMost):
     @model_validator(mode="after")
     def _one_way_to_split(self) -> "TableData":
         ways = [name for name in ("ratio", "split_column") if getattr(self, name) is not None]
-        if isinstance(self.path, TableFiles):
-            ways.append("path with three files")
         if len(ways) > 1:
             raise ValueError(f"{' and '.join(ways)} both say which rows are for train; give one")
         return self

@@ -30,7 +30,7 @@ from skillwright.envs.table.prompts import (
     refuse_other_columns,
     shows_whole_rows,
 )
-from skillwright.envs.table.rows import Row, Table, columns_of, is_blank
+from skillwright.envs.table.rows import SUFFIXES, Row, Table, columns_of, is_blank
 from skillwright.envs.table.scorers import Function
 from skillwright.envs.table.settings import TableSettings, read_settings
 
@@ -58,7 +58,7 @@ def find_table_tasks(data: Mapping[str, Any], env_config: object | None) -> Task
     Raises:
         DataError: A file is missing or damaged, settings name what no row has, or a split is empty.
     """
-    files = _files(data["path"])
+    files = _files(data)
     # What a file holds is read once per process, and again when it changed.
     stamps = tuple((str(file), *_stamp(file)) for file in files)
     settings = read_settings(env_config).model_dump_json(exclude_unset=True)
@@ -67,10 +67,36 @@ def find_table_tasks(data: Mapping[str, Any], env_config: object | None) -> Task
     return train, val, test
 
 
-def _files(path: str | Mapping[str, str]) -> list[Path]:
-    if isinstance(path, str):
-        return [Path(path)]
-    return [Path(path["train"]), Path(path["val"]), Path(path["test"])]
+def _files(data: Mapping[str, Any]) -> list[Path]:
+    """Return the file, or those of a folder: train, val, test."""
+    folder = Path(data["path"])
+    if not folder.is_dir():
+        return [folder]
+    for other in ("ratio", "split_column"):
+        if data[other] is not None:
+            raise DataError(
+                f"env.data.path is the folder {str(folder)!r}, with a file per split, and "
+                f"env.data.{other} says another split; take one of them out"
+            )
+    return [_file_of(folder, split) for split in range(len(NAMES))]
+
+
+def _file_of(folder: Path, split: int) -> Path:
+    found = sorted(
+        one
+        for one in folder.iterdir()
+        if one.suffix.lower() in SUFFIXES and _SPLIT_WORDS.get(one.stem.lower()) == split
+    )
+    if len(found) == 1:
+        return found[0]
+    name = NAMES[split]
+    said = (
+        f"two files for {name}: {found[0].name}, {found[1].name}" if found else f"none for {name}"
+    )
+    raise DataError(
+        f"{str(folder)!r} has {said}; a folder of tables holds one file for each of train, val and "
+        f"test, such as {name}.csv"
+    )
 
 
 def _stamp(file: Path) -> tuple[int, int]:
@@ -87,7 +113,7 @@ def _tasks(
     del stamps
     data = json.loads(data_text)
     settings = TableSettings.model_validate_json(settings_text)
-    plan = _Plan(data, settings, [Table(file, data["encoding"]) for file in _files(data["path"])])
+    plan = _Plan(data, settings, [Table(file, data["encoding"]) for file in _files(data)])
     return plan.tasks()
 
 
