@@ -111,7 +111,9 @@ def find_skill(where: str, root: str | Path = "runs") -> StoredSkill:
         if not found:
             what = "the text of this file was edited by hand" if wanted else f"no version {number}"
             if path.name == CURRENT_SKILL_NAME:
-                what = "a note stands above the skill in this file, so name the skill by its version"
+                what = (
+                    "a note stands above the skill in this file, so name the skill by its version"
+                )
             known = f"versions 0 to {versions[-1].version}"
             raise RunError(f"{where}: {what}; {folder.name} has {known}, as {folder.name}@0")
         return StoredSkill(folder, found[0], store.skill(found[0]))
