@@ -276,9 +276,9 @@ def test_the_page_of_settings_is_what_the_classes_say():
         )
 
 
-def test_the_readme_counts_the_episodes_of_its_run(tmp_path):
+def test_the_tutorial_counts_the_episodes_of_its_run(tmp_path):
     file = tmp_path / "my.yaml"
-    file.write_text(blocks(ROOT / "README.md", "yaml")[0].body, encoding="utf-8")
+    file.write_text(blocks(DOCS / "tutorial.md", "yaml")[0].body, encoding="utf-8")
     config = load_config(file)
     data, train, gate = config.env.data, config.train, config.evaluation.gate
     sizes = Sizes(data.train, data.val, data.test)
@@ -288,11 +288,25 @@ def test_the_readme_counts_the_episodes_of_its_run(tmp_path):
     assert (*counts, config.decisions(data.train)) == (40, 160, 120, 180, 7)
     judged = 1380 - sum(counts) - gate.release.expected_rollouts(data.val)
     assert (judged, gate.release.expected_rollouts(data.val)) == (560, 320)
-    readme = read_text(ROOT / "README.md", "readme")
-    for said in ("about 1,400 episodes", "160 on training games, 560 at the gate", "in up to 7"):
-        assert said in readme
-    assert "320 in the release test and 180 on test games" in readme
+    page = read_text(DOCS / "tutorial.md", "page")
+    assert "about 1,400 episodes" in page
+    rows = re.findall(r"^\| .* \| (\d+) \|$", page.partition("| for | episodes |")[2], re.MULTILINE)
+    assert rows == ["40", "160", "560", "120", "320", "180"]
+    assert "the gate, in up to 7 decisions" in page
     assert expected_episodes(config, sizes, starts_blank=True) >= 1380
+
+
+@pytest.mark.parametrize("name", ["loop"])
+def test_the_figure_is_what_its_script_draws(name):
+    file = DOCS / f"{name}_figure.py"
+    found = importlib.util.spec_from_file_location(f"{name}_figure", file)
+    drawing = importlib.util.module_from_spec(found)
+    found.loader.exec_module(drawing)
+    assert drawing.FIGURE.read_text(encoding="utf-8") == drawing.figure(), f"run: python {file}"
+
+
+def test_the_front_page_stays_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 150
 
 
 # Links

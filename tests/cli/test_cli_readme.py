@@ -1,11 +1,12 @@
-"""What the front page shows of the demo is what the demo prints."""
+"""What the front page and the page of the demo show is what the demo prints."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = (ROOT / "README.md", ROOT / "docs" / "demo.md")
 
 
 def words(text):
@@ -14,12 +15,12 @@ def words(text):
 
 
 @pytest.mark.heavy
-def test_the_page_shows_what_the_demo_prints(cli, monkeypatch):
+def test_the_pages_show_what_the_demo_prints(cli, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    page = README.read_text(encoding="utf-8")
-    (block,) = re.findall(r"<!-- demo-output -->.*?```\n(.*?)```", page, re.DOTALL)
     printed = words(cli("demo", "--half", "text").stdout)
-    for part in block.split("\n...\n"):
-        at = printed.find(words(part))
-        assert at >= 0, f"run skillwright demo and put what it prints into README.md, for: {part}"
-        printed = printed[at:]
+    for page in PAGES:
+        text, at = page.read_text(encoding="utf-8"), 0
+        (block,) = re.findall(r"<!-- demo-output -->.*?```\n(.*?)```", text, re.DOTALL)
+        for part in block.split("\n...\n"):
+            at = printed.find(words(part), at)
+            assert at >= 0, f"run skillwright demo and put what it prints into {page}: {part}"

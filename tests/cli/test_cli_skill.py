@@ -70,6 +70,19 @@ def test_a_file_that_was_edited_by_hand_is_refused(cli, run):
     assert "@0" in said
 
 
+def test_the_note_above_the_current_skill_is_not_called_an_edit_by_hand(cli, run):
+    (run / "current_skill.md").write_text("<!-- Not proven better. -->\n\nKnock.")
+    said = cli("skill", "export", run / "current_skill.md", "--to", "claude", code=2).stderr
+    assert "a note stands above the skill" in said
+    assert f"{run.name}@0" in said
+
+
+def test_an_empty_skill_is_not_taken_away_and_the_next_move_is_said(cli, run):
+    said = cli("skill", "export", f"{run}@0", "--to", "claude", code=2).stderr
+    assert f"{run.name}@0 is empty" in said
+    assert f"`skillwright runs show {run.name}`" in said
+
+
 @pytest.mark.parametrize("where", ["doors@99", "dors"])
 def test_an_unknown_version_or_run_is_refused(cli, run, where):
     said = cli("skill", "blame", where, "--root", run.parent, code=2).stderr

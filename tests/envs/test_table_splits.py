@@ -119,7 +119,7 @@ def test_three_files_are_the_three_splits_and_need_no_names_of_their_own(tmp_pat
         assert sorted(task.id for task in tasks) == [f"{name}-1", f"{name}-2"]
 
 
-def test_a_folder_has_one_file_for_each_split_and_no_other_way_to_split(str(tmp_path)):
+def test_a_folder_has_one_file_for_each_split_and_no_other_way_to_split(tmp_path):
     for one in ("train", "dev"):
         write(tmp_path / f"{one}.csv", rows(3))
     with pytest.raises(DataError, match="has none for test"):

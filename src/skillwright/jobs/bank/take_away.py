@@ -204,6 +204,12 @@ async def take_document_away(
     extra: dict[str, str] = {}
     llm: ModelConfig | None = None
     stem = ""
+    if run is not None and not text.strip():
+        raise UsageError(
+            f"{run.name}@{version} is empty, so there is nothing to take away. "
+            f"`skillwright runs show {run.name}` says why a later version was not proven better; "
+            f"name one all the same, as {run.name}@1, and the folder says that it is not proven."
+        )
     if run is None:
         notes.append("it is of no run, so nothing proves it and no task is known")
     else:

@@ -17,7 +17,7 @@ from skillwright.core import RunError, skill_hash
 from skillwright.core.skill import APPENDIX_END, APPENDIX_HEADING, APPENDIX_START
 from skillwright.jobs.launch.runs import find_run
 from skillwright.runs import EditRecord, PatchRecord, RunStore, SkillVersion
-from skillwright.runs.folder import BEST_SKILL_NAME, STORE_NAME
+from skillwright.runs.folder import BEST_SKILL_NAME, CURRENT_SKILL_NAME, STORE_NAME
 
 _COMPARISON = "slow_update"  # the phase of the episodes that an epoch update compares
 
@@ -110,6 +110,10 @@ def find_skill(where: str, root: str | Path = "runs") -> StoredSkill:
             found = [one.version for one in versions if one.hash == best] or [versions[-1].version]
         if not found:
             what = "the text of this file was edited by hand" if wanted else f"no version {number}"
+            if path.name == CURRENT_SKILL_NAME:
+                what = (
+                    "a note stands above the skill in this file, so name the skill by its version"
+                )
             known = f"versions 0 to {versions[-1].version}"
             raise RunError(f"{where}: {what}; {folder.name} has {known}, as {folder.name}@0")
         return StoredSkill(folder, found[0], store.skill(found[0]))
