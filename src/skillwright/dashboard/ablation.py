@@ -8,9 +8,8 @@ from typing import Literal
 
 from skillwright.core import DataError, RunError
 from skillwright.core.jsonio import JsonRecord, read_text
+from skillwright.runs.folder import ABLATION_NAME
 
-ABLATION_NAME = "ablation.json"
-"""The file in a run's folder."""
 _MOST_BYTES = 2_000_000
 
 

@@ -158,6 +158,7 @@ LOCK_NAME = "run.lock"
 BEST_SKILL_NAME = "best_skill.md"
 CURRENT_SKILL_NAME = "current_skill.md"
 SKILLS_NAME = "skills"
+ABLATION_NAME = "ablation.json"
 
 _NAME = re.compile(r"\w[\w.-]{0,99}")
 

@@ -32,10 +32,8 @@ from skillwright.jobs.train.evaluate import EvalPlan
 from skillwright.jobs.train.wiring import Session, assemble_session, terms_of
 from skillwright.models import make_model
 from skillwright.runs import EpisodeSummary, RunStore
-from skillwright.runs.folder import BEST_SKILL_NAME, SKILLS_NAME
+from skillwright.runs.folder import ABLATION_NAME, BEST_SKILL_NAME, SKILLS_NAME
 
-ABLATION_NAME: Final = "ablation.json"
-"""The file in a run's folder that holds what was found last."""
 PHASE: Final = "ablation"
 MARGIN: Final = 0.1
 """What a section may be worth and still be proposed for deletion, in success or reward."""
