@@ -314,3 +314,14 @@ def test_the_notebook_runs_as_it_is(tmp_path):
     said = json.dumps(notebook.cells)
     assert "<Run 'optimize': train, " in said
     assert sw.open(tmp_path / "runs" / "optimize").score.success_rate > 0.8
+
+
+def test_a_skill_file_that_is_not_there_is_refused_by_name(doors, tmp_path):
+    with pytest.raises(DataError, match=r"nowhere\.md"):
+        sw.evaluate(doors, tmp_path / "nowhere.md", progress=False)
+
+
+def test_a_model_without_a_backend_is_refused_in_words_of_this_call(doors):
+    models = {**SCRIPTED, "target": "gpt-5-mini"}
+    with pytest.raises(ConfigError, match="write backend:model, such as openai_chat:gpt-5-mini"):
+        sw.optimize("", ROWS, right_queue, **models, prompt=PROMPT)

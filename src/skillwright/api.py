@@ -12,7 +12,7 @@ folder, so either can resume, view and report it.
 import asyncio
 import json
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -24,11 +24,10 @@ from skillwright.config import (
     load_config,
     load_rl_config,
 )
-from skillwright.config.bank_settings import read_teacher
 from skillwright.config.load import config_of
 from skillwright.core import ConfigError, DataError, RunError, SkillwrightError
 from skillwright.core.found_code import keep_code
-from skillwright.core.jsonio import dumps, text_digest, write_text
+from skillwright.core.jsonio import dumps, read_text, text_digest, write_text
 from skillwright.evaluation import PairedEffect, Score, SplitReport
 from skillwright.jobs import (
     EpisodeQuery,
@@ -48,6 +47,7 @@ from skillwright.jobs import (
     start_run,
 )
 from skillwright.jobs import Run as OpenedRun
+from skillwright.jobs.inspect.summary import read_folder
 from skillwright.jobs.parts.money import PricedModel, priced_model
 from skillwright.jobs.parts.tasks import refuse_unasked_data
 from skillwright.jobs.rl import (
@@ -128,10 +128,7 @@ class Run:
     @property
     def test(self) -> SplitReport | None:
         """The scores on the sealed test side by side; ``None`` before, and for an evaluation."""
-        summary = self.summary
-        if summary.rl is not None:
-            return summary.rl.test
-        return summary.state.report if summary.state else None
+        return _test_of(self._standing())
 
     @property
     def score(self) -> Score | None:
@@ -139,17 +136,16 @@ class Run:
 
         ``None`` before the end. Its ``success_rate`` is ``None`` where no episode has a score.
         """
-        summary = self.summary
+        summary = self._standing()
         if summary.evaluation is not None:
             return summary.evaluation.table.overall
-        test = self.test
+        test = _test_of(summary)
         return test.tables[_TESTED[summary.job]].overall if test else None
 
     @property
     def gain(self) -> PairedEffect | None:
         """What that gains in mean reward over what the run began with, with a 95% interval."""
-        test = self.test
-        return test.gains.get(_TESTED[self.summary.job]) if test else None
+        return _gain_of(self._standing())
 
     def episodes(
         self,
@@ -191,17 +187,32 @@ class Run:
         """
         return read_episode(self.path, name)
 
+    def _standing(self) -> RunSummary:
+        """Return where it stands, without the look at every turn that `summary` takes."""
+        return read_folder(RunFolder.look(self.path))
+
     def __repr__(self) -> str:
         """Name the run and say what it came to."""
-        summary = self.summary
+        summary = self._standing()
         lines = [f"<Run {self.name!r}: {summary.job}, {summary.result}>"]
-        gain = self.gain
+        gain = _gain_of(summary)
         if gain is not None and gain.gain is not None and gain.interval is not None:
             low, high = gain.interval
             lines.append(f"gain on test {gain.gain:+.3f} (95% interval {low:+.3f} to {high:+.3f})")
         if summary.failures:
             lines.append(f"{summary.failures} of {summary.episodes} episodes failed: no score")
         return "\n".join(lines)
+
+
+def _test_of(summary: RunSummary) -> SplitReport | None:
+    if summary.rl is not None:
+        return summary.rl.test
+    return summary.state.report if summary.state else None
+
+
+def _gain_of(summary: RunSummary) -> PairedEffect | None:
+    test = _test_of(summary)
+    return test.gains.get(_TESTED[summary.job]) if test else None
 
 
 def load(config: Config, settings: Mapping[str, Any] | None = None) -> RunConfig | RlConfig:
@@ -511,7 +522,12 @@ def _shown(
 def _model(model: Model) -> dict[str, Any]:
     match model:
         case str():
-            return read_teacher(model)
+            backend, colon, name = model.partition(":")
+            if not (colon and name):
+                raise ConfigError(
+                    f"{model!r} names no backend; write backend:model, such as openai_chat:{model}"
+                )
+            return {"backend": backend, "model": name}
         case Mapping():
             return dict(model)
         case _:
@@ -564,23 +580,18 @@ def _began_with(run: Path) -> str:
 
 
 def _text_of(skill: str | Path) -> str:
-    return skill.read_text(encoding="utf-8") if isinstance(skill, Path) else skill
+    return read_text(skill, "skill document") if isinstance(skill, Path) else skill
 
 
 def _wait(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end, also where a loop is running, as in a notebook."""
     if not _is_in_loop():
         return asyncio.run(work)
-    loop = LoopThread()
-    try:
+    with closing(LoopThread()) as loop:
         return loop.run(work)
-    finally:
-        loop.close()
 
 
 def _is_in_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
+    with suppress(RuntimeError):
+        return asyncio.get_running_loop() is not None
+    return False
