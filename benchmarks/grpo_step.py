@@ -5,12 +5,14 @@ optimizer, one step per batch, and one thread; each runs in a process of its own
 turns. An episode is one answer, which suits TRL best: it has no cache to keep from turn to turn.
 Every episode differs in reward, so that no group is skipped.
 
-    .venv/bin/python benchmarks/grpo_step.py            # a tiny model on the CPU
+    .venv/bin/python benchmarks/grpo_step.py            # a tiny model, one of SmolLM2-135M's shape
     .venv/bin/python benchmarks/grpo_step.py --turns 4  # and what a kept cache saves, ours alone
+    .venv/bin/python benchmarks/grpo_step.py --variants # which of TRL's settings are its fastest
 
-Where there is a GPU, a random model of the shape of Qwen2.5-1.5B takes part too, in bfloat16.
-The figures are medians over steps, without each process's first. CPU figures are CPU time: with
-one thread that is what a quiet machine's clock would show.
+TRL runs with the settings that were its fastest on a CPU (`Job.theirs`). Where there is a GPU, a
+random model of the shape of Qwen2.5-1.5B takes part too, in bfloat16. The figures are medians over
+steps, without each process's first. CPU figures are CPU time: with one thread that is what a quiet
+machine's clock would show.
 """
 
 import argparse
@@ -20,8 +22,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median, quantiles
 from time import perf_counter, process_time
@@ -31,40 +32,114 @@ import torch
 
 from measuring import Check, Kind, at_least, ratios_of, report
 
-ROUNDS, STEPS, PROMPTS, GROUP = 3, 4, 8, 8
-TARGET = 2.2
-"""Our episodes per second by TRL's, round by round."""
+ROUNDS = 3
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-SHAPES: dict[str, dict[str, Any]] = {
-    "tiny": {
-        "vocab_size": 512,
-        "hidden_size": 128,
-        "intermediate_size": 384,
-        "num_hidden_layers": 4,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
+
+
+@dataclass(frozen=True)
+class Job:
+    """What both sides do with a model of some shape."""
+
+    shape: dict[str, Any]  # of a Qwen2 model, or a Llama one
+    target: float  # our episodes per second by TRL's, round by round
+    prompts: int = 8
+    group: int = 8
+    answer: int = 64  # most tokens
+    skills: int = 4  # lines in the prompt
+    steps: int = 4  # that count, after one that does not
+    theirs: tuple[tuple[str, Any], ...] = ()  # TRL's fastest settings
+    llama: bool = False
+
+    @property
+    def episodes(self) -> int:
+        """Episodes of a step."""
+        return self.prompts * self.group
+
+
+def parts(rows: int, accumulated: int, **others: Any) -> tuple[tuple[str, Any], ...]:
+    """Return the settings under which TRL takes so many rows at a time."""
+    sizes = {"per_device_train_batch_size": rows, "gradient_accumulation_steps": accumulated}
+    return tuple((sizes | others).items())
+
+
+JOBS = {
+    "tiny": Job(
+        {
+            "vocab_size": 512,
+            "hidden_size": 128,
+            "intermediate_size": 384,
+            "num_hidden_layers": 4,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+        },
+        target=3.0,
+        theirs=parts(16, 4),
+    ),
+    # Few prompts and short answers, so that a step takes TRL about half a minute.
+    "smollm2": Job(
+        {
+            "vocab_size": 49_152,
+            "hidden_size": 576,
+            "intermediate_size": 1536,
+            "num_hidden_layers": 30,
+            "num_attention_heads": 9,
+            "num_key_value_heads": 3,
+            "tie_word_embeddings": True,
+        },
+        target=1.3,
+        prompts=2,
+        group=4,
+        answer=32,
+        skills=1,
+        steps=2,
+        theirs=parts(8, 1),
+        llama=True,
+    ),
+    "1.5b": Job(
+        {
+            "vocab_size": 151_936,
+            "hidden_size": 1536,
+            "intermediate_size": 8960,
+            "num_hidden_layers": 28,
+            "num_attention_heads": 12,
+            "num_key_value_heads": 2,
+            "tie_word_embeddings": True,
+        },
+        target=3.0,
+        answer=256,
+        theirs=parts(64, 1),
+    ),
+}
+VARIANTS = {
+    "all rows at once": {"tiny": parts(64, 1), "smollm2": parts(8, 1)},
+    "a quarter at once": {"tiny": parts(16, 4), "smollm2": parts(2, 4)},
+    "an eighth at once": {"tiny": parts(8, 8), "smollm2": parts(1, 8)},
+    "a static cache": {
+        "tiny": parts(16, 4, cache_implementation="static"),
+        "smollm2": parts(8, 1, cache_implementation="static"),
     },
-    "1.5b": {
-        "vocab_size": 151_936,
-        "hidden_size": 1536,
-        "intermediate_size": 8960,
-        "num_hidden_layers": 28,
-        "num_attention_heads": 12,
-        "num_key_value_heads": 2,
-        "tie_word_embeddings": True,
+    "compiled": {
+        "tiny": parts(16, 4, torch_compile=True),
+        "smollm2": parts(8, 1, torch_compile=True),
+    },
+    "eager attention": {
+        "tiny": parts(16, 4, model_init_kwargs={"dtype": "float32", "attn_implementation": "eager"})
     },
 }
-ANSWER = {"tiny": 64, "1.5b": 256}
-SKILLS = "\n".join(f"- [g{n:03}] Look around: open what is closed, then take it." for n in range(4))
 
 
-def conversation(number: int) -> list[dict[str, str]]:
-    """Return a task as an agent reads it; about 300 tokens of a byte-level tokenizer."""
+def conversation(number: int, skills: int) -> list[dict[str, str]]:
+    """Return a task as an agent reads it.
+
+    About 340 tokens of a byte-level tokenizer with four skills, 170 with one.
+    """
+    lines = [f"- [g{n:03}] Look around: open what is closed, then take it." for n in range(skills)]
+    text = "\n".join(lines)
     return [
-        {"role": "system", "content": f"You are in a kitchen.\n\n## Skill\n\n{SKILLS}"},
+        {"role": "system", "content": f"You are in a kitchen.\n\n## Skill\n\n{text}"},
         {"role": "user", "content": f"Your task is to: heat mug {number} and put it on shelf 1."},
     ]
 
@@ -77,7 +152,13 @@ def reward_of(text: str) -> float:
 def write_model(folder: Path, shape: str) -> None:
     """Save a random model and a byte-level tokenizer."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+    from transformers import (
+        LlamaConfig,
+        LlamaForCausalLM,
+        PreTrainedTokenizerFast,
+        Qwen2Config,
+        Qwen2ForCausalLM,
+    )
 
     vocabulary = {token: i for i, token in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
     inner = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
@@ -89,12 +170,15 @@ def write_model(folder: Path, shape: str) -> None:
     tokenizer.chat_template = TEMPLATE
     tokenizer.save_pretrained(folder)
     torch.manual_seed(0)
-    special = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
-    config = Qwen2Config(max_position_embeddings=4096, **special, **SHAPES[shape])
-    Qwen2ForCausalLM(config).save_pretrained(folder)
+    settings = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+    settings |= {"max_position_embeddings": 4096, **JOBS[shape].shape}
+    if JOBS[shape].llama:
+        LlamaForCausalLM(LlamaConfig(**settings)).save_pretrained(folder)
+    else:
+        Qwen2ForCausalLM(Qwen2Config(**settings)).save_pretrained(folder)
 
 
-def ours(folder: Path, shape: str, _: Path) -> list[dict[str, float]]:
+def ours(folder: Path, shape: str) -> list[dict[str, float]]:
     """Play and learn with our own backend."""
     from skillwright.core import TurnContext
     from skillwright.policy import (
@@ -106,33 +190,37 @@ def ours(folder: Path, shape: str, _: Path) -> list[dict[str, float]]:
     )
     from skillwright.policy.hf import HfPolicy, HfSettings
 
-    policy = HfPolicy.load_pretrained(str(folder), HfSettings(max_new_tokens=ANSWER[shape]))
+    job = JOBS[shape]
+    policy = HfPolicy.load_pretrained(str(folder), HfSettings(max_new_tokens=job.answer))
     policy.freeze_reference()
     settings = GrpoSettings(GrpoObjective(kl_weight=0.01, dual_clip=None), learning_rate=1e-6)
     steps = []
-    for step in range(STEPS + 1):
+    for step in range(job.steps + 1):
         begin = clock()
         contexts = [
-            TurnContext(tuple(conversation(task)), seed=10_000 * step + 100 * task + draw)
-            for task in range(PROMPTS)
-            for draw in range(GROUP)
+            TurnContext(
+                tuple(conversation(task, job.skills)), seed=10_000 * step + 100 * task + draw
+            )
+            for task in range(job.prompts)
+            for draw in range(job.group)
         ]
         sampled = policy.sample(contexts, temperature=1.0)
         middle = clock()
         rows = []
-        for first in range(0, len(sampled), GROUP):
-            group = sampled[first : first + GROUP]
+        for first in range(0, len(sampled), job.group):
+            group = sampled[first : first + job.group]
             rewards = [reward_of(one.act.text) for one in group]
             advantages = group_advantages(rewards, AdvantageSettings())
             rows += [
                 replace(one.row, advantage=a) for one, a in zip(group, advantages, strict=True)
             ]
         update(policy, rows, settings, seed=step)
-        steps.append(figures(begin, middle, clock(), sum(len(r.token_ids) for r in rows)))
+        tokens = sum(len(row.token_ids) for row in rows)
+        steps.append(figures(job.episodes, begin, middle, clock(), tokens))
     return steps
 
 
-def theirs(folder: Path, shape: str, scratch: Path) -> list[dict[str, float]]:
+def theirs(folder: Path, shape: str, scratch: Path, variant: str = "") -> list[dict[str, float]]:
     """Play and learn with TRL's trainer, watched from outside."""
     warnings.simplefilter("ignore")
     from transformers import TrainerCallback
@@ -140,6 +228,8 @@ def theirs(folder: Path, shape: str, scratch: Path) -> list[dict[str, float]]:
 
     from datasets import Dataset
 
+    job = JOBS[shape]
+    fastest = dict(VARIANTS[variant][shape] if variant else job.theirs)
     steps: list[dict[str, float]] = []
     times = {"begin": 0.0, "middle": 0.0, "tokens": 0}
 
@@ -148,7 +238,8 @@ def theirs(folder: Path, shape: str, scratch: Path) -> list[dict[str, float]]:
             times["begin"] = clock()
 
         def on_step_end(self, *_: Any, **__: Any) -> None:
-            steps.append(figures(times["begin"], times["middle"], clock(), int(times["tokens"])))
+            begin, middle = times["begin"], times["middle"]
+            steps.append(figures(job.episodes, begin, middle, clock(), int(times["tokens"])))
 
     def reward(completions: list[Any], completion_ids: list[list[int]], **_: Any) -> list[float]:
         # Called before anything is learned from the answers. TRL has read the reference by then,
@@ -165,23 +256,24 @@ def theirs(folder: Path, shape: str, scratch: Path) -> list[dict[str, float]]:
         report_to=[],
         save_strategy="no",
         disable_tqdm=True,
-        max_steps=STEPS + 1,
-        per_device_train_batch_size=PROMPTS * GROUP,
-        num_generations=GROUP,
-        max_completion_length=ANSWER[shape],
+        max_steps=job.steps + 1,
+        num_generations=job.group,
+        max_completion_length=job.answer,
         temperature=1.0,
         beta=0.01,
         loss_type="bnpo",
         learning_rate=1e-6,
         lr_scheduler_type="constant",
         gradient_checkpointing=False,
-        model_init_kwargs={"dtype": torch.float32},
+        **({"model_init_kwargs": {"dtype": torch.float32}} | fastest),
     )
     trainer = GRPOTrainer(
         model=str(folder),
         args=config,
         reward_funcs=reward,
-        train_dataset=Dataset.from_list([{"prompt": conversation(n)} for n in range(PROMPTS)]),
+        train_dataset=Dataset.from_list(
+            [{"prompt": conversation(n, job.skills)} for n in range(job.prompts)]
+        ),
         callbacks=[Watch()],
     )
     trainer.train()
@@ -196,10 +288,12 @@ def clock() -> float:
     return process_time()
 
 
-def figures(begin: float, middle: float, end: float, tokens: int) -> dict[str, float]:
+def figures(
+    episodes: int, begin: float, middle: float, end: float, tokens: int
+) -> dict[str, float]:
     """Return what a step came to."""
     return {
-        "episodes_per_s": PROMPTS * GROUP / (end - begin),
+        "episodes_per_s": episodes / (end - begin),
         "sampled_per_s": tokens / (middle - begin),
         "trained_per_s": tokens / (end - middle),
         "step_s": end - begin,
@@ -223,7 +317,7 @@ def turns(folder: Path, count: int) -> dict[str, float]:
     for keep in (True, False):
         settings = HfSettings(max_new_tokens=16, keep_cache=keep)
         policy = HfPolicy.load_pretrained(str(folder), settings)
-        talks = [tuple(conversation(n)) for n in range(PROMPTS) for _ in range(GROUP)]
+        talks = [tuple(conversation(n, 4)) for n in range(8) for _ in range(8)]
         begin = clock()
         for turn in range(count):
             contexts = [TurnContext(talk, seed=64 * turn + n) for n, talk in enumerate(talks)]
@@ -237,15 +331,13 @@ def turns(folder: Path, count: int) -> dict[str, float]:
     return spent
 
 
-SIDES: dict[str, Callable[[Path, str, Path], list[dict[str, float]]]] = {
-    "ours": ours,
-    "trl": theirs,
-}
+SIDES = ("ours", "trl")
 
 
-def run_side(side: str, folder: Path, shape: str) -> dict[str, Any]:
+def run_side(side: str, folder: Path, shape: str, variant: str = "") -> dict[str, Any]:
     """Run one side in a process of its own."""
     command = [sys.executable, __file__, "--side", side, "--model", str(folder), "--shape", shape]
+    command += ["--variant", variant] if variant else []
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{side} failed:\n{done.stderr[-3000:]}")
@@ -274,7 +366,17 @@ def compare(shape: str, folder: Path) -> tuple[Check, dict[str, Any]]:
     )
     name = f"episodes per second, rollout and update, {shape}"
     ratios = ratios_of(ours_per_s, theirs_per_s)
-    return at_least(name, Kind.PEER, ratios, TARGET), summary
+    return at_least(name, Kind.PEER, ratios, JOBS[shape].target), summary
+
+
+def try_variants(shape: str, folder: Path) -> None:
+    """Print how long a step of TRL's takes under each of its settings that could be its fastest."""
+    write_model(folder, shape)
+    for variant, jobs in VARIANTS.items():
+        if shape in jobs:
+            steps = run_side("trl", folder, shape, variant)["steps"][1:]
+            spent = median(step["step_s"] for step in steps)
+            print(f"{shape:8} trl, {variant}: {spent:.2f} s a step", flush=True)
 
 
 def main() -> int:
@@ -282,25 +384,37 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--side", choices=SIDES)
     parser.add_argument("--model", type=Path)
-    parser.add_argument("--shape", choices=SHAPES, default="tiny")
+    parser.add_argument("--shape", choices=JOBS, help="this one alone")
     parser.add_argument("--turns", type=int, default=0)
+    parser.add_argument("--variants", action="store_true")
+    parser.add_argument("--variant", choices=VARIANTS, default="")
     options = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as scratch:
         if options.side:
-            steps = SIDES[options.side](options.model, options.shape, Path(scratch))
+            where, shape = Path(scratch), options.shape
+            if options.side == "ours":
+                steps = ours(options.model, shape)
+            else:
+                steps = theirs(options.model, shape, where, options.variant)
             print(json.dumps({"steps": steps, "peak_mb": peak_mb()}))
             return 0
-        results = [compare("tiny", Path(scratch) / "tiny")]
-        if torch.cuda.is_available():
-            results.append(compare("1.5b", Path(scratch) / "large"))
+        shapes = ["tiny", "smollm2", *(["1.5b"] if torch.cuda.is_available() else [])]
+        shapes = [options.shape] if options.shape else shapes
+        if options.variants:
+            for shape in shapes:
+                try_variants(shape, Path(scratch) / shape)
+            return 0
+        results = [compare(shape, Path(scratch) / shape) for shape in shapes]
         for _, result in results:
             for side in SIDES:
                 shown = "  ".join(f"{name} {value}" for name, value in result[side].items())
-                print(f"{result['shape']:5} {side:5} {shown}")
+                print(f"{result['shape']:8} {side:5} {shown}")
         if options.turns:
             unit = "s" if torch.cuda.is_available() else "CPU s"
-            print(f"{options.turns} turns, {unit}:", turns(Path(scratch) / "tiny", options.turns))
+            print(
+                f"{options.turns} turns, {unit}:", turns(Path(scratch) / shapes[0], options.turns)
+            )
     return report([check for check, _ in results], results=[result for _, result in results])
 
 

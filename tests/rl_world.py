@@ -354,11 +354,11 @@ class Obedient:
         self.reference = f"reference of step {self.steps}"
         return self.reference
 
-    def snapshot(self):
-        return json.dumps([self.steps, self.reference]).encode()
+    def state(self):
+        return {"steps": self.steps, "reference": self.reference}
 
     def load(self, state):
-        self.steps, self.reference = json.loads(state)
+        self.steps, self.reference = state["steps"], state["reference"]
 
 
 class ObedientMaker(PolicyMaker):

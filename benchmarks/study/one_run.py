@@ -1,16 +1,19 @@
 """Plays one ablation with one seed to its end, or resumes it, and writes its result down."""
 
 import asyncio
+import fcntl
 import json
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from skillwright.bank import Bank, BankStore
-from skillwright.config import RlConfig
+from skillwright.config import RlConfig, load_rl_config
 from skillwright.core import BankSkill, ConfigError, SkillKind
 from skillwright.core.jsonio import digest, write_text
 from skillwright.envs.about import SURVEY
@@ -18,9 +21,14 @@ from skillwright.envs.alfworld import household
 from skillwright.envs.alfworld.households import habit_skills
 from skillwright.jobs import StageStarted
 from skillwright.jobs.parts.tasks import find_tasks
-from skillwright.jobs.rl import RlReport, Validated, open_rl, run_rl, start_rl
+from skillwright.jobs.rl import RlReport, RlRun, Validated, is_rl_run, open_rl, run_rl, start_rl
+from skillwright.jobs.rl.bank import make_first_bank
+from skillwright.jobs.rl.state import RlState
+from skillwright.jobs.rl.wiring import workshop
 from skillwright.runs import provenance
-from study.ablations import ABLATIONS, habits_path, run_name, settings_of
+from study.ablations import ABLATIONS, EXAMPLE, GROWTH, MAIN, Ablation, run_name, settings_of
+from study.exam import Silent, examine
+from study.growth import grow
 
 _ONCE = (
     "Search the receptacles one after another, and do not go back to one that you have already "
@@ -123,10 +131,65 @@ def write_habits(config: RlConfig, lacks: str = "") -> None:
     draft.replace(path)
 
 
-def settings_digest(config: RlConfig) -> str:
-    """Return the digest of everything that a result may depend on; where it is kept is not."""
+def write_distilled(config: RlConfig) -> None:
+    """Write the bank that the ablations of a seed begin with, unless it is there.
+
+    Base episodes are played and distilled as the example says, in a run that ends there.
+
+    Args:
+        config: Of a run that begins with that bank.
+    """
+    path = Path(config.bank.start)
+    folder = path.with_name(f"{path.stem}-run")
+    if path.exists():
+        if load_rl_config(folder / "config.yaml").env != config.env:
+            raise ConfigError(
+                f"{path} is of other homes or games. Name another folder with --root, or move it "
+                f"and {folder} away"
+            )
+        return
+    sections = {
+        "run": config.run.model_copy(update={"name": folder.name}),
+        "bank": config.bank.model_copy(update={"start": "empty", "inject": "skills"}),
+        "distill": load_rl_config(EXAMPLE).distill,
+    }
+    own = config.model_copy(update=sections)
+    with open_rl(folder) if folder.exists() else start_rl(own) as opened:
+        bank = asyncio.run(_distilled(opened))
+    draft = path.with_suffix(".draft")
+    draft.unlink(missing_ok=True)
+    with BankStore.open(draft) as store:
+        store.adopt(bank, reason="distilled once for the ablations of a seed", step=0)
+    draft.replace(path)
+
+
+async def _distilled(opened: RlRun) -> Bank:
+    async with workshop(opened.config, opened.store, Silent()) as run:
+        await make_first_bank(run, opened.state)
+        return run.bank_store.load()
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Let one process after the other do something."""
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+def settings_kept(config: RlConfig) -> dict[str, Any]:
+    """Return everything that a result may depend on; where anything is kept is not."""
     values = config.model_dump(mode="json")
-    return digest({**values, "run": {"seed": config.run.seed}})
+    start = Path(config.bank.start).name
+    bank = {**values["bank"], "start": start}
+    if start.startswith("distilled"):  # by the run before, as the example says
+        values |= {"distill": load_rl_config(EXAMPLE).model_dump(mode="json")["distill"]}
+    return {**values, "run": {"seed": config.run.seed}, "bank": bank}
+
+
+def settings_digest(config: RlConfig) -> str:
+    """Return the digest of `settings_kept`."""
+    return digest(settings_kept(config))
 
 
 def result_of(path: Path, config: RlConfig) -> dict[str, Any] | None:
@@ -147,40 +210,80 @@ def result_of(path: Path, config: RlConfig) -> dict[str, Any] | None:
 
 
 def play(
-    ablation: str, seed: int, games: int, root: Path, overrides: tuple[str, ...]
+    ablation: str, seed: int, games: int, folders: tuple[Path, Path], overrides: tuple[str, ...]
 ) -> dict[str, Any]:
     """Return the result of an ablation and a seed; what is finished is not run again.
+
+    Args:
+        ablation: Its name.
+        seed: From 0.
+        games: Test games.
+        folders: Where runs are kept, and where results are.
+        overrides: Laid over the settings.
 
     Raises:
         ConfigError: Its folder, or its result, was made with other settings.
         SkillwrightError: As `skillwright.jobs.rl.run_rl`; call again to resume.
     """
     torch.set_num_threads(1)
-    config = settings_of(ABLATIONS[ablation], seed, games, root, overrides)
-    name = run_name(ablation, seed)
-    path, folder = root / f"{name}.json", root / name
+    root, results = folders
+    name, one = run_name(ablation, seed), ABLATIONS[ablation]
+    main = one if ablation != GROWTH else ABLATIONS[MAIN]
+    config = settings_of(main, seed, games, root, overrides)
+    path, folder = results / f"{name}.json", root / run_name(main.name, seed)
     if (known := result_of(path, config)) is not None:
         return known
     root.mkdir(parents=True, exist_ok=True)
-    lacks = ABLATIONS[ablation].lacks
-    if config.bank.start == str(habits_path(root, seed, lacks)):
-        write_habits(config, lacks)
+    results.mkdir(parents=True, exist_ok=True)
     callback = CpuCallback(name, root / f"{name}.cpu")
+    try:
+        if ablation == GROWTH:
+            _refuse_unfinished(folder)
+            found = {"growth": asyncio.run(grow(folder))}
+        else:
+            found = _run(one, config, folder, callback)
+    finally:
+        callback.keep()
+    facts = {"arm": ablation, "seed": seed, "games": games, "settings": settings_digest(config)}
+    made = {"made_by": provenance(), "cpu_s": dict(callback.seconds)}
+    result = {**facts, **found, **made, "config": settings_kept(config)}
+    write_text(path, json.dumps(result, indent=1))
+    return result
+
+
+def _run(
+    ablation: Ablation, config: RlConfig, folder: Path, callback: CpuCallback
+) -> dict[str, Any]:
+    if not ablation.distills:
+        with _alone(Path(f"{config.bank.start}.lock")):
+            if ablation.has_habits:
+                write_habits(config, ablation.lacks)
+            else:
+                write_distilled(config)
     with open_rl(folder) if folder.exists() else start_rl(config) as run:
         if settings_digest(run.config) != settings_digest(config):
             raise ConfigError(
                 f"{folder} was begun with other settings than those of now. Name another folder "
                 "with --root, or move it away"
             )
-        try:
-            report = asyncio.run(run_rl(run, callback))
-        finally:
-            callback.keep()
-    facts = {"arm": ablation, "seed": seed, "games": games, "settings": settings_digest(config)}
-    made = {"made_by": provenance(), "cpu_s": dict(callback.seconds)}
-    result = {**facts, **_facts(report, folder, config), **made}
-    write_text(path, json.dumps(result, indent=1))
-    return result
+        report = asyncio.run(run_rl(run, callback))
+    callback.on_event(StageStarted("exam"))
+    return {**_facts(report, folder, config), "exam": asyncio.run(examine(folder))}
+
+
+def _refuse_unfinished(folder: Path) -> None:
+    if not is_rl_run(folder) or not open_rl_state(folder).finished:
+        raise ConfigError(
+            f"{folder} is no finished run, and its weights are what the bank grows under. Run "
+            f"--ablations {MAIN} first; where its result is kept and its folder is gone, move the "
+            "result away"
+        )
+
+
+def open_rl_state(folder: Path) -> RlState:
+    """Return where a run stands."""
+    with open_rl(folder) as run:
+        return run.state
 
 
 def _facts(report: RlReport, folder: Path, config: RlConfig) -> dict[str, Any]:
@@ -189,6 +292,8 @@ def _facts(report: RlReport, folder: Path, config: RlConfig) -> dict[str, Any]:
     with BankStore.open(folder / "bank" / "bank.sqlite", read_only=True) as store:
         active = store.load(first).active
     caps = config.evolve.caps if config.evolve else None
+    covered = whole["cold_start"].get("coverage", {})
+    wins, rows = (covered.get(name, 0) for name in ("wins", "rows"))
     return {
         "selected_iteration": report.iteration,
         "bank_version": report.state.version_after(report.iteration),
@@ -196,12 +301,15 @@ def _facts(report: RlReport, folder: Path, config: RlConfig) -> dict[str, Any]:
         "caps": {"update": caps.per_checkpoint, "category": caps.per_category} if caps else None,
         "extra": caps.weakest_extra if caps else 0,
         "first_growth": dict(Counter(skill.category for skill in active)),
-        "practice": [[one["iteration"], one["success"]] for one in whole["iterations"]],
+        "training": [
+            {name: one[name] for name in ("iteration", "success", "flat", "kl")}  # stored name
+            for one in whole["iterations"]
+        ],
         "validations": whole["validations"],
         "evolutions": [
             {name: value for name, value in one.items() if name != "earlier"}
             for one in whole["evolutions"]
         ],
-        "cold_start": whole["cold_start"],
+        "demonstrations": {"wins": wins, "rows": rows},
         "test": whole["test"],
     }

@@ -133,6 +133,28 @@ def test_a_model_that_is_not_there_is_named_with_the_next_move():
         make_embedder("/no/such/folder")
 
 
+@pytest.mark.heavy
+def test_a_hub_that_is_not_reached_is_asked_once(monkeypatch):
+    import huggingface_hub
+    import sentence_transformers
+
+    asked = []
+
+    def asks(self, name, timeout):
+        asked.append(name)
+        raise huggingface_hub.errors.HfHubHTTPError("no network")
+
+    def loads(name, device, local_files_only):
+        assert local_files_only
+        raise OSError("not in the cache")
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", asks)
+    monkeypatch.setattr(sentence_transformers, "SentenceTransformer", loads)
+    with pytest.raises(ConfigError, match=r"'no-such'.*or on the hub"):
+        make_embedder("no-such")
+    assert asked == ["sentence-transformers/no-such"]
+
+
 # An endpoint
 
 

@@ -103,6 +103,14 @@ async def test_rounds_build_on_one_another_and_the_file_changes_once(tmp_path, b
     assert report.to_dict()["release"] == report.release.to_dict()
 
 
+async def test_a_round_after_the_last_change_names_a_version_that_the_bank_has(tmp_path, bank):
+    bank_file(bank, ["attic"])
+    report = await evolve_bank(
+        config_of(tmp_path), bank, 3, NullCallback(), cast(Timid(), proposing(*BOTH))
+    )
+    assert [(one.before, one.version) for one in report.rounds] == [(1, 2), (2, 2), (2, 2)]
+
+
 async def test_the_release_draws_what_no_round_has_drawn(tmp_path, bank):
     bank_file(bank, ["attic"])
     await evolve_bank(config_of(tmp_path), bank, 2, NullCallback(), cast(Timid(), proposing(*BOTH)))

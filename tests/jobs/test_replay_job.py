@@ -207,6 +207,9 @@ WORLDS = {
     ),
     "qa": ({"name": "qa", "data": {"kind": "qa", "train": 6, "val": 8, "test": 12}},
            {"model": "reader"}),
+    "search": ({"name": "qa", "config": {"passages": "generated"},
+                "data": {"kind": "qa", "train": 6, "val": 8, "test": 12}},
+               {"model": "seeker", "noise": 0.3}),
 }  # fmt: skip
 
 

@@ -16,8 +16,8 @@ from skillwright.models import (
 SECRET = "sk-very-secret-123"
 
 KNOWN = (
-    "claude_chat, claude_code_exec, codex_exec, minimax_chat, openai_chat, python, qwen_chat, "
-    "scripted"
+    "claude_chat, claude_code_exec, codex_exec, local, minimax_chat, openai_chat, python, "
+    "qwen_chat, scripted"
 )
 
 
@@ -205,7 +205,7 @@ def test_every_documented_backend_is_listed_with_what_it_needs():
     backends = {backend.name: backend for backend in list_backends()}
     documented = {"openai_chat", "claude_chat", "qwen_chat", "minimax_chat"}
     documented |= {"codex_exec", "claude_code_exec"}
-    assert documented | {"scripted", "python"} == set(backends)
+    assert documented | {"scripted", "python", "local"} == set(backends)
     assert all(backend.needs and backend.roles for backend in backends.values())
     later = {name for name, each in backends.items() if not each.implemented}
     assert later == set()

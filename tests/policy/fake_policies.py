@@ -1,6 +1,5 @@
 """A policy of one number per command: small enough to know its every gradient."""
 
-import io
 import math
 import random
 from dataclasses import replace
@@ -87,15 +86,12 @@ class CoinPolicy:
         self.reference = f"frozen at {self.steps}"
         return self.reference
 
-    def snapshot(self):
-        file = io.BytesIO()
-        torch.save({"likes": self.likes.detach(), "steps": self.steps}, file)
-        return file.getvalue()
+    def state(self):
+        return {"likes": self.likes.detach(), "steps": self.steps}
 
     def load(self, state):
-        kept = torch.load(io.BytesIO(state), weights_only=True)
-        self.likes = kept["likes"].requires_grad_()
-        self.steps = kept["steps"]
+        self.likes = state["likes"].clone().requires_grad_()
+        self.steps = state["steps"]
 
     def _row(self, context, chosen, logprob, temperature):
         return Row(

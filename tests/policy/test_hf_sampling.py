@@ -1,6 +1,7 @@
 """The language-model policy: what it samples, and what its rows say."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -268,3 +269,30 @@ def test_after_forget_a_sample_is_that_of_a_policy_that_has_read_nothing():
     assert max(one.act.usage.cached_tokens for one in backend.sample(asked, temperature=1.0)) > 0
     backend.forget()
     assert backend.sample(asked, temperature=1.0) == fresh.sample(asked, temperature=1.0)
+
+
+@pytest.mark.parametrize("commands", [None, COMMANDS])
+def test_prompts_that_are_kept_once_are_answered_as_prompts_that_every_answer_keeps(commands):
+    contexts = [
+        context("heat the mug " * (n % 3), seed=n, commands=commands if n % 2 else None)
+        for n in range(14)
+    ]
+    answers, columns = [], []
+    for share in (True, False):
+        backend = policy()
+        backend._mode = replace(backend._mode, packed=share)
+        forward = backend.weights.model.forward
+        backend.weights.model.forward = lambda forward=forward, share=share, **inputs: (
+            columns.append((share, inputs["past_key_values"].get_seq_length())) or forward(**inputs)
+        )
+        answers.append(backend.sample(contexts, temperature=1.0))
+        # The next turn continues from what was read, wherever it was kept.
+        backend.weights.model.forward = forward
+        answers[-1] += backend.sample(contexts[::-1], temperature=1.0)
+        assert min(one.act.usage.cached_tokens for one in answers[-1][14:]) > 10
+    for one, other in zip(*answers, strict=True):
+        assert one.act.token_ids == other.act.token_ids
+        assert one.act.logprobs == pytest.approx(other.act.logprobs, abs=2e-5)
+    # Behind the prompts, answers keep their own tokens only.
+    assert max(width for share, width in columns if share) < 20
+    assert max(width for share, width in columns if not share) > 40

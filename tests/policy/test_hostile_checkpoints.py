@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from skillwright.policy import Checkpoint, CheckpointDamaged, ModelMissing
-from skillwright.policy.checkpoint import pack, packed, unpack, unpacked
-from skillwright.policy.hf.model import load_pretrained
+from skillwright.policy.checkpoint import pack, unpack, unpacked
+from skillwright.policy.hf.loading import load_pretrained
 
 HEADS = {
     "deep": "[" * 9_000,
@@ -43,7 +43,7 @@ def test_a_forged_head_with_a_right_digest_is_refused(monkeypatch, head):
     text = HEADS[head] if isinstance(HEADS[head], str) else json.dumps(HEADS[head])
     monkeypatch.setattr("skillwright.policy.checkpoint.dumps", lambda facts: text)
     with pytest.raises(CheckpointDamaged):
-        unpack(pack(Checkpoint(b"policy")))
+        unpack(pack(Checkpoint({"likes": 1})))
 
 
 @pytest.mark.parametrize("form", ["pickle", "torch", "torch of old"])
@@ -60,7 +60,9 @@ def test_a_snapshot_runs_no_code(tmp_path, form):
 
 def test_a_snapshot_that_unpacks_to_much_more_is_refused_before_it_does(monkeypatch):
     file = io.BytesIO()
-    kept = packed({"a": torch.zeros(1_000_000)})
+    whole = io.BytesIO()
+    torch.save({"a": torch.zeros(1_000_000)}, whole)
+    kept = whole.getvalue()
     with (
         zipfile.ZipFile(io.BytesIO(kept)) as whole,
         zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as small,

@@ -6,12 +6,14 @@ from dataclasses import replace
 import pytest
 import torch
 
+from policy.kept import held, load
 from skillwright.core import ConfigError, TurnContext
 from skillwright.policy import (
     CheckpointDamaged,
     ForeignRow,
     GrpoLoss,
     GrpoObjective,
+    NotFinite,
     ReferenceMissing,
     Row,
     SftLoss,
@@ -130,10 +132,10 @@ def test_equal_seeds_build_equal_policies():
 def test_a_snapshot_restores_the_next_step_bit_by_bit():
     backend = taught(policy())
     backend.freeze_reference()
-    kept = backend.snapshot()
+    kept = held(backend)
     after = taught(backend).identity
     other = policy(seed=5)
-    other.load(kept)
+    load(other, kept)
     assert other.reference == backend.reference
     assert taught(other).identity == after
 
@@ -161,13 +163,36 @@ def test_the_divergence_is_zero_at_the_reference_and_not_beyond():
     assert backend.forward_backward(rows, loss).kl > 1e-4
 
 
-def test_a_gradient_that_is_no_number_skips_the_step():
+def overflowing(backend, rows):
+    """Let a gradient overflow behind a loss that is finite."""
+    backend.forward_backward(rows, SftLoss.over(rows))
+    next(backend._network.parameters()).grad[0] = float("inf")
+
+
+def test_a_gradient_that_is_no_number_skips_the_step_and_a_third_in_a_row_stops():
     backend = policy()
     rows = lessons(backend)
-    backend.forward_backward(rows, SftLoss(float("nan")))
     before = backend.identity
-    assert backend.optim_step(1e-3).skipped
-    assert backend.identity == before
+    for again in (2, 3):
+        for _ in range(2):
+            overflowing(backend, rows)
+            assert backend.optim_step(1e-3).skipped
+            assert backend.identity == before
+        if again == 2:  # a step between begins the count anew
+            backend.forward_backward(rows, SftLoss.over(rows))
+            assert not backend.optim_step(1e-3).skipped
+            before = backend.identity
+    overflowing(backend, rows)
+    with pytest.raises(NotFinite, match=r"3 steps in a row, last over a batch of \d+ rows \(task "):
+        backend.optim_step(1e-3)
+
+
+def test_a_loss_that_is_no_number_stops_and_leaves_no_gradient():
+    backend = policy()
+    rows = lessons(backend)
+    with pytest.raises(NotFinite, match="the loss is nan over a batch of"):
+        backend.forward_backward(rows, SftLoss(float("nan")))
+    assert backend.optim_step(1e-3).grad_norm == 0.0
 
 
 def test_what_it_cannot_say_there_is_refused():
@@ -192,8 +217,8 @@ def test_a_divergence_needs_a_reference():
 
 def test_damaged_and_foreign_snapshots_are_refused():
     backend = policy()
-    kept = backend.snapshot()
-    for damaged in (b"", kept[:100], b"no snapshot at all"):
+    kept = backend.state()
+    for damaged in ({}, {"network": kept["network"]}, b"no snapshot at all"):
         with pytest.raises(CheckpointDamaged):
             backend.load(damaged)
     other = ScorerPolicy.for_turns(CONTEXTS, ScorerSettings(Architecture(width=32)))

@@ -1,5 +1,6 @@
 """A snapshot is taken over whole, or refused with one error that leaves the policy as it was."""
 
+import hashlib
 import io
 import random
 from dataclasses import replace
@@ -7,11 +8,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from policy.kept import facts_of, held, load
 from policy.test_scorer_policy import CONTEXTS, lessons, policy, taught
 from policy.tiny_models import tiny_model, tiny_tokenizer
 from skillwright.core import ContractError, TurnContext
 from skillwright.policy import CheckpointDamaged, SftLoss
-from skillwright.policy.checkpoint import fitting
+from skillwright.policy.checkpoint import fitting, unpack, unpacked
 from skillwright.policy.hf import HfPolicy, HfSettings, LoraSettings
 from skillwright.policy.scorer import Architecture
 
@@ -46,56 +48,68 @@ def backend(request):
 
 @pytest.fixture(scope="module")
 def kept(backend):
-    return backend.snapshot()
+    return held(backend)
 
 
 def refused(backend, state, match):
-    before = (backend.identity, backend.reference, backend.snapshot())
+    before = (backend.identity, backend.reference, held(backend))
     with pytest.raises(CheckpointDamaged, match=match) as found:
         backend.load(state)
-    assert (backend.identity, backend.reference, backend.snapshot()) == before
+    assert (backend.identity, backend.reference, held(backend)) == before
     assert "start again from the checkpoint before it" in str(found.value)
     assert "\n" not in str(found.value)
 
 
-def changed(state, change):
-    """Return a snapshot that is whole as a file, and has another content."""
-    facts = torch.load(io.BytesIO(state), weights_only=True)
+def changed(kept, change):
+    """Return a state that is whole as a file, and has another content."""
+    facts = facts_of(kept)
     change(facts)
-    file = io.BytesIO()
-    torch.save(facts, file)
-    return file.getvalue()
+    return facts
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 0.9999])
-def test_a_snapshot_that_is_cut_is_refused(backend, kept, share):
-    size = int(share * len(kept))
-    refused(backend, kept[:size], f"these {size:,} bytes are no snapshot of this policy")
+def test_a_snapshot_that_is_cut_is_refused(kept, share):
+    with pytest.raises(CheckpointDamaged, match=r"this checkpoint is .* the one before it"):
+        unpack(kept[: int(share * len(kept))])
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 0.9999])
+def test_a_snapshot_of_version_1_that_is_cut_is_refused(backend, share):
+    file = io.BytesIO()
+    torch.save(dict(backend.state()), file)
+    state = file.getvalue()[: int(share * file.tell())]
+    with pytest.raises(CheckpointDamaged, match=f"these {len(state):,} bytes are no snapshot"):
+        unpacked(state)
 
 
 def test_changed_bytes_lead_to_the_one_error_or_are_read(backend, kept):
     rng = random.Random(0)
+    first, tree = kept.index(b"\n") + 1, kept.index(b'{"tree"')
     typed = 0
     for _ in range(60):
         state = bytearray(kept)
-        # Its ends hold the parts' names and places; the middle is numbers, all of them possible.
-        for place in [rng.randrange(4000) for _ in range(4)]:
-            state[rng.choice([place, -1 - place])] ^= rng.randrange(1, 256)
+        # The tree holds the parts' names and places; what follows is numbers, all of them possible.
+        for place in [rng.randrange(tree - 5, tree + 4000) for _ in range(4)]:
+            state[place] ^= rng.randrange(1, 256)
+        # As somebody would have written it who knows how: the digest is right.
+        state[first - 65 : first - 1] = hashlib.sha256(state[first:]).hexdigest().encode()
         try:
-            backend.load(bytes(state))
+            backend.load(unpack(bytes(state)).policy)
         except CheckpointDamaged:
             typed += 1
-    backend.load(kept)
+    load(backend, kept)
     assert typed > 20
 
 
 def test_a_snapshot_without_one_of_its_parts_is_refused_and_the_part_named(backend, kept):
-    for name in torch.load(io.BytesIO(kept), weights_only=True):
-        refused(backend, changed(kept, lambda facts, name=name: facts.pop(name)), f"no '{name}'")
+    for name in facts_of(kept):
+        if name != "digest":  # older ones do not have it
+            without = changed(kept, lambda facts, name=name: facts.pop(name))
+            refused(backend, without, f"no '{name}'")
 
 
 def test_a_part_of_another_kind_is_refused(backend, kept):
-    for name in torch.load(io.BytesIO(kept), weights_only=True):
+    for name in facts_of(kept):
         for value in (5, [1.0], {"a": torch.zeros(2)}):
             other = changed(kept, lambda facts, name=name, value=value: facts.update({name: value}))
             refused(backend, other, "no snapshot of this policy")
@@ -167,7 +181,7 @@ def test_of_another_architecture_only_what_differs_is_named():
     backend = policy()
     smaller = policy(architecture=Architecture(width=32))
     with pytest.raises(CheckpointDamaged) as found:
-        backend.load(smaller.snapshot())
+        backend.load(smaller.state())
     assert "policy: its width is 32, and the policy's 64. Load it" in str(found.value)
     assert "layers" not in str(found.value)
 
@@ -186,9 +200,9 @@ def test_a_gradient_that_waits_is_dropped_with_the_weights_that_it_is_of(backend
     else:
         rows = lessons(backend)
     backend.forward_backward(rows, SftLoss.over(rows))
-    backend.load(kept)
+    load(backend, kept)
     assert backend.optim_step(1e-2).grad_norm == 0.0
-    backend.load(kept)
+    load(backend, kept)
 
 
 @pytest.mark.parametrize("broken", [float("nan"), float("inf"), float("-inf")])

@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from skillwright.core import Act, ConfigError, Turn
 from skillwright.rollout import PromptStyle, render
+from skillwright.rollout.engine import with_other_skill
 
 SYSTEM = {"role": "system", "content": "Play."}
 USER = {"role": "user", "content": "A room."}
@@ -100,3 +101,16 @@ def test_rendering_turn_by_turn_equals_rendering_from_scratch(exchanges, history
         expected.append({"role": "assistant", "content": act})
         expected += [{"role": "user", "content": reply} for reply in replies]
     assert list(render(style, [SYSTEM, USER], turns, skill)) == expected
+
+
+@pytest.mark.parametrize("opening", [(SYSTEM, USER), (USER,)])
+@pytest.mark.parametrize("given", ["", "Take the left door.", "Play.\n\nWell."])
+@pytest.mark.parametrize("instead", ["", "Take the right door."])
+def test_a_prompt_is_as_it_would_be_with_another_skill(opening, given, instead):
+    exchanges = [("look", ["A door."]), ("open it", ["A hall."]), ("go", ["Out."])]
+    turns = played(PromptStyle(), opening, exchanges, given)
+    wanted = played(PromptStyle(), opening, exchanges, instead)
+    for turn, other in zip(turns, wanted, strict=True):
+        before = turn.prompt
+        assert with_other_skill(turn.prompt, given, instead) == other.prompt
+        assert turn.prompt == before

@@ -235,8 +235,8 @@ def classify(goal: str, bank: Bank, env: str = "", words: Encoder | None = None)
     Args:
         goal: In words.
         bank: Its skills decide where no rule does.
-        env: The environment whose rules hold; ``""`` tries those of all that have a seed bank, of
-            which only a category that the bank has counts.
+        env: The environment whose rules hold; ``""`` tries those of all that have a seed bank,
+            and of qa, of which only a category that the bank has counts.
         words: A lexical encoder that knows the bank's skills already.
 
     Raises:
@@ -244,7 +244,7 @@ def classify(goal: str, bank: Bank, env: str = "", words: Encoder | None = None)
     """
     skills = [skill for skill in bank.active if skill.category]
     known = {skill.category for skill in skills}
-    for name in (env,) if env else SEED_BANKS:
+    for name in (env,) if env else (*SEED_BANKS, "qa"):
         category = category_of(Task("query", name, description=goal))
         if category and (env or category in known):
             return Named(category, "rules")

@@ -72,6 +72,24 @@ COMMANDS = (
         _TRAIN,
     ),
     (
+        "sft",
+        "rl:sft",
+        "Train a policy on demonstrations alone, and prove it against the weights it began with.",
+        _TRAIN,
+    ),
+    (
+        "internalize",
+        "rl:internalize",
+        "Distill skills into the weights that a run released, and retire them if nothing is lost.",
+        _TRAIN,
+    ),
+    (
+        "coevolve",
+        "rl:coevolve",
+        "Train a bank of skills and a policy in turns; a step of either that loses is taken back.",
+        _TRAIN,
+    ),
+    (
         "resume",
         "training:app",
         "Continue a run or study that was stopped; its decisions are those it would have taken.",
@@ -133,6 +151,7 @@ COMMANDS = (
         "Continue a recorded episode from one of its turns, several times, with any skill.",
         _INSPECT,
     ),
+    ("policy", "policy:app", "Take trained weights out of a run.", _SKILLS),
     ("skill", "skill:app", "Look into a trained skill document, and take it away.", _SKILLS),
     ("bank", "bank:app", "Skill banks: distill, look into, evolve, move.", _SKILLS),
     (

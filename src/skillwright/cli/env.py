@@ -88,13 +88,14 @@ def check(  # noqa: PLR0913 - each is an option
     if not name:
         raise typer.BadParameter("name an environment: skillwright env check NAME")
     with exit_codes():
+        config = _json_object(env_config, "--env-config") if env_config else None
         given: list[Any] = [_json_object(text, "--extras") for text in extras]
         if items is not None:
-            given += [task.extras for task in tasks_in_file(name, items)]
+            given += [task.extras for task in tasks_in_file(name, items, config)]
         report = check_env(
             name,
             extras_list=given or None,
-            env_config=_json_object(env_config, "--env-config") if env_config else None,
+            env_config=config,
             fuzz=fuzz,
             seed=seed,
         )

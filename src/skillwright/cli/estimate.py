@@ -114,6 +114,8 @@ def show_recipe(found: RlEstimate) -> None:
     """Print an estimate of a run of the recipe, with all that it rests on."""
     out.print(_table("A training of weights (skillwright rl)", found))
     _list("Prices:", [llm.line() for llm in found.llms])
+    if found.weights is not None:
+        _list("Weights:", found.weights_lines())
     _list("It rests on:", found.lines())
 
 

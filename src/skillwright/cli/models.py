@@ -2,33 +2,89 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from skillwright.cli.options import AsJson, print_result
 from skillwright.cli.words import make_console
+from skillwright.core import DataError
 from skillwright.models import Backend, list_backends
+from skillwright.models.local import EXAMPLE, LocalWeights, read_gguf, weights_at_hand
 
 app = typer.Typer(help="Look at model backends.", no_args_is_help=True)
 out = make_console()
+
+_LOCAL = "local"
+_WEAK = "135M parameters: enough to see that all works, too small to follow most instructions"
+_ABLE = 1_000_000_000  # parameters
 
 
 @app.command("list")
 def list_(
     as_json: AsJson = False,
 ) -> None:
-    """List the backends that ``models.target`` and ``models.optimizer`` may name."""
+    """List the backends that a model may name, and the weights that ``local`` finds here.
+
+    Weights are those of installed packages, the GGUF files of this folder, and those in the cache
+    of Hugging Face.
+    """
     backends = list_backends()
-    print_result(as_json, [asdict(backend) for backend in backends], lambda: _show(backends))
+    weights = [_described(each) for each in weights_at_hand(Path.cwd())]
+    shown = [
+        asdict(each) | ({"weights": weights} if each.name == _LOCAL else {}) for each in backends
+    ]
+    print_result(as_json, shown, lambda: _show(backends, weights))
 
 
-def _show(backends: Sequence[Backend]) -> None:
+def _described(weights: LocalWeights) -> dict[str, Any]:
+    said = {"name": weights.name, "path": str(weights.path), "bytes": weights.size}
+    try:
+        header = read_gguf(weights.path)
+    except DataError as error:
+        return {**said, "problem": str(error)}
+    return {
+        **said,
+        "model": header.name,
+        "parameters": header.parameters,
+        "trained_context": header.context_length,
+        "problem": "" if header.chat_template else "it has no chat template",
+    }
+
+
+def _show(backends: Sequence[Backend], weights: Sequence[dict[str, Any]]) -> None:
     table = Table("backend", "what it is", "needs", "roles")
     for backend in backends:
         if backend.implemented:
-            table.add_row(backend.name, backend.summary, backend.needs, ", ".join(backend.roles))
+            cells = (backend.name, backend.summary, backend.needs, ", ".join(backend.roles))
+            table.add_row(*map(escape, cells))
     out.print(table)
     planned = [backend.name for backend in backends if not backend.implemented]
     if planned:
         out.print(f"not yet: {', '.join(planned)}", style="dim")
+    _show_weights(weights)
+
+
+def _show_weights(weights: Sequence[dict[str, Any]]) -> None:
+    if find_spec("xllamacpp") is None:
+        out.print("backend local: not installed; pip install 'skillwright[local]'", markup=False)
+    if not weights:
+        out.print(
+            f"no weights for backend local here. Name a GGUF file, or {EXAMPLE} ({_WEAK})",
+            markup=False,
+        )
+        return
+    table = Table("weights for local", "size", "parameters", "context", "notes")
+    for each in weights:
+        parameters = f"{each['parameters'] / 1e6:,.0f}M" if "parameters" in each else ""
+        context = str(each.get("trained_context") or "")
+        notes = [each["problem"] or each["model"]]
+        if each.get("parameters", _ABLE) < _ABLE:
+            notes.append("too small to follow most instructions")
+        cells = (each["name"], f"{each['bytes'] / 1e6:,.0f} MB", parameters, context)
+        table.add_row(*map(escape, (*cells, "; ".join(filter(None, notes)))))
+    out.print(table)

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from skillwright.cli.faults import NO, err, exit_codes, say
 from skillwright.cli.live import display, make_report
-from skillwright.cli.options import NO_OVERRIDES, AsJson, Overrides
+from skillwright.cli.options import DEFAULT_ROOT, NO_OVERRIDES, AsJson, Overrides, Root
 from skillwright.cli.rl_tables import RlTally, show_rl
 from skillwright.cli.tables import show_causes, show_money, show_turns, why_no_score
 from skillwright.cli.words import make_console, print_words
@@ -22,11 +22,13 @@ from skillwright.jobs.parts.endings import Cause, TurnEnds, top_causes
 from skillwright.jobs.parts.money import priced_model
 from skillwright.jobs.rl import (
     RlRun,
+    coevolving,
     open_rl,
     refuse_without_torch,
     rl_has_scripted_models,
     run_rl,
     start_rl,
+    supervised,
 )
 from skillwright.jobs.rl.state import TEST_EPISODES, RlKind
 
@@ -45,6 +47,48 @@ def rl(
     with exit_codes():
         run, maker = begin_rl(load_rl_config(config, overrides))
     play(run, as_json, maker)
+
+
+def sft(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A YAML file of the recipe.")],
+    overrides: Overrides = NO_OVERRIDES,
+    as_json: AsJson = False,
+) -> None:
+    """Train a policy on demonstrations alone, and prove it against the weights it began with."""
+    with exit_codes():
+        run, maker = begin_rl(supervised(load_rl_config(config, overrides)))
+    play(run, as_json, maker)
+
+
+def coevolve(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A YAML file of the recipe.")],
+    overrides: Overrides = NO_OVERRIDES,
+    as_json: AsJson = False,
+) -> None:
+    """Train a bank of skills and a policy in turns; a step of either that loses is taken back."""
+    with exit_codes():
+        run, maker = begin_rl(coevolving(load_rl_config(config, overrides)))
+    play(run, as_json, maker)
+
+
+def internalize(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or its name.")],
+    skill: Annotated[
+        list[str] | None,
+        typer.Option(help="An id, a category or a place; several times for several. Else all."),
+    ] = None,
+    root: Root = DEFAULT_ROOT,
+    overrides: Overrides = NO_OVERRIDES,
+    as_json: AsJson = False,
+) -> None:
+    """Distill skills into the weights that a run released, and retire them if nothing is lost."""
+    with exit_codes():
+        refuse_without_torch()
+        with waiting("loading torch"):
+            from skillwright.jobs.rl.internalize import internalizing
+
+        begun, maker = begin_rl(internalizing(run, root, skill or (), overrides))
+    play(begun, as_json, maker)
 
 
 def begin_rl(settings: RlConfig) -> tuple[RlRun, "PolicyMaker"]:

@@ -16,8 +16,17 @@ from skillwright.cli.tables import gain_lines, own_up, print_indented, split_tab
 from skillwright.cli.words import clock_text, counted, filled, print_words
 from skillwright.evaluation import Score
 from skillwright.jobs.parts.progress import StageStarted
-from skillwright.jobs.rl import EvolutionRecord, IterationRecord, RlState
+from skillwright.jobs.rl import (
+    EvolutionRecord,
+    InternalizedRecord,
+    IterationRecord,
+    PolicyJudged,
+    PolicyStepRecord,
+    RlState,
+    SkillsInternalized,
+)
 from skillwright.jobs.rl.state import (
+    START,
     BankEvolved,
     ColdStartEnded,
     ColdStartStep,
@@ -25,6 +34,7 @@ from skillwright.jobs.rl.state import (
     IterationEnded,
     RlEvent,
     Validated,
+    weights_name,
 )
 
 # The recipe's reports as tables that fit a terminal.
@@ -49,11 +59,14 @@ _LEGEND = (
     "gradient; grad norm: before clipping; turns: of an episode"
 )
 _TESTED = {
+    "start": "weights that the run began with, with the first bank",
     "cold_start": "weights before reinforcement learning, with the first bank",
     "cold_start_last_bank": "the same weights with the last bank",
     "final": "the selected weights with the last bank",
     "no_skills": "control: the selected weights without skills",
     "other_scope": "control: the selected weights with the skills of another place",
+    "before_internalization": "the released weights without the skills that were distilled",
+    "internalized": "the weights that the skills were distilled into, without these skills",
 }
 """What the sealed test compares, by its name in the report."""
 
@@ -64,17 +77,12 @@ def show_rl(console: Console, state: RlState, selected: int | None, scripted: bo
         print_words(console, line, markup=True)
     if state.iterations:
         console.print(iterations_table(state))
-    for record in state.evolutions.values():
-        print_indented(console, 2, Text(evolution_text(record)))
+    for line in _decided(state):
+        print_indented(console, 2, Text(line))
     if state.validations:
         console.print(validations_table(state, selected))
-    if state.release is not None:
-        print_words(
-            console,
-            f"[bold]release test[/], cold start against selected: {escape(state.release.reason)} "
-            f"Released: {'the selected weights' if state.release.accepted else 'the cold start'}.",
-            markup=True,
-        )
+    for line in _released(state):
+        print_words(console, line, markup=True)
     if state.test is not None:
         console.print(split_table(state.test))
         for name in state.test.tables:
@@ -83,6 +91,17 @@ def show_rl(console: Console, state: RlState, selected: int | None, scripted: bo
         for line in gain_lines(state.test):
             print_indented(console, 2, Text.from_markup(line))
     own_up(console, scripted)
+
+
+def _released(state: RlState) -> Iterator[str]:
+    if state.release is not None:
+        begun = weights_name(state.baseline)
+        yield (
+            f"[bold]release test[/], {begun} against selected: {escape(state.release.reason)} "
+            f"Released: {'the selected weights' if state.release.accepted else f'the {begun}'}."
+        )
+    if state.internalized is not None:
+        yield escape(internalized_text(state.internalized))
 
 
 def _stages(state: RlState) -> Iterator[str]:
@@ -100,6 +119,15 @@ def _stages(state: RlState) -> Iterator[str]:
             f"{coverage['rows']} turns learned from, {coverage['skill_blocks']} skill texts, "
             f"cross-entropy {first:.2f} -> {last:.2f} nats"
         )
+
+
+def _decided(state: RlState) -> Iterator[str]:
+    """Say what became of each policy step and each update of the bank, in order."""
+    for number in sorted({*state.policy_steps, *state.evolutions}):
+        if step := state.policy_steps.get(number):
+            yield policy_step_text(step)
+        if record := state.evolutions.get(number):
+            yield evolution_text(record)
 
 
 def iterations_table(state: RlState) -> Table:
@@ -152,7 +180,8 @@ def validations_table(state: RlState, selected: int | None) -> Table:
             "-" if score is None or score.success_rate is None else f"{score.success_rate:.0%}"
             for score in scores
         ]
-        table.add_row(f"{number}{mark}", f"v{one.bank_version}", f"{one.success:.0%}", *rates)
+        after = number if number != START else "start"
+        table.add_row(f"{after}{mark}", f"v{one.bank_version}", f"{one.success:.0%}", *rates)
     if selected is not None:
         table.caption = "*: the weights that are tested"
     return table
@@ -186,6 +215,36 @@ def evolution_text(record: EvolutionRecord) -> str:
     return what + (record.verdict.reason if record.verdict else "")
 
 
+def policy_step_text(record: PolicyStepRecord) -> str:
+    """Say in a line what became of a policy step."""
+    fate = "kept" if record.verdict.accepted else "taken back"
+    return (
+        f"policy step of iterations {record.since + 1} to {record.iteration}: {fate}. "
+        f"{record.verdict.reason}"
+    )
+
+
+def internalized_text(record: InternalizedRecord) -> str:
+    """Say what became of skills that were to be distilled into the weights."""
+    what = f"internalize {counted(len(record.skills), 'skill')}: "
+    stay = "bank and weights stay as they are"
+    why = {
+        "no_skill": f"there is none in the bank; {stay}.",
+        "no_task": f"no train task gets them, so there is nothing to learn them from; {stay}.",
+        "no_success": f"no episode with them was solved, so there is nothing to learn; {stay}.",
+    }
+    if record.verdict is None:
+        return what + why.get(record.action, record.action)
+    about, others = record.tasks
+    first, last = record.surprise or (0.0, 0.0)
+    learned = (
+        f"{record.coverage['solved']} of {record.coverage['episodes']} episodes solved on {about} "
+        f"tasks that get them and {others} others, cross-entropy {first:.2f} -> {last:.2f} nats. "
+    )
+    fate = f"retired, bank v{record.before} -> v{record.version}. "
+    return what + learned + (fate if record.accepted else f"{stay}. ") + record.verdict.reason
+
+
 def number_text(value: float | None, digits: int) -> str:
     """Return a number with so many digits behind its point; a dash where there is none."""
     return "-" if value is None else f"{value:.{digits}f}"
@@ -211,6 +270,10 @@ _RECIPE = {
     "evolution split": "evolution",
     "evolve": "evolution",
     "gate": "evolution",
+    "policy gate": "GRPO",
+    "internalize": "internalize",
+    "distillation": "internalize",
+    "retirement test": "internalize",
     "release test": "test",
     "test": "test",
 }
@@ -224,6 +287,10 @@ _STAGES = {
     "evolution split": "evolution: episodes",
     "evolve": "evolution: teacher",
     "gate": "evolution: gate",
+    "policy gate": "policy step: gate",
+    "internalize": "episodes with the skills to internalize",
+    "distillation": "SFT without these skills",
+    "retirement test": "release test without these skills",
     "val": "validation",
 }
 
@@ -255,7 +322,7 @@ class RlTally(Tally):
     @property
     def progress(self) -> tuple[int, int]:
         """How much of the present stage is done: steps of the cold start, else episodes."""
-        if self.stage.stage == "cold start" and self.step is not None:
+        if self.stage.stage in ("cold start", "distillation") and self.step is not None:
             return self.step.step + 1, self.step.steps
         return super().progress
 
@@ -309,9 +376,20 @@ class RlTally(Tally):
             case BankEvolved(record=record):
                 color = {"accept": "green", "reject": "red"}.get(record.action, "yellow")
                 return [f"[{color}]{escape(evolution_text(record))}[/]"]
+            case PolicyJudged(record=step):
+                color = "green" if step.verdict.accepted else "red"
+                return [f"[{color}]{escape(policy_step_text(step))}[/]"]
+            case SkillsInternalized(record=made):
+                color = "green" if made.accepted else "yellow"
+                return [f"[{color}]{escape(internalized_text(made))}[/]"]
             case Validated():
                 best = ", the best so far" if event.is_best else ""
-                said = f"val after iteration {event.iteration}: {score_text(event.score)}{best}"
+                after = (
+                    "at the start"
+                    if event.iteration == START
+                    else f"after iteration {event.iteration}"
+                )
+                said = f"val {after}: {score_text(event.score)}{best}"
                 types = [
                     f"{_words(name)} {_rate(score)}" for name, score in event.task_types.items()
                 ]
@@ -371,7 +449,9 @@ class RlTally(Tally):
 def _steps(stage: str) -> str:
     """Name the steps of the recipe, the present one marked."""
     present = _RECIPE.get(stage, "")
-    steps = [f"[bold]\\[{one}][/]" if one == present else one for one in _unique_steps()]
+    # Few runs internalize.
+    shown = [one for one in _unique_steps() if one != "internalize" or one == present]
+    steps = [f"[bold]\\[{one}][/]" if one == present else one for one in shown]
     return f"[dim]recipe:[/] {' > '.join(steps)}"
 
 

@@ -126,7 +126,7 @@ class RatioData(Section):
 
     kind: Literal["ratio"] = "ratio"
     path: Annotated[str, Field(min_length=1)]
-    """A JSON or JSONL file, or a folder that holds exactly one."""
+    """A JSON or JSONL file, or a folder that holds exactly one; a CSV, TSV or Parquet file."""
     ratio: Annotated[str, AfterValidator(_check_ratio)] = "2:1:7"
     """Shares of train, val and test."""
     seed: NonNegativeInt = 42
@@ -160,7 +160,7 @@ class TauBenchData(_AtMost):
 
 
 class QaData(_Seeded):
-    """Questions of our own over passages: seeded, and about other towns in every split."""
+    """Questions of our own over passages: seeded, and about other things in every split."""
 
     kind: Literal["qa"] = "qa"
     val: PositiveInt = 60
@@ -281,6 +281,7 @@ def _owner(name: str) -> str:
 
 
 _TURNS_WITH_TOOLS = 20
+_TURNS_WITH_SEARCHES = 4  # those of SkillRL's search agents
 
 
 class EnvSection(Section):
@@ -294,8 +295,9 @@ class EnvSection(Section):
     config: dict[str, Any] = Field(default_factory=dict)
     """Settings of the environment, which checks them itself."""
     max_turns: PositiveInt = 50
-    """Most actions in an episode; unset, 30 for ``tau_bench``, 15 for ``webshop``, 1 for ``qa`` and
-    ``table`` (3 with ``on_wrong: retry``, 20 with ``mcp``), and what an adapter says itself."""
+    """Most actions in an episode; unset, 30 for ``tau_bench``, 15 for ``webshop``, 1 for ``qa`` (4
+    with ``passages``) and ``table`` (3 with ``on_wrong: retry``, 20 with ``mcp``), and what an
+    adapter says itself."""
     success_threshold: Annotated[float, Field(gt=0, le=1)] = 1.0
     """The reward from which an episode is a success."""
     data: DataConfig = GeneratedData()
@@ -314,6 +316,8 @@ class EnvSection(Section):
             most_turns = _TRIES
         if isinstance(settings, Mapping) and settings.get("mcp"):
             most_turns = _TURNS_WITH_TOOLS
+        if isinstance(settings, Mapping) and settings.get("passages"):
+            most_turns = _TURNS_WITH_SEARCHES
         data = values.get("data", {})
         if isinstance(data, Mapping):
             data = {"kind": kind, **data}

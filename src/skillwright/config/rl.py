@@ -5,10 +5,19 @@
 A section that is ``null`` leaves its stage out: no ``distill``, no ``cold_start``, no ``evolve``.
 """
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+from pydantic import (
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    model_validator,
+)
 from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.config.bank import BankSection, DistillSection, EvolveSection
@@ -25,9 +34,12 @@ from skillwright.config.yaml_files import Section, kind_unless_given, validated_
 from skillwright.evaluation import (
     AlphaLedger,
     ExploreGate,
+    NonInferiorityTest,
     PairedGate,
+    ReleaseTest,
     SequentialGate,
     StrictGate,
+    non_inferiority_power,
     why_hopeless,
 )
 from skillwright.models import ModelConfig
@@ -37,9 +49,11 @@ from skillwright.models.validation import Share
 
 
 class ScorerPolicyConfig(Section):
-    """A small network that scores the commands on offer, built anew; it learns on a laptop."""
+    """A small network that scores the commands on offer; it learns on a laptop."""
 
     kind: Literal["scorer"] = "scorer"
+    start: str = ""
+    """A run of the same shape, whose released weights it begins with; unset, it is built anew."""
     width: PositiveInt = 64
     """Size of every vector; a multiple of ``heads``."""
     layers: SkipJsonSchema[PositiveInt] = 2
@@ -70,13 +84,19 @@ class HfPolicyConfig(Section):
 
     kind: Literal["hf"] = "hf"
     model: Annotated[str, Field(min_length=1)]
-    """A folder, or a name on the Hugging Face hub."""
+    """A `save_pretrained` folder, a GGUF file, an installed package that ships one, or a name on
+    the Hugging Face hub."""
+    start: str = ""
+    """Weights to begin with instead of the model's own: a `save_pretrained` folder (all weights,
+    or a LoRA adapter), or a run of ours (what it released)."""
     download: bool = False
     """Fetch it where it is not on this machine."""
     lora: LoraConfig | None = None
     """Unset, all weights are trained."""
     precision: Literal["auto", "float32", "bfloat16", "float64"] = "auto"
     """``auto`` is bfloat16 on a GPU and float32 elsewhere."""
+    optimizer: Literal["adamw", "adamw8bit"] = "adamw"
+    """``adamw8bit`` keeps moments in 2 bytes per weight instead of 8."""
     device: SkipJsonSchema[str] = "auto"
     """``auto`` takes a GPU where there is one."""
     max_new_tokens: PositiveInt = 512
@@ -86,7 +106,7 @@ class HfPolicyConfig(Section):
     sample_rows: SkipJsonSchema[PositiveInt] = 128
     """Conversations that are sampled at once."""
     micro_tokens: PositiveInt = 16_384
-    """Tokens of a forward and backward pass, padding included."""
+    """Tokens of a forward and backward pass; a beginning that several rows share counts once."""
     restrict: SkipJsonSchema[bool] = True
     """Hold answers to the commands on offer, where the environment lists them."""
     gradient_checkpointing: bool = False
@@ -118,15 +138,11 @@ class ScheduleSection(Section):
     """Share of the highest rate that the last step ends at."""
 
 
-class ColdStartSection(Section):
-    """Supervised steps on what the expert solved in the real environment, given skills."""
+class SupervisedSection(Section):
+    """Supervised steps on episodes that were solved."""
 
-    tasks: PositiveInt | None = None
-    """How many tasks to train on, the first ones; unset, all."""
     episodes: PositiveInt = 1
-    """Episodes of the expert per task."""
-    without_skills: Share = 0.2
-    """Share of the tasks without skills, so that the policy learns to do without as well."""
+    """Episodes per task."""
     steps: PositiveInt = 300
     """Optimizer steps."""
     batch_rows: PositiveInt = 128
@@ -141,6 +157,35 @@ class ColdStartSection(Section):
     """One row per episode where prompts continue where the last ended (``hf`` only)."""
 
 
+class ColdStartSection(SupervisedSection):
+    """Supervised steps on what the expert solved in the real environment, given skills."""
+
+    demonstrations: str = ""
+    """What is learned from in the place of an expert's episodes: a run, of which it is what it
+    solved of the tasks to train on, or a ``.jsonl`` file of chats (``hf`` only)."""
+    tasks: PositiveInt | None = None
+    """How many tasks to train on, the first ones; unset, all."""
+    without_skills: Share = 0.2
+    """Share of the tasks without skills, so that the policy learns to do without as well."""
+    expert_reads: Literal["same", "skills"] = "same"
+    """``skills`` gives the expert the bank's skills, whatever ``bank.inject`` gives the policy."""
+
+
+class InternalizeSection(SupervisedSection):
+    """Skills that are distilled into the weights, and retired if nothing is lost without them."""
+
+    skills: list[str] = Field(default=[])
+    """Ids, categories or places of what is distilled; empty, all skills of the bank."""
+    by: Literal["policy", "expert"] = "policy"
+    """Whose successes with the skills are learned from without them: the policy's own, or
+    ``models.expert``'s."""
+    rest: Annotated[float, Field(ge=0, lt=1)] = 0.5
+    """Share of the tasks that are not about these skills, so that nothing else is forgotten; where
+    there are fewer, all."""
+    margin: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    """They are retired if a loss of so much success is ruled out."""
+
+
 class StepAdvantageSection(Section):
     """GiGPO's second advantage: a turn among those that saw the same."""
 
@@ -153,8 +198,11 @@ class StepAdvantageSection(Section):
 class GrpoSection(Section):
     """Reinforcement: groups of episodes of the same task, compared with each other."""
 
-    iterations: PositiveInt = 100
-    """Rollouts and updates, in turn."""
+    iterations: NonNegativeInt = 100
+    """Rollouts and updates, in turn; 0 leaves the policy as the cold start ends."""
+    gate_every: PositiveInt | None = None
+    """Iterations of a policy step: the gate judges its weights on val, and those that lose are
+    taken back; unset, all are kept."""
     tasks_per_iteration: PositiveInt = 16
     """Tasks of an iteration; without ``harder`` and ``again``, none comes twice in a pass."""
     group_size: Annotated[int, Field(ge=2)] = 8
@@ -197,7 +245,7 @@ class GrpoSection(Section):
     """Keep the episodes of training in the run's store too."""
 
 
-_ACTORS = ("searcher", "buyer", "household", "retail", "reader", "shopper")
+_ACTORS = ("searcher", "buyer", "finder", "household", "retail", "reader", "shopper", "seeker")
 
 Control = Literal["no_skills", "other_scope"]
 
@@ -223,11 +271,13 @@ class RlBankSection(BankSection):
     """What is injected for the policy, in training and in evaluation alike."""
 
     start: str = "empty"
-    """``empty``, ``seed`` for the environment's own, ``seed:NAME``, a bank's file or JSON."""
+    """``empty``, ``seed`` for the environment's own, ``seed:NAME``, a bank's file or JSON, or the
+    folder of a run (what it released)."""
     leave_out: list[str] = Field(default=[])
     """Categories whose skills are left out of the first bank."""
-    inject: Literal["skills", "trajectories", "none"] = "skills"
-    """``trajectories`` injects raw base trajectories of the same category and place instead."""
+    inject: Literal["skills", "principles", "facts", "trajectories", "none"] = "skills"
+    """``principles`` injects only the skills that hold everywhere, ``facts`` only those of the
+    task's place, ``trajectories`` raw base trajectories of the same category and place instead."""
     hierarchy: bool = True
     """False injects the most similar skills of any kind, instead of the general ones and others."""
 
@@ -264,6 +314,9 @@ class RlEvaluationSection(Reported):
     """Iterations between validations; the cold start and the last are validated always."""
     temperature: NonNegativeFloat = 0.0
     """What the policy samples at when it is measured; 0 takes the likeliest action."""
+    baseline: Literal["cold_start", "start"] = "cold_start"
+    """What the release test compares with, and what the sealed test scores first: the weights as
+    the cold start left them, or as the run began."""
     select: Literal["best", "last"] = "best"
     """Which weights are tested: the best on val, the later among equals, or the last."""
     controls: SkipJsonSchema[list[Control]] = Field(default=["no_skills", "other_scope"])
@@ -289,9 +342,16 @@ class RlConfig(Section):
     cold_start: ColdStartSection | None = ColdStartSection()
     grpo: GrpoSection = GrpoSection()
     evolve: RlEvolveSection | None = RlEvolveSection()
+    internalize: InternalizeSection | None = None
     evaluation: RlEvaluationSection = RlEvaluationSection()
     rollout: RlRolloutSection = RlRolloutSection()
     budget: BudgetSection = BudgetSection()
+
+    @property
+    def has_bank(self) -> bool:
+        """Whether anybody is given skills of a bank: the policy, or the expert."""
+        expert = self.cold_start is not None and self.cold_start.expert_reads == "skills"
+        return expert or self.bank.inject not in ("trajectories", "none")
 
     @property
     def evolutions(self) -> int:
@@ -301,9 +361,35 @@ class RlConfig(Section):
         return self.grpo.iterations // self.evolve.every
 
     @property
+    def policy_steps(self) -> int:
+        """How often the gate judges weights."""
+        every = self.grpo.gate_every
+        return 0 if every is None else math.ceil(self.grpo.iterations / every)
+
+    @property
     def ledger(self) -> AlphaLedger:
-        """How alpha is shared."""
-        return self.evaluation.gate.ledger(self.evaluation.alpha, self.evolutions)
+        """How alpha is shared: over changes of bank and weights alike, and over what is tested."""
+        retires = self.internalize is not None
+        judged = self.evolutions + self.policy_steps + retires
+        again = retires and self.grpo.iterations > 0
+        return self.evaluation.gate.ledger(self.evaluation.alpha, judged, again=again)
+
+    @property
+    def retirement(self) -> NonInferiorityTest | None:
+        """The test of whether internalized skills are retired; ``None`` where none are."""
+        if self.internalize is None:
+            return None
+        gate = self.evaluation.gate
+        like = gate.release or ReleaseTest(metric=gate.metric, mixed_weight=gate.mixed_weight)
+        return NonInferiorityTest(self.internalize.margin, like)
+
+    def retirement_power(self, val_tasks: int) -> float:
+        """Return in which share of runs skills that the weights do not need are retired."""
+        test, ledger = self.retirement, self.ledger
+        if test is None:
+            return 0.0
+        alpha = replace(ledger, made=ledger.planned - 1).share
+        return non_inferiority_power(val_tasks, test.like.draws, test.margin, alpha)
 
     @property
     def llms(self) -> dict[str, ModelConfig]:
@@ -312,12 +398,22 @@ class RlConfig(Section):
         return {role: llm for role, llm in named.items() if llm is not None}
 
     def why_hopeless(self, val_tasks: int) -> str:
-        """Say why no change of the bank could pass the gate on so few val tasks, or return ""."""
-        if not self.evolutions:
+        """Say why no change could pass the gate on so few val tasks, or return ""."""
+        if self.evolutions or self.policy_steps:
+            problem = why_hopeless(self.evaluation.gate, self.ledger, val_tasks)
+            hint = "Add val tasks, evolve less often, or use evaluation.gate.kind 'strict'"
+            if problem:
+                return f"{problem}. {hint}"
+        return self._why_none_retired(val_tasks)
+
+    def _why_none_retired(self, val_tasks: int) -> str:
+        test, ledger = self.retirement, self.ledger
+        if test is None:
             return ""
-        problem = why_hopeless(self.evaluation.gate, self.ledger, val_tasks)
-        hint = "Add val tasks, evolve less often, or use evaluation.gate.kind 'strict'"
-        return f"{problem}. {hint}" if problem else ""
+        alpha = replace(ledger, made=ledger.planned - 1).share
+        problem = test.why_hopeless(val_tasks, alpha)
+        hint = "Add val tasks, raise internalize.margin, or set internalize: null"
+        return f"no skill could be retired: {problem}. {hint}" if problem else ""
 
     @model_validator(mode="after")
     def _stages_have_their_models(self) -> "RlConfig":
@@ -329,31 +425,49 @@ class RlConfig(Section):
             )
         if inject != "skills" and self.evolve is not None:
             raise ValueError(
-                f"bank.inject is {inject!r}, so no change of the bank would be injected; set "
-                "evolve: null"
+                f"bank.inject is {inject!r}, so not every change of the bank would be injected; "
+                "set evolve: null"
             )
-        asks = (self.distill is not None and inject == "skills") or self.evolve is not None
+        asks = (self.distill is not None and self.has_bank) or self.evolve is not None
         if asks and self.models.teacher is None:
             raise ValueError(
                 "distill and evolve need models.teacher, who writes the skills; name one, or set "
                 "both to null"
             )
-        if self.cold_start is not None and self.models.expert is None:
+        internalize = self.internalize
+        if internalize is not None and inject in ("trajectories", "none"):
             raise ValueError(
-                "cold_start needs models.expert, who shows how it is done; name one, or set "
-                "cold_start: null"
+                f"bank.inject is {inject!r}, so there is no skill to distill into the weights; set "
+                "internalize: null"
+            )
+        by_expert = internalize is not None and internalize.by == "expert"
+        if by_expert and self.models.expert is None:
+            raise ValueError(
+                "internalize.by is 'expert', and models.expert is not named; name one, or learn "
+                "from the policy's own successes (internalize.by 'policy')"
+            )
+        cold = self.cold_start
+        if cold is not None and self.models.expert is None and not cold.demonstrations:
+            raise ValueError(
+                "cold_start needs models.expert, who shows how it is done; name one, or "
+                "cold_start.demonstrations, or set cold_start: null"
             )
         return self
 
     @model_validator(mode="after")
     def _policy_can_do_it(self) -> "RlConfig":
-        joins = self.grpo.rows == "trajectories" or (
-            self.cold_start is not None and self.cold_start.join_turns
-        )
+        taught = [one for one in (self.cold_start, self.internalize) if one is not None]
+        joins = self.grpo.rows == "trajectories" or any(one.join_turns for one in taught)
         if joins and self.policy.kind == "scorer":
             raise ValueError(
-                "a scorer learns from single turns; use grpo.rows 'steps' and "
-                "cold_start.join_turns false"
+                "a scorer learns from single turns; use grpo.rows 'steps', and join_turns false in "
+                "cold_start and internalize"
+            )
+        chats = self.cold_start is not None and self.cold_start.demonstrations.endswith(".jsonl")
+        if chats and self.policy.kind == "scorer":
+            raise ValueError(
+                "a scorer chooses from lists of commands, and chats hold none; name a run in "
+                "cold_start.demonstrations, or use policy.kind 'hf'"
             )
         if self.env.compat is not None or self.env.data.kind == "adapter":
             raise ValueError(

@@ -302,11 +302,15 @@ class ModelsSection(PricedModels):
     """Writes the skills of a bank; unset, the optimizer's model does."""
 
     scripted: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "target": ("household", "retail", "reader", "shopper", "clerk"),
+        "target": ("household", "retail", "reader", "shopper", "clerk", "seeker"),
         "optimizer": (
             *("analyst", "retail_analyst", "reader_analyst", "shopper_analyst", "clerk_analyst"),
+            "seeker_analyst",
         ),
-        "teacher": ("household_teacher", "retail_teacher", "webshop_teacher"),
+        "teacher": (
+            *("household_teacher", "household_rewording_teacher", "retail_teacher"),
+            *("webshop_teacher", "search_teacher"),
+        ),
     }
 
     @model_validator(mode="after")

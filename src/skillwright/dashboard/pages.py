@@ -22,7 +22,7 @@ from skillwright.jobs.inspect.compare_sides import read_side
 from skillwright.jobs.inspect.episodes import read_episode
 from skillwright.jobs.inspect.provenance import blame
 from skillwright.jobs.inspect.summary import RunSummary
-from skillwright.jobs.rl.state import RlKind
+from skillwright.jobs.rl.state import RlKind, weights_name
 from skillwright.runs import VerdictRecord
 
 Page = Callable[[Site, Request], tuple[str, dict[str, Any]]]
@@ -242,6 +242,7 @@ def training(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
         rows = reader.payloads("iteration")
         validations = reader.payloads("validation")
         evolutions = reader.payloads("evolution")
+        steps, internalized = reader.payloads("policy_step"), reader.payloads("internalized")
     by_type = [one["families"] for one in rows]  # stored name
     return "training.html", {
         "rows": rows,
@@ -250,6 +251,8 @@ def training(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
         "by_type": list(zip((one["iteration"] for one in rows), by_type, strict=True)),
         "val": {one["iteration"]: one["table"]["overall"]["success_rate"] for one in validations},
         "evolutions": evolutions,
+        "policy_steps": steps,
+        "internalized": internalized,
         "validations": validations,
     }
 
@@ -323,7 +326,8 @@ def ends_of(summary: RunSummary, reader: RunReader, found: HeatMap) -> tuple[str
     versions = reader.versions
     by_label = {versions.label(one).partition(" + ")[0]: one for one in reversed(found.versions)}
     if summary.rl is not None:
-        first, last = "cold start", f"iteration {_chosen(summary, reader)}"
+        first = weights_name(summary.rl.baseline)
+        last = weights_name(_chosen(summary, reader))
     else:
         first, last = "v0", ""
         if state := summary.state:
@@ -344,9 +348,9 @@ def _marks(summary: RunSummary, reader: RunReader) -> dict[str, str]:
     """Say which versions are released or current, by what they are called."""
     if rl := summary.rl:
         chosen = _chosen(summary, reader)
-        ended = "cold start" if not chosen else f"iteration {chosen}"
+        ended = weights_name(chosen)
         if rl.release is not None and not rl.release.accepted:
-            return {"cold start": "released", ended: "not proven"}
+            return {weights_name(rl.baseline): "released", ended: "not proven"}
         return {ended: "released" if rl.test is not None else "best so far"}
     if state := summary.state:
         marks = {f"v{state.skill_version}": "current", f"v{state.best_version}": "released"}

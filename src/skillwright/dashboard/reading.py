@@ -18,7 +18,7 @@ from skillwright.jobs.bank.distill import threshold_of
 from skillwright.jobs.inspect.compare_sides import is_flipped
 from skillwright.jobs.launch.runs import MADE
 from skillwright.jobs.rl.launch import JOB as RL
-from skillwright.jobs.rl.state import TEST_EPISODES, RlKind
+from skillwright.jobs.rl.state import TEST_EPISODES, RlKind, weights_name
 from skillwright.jobs.train.state import Kind
 from skillwright.runs import RunStore
 from skillwright.runs.database import Database
@@ -126,7 +126,7 @@ class Versions:
         number = (self.iterations or {}).get(agent.rpartition(" t=")[0])
         if number is None:
             return agent
-        return f"iteration {number}" if number else "cold start"
+        return weights_name(number)
 
     def _text(self, version: str) -> str:
         if version in self.labels:

@@ -8,10 +8,13 @@ from skillwright.dashboard.reading import RunReader
 from skillwright.evaluation import AlphaLedger, clustered_wilson_interval
 from skillwright.jobs.inspect.summary import RunSummary
 from skillwright.jobs.parts.resuming import train_tasks
-from skillwright.jobs.rl.state import RlState
+from skillwright.jobs.rl.state import RlState, weights_name
 from skillwright.jobs.train.state import Kind, TrainState
 from skillwright.runs import VerdictRecord
 from skillwright.textopt import StepMemory
+
+_LAST = {"final": 1, "release": 1, "internalize": 2}
+"""Origins of verdicts that come after all others, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,8 @@ class Moment:
 
 
 def in_order(verdicts: Sequence[VerdictRecord]) -> list[VerdictRecord]:
-    """Put the release test, which has the last step's number, after the last step."""
-    return sorted(verdicts, key=lambda one: (one.step, one.origin in ("final", "release")))
+    """Put the release test after the steps, and that of skills to be retired last."""
+    return sorted(verdicts, key=lambda one: (_LAST.get(one.origin, 0), one.step))
 
 
 def alpha_left(verdicts: Sequence[VerdictRecord], ledger: AlphaLedger | None) -> list[float | None]:
@@ -102,11 +105,14 @@ def _of_weights(rl: RlState) -> list[Moment]:
     for number, one in sorted(rl.validations.items()):
         score = one.table.overall
         low, high = score.interval or (None, None)
-        name = f"iteration {number}" if number else "cold start"
-        now = Measured(name, score.success_rate, low, high)
+        now = Measured(weights_name(number), score.success_rate, low, high)
         found.append(Moment(number, now, found[0].released if found else now))
     is_released = rl.test is not None if rl.release is None else rl.release.accepted
     if found and is_released and rl.best is not None:
         chosen = next(one.current for one in found if one.at == rl.best.iteration)
         found[-1] = replace(found[-1], released=chosen)
+    made = rl.internalized
+    if found and made is not None and made.accepted and made.verdict is not None:
+        released = Measured("internalized", made.verdict.candidate_score)
+        found[-1] = replace(found[-1], released=released)
     return found

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from skillwright.core import did_you_mean
 from skillwright.core.jsonio import digest, dumps, read_text, write_text
+from skillwright.datasets.rows import Table
 from skillwright.datasets.split import (
     EPOCH_STRIDE,
     SPLIT_NAMES,
@@ -41,6 +42,8 @@ _DATA_SUFFIXES = (".json", ".jsonl")
 def read_raw_items(path: Path) -> list[Any]:
     """Read a whole data set that is not split yet; `check_items` says whether it is one.
 
+    A file may be JSON, JSON Lines, CSV, TSV or Parquet; in a folder only the first two count.
+
     Raises:
         SplitError: The folder is split already or holds several data files, or the file is
             malformed (the message gives line and column).
@@ -50,7 +53,13 @@ def read_raw_items(path: Path) -> list[Any]:
     file = _single_file(path) if path.is_dir() else path
     if not file.is_file():
         raise SplitFileMissing(f"data_path {str(path)!r} does not exist")
-    return _read_lines(file) if file.suffix.lower() == ".jsonl" else _as_list(_read(file), file)
+    match file.suffix.lower():
+        case ".jsonl":
+            return _read_lines(file)
+        case ".csv" | ".tsv" | ".parquet":
+            return list(Table(file).rows())
+        case _:
+            return _as_list(_read(file), file)
 
 
 def read_split_folder(path: Path) -> tuple[list[Any], list[str]]:

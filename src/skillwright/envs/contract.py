@@ -5,7 +5,6 @@ else it raises was raised by the environment, and is a finding too.
 """
 
 import asyncio
-import inspect
 import math
 import pickle
 import random
@@ -33,7 +32,7 @@ from skillwright.envs.drive import (
     step_env_native,
 )
 from skillwright.envs.registry import EnvSpec, spec
-from skillwright.envs.text_env import DEFAULT_MAX_TURNS, TextEnv
+from skillwright.envs.text_env import DEFAULT_MAX_TURNS, TextEnv, with_config
 
 _SHORT_EPISODE_TURNS = 3
 _SLACK = 1e-9  # that of the engine: thirds do not add up to 1 exactly
@@ -153,21 +152,23 @@ def check_env(
             "CONFIG` checks one with its data, and `skillwright eval` plays a split"
         )
     env_class = found.load()
+    config = found.env_config if env_config is None else env_config
     if extras_list is None:
-        extras_list = _examples(env_class)
+        extras_list = _examples(env_class, config)
     if not extras_list:
         raise DataError(
             f"environment {spec_name!r} needs the extras of at least one task to be checked; "
             "[{}] stands for a task without any"
         )
-    config = found.env_config if env_config is None else env_config
     subject = _Subject(found, env_class, config, tuple(extras_list), seed, fuzz)
     return asyncio.run(_examine(subject))
 
 
-def _examples(env_class: type[TextEnv]) -> Sequence[Mapping[str, Any]]:
+def _examples(env_class: type[TextEnv], config: object | None) -> Sequence[Mapping[str, Any]]:
     try:
-        return tuple(getattr(env_class, "examples", lambda: [{}])())
+        return tuple(with_config(getattr(env_class, "examples", lambda: [{}]), config)())
+    except DataError:
+        raise
     except Exception as error:
         raise DataError(
             f"{env_class.__name__}.examples() raised {error!r}; it is a classmethod that returns "
@@ -382,10 +383,9 @@ async def _gold_wins(subject: _Subject) -> str:
     solve = getattr(subject.env_class, "gold_actions", None)
     if solve is None:
         raise _NotAsked("a static gold_actions(extras) would show that every task can be solved")
-    wants_config = "env_config" in inspect.signature(solve).parameters
-    more = {"env_config": subject.env_config} if wants_config else {}
+    solve = with_config(solve, subject.env_config)
     for index, extras in enumerate(subject.extras_list):
-        actions = list(solve(dict(extras), **more))
+        actions = list(solve(dict(extras)))
         with closing(subject.build(extras)) as env:
             replies = await _play(env, partial(_next_of, iter(actions)), len(actions))
         reward = sum(reply.reward for reply in replies)

@@ -4,13 +4,17 @@ Source: ``BaseTextEnv`` of skyrl-gym 0.4 (NovaSky-AI/SkyRL). The step output is 
 there, because trainers index it.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NotRequired, TypedDict
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NotRequired, TypedDict, TypeVar
 
 from skillwright.core import DataError, Message, Task, ToolCall, Trajectory, Usage
 from skillwright.envs.about import AboutEnv
 
 DEFAULT_MAX_TURNS = 50
+
+Found = TypeVar("Found")
 
 
 class StepOutput(TypedDict):
@@ -65,7 +69,10 @@ class TextEnv(AboutEnv):
 
     @classmethod
     def examples(cls) -> list[dict[str, Any]]:
-        """Return the extras of a few episodes; ``skillwright env check`` plays them."""
+        """Return the extras of a few episodes; ``skillwright env check`` plays them.
+
+        One whose tasks depend on the settings takes ``env_config`` by keyword.
+        """
         return [{}]
 
     @classmethod
@@ -73,7 +80,8 @@ class TextEnv(AboutEnv):
         """Bring the items of a data file to their shape, before they become tasks.
 
         An environment that reads other people's files renames keys, checks the rest and fills in
-        an ``id`` here. The default changes nothing.
+        an ``id`` here. The default changes nothing; one that depends on the settings takes
+        ``env_config`` by keyword.
 
         Raises:
             DataError: An item is none; the message says which, and why.
@@ -207,6 +215,15 @@ class TextEnv(AboutEnv):
     ) -> StepOutput:
         """Build the last step output of an episode."""
         return self.reply(text, reward=reward, done=True, metadata=metadata)
+
+
+def with_config(method: Callable[..., Found], env_config: object | None) -> Callable[..., Found]:
+    """Hand the settings to a method of an environment's class, where it takes ``env_config``.
+
+    `TextEnv.examples`, `TextEnv.tidied_items` and ``gold_actions`` may take it by keyword.
+    """
+    wants_it = "env_config" in inspect.signature(method).parameters
+    return partial(method, env_config=env_config) if wants_it else method
 
 
 def _whole_number(max_turns: Any) -> int:

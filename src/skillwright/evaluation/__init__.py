@@ -4,6 +4,10 @@ from skillwright.evaluation.gates import AnyGate
 from skillwright.evaluation.gates.base import Gate, power_text, why_hopeless
 from skillwright.evaluation.gates.bounds import BoundedGain, bound_gain, least_margin
 from skillwright.evaluation.gates.judging import Terms, tasks_needed
+from skillwright.evaluation.gates.non_inferiority import (
+    NonInferiorityTest,
+    non_inferiority_power,
+)
 from skillwright.evaluation.gates.release import (
     RELEASE_DRAWS_FROM,
     RELEASE_PHASE,
@@ -26,6 +30,7 @@ from skillwright.evaluation.intervals import (
     Interval,
     bounded_mean_interval,
     clustered_wilson_interval,
+    mean_above_p_value,
     mean_interval,
     paired_proportion_interval,
     pass_at_1,
@@ -69,6 +74,7 @@ __all__ = [
     "GateMetric",
     "GateResult",
     "Interval",
+    "NonInferiorityTest",
     "OpenGate",
     "PairedDifference",
     "PairedEffect",
@@ -93,8 +99,10 @@ __all__ = [
     "differing",
     "evaluate_gate",
     "least_margin",
+    "mean_above_p_value",
     "mean_interval",
     "measure_effect",
+    "non_inferiority_power",
     "paired_difference",
     "paired_p_value",
     "paired_proportion_interval",

@@ -214,6 +214,47 @@ def _logarithm_of_winnings(values: Sequence[float], mean: float, high: float) ->
     return most + math.log(sum(math.exp(one - most) for one in logs)) if logs else most
 
 
+# What the next bet is planned by before much was seen: values as they are where nothing changes.
+# The cap keeps a tenth of the stake whatever comes. All three were chosen by simulated power alone.
+_PRIOR_VALUES = 8
+_PRIOR_VARIANCE = 0.08
+_MOST_OF_A_STAKE = 0.9
+
+
+def mean_above_p_value(values: Sequence[float], mean: float) -> float:
+    """Test, one-sided, whether the mean of values in [-1, 1] is above ``mean``.
+
+    It is valid for any number of values and whatever their distribution: where the true mean is
+    ``mean`` or less, p <= alpha has a chance of at most alpha. Bets are made on one value after
+    another, each planned by those before it; the p-value is the inverse of the most that a stake of
+    1 ever came to, which chance brings to ``1 / alpha`` with a probability of at most alpha
+    (Ville's inequality).
+
+    Args:
+        values: Independent measurements in [-1, 1], shape ``[n]``, in an order that does not depend
+            on them; another order gives another p-value, and each is valid.
+        mean: In (-1, 1).
+
+    Returns:
+        A probability in (0, 1]; 1 without values.
+
+    Source: I. Waudby-Smith and A. Ramdas, Journal of the Royal Statistical Society B 86 (2024)
+    1-27, section 3 and "aGRAPA" for the bets.
+    """
+    wealth = most = total = squares = 0.0
+    cap = _MOST_OF_A_STAKE / (1 + mean)
+    for seen, value in enumerate(values):
+        weight = seen + _PRIOR_VALUES
+        center = total / weight
+        variance = (squares + _PRIOR_VALUES * _PRIOR_VARIANCE) / weight - center * center
+        gain = center - mean
+        bet = min(max(gain / (variance + gain * gain), 0.0), cap)
+        wealth += math.log1p(bet * (value - mean))
+        most = max(most, wealth)
+        total, squares = total + value, squares + value * value
+    return math.exp(-most)
+
+
 def paired_proportion_interval(
     pairs: Sequence[tuple[bool, bool]], confidence: float = DEFAULT_CONFIDENCE
 ) -> Interval:

@@ -21,6 +21,15 @@ from skillwright.models.dialects.config import (
 from skillwright.models.executors.config import ClaudeCodeExecConfig, CodexExecConfig, ExecConfig
 from skillwright.models.http.endpoint_config import EndpointConfig
 from skillwright.models.http.wire import ContextOverflow, EndpointFault
+from skillwright.models.local import (
+    GgufHeader,
+    LocalWeights,
+    find_weights,
+    installed_weights,
+    read_gguf,
+    weights_at_hand,
+)
+from skillwright.models.local.config import LocalConfig
 from skillwright.models.prices import Prices
 from skillwright.models.structured import (
     ask_json,
@@ -56,7 +65,10 @@ __all__ = [
     "ExecConfig",
     "ExecFault",
     "ExecModel",
+    "GgufHeader",
     "HttpClient",
+    "LocalConfig",
+    "LocalWeights",
     "MiniMaxChatConfig",
     "ModelConfig",
     "OpenAIChatConfig",
@@ -72,13 +84,17 @@ __all__ = [
     "explain_validation_error",
     "extract_json",
     "extract_json_array",
+    "find_weights",
+    "installed_weights",
     "is_scripted_model",
     "list_backends",
     "make_model",
     "parse_model_config",
     "parse_reply",
     "prepare_workspace",
+    "read_gguf",
     "render_skill_md",
+    "weights_at_hand",
 ]
 
 # Loaded when they are asked for: the network stack takes longer to import than all the rest, and

@@ -51,6 +51,12 @@ _BACKENDS = (
         other_names=("azure", "azure-openai", "azure_openai"),
         aliases=("openai_compatible", "openai_compatible_chat", "openai-compatible", "compat"),
     ),
+    Backend(
+        "local",
+        "a GGUF model on this machine, in a server process of its own",
+        "the extra skillwright[local], and weights: a file, or a package that ships one",
+        other_names=("xllamacpp", "llama_cpp", "llama-cpp", "gguf"),
+    ),
     Backend("scripted", "small deterministic models for tests and the demo", "nothing"),
     Backend(
         "python",

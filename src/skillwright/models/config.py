@@ -23,6 +23,7 @@ from skillwright.models.dialects.config import (
     QwenChatConfig,
 )
 from skillwright.models.executors.config import ClaudeCodeExecConfig, CodexExecConfig
+from skillwright.models.local.config import LocalConfig
 from skillwright.models.prices import Prices
 from skillwright.models.validation import Frozen, explain_validation_error
 
@@ -63,13 +64,16 @@ class ScriptedConfig(Frozen):
     """``household`` acts in ALFWorld houses and ``analyst`` writes proposals from trajectories
     there; ``retail`` and ``retail_analyst`` do so in the built-in store of tau_bench, ``reader``
     and ``reader_analyst`` with the generated questions of qa, ``shopper`` and ``shopper_analyst``
-    in webshop, ``clerk`` and ``clerk_analyst`` with the rows of a table. ``searcher`` is an expert
-    in houses and ``buyer`` one in webshop, and ``household_teacher`` writes the skills of a bank
-    from what was played there, as ``retail_teacher`` and ``webshop_teacher`` do for tau_bench and
-    webshop."""
+    in webshop, ``clerk`` and ``clerk_analyst`` with the rows of a table, ``seeker`` and
+    ``seeker_analyst`` with the generated archives of qa. ``searcher`` is an expert in houses,
+    ``buyer`` one in webshop and ``finder`` one in the archives, and ``household_teacher`` writes
+    the skills of a bank from what was played there (``household_rewording_teacher`` in other
+    sentences), as ``retail_teacher``, ``webshop_teacher`` and ``search_teacher`` do for tau_bench,
+    webshop and the archives."""
     noise: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """For ``household`` the share of turns in which it takes a random admissible action, for
-    ``clerk`` that in which it answers at random.
+    ``clerk`` that in which it answers at random, for ``seeker`` that in which it searches or
+    answers at random.
     Above 0, all its random choices follow the prompt as well as the seed: the two sides of a
     gate's comparison draw independently, and a run still repeats exactly."""
 
@@ -99,7 +103,7 @@ def is_scripted_model(config: "ModelConfig") -> bool:
 def takes_seeds(config: "ModelConfig") -> bool:
     """Tell whether the seeds of calls reach the model; where they do not, they are left out."""
     match config:
-        case ScriptedConfig() | PythonConfig():
+        case ScriptedConfig() | PythonConfig() | LocalConfig():
             return True
         case OpenAIChatConfig():
             return config.send_seed and config.transport == "chat_completions"
@@ -124,6 +128,7 @@ _AnyConfig = (
     | ClaudeChatConfig
     | QwenChatConfig
     | MiniMaxChatConfig
+    | LocalConfig
     | CodexExecConfig
     | ClaudeCodeExecConfig
     | ScriptedConfig

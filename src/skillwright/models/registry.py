@@ -39,6 +39,8 @@ from skillwright.models.http.client import HttpClient
 from skillwright.models.http.endpoint import Dialect, EndpointModel
 from skillwright.models.http.endpoint_config import EndpointConfig
 from skillwright.models.http.wire import cost_usd
+from skillwright.models.local.config import LocalConfig
+from skillwright.models.local.model import LocalChat, local_client
 
 # A model that is a Python class of one's own, named by file or import path.
 
@@ -157,9 +159,10 @@ def make_model(
     """Make the model that a configuration names. Nothing is sent yet.
 
     Raises:
-        ConfigError: A key that the endpoint needs is missing, or a program, or a class of one's own
-            is no model.
-        DataError: A class of one's own is not found, or a scripted model.
+        ConfigError: A key that the endpoint needs is missing, or a program, or what serves local
+            models, or a class of one's own is no model.
+        DataError: A class of one's own is not found, or a scripted model, or the weights of a local
+            one; or these are damaged.
     """
     match config:
         case ScriptedConfig():
@@ -172,7 +175,8 @@ def make_model(
 
             return make_executor(config, sleep=sleep, clock=clock)
         case EndpointConfig():
-            return EndpointModel(dialect_of(config), client, sleep=sleep, clock=clock)
+            posts = local_client(config, client) if isinstance(config, LocalConfig) else client
+            return EndpointModel(dialect_of(config), posts, sleep=sleep, clock=clock)
         case _:
             assert_never(config)
 
@@ -190,5 +194,7 @@ def dialect_of(config: EndpointConfig) -> Dialect[EndpointConfig]:
             return QwenChat(config)
         case MiniMaxChatConfig():
             return MiniMaxChat(config)
+        case LocalConfig():
+            return LocalChat(config)
         case _:
             raise TypeError(f"no dialect is known for {type(config).__name__}")

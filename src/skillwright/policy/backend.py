@@ -6,7 +6,7 @@ divided by counts over the whole mini-batch, so that their sum does not depend o
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
@@ -28,6 +28,10 @@ from skillwright.core import (
 
 class ModelMissing(ConfigError):
     """A base model is not on this machine."""
+
+
+class ModelUnfit(ConfigError):
+    """Weights are damaged, of other shapes, or do not belong to their tokenizer."""
 
 
 class NoChatTemplate(ConfigError):
@@ -60,6 +64,10 @@ class ForeignRow(ContractError):
 
 class RewardInvalid(ContractError):
     """A reward is not a finite number."""
+
+
+class NotFinite(RunError):
+    """A loss, or the gradient of several steps in a row, is NaN or infinite."""
 
 
 class OutOfMemory(SkillwrightError):
@@ -331,6 +339,72 @@ class StepReport:
     learning_rate: float = 0.0
 
 
+MOST_SKIPS = 3
+"""Steps in a row whose gradient may be NaN or infinite before a run stops."""
+
+
+class StepGuard:
+    """Stops a run whose steps are skipped again and again.
+
+    One gradient may overflow where its loss does not, and the next is whole again: such a step is
+    skipped and counted. Where several in a row do, nothing is learned any more, and nobody would
+    notice.
+    """
+
+    def __init__(self) -> None:
+        self._rows: list[Row] = []
+        self._skipped = 0
+
+    def learned(self, rows: Sequence[Row]) -> None:
+        """Take note of rows whose gradient waits for the next step."""
+        self._rows += rows
+
+    def stepped(self, report: StepReport) -> None:
+        """Take note of a step.
+
+        Raises:
+            NotFinite: It is the last of `MOST_SKIPS` in a row that were skipped.
+        """
+        rows, self._rows = self._rows, []
+        self._skipped = self._skipped + 1 if report.skipped else 0
+        if self._skipped >= MOST_SKIPS:
+            raise NotFinite(
+                f"the gradient was not finite in {self._skipped} steps in a row, last over "
+                f"{batch_name(rows)}. {_WEIGHTS_ARE_WHOLE}"
+            )
+
+
+def refuse_not_finite(rows: Sequence[Row], loss: float) -> None:
+    """Stop where a loss is NaN or infinite, before its gradient reaches the weights.
+
+    A forward pass that overflows once does so again with the same weights: to skip the step would
+    be to continue with a policy that cannot learn, or, sampled, with one that is broken.
+
+    Raises:
+        NotFinite: It is; the message names the rows.
+    """
+    if not math.isfinite(loss):
+        raise NotFinite(f"the loss is {loss:g} over {batch_name(rows)}. {_WEIGHTS_ARE_WHOLE}")
+
+
+_WEIGHTS_ARE_WHOLE = (
+    "Its gradient is dropped, and checkpoints hold weights of before. Resuming begins at the last "
+    "of them, which helps where a device had failed; where this comes back, begin anew with a "
+    "lower learning_rate, or policy.precision float32, or without these tasks"
+)
+_NAMED_ROWS = 3
+
+
+def batch_name(rows: Sequence[Row]) -> str:
+    """Say which rows a batch has, for people: how many, and task, episode and turn of a few."""
+    names = dict.fromkeys(
+        f"task {row.group or '?'}, episode {row.episode or '?'}, turn {row.turn}" for row in rows
+    )
+    few = "; ".join(list(names)[:_NAMED_ROWS])
+    more = f"; and {len(names) - _NAMED_ROWS} more" if len(names) > _NAMED_ROWS else ""
+    return f"a batch of {len(rows)} rows ({few}{more})"
+
+
 def clipped_step(
     optimizer: torch.optim.Optimizer,
     weights: Iterable[torch.Tensor],
@@ -338,7 +412,7 @@ def clipped_step(
     learning_rate: float,
 ) -> StepReport:
     """Clip the gradient, step, and drop it. A norm that is not finite skips the step."""
-    norm = float(torch.nn.utils.clip_grad_norm_(weights, max_grad_norm))
+    norm = _clip(list(weights), max_grad_norm)
     skipped = not math.isfinite(norm)
     if not skipped:
         for group in optimizer.param_groups:
@@ -346,6 +420,22 @@ def clipped_step(
         optimizer.step()
     optimizer.zero_grad()
     return StepReport(norm, norm > max_grad_norm, skipped, learning_rate)
+
+
+def _clip(weights: Sequence[torch.Tensor], most: float) -> float:
+    if not any(one.dtype == torch.bfloat16 for one in weights):
+        return float(torch.nn.utils.clip_grad_norm_(weights, most))
+    # A norm in bfloat16 would have three digits, and so would every gradient that it scales.
+    norms = [
+        torch.linalg.vector_norm(one.grad, dtype=torch.float32)
+        for one in weights
+        if one.grad is not None
+    ]
+    if not norms:
+        return 0.0
+    norm = torch.linalg.vector_norm(torch.stack(norms))
+    torch.nn.utils.clip_grads_with_norm_(weights, most, norm)
+    return float(norm)
 
 
 class PolicyBackend(Protocol):
@@ -356,7 +446,11 @@ class PolicyBackend(Protocol):
 
     @property
     def identity(self) -> str:
-        """Architecture and digest of the weights: changes with every `optim_step` and `load`."""
+        """Architecture and digest of the weights, or of the steps that led to them.
+
+        Changes with every `optim_step` that moved them, and with `load`. The same steps from the
+        same weights give the same one, also where a run was stopped and resumed between.
+        """
         ...
 
     @property
@@ -403,27 +497,50 @@ class PolicyBackend(Protocol):
         Raises:
             ForeignRow: A row is of another `encoding`.
             ReferenceMissing: The loss asks for a reference, and none is frozen.
+            NotFinite: The loss is NaN or infinite; gradients are dropped.
             OutOfMemory: The device's memory is spent; gradients are dropped.
         """
         ...
 
     def optim_step(self, learning_rate: float) -> StepReport:
-        """Clip the gradient, step, and drop it. A norm that is not finite skips the step."""
+        """Clip the gradient, step, and drop it. A norm that is not finite skips the step.
+
+        Raises:
+            NotFinite: `MOST_SKIPS` steps in a row were skipped.
+        """
         ...
 
     def freeze_reference(self) -> str:
         """Make the present weights the KL reference and return their digest."""
         ...
 
-    def snapshot(self) -> bytes:
-        """Return weights, optimizer, reference and random states."""
-        ...
+    def begin_from(self, state: Mapping[str, Any]) -> None:
+        """Take over the weights of a state alone, to begin anew with them.
 
-    def load(self, state: bytes) -> None:
-        """Go back to a snapshot; the next step is then bit-equal on a CPU.
+        Optimizer and reference are dropped, and may have been of another kind or precision.
 
         Raises:
-            CheckpointDamaged: The bytes are of another architecture or encoding, or no snapshot.
+            CheckpointDamaged: The state is of another architecture or encoding, or no state; the
+                policy is then as it was.
+        """
+        ...
+
+    def state(self) -> Mapping[str, Any]:
+        """Return weights, optimizer, reference and random states, as `Checkpoint` writes them.
+
+        Tensors are those that learn, not copies: write them (`save_checkpoint`) before the next
+        step. There is room for the weights once.
+        """
+        ...
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Go back to a state; the next step is then bit-equal on a CPU.
+
+        Its tensors may be mapped from a file: they are copied, one at a time.
+
+        Raises:
+            CheckpointDamaged: The state is of another architecture or encoding, or no state; the
+                policy is then as it was.
         """
         ...
 

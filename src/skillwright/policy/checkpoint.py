@@ -1,29 +1,47 @@
 """Everything that the next training step depends on, in one file that is there whole or not at all.
 
-skillwright checkpoint 1 <sha-256 of the rest>
-<length of the head> <head: JSON> <policy: the backend's snapshot>
+skillwright checkpoint 2 <sha-256 of the rest>
+<length of the head> <head: JSON>
+<length of the tree> <tree: JSON; the policy's state, tensors by number> <tensors>
+
+Tensors are written one after the other, in small pieces, and mapped into memory to be read: neither
+way holds a second copy of the weights. Files of version 1 hold what `torch.save` wrote, and are
+read whole.
 """
 
 import hashlib
 import io
 import json
+import math
+import mmap
 import os
 import zipfile
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 import torch
 
 from skillwright.core.jsonio import dumps
 from skillwright.policy.backend import BankVersionGone, CheckpointDamaged
 
-_FORMAT = b"skillwright checkpoint 1 "
-_LONGEST_FIRST_LINE = 200
-_LONGEST_HEAD = 10_000
+_FIRST_LINE: Final = b"skillwright checkpoint %d %b\n"
+_LONGEST_FIRST_LINE: Final = 200
+_LONGEST_HEAD: Final = 10_000
+_ALIGNED: Final = 64  # bytes; a mapped tensor must begin where its numbers may
+_LONGEST_REASON: Final = 200
+_PIECE: Final = 1 << 24  # bytes that are written or hashed at once
+
+_DTYPES: Final = {
+    str(dtype): dtype
+    for dtype in (
+        *(torch.float64, torch.float32, torch.bfloat16, torch.float16),
+        *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
+    )
+}
+_Buffer = bytearray | mmap.mmap
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,27 +49,31 @@ class Checkpoint:
     """The state of a training run between two steps.
 
     Attributes:
-        policy: `PolicyBackend.snapshot`: weights, optimizer, reference, random state.
+        policy: `PolicyBackend.state`: weights, optimizer, reference, random state. Mappings,
+            lists and tuples of tensors and plain values. Tensors that were read from a file are
+            mapped, not held: copy them.
         iteration: Steps that are done.
         bank_version: The version of the skill bank that the next step is played with; ``None``
             for no bank.
         bank_digest: Its digest, so that another bank of the same number is noticed.
     """
 
-    policy: bytes
+    policy: Mapping[str, Any]
     iteration: int = 0
     bank_version: int | None = None
     bank_digest: str = ""
 
 
 def pack(checkpoint: Checkpoint) -> bytes:
-    """Return a checkpoint as bytes."""
-    return b"".join(_parts(checkpoint))
+    """Return a checkpoint as bytes, where it is small enough to be held twice."""
+    file = io.BytesIO()
+    _write(file, checkpoint)
+    return file.getvalue()
 
 
 def unpack(packed: bytes, name: str = "this checkpoint") -> Checkpoint:
     """Read what `pack` wrote."""
-    return _read(io.BytesIO(packed), name)
+    return _read(bytearray(packed), name)
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -66,7 +88,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     temporary = path.with_name(f".{path.name}.part")
     try:
         with temporary.open("wb") as file:
-            file.writelines(_parts(checkpoint))
+            _write(file, checkpoint)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
@@ -83,8 +105,7 @@ def load_checkpoint(path: Path, bank_versions: Container[int] | None = None) -> 
         BankVersionGone: The bank has lost the version that the next step is played with.
     """
     try:
-        with path.open("rb") as file:
-            checkpoint = _read(file, f"checkpoint {str(path)!r}")
+        checkpoint = _read(_mapped(path), f"checkpoint {str(path)!r}")
     except OSError as error:
         raise CheckpointDamaged(
             f"checkpoint {str(path)!r} cannot be read: {error.strerror}"
@@ -98,42 +119,87 @@ def load_checkpoint(path: Path, bank_versions: Container[int] | None = None) -> 
     return checkpoint
 
 
-def _parts(checkpoint: Checkpoint) -> tuple[bytes, bytes, bytes]:
-    """Return what a file holds, without a copy of the policy: it may be most of the memory."""
+def _mapped(path: Path) -> _Buffer:
+    with path.open("rb") as file:
+        if not file.seek(0, os.SEEK_END):
+            return bytearray()  # nothing cannot be mapped
+        # A page that somebody writes to becomes a copy of its own; the file stays as it is.
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+
+
+class _Digested:
+    """A file that is written from front to back, and digested on the way."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._total, self._size = file, hashlib.sha256(), 0
+
+    def write(self, part: bytes | memoryview) -> None:
+        self._file.write(part)
+        self._total.update(part)
+        self._size += len(part)
+
+    def fill(self, multiple: int, before: int) -> None:
+        """Write zeros until the file's next byte, ``before`` bytes in front counted, is aligned."""
+        self.write(bytes(-(before + self._size) % multiple))
+
+    def hexdigest(self) -> str:
+        return self._total.hexdigest()
+
+
+def _write(file: BinaryIO, checkpoint: Checkpoint) -> None:
     facts = {
         "iteration": checkpoint.iteration,
         "bank_version": checkpoint.bank_version,
         "bank_digest": checkpoint.bank_digest,
     }
-    head = dumps(facts).encode()
-    line = b"%d %b\n" % (len(head), head)
-    digest = _digest(line, checkpoint.policy).encode()
-    return _FORMAT + digest + b"\n", line, checkpoint.policy
+    head, tensors = dumps(facts).encode(), _Tensors()
+    tree = {"tree": tensors.plain(checkpoint.policy), "tensors": tensors.table()}
+    body = json.dumps(tree, separators=(",", ":")).encode()
+    first = _FIRST_LINE % (2, bytes(64))  # its digest is known at the end
+    file.write(first)
+    digested = _Digested(file)
+    digested.write(b"%d %b\n" % (len(head), head))
+    digested.write(b"%d %b\n" % (len(body), body))
+    for tensor in tensors.all:
+        digested.fill(_ALIGNED, len(first))
+        for piece in _pieces(tensor):
+            digested.write(piece)
+    end = file.tell()
+    file.seek(0)
+    file.write(_FIRST_LINE % (2, digested.hexdigest().encode()))
+    file.seek(end)
 
 
-def _read(file: BinaryIO, name: str) -> Checkpoint:
-    first = file.readline(_LONGEST_FIRST_LINE)
-    if not first.startswith(_FORMAT):
+def _pieces(tensor: torch.Tensor) -> Iterator[memoryview]:
+    """Return the bytes of a tensor, of which few are copied at once, and none on a CPU."""
+    line = tensor.detach().reshape(-1)
+    for piece in torch.split(line, max(1, _PIECE // line.element_size())):
+        # Bytes as they are: numpy has no bfloat16.
+        yield piece.cpu().view(torch.uint8).numpy().data
+
+
+def _read(whole: _Buffer, name: str) -> Checkpoint:
+    end = whole.find(b"\n", 0, _LONGEST_FIRST_LINE) + 1
+    first = bytes(whole[:end])
+    version = next((n for n in (1, 2) if first.startswith(_FIRST_LINE[:-3] % n)), 0)
+    if not version:
         raise CheckpointDamaged(
             f"{name} is no checkpoint of this version of Skillwright; start again from the one "
             "before it"
         )
-    line, begin = file.readline(_LONGEST_HEAD), file.tell()
-    # A read of unknown length holds all of it twice.
-    length = file.seek(0, os.SEEK_END) - begin
-    file.seek(begin)
-    policy = file.read(length)
-    if first != _FORMAT + _digest(line, policy).encode() + b"\n":
+    if first != _FIRST_LINE % (version, _digest(whole, end).encode()):
         raise CheckpointDamaged(
-            f"{name} is damaged: its digest is not that of its content ({file.tell()} bytes). "
+            f"{name} is damaged: its digest is not that of its content ({len(whole)} bytes). "
             "Start again from the one before it"
         )
     try:
-        head = json.loads(line.partition(b" ")[2])
+        begin = whole.find(b"\n", end, end + _LONGEST_HEAD) + 1
+        head = json.loads(bytes(whole[end:begin]).partition(b" ")[2])
+        policy = unpacked(bytes(whole[begin:])) if version == 1 else _version_2(whole, begin)
         return _checked(
             Checkpoint(policy, head["iteration"], head["bank_version"], head["bank_digest"])
         )
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError, RecursionError) as error:
         # Its digest is right, so this is what was written.
         raise CheckpointDamaged(
             f"{name} was not written by this version of Skillwright (its head: {error}); continue "
@@ -153,28 +219,104 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _digest(line: bytes, policy: bytes) -> str:
-    total = hashlib.sha256(line)
-    total.update(policy)
+def _digest(whole: _Buffer, begin: int) -> str:
+    total = hashlib.sha256()
+    with memoryview(whole) as view:
+        for at in range(begin, len(whole), _PIECE):
+            total.update(view[at : at + _PIECE])
     return total.hexdigest()
 
 
-# A policy as bytes: a backend looks whether every part fits before it takes anything over.
+# A policy's state as JSON, in which tensors are numbers: nothing that is read can run code.
 
 
-_LONGEST_REASON = 200
-_MOMENTS = ("exp_avg", "exp_avg_sq")
+class _Tensors:
+    """The tensors of a state, each once."""
+
+    def __init__(self) -> None:
+        self.all: list[torch.Tensor] = []
+        self._known: dict[tuple[Any, ...], int] = {}
+
+    def plain(self, value: Any) -> Any:
+        """Return a value as JSON has it; what JSON does not have is marked by a letter."""
+        match value:
+            case torch.Tensor():
+                return {"x": self._number(value)}
+            case Mapping():
+                return {"d": [[self.plain(key), self.plain(one)] for key, one in value.items()]}
+            case tuple():
+                return {"t": [self.plain(one) for one in value]}
+            case list():
+                return [self.plain(one) for one in value]
+            case None | bool() | int() | float() | str():
+                return value
+            case _:
+                raise TypeError(f"a checkpoint holds no {type(value).__name__}: {value!r:.80}")
+
+    def table(self) -> list[tuple[str, list[int]]]:
+        """Return kind of numbers and shape of each; they follow each other in the file."""
+        return [(str(one.dtype), list(one.shape)) for one in self.all]
+
+    def _number(self, tensor: torch.Tensor) -> int:
+        # Tied weights are one tensor by two names.
+        key = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), tensor.device)
+        if not tensor.numel() or key not in self._known:
+            self._known[key] = len(self.all)
+            self.all.append(tensor)
+        return self._known[key]
 
 
-def packed(state: Mapping[str, Any]) -> bytes:
-    """Return tensors and plain values as bytes."""
-    file = io.BytesIO()
-    torch.save(dict(state), file)
-    return file.getvalue()
+def _version_2(whole: _Buffer, begin: int) -> Mapping[str, Any]:
+    """Return the tree with its tensors, which are mapped and not read."""
+    space = whole.find(b" ", begin, begin + _LONGEST_FIRST_LINE)
+    end = space + 1 + int(whole[begin:space])
+    body = json.loads(bytes(whole[space + 1 : end]))
+    tensors, at = [], end + 1
+    for kind, shape in body["tensors"]:
+        at += -at % _ALIGNED
+        tensor, at = _tensor(whole, at, _DTYPES[kind], shape)
+        tensors.append(tensor)
+    if at != len(whole):
+        raise ValueError("its tensors are longer or shorter than the file")
+    tree = _restored(body["tree"], tensors)
+    if not isinstance(tree, dict):
+        raise TypeError("its policy is no mapping")
+    return tree
+
+
+def _tensor(
+    whole: _Buffer, at: int, dtype: torch.dtype, shape: Sequence[int]
+) -> tuple[torch.Tensor, int]:
+    if not all(_is_count(size) for size in shape):
+        raise ValueError(f"a tensor has the shape {shape!r:.80}")
+    count = math.prod(shape)
+    end = at + count * dtype.itemsize
+    if end > len(whole):
+        raise ValueError("its tensors are longer than the file")
+    if not count:
+        return torch.empty(tuple(shape), dtype=dtype), end
+    return torch.frombuffer(whole, dtype=dtype, count=count, offset=at).reshape(tuple(shape)), end
+
+
+def _restored(value: Any, tensors: Sequence[torch.Tensor]) -> Any:
+    match value:
+        case {"x": int(number)}:
+            return tensors[number]
+        case {"d": pairs}:
+            return {_restored(key, tensors): _restored(one, tensors) for key, one in pairs}
+        case {"t": values}:
+            return tuple(_restored(one, tensors) for one in values)
+        case list():
+            return [_restored(one, tensors) for one in value]
+        case _:
+            return value
+
+
+# What version 1 holds: bytes of `torch.save`.
 
 
 def unpacked(state: bytes) -> Mapping[str, Any]:
-    """Read what `packed` wrote, with its tensors on the CPU."""
+    """Read what `torch.save` wrote, with its tensors on the CPU."""
     try:
         _refuse_packed(state)
         # Tensors and plain values alone: a checkpoint runs no code.
@@ -212,33 +354,6 @@ def fitting(same: str) -> Iterator[None]:
             f"this is no snapshot of this policy: {_reason(error)} Load it into a policy of the "
             f"same {same}, or start again from the checkpoint before it"
         ) from error
-
-
-def fill_optimizer(optimizer: torch.optim.Optimizer, state: Mapping[str, Any]) -> None:
-    """Take over what an AdamW's ``state_dict`` returned.
-
-    torch itself looks at the number of parameters alone, and fails at the next step, or begins
-    anew. Here it is checked that each moment belongs to a parameter, is there and has its shape,
-    and that each setting is there; values of settings are not judged.
-    """
-    optimizer.load_state_dict(dict(state))
-    mine = [group["params"] for group in optimizer.state_dict()["param_groups"]]
-    theirs = [group["params"] for group in state["param_groups"]]
-    if theirs != mine or not state["state"].keys() <= set(chain.from_iterable(mine)):
-        raise ValueError("its optimizer is of other weights")
-    for group in optimizer.param_groups:
-        if missing := sorted(optimizer.defaults.keys() - group.keys()):
-            raise ValueError(f"its optimizer does not say {', '.join(missing)}")
-        for number, weight in enumerate(group["params"]):
-            kept = optimizer.state.get(weight)
-            if not kept:  # no step has moved it yet
-                continue
-            shapes = [getattr(kept.get(name), "shape", None) for name in _MOMENTS]
-            if "step" not in kept or shapes != [weight.shape] * len(_MOMENTS):
-                raise ValueError(
-                    f"its optimizer remembers weight {number} of a group in another shape, or in "
-                    "part"
-                )
 
 
 def _reason(error: Exception) -> str:

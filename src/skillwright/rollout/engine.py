@@ -164,6 +164,24 @@ def _with_skill(opening: Sequence[Message], skill_text: str) -> tuple[Message, .
     return (Message(role="system", content=section), *opening)
 
 
+def with_other_skill(prompt: Sequence[Message], given: str, instead: str) -> tuple[Message, ...]:
+    """Return a prompt that `render` built as it would be with another skill text.
+
+    Args:
+        prompt: Of any turn.
+        given: The skill text that it was built with.
+        instead: The one that it is to have; blank for none.
+    """
+    messages = list(prompt)
+    section = f"{SKILL_HEADING}\n\n{given}"
+    index = next((at for at, one in enumerate(messages) if one["role"] == "system"), None)
+    if given.strip() and index is not None:
+        bare = messages[index].copy()
+        bare["content"] = bare["content"].removesuffix(section).removesuffix("\n\n")
+        messages[index : index + 1] = [bare] if bare["content"] else []
+    return _with_skill(messages, instead)
+
+
 def recorded_skill(prompt: Sequence[Message], opening: Sequence[Message]) -> str | None:
     """Return the skill text that `render` put into the first prompt of an episode.
 

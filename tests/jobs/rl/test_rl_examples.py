@@ -61,7 +61,7 @@ def test_a_default_of_the_recipe_is_the_default_of_what_it_sets():
     recipe = RlConfig(distill=None, cold_start=None, evolve=None)
     assert grpo_settings(recipe.grpo) == GrpoSettings()
     assert group_settings(recipe.grpo) == GroupSettings()
-    assert sft_settings(recipe) == SftSettings()
+    assert sft_settings(recipe.cold_start) == SftSettings()
     assert StepAdvantageSection().model_dump() == {
         name: getattr(StepAdvantage(), name) for name in StepAdvantageSection.model_fields
     }
@@ -86,6 +86,21 @@ SMALL = (
         (
             "webshop",
             ("env.data.val=12", "env.data.test=2", "env.data.train=12", "cold_start.steps=2"),
+        ),
+        (
+            "coevolve",
+            (
+                "env.data.train=48",
+                "env.data.val=12",
+                "env.data.test=6",
+                "distill.tasks=12",
+                "cold_start.steps=2",
+                "cold_start.tasks=12",
+                "evolve.every=1",
+                "evolve.trigger_accuracy=1",
+                "internalize.steps=2",
+                "internalize.margin=0.6",
+            ),
         ),
         (
             "alfworld",
@@ -143,4 +158,5 @@ def test_every_key_of_the_recipe_is_read_somewhere():
     text = "\n".join(file.read_text(encoding="utf-8") for file in files)
     unread = {key for key in own if not re.search(rf"\.{key.rpartition('.')[2]}\b", text)}
     handed_on_whole = ("grpo.step_advantage.", "grpo.schedule.", "cold_start.schedule.")
+    handed_on_whole += ("internalize.schedule.",)
     assert {key for key in unread if not key.startswith(handed_on_whole)} == set()

@@ -64,6 +64,20 @@ def test_a_task_gets_skills_of_its_own_place_and_elsewhere_of_another_one():
     assert "cabinet 0" not in unlayered.text
 
 
+def test_principles_are_what_holds_everywhere_and_facts_what_holds_in_the_tasks_place():
+    made = bank()
+    facts = injector(part="facts").source(made).context(task()).text
+    assert "cabinet 0" in facts
+    assert "microwave" not in facts
+    assert "leap" not in facts
+    principles = injector(part="principles").source(made).context(task()).text
+    assert "microwave" in principles
+    assert "leap" in principles
+    assert "cabinet" not in principles
+    whole = injector(part="facts", hierarchy=False).whole(made).context(task())
+    assert whole == injector().source(made).context(task())
+
+
 def test_places_take_the_skills_of_the_next_one_and_a_place_alone_has_no_other():
     assert other_scopes(["b", "a", "c", "a", ""]) == {"a": "b", "b": "c", "c": "a"}
     assert other_scopes(["a", ""]) == {}

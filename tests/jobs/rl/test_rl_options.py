@@ -4,10 +4,12 @@ import pytest
 
 from policy.tiny_models import tiny_model, tiny_tokenizer
 from rl_world import (
+    ROOMS,
     Notebook,
     ObedientMaker,
     Stopped,
     Tutor,
+    Visitor,
     lanes_config,
     recipe,
     resumed,
@@ -17,6 +19,7 @@ from skillwright.bank import BankStore, save_bank
 from skillwright.jobs import StageStarted
 from skillwright.jobs.rl.preflight import preflight_rl
 from skillwright.jobs.rl.wiring import PolicyMaker
+from skillwright.rollout.engine import SKILL_HEADING
 
 ONE = {"iterations": 1}
 
@@ -45,6 +48,30 @@ async def test_raw_trajectories_are_injected_in_the_place_of_skills(tmp_path):
     assert any(text.startswith("### Earlier episodes") for text in policy.skills)
     assert not any("### General skills" in text for text in policy.skills)
     assert list(report.test.tables) == ["cold_start", "final", "no_skills"]
+
+
+async def test_an_expert_may_be_given_skills_that_the_policy_does_not_read(tmp_path):
+    sections = {"bank": {"inject": "none"}, "evolve": None, "evaluation": {"controls": []}}
+    cold = {"expert_reads": "skills", "without_skills": 0.25}
+    visitor, seen = Visitor(), []
+
+    class Watching(PolicyMaker):
+        def recipe(self, turns):
+            seen.extend(turns)
+            return super().recipe(turns)
+
+    config = lanes_config(tmp_path, cold_start=cold, grpo={"iterations": 0}, **sections)
+    tutor = Tutor(first=tuple(ROOMS))
+    path, report = await recipe(config, visitor=visitor, tutor=tutor, maker=Watching(config))
+    told = [text for text in visitor.calls if "take door" in text.partition("quiet")[0]]
+    assert 0 < len(told) < len(visitor.calls)  # a share of the demonstrations is without
+    assert seen
+    assert not any(SKILL_HEADING in str(turn.messages) or turn.skill for turn in seen)
+    assert report.state.cold_start["coverage"]["wins"] >= len(told)
+    assert list(report.test.tables) == ["cold_start", "final"]
+    assert report.iteration == 0
+    with BankStore.open(path / "bank" / "bank.sqlite", read_only=True) as bank:
+        assert bank.load().active
 
 
 async def test_a_bank_without_hierarchy_is_injected_as_one_list(tmp_path):

@@ -73,3 +73,10 @@ async def test_a_policy_is_not_trained_on_native_calls(tmp_path):
     with pytest.raises(ConfigError, match=r"policy\.kind 'scorer': .* takes none.*tools: tags"):
         await preflight_rl(config)
     assert named(await examine_rl(config))["tasks"].health is Health.BAD
+
+
+async def test_tasks_that_cannot_be_found_are_said_once(tmp_path):
+    policy = {"kind": "hf", "model": "Qwen/Qwen2.5-1.5B-Instruct"}
+    data = {"kind": "split_dir", "path": str(tmp_path / "none")}
+    found = await examine_rl(lanes_config(tmp_path, env={"data": data}, policy=policy))
+    assert [one.name for one in found if one.health is Health.BAD] == ["tasks", "policy"]

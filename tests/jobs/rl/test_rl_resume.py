@@ -1,7 +1,6 @@
 """A run that is stopped anywhere, and continues, ends as if it had not been."""
 
 import asyncio
-import json
 import random
 import re
 from pathlib import Path
@@ -227,7 +226,7 @@ def test_a_checkpoint_holds_policy_and_bank_version(tmp_path):
         other = Obedient()
         kept = checkpoints.load(other, 3)
     assert (kept.iteration, kept.bank_version, other.steps) == (3, 0, 7)
-    assert json.loads(kept.policy) == [7, ""]
+    assert kept.policy == {"steps": 7, "reference": ""}
 
 
 async def test_a_test_without_a_score_is_no_result_and_is_played_again(tmp_path):

@@ -244,6 +244,9 @@ class SentenceTransformerEmbedder:
         return found.hexdigest()[:16]
 
 
+_HUB_S: Final = 10.0
+
+
 def _load(name: str, device: str, local_files_only: bool) -> Any:
     try:
         from sentence_transformers import SentenceTransformer
@@ -253,10 +256,12 @@ def _load(name: str, device: str, local_files_only: bool) -> Any:
             "The embedder 'lexical' needs nothing."
         ) from error
     faults: list[Exception] = []
-    # The hub is asked last, and never for what can only be a path: without network that takes long.
+    # The hub is asked last, and never for what can only be a path.
     never_ask = local_files_only or name.startswith((".", "/", "~")) or name.count("/") > 1
     for only_local in (True,) if never_ask else (True, False):
         try:
+            if not only_local:
+                _find_on_hub(name)
             return SentenceTransformer(name, device=device, local_files_only=only_local)
         except (OSError, ValueError, RuntimeError) as error:
             faults.append(error)
@@ -266,6 +271,21 @@ def _load(name: str, device: str, local_files_only: bool) -> Any:
         f"in the Hugging Face cache{'' if never_ask else ' or on the hub'} ({last}). Give "
         "the path of a folder with the model, download it once with network, or use 'lexical'."
     ) from faults[-1]
+
+
+def _find_on_hub(name: str) -> None:
+    """Ask the hub once for a model: loading would ask for file after file, each again and again.
+
+    Raises:
+        OSError: It has none of that name, or cannot be reached.
+    """
+    from huggingface_hub import HfApi
+
+    full = name if "/" in name else f"sentence-transformers/{name}"
+    try:
+        HfApi().model_info(full, timeout=_HUB_S)
+    except Exception as error:  # the errors of whatever library the hub's client is made of
+        raise OSError(f"{type(error).__name__}: {error}") from error
 
 
 # Vectors that are worked out once: those of queries in memory, those of skills in a store.

@@ -1,5 +1,6 @@
 """Questions as files have them: under several names, in several shapes, but never half."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,9 +11,12 @@ from skillwright.core.jsonio import digest
 
 QUESTION: Final = ("question", "query")
 PASSAGES: Final = ("passages", "passage", "contexts", "context", "documents", "paragraphs")
-ANSWERS: Final = ("answers", "answer", "gold_answers", "golds", "gold")
-ID: Final = ("id", "key", "qid", "question_id", "uid")
-_TEXT: Final = ("text", "passage", "paragraph", "content", "body")
+ANSWERS: Final = (
+    *("answers", "answer", "gold_answers", "golden_answers", "possible_answers", "golds", "gold"),
+)
+ID: Final = ("id", "key", "qid", "question_id", "uid", "_id")
+_ALIASES: Final = ("answer_aliases", "aliases")
+_TEXT: Final = ("text", "passage", "paragraph", "content", "body", "paragraph_text")
 _DOCUMENT: Final = re.compile(r"\[DOC\]")
 _TITLE: Final = re.compile(r"\s*(?:\[TLE\](?P<title>.*?)\[PAR\])?(?P<text>.*)", re.DOTALL)
 _MARK: Final = re.compile(r"\s*\[(?:TLE|PAR|SEP)\]\s*")
@@ -35,7 +39,7 @@ class Question:
 
     Attributes:
         text: The question.
-        passages: At least one, in the order of the file.
+        passages: In the order of the file; none where they have to be searched for.
         answers: At least one; any of them is right.
     """
 
@@ -44,12 +48,17 @@ class Question:
     answers: tuple[str, ...]
 
 
-def read_question(item: Mapping[str, Any]) -> Question:
+def read_question(item: Mapping[str, Any], *, has_passages: bool = True) -> Question:
     """Read an item: ``question``, ``passages`` and ``answers``, or other names of these.
 
-    Passages are a text or a list of texts or objects (``title`` and ``text``); a text with
-    ``[DOC]`` marks, as SearchQA has it, is cut there. Answers are a text, a number, a list of
-    these, or SQuAD's object with such a list under ``text``. Any other key is left alone.
+    Passages are a text or a list of texts or objects (``title`` and ``text``), or of HotpotQA's
+    pairs of a title and sentences; a text with ``[DOC]`` marks, as SearchQA has it, is cut there.
+    Answers are a text, a number, a list of these, SQuAD's object with such a list under ``text``,
+    or TriviaQA's with ``value`` and ``aliases``. Any other key is left alone.
+
+    Args:
+        item: The item.
+        has_passages: False where they are searched for, and those of the item do not count.
 
     Raises:
         DataError: A part is missing, blank, there twice, or of another shape.
@@ -57,10 +66,12 @@ def read_question(item: Mapping[str, Any]) -> Question:
     text = _part(item, QUESTION)
     if not isinstance(text, str) or not text.strip():
         raise DataError(f"the question is {_shown(text)}; write a text")
-    passages = tuple(one for one in _passages(_part(item, PASSAGES)) if one.text)
-    if not passages:
+    brought = _passages(_part(item, PASSAGES)) if has_passages else ()
+    passages = tuple(one for one in brought if one.text)
+    if has_passages and not passages:
         raise DataError("there is no passage with a text; give at least one under 'passages'")
-    answers = tuple(_answers(_part(item, ANSWERS)))
+    aliases = [one for name in _ALIASES for one in item.get(name) or ()]
+    answers = tuple(dict.fromkeys([*_answers(_part(item, ANSWERS)), *_answers(aliases)]))
     if not answers:
         raise DataError("there is no right answer; give at least one under 'answers'")
     return Question(text.strip(), passages, answers)
@@ -71,7 +82,25 @@ def with_ids(items: Sequence[Any]) -> list[Any]:
 
     An item without any is called after what it says, so that its id never changes.
     """
-    return [_with_id(item, f"question {index}") for index, item in enumerate(items)]
+    return [_checked(item, f"question {index}")[0] for index, item in enumerate(items)]
+
+
+def without_passages(items: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return the questions of a file for a search: id, question, answers and category.
+
+    The category is that of the item (``task_type``), or what `question_category` says. Passages
+    that a question brings are left out: they are searched for.
+    """
+    return [_to_search(item, f"question {index}") for index, item in enumerate(items)]
+
+
+def listed_passages(value: Any) -> tuple[Passage, ...]:
+    """Read the passages that a question brings, in any of the shapes of `read_question`.
+
+    Raises:
+        DataError: They are of another shape.
+    """
+    return tuple(one for one in _passages(value) if one.text)
 
 
 def fitting(passages: Sequence[Passage], most_chars: int) -> tuple[Passage, ...]:
@@ -89,21 +118,34 @@ def fitting(passages: Sequence[Passage], most_chars: int) -> tuple[Passage, ...]
     return tuple(kept) or (Passage(passages[0].title, passages[0].text[:most_chars]),)
 
 
-def _with_id(item: Any, where: str) -> Any:
+def _to_search(item: Any, where: str) -> dict[str, Any]:
+    known, question = _checked(item, where, has_passages=False)
+    return {
+        "id": known["id"],
+        "task_type": str(item.get("task_type") or question_category(item)),
+        "description": question.text,
+        "question": question.text,
+        "answers": list(question.answers),
+    }
+
+
+def _checked(item: Any, where: str, *, has_passages: bool = True) -> tuple[Any, Question]:
     if not isinstance(item, Mapping):
         raise DataError(f"{where} is {_shown(item)}, not an object")
     name = next((name for name in ID if item.get(name) not in (None, "")), None)
     called = f"{where} (id {item[name]!r})" if name else where
     try:
-        question = read_question(item)
+        question = read_question(item, has_passages=has_passages)
     except DataError as error:
         raise DataError(f"{called}: {error}") from error
     content = [question.text, [str(one) for one in question.passages]]
     item_id = str(item[name]) if name else f"q-{digest(content)[:12]}"
-    return {"description": question.text, **item, "id": item_id}
+    return {"description": question.text, **item, "id": item_id}, question
 
 
 def _part(item: Mapping[str, Any], names: Sequence[str]) -> Any:
+    if not any(name in item for name in names):  # "Question" is one, too
+        item = {str(name).lower(): value for name, value in item.items()}
     given = [name for name in names if item.get(name) is not None]
     if len(given) > 1:
         raise DataError(f"{given[0]!r} and {given[1]!r} are the same part; give one of them")
@@ -117,15 +159,26 @@ def _passages(value: Any) -> Iterable[Passage]:
     if isinstance(value, str):
         return map(_document, _DOCUMENT.split(value))
     if isinstance(value, list | tuple):
-        return [one for part in value for one in _listed_passage(part)]
+        return [one for part in value for one in _of_part(part)]
+    if isinstance(value, Mapping) and isinstance(value.get("title"), list):
+        # As Hugging Face writes HotpotQA: a list of titles, and one of lists of sentences.
+        sentences = value.get("sentences") or value.get("content") or ()
+        return [_listed_passage(pair) for pair in zip(value["title"], sentences, strict=False)]
     if isinstance(value, Mapping):
         return [_titled(value)]
     raise DataError(f"passages are {_shown(value)}; write a text, or a list of texts")
 
 
-def _listed_passage(value: Any) -> Iterable[Passage]:
-    if isinstance(value, str | Mapping):
-        return _passages(value)
+def _of_part(value: Any) -> Iterable[Passage]:
+    return _passages(value) if isinstance(value, str | Mapping) else [_listed_passage(value)]
+
+
+def _listed_passage(value: Any) -> Passage:
+    match value:
+        case [str(title), str(text)]:
+            return Passage(title.strip(), text.strip())
+        case [str(title), list(sentences)] if all(isinstance(one, str) for one in sentences):
+            return Passage(title.strip(), "".join(sentences).strip())
     raise DataError(f"a passage is {_shown(value)}; write a text, or an object with title and text")
 
 
@@ -145,12 +198,77 @@ def _document(text: str) -> Passage:
 def _answers(value: Any) -> Iterable[str]:
     if isinstance(value, Mapping) and isinstance(value.get("text"), list | tuple):
         value = value["text"]
+    elif isinstance(value, Mapping) and isinstance(value.get("value"), str):
+        value = [value["value"], *(value.get("aliases") or ())]
+    elif isinstance(value, str) and value.startswith('["'):
+        value = _json_list(value)  # as PopQA writes them into a cell
     for one in value if isinstance(value, list | tuple) else [value]:
         if isinstance(one, bool) or not isinstance(one, str | int | float) or one == "":
             raise DataError(f"a right answer is {_shown(one)}; write a text")
         yield str(one)
 
 
+def _json_list(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+# The category of a question, as SkillRL's banks for search have them.
+
+
+CATEGORIES: Final = (
+    *("direct_retrieval", "multi_hop_reasoning", "entity_attribute_lookup", "comparison"),
+)
+_DIRECT, _HOPS, _ATTRIBUTE, _COMPARED = CATEGORIES
+
+# What HotpotQA and 2WikiMultihopQA say of a question themselves.
+_TYPES: Final = {
+    "bridge": _HOPS,
+    "compositional": _HOPS,
+    "inference": _HOPS,
+    "comparison": _COMPARED,
+    "bridge_comparison": _COMPARED,
+}
+_OF_A_SOURCE: Final = {
+    **dict.fromkeys(("nq", "nq_open", "natural_questions", "triviaqa", "trivia_qa"), _DIRECT),
+    "popqa": _ATTRIBUTE,
+    **dict.fromkeys(("hotpotqa", "hotpot_qa", "musique", "bamboogle"), _HOPS),
+    **dict.fromkeys(("2wikimultihopqa", "2wikimqa", "2wiki"), _HOPS),
+}
+_SOURCE: Final = ("data_source", "dataset", "source")
+_HOPPING_ID: Final = re.compile(r"\dhop\d?__")
+_COMPARES: Final = re.compile(
+    r"^(?:are|were|is|was|do|does|did|have|has)\b.*\b(?:both|same|either|in common)\b"
+    r"|\b(?:which|who|whose|what|where)\b.*\bor\b"
+    r"|\bin common\b|\b(?:older|younger|earlier|later|taller|larger|smaller|longer) than\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def question_category(item: Mapping[str, Any]) -> str:
+    """Return which of `CATEGORIES` a question is of; ``""`` where nothing tells.
+
+    What the item says of itself comes first: HotpotQA's and 2WikiMultihopQA's ``type``, MuSiQue's
+    ids, PopQA's ``prop``, the name of a data set (``data_source``). Of words only those of a
+    comparison count.
+
+    Source: the data sets that the authors of SkillRL (arXiv 2602.08234) sort memories by.
+    """
+    said = _TYPES.get(str(item.get("type", "")).lower(), "")
+    compares = bool(_COMPARES.search(str(item.get("question") or item.get("Question") or "")))
+    if not said and _HOPPING_ID.match(str(item.get("id", ""))):
+        said = _HOPS
+    if not said and {"prop", "subj"} <= item.keys():
+        said = _ATTRIBUTE
+    if not said:
+        source = next((str(item[name]).lower() for name in _SOURCE if item.get(name)), "")
+        said = _OF_A_SOURCE.get(source, "")
+        said = _COMPARED if compares and said in ("", _HOPS) else said
+    return said

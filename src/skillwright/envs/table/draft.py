@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from skillwright.core import DataError, did_you_mean
 from skillwright.core.fence import one_line
+from skillwright.datasets.rows import Row, Table, columns_of, is_blank
 from skillwright.envs.table.prompts import placeholder, quoted
-from skillwright.envs.table.rows import Row, Table, columns_of, is_blank
 from skillwright.envs.table.scorers import as_number
 
 SCORERS: Final = ("exact", "one_of", "contains", "regex", "number", "json", "f1")

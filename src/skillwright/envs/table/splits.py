@@ -22,6 +22,7 @@ import numpy as np
 from skillwright.core import DataError, Task, did_you_mean
 from skillwright.core.jsonio import canonical
 from skillwright.datasets import Ratio, parse_ratio
+from skillwright.datasets.rows import SUFFIXES, Row, Table, columns_of, is_blank
 from skillwright.envs.about import TaskSplits
 from skillwright.envs.table.functions import refuse_unusable
 from skillwright.envs.table.prompts import (
@@ -30,7 +31,6 @@ from skillwright.envs.table.prompts import (
     refuse_other_columns,
     shows_whole_rows,
 )
-from skillwright.envs.table.rows import SUFFIXES, Row, Table, columns_of, is_blank
 from skillwright.envs.table.scorers import Function
 from skillwright.envs.table.settings import TableSettings, read_settings
 

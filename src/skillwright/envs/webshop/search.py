@@ -20,15 +20,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from skillwright.core import DataError
+from skillwright.envs.bm25 import FloatArray, best
 from skillwright.envs.webshop.product import words
 
 MOST_HITS: Final = 50
 ENGINES: Final = ("fts5", "tantivy")
-
-FloatArray = npt.NDArray[np.float64]
 
 _K1: Final = 0.9
 _B: Final = 0.4
@@ -79,7 +77,7 @@ class FtsEngine:
             scores_N = np.zeros(len(self._lengths_N))
             for stem in sorted(asked):
                 self._add(scores_N, stem, asked[stem])
-            return tuple(map(self._asin, _best(scores_N)))
+            return tuple(map(self._asin, best(scores_N, MOST_HITS)))
 
     def _add(self, scores_N: FloatArray, stem: str, times: int) -> None:
         row = self._connection.execute(
@@ -101,16 +99,6 @@ class FtsEngine:
         stems = tuple(row[0] for row in run("SELECT term FROM temp.stem"))
         run("DELETE FROM temp.stems")
         return stems
-
-
-def _best(scores_N: FloatArray) -> list[int]:
-    """Return the numbers of the best products, at most `MOST_HITS`; of equal ones the first."""
-    found = np.flatnonzero(scores_N)
-    if len(found) > MOST_HITS:
-        least = np.partition(scores_N[found], -MOST_HITS)[-MOST_HITS]
-        found = found[scores_N[found] >= least]
-    order = np.lexsort((found, -scores_N[found]))
-    return [int(doc) for doc in found[order[:MOST_HITS]]]
 
 
 class TantivyEngine:

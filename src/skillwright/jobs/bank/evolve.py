@@ -285,7 +285,8 @@ class _Rounds:
         now = self._bank_store.load()
         return EvolutionRound(
             number=played.number,
-            before=played.before.version,
+            # What was explored enters as one version, or not at all: the bank has none in between.
+            before=min(played.before.version, now.version),
             version=now.version,
             action=played.action,
             success=played.success,

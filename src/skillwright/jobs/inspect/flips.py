@@ -182,7 +182,8 @@ def _versions(summary: RunSummary, store: RunStore, split: str | None) -> _Versi
     is_tested = bool((summary.state and summary.state.report) or (summary.rl and summary.rl.test))
     if split == "test" or (split is None and is_tested):
         last = "final" if summary.rl is not None or not _releases(summary) else "best"
-        first = "initial" if summary.rl is None else "cold_start"
+        begun = "start" if summary.rl is not None and summary.rl.baseline else "cold_start"
+        first = "initial" if summary.rl is None else begun
         return _Versions(
             SHOWN_AS.get(first, first).replace("_", " "),
             "selected" if summary.rl is not None else SHOWN_AS[last],

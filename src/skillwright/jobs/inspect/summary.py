@@ -99,7 +99,8 @@ class RunSummary:
             return f"{_percent(self.evaluation.table.overall.success_rate)} solved"
         names, report = ("initial", "best"), self.state.report if self.state else None
         if self.rl is not None:
-            names, report = ("cold_start", "final"), self.rl.test
+            report = self.rl.test
+            names = (next(iter(report.tables)) if report else "cold_start", "final")
         if report is not None and (self.is_finished or self.rl is not None):
             first, last = (report.tables[name].overall.success_rate for name in names)
             return f"{_percent(first)} -> {_percent(last)} solved"

@@ -198,7 +198,8 @@ async def _ask(llm: ModelConfig, model: ChatModel, tools: Sequence[dict[str, Any
 
 
 _MIN_FREE_GB = 1.0
-_EXTRAS = {"train": ("torch", "transformers", "peft")}
+_EXTRAS = {"train": ("torch", "transformers", "peft"), "local": ("xllamacpp",)}
+_FOR = {"train": "weights", "local": "models on this machine"}
 
 
 class Health(StrEnum):
@@ -273,7 +274,9 @@ def _extras() -> list[Finding]:
     for extra, modules in _EXTRAS.items():
         missing = [name for name in modules if importlib.util.find_spec(name) is None]
         if missing:
-            detail = f"no {', '.join(missing)}; for weights: pip install 'skillwright[{extra}]'"
+            detail = (
+                f"no {', '.join(missing)}; for {_FOR[extra]}: pip install 'skillwright[{extra}]'"
+            )
             findings.append(Finding(f"extra {extra}", Health.NOTE, detail))
         else:
             findings.append(Finding(f"extra {extra}", Health.OK, ", ".join(modules)))

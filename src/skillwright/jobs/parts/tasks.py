@@ -27,6 +27,7 @@ from skillwright.datasets import (
 from skillwright.datasets.on_disk import read_raw_items
 from skillwright.datasets.split import StudyTasks, check_items, refuse_empty
 from skillwright.envs import AboutEnv, Check, ContractReport, EnvAdapter, Evaluation, TextEnv, spec
+from skillwright.envs.text_env import with_config
 from skillwright.evaluation import Score
 from skillwright.integrations.skillopt_alias import missing_names, module_of, skillopt_alias
 from skillwright.models import ModelConfig
@@ -39,6 +40,9 @@ def make_splits(config: RunConfig) -> Splits:
     """Find the tasks that a configuration names, and seal the test split."""
     with waiting(f"reading the tasks of {config.env.name}"):
         train, val, test = find_tasks(config.env)
+        # What is missing or damaged beside the tasks is named before a run begins, and an index
+        # made, which no episode has the time for.
+        environment_of(config.env).identity(config.env.config)
     limits = config.evaluation
     judged, kept = val[: limits.val_tasks], limits.confirm_tasks
     if kept and kept >= len(judged):
@@ -72,9 +76,9 @@ def tasks_to_look_at(env: EnvSection, splits: Splits) -> Sequence[Task]:
     return splits.val.tasks or splits.train.tasks or find_tasks(env)[2]
 
 
-def tasks_in_file(env: str, path: Path) -> list[Task]:
+def tasks_in_file(env: str, path: Path, config: object | None = None) -> list[Task]:
     """Read the tasks of one file, as the data kinds ``split_dir`` and ``ratio`` would."""
-    items = _tidied(env, read_raw_items(path), str(path))
+    items = _tidied(env, read_raw_items(path), str(path), config)
     check_items(items, repr(str(path)))
     return [_task(env, "", item) for item in items]
 
@@ -83,9 +87,9 @@ def find_tasks(env: EnvSection) -> tuple[list[Task], list[Task], list[Task]]:
     """Return the tasks of an environment for train, val and test."""
     match env.data:
         case SplitDirData() as data:
-            train, val, test = _items(env.name, _read(env.name, data))
+            train, val, test = _items(env.name, _read(env, data))
         case RatioData() as data:
-            train, val, test = _items(env.name, _cut(env.name, data))
+            train, val, test = _items(env.name, _cut(env, data))
         case AdapterData():
             raise ConfigError(
                 f"env.data.kind 'adapter' gives the tasks of an EnvAdapter, and {env.name!r} is "
@@ -100,36 +104,37 @@ def find_tasks(env: EnvSection) -> tuple[list[Task], list[Task], list[Task]]:
 class _TidyLoader(SplitDataLoader):
     """Reads a folder that is split already, and lets the environment bring items to shape."""
 
-    def __init__(self, env: str, path: str) -> None:
+    def __init__(self, env: EnvSection, path: str) -> None:
         super().__init__(path, split_mode="split_dir")
         self._env = env
 
     def load_split_items(self, split_path: str) -> list[Any]:
         """Read one split's folder."""
-        return _tidied(self._env, super().load_split_items(split_path), split_path)
+        items = super().load_split_items(split_path)
+        return _tidied(self._env.name, items, split_path, self._env.config)
 
 
-def _read(env: str, data: SplitDirData) -> Split:
+def _read(env: EnvSection, data: SplitDirData) -> Split:
     loader = _TidyLoader(env, data.path)
     loader.setup({})
     return Split(loader.train_items, loader.val_items, loader.test_items)
 
 
-def _cut(env: str, data: RatioData) -> Split:
+def _cut(env: EnvSection, data: RatioData) -> Split:
     """Cut a data set as `SplitDataLoader` does, but write nothing: looking must leave no trace."""
-    items = _tidied(env, read_raw_items(Path(data.path)), data.path)
+    items = _tidied(env.name, read_raw_items(Path(data.path)), data.path, env.config)
     check_items(items, repr(data.path))
     split = split_items(items, parse_ratio(data.ratio), data.seed)
     refuse_empty(split, f"{data.path!r}, {len(items)} items at {data.ratio}")
     return split
 
 
-def _tidied(env: str, items: list[Any], path: str) -> list[Any]:
+def _tidied(env: str, items: list[Any], path: str, config: object | None) -> list[Any]:
     env_class = spec(env).load()
     if not issubclass(env_class, TextEnv):  # one of SkyRL-Gym takes items as they are
         return items
     try:
-        return env_class.tidied_items(items)
+        return with_config(env_class.tidied_items, config)(items)
     except DataError as error:
         raise DataError(f"{path!r}: {error}") from error
 

@@ -7,13 +7,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from skillwright.jobs.rl.judged import InternalizedRecord as InternalizedRecord
+    from skillwright.jobs.rl.judged import PolicyJudged as PolicyJudged
+    from skillwright.jobs.rl.judged import PolicyStepRecord as PolicyStepRecord
+    from skillwright.jobs.rl.judged import SkillsInternalized as SkillsInternalized
     from skillwright.jobs.rl.launch import RlRun as RlRun
+    from skillwright.jobs.rl.launch import coevolving as coevolving
     from skillwright.jobs.rl.launch import is_rl_run as is_rl_run
     from skillwright.jobs.rl.launch import open_rl as open_rl
     from skillwright.jobs.rl.launch import refuse_without_torch as refuse_without_torch
     from skillwright.jobs.rl.launch import rl_has_scripted_models as rl_has_scripted_models
     from skillwright.jobs.rl.launch import run_rl as run_rl
     from skillwright.jobs.rl.launch import start_rl as start_rl
+    from skillwright.jobs.rl.launch import supervised as supervised
     from skillwright.jobs.rl.state import BankEvolved as BankEvolved
     from skillwright.jobs.rl.state import ColdStartEnded as ColdStartEnded
     from skillwright.jobs.rl.state import ColdStartStep as ColdStartStep
@@ -31,12 +37,17 @@ if TYPE_CHECKING:
 _PLACES = (
     (
         "skillwright.jobs.rl.launch",
-        "RlRun rl_has_scripted_models is_rl_run open_rl refuse_without_torch run_rl start_rl",
+        "RlRun coevolving rl_has_scripted_models is_rl_run open_rl refuse_without_torch run_rl "
+        "start_rl supervised",
     ),
     (
         "skillwright.jobs.rl.state",
         "BankEvolved ColdStartEnded ColdStartStep FirstBankMade IterationEnded RlEvent "
         "RlCallback Validated",
+    ),
+    (
+        "skillwright.jobs.rl.judged",
+        "InternalizedRecord PolicyJudged PolicyStepRecord SkillsInternalized",
     ),
     ("skillwright.jobs.rl.state", "RlReport"),
     ("skillwright.jobs.rl.state", "EvolutionRecord IterationRecord RlState Validation"),

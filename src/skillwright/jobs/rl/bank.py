@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from skillwright.bank import (
     SEED_BANKS,
     Add,
     Bank,
+    ChangeReport,
+    Retire,
     category_of,
     compression,
     count_skills,
@@ -15,7 +18,7 @@ from skillwright.bank import (
     scope_of,
     seed_bank,
 )
-from skillwright.bank.changes import nearness
+from skillwright.bank.changes import apply, nearness
 from skillwright.bank.measure import active_by_category
 from skillwright.bank.teaching.distill import Distillation, distill
 from skillwright.config.rl import RlConfig, RlDistillSection
@@ -26,6 +29,7 @@ from skillwright.jobs.parts.evolution_round import EvolutionLoop, PlayedRound
 from skillwright.jobs.parts.progress import StageStarted
 from skillwright.jobs.parts.resuming import write_down
 from skillwright.jobs.rl.injected import TrajectorySource
+from skillwright.jobs.rl.start import released_bank
 from skillwright.jobs.rl.state import BankEvolved, EvolutionRecord, FirstBankMade, RlKind, RlState
 from skillwright.jobs.rl.wiring import Workshop, openings, stop_if_refused
 from skillwright.policy import PolicyBackend
@@ -50,7 +54,7 @@ async def make_first_bank(run: Workshop, state: RlState) -> tuple[Workshop, RlSt
     if state.bank is not None:
         return run, state
     facts: dict[str, Any] = {}
-    if inject == "skills":
+    if run.config.has_bank:
         _begin(run)
         if run.config.distill is not None:
             facts = await _distill(run, run.config.distill, await base_episodes(run))
@@ -105,7 +109,12 @@ def starting_bank(config: RlConfig) -> Bank:
             f"bank.start is 'seed', and there is no seed bank for {config.env.name!r}; there are "
             f"those of {', '.join(SEED_BANKS)}. Begin with 'empty', or name a file"
         )
-    bank = seed_bank(config.env.name) if start == SEED else read_injected_bank(start, "bank.start")
+    if start == SEED:
+        bank = seed_bank(config.env.name)
+    elif Path(start).is_dir():
+        bank = released_bank(start)
+    else:
+        bank = read_injected_bank(start, "bank.start")
     refuse_unsafe(bank.active, f"bank.start {start!r}")
     left_out = set(config.bank.leave_out)
     kept = replace(bank, skills=tuple(s for s in bank.skills if s.category not in left_out))
@@ -168,6 +177,11 @@ def _facts(
     }
 
 
+def bank_without(bank: Bank, ids: Sequence[str]) -> tuple[Bank, ChangeReport]:
+    """Return what a bank is without some skills, and what became of each."""
+    return apply(bank, [Retire(one, "the weights do without it") for one in ids])
+
+
 # Evolution of the bank: failures of its own split, a teacher's changes, and the gate.
 
 
@@ -200,8 +214,7 @@ async def evolve_bank(
     )
     bank = run.bank_store.load(state.version_after(iteration - 1))
     earlier = [line for one in state.evolutions.values() for line in one.earlier]
-    accepts = sum(one.action == "accept" for one in state.evolutions.values())
-    first_draw = 1 + accepts * gate.draws
+    first_draw = 1 + state.accepts * gate.draws
     played = await loop.take(iteration, bank, state.ledger, earlier, first_draw)
     stop_if_refused(teacher)
     _log_in_bank(run, played)

@@ -30,11 +30,13 @@ from skillwright.jobs.launch.estimate import (
 )
 from skillwright.jobs.parts.money import PricedModel, priced_model
 from skillwright.jobs.parts.tasks import side_models
+from skillwright.jobs.rl.machine import SKILL_TOKENS, Lengths, PolicyEstimate, estimate_policy
 from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks
 
 POLICY = "policy"
-BANK_TOKENS = 500
-"""Tokens of skills that an episode gets, where ``bank.max_tokens`` allows as many."""
+POWER = 0.8
+"""Below this share of runs that retire what is not missed, a run begins with a warning."""
+BANK_TOKENS = SKILL_TOKENS
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class RlEstimate(Stages):
         base_turns: Turns of a base episode.
         opening_tokens: The measured length of a first prompt, without skills.
         llms: Who is asked, with prices and their age.
+        weights: What the policy's weights take of a machine; why that is not known; or ``None``
+            for a command scorer.
     """
 
     stages: tuple[Stage, ...]
@@ -54,6 +58,7 @@ class RlEstimate(Stages):
     base_turns: int
     opening_tokens: int
     llms: tuple[PricedModel, ...]
+    weights: PolicyEstimate | str | None = None
 
     def calls(self, role: str) -> int:
         """Return all calls of a role."""
@@ -87,7 +92,16 @@ class RlEstimate(Stages):
             "base_turns": self.base_turns,
             "opening_tokens": self.opening_tokens,
             "prices": [llm.line() for llm in self.llms],
+            "weights": (
+                self.weights.to_dict() if isinstance(self.weights, PolicyEstimate) else self.weights
+            ),
         }
+
+    def weights_lines(self) -> list[str]:
+        """Say what the weights take, for people; nothing of a command scorer."""
+        if self.weights is None:
+            return []
+        return [self.weights] if isinstance(self.weights, str) else self.weights.lines()
 
 
 async def estimate_rl(config: RlConfig, turns: int | None = None) -> RlEstimate:
@@ -118,7 +132,17 @@ async def estimate_rl(config: RlConfig, turns: int | None = None) -> RlEstimate:
             )
         )
     done = tuple(stage for stage in stages if stage.episodes or stage.calls)
-    return RlEstimate(done, usual, base_turns, opening, tuple(llms.values()))
+    sampled = sum(stage.episodes for stage in played if stage.role == POLICY)
+    weights = estimate_policy(config, tasks, Lengths.of(config, opening, usual), sampled)
+    return RlEstimate(done, usual, base_turns, opening, tuple(llms.values()), weights)
+
+
+async def expected_lengths(config: RlConfig, tasks: RlTasks) -> Lengths:
+    """Return the tokens of what is played; first prompts are measured."""
+    usual, first = expected_turns(_limit(config, tasks.training)), tasks.training[:MEASURED_TASKS]
+    blank = [""] * len(first)
+    opening = await measured_opening(config.env, config.run.seed, first, blank, Assumptions(usual))
+    return Lengths.of(config, opening, usual)
 
 
 def expected_episodes(config: RlConfig, tasks: RlTasks) -> int:
@@ -126,6 +150,18 @@ def expected_episodes(config: RlConfig, tasks: RlTasks) -> int:
     llms = {role: priced_model(role, llm) for role, llm in config.llms.items()}
     work = _Work(config, tasks, llms, Assumptions(1), 1, 0)
     return sum(stage.episodes for stage in (*work.before_rollouts(), *work.training()))
+
+
+def retirement_text(config: RlConfig, val_tasks: int) -> str:
+    """Say how often skills that are not missed would be retired, and warn where that is rare."""
+    if config.internalize is None:
+        return "no skill is to be internalized"
+    power = config.retirement_power(val_tasks)
+    warning = "; more val tasks or a larger internalize.margin find more" if power < POWER else ""
+    return (
+        f"skills that the weights do without are retired in {power:.0%} of runs (a loss of "
+        f"{config.internalize.margin:g} is to be ruled out on {val_tasks} val tasks){warning}"
+    )
 
 
 def _limit(config: RlConfig, tasks: Sequence[Task]) -> int:
@@ -147,21 +183,22 @@ class _Work:
 
     def before_rollouts(self) -> Iterator[Stage]:
         """Count what the first bank and the cold start take."""
-        distill, inject = self.config.distill, self.config.bank.inject
-        if distill is not None and inject != "none":
+        distill, has_bank = self.config.distill, self.config.has_bank
+        if distill is not None and (has_bank or self.config.bank.inject == "trajectories"):
             base = self.tasks.base[: distill.tasks]
             count = len(base) * distill.episodes
             if "base" in self.llms:
                 yield self._played("base", "base", count, self.base_turns, 0)
             else:
                 yield _on_this_machine("base", count)
-            if inject == "skills":
+            if has_bank:
                 batch = distill.settings(1.0).batch_size
                 yield self._asked("distill", _requests(base, distill), batch)
         cold = self.config.cold_start
-        if cold is not None:
+        if cold is not None and not cold.demonstrations:
             count = len(self.tasks.training[: cold.tasks]) * cold.episodes
-            injected = 0 if inject == "none" else min(BANK_TOKENS, self.config.bank.max_tokens)
+            reads = has_bank or self.config.bank.inject == "trajectories"
+            injected = min(BANK_TOKENS, self.config.bank.max_tokens) if reads else 0
             yield self._played("cold start", "expert", count, self.assumed.turns, injected)
 
     def training(self) -> Iterator[Stage]:
@@ -176,13 +213,31 @@ class _Work:
             yield self._asked("evolve", config.evolutions, config.evolve.max_failures)
             judged = evaluation.gate.expected_rollouts(val)
             yield _on_this_machine("gate", config.evolutions * judged)
-        if evaluation.gate.release is not None:
+        weighed = config.policy_steps * evaluation.gate.expected_rollouts(val)
+        yield _on_this_machine("policy gate", weighed)
+        yield from self._internalizing()
+        begins = evaluation.baseline == "start"
+        if evaluation.gate.release is not None and (grpo.iterations or begins):
             yield _on_this_machine("release test", evaluation.gate.release.expected_rollouts(val))
-        # Before the first iteration, every n-th, and after the last.
-        looks = 1 + ceil(grpo.iterations / evaluation.val_every)
+        # At the start where that is the baseline, before the first iteration, every n-th, and after
+        # the last.
+        looks = 1 + begins + ceil(grpo.iterations / evaluation.val_every)
         yield _on_this_machine("val", looks * val)
         if evaluation.test:
             yield _on_this_machine("test", _tested(config) * len(tasks.splits.test))
+
+    def _internalizing(self) -> Iterator[Stage]:
+        """Count what it takes to distill skills into the weights, at most."""
+        section, test = self.config.internalize, self.config.retirement
+        if section is None or test is None:
+            return
+        count = len(self.tasks.training) * section.episodes
+        if section.by == "expert":
+            injected = min(BANK_TOKENS, self.config.bank.max_tokens)
+            yield self._played("internalize", "expert", count, self.assumed.turns, injected)
+        else:
+            yield _on_this_machine("internalize", count)
+        yield _on_this_machine("retirement test", test.expected_rollouts(len(self.tasks.val)))
 
     def users(self, stages: Sequence[Stage], llm: PricedModel) -> Stage:
         """Count what simulated users say in all episodes; base episodes may be longer ones."""
@@ -225,7 +280,10 @@ def _requests(base: Sequence[Task], section: RlDistillSection) -> int:
 
 
 def _tested(config: RlConfig) -> int:
-    """Count what is tested: cold start and final, the former with the last bank, and controls."""
+    """Count what is tested: baseline and final, the cold start with the last bank, and controls."""
     inject, controls = config.bank.inject, config.evaluation.controls
-    with_other_banks = {"no_skills": inject != "none", "other_scope": inject == "skills"}
-    return 2 + bool(config.evolutions) + sum(with_other_banks[name] for name in set(controls))
+    with_other_banks = {"no_skills": inject != "none", "other_scope": inject in ("skills", "facts")}
+    begins = config.evaluation.baseline == "start" and config.grpo.iterations > 0
+    distilled = 2 if config.internalize is not None else 0
+    others = sum(with_other_banks[name] for name in set(controls))
+    return 2 + begins + bool(config.evolutions) + distilled + others

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from skillwright.bank import (
     NOTHING,
@@ -188,6 +188,10 @@ def other_scopes(scopes: Iterable[str]) -> dict[str, str]:
     return dict(zip(names, [*names[1:], names[0]], strict=True))
 
 
+Part = Literal["skills", "principles", "facts"]
+"""What is injected of a bank: all, what holds everywhere, or what holds in the task's place."""
+
+
 @dataclass(frozen=True)
 class Injector:
     """Makes the source that injects the skills of a bank, as the configuration wants it."""
@@ -197,11 +201,16 @@ class Injector:
     budget: RenderBudget
     hierarchy: bool = True
     raw: SkillSource | None = None
+    part: Part = "skills"
     _latest: list[BankSource] = field(default_factory=list, repr=False, compare=False)
 
     def source(self, bank: Bank) -> SkillSource:
         """Return the source of a version of the bank."""
         return self.raw if self.raw is not None else self._of(bank)
+
+    def whole(self, bank: Bank) -> SkillSource:
+        """Return the source of all skills of a bank, by kind and category."""
+        return BankSource(bank, self.embedder, self.settings, self.budget)
 
     def layered(self, bank: Bank) -> BankSource:
         """Return the source that retrieves by kind and category; only what is new is encoded."""
@@ -220,6 +229,10 @@ class Injector:
         return replace(self._of(bank), scope=moved)
 
     def _of(self, bank: Bank) -> BankSource | UnlayeredSource:
+        if self.part != "skills":
+            scoped = self.part == "facts"
+            kept = tuple(one for one in bank.skills if bool(one.scope) == scoped)
+            bank = replace(bank, skills=kept)
         layered = self.layered(bank)
         return layered if self.hierarchy else self._unlayered(bank, layered)
 

@@ -76,6 +76,49 @@ def start_rl(config: RlConfig) -> RlRun:
     return RlRun(config=config, folder=folder, store=store)
 
 
+def supervised(config: RlConfig) -> RlConfig:
+    """Return a configuration that stops after the cold start, and judges it.
+
+    There is no reinforcement, the bank stays as it is, and what the release test compares with are
+    the weights that the run began with.
+
+    Raises:
+        ConfigError: There is no cold start.
+    """
+    if config.cold_start is None:
+        raise ConfigError(
+            "cold_start is null, so there is nothing to learn from; give it at least {}"
+        )
+    return config.model_copy(
+        update={
+            "grpo": config.grpo.model_copy(update={"iterations": 0}),
+            "evolve": None,
+            "internalize": None,
+            "evaluation": config.evaluation.model_copy(update={"baseline": "start"}),
+        }
+    )
+
+
+def coevolving(config: RlConfig) -> RlConfig:
+    """Return a configuration by which bank and weights change in turns, each judged by the gate.
+
+    Where ``grpo.gate_every`` is unset, a policy step is as long as the bank's (``evolve.every``).
+
+    Raises:
+        ConfigError: The bank does not change, so there are no turns.
+    """
+    if config.evolve is None or not config.evolutions:
+        why = "evolve is null" if config.evolve is None else "evolve.every is above iterations"
+        raise ConfigError(
+            f"coevolve changes bank and weights in turns, and {why}, so the bank never changes; "
+            "let it evolve, or use `skillwright rl`"
+        )
+    if config.grpo.gate_every is not None:
+        return config
+    grpo = config.grpo.model_copy(update={"gate_every": config.evolve.every})
+    return config.model_copy(update={"grpo": grpo})
+
+
 def is_rl_run(run: str | Path, root: str | Path = "runs") -> bool:
     """Tell whether a run is one of the recipe; ``False`` also where there is no such run."""
     try:

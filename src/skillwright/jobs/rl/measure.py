@@ -27,13 +27,17 @@ from skillwright.evaluation import (
 )
 from skillwright.jobs.parts.progress import ReleaseTested, Scored, StageStarted
 from skillwright.jobs.parts.resuming import write_down
+from skillwright.jobs.rl.bank import bank_without
 from skillwright.jobs.rl.injected import other_scopes
 from skillwright.jobs.rl.state import (
+    INTERNALIZED,
+    START,
     TEST_EPISODES,
     RlKind,
     RlState,
     Validated,
     Validation,
+    checkpoint_name,
     selected,
 )
 from skillwright.jobs.rl.wiring import Workshop
@@ -50,10 +54,16 @@ from skillwright.runs import VerdictRecord
 
 # Weights on disk: which checkpoints there are, and which are still needed.
 #
+# checkpoints/start.ckpt              what the run began with, where it is tested against that
 # checkpoints/iteration_00000.ckpt    what the cold start ended with: the reference
 # checkpoints/iteration_00040.ckpt    the best on val
-# checkpoints/iteration_00050.ckpt    the latest
+# checkpoints/iteration_00050.ckpt    the latest; of it and of the best, the policy step before
+# checkpoints/candidate.ckpt          weights that the gate is judging
+# checkpoints/internalized.ckpt       weights that skills were distilled into
 
+
+WITHOUT_BEFORE, WITHOUT_AFTER = "before_internalization", "internalized"
+"""In the sealed test: without the skills that were distilled, the weights before and after."""
 
 _NAME = re.compile(r"iteration_(\d{5,})\.ckpt")
 
@@ -75,12 +85,13 @@ class Checkpoints:
 
     def path(self, iteration: int) -> Path:
         """Return the file of an iteration's checkpoint."""
-        return self._folder / f"iteration_{iteration:05d}.ckpt"
+        return self._folder / checkpoint_name(iteration)
 
     def save(self, backend: PolicyBackend, iteration: int, bank_version: int) -> None:
         """Keep everything that the next iteration depends on."""
         bank = self._bank_store.load(bank_version)
-        kept = Checkpoint(backend.snapshot(), iteration, bank_version, bank.digest)
+        done = max(iteration, 0)  # at the start as many as after the cold start
+        kept = Checkpoint(backend.state(), done, bank_version, bank.digest)
         try:
             save_checkpoint(self.path(iteration), kept)
         except OSError as error:
@@ -126,11 +137,15 @@ class Checkpoints:
         )
 
     def prune(self, state: RlState, latest: int) -> None:
-        """Delete what is no longer needed: all but the reference, the best and the latest."""
-        best = state.best.iteration if state.best else 0
-        for iteration in self._others({0, best, latest}):
+        """Delete what is no longer needed.
+
+        That is all but the reference, the best, the latest, and what policy steps that begin before
+        these have to beat: where the latest is damaged, a run continues at the best.
+        """
+        kept = {state.best.iteration if state.best else 0, latest}
+        for iteration in self._others({0, *kept, *map(state.policy_step_at, kept)}):
             self.path(iteration).unlink(missing_ok=True)
-        for unfinished in self._folder.glob(".iteration_*"):  # a process was killed there
+        for unfinished in self._folder.glob(".*.ckpt*"):  # a process was killed there
             unfinished.unlink(missing_ok=True)
 
     def _others(self, needed: Iterable[int]) -> list[int]:
@@ -174,8 +189,9 @@ async def open_sealed(
 ) -> RlState:
     """Score every artifact on the sealed tasks: the only place that opens them.
 
-    They are the policy of the cold start with its own bank, and where that has changed with the
-    last one too; the selected policy; and the controls, with the weights of the selected policy.
+    They are the policy as the run began, where it is judged against that; that of the cold start
+    with its own bank, and where that has changed with the last one too; the selected policy; and
+    the controls, with the weights of the selected policy.
     """
     if not run.config.evaluation.test or state.test is not None:
         return state
@@ -205,17 +221,26 @@ async def open_sealed(
 def _artifacts(run: Workshop, state: RlState, tasks: tuple[Task, ...]) -> Iterator[Artifact]:
     chosen = selected(run.config, state)
     first, last = state.first_version, state.version_after(chosen)
-    yield Artifact("cold_start", 0, run.source(first))
+    if state.baseline == START:
+        yield Artifact("start", START, run.source(first))
+    if state.baseline != START or chosen != 0:
+        yield Artifact("cold_start", 0, run.source(first))
     if last != first:
         yield Artifact("cold_start_last_bank", 0, run.source(last))
     yield Artifact("final", chosen, run.source(last))
+    made = state.internalized
+    if made is not None and made.verdict is not None:
+        bank, _ = bank_without(run.bank_store.load(made.before), made.skills)
+        without = run.injector.source(bank)
+        yield Artifact(WITHOUT_BEFORE, made.base, without)
+        yield Artifact(WITHOUT_AFTER, INTERNALIZED, without)
     if run.config.bank.inject == "none":
         return
     controls = run.config.evaluation.controls
     if "no_skills" in controls:
         yield Artifact("no_skills", chosen, PlainSkill(""))
     scopes = other_scopes(scope_of(task) for task in tasks)
-    if "other_scope" in controls and scopes and run.config.bank.inject == "skills":
+    if "other_scope" in controls and scopes and run.config.bank.inject in ("skills", "facts"):
         bank = run.bank_store.load(last)
         yield Artifact("other_scope", chosen, run.injector.elsewhere(bank, scopes))
 
@@ -286,25 +311,25 @@ async def release(
 ) -> RlState:
     """Test what the run ends with, where the gate leaves proof to the release; write it down.
 
-    The reference, which the cold start ended with, and the first bank, against the selected weights
-    and their bank: one test, on draws that decided nothing before. Weights and bank change
-    together, so they are tested together; where that proves nothing, the cold start stays released.
+    The baseline (what the cold start ended with, or what the run began with) and the first bank,
+    against the selected weights and their bank: one test, on draws that decided nothing before.
+    Weights and bank change together, so they are tested together; where that proves nothing, the
+    baseline stays released.
     """
     test, chosen = run.config.evaluation.gate.release, selected(run.config, state)
-    if test is None or chosen == 0 or state.release is not None:
+    if test is None or chosen == state.baseline or state.release is not None:
         return state
     val = len(run.tasks.val)
     run.callback.on_event(StageStarted("release test", episodes=test.expected_rollouts(val)))
     sides = (
-        Version(0, run.source(state.first_version)),
+        Version(state.baseline, run.source(state.first_version)),
         Version(chosen, run.source(state.version_after(chosen))),
     )
     draws = release_draws(run.config.run.seed, 0, None)
     duel = WeightsDuel(run, policy, checkpoints, sides, draws)
     # The weights were selected, and the bank's changes judged, on the same tasks.
     weights = len(state.validations) if run.config.evaluation.select == "best" else 1
-    of_bank = differing(one.verdict for one in state.evolutions.values() if one.verdict)
-    terms = replace(run.terms, judged=of_bank, weights=weights)
+    terms = replace(run.terms, judged=differing(state.verdicts), weights=weights)
     verdict = await test.judge(duel, state.ledger, terms)
     with run.store.transaction(durable=True):
         run.store.record_verdict(VerdictRecord(chosen, verdict.to_dict(), "", RELEASE_PHASE))

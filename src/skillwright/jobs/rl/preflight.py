@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from pathlib import Path
 
 from skillwright.config.rl import RlConfig
 from skillwright.core import ConfigError, SkillwrightError
@@ -13,6 +14,9 @@ from skillwright.jobs.parts.bank_source import opened_embedder
 from skillwright.jobs.parts.money import priced_model, refuse_unheld
 from skillwright.jobs.parts.tasks import refuse_unasked_data
 from skillwright.jobs.rl.bank import starting_bank
+from skillwright.jobs.rl.demonstrations import CHATS, check_chats, episodes_of_run
+from skillwright.jobs.rl.estimate import expected_lengths, retirement_text
+from skillwright.jobs.rl.machine import refuse_too_large, slow_precision
 from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks
 from skillwright.jobs.rl.wiring import PolicyMaker
 from skillwright.models import HttpClient, ModelConfig
@@ -36,7 +40,10 @@ async def preflight_rl(config: RlConfig) -> PolicyMaker:
 async def examine_rl(config: RlConfig) -> list[Finding]:
     """Look at all that `preflight_rl` looks at, also behind the first thing that is wrong."""
     looks = _looks(config, PolicyMaker(config))
-    findings = [await _found(name, look()) for name, look in looks.items()]
+    found = [await _found(name, look()) for name, look in looks.items()]
+    # Where tasks cannot be found, whatever needs them fails by the same words: they are said once.
+    first = {one.detail: one for one in reversed(found) if one.health is Health.BAD}
+    findings = [one for one in found if first.get(one.detail, one) is one]
     llms = dict(config.llms)
     try:
         llms |= users_of(config.env)
@@ -54,7 +61,10 @@ def _looks(config: RlConfig, maker: PolicyMaker) -> dict[str, Callable[[], Await
         "budget": partial(_money, config),
         "tasks": partial(_tasks, config),
         "bank": partial(_bank, config),
+        "demonstrations": partial(_demonstrations, config),
+        "memory": partial(_memory, config),
         "policy": partial(_policy, config, maker),
+        **({"internalize": partial(_internalize, config)} if config.internalize else {}),
     }
 
 
@@ -73,9 +83,7 @@ async def _trackers(config: RlConfig) -> str:
 async def _money(config: RlConfig) -> str:
     llms = [priced_model(role, llm) for role, llm in config.llms.items()]
     # Only skills are embedded; raw trajectories, and no skills at all, need no embedder.
-    refuse_unheld(
-        config.budget, llms, config.bank.embedder if config.bank.inject == "skills" else ""
-    )
+    refuse_unheld(config.budget, llms, config.bank.embedder if config.has_bank else "")
     return "it can be held" if config.budget.is_set else "no bound is set"
 
 
@@ -93,9 +101,35 @@ async def _bank(config: RlConfig) -> str:
         return f"it begins with {len(bank.active)} skills; {embedder.identity} says what is similar"
 
 
+async def _demonstrations(config: RlConfig) -> str:
+    section = config.cold_start
+    if section is None:
+        return "nothing is learned from any"
+    name = section.demonstrations
+    if not name:
+        return "models.expert plays them"
+    if name.endswith(CHATS):
+        return f"{check_chats(Path(name))} chats"
+    tasks = find_rl_tasks(config).training[: section.tasks]
+    found = episodes_of_run(name, config.run.root, tasks, config.env.success_threshold)
+    return f"{len(found)} solved episodes of run {name!r}"
+
+
+async def _memory(config: RlConfig) -> str:
+    if config.policy.kind == "scorer":
+        return "a command scorer takes megabytes"
+    tasks = find_rl_tasks(config)
+    return refuse_too_large(config, tasks, await expected_lengths(config, tasks))
+
+
 async def _policy(config: RlConfig, maker: PolicyMaker) -> str:
     maker.check()
-    return config.policy.label
+    slow = slow_precision(config)
+    return f"{config.policy.label}; {slow}" if slow else config.policy.label
+
+
+async def _internalize(config: RlConfig) -> str:
+    return retirement_text(config, len(find_rl_tasks(config).val))
 
 
 async def _llm(llm: ModelConfig, client: HttpClient) -> str:

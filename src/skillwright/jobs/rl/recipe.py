@@ -3,9 +3,11 @@
     base trajectories -> distilled bank
     expert, with the bank's skills -> verified wins -> cold start: the reference
     [ groups of rollouts under the same skills -> advantages -> update
+      every m iterations, if wanted: gate -> weights that lose are taken back
       every N epochs: failures of the evolution split -> teacher -> gate -> next bank
       every k iterations: val ] x iterations
     release test: the selected policy and its bank against the cold start and the first bank
+    if wanted, skills distilled into the weights -> release test -> skills retired
     test, opened once: cold start, selected policy, and the controls
 
 What was decided is in the run's store, weights in its checkpoints, and the bank in a file of
@@ -20,11 +22,12 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from skillwright.bank import CountedEpisode, count_skills, to_markdown
-from skillwright.config.rl import ColdStartSection
+from skillwright.config.rl import ColdStartSection, RlConfig
 from skillwright.core import (
     EpisodeResult,
     EpisodeSpec,
@@ -33,16 +36,20 @@ from skillwright.core import (
     Task,
     TurnContext,
 )
-from skillwright.core.agent import action_in
 from skillwright.core.jsonio import write_text
 from skillwright.core.seeds import derive_seed
 from skillwright.jobs.parts.progress import RunStarted, StageStarted
 from skillwright.jobs.parts.resuming import refuse_other_tasks, write_down
 from skillwright.jobs.rl.bank import base_episodes, evolve_bank, make_first_bank
-from skillwright.jobs.rl.estimate import expected_episodes
+from skillwright.jobs.rl.demonstrations import CHATS, as_read, chat_rows, episodes_of_run
+from skillwright.jobs.rl.estimate import expected_episodes, retirement_text
 from skillwright.jobs.rl.injected import Remembered, SometimesNothing
+from skillwright.jobs.rl.internalize import internalize
+from skillwright.jobs.rl.machine import slow_precision
 from skillwright.jobs.rl.measure import Checkpoints, open_sealed, release, validate
+from skillwright.jobs.rl.policy_step import ends_policy_step, judge_policy
 from skillwright.jobs.rl.state import (
+    START,
     TIMING,
     ColdStartEnded,
     ColdStartStep,
@@ -57,9 +64,11 @@ from skillwright.jobs.rl.state import (
 from skillwright.jobs.rl.tasks import again_tasks, harder_tasks, tasks_of_iteration
 from skillwright.jobs.rl.wiring import (
     Workshop,
+    as_commands,
     group_settings,
     grpo_settings,
     openings,
+    reread,
     sft_settings,
     turns_of,
 )
@@ -98,30 +107,55 @@ async def start_cold(
         turns = await _turns(run, shown, skills) if run.maker.needs_turns else []
         state = write_down(run.store, state, RlKind.POLICY, run.maker.recipe(turns))
     policy = run.maker.make(state.policy or {})
+    if run.config.evaluation.baseline == "start":
+        checkpoints.save(policy, START, state.first_version)
+        state = await validate(run, state, policy, START)
     facts: dict[str, Any] = {}
     if run.config.cold_start is not None:
-        results = [_as_command(one) for one in shown] if run.maker.chooses else list(shown)
+        results = as_commands(shown) if run.maker.chooses else list(shown)
         facts = _teach(run, policy, results, skills)
-    facts["reference"] = policy.freeze_reference()
+    # Without a divergence nothing is compared with it, and it would take as much as the weights.
+    compares = run.config.grpo.kl_weight > 0 and run.config.grpo.iterations > 0
+    facts["reference"] = policy.freeze_reference() if compares else ""
     facts["policy"] = policy.identity
     checkpoints.save(policy, 0, state.first_version)
     return policy, write_down(run.store, state, RlKind.COLD_START, facts)
 
 
 async def _demonstrations(run: Workshop, state: RlState) -> tuple[list[EpisodeResult], SkillSource]:
-    """Let the expert act with the skills that the policy will get, and sometimes without."""
+    """Let the expert act, and sometimes without skills; return what the policy is to read there."""
     source = run.source(state.first_version)
     section = run.config.cold_start
     if section is None:
         return [], source
     seed = run.config.run.seed
     drawn = derive_seed("cold start", seed)
-    skills = Remembered(SometimesNothing(source, section.without_skills, drawn))
+    read = Remembered(SometimesNothing(source, section.without_skills, drawn))
+    if section.demonstrations:
+        return as_read(_known_episodes(run, section), read), read
+    given = read
+    if section.expert_reads == "skills":
+        whole = run.injector.whole(run.bank_store.load(state.first_version))
+        given = Remembered(SometimesNothing(whole, section.without_skills, drawn))
     specs = _specs(run, section)
     run.callback.on_event(StageStarted("expert", episodes=len(specs)))
-    results = await run.model_engine("expert").run(specs, skills)
+    results = await run.model_engine("expert").run(specs, given)
     refuse_no_score(results)
-    return results, skills
+    if given is not read:
+        results = [reread(one, given, read) for one in results]
+    return results, read
+
+
+def _known_episodes(run: Workshop, section: ColdStartSection) -> list[EpisodeResult]:
+    """Return the episodes of another run; chats are no episodes, and are read on their own."""
+    if section.demonstrations.endswith(CHATS):
+        return []
+    return episodes_of_run(
+        section.demonstrations,
+        run.config.run.root,
+        run.tasks.training[: section.tasks],
+        run.config.env.success_threshold,
+    )
 
 
 def _specs(run: Workshop, section: ColdStartSection) -> list[EpisodeSpec]:
@@ -150,29 +184,16 @@ async def _turns(
     return found
 
 
-def _as_command(result: EpisodeResult) -> EpisodeResult:
-    """Keep only the command of each answer, where the environment lists it.
-
-    A policy that chooses from a list says nothing around its choice, and could not imitate it.
-    """
-    played = result.trajectory
-    offered = [played.metadata, *(turn.metadata for turn in played.turns)]
-    turns = []
-    for turn, before in zip(played.turns, offered, strict=False):
-        command = action_in(turn.act.text)
-        if command in (before.get("admissible_commands") or ()):
-            turn = replace(turn, act=replace(turn.act, text=command))
-        turns.append(turn)
-    return replace(result, trajectory=replace(played, turns=tuple(turns)))
-
-
 def _teach(
     run: Workshop, policy: PolicyBackend, results: Sequence[EpisodeResult], skills: SkillSource
 ) -> dict[str, Any]:
-    settings = sft_settings(run.config)
-    rows, coverage = demonstrations(
-        policy, results, skills, threshold=run.config.env.success_threshold
-    )
+    settings = sft_settings(run.config.cold_start)
+    section = run.config.cold_start
+    if section is not None and section.demonstrations.endswith(CHATS):
+        rows, coverage = chat_rows(policy, Path(section.demonstrations))
+    else:
+        threshold = run.config.env.success_threshold
+        rows, coverage = demonstrations(policy, results, skills, threshold=threshold)
     run.callback.on_event(StageStarted("cold start"))
 
     def on_step(step: int, loss: LossReport, report: StepReport) -> None:
@@ -346,6 +367,7 @@ async def rl(run: Workshop, folder: RunFolder) -> RlReport:
     policy, state = await start_cold(run, state, checkpoints)
     state = await _train(run, state, policy, checkpoints)
     state = await release(run, state, policy, checkpoints)
+    state = await internalize(run, state, policy, checkpoints)
     state = await open_sealed(run, state, policy, checkpoints)
     _publish(run, state)
     state = write_down(run.store, state, RlKind.FINISHED, {})
@@ -364,13 +386,16 @@ async def _train(
         version = state.version_after(iteration - 1)
         ended = await train_on(run, state, policy, iteration, version)
         state = _note(run, state, ended)
+        steps = ends_policy_step(run, iteration)
+        if steps:
+            state = await judge_policy(run, state, policy, iteration, checkpoints)
         evolves = _evolves(run, iteration)
         if evolves and iteration not in state.evolutions:
             state = await evolve_bank(run, state, policy, iteration)
         validates = iteration % run.config.evaluation.val_every == 0 or iteration == last
         if validates:
             state = await validate(run, state, policy, iteration)
-        if evolves or validates or iteration % section.checkpoint_every == 0:
+        if steps or evolves or validates or iteration % section.checkpoint_every == 0:
             checkpoints.save(policy, iteration, state.version_after(iteration))
             checkpoints.prune(state, iteration)
     return state
@@ -394,7 +419,7 @@ def _note(run: Workshop, state: RlState, ended: IterationEnded) -> RlState:
 def _publish(run: Workshop, state: RlState) -> None:
     """Write the bank of the released policy for people to read."""
     report = RlReport(state, selected(run.config, state))
-    bank = run.bank_store.load(state.version_after(report.released))
+    bank = run.bank_store.load(report.bank_version)
     write_text(run.bank_store.path.with_name("skills.md"), to_markdown(bank))
 
 
@@ -419,7 +444,9 @@ def _introduce(run: Workshop, state: RlState, folder: RunFolder, checkpoints: Ch
                 f"{iterations} iterations of {config.grpo.tasks_per_iteration} x "
                 f"{config.grpo.group_size} episodes; {config.evaluation.gate.kind} gate for the "
                 "bank",
+                *_judged(config, len(tasks.val)),
                 *([f"bank: {bank.headline}"] if bank.total else []),
+                *([slow] if (slow := slow_precision(config)) else []),
                 *([lost] if resumes and saved < last else []),
             ),
             steps=iterations,
@@ -427,3 +454,10 @@ def _introduce(run: Workshop, state: RlState, folder: RunFolder, checkpoints: Ch
             resumed_at=saved + 1 if resumes else None,
         )
     )
+
+
+def _judged(config: RlConfig, val: int) -> list[str]:
+    """Say what is judged beside the bank."""
+    every, steps = config.grpo.gate_every, config.policy_steps
+    said = [f"the gate judges the weights {steps} times, every {every} iterations"] if steps else []
+    return said + ([retirement_text(config, val)] if config.internalize else [])

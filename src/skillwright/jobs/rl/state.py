@@ -3,19 +3,47 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 from skillwright.config.rl import RlConfig
 from skillwright.core.jsonio import JsonRecord, encode
 from skillwright.evaluation import AlphaLedger, Score, ScoreTable, SplitReport, Verdict
 from skillwright.jobs.parts.progress import Event
 from skillwright.jobs.parts.resuming import rebuild
+from skillwright.jobs.rl.judged import (
+    InternalizedRecord,
+    PolicyJudged,
+    PolicyStepRecord,
+    SkillsInternalized,
+)
 from skillwright.runs import RunStore
 
 TIMING = "timing"
 """The key of an event's payload that holds what took how long; no decision reads it."""
 TEST_EPISODES = "episodes"
 """The key of the test event's payload that holds the episodes' keys by artifact."""
+
+
+Which = Literal["released", "final", "cold-start", "start"]
+"""Names weights of a finished run: what it released, what it selected, what the cold start left,
+and what it began with."""
+Form = Literal["merged", "adapter", "q8_0", "f16", "f32"]
+"""How weights are saved: safetensors with an adapter merged, or the adapter alone; or GGUF of that
+precision."""
+START, INTERNALIZED, CANDIDATE = -1, -2, -3
+"""Name weights where an iteration is named: those that a run began with, those that skills were
+distilled into, and those that the gate is judging; 0 is the cold start."""
+_NAMES = {START: "start", INTERNALIZED: "internalized", CANDIDATE: "candidate"}
+
+
+def checkpoint_name(iteration: int) -> str:
+    """Return the name of the file that holds the weights after an iteration."""
+    return f"{_NAMES.get(iteration, f'iteration_{iteration:05d}')}.ckpt"
+
+
+def weights_name(iteration: int) -> str:
+    """Say for people which weights a run has after an iteration."""
+    return {**_NAMES, 0: "cold start"}.get(iteration, f"iteration {iteration}")
 
 
 class RlKind(StrEnum):
@@ -31,10 +59,14 @@ class RlKind(StrEnum):
     """A group of rollouts was played and learned from."""
     EVOLUTION = "evolution"
     """An update of the bank is decided."""
+    POLICY_STEP = "policy_step"
+    """The gate has judged the weights of a policy step."""
     VALIDATION = "validation"
     """The policy has its score on val."""
     RELEASE = "rl_release"
     """What the run ends with was tested against what reinforcement began with."""
+    INTERNALIZED = "internalized"
+    """Whether skills that were distilled into the weights are retired is decided."""
     TEST_OPENED = "rl_test_opened"
     """The sealed tasks are opened; the artifacts that will be scored are fixed."""
     TEST = "rl_test"
@@ -157,7 +189,7 @@ class Validation(JsonRecord):
     """A score on val.
 
     Attributes:
-        iteration: After which one; 0 is the cold start.
+        iteration: After which one; 0 is the cold start, `START` what the run began with.
         bank_version: Which skills were injected.
         table: The scores.
         policy: The identity of the weights.
@@ -179,18 +211,21 @@ class RlState:
     """What a run of the recipe knows.
 
     Attributes:
-        ledger: The alpha that is left for changes of the bank.
+        ledger: The alpha that is left for changes of bank and weights.
         bank: Facts about the first bank, with its ``version``; ``None`` before it is there.
         policy: What the policy was built of; ``None`` before.
         cold_start: Facts about the cold start, with the digest of the ``reference``; ``None``
             before its end.
         iterations: By number.
         evolutions: By the iteration that they came after.
+        policy_steps: By the iteration that they ended with.
         validations: By iteration.
         sealed: Whether the test split is still closed.
         test: The test report, or ``None``.
         release: Whether what the run ends with is proven better than the cold start with the first
             bank; ``None`` where that was not tested.
+        internalized: What became of skills that were to be distilled into the weights; ``None``
+            before.
         finished: Whether nothing is left to do.
     """
 
@@ -200,10 +235,12 @@ class RlState:
     cold_start: Mapping[str, Any] | None = None
     iterations: Mapping[int, IterationRecord] = field(default_factory=dict)
     evolutions: Mapping[int, EvolutionRecord] = field(default_factory=dict)
+    policy_steps: Mapping[int, PolicyStepRecord] = field(default_factory=dict)
     validations: Mapping[int, Validation] = field(default_factory=dict)
     sealed: bool = True
     test: SplitReport | None = None
     release: Verdict | None = None
+    internalized: InternalizedRecord | None = None
     finished: bool = False
 
     @property
@@ -222,6 +259,32 @@ class RlState:
         return max(self.iterations, default=0)
 
     @property
+    def baseline(self) -> int:
+        """Which weights the release test compares with: `START`, or 0 for the cold start."""
+        return START if START in self.validations else 0
+
+    @property
+    def last_policy_step(self) -> int:
+        """After which iteration the weights are that the next policy step has to beat."""
+        return max(self.policy_steps, default=0)
+
+    def policy_step_at(self, iteration: int) -> int:
+        """Return the last policy step that had ended after an iteration; 0 is the cold start."""
+        return max((one for one in self.policy_steps if one <= iteration), default=0)
+
+    @property
+    def accepts(self) -> int:
+        """How often the gate has let a change of bank or weights through."""
+        banks = [one.action == "accept" for one in self.evolutions.values()]
+        return sum(banks) + sum(one.verdict.accepted for one in self.policy_steps.values())
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """What the gate said of changes of bank and weights, in no order."""
+        of_bank = [one.verdict for one in self.evolutions.values() if one.verdict is not None]
+        return of_bank + [one.verdict for one in self.policy_steps.values()]
+
+    @property
     def best(self) -> Validation | None:
         """The best validation, the later among equals; ``None`` before the first."""
         known = self.validations.values()
@@ -234,11 +297,13 @@ class RlState:
             "cold_start": encode(self.cold_start),
             "iterations": encode(list(self.iterations.values())),
             "evolutions": encode(list(self.evolutions.values())),
+            "policy_steps": encode(list(self.policy_steps.values())),
             "validations": encode(list(self.validations.values())),
             "best_iteration": self.best.iteration if self.best else None,
             "ledger": encode(self.ledger),
             "test": encode(self.test),
             "release": encode(self.release),
+            "internalized": encode(self.internalized),
             "finished": self.finished,
         }
 
@@ -285,14 +350,11 @@ class RlState:
             case RlKind.ITERATION:
                 record = IterationRecord.from_dict(payload)
                 return replace(self, iterations={**self.iterations, record.iteration: record})
-            case RlKind.EVOLUTION:
-                return self._evolved(EvolutionRecord.from_dict(payload))
+            case RlKind.EVOLUTION | RlKind.POLICY_STEP | RlKind.RELEASE | RlKind.INTERNALIZED:
+                return self._decided(RlKind(kind), payload)
             case RlKind.VALIDATION:
                 score = Validation.from_dict(payload)
                 return replace(self, validations={**self.validations, score.iteration: score})
-            case RlKind.RELEASE:
-                verdict = Verdict.from_dict(payload)
-                return replace(self, release=verdict, ledger=self.ledger.spend(verdict))
             case RlKind.TEST_OPENED:
                 return replace(self, sealed=False)
             case RlKind.TEST:
@@ -302,10 +364,28 @@ class RlState:
             case _:
                 return self
 
-    def _evolved(self, record: EvolutionRecord) -> Self:
-        ledger = self.ledger if record.verdict is None else self.ledger.spend(record.verdict)
-        evolutions = {**self.evolutions, record.iteration: record}
-        return replace(self, ledger=ledger, evolutions=evolutions)
+    def _decided(self, kind: RlKind, payload: dict[str, Any]) -> Self:
+        """Return the state after a decision, which may have spent some of the run's alpha."""
+        verdict: Verdict | None
+        decided: Self
+        match kind:
+            case RlKind.EVOLUTION:
+                bank = EvolutionRecord.from_dict(payload)
+                decided = replace(self, evolutions={**self.evolutions, bank.iteration: bank})
+                verdict = bank.verdict
+            case RlKind.POLICY_STEP:
+                step = PolicyStepRecord.from_dict(payload)
+                decided = replace(self, policy_steps={**self.policy_steps, step.iteration: step})
+                verdict = step.verdict
+            case RlKind.INTERNALIZED:
+                made = InternalizedRecord.from_dict(payload)
+                decided, verdict = replace(self, internalized=made), made.verdict
+            case _:
+                verdict = Verdict.from_dict(payload)
+                decided = replace(self, release=verdict)
+        if verdict is None:
+            return decided
+        return replace(decided, ledger=self.ledger.spend(verdict))
 
 
 def restore(config: RlConfig, store: RunStore) -> RlState:
@@ -339,14 +419,33 @@ class RlReport:
             "job": "rl",
             "selected_iteration": self.iteration,
             "released_iteration": self.released,
+            "released_bank_version": self.bank_version,
             **self.state.to_dict(),
         }
 
     @property
     def released(self) -> int:
-        """After which iteration the weights are that are released; 0 is the cold start."""
+        """After which iteration the weights are that are released.
+
+        0 is the cold start, `START` what the run began with, and `INTERNALIZED` what skills were
+        distilled into and retired.
+        """
+        made = self.state.internalized
+        return self.proven if made is None or not made.accepted else INTERNALIZED
+
+    @property
+    def proven(self) -> int:
+        """The same before any skill was distilled into them: what the release test left."""
         test = self.state.release
-        return self.iteration if test is None or test.accepted else 0
+        return self.iteration if test is None or test.accepted else self.state.baseline
+
+    @property
+    def bank_version(self) -> int:
+        """The version of the bank that is released."""
+        made = self.state.internalized
+        if made is not None and made.accepted:
+            return made.version
+        return self.state.version_after(self.proven)
 
 
 def selected(config: RlConfig, state: RlState) -> int:
@@ -468,6 +567,8 @@ RlEvent = (
     | ColdStartEnded
     | IterationEnded
     | BankEvolved
+    | PolicyJudged
+    | SkillsInternalized
     | Validated
 )
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from skillwright.config.rl import RlConfig
-from skillwright.evaluation import Score
+from skillwright.evaluation import Score, Verdict
 from skillwright.jobs.parts.progress import ReleaseTested, Scored
 from skillwright.jobs.parts.tracking import (
     Measures,
@@ -13,6 +13,7 @@ from skillwright.jobs.parts.tracking import (
     score_values,
     verdict_values,
 )
+from skillwright.jobs.rl.judged import PolicyJudged, SkillsInternalized
 from skillwright.jobs.rl.state import (
     TIMING,
     BankEvolved,
@@ -39,6 +40,10 @@ class RlMeasures(Measures):
                 return [_validated(event)]
             case BankEvolved():
                 return [_evolved(event)]
+            case PolicyJudged(record=one):
+                return [_judged("policy_step", one.iteration, one.verdict)]
+            case SkillsInternalized(record=one):
+                return [_judged("internalized", self.step, one.verdict)]
             case ColdStartStep():
                 loss = {"loss": event.surprise, "grad_norm": event.grad_norm}
                 return [_cold("step", event.step, loss)]
@@ -102,6 +107,14 @@ def _evolved(event: BankEvolved) -> Numbers:
     return numbers("evolution", one.iteration, named)
 
 
+def _judged(series: str, step: int, verdict: Verdict | None) -> Numbers:
+    values = {
+        **verdict_values(verdict),
+        "accepted": verdict is not None and verdict.accepted,
+    }
+    return numbers(series, step, {f"{series}/{name}": value for name, value in values.items()})
+
+
 def _cold(series: str, step: int, values: Mapping[str, float]) -> Numbers:
     named = {f"cold_start/{name}": value for name, value in values.items()}
     return numbers(f"cold_start/{series}", step, named)
@@ -124,6 +137,10 @@ def past_events(config: RlConfig, store: RunStore) -> Iterator[RlEvent]:
                 yield Validated(one.iteration, one.table.overall, types, state.best is one)
             case RlKind.EVOLUTION:
                 yield BankEvolved(list(state.evolutions.values())[-1])
+            case RlKind.POLICY_STEP:
+                yield PolicyJudged(state.policy_steps[state.last_policy_step])
+            case RlKind.INTERNALIZED if state.internalized is not None:
+                yield SkillsInternalized(state.internalized)
             case RlKind.RELEASE if state.release is not None:
                 yield ReleaseTested(state.release, state.ledger.left)
             case RlKind.TEST if state.test is not None:

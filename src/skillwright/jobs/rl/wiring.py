@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -11,15 +12,16 @@ import torch
 from skillwright.bank import BankStore, Embedder
 from skillwright.bank.teaching.teacher import Teacher
 from skillwright.config.rl import (
-    ColdStartSection,
     GrpoSection,
     HfPolicyConfig,
     RlConfig,
     ScorerPolicyConfig,
+    SupervisedSection,
 )
 from skillwright.core import (
     Agent,
     ChatModel,
+    ConfigError,
     EpisodeResult,
     ModelRefused,
     PlainSkill,
@@ -27,6 +29,7 @@ from skillwright.core import (
     Task,
     TurnContext,
 )
+from skillwright.core.agent import action_in
 from skillwright.core.seeds import derive_seed
 from skillwright.core.waits import waiting
 from skillwright.envs.drive import open_env
@@ -36,6 +39,7 @@ from skillwright.jobs.parts.bank_source import EmbedderLedger, opened_embedder
 from skillwright.jobs.parts.memory import StoredCalls, StoredEpisodes
 from skillwright.jobs.parts.opened import MakeModel, Opened, make_engine, make_env, opened
 from skillwright.jobs.rl.injected import Injector
+from skillwright.jobs.rl.start import FolderWeights, RunWeights, starting_weights
 from skillwright.jobs.rl.state import RlCallback
 from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks
 from skillwright.jobs.train.wiring import terms_of
@@ -54,7 +58,7 @@ from skillwright.policy import (
 )
 from skillwright.policy.scorer import Architecture, ScorerPolicy, ScorerSettings, Vocabulary
 from skillwright.rollout import EpisodeRecorder, LocalEngine, MakeEnv, PromptStyle
-from skillwright.rollout.engine import render
+from skillwright.rollout.engine import render, with_other_skill
 from skillwright.rollout.local import Mode
 from skillwright.runs import RunStore
 
@@ -73,9 +77,17 @@ class PolicyMaker:
         self._ready: PolicyBackend | None = None
 
     @property
+    def _seed(self) -> int:
+        return derive_seed("weights", self._config.run.seed)
+
+    @cached_property
+    def _start(self) -> RunWeights | FolderWeights | None:
+        return starting_weights(self._config)
+
+    @property
     def needs_turns(self) -> bool:
-        """Whether it has to see turns before it can be built: a scorer needs their words."""
-        return isinstance(self._config.policy, ScorerPolicyConfig)
+        """Whether it has to see turns before it can be built: a new scorer needs their words."""
+        return isinstance(self._config.policy, ScorerPolicyConfig) and self._start is None
 
     @property
     def chooses(self) -> bool:
@@ -85,34 +97,52 @@ class PolicyMaker:
 
     def recipe(self, turns: Sequence[TurnContext]) -> Recipe:
         """Say what the policy is built of."""
+        start = self._start
+        begun = {} if start is None else {"start": dict(start.facts)}
         match self._config.policy:
+            case ScorerPolicyConfig() if isinstance(start, RunWeights):
+                return {"words": list((start.state.policy or {})["words"]), **begun}
             case ScorerPolicyConfig():
                 known = ScorerPolicy.for_turns(turns, ScorerSettings()).vocabulary
                 return {"words": list(known.words)}
             case HfPolicyConfig(model=model):
-                return {"model": model}
+                return {"model": model, **begun}
             case never:
                 assert_never(never)
 
     def check(self) -> None:
         """Find out before a run begins whether the policy can be built; what was, is used then."""
-        sft_settings(self._config)
+        for section in (self._config.cold_start, self._config.internalize):
+            sft_settings(section)
         grpo_settings(self._config.grpo)
         group_settings(self._config.grpo)
         match self._config.policy:
             case ScorerPolicyConfig():
-                self.make({"words": []})
+                self.make({"words": []} if self._start is None else self.recipe([]))
             case HfPolicyConfig() as policy:
-                self._ready = _language_model(policy)
+                self._ready = _language_model(policy, self._start, self._seed)
 
     def make(self, recipe: Recipe) -> PolicyBackend:
-        """Build the policy, before it has learned anything."""
+        """Build the policy, before it has learned anything.
+
+        Raises:
+            ConfigError: The weights that it is to begin with are gone, or others than at first.
+        """
+        start = self._start
+        if recipe.get("start") != (None if start is None else dict(start.facts)):
+            raise ConfigError(
+                f"the weights at policy.start {self._config.policy.start!r} are not those that the "
+                "run began with; bring those back, then resume"
+            )
         match self._config.policy:
             case ScorerPolicyConfig() as policy:
-                return _scorer(policy, recipe, derive_seed("weights", self._config.run.seed))
+                scorer = _scorer(policy, recipe, self._seed)
+                if isinstance(start, RunWeights):
+                    start.put_into(scorer)
+                return scorer
             case HfPolicyConfig() as policy:
                 ready, self._ready = self._ready, None
-                return ready or _language_model(policy)
+                return ready or _language_model(policy, start, self._seed)
             case never:
                 assert_never(never)
 
@@ -132,7 +162,14 @@ def _scorer(policy: ScorerPolicyConfig, recipe: Recipe, seed: int) -> PolicyBack
         return ScorerPolicy(Vocabulary(tuple(recipe["words"])), settings)
 
 
-def _language_model(policy: HfPolicyConfig) -> PolicyBackend:
+def _language_model(
+    policy: HfPolicyConfig, start: RunWeights | FolderWeights | None, seed: int
+) -> PolicyBackend:
+    if isinstance(start, RunWeights):
+        # Built as the run built its own: an adapter fits over the very weights it was trained on.
+        learned = _language_model(policy, starting_weights(start.config), seed)
+        start.put_into(learned)
+        return learned
     with waiting("loading transformers", f"model {policy.model} is loaded"):
         # It takes a second, which no scorer should wait for.
         from skillwright.policy.hf import HfPolicy, HfSettings, LoraSettings
@@ -143,6 +180,7 @@ def _language_model(policy: HfPolicyConfig) -> PolicyBackend:
     settings = HfSettings(
         lora=lora,
         precision=policy.precision,
+        optimizer=policy.optimizer,
         device=policy.device,
         max_new_tokens=policy.max_new_tokens,
         context_tokens=policy.context_tokens,
@@ -152,8 +190,15 @@ def _language_model(policy: HfPolicyConfig) -> PolicyBackend:
         gradient_checkpointing=policy.gradient_checkpointing,
         template=policy.template,
     )
-    with waiting(f"loading model {policy.model}"):
-        return HfPolicy.load_pretrained(policy.model, settings, download=policy.download)
+    # An adapter begins with numbers that are drawn.
+    with waiting(f"loading model {policy.model}"), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return HfPolicy.load_pretrained(
+            policy.model,
+            settings,
+            download=policy.download,
+            start=None if start is None else start.path,
+        )
 
 
 async def openings(tasks: Sequence[Task], make_env: MakeEnv) -> list[TurnContext]:
@@ -181,9 +226,39 @@ def turns_of(results: Sequence[EpisodeResult], skills: SkillSource | None) -> li
     ]
 
 
-def sft_settings(config: RlConfig) -> SftSettings:
-    """Return how the cold start learns; where there is none, as one would by default."""
-    section = config.cold_start or ColdStartSection()
+def as_commands(results: Sequence[EpisodeResult]) -> list[EpisodeResult]:
+    """Keep only the command of each answer, where the environment lists it.
+
+    A policy that chooses from a list says nothing around its choice, and could not imitate it.
+    """
+    return [_as_commands(one) for one in results]
+
+
+def _as_commands(result: EpisodeResult) -> EpisodeResult:
+    played = result.trajectory
+    offered = [played.metadata, *(turn.metadata for turn in played.turns)]
+    turns = []
+    for turn, before in zip(played.turns, offered, strict=False):
+        command = action_in(turn.act.text)
+        if command in (before.get("admissible_commands") or ()):
+            turn = replace(turn, act=replace(turn.act, text=command))
+        turns.append(turn)
+    return replace(result, trajectory=replace(played, turns=tuple(turns)))
+
+
+def reread(result: EpisodeResult, given: SkillSource, read: SkillSource) -> EpisodeResult:
+    """Put what the policy reads in the place of what the expert was given."""
+    before, after = (source.context(result.spec.task).text for source in (given, read))
+    played = result.trajectory
+    turns = tuple(
+        replace(turn, prompt=with_other_skill(turn.prompt, before, after)) for turn in played.turns
+    )
+    return replace(result, trajectory=replace(played, turns=turns))
+
+
+def sft_settings(section: SupervisedSection | None) -> SftSettings:
+    """Return how supervised steps learn; where there are none, as they would by default."""
+    section = section or SupervisedSection()
     return SftSettings(
         steps=section.steps,
         batch_rows=section.batch_rows,
@@ -367,4 +442,5 @@ def make_injector(config: RlConfig, embedder: Embedder) -> Injector:
         budget=bank.budget,
         hierarchy=bank.hierarchy,
         raw=PlainSkill("") if bank.inject == "none" else None,
+        part=bank.inject if bank.inject in ("principles", "facts") else "skills",
     )

@@ -10,7 +10,7 @@ import json
 import re
 import socket
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
@@ -93,11 +93,17 @@ class HttpClient:
     """
 
     def __init__(self, *, max_reply_bytes: int = MAX_REPLY_BYTES) -> None:
-        self.limits = EndpointLimits()
+        self._limits = EndpointLimits()
         self._max_reply_bytes = max_reply_bytes
         self._session: aiohttp.ClientSession | None = None
+        self._ends: list[Callable[[], None]] = []
         self._proxies: dict[str, str | None] = {}
         self._closed = False
+
+    @property
+    def limits(self) -> EndpointLimits:
+        """What bounds the calls in flight, endpoint by endpoint."""
+        return self._limits
 
     async def __aenter__(self) -> Self:
         return self
@@ -108,9 +114,15 @@ class HttpClient:
     async def aclose(self) -> None:
         """Close the pool. Closing twice is allowed; posting afterwards is a bug."""
         self._closed = True
+        while self._ends:
+            self._ends.pop()()
         if self._session is not None:
             await self._session.close()
             self._session = None
+
+    def at_close(self, end: Callable[[], None]) -> None:
+        """Call ``end`` when the pool is closed: it gives back what models of this pool share."""
+        self._ends.append(end)
 
     async def post_json(
         self, url: str, body: bytes, *, headers: Mapping[str, str], timeout_s: float

@@ -6,14 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from skillwright.core import Completion, Message, ModelError, Purpose, Sampling
 from skillwright.core.jsonio import digest
-from skillwright.models.http.client import HttpClient, HttpReply, encode
+from skillwright.models.http.client import HttpReply, encode
 from skillwright.models.http.endpoint_config import EndpointConfig, find_key
 from skillwright.models.http.retry import Retry, hedged
-from skillwright.models.http.traffic import expected_tokens
+from skillwright.models.http.traffic import EndpointLimits, expected_tokens
 from skillwright.models.http.wire import Doubt, hidden, hide_key
 
 Config = TypeVar("Config", bound=EndpointConfig, covariant=True)
@@ -63,6 +63,21 @@ class Dialect(ABC, Generic[Config]):
         """
 
 
+class Posts(Protocol):
+    """What an `EndpointModel` sends with: the shared client, or one that starts a server first."""
+
+    @property
+    def limits(self) -> EndpointLimits:
+        """What bounds the calls in flight, endpoint by endpoint."""
+        ...
+
+    async def post_json(
+        self, url: str, body: bytes, *, headers: Mapping[str, str], timeout_s: float
+    ) -> HttpReply:
+        """Post a JSON document; see `HttpClient.post_json`."""
+        ...
+
+
 class EndpointModel:
     """A chat model at the other end of HTTP.
 
@@ -80,7 +95,7 @@ class EndpointModel:
     def __init__(
         self,
         dialect: Dialect[EndpointConfig],
-        client: HttpClient,
+        client: Posts,
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,

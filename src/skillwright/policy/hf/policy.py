@@ -2,6 +2,8 @@
 
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any, Self
 
 import torch
@@ -11,26 +13,35 @@ from skillwright.models import ContextOverflow
 from skillwright.policy.backend import (
     Loss,
     LossReport,
+    NotFinite,
     OutOfMemory,
     Row,
     Sampled,
+    StepGuard,
     StepReport,
     TokenBatch,
     check_encoding,
     check_reference,
     clipped_step,
     memory_watched,
+    refuse_not_finite,
 )
-from skillwright.policy.checkpoint import fill_optimizer, fitting, packed, unpacked
+from skillwright.policy.checkpoint import fitting
+from skillwright.policy.hf.forward import Batch, attention_by, forward_mode, micro_batches
+from skillwright.policy.hf.head import Entropy
+from skillwright.policy.hf.loading import (
+    fill_adapter,
+    is_adapter,
+    load_pretrained,
+    shapes_of,
+    with_adapter,
+    with_weights,
+)
 from skillwright.policy.hf.model import (
     SAMPLING_MEMORY,
     TRAINING_MEMORY,
-    Entropy,
     HfSettings,
     Weights,
-    load_pretrained,
-    micro_batches,
-    token_logprobs,
 )
 from skillwright.policy.hf.sampling import (
     Answer,
@@ -41,7 +52,10 @@ from skillwright.policy.hf.sampling import (
     new_cache,
     windowed_cache,
 )
+from skillwright.policy.hf.shared import SHARED
 from skillwright.policy.hf.tokens import Node, Prompt, Speech
+from skillwright.policy.lineage import Lineage
+from skillwright.policy.optimizer import LeanAdamW, check_optimizer, fill_optimizer
 from skillwright.policy.update import TokenContext
 
 
@@ -65,31 +79,57 @@ class HfPolicy:
         self._architecture = type(model).__name__
         self._optimizer = self._new_optimizer()
         self._plain = attends_to_all(self.weights.config)
-        # Activations that are computed twice do not go together with a cache.
-        self._shares = self._plain and not self.settings.gradient_checkpointing
+        with self.weights.autocast():
+            device = self.weights.device
+            self._mode = forward_mode(self.weights.model, device, attends_to_all=self._plain)
         self._lanes: dict[int, Lane] = {}
-        self._digest: str | None = None
+        shape = self.settings
+        stepped = f"{shape.optimizer} {shape.weight_decay} {shape.max_grad_norm}"
+        self._lineage = Lineage(self.weights.digest, stepped)
         self._reference = ""
+        self._guard = StepGuard()
 
     @classmethod
     def load_pretrained(
-        cls, name: str, settings: HfSettings | None = None, *, download: bool = False
+        cls,
+        name: str,
+        settings: HfSettings | None = None,
+        *,
+        download: bool = False,
+        start: Path | None = None,
     ) -> Self:
-        """Load a model by folder or name.
+        """Load a model.
+
+        Args:
+            name: See `load_pretrained`.
+            settings: How it is run and trained.
+            download: Fetch it from the hub where it is not on this machine.
+            start: A folder of weights that take the place of its own: all of them, or a LoRA
+                adapter. With ``settings.lora`` that adapter is trained on, else it is merged.
 
         Raises:
             ModelMissing: It is not on this machine, and nothing is downloaded unasked.
+            ModelUnfit: Weights are damaged, of other shapes, or not of this tokenizer.
             NoChatTemplate: Its tokenizer does not say how a conversation is written.
         """
         model, tokenizer = load_pretrained(name, download=download)
-        return cls(model, tokenizer, settings)
+        lora = settings.lora if settings is not None else None
+        if start is None:
+            return cls(model, tokenizer, settings)
+        if not is_adapter(start):
+            shapes = shapes_of(model)
+            del model  # two at once may not fit into memory
+            return cls(with_weights(shapes, start), tokenizer, settings)
+        if lora is None:
+            return cls(with_adapter(model, start), tokenizer, settings)
+        policy = cls(model, tokenizer, settings)
+        fill_adapter(policy.weights.model, start, lora.rank, lora.alpha)
+        return policy
 
     @property
     def identity(self) -> str:
-        """Architecture and digest of the weights."""
-        if self._digest is None:
-            self._digest = self.weights.digest()
-        return f"hf:{self._architecture}:{self._digest[:16]}"
+        """Architecture, and digest of the first weights and the steps since."""
+        return f"hf:{self._architecture}:{self._lineage.digest[:16]}"
 
     @property
     def encoding(self) -> str:
@@ -98,7 +138,7 @@ class HfPolicy:
 
     @property
     def reference(self) -> str:
-        """Digest of the reference's weights; ``""`` before `freeze_reference`."""
+        """The digest that the weights had at `freeze_reference`; ``""`` before."""
         return self._reference
 
     def sample(self, contexts: Sequence[TurnContext], *, temperature: float) -> list[Sampled]:
@@ -136,12 +176,19 @@ class HfPolicy:
         report = LossReport()
         useful = [row for row in rows if row.counts]
         try:
-            with memory_watched("training", TRAINING_MEMORY), self.weights.training():
-                for part in micro_batches(useful, self.settings.micro_tokens):
+            with (
+                memory_watched("training", TRAINING_MEMORY),
+                self.weights.training(),
+                self._mode.attention(self.weights.model),
+            ):
+                for part in micro_batches(useful, self.settings.micro_tokens, self._mode):
                     report += self._learn(part, loss)
-        except OutOfMemory:
+        except (OutOfMemory, NotFinite):
             self._optimizer.zero_grad()
+            self._lineage.dropped()
             raise
+        self._lineage.learned(useful, report)
+        self._guard.learned(useful)
         return report
 
     def logprobs(self, rows: Sequence[Row]) -> list[tuple[float, ...]]:
@@ -149,8 +196,9 @@ class HfPolicy:
         check_encoding(rows, self.encoding)
         known: dict[int, tuple[float, ...]] = {}
         with torch.no_grad(), self.weights.autocast():
-            for part in micro_batches(rows, self.settings.micro_tokens):
-                values, _ = token_logprobs(self.weights.model, part, self.weights.device)
+            for part in micro_batches(rows, self.settings.micro_tokens, self._mode):
+                batch = Batch(part, self.weights.device, self._mode)
+                values, _ = batch.logprobs(self.weights.model)
                 for row, line in zip(part, values.tolist(), strict=True):
                     known[id(row)] = tuple(line[: len(row.token_ids)])
         return [known[id(row)] for row in rows]
@@ -159,64 +207,76 @@ class HfPolicy:
         """Clip, step, drop the gradient; see `PolicyBackend.optim_step`."""
         weights = self.weights.trained().values()
         most = self.settings.max_grad_norm
+        self._lineage.about_to_step()
         report = clipped_step(self._optimizer, weights, most, learning_rate)
+        self._lineage.stepped(report)
         if not report.skipped:
-            self._changed()
+            self.forget()
+        self._guard.stepped(report)
         return report
 
     def freeze_reference(self) -> str:
         """Make the present weights the KL reference and return their digest."""
         self.weights.freeze()
-        self._reference = self.weights.digest()
+        self._reference = self._lineage.digest
         return self._reference
 
-    def snapshot(self) -> bytes:
-        """Return weights, optimizer, reference and random state."""
-        return packed(
-            {
-                "architecture": self._architecture,
-                "encoding": self.encoding,
-                "weights": self.weights.state(),
-                "optimiser": self._optimizer.state_dict(),  # stored name
-                "reference": self._reference,
-                "random": torch.get_rng_state(),
-            }
-        )
-
-    def load(self, state: bytes) -> None:
-        """Go back to a snapshot; see `PolicyBackend.load`."""
-        kept = unpacked(state)
-        # What may refuse comes first, so that a refusal leaves everything as it was.
+    def begin_from(self, state: Mapping[str, Any]) -> None:
+        """Take over weights alone; see `PolicyBackend.begin_from`."""
         with fitting("base model, tokenizer and adapter settings"):
-            self._check_own(kept)
-            torch.Generator().set_state(kept["random"])
-            optimizer = self._new_optimizer()
-            fill_optimizer(optimizer, kept["optimiser"])  # stored name
-        self._optimizer.zero_grad()
-        self._optimizer = optimizer
-        torch.set_rng_state(kept["random"])
-        self.weights.restore(kept["weights"])
-        self._reference = kept["reference"]
-        self._changed()
+            alone = {**state["weights"], "reference_kind": "", "reference": {}}
+            self._check_own({**state, "weights": alone})
+        self.weights.restore(alone)
+        self._optimizer = self._new_optimizer()
+        self._reference = ""
+        self._lineage.restore(state.get("digest", ""))
+        self._guard = StepGuard()
+        self.forget()
 
-    def _new_optimizer(self) -> torch.optim.AdamW:
-        return torch.optim.AdamW(
-            self.weights.trained().values(), lr=0.0, weight_decay=self.settings.weight_decay
-        )
+    def state(self) -> dict[str, Any]:
+        """Return weights, optimizer, reference and random state; see `PolicyBackend.state`."""
+        return {
+            "architecture": self._architecture,
+            "encoding": self.encoding,
+            "digest": self._lineage.digest,
+            "weights": self.weights.state(),
+            "optimiser": self._optimizer.state_dict(),  # stored name
+            "reference": self._reference,
+            "random": torch.get_rng_state(),
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Go back to a state; see `PolicyBackend.load`."""
+        # What may refuse comes first, so that a refusal leaves everything as it was.
+        with fitting("base model, tokenizer, adapter settings and optimizer"):
+            self._check_own(state)
+            torch.Generator().set_state(state["random"])
+            check_optimizer(self._optimizer, state["optimiser"])  # stored name
+        self._optimizer.zero_grad()
+        fill_optimizer(self._optimizer, state["optimiser"])  # stored name
+        torch.set_rng_state(state["random"])
+        self.weights.restore(state["weights"])
+        self._reference = state["reference"]
+        # Older checkpoints do not say it: their weights are read.
+        self._lineage.restore(state.get("digest", ""))
+        self._guard = StepGuard()
+        self.forget()
+
+    def _new_optimizer(self) -> torch.optim.Optimizer:
+        weights, decay = list(self.weights.trained().values()), self.settings.weight_decay
+        lean = self.settings.optimizer == "adamw8bit"
+        if lean or any(one.dtype == torch.bfloat16 for one in weights):
+            return LeanAdamW(weights, weight_decay=decay, eight_bit=lean)
+        return torch.optim.AdamW(weights, lr=0.0, weight_decay=decay)
 
     def _check_own(self, kept: Mapping[str, Any]) -> None:
         if kept["architecture"] != self._architecture:
             raise ValueError(f"it is of a {kept['architecture']}, not {self._architecture}")
         if kept["encoding"] != self.encoding:
             raise ValueError("it has another tokenizer or chat template")
-        if not isinstance(kept["reference"], str):
-            raise TypeError("the digest of its reference is no text")
+        if not isinstance(kept["reference"], str) or not isinstance(kept.get("digest", ""), str):
+            raise TypeError("the digest of its weights, or of its reference, is no text")
         self.weights.check(kept["weights"])
-
-    def _changed(self) -> None:
-        """Drop what the old weights had computed."""
-        self._digest = None
-        self.forget()
 
     def _sample(
         self,
@@ -232,6 +292,8 @@ class HfPolicy:
             self.settings.max_new_tokens,
             self.speech.end_id,
             in_step=not self._plain,
+            # Products are rounded to few bits in low precision, which a kernel avoids.
+            share=self._mode.packed and not self.weights.low,
         )
         lane = self._lanes.pop(number, None)
         with (
@@ -282,7 +344,7 @@ class HfPolicy:
         )
 
     def _learn(self, rows: Sequence[Row], loss: Loss) -> LossReport:
-        device = self.weights.device
+        batch = Batch(rows, self.weights.device, self._mode)
         entropy: Entropy = "none"
         if loss.needs_entropy:
             entropy = "trained" if loss.entropy_gradient else "watched"
@@ -290,23 +352,29 @@ class HfPolicy:
             reference = None
             if loss.needs_reference:
                 with torch.no_grad(), self.weights.reference() as frozen:
-                    reference, _ = token_logprobs(frozen, rows, device, share=self._plain)
-            values, spread = token_logprobs(
-                self.weights.model, rows, device, entropy=entropy, share=self._shares
-            )
+                    reference, _ = batch.logprobs(frozen)
+            values, spread = batch.logprobs(self.weights.model, entropy=entropy)
         total, report = loss(TokenBatch.of(rows, values, reference, spread))
+        refuse_not_finite(rows, report.loss)
         total.backward()  # type: ignore[no-untyped-call]  # torch does not say what it returns
         return report
 
     def _read(self, lane: Lane, ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        seen = self.weights.model(
-            input_ids=ids,
-            attention_mask=lane.mask.long(),
-            position_ids=positions,
-            past_key_values=lane.cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
+        model = self.weights.model
+        asked: dict[str, Any] = {"attention_mask": lane.mask.long()}
+        attention: AbstractContextManager[None] = nullcontext()
+        if lane.shared is not None:
+            attention = attention_by(model, SHARED)
+            asked = {"step": lane.shared.step(lane.mask, ids.shape[1])}
+        with attention:
+            seen = model(
+                input_ids=ids,
+                position_ids=positions,
+                past_key_values=lane.cache,
+                use_cache=True,
+                logits_to_keep=1,
+                **asked,
+            )
         logits: torch.Tensor = seen.logits[:, -1]
         return logits
 

@@ -16,6 +16,7 @@ from transformers import DynamicCache
 from transformers.cache_utils import Cache, DynamicLayer
 
 from skillwright.core import ContractError
+from skillwright.policy.hf.shared import SharedPrompts
 from skillwright.policy.hf.tokens import Node
 
 # Keys and values that are kept from turn to turn, so that a turn reads only what is new.
@@ -82,12 +83,15 @@ class Lane:
         cache: The library's cache, as the model takes it.
         tokens: Per conversation: what the cache holds.
         mask: ``[conversations, columns]``, true where a column holds a token.
+        shared: Prompts that several conversations continue; cache and mask then hold what came
+            behind them.
     """
 
     def __init__(self, cache: Any, tokens: list[list[int]], mask: torch.Tensor) -> None:
         self.cache = cache
         self.tokens = tokens
         self.mask = mask
+        self.shared: SharedPrompts | None = None
 
     @classmethod
     def empty(cls, cache: Any, size: int, device: torch.device) -> "Lane":
@@ -101,6 +105,7 @@ class Lane:
         Each takes over the longest beginning that any conversation of this lane shares with it,
         short of its last token, which has to be read for the first answer.
         """
+        self._gather()
         sources, kept = self._beginnings(prompts)
         width = max(kept)
         columns = torch.zeros(len(prompts), width, dtype=torch.long)
@@ -123,9 +128,20 @@ class Lane:
         pairs = zip(prompts, kept, strict=True)
         return Lane(cache, [list(prompt[:size]) for prompt, size in pairs], mask)
 
-    def spread(self, where: Sequence[int]) -> None:
-        """Make one conversation into several that continue from it: ``where`` names the sources."""
+    def spread(self, where: Sequence[int], *, share: bool) -> None:
+        """Make one conversation into several that continue from it.
+
+        Args:
+            where: Names the sources.
+            share: Keep what they continue once, and not once for each.
+        """
         if list(where) == list(range(len(self.tokens))):
+            return
+        self.tokens, tokens = [list(self.tokens[source]) for source in where], self.tokens
+        if share and len(where) > len(tokens):
+            layers = [(layer.keys, layer.values) for layer in self.cache.layers]
+            self.shared = SharedPrompts.of(layers, self.mask, where)
+            self.cache, self.mask = new_cache(), self.mask.new_zeros(len(where), 0)
             return
         index = torch.tensor(where, device=self.mask.device)
         for number, layer in enumerate(self.cache.layers):
@@ -134,7 +150,21 @@ class Lane:
             else:
                 layer.reorder_cache(index)
         self.mask = self.mask[index]
-        self.tokens = [list(self.tokens[source]) for source in where]
+
+    def _gather(self) -> None:
+        """Give every conversation what it shares with others."""
+        shared, self.shared = self.shared, None
+        if shared is None:
+            return
+        layers = []
+        for number, (keys, values) in enumerate(shared.layers):
+            pair = keys[shared.sources], values[shared.sources]
+            if self.mask.shape[1]:
+                own = self.cache.layers[number]
+                pair = torch.cat([pair[0], own.keys], 2), torch.cat([pair[1], own.values], 2)
+            layers.append(RoomyLayer.of(*pair))
+        self.cache = new_cache(layers)
+        self.mask = torch.cat([shared.mask[shared.sources], self.mask], dim=1)
 
     def extend(self, new: Sequence[Sequence[int]], pad: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Make room for new tokens and return what the model reads.
@@ -144,19 +174,20 @@ class Lane:
             aligned at the end, so that the last column is everybody's latest token.
         """
         longest = max(map(len, new))
-        ids = torch.full((len(new), longest), pad)
-        positions = torch.zeros(len(new), longest, dtype=torch.long)
-        fresh = torch.zeros(len(new), longest, dtype=torch.bool)
+        # Filled by numpy: a tensor per conversation and token would take longer than tiny models.
+        ids = np.full((len(new), longest), pad, dtype=np.int64)
+        positions = np.zeros((len(new), longest), dtype=np.int64)
+        fresh = np.zeros((len(new), longest), dtype=bool)
         for index, tokens in enumerate(new):
             if size := len(tokens):
                 begin = len(self.tokens[index])
-                ids[index, -size:] = torch.tensor(tokens)
-                positions[index, -size:] = torch.arange(begin, begin + size)
+                ids[index, -size:] = tokens
+                positions[index, -size:] = np.arange(begin, begin + size)
                 fresh[index, -size:] = True
                 self.tokens[index].extend(tokens)
         device = self.mask.device
-        self.mask = torch.cat([self.mask, fresh.to(device)], dim=1)
-        return ids.to(device), positions.to(device)
+        self.mask = torch.cat([self.mask, torch.from_numpy(fresh).to(device)], dim=1)
+        return torch.from_numpy(ids).to(device), torch.from_numpy(positions).to(device)
 
     def _beginnings(self, prompts: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
         """Return for each prompt which conversation to take over, and how many of its tokens."""
@@ -267,6 +298,7 @@ class Decoding:
         pad: A token id that stands for nothing.
         in_step: Read one token of every answer at a time. A sliding window counts columns, so a
             conversation must not have gaps there.
+        share: Keep a prompt once for all its answers, where the model's attention allows that.
     """
 
     temperature: float
@@ -274,6 +306,7 @@ class Decoding:
     longest: int
     pad: int
     in_step: bool = False
+    share: bool = False
 
 
 def answer_all(
@@ -296,7 +329,7 @@ def answer_all(
     rest = [prompt[len(read_) :] for prompt, read_ in zip(unique, lane.tokens, strict=True)]
     logits = read(lane, *lane.extend(rest, decoding.pad))
     sources = [where[tuple(prompt)] for prompt in prompts]
-    lane.spread(sources)
+    lane.spread(sources, share=decoding.share)
     logits = logits[torch.tensor(sources, device=logits.device)]
     while True:
         choose(logits, answers, decoding)

@@ -3,7 +3,7 @@
 import copy
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from typing import Any, Final, Self
@@ -17,16 +17,20 @@ from skillwright.core.jsonio import digest
 from skillwright.policy.backend import (
     Loss,
     LossReport,
+    NotFinite,
     Row,
     Sampled,
+    StepGuard,
     StepReport,
     TargetRefused,
     TokenBatch,
     check_encoding,
     check_reference,
     clipped_step,
+    refuse_not_finite,
 )
-from skillwright.policy.checkpoint import fill_optimizer, fitting, packed, unpacked
+from skillwright.policy.checkpoint import fitting
+from skillwright.policy.optimizer import check_optimizer, fill_optimizer
 from skillwright.policy.scorer.encoding import Encoded, Encoder, Vocabulary, collate, read_turn
 from skillwright.policy.scorer.network import Architecture, CommandScorer
 
@@ -94,6 +98,7 @@ class ScorerPolicy:
         self._encoder = Encoder(vocabulary)
         self._optimizer = self._new_optimizer(self._network)
         self._identity = ""
+        self._guard = StepGuard()
         self.encoding = digest(
             {"vocabulary": vocabulary.digest, "template": f"scorer-{TEMPLATE_VERSION}"}
         )
@@ -171,10 +176,15 @@ class ScorerPolicy:
         if loss.needs_reference:
             check_reference(self)
         report = LossReport()
+        self._guard.learned(rows)
         # Turns of like length together, so that little of a batch is padding.
         rows = sorted(rows, key=lambda row: _size(row.context))
-        for first in range(0, len(rows), self.settings.most_rows):
-            report += self._learn(rows[first : first + self.settings.most_rows], loss)
+        try:
+            for first in range(0, len(rows), self.settings.most_rows):
+                report += self._learn(rows[first : first + self.settings.most_rows], loss)
+        except NotFinite:
+            self._optimizer.zero_grad()
+            raise
         return report
 
     def optim_step(self, learning_rate: float) -> StepReport:
@@ -184,6 +194,7 @@ class ScorerPolicy:
         report = clipped_step(self._optimizer, trained, most, learning_rate)
         if not report.skipped:
             self._identity = ""
+        self._guard.stepped(report)
         return report
 
     def freeze_reference(self) -> str:
@@ -194,39 +205,50 @@ class ScorerPolicy:
         self._reference_digest = _weights_digest(self._reference)
         return self._reference_digest
 
-    def snapshot(self) -> bytes:
-        """Return weights, optimizer and reference. Sampling has no state of its own."""
-        return packed(
-            {
-                **self._facts,
-                "network": self._network.state_dict(),
-                "optimiser": self._optimizer.state_dict(),  # stored name
-                "reference": None if self._reference is None else self._reference.state_dict(),
-            }
-        )
+    def begin_from(self, state: Mapping[str, Any]) -> None:
+        """Take over weights alone; see `PolicyBackend.begin_from`."""
+        with fitting("vocabulary and architecture"):
+            network = self._network_of(state)
+        self._network, self._optimizer = network, self._new_optimizer(network)
+        self._reference, self._reference_digest = None, ""
+        self._identity, self._guard = "", StepGuard()
 
-    def load(self, state: bytes) -> None:
-        """Go back to a snapshot; one that is refused leaves the policy as it was.
+    def state(self) -> dict[str, Any]:
+        """Return weights, optimizer and reference. Sampling has no state of its own."""
+        return {
+            **self._facts,
+            "network": self._network.state_dict(),
+            "optimiser": self._optimizer.state_dict(),  # stored name
+            "reference": None if self._reference is None else self._reference.state_dict(),
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Go back to a state; one that is refused leaves the policy as it was.
 
         Raises:
-            CheckpointDamaged: The bytes are no snapshot, or of another architecture or vocabulary.
+            CheckpointDamaged: It is no state, or of another architecture or vocabulary.
         """
-        kept = unpacked(state)
         with fitting("vocabulary and architecture"):
-            for name, mine in self._facts.items():
-                if kept[name] != mine:
-                    raise ValueError(_difference(name, kept[name], mine))
-            network = copy.deepcopy(self._network)
-            network.load_state_dict(kept["network"])
+            network = self._network_of(state)
             optimizer = self._new_optimizer(network)
-            fill_optimizer(optimizer, kept["optimiser"])  # stored name
+            check_optimizer(optimizer, state["optimiser"])  # stored name
+            fill_optimizer(optimizer, state["optimiser"])  # stored name
             reference = None
-            if kept["reference"] is not None:
+            if state["reference"] is not None:
                 reference = copy.deepcopy(network).requires_grad_(requires_grad=False)
-                reference.load_state_dict(kept["reference"])
+                reference.load_state_dict(state["reference"])
         self._network, self._optimizer, self._reference = network, optimizer, reference
         self._reference_digest = "" if reference is None else _weights_digest(reference)
         self._identity = ""
+        self._guard = StepGuard()
+
+    def _network_of(self, state: Mapping[str, Any]) -> CommandScorer:
+        for name, mine in self._facts.items():
+            if state[name] != mine:
+                raise ValueError(_difference(name, state[name], mine))
+        network = copy.deepcopy(self._network)
+        network.load_state_dict(state["network"])
+        return network
 
     @property
     def _facts(self) -> dict[str, Any]:
@@ -290,6 +312,7 @@ class ScorerPolicy:
             with torch.set_grad_enabled(loss.entropy_gradient):
                 entropy = -(everything.exp() * everything).sum(dim=-1, keepdim=True)
         value, report = loss(TokenBatch.of(rows, logprobs, reference, entropy))
+        refuse_not_finite(rows, report.loss)
         value.backward()  # type: ignore[no-untyped-call]  # torch does not say what it returns
         return report
 

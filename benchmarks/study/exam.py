@@ -1,0 +1,143 @@
+"""What a finished run is measured on beside its own test: other homes, and other sentences."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from skillwright.bank import Bank
+from skillwright.config.env import HouseholdsData
+from skillwright.core import BankSkill, Counterfactual, EpisodeSpec, SkillSource, Task
+from skillwright.core.seeds import evaluation_seed
+from skillwright.envs.alfworld.generate import household_tasks
+from skillwright.evaluation import SplitReport
+from skillwright.jobs.rl import open_rl
+from skillwright.jobs.rl.bank import make_first_bank
+from skillwright.jobs.rl.measure import Checkpoints
+from skillwright.jobs.rl.state import RlState, selected
+from skillwright.jobs.rl.wiring import Workshop, workshop
+from skillwright.policy import PolicyBackend
+from skillwright.rollout import refuse_no_score
+from skillwright.scripted.household.rewording import reworded
+
+TRAINING, REWORDED = "training_homes", "reworded"
+"""Where else: in the homes of training, and in the new ones with the bank in other sentences."""
+
+
+class Silent:
+    """Sees nothing."""
+
+    def on_event(self, event: object) -> None:
+        """Take no note of an event."""
+
+
+class Examined:
+    """A finished run whose weights play once more.
+
+    Attributes:
+        run: Its parts.
+        state: Where it ended.
+        policy: Its policy; the weights are those that were loaded last.
+    """
+
+    def __init__(self, run: Workshop, state: RlState) -> None:
+        self.run, self.state = run, state
+        self.policy: PolicyBackend = run.maker.make(state.policy or {})
+        self.chosen = selected(run.config, state)
+        self._checkpoints = Checkpoints(run.checkpoints, run.bank_store)
+
+    def load(self, iteration: int) -> None:
+        """Take the weights of an iteration: 0, or the one that is tested."""
+        self._checkpoints.load(self.policy, iteration)
+
+    def bank(self, iteration: int) -> Bank:
+        """Return the bank that the weights of an iteration are tested with."""
+        version = self.state.version_after(iteration) if iteration else self.state.first_version
+        return self.run.bank_store.load(version)
+
+    async def play(self, tasks: Sequence[Task], skills: SkillSource) -> list[Any]:
+        """Play each task once, as the run's own test does."""
+        config = self.run.config
+        engine = self.run.measuring_engine(self.policy, config.evaluation.temperature)
+        seed = config.run.seed
+        specs = [EpisodeSpec(task, evaluation_seed(seed, task.id, 0), 0, "test") for task in tasks]
+        results = await engine.run(specs, skills)
+        refuse_no_score(results)
+        return results
+
+
+@asynccontextmanager
+async def examined(folder: Path) -> Any:
+    """Open a finished run."""
+    with open_rl(folder) as opened:
+        async with workshop(opened.config, opened.store, Silent()) as run:
+            # Raw trajectories are no part of the bank: the base episodes are read again.
+            run, state = await make_first_bank(run, opened.state)
+            yield Examined(run, state)
+
+
+async def examine(folder: Path) -> dict[str, Any]:
+    """Return a run's scores in games that its own test has not.
+
+    Returns:
+        Score tables by artifact for `TRAINING`, and for `REWORDED` where a bank is injected.
+    """
+    async with examined(folder) as one:
+        config = one.run.config
+        data, games = config.env.data, len(one.run.tasks.splits.test)
+        homes = range(data.seed * data.homes, (data.seed + 1) * data.homes)
+        known = household_tasks("test", games, homes=homes, seed=data.seed)
+        new = household_tasks("test", games, homes=new_homes(data), seed=data.seed)
+        has_bank = config.bank.inject not in ("none", "trajectories")
+        found: dict[str, dict[str, Any]] = {TRAINING: {}, REWORDED: {}}
+        for name, iteration in (("cold_start", 0), ("final", one.chosen)):
+            one.load(iteration)
+            bank = one.bank(iteration)
+            found[TRAINING][name] = await one.play(known, one.run.injector.source(bank))
+            if has_bank:
+                other = one.run.injector.source(in_other_words(bank))
+                found[REWORDED][name] = await one.play(new, other)
+        threshold = config.env.success_threshold
+    return {
+        where: SplitReport.of("test", played, threshold).to_dict()["tables"]
+        for where, played in found.items()
+        if played
+    }
+
+
+def new_homes(data: HouseholdsData) -> range:
+    """Return the numbers of the homes that no weights are trained on."""
+    first = 100_000 + data.seed * data.new_homes
+    return range(first, first + data.new_homes)
+
+
+def in_other_words(bank: Bank) -> Bank:
+    """Return a bank that says the same in the teacher's second grammar."""
+    return replace(bank, skills=tuple(_reworded(skill) for skill in bank.skills))
+
+
+def _reworded(skill: BankSkill) -> BankSkill:
+    said = {
+        "name": skill.name,
+        "principle": skill.principle,
+        "applicability": skill.applicability,
+    }
+    failure = skill.counterfactual
+    if failure is None:
+        return replace(skill, **reworded(said))
+    said |= {
+        "failure_point": failure.failure_point,
+        "corrective_action": failure.corrective_action,
+    }
+    other = reworded(said)
+    avoided = Counterfactual(
+        other.pop("failure_point"), failure.flawed_reasoning, other.pop("corrective_action")
+    )
+    return replace(skill, **other, counterfactual=avoided)
+
+
+def parts_of(bank: Bank, homes: Sequence[str]) -> Iterator[tuple[BankSkill, ...]]:
+    """Yield the skills that hold everywhere, then those of each home."""
+    for scope in ("", *homes):
+        yield tuple(skill for skill in bank.active if skill.scope == scope)

@@ -1,0 +1,140 @@
+"""A local model: the dialect of chat completions, spoken to a server of our own."""
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from skillwright.core import ConfigError, Message, ModelError, ModelTimeout, Sampling
+from skillwright.models.dialects.chat_completions import ChatDialect, fault_of_reply
+from skillwright.models.http.client import HttpClient, HttpReply
+from skillwright.models.http.endpoint import bearer, chosen
+from skillwright.models.http.traffic import EndpointLimits
+from skillwright.models.http.wire import ContextOverflow, EndpointFault, charged
+from skillwright.models.local.config import LocalConfig
+from skillwright.models.local.gguf import read_gguf
+from skillwright.models.local.server import LocalServer, Served, share_server
+from skillwright.models.local.weights import find_weights
+
+_LIBRARY = "xllamacpp"
+_ROUTE = "/v1/chat/completions"
+_DYING_S = 1.0  # between a connection that breaks and its process being gone
+
+
+@dataclass(frozen=True, slots=True)
+class LocalChat(ChatDialect[LocalConfig]):
+    """Chat completions as llama.cpp takes them."""
+
+    def request(
+        self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
+    ) -> dict[str, Any]:
+        """Put a call into JSON; see `skillwright.models.http.endpoint.Dialect`."""
+        fields = {"max_tokens": chosen("max_tokens", sampling, self.config), "seed": sampling.seed}
+        return self.chat_request(messages, tools, sampling, fields)
+
+    def fault(self, reply: HttpReply, key: str) -> ModelError | None:
+        """Return the error that a reply is, or ``None``."""
+        fault = fault_of_reply(reply, self.config, key)
+        if isinstance(fault, ContextOverflow):
+            longer = ContextOverflow(f"{fault} A longer context is set by context.")
+            return charged(longer, fault.usage)
+        return fault
+
+
+class LocalClient:
+    """Posts to a server of our own, which it starts where it does not run.
+
+    Args:
+        client: The shared HTTP client.
+        server: The process.
+    """
+
+    def __init__(self, client: HttpClient, server: LocalServer) -> None:
+        self._client = client
+        self._server = server
+        self._starting = asyncio.Lock()
+
+    @property
+    def limits(self) -> EndpointLimits:
+        """What bounds the calls in flight."""
+        return self._client.limits
+
+    async def post_json(
+        self, url: str, body: bytes, *, headers: Mapping[str, str], timeout_s: float
+    ) -> HttpReply:
+        """Post a JSON document; see `skillwright.models.http.client.HttpClient.post_json`.
+
+        Raises:
+            ModelRefused: The server could not be started, too.
+        """
+        del url
+        server = self._server
+        async with self._starting:
+            # A thread waits for it: it may take a minute, and others are on this loop.
+            address = await asyncio.to_thread(server.address, timeout_s)
+        answered, process = server.answers, server.pid
+        try:
+            reply = await self._client.post_json(
+                address + _ROUTE,
+                body,
+                headers={**headers, **bearer(server.key)},
+                timeout_s=timeout_s,
+            )
+        except ModelTimeout:
+            if server.answers == answered and server.pid == process:
+                # Nobody was answered in all that time: it hangs. The next call starts another.
+                server.kill()
+            raise
+        except EndpointFault as fault:
+            why = await asyncio.to_thread(server.why_it_ended, _DYING_S)
+            if not why:
+                raise
+            path = server.served.path
+            raise EndpointFault(
+                f"the server of {path} broke off: {why}. Another is started."
+            ) from fault
+        server.answers += 1
+        return reply
+
+
+def local_client(config: LocalConfig, client: HttpClient) -> LocalClient:
+    """Return what posts to the server of a local model; it ends with the client.
+
+    Raises:
+        ConfigError: The library is not installed, or the weights were not trained for the context.
+        DataError: There are no such weights, or they are damaged.
+    """
+    if find_spec(_LIBRARY) is None:
+        raise ConfigError(
+            f"model {config.model!r} is local, which needs {_LIBRARY}: "
+            "pip install 'skillwright[local]'"
+        )
+    path = find_weights(config.model)
+    header = read_gguf(path)
+    most = header.context_length
+    if config.context and most and config.context > most:
+        raise ConfigError(
+            f"context is {config.context}, and {path.name} was trained for {most} tokens; lower it"
+        )
+    if header.chat_template is None:
+        raise ConfigError(
+            f"{path} has no chat template, so it is no model for conversations. Take the "
+            "instruction-tuned weights, or write tokenizer.chat_template into the file"
+        )
+    served = Served(
+        path=str(path.resolve()),
+        slots=config.max_concurrent,
+        context=config.context_of(header),
+        threads=config.threads or max(1, _cores() // 2),
+    )
+    server, give_back = share_server(served)
+    client.at_close(give_back)
+    return LocalClient(client, server)
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,80 @@
+"""The server of one GGUF file: a program that `LocalServer` starts, and that ends with it.
+
+It imports nothing of Skillwright. One line of JSON comes in by standard input, which then stays
+open for as long as whoever started it lives; one line goes out: its address, or why there is none.
+"""
+
+import json
+import os
+import select
+from contextlib import suppress
+from typing import Any
+
+_LOOKS_AGAIN_S = 1.0
+_QUIET = 2  # llama.cpp: warnings and errors
+
+
+def main() -> None:
+    """Serve until standard input is closed, or whoever started this is gone."""
+    with open(0, "rb", buffering=0, closefd=False) as given:
+        settings = json.loads(given.readline())
+    _end_with_standard_input()
+    # What the library prints belongs to the log; the answer has this channel for itself.
+    answers = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        server = _serve(settings)
+        said = {"address": server.listening_address}
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is reported to who started this
+        said = {"error": f"{type(error).__name__}: {error}"}
+    os.write(answers, json.dumps(said).encode() + b"\n")
+    while "address" in said and not _is_orphaned(settings["parent"], _LOOKS_AGAIN_S):
+        pass
+    os._exit(0)  # without the library's own end, which waits for answers that nobody reads
+
+
+def _serve(settings: dict[str, Any]) -> Any:
+    """Load the weights; the server answers as soon as it is made."""
+    import xllamacpp  # type: ignore[import-untyped]  # it ships no types
+
+    given = xllamacpp.CommonParams()
+    given.model.path = settings["path"]
+    given.model_alias = {os.path.basename(settings["path"])}  # noqa: PTH119 - nothing more is needed
+    given.hostnames = ["127.0.0.1"]
+    given.port = 0  # the system chooses one that is free
+    given.api_keys = [settings["key"]]
+    given.n_parallel = settings["slots"]
+    given.n_ctx = settings["context"] * settings["slots"]
+    for cpu in (given.cpuparams, given.cpuparams_batch):
+        cpu.n_threads = settings["threads"]
+    # What another prompt has left must change no answer, and may fill no memory.
+    given.cache_prompt = False
+    given.cache_ram_mib = 0
+    given.verbosity = _QUIET
+    given.warmup = given.ui = given.endpoint_slots = False
+    return xllamacpp.Server(given)
+
+
+def _end_with_standard_input() -> None:
+    """Let the kernel end this process when standard input closes, whatever it is computing.
+
+    While weights are loaded, no Python runs here: only a signal ends the process then.
+    """
+    with suppress(ImportError, AttributeError, OSError):  # elsewhere than on Unix: seen once loaded
+        import fcntl
+
+        fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+def _is_orphaned(parent: int, wait_s: float) -> bool:
+    """Tell whether nobody wants this any more; waits for so long to see it.
+
+    A process that was forked from our parent may hold the pipe open beyond the parent's death.
+    """
+    readable, _, _ = select.select([0], [], [], wait_s)
+    return bool(readable) or os.getppid() != parent
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,301 @@
+"""Rows read as one sequence, in which what several rows begin with stands once.
+
+Layers work on tokens, whatever row they are of; only attention has to know who came before whom. So
+all rows are laid out behind one another without padding, shared beginnings once (the prompt of a
+group, skills that all prompts begin with, earlier turns of an episode), and attention is computed
+piece by piece. There is no cache, so activations may be computed twice instead of being kept.
+
+Source: shared prefixes as in RadixAttention (arXiv:2312.07104), for training.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+from transformers import AttentionInterface
+
+PACKED = "skillwright_packed"
+"""Under which the library knows `attend`."""
+
+_WORTH_SHARING = 16  # tokens; a shorter beginning costs more calls than it saves
+_SIBLINGS = 64  # tokens of pieces that are read side by side, though they do not see each other
+_PADDED = 1.25  # times the work, for fewer calls
+_MOST_MASK = 2**24  # pairs of tokens; a larger mask stays bits
+
+
+def shared_tokens(before: tuple[int, ...], row: tuple[int, ...], prompt: int) -> int:
+    """Return how many tokens of a row need no reading, because the row before it had them.
+
+    Args:
+        before: Tokens of the row before.
+        row: Tokens.
+        prompt: How many of them are its prompt.
+    """
+    same, most = 0, min(len(before), len(row))
+    while same < most:  # slices of tuples compare faster than any loop
+        middle = (same + most + 1) // 2
+        if before[same:middle] == row[same:middle]:
+            same = middle
+        else:
+            most = middle - 1
+    if prompt <= same < prompt + _WORTH_SHARING and same < len(row):
+        # All answers to a prompt continue from the same place, so that they are read together.
+        return prompt if prompt >= _WORTH_SHARING else 0
+    return same if same >= _WORTH_SHARING else 0
+
+
+@dataclass(slots=True)
+class _Piece:
+    """Tokens behind one another in the layout, and what came before them elsewhere in it."""
+
+    first: int
+    size: int
+    before: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One call of the attention kernel, before it is known where its tensors go.
+
+    Attributes:
+        queries: Positions in the layout, ``[batch, queries]``, padded with any.
+        valid: Which of them are no padding.
+        keys: Positions, ``[batch, keys]``, padded with any.
+        open: What each query sees, ``[batch, 1, queries, keys]``; ``None`` for all before it.
+    """
+
+    queries: np.ndarray
+    valid: np.ndarray
+    keys: np.ndarray
+    open: torch.Tensor | None
+
+
+class Layout:
+    """Where each row's tokens are, and how attention is computed.
+
+    Attributes:
+        ids: ``[1, tokens]``.
+        positions: Of each token in its row, ``[1, tokens]``.
+        places: Per row, in the order given: where each of its tokens is.
+    """
+
+    def __init__(
+        self, rows: Sequence[tuple[int, ...]], prompts: Sequence[int], device: torch.device
+    ) -> None:
+        """Lay out rows.
+
+        Args:
+            rows: Tokens of each. Rows that begin alike stand together.
+            prompts: How many of each row's tokens are its prompt.
+            device: Where tensors go.
+        """
+        ids: list[int] = []
+        positions: list[int] = []
+        pieces: list[_Piece] = []
+        self.places: list[np.ndarray] = []
+        for number, (row, prompt) in enumerate(zip(rows, prompts, strict=True)):
+            same = shared_tokens(rows[number - 1], row, prompt) if number else 0
+            before = self.places[-1][:same] if same else np.empty(0, dtype=np.int64)
+            size = len(row) - same
+            if size and same and same == len(rows[number - 1]) and before[-1] == len(ids) - 1:
+                pieces[-1].size += size  # it continues the row before
+            elif size:
+                pieces.append(_Piece(len(ids), size, before))
+            self.places.append(np.concatenate([before, np.arange(len(ids), len(ids) + size)]))
+            ids += row[same:]
+            positions += range(same, len(row))
+        self.ids = torch.tensor([ids], device=device)
+        self.positions = torch.tensor([positions], device=device)
+        calls = _calls(pieces)
+        self._shapes = [(call.queries.shape, call.keys.shape) for call in calls]
+        self._sizes = [call.queries.size for call in calls], [call.keys.size for call in calls]
+        self._open = [None if call.open is None else call.open.to(device) for call in calls]
+        self._masks: dict[torch.dtype, list[torch.Tensor | None]] = {}
+        queries, valid, keys = (
+            np.concatenate([getattr(call, name).reshape(-1) for call in calls])
+            for name in ("queries", "valid", "keys")
+        )
+        back = np.empty(len(ids), dtype=np.int64)
+        back[queries[valid]] = np.flatnonzero(valid)
+        self._queries, self._keys, self._back = (
+            None if _is_plain(index, found) else torch.from_numpy(index).to(device)
+            for index, found in ((queries, len(ids)), (keys, len(ids)), (back, len(queries)))
+        )
+
+    def attention(
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float | None
+    ) -> torch.Tensor:
+        """Return what every token makes of those before it, ``[1, tokens, heads, width]``."""
+        asks, sees = self._sizes
+        queries = torch.split(_picked(query, self._queries), asks)
+        keys = torch.split(_picked(key, self._keys), sees)
+        values = torch.split(_picked(value, self._keys), sees)
+        done = []
+        for number, (asked, held) in enumerate(self._shapes):
+            out = _attended(
+                _batched(queries[number], asked),
+                _batched(keys[number], held),
+                _batched(values[number], held),
+                self._mask(number, query.dtype),
+                scale,
+            )
+            done.append(out.transpose(1, 2).flatten(0, 1))
+        out = done[0] if len(done) == 1 else torch.cat(done)
+        return (out if self._back is None else out.index_select(0, self._back))[None]
+
+    def _mask(self, number: int, dtype: torch.dtype) -> torch.Tensor | None:
+        """Return a number per pair of tokens, which kernels would make of bits every time."""
+        seen = self._open[number]
+        if seen is None or seen.numel() > _MOST_MASK:
+            return seen
+        made = self._masks.setdefault(dtype, [None] * len(self._open))
+        if made[number] is None:
+            numbers = torch.zeros(seen.shape, dtype=dtype, device=seen.device)
+            made[number] = numbers.masked_fill_(~seen, float("-inf"))
+        return made[number]
+
+
+def _picked(states: torch.Tensor, index: torch.Tensor | None) -> torch.Tensor:
+    """Return ``[tokens, heads, width]`` in the order of the calls."""
+    by_token = states[0].transpose(0, 1)
+    return by_token if index is None else by_token.index_select(0, index)
+
+
+def _batched(states: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
+    """Return ``[batch, heads, tokens, width]``."""
+    return states.view(*shape, *states.shape[1:]).transpose(1, 2)
+
+
+def _is_plain(index: np.ndarray, size: int) -> bool:
+    """Tell whether picking changes nothing about so many."""
+    return len(index) == size and bool((index == np.arange(size)).all())
+
+
+def _attended(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    scale: float | None,
+) -> torch.Tensor:
+    groups = query.shape[1] // key.shape[1]
+    exact = query.dtype in (torch.float32, torch.float64)
+    if groups > 1 and query.device.type == "cuda" and (exact or mask is not None):
+        # Only the kernel that knows no masks and no single precision knows groups of heads there.
+        key, value = (one.repeat_interleave(groups, dim=1) for one in (key, value))
+        groups = 1
+    return functional.scaled_dot_product_attention(
+        query, key, value, mask, is_causal=mask is None, scale=scale, enable_gqa=groups > 1
+    )
+
+
+def _calls(pieces: Sequence[_Piece]) -> list[_Call]:
+    """Return the calls that attend within all pieces and to what came before them."""
+    made = [_whole(batch) for batch in _batches([[one] for one in pieces if not len(one.before)])]
+    blocks: list[list[_Piece]] = []
+    behind = sorted((one for one in pieces if len(one.before)), key=_anchor)
+    for _, group in groupby(behind, key=_anchor):
+        blocks += _side_by_side(list(group))
+    return made + [_branches(batch) for batch in _batches(blocks)]
+
+
+def _anchor(piece: _Piece) -> tuple[int, int]:
+    # A place in the layout has one beginning, so the last token says which.
+    return len(piece.before), int(piece.before[-1])
+
+
+def _side_by_side(siblings: list[_Piece]) -> Iterator[list[_Piece]]:
+    """Cut pieces that continue from the same place into blocks, to share its keys."""
+    most = max(_SIBLINGS, len(siblings[0].before) // 2)
+    block: list[_Piece] = []
+    for piece in sorted(siblings, key=lambda piece: piece.size):
+        if block and sum(one.size for one in block) + piece.size > most:
+            yield block
+            block = []
+        block.append(piece)
+    yield block
+
+
+def _sizes(block: Sequence[_Piece]) -> tuple[int, int]:
+    queries = sum(piece.size for piece in block)
+    return queries, len(block[0].before) + queries
+
+
+def _batches(blocks: Sequence[list[_Piece]]) -> Iterator[list[list[_Piece]]]:
+    """Put blocks of about equal size together, so that padding adds little work."""
+    batch: list[list[_Piece]] = []
+    work = wide = long = 0
+    for block in sorted(blocks, key=lambda block: (_sizes(block)[1], _sizes(block)[0])):
+        queries, keys = _sizes(block)
+        padded = max(wide, queries) * max(long, keys) * (len(batch) + 1)
+        if batch and padded > _PADDED * (work + queries * keys):
+            yield batch
+            batch, work, wide, long = [], 0, 0, 0
+        batch.append(block)
+        work, wide, long = work + queries * keys, max(wide, queries), max(long, keys)
+    if batch:
+        yield batch
+
+
+def _whole(batch: Sequence[list[_Piece]]) -> _Call:
+    """Attend within pieces that nothing comes before; padding is behind, where nobody looks."""
+    index = np.zeros((len(batch), max(piece.size for (piece,) in batch)), dtype=np.int64)
+    valid = np.zeros(index.shape, dtype=bool)
+    for line, (piece,) in enumerate(batch):
+        index[line, : piece.size] = np.arange(piece.first, piece.first + piece.size)
+        valid[line, : piece.size] = True
+    return _Call(index, valid, index, None)
+
+
+def _branches(batch: Sequence[list[_Piece]]) -> _Call:
+    """Attend from pieces to what came before them and to themselves."""
+    wide = max(_sizes(block)[0] for block in batch)
+    long = max(_sizes(block)[1] for block in batch)
+    queries = np.zeros((len(batch), wide), dtype=np.int64)
+    keys = np.zeros((len(batch), long), dtype=np.int64)
+    asks = np.full(queries.shape, -1)
+    # Which piece of its block a key is of: -1 for what comes before all, -2 for padding.
+    asked = np.full(keys.shape, -2)
+    for line, block in enumerate(batch):
+        before, (size, total) = block[0].before, _sizes(block)
+        own = np.concatenate([np.arange(one.first, one.first + one.size) for one in block])
+        of = np.repeat(np.arange(len(block)), [one.size for one in block])
+        queries[line, :size], asks[line, :size] = own, of
+        keys[line, : len(before)], asked[line, : len(before)] = before, -1
+        keys[line, len(before) : total], asked[line, len(before) : total] = own, of
+    theirs = asked[:, None, :] == asks[:, :, None]
+    earlier = keys[:, None, :] <= queries[:, :, None]
+    # Padding sees what comes before, because a softmax over nothing is no number.
+    seen = (asked[:, None, :] == -1) | (theirs & earlier & (asks[:, :, None] >= 0))
+    return _Call(queries, asks >= 0, keys, torch.from_numpy(seen[:, None]))
+
+
+def attend(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    *,
+    layout: Layout,
+    scaling: float | None = None,
+    **others: Any,
+) -> tuple[torch.Tensor, None]:
+    """Compute attention as the library asks for it, over a layout.
+
+    Raises:
+        ValueError: The model wants something that is not computed here.
+    """
+    strange = [
+        name for name in ("softcap", "s_aux", "position_bias") if others.get(name) is not None
+    ]
+    if strange or attention_mask is not None:
+        raise ValueError(f"{type(module).__name__} attends with {strange or 'a mask of its own'}")
+    return layout.attention(query, key, value, scaling), None
+
+
+AttentionInterface.register(PACKED, attend)

@@ -1,0 +1,296 @@
+"""The process behind a local model: started, shared, restarted, and never left behind."""
+
+import asyncio
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from gguf_files import tiny_gguf
+from skillwright.core import ConfigError, DataError, ModelRefused, ModelTimeout, Purpose, Sampling
+from skillwright.models import ContextOverflow, HttpClient, LocalConfig, make_model
+from skillwright.models.http.client import encode
+from skillwright.models.http.wire import EndpointFault
+from skillwright.models.local import model as local_model
+from skillwright.models.local import server as local_server
+from skillwright.models.local.model import LocalClient
+from skillwright.models.local.server import LocalServer, Served
+
+FAKE = (sys.executable, str(Path(__file__).parents[1] / "fake_gguf_server.py"))
+TIME_S = 60.0
+SERVED = Served(path="/weights/tiny.gguf", slots=2, context=8, threads=1)
+
+
+@pytest.fixture
+def weights(tmp_path, monkeypatch):
+    """A file that passes for weights, and the fake in the place of what would serve it."""
+    monkeypatch.setattr(local_server, "PROGRAM", FAKE)
+    path = tmp_path / "tiny.gguf"
+    path.write_bytes(tiny_gguf())
+    return path
+
+
+@pytest.fixture
+def server():
+    """A server of the fake program, ended after the test."""
+    made = LocalServer(SERVED, FAKE)
+    yield made
+    made.end()
+
+
+def is_gone(pid, wait_s=30.0):
+    """Wait for the end of a process, whosever child it is."""
+    try:
+        watched = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([watched], [], [], wait_s)[0])
+    finally:
+        os.close(watched)
+
+
+def pid_of(server):
+    """Wait until its process is there."""
+    while server.pid is None:
+        os.sched_yield()
+    return server.pid
+
+
+async def ask(model, said="hello", **sampling):
+    answer = await model.complete(
+        [{"role": "user", "content": said}], sampling=Sampling(**sampling), purpose=Purpose.CHECK
+    )
+    return json.loads(answer.text)
+
+
+async def post(client, said, timeout_s=TIME_S):
+    body = encode({"messages": [{"role": "user", "content": said}]})
+    reply = await client.post_json("", body, headers={}, timeout_s=timeout_s)
+    return json.loads(reply.payload["choices"][0]["message"]["content"])
+
+
+async def test_a_local_model_answers_from_a_process_that_ends_with_the_client(weights):
+    config = LocalConfig(model=str(weights), context=16, threads=3, max_concurrent=2)
+    async with HttpClient() as client:
+        told = await ask(make_model(config, client), seed=5, max_tokens=7)
+        assert (told["context"], told["slots"], told["threads"]) == (16, 2, 3)
+        assert (told["asked"]["seed"], told["asked"]["max_tokens"]) == (5, 7)
+        assert len(told["key"]) > 30
+    assert is_gone(told["pid"])
+
+
+async def test_roles_with_the_same_weights_and_settings_share_one_process(weights):
+    first = LocalConfig(model=str(weights), temperature=0.5)
+    async with HttpClient() as client, HttpClient() as another:
+        pids = {
+            (await ask(make_model(first, client)))["pid"],
+            (await ask(make_model(first.model_copy(update={"temperature": 0.0}), client)))["pid"],
+            (await ask(make_model(first, another)))["pid"],
+        }
+        assert len(pids) == 1
+        other = make_model(first.model_copy(update={"context": 32}), client)
+        assert (await ask(other))["pid"] not in pids
+        await client.aclose()
+        assert (await ask(make_model(first, another)))["pid"] in pids
+    assert all(map(is_gone, pids))
+
+
+async def test_a_prompt_longer_than_the_context_is_an_overflow(weights):
+    async with HttpClient() as client:
+        model = make_model(LocalConfig(model=str(weights), context=4), client)
+        with pytest.raises(ContextOverflow, match="set by context"):
+            await ask(model, "one two three four five")
+        assert (await ask(model))["context"] == 4
+
+
+async def test_tokens_cost_nothing_and_extra_fields_are_sent(weights):
+    config = LocalConfig(model=str(weights), extra_body={"grammar": 'root ::= "yes"'})
+    async with HttpClient() as client:
+        model = make_model(config, client)
+        assert (await ask(model))["asked"]["grammar"] == 'root ::= "yes"'
+        answer = await model.complete(
+            [{"role": "user", "content": "a"}], purpose=Purpose.CHECK, sampling=Sampling(seed=1)
+        )
+        assert answer.usage.cost_usd == 0.0
+
+
+async def test_a_server_that_dies_in_the_middle_is_a_fault_and_is_started_again(server):
+    async with HttpClient() as client:
+        local = LocalClient(client, server)
+        first = await post(local, "hello")
+        with pytest.raises(EndpointFault, match=r"status 7.*the fake was told to die"):
+            await post(local, "die")
+        again = await post(local, "hello")
+        assert again["pid"] != first["pid"]
+        assert again["key"] == first["key"]
+
+
+async def test_a_call_outlives_a_server_that_is_killed(weights):
+    async with HttpClient() as client:
+        model = make_model(LocalConfig(model=str(weights)), client)
+        pid = (await ask(model))["pid"]
+        os.kill(pid, signal.SIGKILL)
+        assert is_gone(pid)
+        assert (await ask(model))["pid"] != pid
+
+
+async def test_a_server_that_hangs_at_an_answer_is_replaced(server):
+    async with HttpClient() as client:
+        local = LocalClient(client, server)
+        first = await post(local, "hello")
+        with pytest.raises(ModelTimeout):
+            await post(local, "hang", timeout_s=0.2)
+        assert is_gone(first["pid"])
+        assert (await post(local, "hello"))["pid"] != first["pid"]
+
+
+async def test_a_slow_answer_beside_others_ends_nobody(server):
+    async with HttpClient() as client:
+        local = LocalClient(client, server)
+        first = await post(local, "hello")
+        slow = asyncio.create_task(post(local, "hang", timeout_s=1.0))
+        pids = set()
+        while not slow.done():
+            pids.add((await post(local, "hello"))["pid"])
+        with pytest.raises(ModelTimeout):
+            await slow
+        assert pids == {first["pid"]} == {server.pid}
+
+
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [
+        ("error", "no memory for it. Lower context or max_concurrent"),
+        ("crash", r"status 3\); the end of its log: GGML_ASSERT\(something\) failed"),
+        ("chatter", "JSONDecodeError"),
+    ],
+)
+async def test_a_server_that_cannot_start_ends_the_call_with_its_words(
+    weights, monkeypatch, start, said
+):
+    monkeypatch.setenv("FAKE_START", start)
+    async with HttpClient() as client:
+        with pytest.raises(ModelRefused, match=said):
+            await ask(make_model(LocalConfig(model=str(weights)), client))
+
+
+async def test_a_server_that_hangs_at_its_start_is_ended(weights, monkeypatch):
+    monkeypatch.setenv("FAKE_START", "hang")
+    async with HttpClient() as client:
+        model = make_model(LocalConfig(model=str(weights), timeout_s=0.2), client)
+        with pytest.raises(ModelRefused, match=r"was not ready within 0\.2 s"):
+            await ask(model)
+
+
+async def test_a_client_that_closes_ends_a_server_that_is_still_starting(weights, monkeypatch):
+    monkeypatch.setenv("FAKE_START", "hang")
+    async with HttpClient() as client:
+        call = asyncio.create_task(ask(make_model(LocalConfig(model=str(weights)), client)))
+        running = next(iter(local_server._running.values()))
+        pid = await asyncio.to_thread(pid_of, running)
+    assert is_gone(pid)
+    with pytest.raises(ModelRefused, match="was ended while it started"):
+        await call
+
+
+def test_weights_or_a_library_that_are_missing_are_named(weights, monkeypatch):
+    client = HttpClient()
+    with pytest.raises(DataError, match="neither a GGUF file nor an installed package"):
+        make_model(LocalConfig(model="no-such-weights"), client)
+    with pytest.raises(ConfigError, match="trained for 64 tokens; lower it"):
+        make_model(LocalConfig(model=str(weights), context=128), client)
+    monkeypatch.setattr(local_model, "_LIBRARY", "no_such_library")
+    with pytest.raises(ConfigError, match=r"pip install 'skillwright\[local\]'"):
+        make_model(LocalConfig(model=str(weights)), client)
+
+
+def test_weights_without_a_chat_template_are_refused(tmp_path):
+    path = tmp_path / "base.gguf"
+    path.write_bytes(tiny_gguf().replace(b"tokenizer.chat_template", b"tokenizer.chat_tomplate"))
+    with pytest.raises(ConfigError, match="no chat template"):
+        make_model(LocalConfig(model=str(path)), HttpClient())
+
+
+def test_other_weights_under_the_same_name_are_another_model(tmp_path):
+    path = tmp_path / "tiny.gguf"
+    path.write_bytes(tiny_gguf())
+    before = LocalConfig(model=str(path)).what_matters()
+    assert LocalConfig(model=str(path), threads=7, timeout_s=9).what_matters() == before
+    path.write_bytes(tiny_gguf()[:-1] + b"\1")
+    assert LocalConfig(model=str(path)).what_matters() != before
+
+
+def test_the_address_of_another_server_is_refused():
+    with pytest.raises(ValueError, match="use backend 'openai_chat' with its base_url"):
+        LocalConfig(model="a", base_url="http://127.0.0.1:8080/v1")
+
+
+def test_settings_can_be_written_and_read_again():
+    config = LocalConfig(model="some weights.gguf", context=9)
+    assert LocalConfig.model_validate(config.model_dump(mode="json")) == config
+
+
+# What serves: the real program, over a stand-in for the library.
+
+_STUB = """
+    import os, signal, sys
+    class CommonParams:
+        def __init__(self):
+            self.model = self.cpuparams = self.cpuparams_batch = type("Part", (), {})()
+    class Server:
+        def __init__(self, params):
+            print("the library prints what it likes")
+            assert (params.hostnames, params.port) == (["127.0.0.1"], 0)
+            assert (params.n_ctx, params.n_parallel, params.cache_prompt) == (16, 2, False)
+            open(os.environ["TELL"], "w").close()
+            if os.environ["LOADS"] == "for ever":
+                3 ** (1 << 40)  # no other thread of Python runs meanwhile
+            self.listening_address = "http://127.0.0.1:1"
+"""
+_PARENT = """
+    import os, sys, threading
+    from skillwright.models.local.server import LocalServer, Served
+    server = LocalServer(Served("/weights/tiny.gguf", 2, 8, 1))
+    threading.Thread(target=server.address, args=(600,), daemon=True).start()
+    while server.pid is None: pass
+    if sys.argv[1] == "is forked":
+        server.address(600)
+        if os.fork() == 0:  # which holds the pipe open
+            sys.stdin.read()
+            os._exit(0)
+    print(server.pid, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize(
+    ("loads", "parent_does"),
+    [("for ever", "nothing"), ("at once", "nothing"), ("at once", "is forked")],
+)
+def test_the_server_does_not_outlive_a_parent_that_is_killed(tmp_path, loads, parent_does):
+    (tmp_path / "xllamacpp.py").write_text(textwrap.dedent(_STUB), encoding="utf-8")
+    loading = tmp_path / "loading"
+    os.mkfifo(loading)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)]),
+        "TELL": str(loading),
+        "LOADS": loads,
+    }
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(_PARENT), parent_does],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+    ) as parent:
+        loading.read_text(encoding="utf-8")  # waits until the server is that far
+        pid = int(parent.stdout.readline())
+        parent.kill()
+        assert is_gone(pid)
