@@ -44,7 +44,7 @@ def test_a_damaged_file_is_listed_with_what_is_wrong(folder):
     (folder / "cut.gguf").write_bytes(tiny_gguf()[:-5])
     assert "truncated or damaged" in listed()[str(folder / "cut.gguf")]["problem"]
     shown = CliRunner().invoke(app, ["models", "list"], env={"COLUMNS": "200"}).output
-    assert "cut.gguf" in shown
+    assert "cut.gguf" in "".join(shown.split())  # a long path is folded anywhere
     assert "skillwright[local]" in shown
 
 

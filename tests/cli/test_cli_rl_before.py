@@ -57,7 +57,7 @@ def test_the_doctor_tells_of_everything_that_is_wrong_with_a_recipe(cli, recipe)
     words = [word for key, value in wrong.items() for word in ("--set", f"{key}={value}")]
     found = findings(cli("doctor", recipe, *words, "--json", code=1))
     bad = {name: one["detail"] for name, one in found.items() if one["health"] == "bad"}
-    assert bad.keys() == {"budget", "tasks", "bank", "memory", "policy", "teacher"}
+    assert bad.keys() == {"budget", "tasks", "bank", "policy", "teacher"}
     assert "no prices are known for 'large'" in bad["budget"]
     assert "no_such_setting" in bad["tasks"]
     assert "there is no bank 'nowhere.sqlite'" in bad["bank"]

@@ -49,7 +49,7 @@ class NonInferiorityTest:
     (``benchmarks/non_inferiority.py``).
 
     After 2, 4, 8, ... draws it gives up on what loses more than the margin by all appearances. What
-    measured such a loss is never accepted, not even where the bets had won enough before most of
+    measured such a loss is never accepted, not even where the bets had proven enough before most of
     the losses came. Both only take chances away. Where no draw of any task differs from another of
     its side, the agent answers alike each time, and the first look is the last.
 
