@@ -12,6 +12,7 @@ import torch
 from skillwright.bank import BankStore, Embedder
 from skillwright.bank.teaching.teacher import Teacher
 from skillwright.config.rl import (
+    ENGINE_SHARE,
     GrpoSection,
     HfPolicyConfig,
     RlConfig,
@@ -173,6 +174,7 @@ def _language_model(
     with waiting("loading transformers", f"model {policy.model} is loaded"):
         # It takes a second, which no scorer should wait for.
         from skillwright.policy.hf import HfPolicy, HfSettings, LoraSettings
+        from skillwright.policy.hf.engines import Engine, refuse_missing_engine
 
     lora = None
     if policy.lora is not None:
@@ -190,15 +192,20 @@ def _language_model(
         gradient_checkpointing=policy.gradient_checkpointing,
         template=policy.template,
     )
+    if policy.sampler != "own":
+        refuse_missing_engine(policy.sampler)
     # An adapter begins with numbers that are drawn.
     with waiting(f"loading model {policy.model}"), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return HfPolicy.load_pretrained(
+        made = HfPolicy.load_pretrained(
             policy.model,
             settings,
             download=policy.download,
             start=None if start is None else start.path,
         )
+    if policy.sampler != "own":
+        made.engine = Engine(policy.sampler, made, ENGINE_SHARE)
+    return made
 
 
 async def openings(tasks: Sequence[Task], make_env: MakeEnv) -> list[TurnContext]:
