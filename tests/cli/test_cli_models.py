@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from gguf_files import tiny_gguf
 from skillwright.cli.app import app
+from skillwright.cli.words import make_console
 
 
 @pytest.fixture
@@ -41,10 +42,12 @@ def test_weights_in_this_folder_and_in_the_cache_are_listed(folder, tmp_path):
     assert found["mine.gguf"]["path"] == str(folder / "mine.gguf")
 
 
-def test_a_damaged_file_is_listed_with_what_is_wrong(folder):
+def test_a_damaged_file_is_listed_with_what_is_wrong_on_a_narrow_terminal(folder, monkeypatch):
     (folder / "cut.gguf").write_bytes(tiny_gguf()[:-5])
     assert "truncated or damaged" in listed()["cut.gguf"]["problem"]
-    lines = CliRunner().invoke(app, ["models", "list"], env={"COLUMNS": "80"}).output.splitlines()
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("skillwright.cli.models.out", make_console())
+    lines = CliRunner().invoke(app, ["models", "list"]).output.splitlines()
     assert max(map(len, lines)) <= 80
     assert any(line.startswith("│ cut.gguf ") for line in lines)
 

@@ -14,8 +14,7 @@ from skillwright.core import ConfigError, RunError, TurnContext
 from skillwright.jobs.rl import supervised
 from skillwright.jobs.rl.wiring import PolicyMaker
 from skillwright.policy import SftLoss
-from skillwright.policy.hf import HfPolicy, HfSettings, LoraSettings
-from skillwright.policy.hf.engines import Engine
+from skillwright.policy.hf import Engine, HfPolicy, HfSettings, LoraSettings
 
 KINDS = ("vllm", "sglang")
 LORA = LoraSettings(rank=4, alpha=8)
