@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from gguf_files import tiny_gguf
 from skillwright.cli.app import app
+from skillwright.cli.words import make_console
 
 
 @pytest.fixture
@@ -36,16 +37,19 @@ def test_weights_in_this_folder_and_in_the_cache_are_listed(folder, tmp_path):
     (folder / "mine.gguf").write_bytes(tiny_gguf())
     found = listed()
     assert found[str(cached)]["parameters"] == 8
-    assert found[str(folder / "mine.gguf")]["trained_context"] == 64
-    assert found[str(folder / "mine.gguf")]["problem"] == ""
+    assert found["mine.gguf"]["trained_context"] == 64
+    assert found["mine.gguf"]["problem"] == ""
+    assert found["mine.gguf"]["path"] == str(folder / "mine.gguf")
 
 
-def test_a_damaged_file_is_listed_with_what_is_wrong(folder):
+def test_a_damaged_file_is_listed_with_what_is_wrong_on_a_narrow_terminal(folder, monkeypatch):
     (folder / "cut.gguf").write_bytes(tiny_gguf()[:-5])
-    assert "truncated or damaged" in listed()[str(folder / "cut.gguf")]["problem"]
-    shown = CliRunner().invoke(app, ["models", "list"], env={"COLUMNS": "200"}).output
-    assert "cut.gguf" in "".join(shown.split())  # a long path is folded anywhere
-    assert "skillwright[local]" in shown
+    assert "truncated or damaged" in listed()["cut.gguf"]["problem"]
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("skillwright.cli.models.out", make_console())
+    lines = CliRunner().invoke(app, ["models", "list"]).output.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("│ cut.gguf ") for line in lines)
 
 
 def test_nothing_at_hand_says_what_to_install(folder, monkeypatch):

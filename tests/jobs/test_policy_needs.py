@@ -207,6 +207,12 @@ async def test_what_three_models_take_of_80_gb(monkeypatch):
     assert whole.seconds > small.seconds > 0
 
 
+async def test_an_engine_that_samples_leaves_less_memory_to_the_training(monkeypatch):
+    monkeypatch.setattr(machine, "_measured", lambda: (1e11, 1e10))
+    found = await estimate_rl(qwen("policy.sampler=vllm"))
+    assert found.weights.machines[-1].machine.memory == round(0.7 * machine.LARGE_GPU.memory)
+
+
 async def test_bfloat16_that_is_slow_here_is_said_and_in_the_time(monkeypatch):
     monkeypatch.setattr(machine, "_measured", lambda: (1e11, 1e10))
     monkeypatch.setattr(machine, "_bfloat16_gain", lambda: 1 / 20)

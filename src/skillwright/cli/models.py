@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -34,7 +33,7 @@ def list_(
     of Hugging Face.
     """
     backends = list_backends()
-    weights = [_described(each) for each in weights_at_hand(Path.cwd())]
+    weights = [_described(each) for each in weights_at_hand()]
     shown = [
         asdict(each) | ({"weights": weights} if each.name == _LOCAL else {}) for each in backends
     ]
@@ -42,7 +41,7 @@ def list_(
 
 
 def _described(weights: LocalWeights) -> dict[str, Any]:
-    said = {"name": weights.name, "path": str(weights.path), "bytes": weights.size}
+    said = {"name": weights.name, "path": str(weights.path.absolute()), "bytes": weights.size}
     try:
         header = read_gguf(weights.path)
     except DataError as error:

@@ -241,8 +241,9 @@ def internalized_text(record: InternalizedRecord) -> str:
         f"{record.coverage['solved']} of {record.coverage['episodes']} episodes solved on {about} "
         f"tasks that get them and {others} others, cross-entropy {first:.2f} -> {last:.2f} nats. "
     )
-    fate = f"retired, bank v{record.before} -> v{record.version}. "
-    return what + learned + (fate if record.accepted else f"{stay}. ") + record.verdict.reason
+    retired = f"retired, bank v{record.before} -> v{record.version}"
+    fate = (retired if record.accepted else stay).capitalize()
+    return f"{what}{learned}{fate}. {record.verdict.reason}"
 
 
 def number_text(value: float | None, digits: int) -> str:

@@ -8,7 +8,7 @@ A section that is ``null`` leaves its stage out: no ``distill``, no ``cold_start
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import (
     Field,
@@ -79,6 +79,10 @@ class LoraConfig(Section):
     """Its output is scaled by ``alpha / rank``."""
 
 
+ENGINE_SHARE: Final = 0.3
+"""Of a GPU's memory, that vLLM or SGLang takes."""
+
+
 class HfPolicyConfig(Section):
     """Any causal language model of the transformers library with a chat template."""
 
@@ -103,6 +107,8 @@ class HfPolicyConfig(Section):
     """Bound on an answer, in tokens."""
     context_tokens: PositiveInt | None = None
     """Bound on prompt and answer together; unset, the model's."""
+    sampler: Literal["own", "vllm", "sglang"] = "own"
+    """Who draws free answers: our own decoding, or an installed engine, with 30% of the memory."""
     sample_rows: SkipJsonSchema[PositiveInt] = 128
     """Conversations that are sampled at once."""
     micro_tokens: PositiveInt = 16_384

@@ -164,6 +164,15 @@ def _with_skill(opening: Sequence[Message], skill_text: str) -> tuple[Message, .
     return (Message(role="system", content=section), *opening)
 
 
+def skill_in(prompt: Sequence[Message]) -> str:
+    """Return the skill text that `render` put into a prompt; ``""`` where there is none."""
+    written = next((one["content"] for one in prompt if one["role"] == "system"), "")
+    head = f"{SKILL_HEADING}\n\n"
+    if written.startswith(head):
+        return written.removeprefix(head)
+    return written.partition(f"\n\n{head}")[2]
+
+
 def with_other_skill(prompt: Sequence[Message], given: str, instead: str) -> tuple[Message, ...]:
     """Return a prompt that `render` built as it would be with another skill text.
 

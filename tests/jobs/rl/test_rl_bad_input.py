@@ -16,6 +16,7 @@ from rl_world import (
     recipe,
     resumed,
     rule,
+    story,
     write_tasks,
 )
 from skillwright.bank import TeacherDown
@@ -25,7 +26,7 @@ from skillwright.core import ConfigError, ModelRefused, ModelTimeout, StopReason
 from skillwright.jobs.rl import IterationEnded
 from skillwright.jobs.rl.preflight import preflight_rl
 from skillwright.jobs.rl.wiring import PolicyMaker
-from skillwright.policy import ModelMissing, NoChatTemplate, OutOfMemory
+from skillwright.policy import ModelMissing, NoChatTemplate, NotFinite, OutOfMemory
 from skillwright.policy.backend import memory_watched
 from skillwright.policy.hf.model import TRAINING_MEMORY
 from skillwright.rollout import EngineDown
@@ -154,6 +155,40 @@ async def test_memory_that_is_spent_stops_the_run_and_says_which_three_settings_
     for name in TRAINING_MEMORY:
         assert name in str(found.value)
         assert name.removeprefix("policy.") in HfPolicyConfig.model_fields
+
+
+class Overflowing(PolicyMaker):
+    """Makes the real policy, one of whose updates meets an advantage that is no number."""
+
+    def make(self, recipe):
+        policy, passes = super().make(recipe), []
+        learn = policy.forward_backward
+
+        def forward_backward(rows, loss):
+            if policy.reference:  # the cold start has ended
+                passes.append(rows)
+            bad = len(passes) == 3
+            given = [replace(row, advantage=float("nan")) for row in rows] if bad else rows
+            return learn(given, loss)
+
+        policy.forward_backward = forward_backward
+        return policy
+
+
+async def test_a_loss_that_is_no_number_stops_the_run_and_a_resume_ends_as_if_it_had_not_been(
+    tmp_path,
+):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    whole, _ = await recipe(lanes_config(tmp_path / "one"))
+    config = lanes_config(tmp_path / "two")
+    named = r"the loss is nan over a batch of \d+ rows \(task train-\d+, episode train-\d+#\d+, t"
+    with pytest.raises(NotFinite, match=named):
+        await recipe(config, maker=Overflowing(config))
+    path = tmp_path / "two" / "runs" / "lanes"
+    assert not [kind for kind, _ in story(path)["events"] if kind == "finished"]
+    await resumed(path)
+    assert story(path)["events"] == story(whole)["events"]
 
 
 async def test_a_teacher_that_gives_nothing_for_a_section_stops_the_run_before_there_is_a_bank(

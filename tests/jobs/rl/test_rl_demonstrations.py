@@ -15,11 +15,11 @@ from skillwright.jobs.rl.demonstrations import (
     chat_rows,
     check_chats,
     episodes_of_run,
-    skill_in,
 )
 from skillwright.jobs.rl.preflight import preflight_rl
 from skillwright.jobs.rl.tasks import find_rl_tasks
 from skillwright.policy.hf import HfPolicy, HfSettings
+from skillwright.rollout.engine import skill_in
 
 
 @pytest.fixture(scope="module")

@@ -44,7 +44,7 @@ from skillwright.evaluation.gates.judging import Metric
 from skillwright.jobs.bank.evolve import BEGUN, EVOLVED
 from skillwright.jobs.train.state import Kind, TrainState, beginning
 from skillwright.jobs.train.wiring import terms_of
-from skillwright.rollout.engine import SKILL_HEADING
+from skillwright.rollout.engine import skill_in
 from skillwright.runs import EpisodeSummary, RunStore
 
 _GATE: TypeAdapter[Any] = TypeAdapter(AnyGate)
@@ -218,10 +218,7 @@ class _StoredEngine:
         if (stored := self._store.injected_skill(episode.id)) is not None:
             return stored.strip()
         turns = self._store.load_window(episode.id, 0, 1).trajectory.turns
-        if not turns:
-            return None
-        _, _, said = turns[0].prompt[0]["content"].partition(f"{SKILL_HEADING}\n\n")
-        return said.strip()
+        return skill_in(turns[0].prompt).strip() if turns else None
 
 
 class _Noted:

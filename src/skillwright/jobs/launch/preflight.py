@@ -46,6 +46,7 @@ from skillwright.models import (
     EndpointConfig,
     EndpointFault,
     HttpClient,
+    LocalConfig,
     ModelConfig,
     PythonConfig,
     ScriptedConfig,
@@ -185,7 +186,9 @@ async def ask_if_ready(
 
 async def _ask(llm: ModelConfig, model: ChatModel, tools: Sequence[dict[str, Any]]) -> str:
     bound = min(_ANSWER_TOKENS, getattr(llm, "max_tokens", None) or _ANSWER_TOKENS)
-    place = f" at {base}" if (base := getattr(llm, "base_url", None)) else ""
+    # A local model has no address yet: its server is started by this question.
+    base = None if isinstance(llm, LocalConfig) else getattr(llm, "base_url", None)
+    place = f" at {base}" if base else ""
     asked = f"asking {llm.backend} {llm.model}{place} whether it answers"
     with waiting(asked, "the run begins"):
         answer = await model.complete(

@@ -25,7 +25,13 @@ from skillwright.config.run import BudgetSection, RunConfig
 from skillwright.core import ConfigError, SkillwrightError, Usage
 from skillwright.jobs.parts.resuming import seconds_worked
 from skillwright.jobs.parts.tasks import is_adapter, side_models
-from skillwright.models import EndpointConfig, ModelConfig, PythonConfig, is_scripted_model
+from skillwright.models import (
+    EndpointConfig,
+    LocalConfig,
+    ModelConfig,
+    PythonConfig,
+    is_scripted_model,
+)
 from skillwright.models.executors.config import ClaudeCodeExecConfig, CodexExecConfig
 from skillwright.models.prices import Prices, list_prices
 from skillwright.runs import RunStore
@@ -337,6 +343,8 @@ def budget_gaps(config: RunConfig) -> tuple[str, ...]:
 
 def priced_model(role: str, llm: ModelConfig) -> PricedModel:
     """Return what asking a model costs."""
+    if isinstance(llm, LocalConfig) and llm.prices is None:
+        return PricedModel(role, llm.model, None, is_free=True)
     if isinstance(llm, EndpointConfig):
         return PricedModel(role, llm.model, llm.known_prices)
     name = getattr(llm, "model", None) or llm.backend

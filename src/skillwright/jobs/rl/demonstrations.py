@@ -19,7 +19,7 @@ from skillwright.core import (
 )
 from skillwright.jobs.launch.runs import find_run
 from skillwright.policy import Coverage, PolicyBackend, Row
-from skillwright.rollout.engine import SKILL_HEADING, with_other_skill
+from skillwright.rollout.engine import skill_in, with_other_skill
 from skillwright.runs import RunFolder, RunStore
 
 CHATS: Final = ".jsonl"
@@ -61,7 +61,7 @@ def episodes_of_run(
 
 
 def as_read(results: Sequence[EpisodeResult], skills: SkillSource) -> list[EpisodeResult]:
-    """Put this run's skills in the place of those that were injected then."""
+    """Put what a policy is to read in the place of the skills that whoever played was given."""
     skills.contexts([one.spec.task for one in results])
     return [_as_read(one, skills.context(one.spec.task).text) for one in results]
 
@@ -73,15 +73,6 @@ def _as_read(result: EpisodeResult, text: str) -> EpisodeResult:
         for turn in played.turns
     )
     return replace(result, trajectory=replace(played, turns=turns))
-
-
-def skill_in(prompt: Sequence[Message]) -> str:
-    """Return the skill text that a prompt was built with; ``""`` where there is none."""
-    written = next((one["content"] for one in prompt if one["role"] == "system"), "")
-    head = f"{SKILL_HEADING}\n\n"
-    if written.startswith(head):
-        return written.removeprefix(head)
-    return written.partition(f"\n\n{head}")[2]
 
 
 def chat_rows(policy: PolicyBackend, path: Path) -> tuple[list[Row], Coverage]:

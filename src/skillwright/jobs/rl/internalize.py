@@ -30,20 +30,20 @@ from skillwright.evaluation import release_draws
 from skillwright.jobs.parts.progress import StageStarted
 from skillwright.jobs.parts.resuming import write_down
 from skillwright.jobs.rl.bank import bank_without
+from skillwright.jobs.rl.demonstrations import as_read
 from skillwright.jobs.rl.injected import Remembered
 from skillwright.jobs.rl.judged import InternalizedRecord, SkillsInternalized
 from skillwright.jobs.rl.measure import Checkpoints, Version, WeightsDuel
 from skillwright.jobs.rl.start import released_bank, run_weights
 from skillwright.jobs.rl.state import (
     INTERNALIZED,
-    ColdStartStep,
     RlKind,
     RlReport,
     RlState,
     selected,
 )
-from skillwright.jobs.rl.wiring import Workshop, as_commands, reread, sft_settings
-from skillwright.policy import LossReport, PolicyBackend, StepReport, demonstrations, train
+from skillwright.jobs.rl.wiring import Workshop, as_commands
+from skillwright.policy import PolicyBackend, demonstrations
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import VerdictRecord
 from skillwright.runs.folder import CONFIG_NAME
@@ -165,10 +165,8 @@ async def _distilled(
 ) -> InternalizedRecord:
     """Let the policy learn what is done with the skills, from prompts without them."""
     played = await _played(run, section, plan, policy)
-    results = [
-        reread(one, plan.before, plan.without)
-        for one in (as_commands(played) if run.maker.chooses else played)
-    ]
+    commands = as_commands(played) if run.maker.chooses else played
+    results = as_read(commands, plan.without)
     threshold = run.config.env.success_threshold
     rows, coverage = demonstrations(policy, results, plan.without, threshold=threshold)
     about = {task.id for task in plan.about}
@@ -182,14 +180,8 @@ async def _distilled(
     record = replace(record, coverage=facts)
     if not solved or not rows:
         return replace(record, action="no_success")
-    settings = sft_settings(section)
     run.callback.on_event(StageStarted("distillation"))
-
-    def on_step(step: int, loss: LossReport, report: StepReport) -> None:
-        run.callback.on_event(ColdStartStep(step, settings.steps, loss.surprise, report.grad_norm))
-
-    seed = derive_seed("distillation", run.config.run.seed)
-    losses = train(policy, rows, settings, seed=seed, on_step=on_step).losses
+    losses = run.learn(policy, rows, section, "distillation").losses
     surprise = losses[0].surprise, losses[-1].surprise
     return replace(record, surprise=surprise, candidate=policy.identity)
 

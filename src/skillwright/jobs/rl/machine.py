@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from skillwright.config.rl import HfPolicyConfig, RlConfig
+from skillwright.config.rl import ENGINE_SHARE, HfPolicyConfig, RlConfig
 from skillwright.core import ConfigError
 from skillwright.jobs.launch.estimate import Assumptions
 from skillwright.jobs.parts.policy_needs import TRUSTED, Demand, Need, Shape, find_shape, needed
@@ -270,12 +270,14 @@ def refuse_too_large(config: RlConfig, tasks: RlTasks, lengths: Lengths) -> str:
         shape = _shape(policy)
     except ConfigError as error:
         return f"not estimated: {error}"
-    machine = this_machine(policy.device)
+    machine = _beside_engine(this_machine(policy.device), config)
     demand = _demand(config, tasks, lengths, machine)
     need = needed(shape, demand)
     said = f"{_gb(need.peak)} GB"
-    if machine.memory is None or _least(need) <= machine.memory:
-        return f"about {said} at the peak, {_gb(machine.memory or 0)} GB are free"
+    if machine.memory is None:
+        return f"about {said} at the peak; how much is free is not known"
+    if _least(need) <= machine.memory:
+        return f"about {said} at the peak, {_gb(machine.memory)} GB are free"
     # Those that help most, first; a setting that changes nothing is not named.
     saved = {
         name: _least(need) - _least(needed(shape, changed))
@@ -323,6 +325,13 @@ def this_machine(device: str, precision: str = "auto") -> Machine:
         + (f"; {_SLOW}" if gain < 1 else ""),
         bfloat16_gain=gain,
     )
+
+
+def _beside_engine(machine: Machine, config: RlConfig) -> Machine:
+    """Return what an engine that samples leaves of a machine's memory."""
+    if getattr(config.policy, "sampler", "own") == "own" or machine.memory is None:
+        return machine
+    return replace(machine, memory=round(machine.memory * (1 - ENGINE_SHARE)))
 
 
 _SLOW: Final = (
@@ -462,6 +471,7 @@ def _on(
     lengths: Lengths,
     work: Work,
 ) -> OnMachine:
+    machine = _beside_engine(machine, config)
     demand = _demand(config, tasks, lengths, machine)
     need = needed(shape, demand)
     seconds = _time(machine, shape, demand, need, work)
@@ -532,4 +542,7 @@ def _gb(size: int) -> str:
 def _duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:,.0f} min" if seconds < 5400 else f"{seconds / 3600:,.1f} h"
+    if seconds < 5400:
+        return f"{seconds / 60:,.0f} min"
+    hours = seconds / 3600
+    return f"{hours:.1f} h" if hours < 100 else f"{hours / 24:,.0f} days"

@@ -52,7 +52,6 @@ from skillwright.jobs.rl.state import (
     START,
     TIMING,
     ColdStartEnded,
-    ColdStartStep,
     IterationEnded,
     IterationRecord,
     RlKind,
@@ -68,23 +67,18 @@ from skillwright.jobs.rl.wiring import (
     group_settings,
     grpo_settings,
     openings,
-    reread,
-    sft_settings,
     turns_of,
 )
 from skillwright.policy import (
     GroupReport,
-    LossReport,
     PolicyAgent,
     PolicyBackend,
     Schedule,
     SkillDropout,
-    StepReport,
     UpdateReport,
     check_reference,
     demonstrations,
     teach,
-    train,
     update,
 )
 from skillwright.rollout import refuse_no_score
@@ -142,7 +136,7 @@ async def _demonstrations(run: Workshop, state: RlState) -> tuple[list[EpisodeRe
     results = await run.model_engine("expert").run(specs, given)
     refuse_no_score(results)
     if given is not read:
-        results = [reread(one, given, read) for one in results]
+        results = as_read(results, read)
     return results, read
 
 
@@ -187,7 +181,6 @@ async def _turns(
 def _teach(
     run: Workshop, policy: PolicyBackend, results: Sequence[EpisodeResult], skills: SkillSource
 ) -> dict[str, Any]:
-    settings = sft_settings(run.config.cold_start)
     section = run.config.cold_start
     if section is not None and section.demonstrations.endswith(CHATS):
         rows, coverage = chat_rows(policy, Path(section.demonstrations))
@@ -195,12 +188,7 @@ def _teach(
         threshold = run.config.env.success_threshold
         rows, coverage = demonstrations(policy, results, skills, threshold=threshold)
     run.callback.on_event(StageStarted("cold start"))
-
-    def on_step(step: int, loss: LossReport, report: StepReport) -> None:
-        run.callback.on_event(ColdStartStep(step, settings.steps, loss.surprise, report.grad_norm))
-
-    seed = derive_seed("cold start", run.config.run.seed)
-    done = train(policy, rows, settings, seed=seed, on_step=on_step)
+    done = run.learn(policy, rows, section, "cold start")
     first, last = done.losses[0].surprise, done.losses[-1].surprise
     run.callback.on_event(ColdStartEnded(coverage.episodes, coverage.wins, coverage.rows, last))
     return {

@@ -66,7 +66,8 @@ def save_run_policy(
             f"another run begins with it by:  --set policy.start={found.path}"
         )
     # As it was trained: in fewer bits, what was learned would be rounded away.
-    exact = policy.model_copy(update={"device": "cpu", "precision": "float32"})
+    here = {"device": "cpu", "precision": "float32", "sampler": "own"}
+    exact = policy.model_copy(update=here)
     maker = PolicyMaker(found.config.model_copy(update={"policy": exact}))
     learned = maker.make(found.state.policy or {})
     found.put_into(learned)

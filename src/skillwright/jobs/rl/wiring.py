@@ -12,6 +12,7 @@ import torch
 from skillwright.bank import BankStore, Embedder
 from skillwright.bank.teaching.teacher import Teacher
 from skillwright.config.rl import (
+    ENGINE_SHARE,
     GrpoSection,
     HfPolicyConfig,
     RlConfig,
@@ -40,7 +41,7 @@ from skillwright.jobs.parts.memory import StoredCalls, StoredEpisodes
 from skillwright.jobs.parts.opened import MakeModel, Opened, make_engine, make_env, opened
 from skillwright.jobs.rl.injected import Injector
 from skillwright.jobs.rl.start import FolderWeights, RunWeights, starting_weights
-from skillwright.jobs.rl.state import RlCallback
+from skillwright.jobs.rl.state import ColdStartStep, RlCallback
 from skillwright.jobs.rl.tasks import RlTasks, find_rl_tasks
 from skillwright.jobs.train.wiring import terms_of
 from skillwright.models import agent_of, make_model
@@ -49,16 +50,21 @@ from skillwright.policy import (
     GroupSettings,
     GrpoObjective,
     GrpoSettings,
+    LossReport,
     PolicyAgent,
     PolicyBackend,
+    Row,
     Schedule,
     SftSettings,
     StepAdvantage,
+    StepReport,
+    UpdateReport,
     contexts_of,
+    train,
 )
 from skillwright.policy.scorer import Architecture, ScorerPolicy, ScorerSettings, Vocabulary
 from skillwright.rollout import EpisodeRecorder, LocalEngine, MakeEnv, PromptStyle
-from skillwright.rollout.engine import render, with_other_skill
+from skillwright.rollout.engine import render
 from skillwright.rollout.local import Mode
 from skillwright.runs import RunStore
 
@@ -172,7 +178,13 @@ def _language_model(
         return learned
     with waiting("loading transformers", f"model {policy.model} is loaded"):
         # It takes a second, which no scorer should wait for.
-        from skillwright.policy.hf import HfPolicy, HfSettings, LoraSettings
+        from skillwright.policy.hf import (
+            Engine,
+            HfPolicy,
+            HfSettings,
+            LoraSettings,
+            refuse_missing_engine,
+        )
 
     lora = None
     if policy.lora is not None:
@@ -190,15 +202,20 @@ def _language_model(
         gradient_checkpointing=policy.gradient_checkpointing,
         template=policy.template,
     )
+    if policy.sampler != "own":
+        refuse_missing_engine(policy.sampler)
     # An adapter begins with numbers that are drawn.
     with waiting(f"loading model {policy.model}"), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return HfPolicy.load_pretrained(
+        made = HfPolicy.load_pretrained(
             policy.model,
             settings,
             download=policy.download,
             start=None if start is None else start.path,
         )
+    if policy.sampler != "own":
+        made.engine = Engine(policy.sampler, made, ENGINE_SHARE)
+    return made
 
 
 async def openings(tasks: Sequence[Task], make_env: MakeEnv) -> list[TurnContext]:
@@ -244,16 +261,6 @@ def _as_commands(result: EpisodeResult) -> EpisodeResult:
             turn = replace(turn, act=replace(turn.act, text=command))
         turns.append(turn)
     return replace(result, trajectory=replace(played, turns=tuple(turns)))
-
-
-def reread(result: EpisodeResult, given: SkillSource, read: SkillSource) -> EpisodeResult:
-    """Put what the policy reads in the place of what the expert was given."""
-    before, after = (source.context(result.spec.task).text for source in (given, read))
-    played = result.trajectory
-    turns = tuple(
-        replace(turn, prompt=with_other_skill(turn.prompt, before, after)) for turn in played.turns
-    )
-    return replace(result, trajectory=replace(played, turns=turns))
 
 
 def sft_settings(section: SupervisedSection | None) -> SftSettings:
@@ -373,6 +380,23 @@ class Workshop:
     def source(self, version: int) -> SkillSource:
         """Return the source of the skills of a version of the bank."""
         return self.injector.source(self.bank_store.load(version))
+
+    def learn(
+        self,
+        policy: PolicyBackend,
+        rows: Sequence[Row],
+        section: SupervisedSection | None,
+        name: str,
+    ) -> UpdateReport:
+        """Take the supervised steps of a section, and report each; ``name`` seeds their order."""
+        settings = sft_settings(section)
+
+        def on_step(step: int, loss: LossReport, report: StepReport) -> None:
+            done = ColdStartStep(step, settings.steps, loss.surprise, report.grad_norm)
+            self.callback.on_event(done)
+
+        seed = derive_seed(name, self.config.run.seed)
+        return train(policy, rows, settings, seed=seed, on_step=on_step)
 
     @asynccontextmanager
     async def permit(self, kind: str = "episode") -> AsyncIterator[None]:

@@ -15,7 +15,7 @@ from skillwright.models.prices import Prices
 _HERE = "http://127.0.0.1"
 _USUAL_CONTEXT = 4096
 _OF_OTHERS = ("base_url", "api_key", "api_key_env", "headers")
-_FREE = Prices(input_usd_per_mtok=0, output_usd_per_mtok=0, as_of="none on this machine")
+_FREE = Prices(input_usd_per_mtok=0, output_usd_per_mtok=0)
 
 
 class LocalConfig(EndpointConfig):

@@ -20,7 +20,8 @@ class LocalWeights:
     """A GGUF file that is at hand.
 
     Attributes:
-        name: What a configuration writes to get it: a package's name, or the file's path.
+        name: What a configuration writes to get it: a package's name, or the file's path, which for
+            a file of this folder is its name.
         path: The file.
         size: Of the file, in bytes.
     """
@@ -59,10 +60,10 @@ def installed_weights() -> tuple[LocalWeights, ...]:
     return tuple(sorted(found.values(), key=lambda weights: (weights.name, weights.path)))
 
 
-def weights_at_hand(folder: Path) -> tuple[LocalWeights, ...]:
-    """List all weights that are easily found: of packages, in a folder, in Hugging Face's cache."""
+def weights_at_hand() -> tuple[LocalWeights, ...]:
+    """List all weights that are easily found: of packages, in this folder, in the hub's cache."""
     cached = sorted(_hub_cache().glob(f"models--*/snapshots/*/**/*{SUFFIX}"))
-    files = [file for file in (*sorted(folder.glob(f"*{SUFFIX}")), *cached) if _is_first(file)]
+    files = [file for file in (*sorted(Path().glob(f"*{SUFFIX}")), *cached) if _is_first(file)]
     found = (LocalWeights(str(file), file, file.stat().st_size) for file in files if file.is_file())
     return (*installed_weights(), *found)
 

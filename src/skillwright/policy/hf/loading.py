@@ -1,13 +1,12 @@
 """Weights in: a language model and its tokenizer, from wherever they are on this machine.
 
 A GGUF file is unpacked to float32 by transformers, once: what came of it is kept as a
-`save_pretrained` folder under `cache_folder`, named by the file's digest.
+`save_pretrained` folder in the cache of the user, named by the file's digest.
 """
 
 import hashlib
 import io
 import json
-import os
 import shutil
 import tempfile
 import warnings
@@ -21,6 +20,7 @@ from torch import nn
 
 from skillwright.core import DataError
 from skillwright.core.waits import waiting
+from skillwright.datasets import cache_dir
 from skillwright.models.local import find_weights, read_gguf
 from skillwright.policy.backend import ModelMissing, ModelUnfit
 
@@ -127,16 +127,10 @@ def _from_folder(
 # GGUF: unpacked once, and kept.
 
 
-def cache_folder() -> Path:
-    """Return where unpacked weights are kept: ``~/.cache/skillwright/weights``, as XDG has it."""
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "skillwright" / "weights"
-
-
 def _from_gguf(path: Path) -> tuple[nn.Module, Any]:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    kept = cache_folder() / f"{digest[:32]}-{_READING}"
+    kept = cache_dir() / "weights" / f"{digest[:32]}-{_READING}"
     if (kept / "config.json").is_file():
         with suppress(ModelMissing, ModelUnfit):  # somebody cut it: it is made again
             return _from_folder(str(kept), plain=True)

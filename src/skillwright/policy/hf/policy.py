@@ -47,6 +47,7 @@ from skillwright.policy.hf.sampling import (
     Answer,
     Decoding,
     Lane,
+    SamplingEngine,
     answer_all,
     attends_to_all,
     new_cache,
@@ -68,6 +69,9 @@ class HfPolicy:
     bfloat16, where a long answer may well turn out otherwise in another batch.
     `LossReport.drift` says by how much sampling and training differ.
 
+    Attributes:
+        engine: Samples free answers, where it is set; others, and without it all, are sampled here.
+
     Raises:
         NoChatTemplate: The tokenizer does not say how a conversation is written.
     """
@@ -83,6 +87,7 @@ class HfPolicy:
             device = self.weights.device
             self._mode = forward_mode(self.weights.model, device, attends_to_all=self._plain)
         self._lanes: dict[int, Lane] = {}
+        self.engine: SamplingEngine | None = None
         shape = self.settings
         stepped = f"{shape.optimizer} {shape.weight_decay} {shape.max_grad_norm}"
         self._lineage = Lineage(self.weights.digest, stepped)
@@ -146,12 +151,17 @@ class HfPolicy:
         prompts = [self.speech.prompt(context.messages) for context in contexts]
         for context, prompt in zip(contexts, prompts, strict=True):
             self._check_fits(context, prompt.ids)
+        free = [self.engine is not None and not self._commands(one) for one in contexts]
+        pairs = list(zip(contexts, prompts, strict=True))
+        own = [pair for pair, is_free in zip(pairs, free, strict=True) if not is_free]
         sampled: list[Sampled] = []
         size = self.settings.sample_rows
-        for number, first in enumerate(range(0, len(contexts), size)):
-            part = slice(first, first + size)
-            sampled += self._sample(number, contexts[part], prompts[part], temperature)
-        return sampled
+        for number, first in enumerate(range(0, len(own), size)):
+            sampled += self._sample(number, own[first : first + size], temperature)
+        theirs = [pair for pair, is_free in zip(pairs, free, strict=True) if is_free]
+        by_engine = iter(self._sample_by_engine(theirs, temperature))
+        by_own = iter(sampled)
+        return [next(by_engine if is_free else by_own) for is_free in free]
 
     def forget(self) -> None:
         """Drop what was read and said in other episodes; see `PolicyBackend.forget`."""
@@ -278,13 +288,30 @@ class HfPolicy:
             raise TypeError("the digest of its weights, or of its reference, is no text")
         self.weights.check(kept["weights"])
 
-    def _sample(
-        self,
-        number: int,
-        contexts: Sequence[TurnContext],
-        prompts: Sequence[Prompt],
-        temperature: float,
+    def _sample_by_engine(
+        self, pairs: Sequence[tuple[TurnContext, Prompt]], temperature: float
     ) -> list[Sampled]:
+        """Have the engine choose, and compute here what the choices' probabilities were."""
+        if self.engine is None or not pairs:
+            return []
+        asked = [prompt.ids for _, prompt in pairs]
+        seeds = [context.seed for context, _ in pairs]
+        found = self.engine.answers(self._lineage.digest, asked, seeds, temperature)
+        rows = [
+            self._row(ids, said, (0.0,) * len(said), (None,) * len(said), temperature or 1.0)
+            for ids, said in zip(asked, found, strict=True)
+        ]
+        sampled = []
+        for (_, prompt), row, logprobs in zip(pairs, rows, self.logprobs(rows), strict=True):
+            said, free = list(row.token_ids), [None] * len(row.token_ids)
+            answer = Answer(random.Random(0), None, said, list(logprobs), [*free])
+            sampled.append(self._sampled(prompt, answer, temperature))
+        return sampled
+
+    def _sample(
+        self, number: int, pairs: Sequence[tuple[TurnContext, Prompt]], temperature: float
+    ) -> list[Sampled]:
+        contexts, prompts = [one for one, _ in pairs], [one for _, one in pairs]
         answers = [Answer(random.Random(context.seed), self._tree(context)) for context in contexts]
         decoding = Decoding(
             temperature,
@@ -391,10 +418,14 @@ class HfPolicy:
         commands = self._commands(context)
         return self.speech.tree(commands) if commands else None
 
+    @property
+    def most_tokens(self) -> int | None:
+        """Tokens of a prompt and its answer together; ``None`` where the model knows no bound."""
+        inner = self.weights.config.get_text_config(decoder=True)
+        return self.settings.context_tokens or getattr(inner, "max_position_embeddings", None)
+
     def _check_fits(self, context: TurnContext, prompt: Sequence[int]) -> None:
-        most = self.settings.context_tokens or getattr(
-            self.weights.config.get_text_config(decoder=True), "max_position_embeddings", None
-        )
+        most = self.most_tokens
         lengths = [len(self.speech.answer_ids(command)) for command in self._commands(context)]
         answer = max(lengths, default=self.settings.max_new_tokens)
         if most is not None and len(prompt) + answer > most:

@@ -8,7 +8,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -307,6 +307,27 @@ class Decoding:
     pad: int
     in_step: bool = False
     share: bool = False
+
+
+class SamplingEngine(Protocol):
+    """Another program that answers in the policy's place; `skillwright.policy.hf.engines`."""
+
+    def answers(
+        self,
+        digest: str,
+        prompts: Sequence[Sequence[int]],
+        seeds: Sequence[int],
+        temperature: float,
+    ) -> list[tuple[int, ...]]:
+        """Return the tokens of an answer to each prompt, in order, at least one each.
+
+        Args:
+            digest: Of the policy's present weights, which the answers are to be drawn with.
+            prompts: Token ids.
+            seeds: One per prompt.
+            temperature: At least 0; 0 takes the likeliest.
+        """
+        ...
 
 
 def answer_all(

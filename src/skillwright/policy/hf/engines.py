@@ -1,0 +1,220 @@
+"""Sampling by vLLM or SGLang: free answers come from an engine that holds the policy's weights too.
+
+Whenever the weights have changed, they are written to a folder that the engine reads again. The
+engine gives token ids alone; the policy computes their log-probabilities itself, as training does.
+
+Sources of the interfaces: vLLM's pages on offline inference and on sleep mode (``reload_weights``),
+and ``Engine`` in SGLang's ``srt/entrypoints/engine.py``. Neither package is installed in our tests.
+"""
+
+import shutil
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, Final, Literal, Protocol
+
+from skillwright.core import ConfigError, RunError
+from skillwright.core.waits import waiting
+from skillwright.policy.hf.policy import HfPolicy
+from skillwright.policy.hf.saving import save_folder
+
+EngineKind = Literal["vllm", "sglang"]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How answers are drawn.
+
+    Attributes:
+        temperature: At least 0; 0 takes the likeliest.
+        longest: Tokens after which an answer is cut.
+        stop_ids: Tokens that end an answer.
+    """
+
+    temperature: float
+    longest: int
+    stop_ids: tuple[int, ...]
+
+
+class _Library(Protocol):
+    """What an installed engine is asked for."""
+
+    def answers(
+        self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], asked: Asked
+    ) -> list[tuple[int, ...]]:
+        """Return an answer to each prompt, in order; it may lack the token that ends it."""
+        ...
+
+    def read_again(self) -> None:
+        """Take over the weights that are now in the folder it was made from."""
+        ...
+
+
+class _Vllm:
+    """vLLM's offline engine."""
+
+    def __init__(self, folder: str, dtype: str, most_tokens: int | None, share: float) -> None:
+        import vllm  # type: ignore[import-not-found]  # never installed beside our torch
+
+        self._vllm = vllm
+        self._llm = vllm.LLM(
+            model=folder,
+            dtype=dtype,
+            max_model_len=most_tokens,
+            gpu_memory_utilization=share,
+            skip_tokenizer_init=True,
+            generation_config="vllm",  # not the model's own sampling settings
+        )
+
+    def answers(
+        self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], asked: Asked
+    ) -> list[tuple[int, ...]]:
+        drawn = [
+            self._vllm.SamplingParams(
+                temperature=asked.temperature,
+                max_tokens=asked.longest,
+                stop_token_ids=list(asked.stop_ids),
+                seed=seed,
+                detokenize=False,
+            )
+            for seed in seeds
+        ]
+        given = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
+        outputs = self._llm.generate(given, drawn, use_tqdm=False)
+        return [tuple(one.outputs[0].token_ids) for one in outputs]
+
+    def read_again(self) -> None:
+        self._llm.collective_rpc("reload_weights")
+        self._llm.reset_prefix_cache()  # it holds keys and values of the weights of before
+
+
+class _Sglang:
+    """SGLang's offline engine."""
+
+    def __init__(self, folder: str, dtype: str, most_tokens: int | None, share: float) -> None:
+        import sglang  # type: ignore[import-not-found]  # never installed beside our torch
+
+        self._folder = folder
+        self._engine = sglang.Engine(
+            model_path=folder,
+            dtype=dtype,
+            context_length=most_tokens,
+            mem_fraction_static=share,
+            skip_tokenizer_init=True,
+            enable_deterministic_inference=True,  # else it has no seeds
+        )
+
+    def answers(
+        self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], asked: Asked
+    ) -> list[tuple[int, ...]]:
+        drawn = [
+            {
+                "temperature": asked.temperature,
+                "max_new_tokens": asked.longest,
+                "stop_token_ids": list(asked.stop_ids),
+                "sampling_seed": seed,
+            }
+            for seed in seeds
+        ]
+        given = [list(prompt) for prompt in prompts]
+        found = self._engine.generate(input_ids=given, sampling_params=drawn)
+        return [_with_end(one["output_ids"], one["meta_info"]["finish_reason"]) for one in found]
+
+    def read_again(self) -> None:
+        # It drops what it remembers of prompts by itself.
+        taken, why, *_ = self._engine.update_weights_from_disk(self._folder)
+        if not taken:
+            raise RuntimeError(why)
+
+
+def _with_end(token_ids: Sequence[int], reason: dict[str, Any] | None) -> tuple[int, ...]:
+    """Return an answer with the token that ended it, which some versions leave out."""
+    ended = (reason or {}).get("matched")
+    if isinstance(ended, int) and (not token_ids or token_ids[-1] != ended):
+        return (*token_ids, ended)
+    return tuple(token_ids)
+
+
+_LIBRARIES: Final[dict[EngineKind, Callable[[str, str, int | None, float], _Library]]] = {
+    "vllm": _Vllm,
+    "sglang": _Sglang,
+}
+
+
+def refuse_missing_engine(kind: EngineKind) -> None:
+    """Say what to install, where the engine is not there.
+
+    Raises:
+        ConfigError: It is not.
+    """
+    if find_spec(kind) is None:
+        raise ConfigError(
+            f"policy.sampler is {kind!r}, which is not installed here. Run:  pip install {kind}  "
+            "(it brings a torch of its own), or set policy.sampler: own"
+        )
+
+
+class Engine:
+    """An engine with a policy's weights; it is started when it is first asked.
+
+    All calls come from one thread of its own: SGLang runs an event loop, and ours is running.
+
+    Args:
+        kind: The package.
+        policy: Whose weights they are.
+        share: Of a GPU's memory, that it takes for weights and cache.
+    """
+
+    def __init__(self, kind: EngineKind, policy: HfPolicy, share: float) -> None:
+        self._kind, self._policy, self._share = kind, policy, share
+        self._library: _Library | None = None
+        self._digest = ""
+        scratch = mkdtemp(prefix="skillwright-weights-")
+        weakref.finalize(self, shutil.rmtree, scratch, ignore_errors=True)
+        self._folder = Path(scratch) / "weights"
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=kind)
+
+    def answers(
+        self,
+        digest: str,
+        prompts: Sequence[Sequence[int]],
+        seeds: Sequence[int],
+        temperature: float,
+    ) -> list[tuple[int, ...]]:
+        """Return the tokens of an answer to each prompt, in order; see `SamplingEngine`.
+
+        Raises:
+            RunError: The engine could not be started, or could not do it.
+        """
+        speech, longest = self._policy.speech, self._policy.settings.max_new_tokens
+        asked = Asked(temperature, longest, tuple(sorted(speech.stop_ids)))
+        try:
+            library = self._with_weights(digest)
+            found = self._thread.submit(library.answers, prompts, seeds, asked).result()
+        except (RuntimeError, ValueError, TypeError, AttributeError, ImportError) as error:
+            raise RunError(
+                f"sampling by {self._kind} failed: {type(error).__name__}: {error}. Set "
+                "policy.sampler: own, or install a version that fits"
+            ) from error
+        return [one or (speech.end_id,) for one in found]
+
+    def _with_weights(self, digest: str) -> _Library:
+        """Return the engine with the weights of a digest."""
+        if self._library is not None and digest == self._digest:
+            return self._library
+        # Anew, not over the old files, which the engine may still have mapped.
+        shutil.rmtree(self._folder, ignore_errors=True)
+        save_folder(self._policy, self._folder, "")
+        if self._library is None:
+            dtype = "bfloat16" if self._policy.weights.low else "float32"
+            given = str(self._folder), dtype, self._policy.most_tokens, self._share
+            with waiting(f"starting {self._kind}"):
+                self._library = self._thread.submit(_LIBRARIES[self._kind], *given).result()
+        else:
+            self._thread.submit(self._library.read_again).result()
+        self._digest = digest
+        return self._library
