@@ -25,7 +25,7 @@ from skillwright.models import EndpointConfig, ExecConfig, HttpClient, ModelConf
 from skillwright.models.cache import cached
 from skillwright.rollout import EpisodeRecorder, Limits, LocalEngine, MakeEnv, PromptStyle
 from skillwright.rollout.engine import Permit
-from skillwright.rollout.local import Mode
+from skillwright.rollout.player import Mode
 from skillwright.runs import RunStore
 
 MakeModel = Callable[[ModelConfig, HttpClient], ChatModel]
