@@ -141,6 +141,7 @@ class EpisodeWorker:
         self._turns: list[TurnNote] = []
         self._ended: list[tuple[int, bytes]] = []
         self._news = asyncio.Event()
+        self._broken: BaseException | None = None
 
     async def hand(self, setting: Shared, orders: bytes) -> None:
         """Begin episodes; what becomes of them, faults included, is reported by `collect`."""
@@ -148,7 +149,13 @@ class EpisodeWorker:
         if player is None:
             player = asyncio.create_task(self._load(setting))
             self._players[setting.name] = player
-        for ticket, assignment in pickle.loads(orders):
+        try:
+            read = pickle.loads(orders)
+        except Exception as error:  # noqa: BLE001 - raised by `collect`; nobody waits for this call
+            self._broken = _portable(error)
+            self._news.set()
+            return
+        for ticket, assignment in read:
             playing = asyncio.create_task(self._play(player, ticket, assignment))
             self._tasks[ticket] = playing
             playing.add_done_callback(partial(self._end, ticket))
@@ -165,6 +172,8 @@ class EpisodeWorker:
         Not called again before the last call has returned.
         """
         while not self._ended:
+            if self._broken is not None:
+                raise self._broken
             self._news.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(TELL_S):
