@@ -8,6 +8,7 @@ Source: Ray 2.60, its documentation of async actors, label selectors and excepti
 """
 
 import asyncio
+import logging
 import os
 import platform
 import socket
@@ -20,6 +21,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from skillwright.core import ConfigError
+from skillwright.envs.side_models import share_limits
+from skillwright.models.http.leases import Demand, EndpointLedger, Grant, LeasedLimits, Rates
 from skillwright.rollout.pool import Worker, WorkerLost, WorkerPool, unsendable
 from skillwright.rollout.worker import EpisodeWorker, Setting, Shared
 from skillwright.version import __version__
@@ -31,8 +34,10 @@ ANSWER_S: Final = 5.0
 """Seconds that a head has to take a connection."""
 STORE_BYTES: Final = 256 * 2**20
 """The object store of a Ray that is started here: settings and reports are small."""
-CALLS_AT_ONCE: Final = 1000
-"""Calls that an actor has at once: one that collects, and those that hand over or stop."""
+CALLS_AT_ONCE: Final = 10_000
+"""Calls that an actor has at once: those that hand over, and those that wait for a turn."""
+LEDGER: Final = "skillwright-endpoints"
+"""The name of the actor that keeps the bounds of endpoints, in the namespace of the driver."""
 
 OWN: Final = "local"
 """The address of a Ray that is started for this process, and ends with it."""
@@ -67,6 +72,12 @@ def refuse_without_ray(what: str) -> None:
         raise ConfigError(f"{what} needs Ray, and it is not installed: {INSTALL}")
 
 
+def _ray() -> Any:
+    import ray
+
+    return ray
+
+
 def connect(settings: RaySettings) -> bool:
     """Connect this process to Ray, or start a Ray of its own. Blocks, for up to a minute.
 
@@ -80,17 +91,16 @@ def connect(settings: RaySettings) -> bool:
     refuse_without_ray("rollout.engine 'ray'")
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
-    import ray
-
+    address = address_of(settings)
+    _refuse_dead(address)
+    ray = _ray()
     if ray.is_initialized():
         return False
-    address = address_of(settings)
     if address == OWN:
         _start(ray, settings)
         return True
-    _refuse_dead(address)
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise connection_problem(address, error) from error
     return True
@@ -110,7 +120,7 @@ def _start(ray: Any, settings: RaySettings) -> None:
                 object_store_memory=STORE_BYTES,
                 include_dashboard=False,
                 log_to_driver=False,
-                logging_level="ERROR",
+                logging_level=logging.ERROR,
             )
         except (
             Exception
@@ -160,16 +170,21 @@ class RayWorker(EpisodeWorker):
     Args:
         cwd: The folder that files are named from, where this machine has it.
         paths: Where the driver imports from, for a driver on this machine.
+        ledger: The actor that keeps the bounds of endpoints for all workers.
     """
 
-    def __init__(self, cwd: str, paths: Sequence[str]) -> None:
-        super().__init__(_fetched)
+    def __init__(self, cwd: str, paths: Sequence[str], ledger: Any) -> None:
+        name = _ray().get_runtime_context().get_actor_id()
+        self._limits = LeasedLimits(_RemoteLedger(ledger), name)
+        super().__init__(_fetched, limits=self._limits)
+        share_limits(self._limits)
         if Path(cwd).is_dir():
             os.chdir(cwd)
         sys.path.extend(path for path in paths if path not in sys.path and Path(path).exists())
 
-    async def versions(self) -> tuple[str, str]:
-        """Return those of Skillwright and Python, which have to be the driver's."""
+    async def open(self) -> tuple[str, str]:
+        """Return the versions of Skillwright and Python, which have to be the driver's."""
+        self._limits.open()
         return versions()
 
 
@@ -180,6 +195,32 @@ async def _fetched(handle: Any) -> Any:
 def versions() -> tuple[str, str]:
     """Return the versions of Skillwright and Python that pickles have to agree on."""
     return __version__, ".".join(platform.python_version_tuple()[:2])
+
+
+class _RemoteLedger:
+    """A `LedgerClient` of the ledger that is an actor."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+
+    async def renew(self, holder: str, demands: Mapping[str, Demand]) -> dict[str, Grant]:
+        grants: dict[str, Grant] = await self._actor.renew.remote(holder, dict(demands))
+        return grants
+
+    async def turn(self, endpoint: str, rates: Rates, tokens: int, within_s: float) -> str:
+        asked = self._actor.turn.remote(endpoint, rates, tokens, within_s)
+        try:
+            late: str = await asked
+        except asyncio.CancelledError:
+            _ray().cancel(asked)  # who does not wait to the end gives the place back
+            raise
+        return late
+
+    def settle(self, endpoint: str, expected: int, used: int) -> None:
+        self._actor.settle.remote(endpoint, expected, used)
+
+    def hold(self, endpoint: str, seconds: float) -> None:
+        self._actor.hold.remote(endpoint, seconds)
 
 
 class _ActorHandle:
@@ -203,9 +244,7 @@ class _ActorHandle:
         return report
 
     def dismiss(self) -> None:
-        import ray
-
-        ray.kill(self.actor, no_restart=True)
+        _ray().kill(self.actor, no_restart=True)
 
 
 def _losses() -> tuple[type[Exception], ...]:
@@ -249,37 +288,35 @@ class RayPlacement:
         self.workers = settings.workers or _cpus(settings.labels)
         self._labels = dict(settings.labels)
         self._is_elsewhere = address_of(settings) != OWN  # its nodes have their own environment
+        self._ledger = (
+            _ray()
+            .remote(EndpointLedger)
+            .options(
+                **self._options(),
+                **{"name": LEDGER, "get_if_exists": True, "num_cpus": 0},
+                **{"max_restarts": -1, "max_task_retries": -1},
+            )
+            .remote()
+        )
 
     def share(self, setting: Setting) -> Any:
         """Put a setting into the object store."""
-        import ray
-
         try:
-            return ray.put(setting)
+            return _ray().put(setting)
         except (TypeError, AttributeError, ValueError) as error:
             raise unsendable(error) from error
 
     async def start(self) -> Worker:
         """Start an actor, and see that it runs what the driver runs."""
-        import ray
-
-        inherited = os.environ.get("PYTHONPATH", "") if self._is_elsewhere else ""
-        paths = [path for path in inherited.split(os.pathsep) if path]
-        options: dict[str, Any] = {
-            "num_cpus": 1,
-            "max_restarts": 0,
-            "max_task_retries": 0,
-            "max_concurrency": CALLS_AT_ONCE,
-        }
+        ray = _ray()
+        options = {**self._options(), "num_cpus": 1, "max_restarts": 0, "max_task_retries": 0}
         if self._labels:
             options["label_selector"] = self._labels
-        if paths:
-            joined = os.pathsep.join([*paths, "${PYTHONPATH}"])
-            options["runtime_env"] = {"env_vars": {"PYTHONPATH": joined}}
-        actor = ray.remote(RayWorker).options(**options).remote(str(Path.cwd()), sys.path)
+        made = ray.remote(RayWorker).options(**options)
+        actor = made.remote(str(Path.cwd()), sys.path, self._ledger)
         try:
             async with asyncio.timeout(START_S):
-                theirs = await actor.versions.remote()
+                theirs = await actor.open.remote()
         except TimeoutError:
             ray.kill(actor)
             raise WorkerLost(self._no_room()) from None
@@ -293,6 +330,16 @@ class RayPlacement:
             )
         return _ActorHandle(actor)
 
+    def _options(self) -> dict[str, Any]:
+        """Return what every actor of ours needs: many calls at once, and our code."""
+        inherited = os.environ.get("PYTHONPATH", "") if self._is_elsewhere else ""
+        paths = [path for path in inherited.split(os.pathsep) if path]
+        options: dict[str, Any] = {"max_concurrency": CALLS_AT_ONCE}
+        if paths:
+            joined = os.pathsep.join([*paths, "${PYTHONPATH}"])
+            options["runtime_env"] = {"env_vars": {"PYTHONPATH": joined}}
+        return options
+
     def _no_room(self) -> str:
         labels = f" on a node with the labels {self._labels}" * bool(self._labels)
         return (
@@ -303,14 +350,27 @@ class RayPlacement:
 
 def _cpus(labels: Mapping[str, str]) -> int:
     """Return the CPUs of the nodes that have the labels, at least 1."""
-    import ray
-
     nodes = [
         node["Resources"]
-        for node in ray.nodes()
+        for node in _ray().nodes()
         if node["Alive"] and labels.items() <= node.get("Labels", {}).items()
     ]
     return max(1, int(sum(one.get("CPU", 0) for one in nodes)))
+
+
+@asynccontextmanager
+async def ray_connection(settings: RaySettings) -> AsyncIterator[None]:
+    """Be connected to Ray for a while; a process that is connected already stays so.
+
+    Raises:
+        ConfigError: See `connect`.
+    """
+    is_ours = await asyncio.to_thread(connect, settings)
+    try:
+        yield
+    finally:
+        if is_ours:
+            await asyncio.to_thread(_ray().shutdown)
 
 
 @asynccontextmanager
@@ -320,12 +380,5 @@ async def ray_pool(settings: RaySettings) -> AsyncIterator[WorkerPool]:
     Raises:
         ConfigError: See `connect`.
     """
-    is_ours = await asyncio.to_thread(connect, settings)
-    try:
-        async with WorkerPool(RayPlacement(settings)) as pool:
-            yield pool
-    finally:
-        if is_ours:
-            import ray
-
-            await asyncio.to_thread(ray.shutdown)
+    async with ray_connection(settings), WorkerPool(RayPlacement(settings)) as pool:
+        yield pool

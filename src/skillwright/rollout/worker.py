@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from skillwright.core import Act, Agent, EpisodeResult, EpisodeSpec, Task, Turn, Usage
 from skillwright.models import HttpClient
+from skillwright.models.http.traffic import EndpointLimits
 from skillwright.rollout.engine import Limits, PromptStyle, TurnFinished
 from skillwright.rollout.episode import Assignment, MakeEnv
 from skillwright.rollout.player import Player
@@ -124,6 +125,7 @@ class EpisodeWorker:
         fetch: Gets a setting by its handle.
         linger_s: See `LINGER_S`.
         max_report_bytes: See `MAX_REPORT_BYTES`.
+        limits: What its models may ask of endpoints; unset, limits of its own.
     """
 
     def __init__(
@@ -131,11 +133,12 @@ class EpisodeWorker:
         fetch: Fetch,
         linger_s: float = LINGER_S,
         max_report_bytes: int = MAX_REPORT_BYTES,
+        limits: EndpointLimits | None = None,
     ) -> None:
         self._fetch = fetch
         self._linger_s = linger_s
         self._max_report_bytes = max_report_bytes
-        self._client = HttpClient()
+        self._client = HttpClient(limits=limits)
         self._players: dict[int, asyncio.Task[Player]] = {}
         self._tasks: dict[int, asyncio.Task[Ended]] = {}
         self._turns: list[TurnNote] = []
