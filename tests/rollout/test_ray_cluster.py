@@ -136,8 +136,7 @@ async def test_a_run_whose_process_was_killed_continues_as_if_it_had_not_been(
     assert done.returncode == -9, done.stderr
     path = tmp_path / "run" / "run"
     with look(path) as store:
-        before = len(store.episodes())
-    assert before >= 29
+        assert 10 < len(store.episodes()) <= 30
     with open_run(path) as run:
         await run_training(run, NullCallback())
     assert story(path) == story(reference)
@@ -178,25 +177,19 @@ class Deadly(Guess):
 
 
 async def test_an_episode_that_ends_its_process_fails_and_its_neighbors_do_not(cluster):
-    settings = RaySettings(cluster.address, workers=1, labels={"pool": "spot"})
-    async with WorkerPool(RayPlacement(settings)) as pool:
-        results = await pooled(pool, Worlds(t2=Deadly)).run(guess_specs(6), NO_SKILL)
-    assert [one.task_id for one in results if one.failure] == ["t2"]
-    assert results[2].failure.cause is FailureCause.WORKER
-
-
-async def test_workers_are_on_nodes_with_the_labels(cluster):
+    """Its workers are on the node with the label, which has one CPU and so one of them."""
     import ray
 
-    settings = RaySettings(cluster.address, labels={"pool": "spot"})
-    placement = RayPlacement(settings)
+    placement = RayPlacement(RaySettings(cluster.address, labels={"pool": "spot"}))
     assert placement.workers == 1
     async with WorkerPool(placement) as pool:
-        await pooled(pool).run(guess_specs(3), NO_SKILL)
-        [worker] = [post.worker for post in pool._posts]
-        found = ray._private.state.actors(worker.actor._actor_id.hex())
-    labels = {n["NodeID"]: n["Labels"] for n in ray.nodes()}
+        results = await pooled(pool, Worlds(t2=Deadly)).run(guess_specs(6), NO_SKILL)
+        [actor] = [post.worker.actor for post in pool._posts]
+        found = ray._private.state.actors(actor._actor_id.hex())
+    labels = {node["NodeID"]: node["Labels"] for node in ray.nodes()}
     assert labels[found["Address"]["NodeID"]]["pool"] == "spot"
+    assert [one.task_id for one in results if one.failure] == ["t2"]
+    assert results[2].failure.cause is FailureCause.WORKER
 
 
 def test_what_ray_says_of_a_lost_worker_becomes_one_line_with_the_next_move():

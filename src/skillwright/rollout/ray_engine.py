@@ -182,10 +182,10 @@ class RayWorker(EpisodeWorker):
             os.chdir(cwd)
         sys.path.extend(path for path in paths if path not in sys.path and Path(path).exists())
 
-    async def open(self) -> tuple[str, str]:
-        """Return the versions of Skillwright and Python, which have to be the driver's."""
+    async def open(self) -> tuple[tuple[str, str], str, int]:
+        """Return the versions, which have to be the driver's, and where it is: host and process."""
         self._limits.open()
-        return versions()
+        return versions(), socket.gethostname(), os.getpid()
 
 
 async def _fetched(handle: Any) -> Any:
@@ -224,10 +224,12 @@ class _RemoteLedger:
 
 
 class _ActorHandle:
-    """A `Worker` that is an actor."""
+    """A `Worker` that is an actor, in process ``pid`` of a host."""
 
-    def __init__(self, actor: Any) -> None:
+    def __init__(self, actor: Any, host: str, pid: int) -> None:
         self.actor = actor
+        self.pid = pid
+        self._host = host
 
     def hand(self, setting: Shared, orders: bytes) -> None:
         # Nobody waits for the answer: what goes wrong is reported, or the actor is gone.
@@ -240,7 +242,8 @@ class _ActorHandle:
         try:
             report: bytes = await self.actor.collect.remote()
         except _losses() as error:
-            raise WorkerLost(why_lost(error)) from error
+            place = f"process {self.pid} on {self._host}"
+            raise WorkerLost(f"{place}: {why_lost(error)}") from error
         return report
 
     def dismiss(self) -> None:
@@ -316,7 +319,7 @@ class RayPlacement:
         actor = made.remote(str(Path.cwd()), sys.path, self._ledger)
         try:
             async with asyncio.timeout(START_S):
-                theirs = await actor.open.remote()
+                theirs, host, pid = await actor.open.remote()
         except TimeoutError:
             ray.kill(actor)
             raise WorkerLost(self._no_room()) from None
@@ -328,7 +331,7 @@ class RayPlacement:
                 f"a worker has Skillwright {theirs[0]} with Python {theirs[1]}, and this process "
                 f"has {versions()[0]} with {versions()[1]}; install the same on every node"
             )
-        return _ActorHandle(actor)
+        return _ActorHandle(actor, host, pid)
 
     def _options(self) -> dict[str, Any]:
         """Return what every actor of ours needs: many calls at once, and our code."""
