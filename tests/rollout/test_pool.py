@@ -1,7 +1,10 @@
 """Episodes over workers: the same results as here, each once, whichever worker dies."""
 
 import asyncio
+import os
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rollout_worlds import NO_SKILL, Bisector, Broken, Guess, Hanging, Worlds, guess_specs
@@ -16,7 +19,16 @@ from skillwright.core import (
 from skillwright.models import EndpointDown
 from skillwright.rollout import EngineDown, Limits, LocalEngine, MemoryRecorder
 from skillwright.rollout.pool import MOST_LOSSES, PooledEngine, WorkerLost, WorkerPool, WorkersHere
-from skillwright.rollout.worker import EpisodeWorker, Setting, Shared, read_report, write_orders
+from skillwright.rollout.worker import (
+    EpisodeWorker,
+    Setting,
+    Shared,
+    SharedFile,
+    lacks,
+    put_down,
+    read_report,
+    write_orders,
+)
 
 SHORT = Limits(max_concurrent=8, retries=0)
 
@@ -243,8 +255,6 @@ SEEN = [()]
 
 
 def keyed(client):
-    import os
-
     SEEN.append((os.environ.get("A_KEY"), os.environ.get("B_KEY")))
     return Bisector()
 
@@ -265,3 +275,53 @@ async def test_a_report_has_a_bound_and_the_rest_comes_with_the_next_one():
     reports = [read_report(await worker.collect()) for _ in specs]
     assert [len(report.ended) for report in reports] == [1] * 5
     await worker.close()
+
+
+class Reads(Guess):
+    """Reads a file when it opens."""
+
+    def init(self, prompt):
+        FOUND.append(Path(self.extras["file"]).read_text(encoding="utf-8"))
+        return super().init(prompt)
+
+
+FOUND = []
+
+
+async def test_files_are_sent_once_to_machines_that_have_them_not(tmp_path):
+    file = tmp_path / "data" / "catalog.txt"
+    file.parent.mkdir()
+    file.write_text("a chair", encoding="utf-8")
+    here = WorkersHere(2)
+    here.has_other_machines = True
+    async with WorkerPool(here) as pool:
+        engines = [pooled(pool, worlds=Worlds(Reads), files=[file]) for _ in range(2)]
+        assert len(here._shared) == 3, "two settings and one file"
+        shutil.rmtree(file.parent)  # as it is on another machine
+        for engine in engines:
+            await engine.run(guess_specs(4, file=str(file)), NO_SKILL)
+    assert FOUND == ["a chair"] * 8
+    assert [one.name for one in file.parent.iterdir()] == ["catalog.txt"]
+
+
+async def test_another_file_under_the_same_path_stops_the_run(tmp_path):
+    file = tmp_path / "catalog.txt"
+    file.write_text("a chair", encoding="utf-8")
+    here = WorkersHere(1)
+    here.has_other_machines = True
+    async with WorkerPool(here) as pool:
+        engine = pooled(pool, files=[file])
+        file.write_text("another chair", encoding="utf-8")
+        with pytest.raises(ConfigError, match=r"with another size.*a disk that all machines share"):
+            await engine.run(guess_specs(4), NO_SKILL)
+
+
+def test_a_file_that_is_too_large_to_be_sent_has_to_be_there(tmp_path):
+    with pytest.raises(ConfigError, match="too large to be sent"):
+        lacks(SharedFile(str(tmp_path / "catalog.txt"), 2**40, None))
+
+
+def test_a_file_that_cannot_be_written_there_is_named(tmp_path):
+    (tmp_path / "data").write_text("no folder", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"catalog\.txt' cannot be written on a worker's machine"):
+        put_down(SharedFile(str(tmp_path / "data" / "catalog.txt"), 1, None), b"x")

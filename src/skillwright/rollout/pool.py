@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from contextvars import Context, copy_context
 from dataclasses import KW_ONLY, dataclass, field, replace
+from itertools import count
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
@@ -36,6 +38,7 @@ from skillwright.rollout.worker import (
     Report,
     Setting,
     Shared,
+    SharedFile,
     read_end,
     read_report,
     write_orders,
@@ -47,6 +50,8 @@ MOST_VAIN_STARTS: Final = 3
 """So many starts per worker in a row may fail, while no other worker is left."""
 PAUSE_S: Final = 1.0
 """Seconds between two tries to start a worker."""
+MAX_FILE_BYTES: Final = 128 * 2**20
+"""A larger file is not sent to other machines; it has to be there."""
 STOP_S: Final = 5.0
 """How long a run that ends waits to hear what the episodes that it stopped have used."""
 
@@ -89,8 +94,13 @@ class Placement(Protocol):
         """How many there are to be, at least 1."""
         ...
 
-    def share(self, setting: Setting) -> Any:
-        """Put a setting where every worker can get it, once, and return its handle.
+    @property
+    def has_other_machines(self) -> bool:
+        """Whether workers may be where this process's files are not."""
+        ...
+
+    def share(self, value: Any) -> Any:
+        """Put something where every worker can get it, once, and return its handle.
 
         Raises:
             ConfigError: It cannot be sent.
@@ -155,7 +165,8 @@ class WorkerPool:
         self._queue: deque[_Job] = deque()
         self._suspects: deque[_Job] = deque()  # lost so often that each is played alone
         self._serving: list[asyncio.Task[None]] = []
-        self._numbers = iter(range(1, 2**63))
+        self._numbers = count(1)
+        self._files: dict[str, SharedFile] = {}
         self._vain_starts = 0
         self._down: BaseException | None = None
         self._is_due = False
@@ -177,10 +188,24 @@ class WorkerPool:
         for post in self._posts:
             post.worker.dismiss()
 
-    def share(self, setting: Setting) -> Shared:
-        """Put what the episodes of an engine have in common where every worker can get it."""
+    def share(self, setting: Setting, files: Iterable[Path] = ()) -> Shared:
+        """Put what the episodes of an engine have in common where every worker can get it.
+
+        Args:
+            setting: What they have in common.
+            files: What they read; sent where workers are on other machines, once per pool.
+        """
+        if self._placement.has_other_machines:
+            setting = replace(setting, files=tuple(map(self._sent, files)))
         handle = self._placement.share(setting)
         return Shared(next(self._numbers), handle, setting.limits.max_concurrent)
+
+    def _sent(self, file: Path) -> SharedFile:
+        path, size = str(file.absolute()), file.stat().st_size
+        if path not in self._files:
+            handle = self._placement.share(file.read_bytes()) if size <= MAX_FILE_BYTES else None
+            self._files[path] = SharedFile(path, size, handle)
+        return self._files[path]
 
     async def play(
         self, setting: Shared, assignment: Assignment, on_turn: OnTurn, stopped: OnResult
@@ -422,12 +447,14 @@ class PooledEngine(LocalEngine):
         pool: Who plays.
         make_agent: Makes ``agent`` again on a worker.
         environ: Environment variables that a worker is given, such as keys of endpoints.
+        files: What episodes read; see `WorkerPool.share`.
     """
 
     _: KW_ONLY
     pool: WorkerPool
     make_agent: MakeAgent
     environ: dict[str, str] = field(default_factory=dict, repr=False)
+    files: Sequence[Path] = ()
 
     def __post_init__(self) -> None:
         """Share what all episodes have in common.
@@ -440,9 +467,8 @@ class PooledEngine(LocalEngine):
             raise ConfigError(
                 "an agent that plays in lockstep stays in this process: use engine 'local' for it"
             )
-        self._shared = self.pool.share(
-            Setting(self.make_agent, self.make_env, self.limits, self.prompt, self.environ)
-        )
+        setting = Setting(self.make_agent, self.make_env, self.limits, self.prompt, self.environ)
+        self._shared = self.pool.share(setting, self.files)
 
     def _player(self) -> Plays:
         return _OnWorkers(self.pool, self._shared)
@@ -460,18 +486,20 @@ class WorkersHere:
     Attributes:
         started: Those that were ever started, in order; `WorkerHere.die` ends one.
         refuses: Raised by the next starts, in order.
+        has_other_machines: Files are sent, as if there were any.
     """
 
     def __init__(self, workers: int, refuses: Iterable[Exception] = ()) -> None:
         self.workers = workers
+        self.has_other_machines = False
         self.started: list[WorkerHere] = []
         self.refuses = list(refuses)
         self._shared: dict[int, bytes] = {}
 
-    def share(self, setting: Setting) -> int:
-        """Keep a setting as bytes."""
+    def share(self, value: Any) -> int:
+        """Keep it as bytes."""
         try:
-            body = pickle.dumps(setting)
+            body = pickle.dumps(value)
         except Exception as error:  # whatever a class of somebody else's does when it is pickled
             raise unsendable(error) from error
         self._shared[len(self._shared)] = body

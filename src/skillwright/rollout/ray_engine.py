@@ -24,7 +24,7 @@ from skillwright.core import ConfigError
 from skillwright.envs.side_models import share_limits
 from skillwright.models.http.leases import Demand, EndpointLedger, Grant, LeasedLimits, Rates
 from skillwright.rollout.pool import Worker, WorkerLost, WorkerPool, unsendable
-from skillwright.rollout.worker import EpisodeWorker, Setting, Shared
+from skillwright.rollout.worker import EpisodeWorker, Shared
 from skillwright.version import __version__
 
 INSTALL: Final = "pip install 'skillwright[ray]'"
@@ -302,10 +302,15 @@ class RayPlacement:
             .remote()
         )
 
-    def share(self, setting: Setting) -> Any:
-        """Put a setting into the object store."""
+    @property
+    def has_other_machines(self) -> bool:
+        """Whether the cluster is on more than one."""
+        return len({node["NodeManagerAddress"] for node in _ray().nodes() if node["Alive"]}) > 1
+
+    def share(self, value: Any) -> Any:
+        """Put something into the object store."""
         try:
-            return _ray().put(setting)
+            return _ray().put(value)
         except (TypeError, AttributeError, ValueError) as error:
             raise unsendable(error) from error
 

@@ -12,9 +12,20 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any, Final, NamedTuple
 
-from skillwright.core import Act, Agent, EpisodeResult, EpisodeSpec, Task, Turn, Usage
+from skillwright.core import (
+    Act,
+    Agent,
+    ConfigError,
+    EpisodeResult,
+    EpisodeSpec,
+    Task,
+    Turn,
+    Usage,
+)
 from skillwright.models import HttpClient
 from skillwright.models.http.traffic import EndpointLimits
 from skillwright.rollout.engine import Limits, PromptStyle, TurnFinished
@@ -35,6 +46,21 @@ Fetch = Callable[[Any], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
+class SharedFile:
+    """A file that episodes read: a database, a catalog, a module.
+
+    Attributes:
+        path: Where it is on the machine of the run, absolute; it is to be there on a worker's too.
+        size: In bytes.
+        handle: Of its bytes; ``None`` for one that is too large to be sent.
+    """
+
+    path: str
+    size: int
+    handle: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Setting:
     """What all episodes of an engine have in common; a worker gets it once.
 
@@ -44,6 +70,7 @@ class Setting:
         limits: The bounds; those of the engine as a whole are not looked at.
         prompt: How the conversation is shown.
         environ: Environment variables that are set where the worker has none of the name: keys.
+        files: What episodes read, where workers are on other machines.
     """
 
     make_agent: MakeAgent
@@ -51,6 +78,7 @@ class Setting:
     limits: Limits
     prompt: PromptStyle
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    files: tuple[SharedFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +239,9 @@ class EpisodeWorker:
     async def _load(self, setting: Shared) -> Player:
         found: Setting = await self._fetch(setting.handle)
         import_environ(found.environ)
+        for file in found.files:
+            if lacks(file):
+                put_down(file, await self._fetch(file.handle))
         agent = found.make_agent(self._client)
         return Player(agent, found.make_env, found.limits, found.prompt)
 
@@ -247,6 +278,44 @@ class EpisodeWorker:
         ended = Ended() if playing.cancelled() else playing.result()
         self._ended.append((ticket, pickle.dumps(ended, pickle.HIGHEST_PROTOCOL)))
         self._news.set()
+
+
+def lacks(file: SharedFile) -> bool:
+    """Tell whether a file has to be fetched: it is not on this machine.
+
+    Raises:
+        ConfigError: It cannot be fetched, or another file is there under its path.
+    """
+    path = Path(file.path)
+    if not path.exists():
+        if file.handle is not None:
+            return True
+        why = "is not on a worker's machine, and too large to be sent there"
+    elif path.stat().st_size != file.size:
+        why = "is on a worker's machine, with another size"
+    else:
+        return False
+    raise ConfigError(f"{file.path!r} {why}. Put it on a disk that all machines share")
+
+
+def put_down(file: SharedFile, body: bytes) -> None:
+    """Write a file under the path that it has where the run is, whole or not at all.
+
+    Raises:
+        ConfigError: It cannot be written.
+    """
+    path = Path(file.path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Another worker of this machine may look for it meanwhile.
+        with NamedTemporaryFile(dir=path.parent, delete=False) as unfinished:
+            unfinished.write(body)
+        Path(unfinished.name).replace(path)
+    except OSError as error:
+        raise ConfigError(
+            f"{file.path!r} cannot be written on a worker's machine: {error.strerror}. Put it on a "
+            "disk that all machines share"
+        ) from error
 
 
 def import_environ(environ: Mapping[str, str]) -> None:

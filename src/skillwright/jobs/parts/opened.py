@@ -114,11 +114,13 @@ def _data_places(env: EnvSection) -> list[Path]:
     """
     variables = (value for name, value in os.environ.items() if name.startswith("SKILLWRIGHT_"))
     data = env.data.model_dump().get("path")
-    named = [*_texts(data), *_texts(env.config), *variables]
+    return [*_places([*_texts(data), *_texts(env.config), *variables]), cache_dir()]
+
+
+def _places(named: Iterable[str]) -> list[Path]:
     places = [Path(text) for text in named if text]
     here = Path.cwd()
-    there = [one for one in places if _exists(one) and not here.is_relative_to(one.resolve())]
-    return [*there, cache_dir()]
+    return [one for one in places if _exists(one) and not here.is_relative_to(one.resolve())]
 
 
 def _texts(settings: Any) -> Iterator[str]:
@@ -274,7 +276,10 @@ class Elsewhere:
         parts = {one.name: getattr(engine, one.name) for one in fields(engine)}
         make_agent = _Agent(model, self.make)
         keys = _keys([model, *side_models(self.env).values()])
-        return PooledEngine(**parts, pool=self.pool, make_agent=make_agent, environ=keys)
+        files = _files_read(self.env, model)
+        return PooledEngine(
+            **parts, pool=self.pool, make_agent=make_agent, environ=keys, files=files
+        )
 
 
 async def opened_pool(config: RunConfig | RlConfig, held: AsyncExitStack) -> WorkerPool | None:
@@ -300,3 +305,11 @@ def _keys(llms: Iterable[ModelConfig]) -> dict[str, str]:
         for name, value in os.environ.items()
         if name in names or name.startswith("SKILLWRIGHT_")
     }
+
+
+def _files_read(env: EnvSection, model: ModelConfig) -> list[Path]:
+    """List the files that episodes read: databases, catalogs, and modules of one's own."""
+    modules = [name.rpartition(":")[0] for name in (env.name, getattr(model, "model", ""))]
+    places = _places([*_texts(env.config), *(name for name in modules if name.endswith(".py"))])
+    found = (file for place in places for file in (place, *sorted(place.rglob("*"))))
+    return list(dict.fromkeys(file for file in found if file.is_file()))
