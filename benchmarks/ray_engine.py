@@ -28,7 +28,7 @@ from skillwright.rollout.pool import PooledEngine, WorkerPool
 from skillwright.rollout.ray_engine import RayPlacement, RaySettings, ray_connection
 
 ROUNDS = 3
-EPISODES = 200
+EPISODES = 120
 WAITING = 2_000
 TURNS, WAIT_S = 10, 2.0
 WORKERS = 2
@@ -193,6 +193,7 @@ async def cpu_bound(job: Job) -> dict[str, list[float]]:
             found["driver ms"].append(two.driver_s / EPISODES * 1e3)
             found["local ms"].append(local_s / EPISODES * 1e3)
             found["plain ms"].append(plain * 1e3)
+            print({name: round(values[-1], 3) for name, values in found.items()}, flush=True)
     return found
 
 
@@ -205,6 +206,7 @@ async def waited(job: Job) -> list[float]:
             started = perf_counter()
             refuse_failures(await engine.run(job.specs, SKILL))
             walls.append(perf_counter() - started)
+            print(f"{WAITING:,} waiting episodes: {walls[-1]:.1f} s", flush=True)
     return walls
 
 

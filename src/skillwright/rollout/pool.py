@@ -45,7 +45,7 @@ from skillwright.rollout.worker import (
 )
 
 MOST_LOSSES: Final = 3
-"""So often an episode is lost with its worker before it is a failure."""
+"""Workers that are lost with an episode before it is a failure."""
 MOST_VAIN_STARTS: Final = 3
 """So many starts per worker in a row may fail, while no other worker is left."""
 PAUSE_S: Final = 1.0

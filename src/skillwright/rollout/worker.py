@@ -147,7 +147,7 @@ def read_end(body: bytes) -> Ended:
 
 
 class EpisodeWorker:
-    """Plays what it is handed, all at once, until it is told to stop.
+    """Plays what it is handed, all at once.
 
     Args:
         fetch: Gets a setting by its handle.
