@@ -186,6 +186,23 @@ async def test_a_run_that_is_stopped_stops_its_episodes_and_counts_what_they_use
     assert recorder.results == []
 
 
+async def test_what_was_stopped_is_not_played_again_where_its_worker_dies_meanwhile():
+    here, recorder = WorkersHere(1), MemoryRecorder()
+    async with WorkerPool(here, pause_s=0) as pool:
+        engine = pooled(pool, costly, Worlds(Hanging), recorder=recorder)
+        run = asyncio.create_task(engine.run(guess_specs(2), NO_SKILL))
+        for _ in range(100):  # until they hang
+            await asyncio.sleep(0)
+        run.cancel()
+        await asyncio.sleep(0)
+        here.started[0].die()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert [worker.batches for worker in here.started] == [[2], []]
+
+
 async def test_an_observer_is_given_every_turn_with_what_it_used():
     watching = Watches()
     async with WorkerPool(WorkersHere(2)) as pool:

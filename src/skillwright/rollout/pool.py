@@ -128,6 +128,7 @@ class _Job:
     done: "asyncio.Future[Ended]"
     context: Context = field(default_factory=copy_context)  # a budget knows whose turn it is by it
     post: "_Post | None" = None
+    is_stopping: bool = False
     losses: int = 0
     used: Usage = field(default_factory=Usage)  # as far as it was reported, on the present worker
     lost: Usage = field(default_factory=Usage)  # the same on those that died
@@ -248,6 +249,7 @@ class WorkerPool:
                 if job in queue:
                     queue.remove(job)
             return
+        job.is_stopping = True
         job.post.worker.stop([job.number])
         await asyncio.wait({job.done}, timeout=STOP_S)
 
@@ -313,7 +315,9 @@ class WorkerPool:
             job.post = None
             job.losses += 1
             job.lost, job.used = job.lost + job.used, Usage()
-            if job.losses == MOST_LOSSES:
+            if job.is_stopping:
+                _settle(job, Ended())
+            elif job.losses == MOST_LOSSES:
                 why = f"{MOST_LOSSES} workers were lost that played it, the last one alone: {loss}"
                 _settle(job, Ended(_failed(job, why)))
             elif not job.done.done():

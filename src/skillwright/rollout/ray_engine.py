@@ -14,7 +14,7 @@ import platform
 import socket
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -168,7 +168,7 @@ class RayWorker(EpisodeWorker):
     """What runs as an actor.
 
     Args:
-        cwd: The folder that files are named from, where this machine has it.
+        cwd: The folder that files are named from; it is made where it is missing.
         paths: Where the driver imports from, for a driver on this machine.
         ledger: The actor that keeps the bounds of endpoints for all workers.
     """
@@ -178,7 +178,8 @@ class RayWorker(EpisodeWorker):
         self._limits = LeasedLimits(_RemoteLedger(ledger), name)
         super().__init__(_fetched, limits=self._limits)
         share_limits(self._limits)
-        if Path(cwd).is_dir():
+        with suppress(OSError):  # of another user's machine; then files are named in full
+            Path(cwd).mkdir(parents=True, exist_ok=True)
             os.chdir(cwd)
         sys.path.extend(path for path in paths if path not in sys.path and Path(path).exists())
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
-from functools import cache, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -188,29 +188,30 @@ def make_engine(
     )
 
 
-@dataclass(frozen=True, slots=True)
 class _Builds:
-    """Builds environments; it may be sent to another process, which imports the class anew."""
+    """Builds environments; in another process it imports the class anew, when it is first asked."""
 
-    spec: EnvSpec
-    settings: object | None
+    def __init__(self, spec: EnvSpec, settings: object | None) -> None:
+        self._spec = spec
+        self._settings = settings
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Builds, (self._spec, self._settings)
+
+    @cached_property
+    def found(self) -> type[TextEnv]:
+        """The class."""
+        return self._spec.load()
 
     def __call__(self, task: Task) -> TextEnv:
-        return _loaded(self.spec.name, self.spec.entry_point)(
-            env_config=self.settings, extras=dict(task.extras)
-        )
-
-
-@cache
-def _loaded(name: str, entry_point: str) -> type[TextEnv]:
-    return EnvSpec(name, entry_point).load()
+        return self.found(env_config=self._settings, extras=dict(task.extras))
 
 
 def make_env(env: EnvSection) -> MakeEnv:
     """Return what builds the environment of a task."""
-    found = spec(env.name)
-    found.load()
-    return _Builds(replace(found, env_config=None), _env_config(env))
+    builds = _Builds(replace(spec(env.name), env_config=None), _env_config(env))
+    _ = builds.found  # refused here where it is not there
+    return builds
 
 
 def env_identity(env: EnvSection) -> dict[str, Any]:

@@ -8,6 +8,7 @@ that (429, slowness) each process finds for itself within its lease.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ RENEW_S: Final = 0.25
 """Seconds between two renewals of a lease."""
 EXPIRE_S: Final = 15.0
 """A lease that is not renewed for so long is its process's no more: that process is gone."""
+
+
+logger = logging.getLogger(__name__)
 
 
 class Demand(NamedTuple):
@@ -207,6 +211,8 @@ class LeasedLimits(EndpointLimits):
     async def renew(self) -> None:
         """Ask for what is wanted now."""
         demands = {name: limiter.demand for name, limiter in self._limiters.items()}
+        if not demands:
+            return
         for name, grant in (await self._ledger.renew(self._holder, demands)).items():
             self._paced[name].hold_here(grant.hold_s)
             self._limiters[name].lend(grant.places)
@@ -214,8 +220,10 @@ class LeasedLimits(EndpointLimits):
     async def _renew_often(self) -> None:
         while True:
             self._asks.clear()
-            if self._limiters:
+            try:
                 await self.renew()
+            except Exception:  # a ledger that is being started again is asked again
+                logger.warning("the bounds of endpoints could not be renewed", exc_info=True)
             try:
                 async with asyncio.timeout(RENEW_S):
                     await self._asks.wait()
