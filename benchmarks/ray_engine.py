@@ -210,11 +210,15 @@ async def waited(job: Job) -> list[float]:
     return walls
 
 
-async def main() -> int:
-    """Start Ray, measure, and print the checks."""
+async def measured() -> tuple[dict[str, list[float]], list[float]]:
+    """Start Ray, and measure both."""
     async with ray_connection(RaySettings(workers=WORKERS + 1)):
-        found = await cpu_bound(alfworld())
-        walls = await waited(waiting())
+        return await cpu_bound(alfworld()), await waited(waiting())
+
+
+def main() -> int:
+    """Measure, and print the checks."""
+    found, walls = asyncio.run(measured())
     checks = [
         at_most("driver CPU per episode", Kind.PLAIN, found["driver"], MOST_DRIVER),
         at_most("worker CPU by the local engine's", Kind.PEER, found["worker"], MOST_WORKER),
@@ -231,4 +235,4 @@ async def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    sys.exit(main())
