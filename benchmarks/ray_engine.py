@@ -197,20 +197,21 @@ async def cpu_bound(job: Job) -> dict[str, list[float]]:
     return found
 
 
-async def waited(job: Job) -> list[float]:
-    """Measure how much longer waiting episodes take than they wait."""
+async def waited(job: Job) -> tuple[list[float], list[float]]:
+    """Measure the seconds that waiting episodes take on workers, and here, in turns."""
     async with AsyncExitStack() as held:
-        engine = job.on(await pool_of(WORKERS, held))
-        walls = []
+        engines = [job.on(await pool_of(WORKERS, held)), job.local()]
+        walls: list[list[float]] = [[], []]
         for _ in range(ROUNDS):
-            started = perf_counter()
-            refuse_failures(await engine.run(job.specs, SKILL))
-            walls.append(perf_counter() - started)
-            print(f"{WAITING:,} waiting episodes: {walls[-1]:.1f} s", flush=True)
-    return walls
+            for engine, taken in zip(engines, walls, strict=True):
+                started = perf_counter()
+                refuse_failures(await engine.run(job.specs, SKILL))
+                taken.append(perf_counter() - started)
+            print(f"{WAITING:,} waiting episodes, in s: {[round(w[-1], 1) for w in walls]}")
+    return walls[0], walls[1]
 
 
-async def measured() -> tuple[dict[str, list[float]], list[float]]:
+async def measured() -> tuple[dict[str, list[float]], tuple[list[float], list[float]]]:
     """Start Ray, and measure both."""
     async with ray_connection(RaySettings(workers=WORKERS + 1)):
         return await cpu_bound(alfworld()), await waited(waiting())
@@ -218,7 +219,7 @@ async def measured() -> tuple[dict[str, list[float]], list[float]]:
 
 def main() -> int:
     """Measure, and print the checks."""
-    found, walls = asyncio.run(measured())
+    found, (walls, here) = asyncio.run(measured())
     checks = [
         at_most("driver CPU per episode", Kind.PLAIN, found["driver"], MOST_DRIVER),
         at_most("worker CPU by the local engine's", Kind.PEER, found["worker"], MOST_WORKER),
@@ -231,6 +232,7 @@ def main() -> int:
         ),
     ]
     figures = {name: round(median(found[name]), 3) for name in found if name.endswith("ms")}
+    figures["waiting here, to the ideal"] = round(median(here) / (TURNS * WAIT_S), 3)
     return report(checks, **{name.replace(" ", "_"): value for name, value in figures.items()})
 
 
