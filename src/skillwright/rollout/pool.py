@@ -164,7 +164,7 @@ class WorkerPool:
         self._pause_s = pause_s
         self._posts: list[_Post] = []
         self._queue: deque[_Job] = deque()
-        self._suspects: deque[_Job] = deque()  # lost so often that each is played alone
+        self._suspects: deque[_Job] = deque()  # each is played alone
         self._serving: list[asyncio.Task[None]] = []
         self._numbers = count(1)
         self._files: dict[str, SharedFile] = {}
