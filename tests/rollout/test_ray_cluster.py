@@ -5,16 +5,19 @@ import os
 import random
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
+from pydantic import SecretStr
 from rollout_worlds import NO_SKILL, Bisector, Guess, Worlds, guess_specs
 
 from doors import look, story
+from mock_openai import MockOpenAI
 from skillwright.config import dump_config
 from skillwright.config.run import validated
 from skillwright.core import FailureCause
 from skillwright.jobs import NullCallback, open_run, run_training, start_run
+from skillwright.models import HttpClient, OpenAIChatConfig, agent_of, make_model
 from skillwright.rollout import Limits, LocalEngine, MemoryRecorder
 from skillwright.rollout.pool import PooledEngine, WorkerPool
 from skillwright.rollout.ray_engine import RayPlacement, RaySettings, connect, why_lost
@@ -190,6 +193,42 @@ async def test_an_episode_that_ends_its_process_fails_and_its_neighbors_do_not(c
     assert labels[found["Address"]["NodeID"]]["pool"] == "spot"
     assert [one.task_id for one in results if one.failure] == ["t2"]
     assert results[2].failure.cause is FailureCause.WORKER
+
+
+@dataclass(frozen=True)
+class Talks:
+    """Makes the agent of an endpoint, here or on a worker."""
+
+    config: OpenAIChatConfig
+
+    def __call__(self, client):
+        return agent_of(make_model(self.config, client))
+
+
+async def test_workers_keep_within_the_bounds_of_an_endpoint_together(cluster):
+    async def answer(body):
+        await asyncio.sleep(0.02)  # so that calls overlap where they may
+        return "4"
+
+    async with MockOpenAI(answer) as server:
+        key = SecretStr(server.api_key)
+        config = OpenAIChatConfig(
+            model="m", base_url=server.base_url, api_key=key, max_concurrent=3, start_concurrent=3
+        )
+        talks = Talks(config)
+        settings = RaySettings(cluster.address, workers=2)
+        async with WorkerPool(RayPlacement(settings)) as pool, HttpClient() as client:
+            engine = PooledEngine(
+                talks(client),
+                Worlds(),
+                limits=Limits(max_concurrent=24, retries=0, max_turns=3),
+                pool=pool,
+                make_agent=talks,
+            )
+            results = await engine.run(guess_specs(40, upper=4), NO_SKILL)
+            assert len({worker for post in pool._posts if (worker := post.worker.pid)}) == 2
+    assert all(one.failure is None for one in results)
+    assert 2 <= server.most_in_flight <= 3
 
 
 def test_what_ray_says_of_a_lost_worker_becomes_one_line_with_the_next_move():
