@@ -232,7 +232,7 @@ def main() -> int:
         ),
     ]
     figures = {name: round(median(found[name]), 3) for name in found if name.endswith("ms")}
-    figures["waiting here, to the ideal"] = round(median(here) / (TURNS * WAIT_S), 3)
+    figures["waiting here by the ideal"] = round(median(here) / (TURNS * WAIT_S), 3)
     return report(checks, **{name.replace(" ", "_"): value for name, value in figures.items()})
 
 
