@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import sys
 import threading
 
 import pytest
@@ -297,9 +298,12 @@ class Mislabeled(Chosen):
         return ["garden"]
 
 
-async def test_an_adapter_on_ray_is_refused_before_anything_is_written(tmp_path):
+async def test_an_adapter_on_ray_is_refused_where_there_is_none_before_anything_is_written(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "ray", None)
     config = adapter_config(tmp_path, OnRay)
-    with pytest.raises(ConfigError, match="no Ray rollouts"):
+    with pytest.raises(ConfigError, match=r"needs Ray.*skillwright\[ray\]"):
         await preflight(config)
     assert not (tmp_path / "runs").exists()
 
@@ -309,7 +313,8 @@ class OnRay(Chosen):
         return True
 
 
-async def test_the_doctor_looks_at_an_adapter_too(tmp_path):
+async def test_the_doctor_looks_at_an_adapter_too(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
     [found] = [
         f for f in await examine(tmp_path, adapter_config(tmp_path, OnRay)) if "skill" in f.name
     ]

@@ -1,5 +1,7 @@
 """An adapter is found by its name and built of what its constructor asks for."""
 
+import sys
+
 import pytest
 
 from skillwright.core import ConfigError, DataError
@@ -67,9 +69,10 @@ def test_a_parameter_that_nobody_gives_is_named_with_the_nearest_key(module):
         constructor_arguments(four, {"splits_dir": "data"}, "four")
 
 
-async def test_an_adapter_that_needs_ray_is_refused_with_what_to_do(module):
+async def test_an_adapter_that_needs_ray_is_refused_where_there_is_none(module, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
     name = f"{module}:OnRay"
-    with pytest.raises(ConfigError, match=r"requires_ray.*no Ray rollouts.*async def rollout"):
+    with pytest.raises(ConfigError, match=r"requires_ray.*pip install 'skillwright\[ray\]'"):
         await build_adapter(load_adapter(name), {"split_dir": "data"}, name)
 
 

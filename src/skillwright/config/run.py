@@ -23,7 +23,7 @@ from skillwright.config.env import EnvSection, GeneratedData, QaData, WebShopDat
 from skillwright.config.parity import fill_in
 from skillwright.config.yaml_files import Section, kind_unless_given, validated_section
 from skillwright.evaluation import AlphaLedger, AnyGate, ExploreGate, power_text, why_hopeless
-from skillwright.models import ModelConfig, Prices, ScriptedConfig
+from skillwright.models import EndpointConfig, LocalConfig, ModelConfig, Prices, ScriptedConfig
 from skillwright.models.validation import Share
 
 # Sections that every job has: name and seed, models, how episodes are played, a budget.
@@ -98,9 +98,36 @@ def _with_prices(model: Any, table: Mapping[str, Any]) -> Any:
     return model if listed is None or model.get("prices") else {**model, "prices": listed}
 
 
+def _check_head(address: str) -> str:
+    if "://" in address:
+        raise ValueError(
+            f"{address!r} is no address of a head; write 'host:6379', or 'auto'. From a machine "
+            "outside of the cluster, hand the whole command over: `ray job submit -- skillwright "
+            "train ...`"
+        )
+    return address
+
+
+class RaySection(Section):
+    """Where episodes are played with ``engine: ray``."""
+
+    address: Annotated[str, Field(min_length=1), AfterValidator(_check_head)] | None = None
+    """The head, ``host:port``, or ``auto`` for the one on this machine; unset, ``$RAY_ADDRESS``, or
+    else a Ray that is started for the run."""
+    workers: PositiveInt | None = None
+    """Processes that play, each with a CPU of its own; unset, one per CPU."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """Labels that a node must have to play, such as ``{"pool": "rollouts"}``."""
+
+
 class PlayedEpisodes(Section):
     """How episodes are played."""
 
+    engine: Literal["local", "ray"] = "local"
+    """``local`` plays in this process, ``ray`` on the machines of a cluster: the same episodes.
+    Policies, whose weights are in this process, play in it in any case."""
+    ray: RaySection = RaySection()
+    """Where, with ``engine: ray``."""
     max_concurrent: PositiveInt = 64
     """Episodes in flight at once."""
     retries: NonNegativeInt = 2
@@ -332,6 +359,18 @@ class RolloutSection(PlayedEpisodes):
     """``free`` for agents behind endpoints, ``lockstep`` for policies that answer in batches."""
 
 
+def why_here_only(model: ModelConfig) -> str:
+    """Say why a model cannot act on other machines, or return ""."""
+    if isinstance(model, LocalConfig):
+        return (
+            "backend 'local' serves its weights from this process. Serve them to all machines, "
+            "with `skillwright serve` or llama-server, and use 'openai_chat'"
+        )
+    if isinstance(model, EndpointConfig) and model.cache is not None:
+        return "its cache is a file of this machine. Leave it out"
+    return ""
+
+
 class SkillSection(Section):
     """The document that is trained, and a bank beside it."""
 
@@ -401,6 +440,18 @@ class RunConfig(Section):
     def _parity(cls, values: Any) -> Any:
         """Lay SkillOpt's defaults under what is given, where ``run.parity`` asks for them."""
         return fill_in(values) if isinstance(values, Mapping) else values
+
+    @model_validator(mode="after")
+    def _can_be_played_elsewhere(self) -> "RunConfig":
+        problem = why_here_only(self.models.target)
+        if self.rollout.mode == "lockstep":
+            problem = "an agent that plays in lockstep stays in this process"
+        if problem and self.rollout.engine == "ray":
+            raise ValueError(
+                f"rollout.engine is 'ray', and models.target cannot act on other machines: "
+                f"{problem}, or use rollout.engine 'local'"
+            )
+        return self
 
     @model_validator(mode="after")
     def _gate_can_accept(self) -> "RunConfig":

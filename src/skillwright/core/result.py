@@ -40,6 +40,8 @@ class FailureCause(StrEnum):
     """The model that scores could not be reached, or gave no verdict."""
     TIMEOUT = "timeout"
     """A deadline passed."""
+    WORKER = "worker"
+    """The process on another machine that played it was lost, again and again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from skillwright.core import ChatModel
 from skillwright.models.http.client import HttpClient
+from skillwright.models.http.traffic import EndpointLimits
 
 Config = TypeVar("Config", bound=BaseModel)
 
@@ -31,11 +32,19 @@ async def shared_model(
     return pool.models[key]
 
 
+def share_limits(limits: EndpointLimits) -> None:
+    """Let the side models of this process keep within limits that others keep within, too."""
+    _shared.append(limits)
+
+
+_shared: list[EndpointLimits] = []
+
+
 class _Pool:
     """The connections of one event loop, and the models behind them."""
 
     def __init__(self) -> None:
-        self.client = HttpClient()
+        self.client = HttpClient(limits=_shared[-1] if _shared else None)
         self.models: dict[tuple[Any, str], ChatModel] = {}
         self._keeper = self._keep()
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 from skillwright.core import ConfigError, EnvError, SkillwrightError, did_you_mean
 from skillwright.envs.adapter import EnvAdapter
 from skillwright.envs.registry import spec
+from skillwright.rollout.ray_engine import refuse_without_ray
 
 # What a person sees of a bug in somebody's adapter: one line each time, its traceback once.
 
@@ -320,7 +321,8 @@ async def build_adapter(
     """Build an adapter, and refuse one that cannot be run here.
 
     Raises:
-        ConfigError: An argument is missing, the constructor raised, or the adapter needs Ray.
+        ConfigError: An argument is missing, the constructor raised, or the adapter needs Ray and
+            that is not installed.
     """
     arguments = constructor_arguments(adapter_type, cfg, name)
     try:
@@ -334,10 +336,9 @@ async def build_adapter(
             f"{', '.join(sorted(arguments)) or 'no arguments'}; its settings are in env.config."
         ) from error
     if needs_ray:
-        foreign.close()
-        raise ConfigError(
-            f"adapter {name!r} rolls out on Ray (requires_ray() is true), and this version has no "
-            "Ray rollouts. Let requires_ray() return False and roll out with a thread pool, or as "
-            "'async def rollout'."
-        )
+        try:
+            refuse_without_ray(f"adapter {name!r}, whose requires_ray() is true,")
+        except ConfigError:
+            foreign.close()
+            raise
     return foreign

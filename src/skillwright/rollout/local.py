@@ -2,32 +2,24 @@
 
 import asyncio
 import logging
-from collections import Counter, defaultdict, deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
 from itertools import count
-from typing import Any, Literal
+from typing import Any
 
 from skillwright.core import (
     Agent,
-    ContractError,
-    EnvError,
     EpisodeResult,
     EpisodeSpec,
     Failure,
     FailureCause,
-    ModelError,
-    RequestRefused,
     SkillContext,
     SkillSource,
     Task,
-    Turn,
-    Usage,
 )
 from skillwright.core.protocols import together
-from skillwright.models import ContextOverflow
 from skillwright.rollout.engine import (
     EngineDown,
     EpisodeFinished,
@@ -39,7 +31,8 @@ from skillwright.rollout.engine import (
     TurnFinished,
     episode_key,
 )
-from skillwright.rollout.episode import Assignment, Attempt, MakeEnv, stops_the_run
+from skillwright.rollout.episode import Assignment, MakeEnv
+from skillwright.rollout.player import Mode, Player, Plays
 
 # Stops a run in which nothing works: by failures in a row, and by their share of the latest.
 #
@@ -116,12 +109,9 @@ def _down(said: str, failures: Sequence[Failure]) -> EngineDown:
     )
 
 
-Mode = Literal["free", "lockstep"]
 Claim = asyncio.Future[EpisodeResult | None]
 
 logger = logging.getLogger(__name__)
-
-FAULTS = (ModelError, EnvError, ContractError, TimeoutError)
 
 
 @dataclass(eq=False)
@@ -174,6 +164,10 @@ class LocalEngine:
         self._one_asks = asyncio.Lock()
         self._in_flight: dict[str, Claim] = {}
         self._circuit = Circuit(self.limits.give_up_after, self.limits.max_failure_share)
+
+    def _player(self) -> Plays:
+        """Return what plays what was begun; an engine of other machines has another one."""
+        return Player(self.agent, self.make_env, self.limits, self.prompt, self.mode)
 
     async def run(self, specs: Sequence[EpisodeSpec], skills: SkillSource) -> list[EpisodeResult]:
         """Play every episode and return the results in the order of ``specs``.
@@ -280,103 +274,16 @@ class LocalEngine:
     async def _play_and_settle(
         self, wave: Sequence[Assignment], telling: list[EpisodeResult]
     ) -> None:
-        """Play episodes; play those that failed again, each in a fresh environment."""
-        started_at = asyncio.get_running_loop().time()
-        lost: dict[str, Usage] = defaultdict(Usage)
-        beside: dict[str, Mapping[str, Usage]] = defaultdict(dict)
-        for number in range(1, self.limits.retries + 2):
-            attempts = [self._attempt(assignment, number) for assignment in wave]
+        def settle(result: EpisodeResult) -> None:
+            if self._tells(result):
+                telling.append(result)
+            self._settle(result)
 
-            def outcome(attempt: Attempt, number: int = number) -> EpisodeResult:
-                key = attempt.assignment.key
-                return attempt.result(
-                    attempts=number, started_at=started_at, lost=lost[key], beside=beside[key]
-                )
+        await self._player().play(wave, self._tell_of_turn, settle, self._abandon)
 
-            try:
-                # Where nothing ever waits, this is where a cancelled run notices that it is one.
-                await asyncio.sleep(0)
-                await self._play_once(attempts)
-            except BaseException:
-                for attempt in attempts:
-                    attempt.close()
-                    self._abandon(outcome(attempt))
-                raise
-            for attempt in attempts:
-                attempt.close()
-            again = []
-            for attempt in attempts:
-                key = attempt.assignment.key
-                result = outcome(attempt)
-                if number <= self.limits.retries and _may_pass(result):
-                    lost[key] = result.lost_usage + result.trajectory.usage
-                    beside[key] = result.side_usage
-                    again.append(attempt.assignment)
-                else:
-                    if self._tells(result):
-                        telling.append(result)
-                    self._settle(result)
-            wave = again
-
-    async def _play_once(self, attempts: Sequence[Attempt]) -> None:
-        if self.mode == "lockstep":
-            await self._in_step(attempts)
-            return
-        for attempt in attempts:
-            await self._guarded(attempt, partial(self._at_own_pace, attempt))
-
-    async def _at_own_pace(self, attempt: Attempt) -> None:
-        await attempt.start()
-        while attempt.live:
-            await self._take_turn(attempt)
-
-    async def _take_turn(self, attempt: Attempt) -> None:
-        try:
-            (act,) = await self.agent.act_batch([attempt.context])
-        except ContextOverflow as overflow:
-            attempt.cut(overflow)
-        else:
-            await attempt.advance(act)
-
-    async def _in_step(self, attempts: Sequence[Attempt]) -> None:
-        await together(self._guarded(attempt, attempt.start) for attempt in attempts)
-        while live := [attempt for attempt in attempts if attempt.live]:
-            try:
-                async with asyncio.timeout(self.limits.episode_timeout_s):
-                    acts = await self.agent.act_batch([attempt.context for attempt in live])
-            except RequestRefused:
-                # Whose request it was is not said; asked alone, the others are answered.
-                moves = [partial(self._take_turn, attempt) for attempt in live]
-            except (ModelError, TimeoutError) as fault:
-                if stops_the_run(fault):
-                    raise
-                for attempt in live:  # nothing was chosen for any of them
-                    attempt.fail(fault)
-                return
-            else:
-                pairs = zip(live, acts, strict=True)
-                moves = [partial(attempt.advance, act) for attempt, act in pairs]
-            await together(map(self._guarded, live, moves))
-
-    async def _guarded(self, attempt: Attempt, work: Callable[[], Awaitable[None]]) -> None:
-        try:
-            async with asyncio.timeout(self.limits.episode_timeout_s):
-                await work()
-        except FAULTS as fault:
-            if stops_the_run(fault):
-                raise
-            attempt.fail(fault)
-
-    def _attempt(self, assignment: Assignment, number: int) -> Attempt:
-        def on_turn(turn: Turn) -> None:
-            if self.observer is not None:
-                self.observer.on_turn(TurnFinished(assignment.spec, number, turn))
-
-        takes_tools = bool(getattr(self.agent, "takes_tools", False))
-        return Attempt(
-            *(assignment, self.make_env, self.limits, self.prompt, on_turn),
-            takes_tools=takes_tools,
-        )
+    def _tell_of_turn(self, event: TurnFinished) -> None:
+        if self.observer is not None:
+            self.observer.on_turn(event)
 
     def _settle(self, result: EpisodeResult) -> None:
         if self.recorder is not None:
@@ -400,8 +307,3 @@ class LocalEngine:
         if result.failure.cause is FailureCause.MODEL_REFUSED:
             return False
         return self.recorder is None or not self.recorder.known_to_fail(result.key)
-
-
-def _may_pass(result: EpisodeResult) -> bool:
-    """Tell whether another attempt could end otherwise."""
-    return result.failure is not None and result.failure.cause is not FailureCause.MODEL_REFUSED

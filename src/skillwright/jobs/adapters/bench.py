@@ -47,6 +47,7 @@ from skillwright.jobs.parts.tasks import make_adapter
 from skillwright.rollout.engine import Permit
 from skillwright.rollout.foreign import ForeignAdapter
 from skillwright.rollout.foreign_rows import Item, Row, as_json
+from skillwright.rollout.ray_engine import RaySettings, ray_connection
 from skillwright.runs import RunStore
 from skillwright.textopt import (
     Comparison,
@@ -250,13 +251,19 @@ async def adapter_bench(
             "rollout.reuse: what an EnvAdapter rolled out in another run cannot be used again; "
             "leave it out"
         )
+    if config.rollout.engine == "ray":
+        raise ConfigError(
+            "rollout.engine is 'ray', and an EnvAdapter rolls out by itself: leave it out. One "
+            "whose requires_ray() is true finds Ray started, as rollout.ray says"
+        )
     callback, budget = parts.seen.callback, parts.budget
     with bound_models(config, model_of, store, callback, budget) as session:
         identity = "the adapter plays" if session is None else model_of("target").identity
         host = Host(callback, budget.permit, session, identity)
         bench = await AdapterBench.open(config, store, host, forgets_failures=forgets_failures)
         try:
-            yield bench
+            async with bench.connected(config):
+                yield bench
         finally:
             bench.close()
 
@@ -304,6 +311,17 @@ class AdapterBench:
                     f"{error}. Its settings are in env.config."
                 ) from error
         return bench
+
+    @asynccontextmanager
+    async def connected(self, config: RunConfig) -> AsyncIterator[None]:
+        """Connect this process to Ray before the first rollout, where the adapter asks for it."""
+        foreign = self.rollouts.player.foreign
+        if not await foreign.call(foreign.adapter.requires_ray):
+            yield
+            return
+        wanted = config.rollout.ray
+        async with ray_connection(RaySettings(wanted.address, wanted.workers, wanted.labels)):
+            yield
 
     @classmethod
     async def _set_up(

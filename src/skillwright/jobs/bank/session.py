@@ -24,7 +24,7 @@ from skillwright.jobs.parts.bench import TextBench
 from skillwright.jobs.parts.evolution_round import EvolutionLoop
 from skillwright.jobs.parts.memory import EngineEvents, StoredCalls
 from skillwright.jobs.parts.money import Budget, priced_model
-from skillwright.jobs.parts.opened import MakeModel, opened_model
+from skillwright.jobs.parts.opened import Elsewhere, MakeModel, opened_model, opened_pool
 from skillwright.jobs.parts.progress import Callback, RunStarted
 from skillwright.jobs.parts.tasks import evolution_split, is_adapter, refuse_unasked_data
 from skillwright.jobs.train.wiring import (
@@ -169,6 +169,8 @@ async def bank_session(
         held.callback(ledger.settle)
         earlier = held.enter_context(reused(config))
         bench = text_bench(config, store, seen, target, budget, None, earlier)
+        elsewhere = Elsewhere(await opened_pool(config, held), make, config.env)
+        bench.engine = elsewhere.placed(bench.engine, config.models.target)
         yield BankSession(
             config=config,
             store=store,

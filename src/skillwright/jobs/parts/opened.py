@@ -4,28 +4,39 @@ Programs are fenced off from the run.
 """
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from skillwright.config.env import EnvSection
 from skillwright.config.rl import RlConfig
-from skillwright.config.run import RunConfig
-from skillwright.core import Agent, ChatModel, Task
+from skillwright.config.run import RunConfig, why_here_only
+from skillwright.core import Agent, ChatModel, ConfigError, Task
+from skillwright.core.waits import waiting
 from skillwright.datasets import cache_dir
 from skillwright.envs import TextEnv, spec
+from skillwright.envs.registry import EnvSpec
 from skillwright.jobs.parts.memory import EngineEvents, StoredCalls
 from skillwright.jobs.parts.money import Budget
 from skillwright.jobs.parts.progress import Callback
-from skillwright.jobs.parts.tasks import environment_of
-from skillwright.models import EndpointConfig, ExecConfig, HttpClient, ModelConfig
+from skillwright.jobs.parts.tasks import environment_of, is_adapter, side_models
+from skillwright.models import EndpointConfig, ExecConfig, HttpClient, ModelConfig, agent_of
 from skillwright.models.cache import cached
-from skillwright.rollout import EpisodeRecorder, Limits, LocalEngine, MakeEnv, PromptStyle
+from skillwright.rollout import (
+    Engine,
+    EpisodeRecorder,
+    Limits,
+    LocalEngine,
+    MakeEnv,
+    PromptStyle,
+)
 from skillwright.rollout.engine import Permit
-from skillwright.rollout.local import Mode
+from skillwright.rollout.player import Mode
+from skillwright.rollout.pool import PooledEngine, WorkerPool
+from skillwright.rollout.ray_engine import RaySettings, ray_pool
 from skillwright.runs import RunStore
 
 MakeModel = Callable[[ModelConfig, HttpClient], ChatModel]
@@ -42,6 +53,7 @@ class Opened:
     budget: Budget
     seen: EngineEvents
     held: AsyncExitStack
+    elsewhere: "Elsewhere"
     _env: EnvSection
     _store: RunStore
     _make: MakeModel
@@ -70,7 +82,8 @@ async def opened(
     async with HttpClient() as client, AsyncExitStack() as held:
         budget = Budget(config.budget, store, after=after)
         seen = EngineEvents(callback, budget.note, lambda: client.limits.in_flight)
-        yield Opened(client, budget, seen, held, config.env, store, make)
+        elsewhere = Elsewhere(await opened_pool(config, held), make, config.env)
+        yield Opened(client, budget, seen, held, elsewhere, config.env, store, make)
 
 
 @contextmanager
@@ -101,11 +114,13 @@ def _data_places(env: EnvSection) -> list[Path]:
     """
     variables = (value for name, value in os.environ.items() if name.startswith("SKILLWRIGHT_"))
     data = env.data.model_dump().get("path")
-    named = [*_texts(data), *_texts(env.config), *variables]
+    return [*_places([*_texts(data), *_texts(env.config), *variables]), cache_dir()]
+
+
+def _places(named: Iterable[str]) -> list[Path]:
     places = [Path(text) for text in named if text]
     here = Path.cwd()
-    there = [one for one in places if _exists(one) and not here.is_relative_to(one.resolve())]
-    return [*there, cache_dir()]
+    return [one for one in places if _exists(one) and not here.is_relative_to(one.resolve())]
 
 
 def _texts(settings: Any) -> Iterator[str]:
@@ -173,14 +188,30 @@ def make_engine(
     )
 
 
+class _Builds:
+    """Builds environments; in another process it imports the class anew, when it is first asked."""
+
+    def __init__(self, spec: EnvSpec, settings: object | None) -> None:
+        self._spec = spec
+        self._settings = settings
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Builds, (self._spec, self._settings)
+
+    @cached_property
+    def found(self) -> type[TextEnv]:
+        """The class."""
+        return self._spec.load()
+
+    def __call__(self, task: Task) -> TextEnv:
+        return self.found(env_config=self._settings, extras=dict(task.extras))
+
+
 def make_env(env: EnvSection) -> MakeEnv:
     """Return what builds the environment of a task."""
-    found, settings = spec(env.name).load(), _env_config(env)
-
-    def build(task: Task) -> TextEnv:
-        return found(env_config=settings, extras=dict(task.extras))
-
-    return build
+    builds = _Builds(replace(spec(env.name), env_config=None), _env_config(env))
+    _ = builds.found  # refused here where it is not there
+    return builds
 
 
 def env_identity(env: EnvSection) -> dict[str, Any]:
@@ -196,3 +227,90 @@ def env_identity(env: EnvSection) -> dict[str, Any]:
 def _env_config(env: EnvSection) -> object | None:
     """Return the configuration's settings of an environment, else those of its registration."""
     return env.config or spec(env.name).env_config
+
+
+# Where agents play that need not be in this process: on workers, where a configuration says so.
+
+
+@dataclass(frozen=True, slots=True)
+class _Agent:
+    """Makes an agent of its settings, on whatever machine it is called."""
+
+    config: ModelConfig
+    make: MakeModel
+
+    def __call__(self, client: HttpClient) -> Agent:
+        return agent_of(self.make(self.config, client))
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """The workers of a job, where it has any.
+
+    Attributes:
+        pool: Who plays there; ``None`` where everything is played in this process.
+        make: Makes models.
+        env: What is played.
+    """
+
+    pool: WorkerPool | None
+    make: MakeModel
+    env: EnvSection
+
+    def placed(self, engine: Engine, model: ModelConfig) -> Engine:
+        """Return an engine whose episodes are played by the workers.
+
+        Args:
+            engine: Plays in this process; a policy's, in lockstep, is returned as it is.
+            model: Who acts in it.
+
+        Raises:
+            ConfigError: The model, or what was handed in to make it, stays in this process.
+        """
+        if self.pool is None or not isinstance(engine, LocalEngine) or engine.mode == "lockstep":
+            return engine
+        if problem := why_here_only(model):
+            raise ConfigError(f"rollout.engine is 'ray': {problem}")
+        if isinstance(model, ExecConfig):
+            # A program runs where its worker does, and what it printed would stay there.
+            model = model.model_copy(update={"keep_output": None})
+        parts = {one.name: getattr(engine, one.name) for one in fields(engine)}
+        make_agent = _Agent(model, self.make)
+        keys = _keys([model, *side_models(self.env).values()])
+        files = _files_read(self.env, model)
+        return PooledEngine(
+            **parts, pool=self.pool, make_agent=make_agent, environ=keys, files=files
+        )
+
+
+async def opened_pool(config: RunConfig | RlConfig, held: AsyncExitStack) -> WorkerPool | None:
+    """Start the workers that a configuration asks for; ``held`` ends them.
+
+    Raises:
+        ConfigError: See `ray_engine.connect`.
+    """
+    rollout = config.rollout
+    if rollout.engine == "local" or is_adapter(config.env):
+        return None
+    wanted = rollout.ray
+    settings = RaySettings(wanted.address, wanted.workers, wanted.labels)
+    with waiting("connecting to Ray"):
+        return await held.enter_async_context(ray_pool(settings))
+
+
+def _keys(llms: Iterable[ModelConfig]) -> dict[str, str]:
+    """Return the variables that hold the keys of endpoints, and those that name our data."""
+    names = {one.api_key_env for one in llms if isinstance(one, EndpointConfig)}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in names or name.startswith("SKILLWRIGHT_")
+    }
+
+
+def _files_read(env: EnvSection, model: ModelConfig) -> list[Path]:
+    """List the files that episodes read: databases, catalogs, and modules of one's own."""
+    modules = [name.rpartition(":")[0] for name in (env.name, getattr(model, "model", ""))]
+    places = _places([*_texts(env.config), *(name for name in modules if name.endswith(".py"))])
+    found = (file for place in places for file in (place, *sorted(place.rglob("*"))))
+    return list(dict.fromkeys(file for file in found if file.is_file()))

@@ -122,6 +122,7 @@ def train_tasks(store: RunStore) -> int | None:
 
 _BUDGET = "budget"
 _TRACKERS = "run.trackers"
+_WHERE = ("rollout.engine", "rollout.ray.")  # on which machines, which no episode depends on
 # Left out of what is stored, so nothing can be compared with it.
 _NEVER_KEPT = ("api_key",)
 _LONGEST = 80
@@ -155,19 +156,20 @@ def refuse_other_settings(folder: Path, store: RunStore, made: str) -> None:
     if changed:
         raise ConfigError(
             f"{str(folder / CONFIG_NAME)!r} was edited after the run began, and its decisions "
-            "would not be those of one run. Undo this, or start a new run; only the budget and "
-            "run.trackers may change:\n" + "\n".join(changed)
+            "would not be those of one run. Undo this, or start a new run; only the budget, "
+            "run.trackers, rollout.engine and rollout.ray may change:\n" + "\n".join(changed)
         )
 
 
 def refuse_all_but_budget(overrides: Sequence[str]) -> None:
     """Refuse to change anything of a run that continues but its budget and who follows it."""
-    others = [one for one in overrides if not one.startswith((f"{_BUDGET}.", f"{_TRACKERS}="))]
+    free = (f"{_BUDGET}.", f"{_TRACKERS}=", *_WHERE)
+    others = [one for one in overrides if not one.startswith(free)]
     if others:
         raise ConfigError(
             f"{others[0]!r} cannot change in a run that was begun: its decisions would not be "
-            "those of one run. Only budget.usd, budget.tokens, budget.minutes and run.trackers "
-            "can; start a new run for anything else"
+            "those of one run. Only budget.usd, budget.tokens, budget.minutes, run.trackers, "
+            "rollout.engine and rollout.ray can; start a new run for anything else"
         )
 
 
@@ -189,7 +191,7 @@ def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 def _differs(key: str, then: Any, now: Any) -> bool:
     # A secret is not stored with a run; whoever resumes puts it back.
     is_secret = key.rpartition(".")[2] in _NEVER_KEPT or REDACTED in dumps(then)
-    return then != now and not is_secret
+    return then != now and not is_secret and not key.startswith(_WHERE)
 
 
 def _say(key: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -63,9 +63,9 @@ from skillwright.policy import (
     train,
 )
 from skillwright.policy.scorer import Architecture, ScorerPolicy, ScorerSettings, Vocabulary
-from skillwright.rollout import EpisodeRecorder, LocalEngine, MakeEnv, PromptStyle
+from skillwright.rollout import Engine, EpisodeRecorder, LocalEngine, MakeEnv, PromptStyle
 from skillwright.rollout.engine import render
-from skillwright.rollout.local import Mode
+from skillwright.rollout.player import Mode
 from skillwright.runs import RunStore
 
 # The policy that a configuration names, as a backend that samples and learns.
@@ -349,11 +349,12 @@ class Workshop:
     callback: RlCallback
     checkpoints: Path
 
-    def model_engine(self, role: str, max_turns: int | None = None) -> LocalEngine:
+    def model_engine(self, role: str, max_turns: int | None = None) -> Engine:
         """Return an engine in which a model acts, each episode at its own pace."""
         agent = agent_of(self.llms[role])
         kept = StoredEpisodes(self.store, agent.identity)
-        return self._engine(agent, kept, "free", max_turns)
+        engine = self._engine(agent, kept, "free", max_turns)
+        return self.opened.elsewhere.placed(engine, self.config.llms[role])
 
     def measuring_engine(
         self, backend: PolicyBackend, temperature: float, max_turns: int | None = None

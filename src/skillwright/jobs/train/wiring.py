@@ -104,6 +104,9 @@ async def assemble_session(
         UsageError: A file, environment, task or key that the configuration names is missing or
             wrong. Nothing was run yet.
     """
+    if fork is not None:  # one episode, continued from what is stored here
+        local = config.rollout.model_copy(update={"engine": "local"})
+        config = config.model_copy(update={"rollout": local})
     async with opened(config, store, callback, make) as parts:
         parts.seen.refuses_unfit = True
         target = parts.model(config.models.target)
@@ -215,7 +218,9 @@ async def _bench(
         return
     with injected_bank(config, store) as bank, reused(config) as earlier:
         target = model_of("target")
-        yield text_bench(config, store, parts.seen, target, parts.budget, bank, earlier)
+        ours = text_bench(config, store, parts.seen, target, parts.budget, bank, earlier)
+        ours.engine = parts.elsewhere.placed(ours.engine, config.models.target)
+        yield ours
 
 
 def text_bench(

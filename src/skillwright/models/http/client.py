@@ -90,10 +90,13 @@ class HttpClient:
 
     Args:
         max_reply_bytes: A longer reply is not read.
+        limits: Those that it shares with others; unset, limits of its own.
     """
 
-    def __init__(self, *, max_reply_bytes: int = MAX_REPLY_BYTES) -> None:
-        self._limits = EndpointLimits()
+    def __init__(
+        self, *, max_reply_bytes: int = MAX_REPLY_BYTES, limits: EndpointLimits | None = None
+    ) -> None:
+        self._limits = limits or EndpointLimits()
         self._max_reply_bytes = max_reply_bytes
         self._session: aiohttp.ClientSession | None = None
         self._ends: list[Callable[[], None]] = []

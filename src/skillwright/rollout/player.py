@@ -1,0 +1,168 @@
+"""Plays episodes that were begun, each to its result: attempts, second chances, deadlines.
+
+It knows no store and no other episodes; every engine has it, whichever machine it runs on.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Literal, Protocol
+
+from skillwright.core import (
+    Agent,
+    ContractError,
+    EnvError,
+    EpisodeResult,
+    FailureCause,
+    ModelError,
+    RequestRefused,
+    Turn,
+    Usage,
+)
+from skillwright.core.protocols import together
+from skillwright.models import ContextOverflow
+from skillwright.rollout.engine import Limits, PromptStyle, TurnFinished
+from skillwright.rollout.episode import Assignment, Attempt, MakeEnv, stops_the_run
+
+Mode = Literal["free", "lockstep"]
+OnTurn = Callable[[TurnFinished], None]
+OnResult = Callable[[EpisodeResult], None]
+
+FAULTS: Final = (ModelError, EnvError, ContractError, TimeoutError)
+
+
+class Plays(Protocol):
+    """Plays what an engine has begun."""
+
+    async def play(
+        self, wave: Sequence[Assignment], on_turn: OnTurn, settle: OnResult, abandon: OnResult
+    ) -> None:
+        """Play episodes to their ends.
+
+        Args:
+            wave: What to play; several only in lockstep.
+            on_turn: Called after every turn.
+            settle: Called with the result of each episode as soon as it is over.
+            abandon: Called with what an episode was until then that was stopped on its way.
+
+        Raises:
+            ModelRefused: An endpoint refuses the key or the model.
+            EndpointDown: An endpoint is down for good.
+            UsageError: An environment cannot be built as asked.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Player:
+    """Plays in this process; the attributes are those of `LocalEngine`."""
+
+    agent: Agent
+    make_env: MakeEnv
+    limits: Limits
+    prompt: PromptStyle
+    mode: Mode = "free"
+
+    async def play(
+        self, wave: Sequence[Assignment], on_turn: OnTurn, settle: OnResult, abandon: OnResult
+    ) -> None:
+        """Play episodes; play those that failed again, each in a fresh environment."""
+        started_at = asyncio.get_running_loop().time()
+        lost: dict[str, Usage] = defaultdict(Usage)
+        beside: dict[str, Mapping[str, Usage]] = defaultdict(dict)
+        for number in range(1, self.limits.retries + 2):
+            attempts = [self._attempt(assignment, number, on_turn) for assignment in wave]
+
+            def outcome(attempt: Attempt, number: int = number) -> EpisodeResult:
+                key = attempt.assignment.key
+                return attempt.result(
+                    attempts=number, started_at=started_at, lost=lost[key], beside=beside[key]
+                )
+
+            try:
+                # Where nothing ever waits, this is where a cancelled run notices that it is one.
+                await asyncio.sleep(0)
+                await self._play_once(attempts)
+            except BaseException:
+                for attempt in attempts:
+                    attempt.close()
+                    abandon(outcome(attempt))
+                raise
+            for attempt in attempts:
+                attempt.close()
+            again = []
+            for attempt in attempts:
+                key = attempt.assignment.key
+                result = outcome(attempt)
+                if number <= self.limits.retries and _may_pass(result):
+                    lost[key] = result.lost_usage + result.trajectory.usage
+                    beside[key] = result.side_usage
+                    again.append(attempt.assignment)
+                else:
+                    settle(result)
+            wave = again
+
+    async def _play_once(self, attempts: Sequence[Attempt]) -> None:
+        if self.mode == "lockstep":
+            await self._in_step(attempts)
+            return
+        for attempt in attempts:
+            await self._guarded(attempt, partial(self._at_own_pace, attempt))
+
+    async def _at_own_pace(self, attempt: Attempt) -> None:
+        await attempt.start()
+        while attempt.live:
+            await self._take_turn(attempt)
+
+    async def _take_turn(self, attempt: Attempt) -> None:
+        try:
+            (act,) = await self.agent.act_batch([attempt.context])
+        except ContextOverflow as overflow:
+            attempt.cut(overflow)
+        else:
+            await attempt.advance(act)
+
+    async def _in_step(self, attempts: Sequence[Attempt]) -> None:
+        await together(self._guarded(attempt, attempt.start) for attempt in attempts)
+        while live := [attempt for attempt in attempts if attempt.live]:
+            try:
+                async with asyncio.timeout(self.limits.episode_timeout_s):
+                    acts = await self.agent.act_batch([attempt.context for attempt in live])
+            except RequestRefused:
+                # Whose request it was is not said; asked alone, the others are answered.
+                moves = [partial(self._take_turn, attempt) for attempt in live]
+            except (ModelError, TimeoutError) as fault:
+                if stops_the_run(fault):
+                    raise
+                for attempt in live:  # nothing was chosen for any of them
+                    attempt.fail(fault)
+                return
+            else:
+                pairs = zip(live, acts, strict=True)
+                moves = [partial(attempt.advance, act) for attempt, act in pairs]
+            await together(map(self._guarded, live, moves))
+
+    async def _guarded(self, attempt: Attempt, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            async with asyncio.timeout(self.limits.episode_timeout_s):
+                await work()
+        except FAULTS as fault:
+            if stops_the_run(fault):
+                raise
+            attempt.fail(fault)
+
+    def _attempt(self, assignment: Assignment, number: int, on_turn: OnTurn) -> Attempt:
+        def note(turn: Turn) -> None:
+            on_turn(TurnFinished(assignment.spec, number, turn))
+
+        takes_tools = bool(getattr(self.agent, "takes_tools", False))
+        return Attempt(
+            *(assignment, self.make_env, self.limits, self.prompt, note), takes_tools=takes_tools
+        )
+
+
+def _may_pass(result: EpisodeResult) -> bool:
+    """Tell whether another attempt could end otherwise."""
+    return result.failure is not None and result.failure.cause is not FailureCause.MODEL_REFUSED

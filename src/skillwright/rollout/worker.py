@@ -1,0 +1,341 @@
+"""A process that plays episodes for an engine in another process: what it gets and sends back.
+
+Everything that crosses is bytes, pickled here: episodes of one call share their texts, and what a
+result does not have to say again (its task) is left out.
+"""
+
+import asyncio
+import os
+import pickle
+import traceback
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any, Final, NamedTuple
+
+from skillwright.core import (
+    Act,
+    Agent,
+    ConfigError,
+    EpisodeResult,
+    EpisodeSpec,
+    Task,
+    Turn,
+    Usage,
+)
+from skillwright.models import HttpClient
+from skillwright.models.http.traffic import EndpointLimits
+from skillwright.rollout.engine import Limits, PromptStyle, TurnFinished
+from skillwright.rollout.episode import Assignment, MakeEnv
+from skillwright.rollout.player import Player
+
+MAX_REPORT_BYTES: Final = 8 * 2**20
+"""A report has no more than this, or a single episode: what waits is sent by the next one."""
+TELL_S: Final = 0.5
+"""How long turns wait for a finished episode to be reported with."""
+LINGER_S: Final = 0.02
+"""How long a finished episode waits for others: a report costs the receiver as much as it does."""
+
+MakeAgent = Callable[[HttpClient], Agent]
+"""Makes who acts; it has to be picklable, and its models send through the client."""
+Fetch = Callable[[Any], Awaitable[Any]]
+"""Returns what was shared under a handle."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedFile:
+    """A file that episodes read: a database, a catalog, a module.
+
+    Attributes:
+        path: Where it is on the machine of the run, absolute; it is to be there on a worker's too.
+        size: In bytes.
+        handle: Of its bytes; ``None`` for one that is too large to be sent.
+    """
+
+    path: str
+    size: int
+    handle: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What all episodes of an engine have in common; a worker gets it once.
+
+    Attributes:
+        make_agent: Makes who acts.
+        make_env: Builds the environment of a task; picklable.
+        limits: The bounds; those of the engine as a whole are not looked at.
+        prompt: How the conversation is shown.
+        environ: Environment variables that are set where the worker has none of the name: keys.
+        files: What episodes read, where workers are on other machines.
+    """
+
+    make_agent: MakeAgent
+    make_env: MakeEnv
+    limits: Limits
+    prompt: PromptStyle
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    files: tuple[SharedFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A setting where every worker can get it."""
+
+    name: int
+    handle: Any
+    max_concurrent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How an episode ended on a worker.
+
+    Attributes:
+        result: Its result.
+        abandoned: What it was until then, where something stopped it.
+        fault: What stopped it and the whole run with it; ``None`` where it was asked to stop.
+    """
+
+    result: EpisodeResult | None = None
+    abandoned: EpisodeResult | None = None
+    fault: BaseException | None = None
+
+
+class TurnNote(NamedTuple):
+    """What is needed of a turn to follow an episode and to bill it; its texts come at the end."""
+
+    ticket: int
+    attempt: int
+    turn: int
+    reward: float
+    finish_reason: str
+    usage: Usage
+
+    def event(self, spec: EpisodeSpec) -> TurnFinished:
+        """Return it as an observer is given it."""
+        act = Act("", self.usage, finish_reason=self.finish_reason)
+        return TurnFinished(spec, self.attempt, Turn(self.turn, (), act, "", self.reward))
+
+
+class Report(NamedTuple):
+    """What happened since the last one."""
+
+    turns: list[TurnNote]
+    ended: list[tuple[int, bytes]]
+
+
+def write_orders(orders: Sequence[tuple[int, Assignment]]) -> bytes:
+    """Pickle episodes to be played, each under the number that its outcome comes back with."""
+    return pickle.dumps(list(orders), pickle.HIGHEST_PROTOCOL)
+
+
+def read_report(body: bytes) -> Report:
+    """Read what `EpisodeWorker.collect` returned."""
+    return Report(*pickle.loads(body))
+
+
+def read_end(body: bytes) -> Ended:
+    """Read one of `Report.ended`."""
+    ended = pickle.loads(body)
+    if not isinstance(ended, Ended):
+        raise TypeError(f"a worker sent a {type(ended).__name__} in the place of an outcome")
+    return ended
+
+
+class EpisodeWorker:
+    """Plays what it is handed, all at once.
+
+    Args:
+        fetch: Gets a setting by its handle.
+        linger_s: See `LINGER_S`.
+        max_report_bytes: See `MAX_REPORT_BYTES`.
+        limits: What its models may ask of endpoints; unset, limits of its own.
+    """
+
+    def __init__(
+        self,
+        fetch: Fetch,
+        linger_s: float = LINGER_S,
+        max_report_bytes: int = MAX_REPORT_BYTES,
+        limits: EndpointLimits | None = None,
+    ) -> None:
+        self._fetch = fetch
+        self._linger_s = linger_s
+        self._max_report_bytes = max_report_bytes
+        self._client = HttpClient(limits=limits)
+        self._players: dict[int, asyncio.Task[Player]] = {}
+        self._tasks: dict[int, asyncio.Task[Ended]] = {}
+        self._turns: list[TurnNote] = []
+        self._ended: list[tuple[int, bytes]] = []
+        self._news = asyncio.Event()
+        self._broken: BaseException | None = None
+
+    async def hand(self, setting: Shared, orders: bytes) -> None:
+        """Begin episodes; what becomes of them, faults included, is reported by `collect`."""
+        player = self._players.get(setting.name)
+        if player is None:
+            player = asyncio.create_task(self._load(setting))
+            self._players[setting.name] = player
+        try:
+            read = pickle.loads(orders)
+        except Exception as error:  # noqa: BLE001 - raised by `collect`; nobody waits for this call
+            self._broken = _portable(error)
+            self._news.set()
+            return
+        for ticket, assignment in read:
+            playing = asyncio.create_task(self._play(player, ticket, assignment))
+            self._tasks[ticket] = playing
+            playing.add_done_callback(partial(self._end, ticket))
+
+    async def stop(self, tickets: Sequence[int]) -> None:
+        """Stop episodes; each is reported as far as it came."""
+        for ticket in tickets:
+            if ticket in self._tasks:
+                self._tasks[ticket].cancel()
+
+    async def collect(self) -> bytes:
+        """Wait until there is something to report, and report it; see `read_report`.
+
+        Not called again before the last call has returned.
+        """
+        while not self._ended:
+            if self._broken is not None:
+                raise self._broken
+            self._news.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TELL_S):
+                    await self._news.wait()
+            if self._turns and not self._ended:
+                break
+        if self._ended and self._tasks and self._linger_s:
+            await asyncio.sleep(self._linger_s)
+        turns, self._turns = self._turns, []
+        report = Report(turns, self._take())
+        return pickle.dumps(tuple(report), pickle.HIGHEST_PROTOCOL)
+
+    async def close(self) -> None:
+        """Stop everything."""
+        tasks = [*self._tasks.values(), *self._players.values()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        await self._client.aclose()
+
+    def _take(self) -> list[tuple[int, bytes]]:
+        taken, room = 0, self._max_report_bytes
+        for _, body in self._ended:
+            if taken and len(body) > room:
+                break
+            room -= len(body)
+            taken += 1
+        first, self._ended = self._ended[:taken], self._ended[taken:]
+        return first
+
+    async def _load(self, setting: Shared) -> Player:
+        found: Setting = await self._fetch(setting.handle)
+        import_environ(found.environ)
+        for file in found.files:
+            if lacks(file):
+                put_down(file, await self._fetch(file.handle))
+        agent = found.make_agent(self._client)
+        return Player(agent, found.make_env, found.limits, found.prompt)
+
+    async def _play(
+        self, loading: asyncio.Task[Player], ticket: int, assignment: Assignment
+    ) -> Ended:
+        ended = Ended()
+
+        def on_turn(event: TurnFinished) -> None:
+            turn = event.turn
+            note = (event.attempt, turn.index, turn.reward, turn.act.finish_reason, turn.act.usage)
+            self._turns.append(TurnNote(ticket, *note))
+
+        def settle(result: EpisodeResult) -> None:
+            nonlocal ended
+            ended = Ended(result=_without_task(result))
+
+        def abandon(result: EpisodeResult) -> None:
+            nonlocal ended
+            ended = Ended(abandoned=_without_task(result))
+
+        try:
+            # Shielded: others wait for the setting too.
+            player = await asyncio.shield(loading)
+            await player.play([assignment], on_turn, settle, abandon)
+        except asyncio.CancelledError:
+            return ended  # asked to stop
+        except Exception as fault:  # noqa: BLE001 - raised again where the run is
+            return replace(ended, fault=_portable(fault))
+        return ended
+
+    def _end(self, ticket: int, playing: "asyncio.Task[Ended]") -> None:
+        del self._tasks[ticket]
+        ended = Ended() if playing.cancelled() else playing.result()
+        self._ended.append((ticket, pickle.dumps(ended, pickle.HIGHEST_PROTOCOL)))
+        self._news.set()
+
+
+def lacks(file: SharedFile) -> bool:
+    """Tell whether a file has to be fetched: it is not on this machine.
+
+    Raises:
+        ConfigError: It cannot be fetched, or another file is there under its path.
+    """
+    path = Path(file.path)
+    if not path.exists():
+        if file.handle is not None:
+            return True
+        why = "is not on a worker's machine, and too large to be sent there"
+    elif path.stat().st_size != file.size:
+        why = "is on a worker's machine, with another size"
+    else:
+        return False
+    raise ConfigError(f"{file.path!r} {why}. Put it on a disk that all machines share")
+
+
+def put_down(file: SharedFile, body: bytes) -> None:
+    """Write a file under the path that it has where the run is, whole or not at all.
+
+    Raises:
+        ConfigError: It cannot be written.
+    """
+    path = Path(file.path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Another worker of this machine may look for it meanwhile.
+        with NamedTemporaryFile(dir=path.parent, delete=False) as unfinished:
+            unfinished.write(body)
+        Path(unfinished.name).replace(path)
+    except OSError as error:
+        raise ConfigError(
+            f"{file.path!r} cannot be written on a worker's machine: {error.strerror}. Put it on a "
+            "disk that all machines share"
+        ) from error
+
+
+def import_environ(environ: Mapping[str, str]) -> None:
+    """Set environment variables, where this process has none of the name."""
+    for name, value in environ.items():
+        os.environ.setdefault(name, value)
+
+
+def _without_task(result: EpisodeResult) -> EpisodeResult:
+    task = result.spec.task
+    return replace(result, spec=EpisodeSpec(Task(task.id, task.env), result.spec.seed))
+
+
+def _portable(fault: BaseException) -> BaseException:
+    """Return an error that survives pickling, with the trace of where it was raised."""
+    trace = "".join(traceback.format_exception(fault))
+    sent: object = None
+    with suppress(Exception):  # whatever another's error does when it is pickled
+        sent = pickle.loads(pickle.dumps(fault))
+    if not isinstance(sent, BaseException):
+        sent = RuntimeError(f"{type(fault).__name__}: {fault}")
+    sent.add_note(f"On the worker:\n{trace}")
+    return sent
