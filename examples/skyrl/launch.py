@@ -1,25 +1,28 @@
 """SkyRL's trainer, or its evaluation, with our environments, episodes and skills.
 
-    python launch.py train KEY=VALUE...             # GRPO; alfworld_grpo.sh shows how it is started
+    python launch.py train KEY=VALUE...             # GRPO; as in alfworld_grpo.sh
     python launch.py eval KEY=VALUE...              # tau_bench_eval.sh
     python launch.py train --dry-run KEY=VALUE...   # everything up to the first GPU
 
 Keys are SkyRL's, ``environment.skyrl_gym.NAME.*`` are those of our environment NAME, and
-``skillwright.*`` those below. Written for SkyRL 0.3 on Python 3.12. A dry run reads configuration,
-tokenizer and data sets, plays a few episodes with an engine that always gives one answer, and looks
-through the rows as SkyRL's trainer does; it ends with 0 where all of it works, with 1 where SkyRL
-refuses, and with 2 where something was asked wrongly.
+``skillwright.*`` those below. Written for SkyRL 0.3, whose engines need Python 3.12. A dry run
+reads configuration, tokenizer and data sets, plays a few episodes with an engine that always gives
+one answer, and looks through the rows as SkyRL's trainer does; it ends with 0 where all of it
+works, with 1 where SkyRL refuses, and with 2 where something was asked wrongly.
 """
 
 import argparse
 import asyncio
 import importlib
 import sys
+import typing
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+import typing_extensions
 
 from skillwright.core import DataError, SkillwrightError
 from skillwright.envs.tau_bench import TauBenchEnvConfig
@@ -30,6 +33,10 @@ from skillwright.integrations.skyrl_generator import (
     StandInEngine,
 )
 from skillwright.rollout import Limits, PromptStyle
+
+if sys.version_info < (3, 12):
+    # SkyRL hands typed dictionaries to pydantic, which takes those of typing from Python 3.12 on.
+    typing.TypedDict = typing_extensions.TypedDict
 
 INSTALL = "pip install 'skillwright[skyrl]' 'skyrl[fsdp]==0.3.0'"
 
@@ -181,8 +188,8 @@ def read_rows(config: Config, name: str, files: list[str], tokenizer: Any) -> li
     least = config.trainer.train_batch_size if name == "train" else 1
     if len(rows) < least:
         raise DataError(
-            f"data.{name}_data has {len(rows)} rows within trainer.max_prompt_length = {limit}, and "
-            f"{least} are needed; write more, or raise the limit"
+            f"data.{name}_data has {len(rows)} rows within trainer.max_prompt_length = {limit}, "
+            f"and {least} are needed; write more, or raise the limit"
         )
     kept = [rows[number] for number in range(len(rows))]
     names = Counter(env or config.environment.env_class for _, env, _, _ in kept)

@@ -44,7 +44,9 @@ def main() -> None:
         parser.exit(2, f"error: {error}\n")
     trials = {len(of) for of in attempts.values()}
     if len(trials) != 1:
-        parser.exit(2, f"error: {asked.rollouts} holds {sorted(trials)} attempts per task, not one\n")
+        parser.exit(
+            2, f"error: {asked.rollouts} holds {sorted(trials)} attempts per task, not one\n"
+        )
     (n,) = trials
     # A task counts where none of its attempts was lost to a fault.
     whole = {task: of for task, of in attempts.items() if all(one.failure is None for one in of)}

@@ -109,14 +109,15 @@ def our_step(episodes, loss_type, beta):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(
-    ("loss_type", "beta", "broken"), [("dapo", 0.05, 300), ("grpo", 0.0, 0)]
-)
+@pytest.mark.parametrize(("loss_type", "beta", "broken"), [("dapo", 0.05, 300), ("grpo", 0.0, 0)])
 def test_a_step_of_trls_trainer_is_a_step_of_ours(trainer_of, loss_type, beta, broken):
     rollouts = TrlRollouts(
         tasks(broken=broken), PlainSkill("Be brief."), limits=Limits(retries=0), seed=1
     )
-    start = {name: one.clone() for name, one in tiny_model(dtype=torch.float64).named_parameters()}
+    start = {
+        name: one.detach().clone()
+        for name, one in tiny_model(dtype=torch.float64).named_parameters()
+    }
     trainer = trainer_of(rollouts, loss_type=loss_type, beta=beta)
     loss = trained(trainer)
     rollouts.close()
@@ -133,10 +134,12 @@ def test_a_step_of_trls_trainer_is_a_step_of_ours(trainer_of, loss_type, beta, b
     ours = {name: one.detach() for name, one in policy.weights.trained().items()}
     theirs = {name: one.detach() for name, one in trainer.model.named_parameters()}
     assert ours.keys() == theirs.keys()
-    moved = max(float((one - start[name]).abs().max()) for name, one in theirs.items())
-    assert moved > 0.5 * RATE
-    for name, one in theirs.items():
-        assert float((ours[name] - one).abs().max()) <= 1e-4 * RATE, name
+    step = torch.cat([(one - start[name]).flatten() for name, one in theirs.items()])
+    apart = torch.cat([(one - ours[name]).flatten() for name, one in theirs.items()])
+    assert float(step.abs().max()) > 0.5 * RATE
+    assert float(apart.norm()) <= 1e-4 * float(step.norm())
+    # A gradient near Adam's epsilon is divided by it: there a last digit moves a weight.
+    assert float(apart.abs().max()) <= 0.01 * RATE
 
 
 def test_an_episode_is_one_completion_with_the_worlds_words_masked(trainer_of):

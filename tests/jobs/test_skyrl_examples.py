@@ -16,8 +16,16 @@ import pytest
 import yaml
 
 from policy.tiny_models import tiny_model, tiny_tokenizer
-from skillwright.core import Act, EpisodeResult, EpisodeSpec, Failure, FailureCause, Task
-from skillwright.core import Trajectory, Turn
+from skillwright.core import (
+    Act,
+    EpisodeResult,
+    EpisodeSpec,
+    Failure,
+    FailureCause,
+    Task,
+    Trajectory,
+    Turn,
+)
 from skillwright.integrations import write_rollouts
 from tau_models import shop
 
@@ -119,8 +127,7 @@ def test_a_dry_run_of_the_evaluation_plays_a_scripted_user(rehearsed):
 @pytest.mark.heavy
 @pytest.mark.skipif(
     not is_whole(),
-    reason="SkyRL 0.3's trainer needs Python 3.12 and its own dependencies; an environment that has "
-    "them ran this with skyrl 0.3.0, ray 2.56.0 and transformers 5.8.0",
+    reason="SkyRL 0.3's trainer needs Python 3.12 and dependencies of its own (@@CHECKED@@)",
 )
 @pytest.mark.parametrize("name", ["alfworld_grpo.sh", "tau_bench_eval.sh"])
 def test_skyrl_accepts_configuration_and_rows(rehearsed, name):
@@ -209,9 +216,7 @@ def test_unequal_attempts_are_no_score_and_neither_are_failures_alone(ran, tmp_p
     assert (code, "no score" in said) == (1, True)
 
 
-@pytest.mark.parametrize(
-    ("name", "gpus"), [("alfworld_grpo", ""), ("tau_bench_eval", "67012345")]
-)
+@pytest.mark.parametrize(("name", "gpus"), [("alfworld_grpo", ""), ("tau_bench_eval", "67012345")])
 def test_a_cluster_job_runs_its_script_on_one_node_with_eight_gpus(name, gpus):
     job = yaml.safe_load((EXAMPLES / f"{name}_job.yaml").read_text("utf-8"))
     script = (EXAMPLES / f"{name}.sh").read_text("utf-8")

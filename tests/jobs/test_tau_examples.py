@@ -1,14 +1,9 @@
 """What is in examples/tau_bench is read, and what needs no GPU runs."""
 
 import hashlib
-import json
-import re
-import runpy
-import sys
 from pathlib import Path
 
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from skillwright.cli.app import app
