@@ -30,7 +30,7 @@ from skillwright.integrations import register_with_skyrl
 from skillwright.integrations.skyrl_generator import (
     GeneratorOptions,
     SkyRLGenerator,
-    StandInEngine,
+    ScriptedEngine,
 )
 from skillwright.rollout import Limits, PromptStyle
 
@@ -162,9 +162,10 @@ def rehearse(kind: str, config: Config) -> dict[str, Any]:
     if kind == "train":
         sets = {"train": config.data.train_data, **sets}
     rows = {name: read_rows(config, name, files, tokenizer) for name, files in sets.items()}
-    per_prompt = config.generator.n_samples_per_prompt
+    drawn = config.generator
+    per_prompt = drawn.n_samples_per_prompt if kind == "train" else drawn.eval_n_samples_per_prompt
     first = rows["train" if kind == "train" else "val"][:2]
-    client = StandInEngine(tokenizer, config.skillwright.dry_answer)
+    client = ScriptedEngine(tokenizer, config.skillwright.dry_answer)
     config.skillwright.rollouts = ""
     generator = generator_of(config, client, tokenizer, None)
     output = asyncio.run(generator.generate(batch_of(first, per_prompt, kind)))
@@ -172,7 +173,7 @@ def rehearse(kind: str, config: Config) -> dict[str, Any]:
     print(
         f"{metrics['environment/episodes']} episodes of {len(first)} rows: "
         f"{metrics['environment/failures']} failures, "
-        f"{metrics['environment/mean_turns']:g} turns on average, {client.asked} answers asked for"
+        f"mean turns {metrics['environment/mean_turns']:g}, {client.asked} answers asked for"
     )
     return dict(output)
 

@@ -15,7 +15,7 @@ from skillwright.integrations import read_rollouts, register_with_skyrl, task_ro
 from skillwright.integrations.skyrl_generator import (
     GeneratorOptions,
     SkyRLGenerator,
-    StandInEngine,
+    ScriptedEngine,
 )
 from skillwright.rollout import EngineDown, Limits
 
@@ -52,7 +52,7 @@ class Config:
     sampling_params: object = field(default_factory=sampling)
 
 
-class Engine(StandInEngine):
+class Engine(ScriptedEngine):
     """Answers in a tokenizer's own words, a longer one each time."""
 
     def __init__(self, tokenizer, *, wrong=None):
@@ -167,11 +167,11 @@ async def test_a_group_of_which_nothing_is_left_is_one_masked_row_in_training():
     rows = [*task_rows(tasks()[:1]), *task_rows(tasks(broken=1000)[1:])]
     made, _ = generator_of()
     out = await made.generate(batch_of(rows, n=3))
-    stood_in = [n for n, one in enumerate(out["trajectory_ids"]) if one.instance_id == "1"]
-    assert len(stood_in) == 1
-    assert out["loss_masks"][stood_in[0]] == [0]
-    assert out["rewards"][stood_in[0]] == [0.0]
-    assert out["is_last_step"][stood_in[0]] is True
+    placeholders = [n for n, one in enumerate(out["trajectory_ids"]) if one.instance_id == "1"]
+    assert len(placeholders) == 1
+    assert out["loss_masks"][placeholders[0]] == [0]
+    assert out["rewards"][placeholders[0]] == [0.0]
+    assert out["is_last_step"][placeholders[0]] is True
     evaluated = await made.generate(batch_of(rows, n=3, phase="eval"))
     assert {one.instance_id for one in evaluated["trajectory_ids"]} == {"0"}
 
@@ -239,7 +239,7 @@ async def test_a_real_environment_with_a_bank_plays_to_its_end():
     games = generated_tasks("train", 1, seed=0)
     rows = task_rows(games, BankSource(seed_bank("alfworld")))
     tokenizer = tiny_tokenizer()
-    engine = StandInEngine(tokenizer, "<action>look</action>")
+    engine = ScriptedEngine(tokenizer, "<action>look</action>")
     made, _ = generator_of(engine, Config(max_turns=3, max_input_length=50_000))
     out = await made.generate(batch_of(rows))
     assert len(out["response_ids"]) == 6

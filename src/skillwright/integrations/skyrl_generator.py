@@ -122,13 +122,9 @@ class SkyRLGenerator:
         return _output(batch, results, agent, self._speech.end_id)
 
     def _sampling(self, given: Mapping[str, Any]) -> "_Sampling":
-        config = self.generator_cfg
-        params = given.get("sampling_params")
-        usual = config.sampling_params
-        stated = dict(params) if params is not None else {}
-        most = stated.get("max_tokens", usual.max_generate_length)
-        temperature = float(stated.get("temperature", usual.temperature))
-        return _Sampling(params, temperature, int(config.max_input_length), int(most))
+        params, config = given.get("sampling_params"), self.generator_cfg
+        temperature = (params or {}).get("temperature", config.sampling_params.temperature)
+        return _Sampling(params, float(temperature), int(config.max_input_length))
 
     def _make_env(self, task: Task) -> TextEnv:
         found = spec(task.env)
@@ -210,7 +206,7 @@ class _Batch:
         step = about.global_step if about is not None else None
         skills: dict[str, SkillContext] = {}
         specs = []
-        for prompt, env_class, extras, one in zip(*columns, strict=True):  # type: ignore[arg-type]  # none is missing
+        for prompt, env_class, extras, one in zip(*columns, strict=True):
             task, skill = read_row(
                 env_class, prompt, extras or {}, f"{env_class}:{one.instance_id}"
             )
@@ -223,7 +219,7 @@ class _Batch:
             draw = int(one.repetition_id)
             episode_seed = evaluation_seed(seed, task.id, draw)
             if phase == "train":
-                episode_seed = derive_seed("skyrl", seed, step, task.id, draw)
+                episode_seed = derive_seed("skyrl", seed, step or 0, task.id, draw)
             specs.append(EpisodeSpec(task, episode_seed, draw, phase, step))
         return cls(tuple(specs), tuple(columns[3] or ()), skills, phase == "train")
 
@@ -236,13 +232,11 @@ class _Sampling:
         params: As the inference engine takes them; ``None`` for its own.
         temperature: What logits are divided by.
         max_input: Most tokens of a prompt.
-        max_answer: Most tokens of an answer.
     """
 
     params: dict[str, Any] | None
     temperature: float
     max_input: int
-    max_answer: int
 
 
 class _EngineAgent(KeptRows):
@@ -365,7 +359,7 @@ def _output(
             rows.add(one, result, agent.rows(result), reward)
         elif batch.trains and one.instance_id not in present:
             present.add(one.instance_id)
-            rows.stand_in(one, filler)
+            rows.add_placeholder(one, filler)
     return {
         **rows.columns,
         "rollout_logprobs": None if agent.without_logprobs else rows.logprobs,
@@ -406,7 +400,7 @@ class _Rows:
             )
             self.logprobs.append(list(row.old_logprobs))
 
-    def stand_in(self, name: Any, filler: int) -> None:
+    def add_placeholder(self, name: Any, filler: int) -> None:
         """Add one masked token for a group of which nothing is left."""
         self._append(
             prompt_token_ids=[filler],
@@ -444,7 +438,7 @@ def _metrics(results: Sequence[EpisodeResult], trains: bool) -> dict[str, float]
     }
 
 
-class StandInEngine:
+class ScriptedEngine:
     """An inference engine without a model: gives one and the same answer, for a dry run.
 
     Args:
@@ -453,7 +447,7 @@ class StandInEngine:
         logprob: Of each of its tokens, as it says.
     """
 
-    model_name = "stand-in"
+    model_name = "scripted"
 
     def __init__(self, tokenizer: Any, answer: str, logprob: float = -1.0) -> None:
         self.asked = 0

@@ -215,7 +215,7 @@ def read_row(
 
 @dataclass(frozen=True, slots=True)
 class RowSkills:
-    """The skills that stand in the rows of a batch: a `SkillSource`.
+    """The skills of the rows of a batch: a `SkillSource`.
 
     Attributes:
         by_task: By the task's id.
@@ -226,11 +226,11 @@ class RowSkills:
     by_task: Mapping[str, SkillContext]
 
     def context(self, task: Task) -> SkillContext:
-        """Return what stands in the task's row."""
+        """Return the skills of the task's row."""
         return self.by_task[task.id]
 
     def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
-        """Return what stands in the row of each task."""
+        """Return the skills of the row of each task."""
         return [self.context(task) for task in tasks]
 
 

@@ -71,7 +71,7 @@ class TrlRollouts:
 
     TRL hands over nothing of a data set's row but its prompt, so the prompt is the id of a task
     (`dataset_rows`). All episodes of a task are given the same skills. An episode is one
-    completion: what the environment said stands in it under a zero of ``env_mask``, so the prompt
+    completion: what the environment said has a zero in ``env_mask``, so the prompt
     of each turn must continue the one before. A failure is tried again (``limits.retries``), then
     its reward is ``None``, its only token is masked, and TRL leaves it out of its group.
 
