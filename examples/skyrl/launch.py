@@ -29,8 +29,8 @@ from skillwright.envs.tau_bench import TauBenchEnvConfig
 from skillwright.integrations import register_with_skyrl
 from skillwright.integrations.skyrl_generator import (
     GeneratorOptions,
-    SkyRLGenerator,
     ScriptedEngine,
+    SkyRLGenerator,
 )
 from skillwright.rollout import Limits, PromptStyle
 

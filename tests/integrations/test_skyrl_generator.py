@@ -14,8 +14,8 @@ from skillwright.envs.alfworld import generated_tasks
 from skillwright.integrations import read_rollouts, register_with_skyrl, task_rows
 from skillwright.integrations.skyrl_generator import (
     GeneratorOptions,
-    SkyRLGenerator,
     ScriptedEngine,
+    SkyRLGenerator,
 )
 from skillwright.rollout import EngineDown, Limits
 

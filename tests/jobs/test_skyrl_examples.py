@@ -127,7 +127,7 @@ def test_a_dry_run_of_the_evaluation_plays_a_scripted_user(rehearsed):
 @pytest.mark.heavy
 @pytest.mark.skipif(
     not is_whole(),
-    reason="SkyRL 0.3's trainer needs Python 3.12 and dependencies of its own (@@CHECKED@@)",
+    reason="SkyRL 0.3's trainer needs Python 3.12 and dependencies of its own (see docs/trainers.md)",
 )
 @pytest.mark.parametrize("name", ["alfworld_grpo.sh", "tau_bench_eval.sh"])
 def test_skyrl_accepts_configuration_and_rows(rehearsed, name):
