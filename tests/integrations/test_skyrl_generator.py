@@ -150,7 +150,7 @@ async def test_all_episodes_of_a_group_are_given_the_skills_of_their_row():
     assert f"Say something.\n\n{skills}" in openings[0]
 
 
-async def test_a_failed_episode_leaves_its_group_in_training_and_the_mean_in_evaluation():
+async def test_a_failed_episode_leaves_its_group_in_training_and_the_mean_in_evaluation(caplog):
     rows = task_rows(tasks(broken=400))
     for phase in ("train", "eval"):
         made, _ = generator_of()
@@ -161,6 +161,8 @@ async def test_a_failed_episode_leaves_its_group_in_training_and_the_mean_in_eva
         assert len(present) == 16 - failures
         assert {one.instance_id for one in out["trajectory_ids"]} == {"0", "1"}
         assert all(any(mask) for mask in out["loss_masks"])
+        assert f"{failures} of 16 episodes failed and are left out" in caplog.text
+        caplog.clear()
 
 
 async def test_a_group_of_which_nothing_is_left_is_one_masked_row_in_training():

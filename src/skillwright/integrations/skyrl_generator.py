@@ -37,6 +37,8 @@ from skillwright.policy import KeptRows, Row, TokenContext, outcome_of
 from skillwright.policy.hf.tokens import Speech
 from skillwright.rollout import Limits, LocalEngine, PromptStyle, refuse_no_score
 
+__all__ = ["GeneratorOptions", "ScriptedEngine", "SkyRLGenerator"]
+
 _COLUMNS: Final = ("prompts", "env_classes", "env_extras", "trajectory_ids")
 
 logger = logging.getLogger(__name__)
@@ -51,8 +53,8 @@ class SkyRLGenerator:
 
     In training, an episode that a limit ended counts for 0, as in our own, and an episode that
     failed leaves its group, which the advantages do not see; where a whole group failed, one masked
-    row stands for it, since the trainer counts groups. In evaluation failures are in no mean.
-    ``environment/failures`` among the metrics counts them.
+    row stands for it, since the trainer counts groups. In evaluation failures are in no mean. They
+    are logged, and ``environment/failures`` among the metrics of training counts them.
 
     Args:
         generator_cfg: SkyRL's ``generator`` section.
@@ -117,6 +119,7 @@ class SkyRLGenerator:
             await agent.finish()
         if not batch.trains or batch.groups > 1:
             refuse_no_score(results)
+        _tell_failures(results)
         if self.options.rollouts is not None:
             write_rollouts(results, self.options.rollouts / batch.file_name)
         return _output(batch, results, agent, self._speech.end_id)
@@ -344,6 +347,18 @@ class _Answer:
             )
         known = (0.0,) * len(ids) if logprobs is None else tuple(map(float, logprobs))
         return cls(ids, speech.text(ids), known, stop, logprobs is not None)
+
+
+def _tell_failures(results: Sequence[EpisodeResult]) -> None:
+    """Log them: SkyRL's step-wise evaluation shows no metrics of a generator."""
+    failures = [one.failure for one in results if one.failure is not None]
+    if failures:
+        logger.warning(
+            "%d of %d episodes failed and are left out; the latest: %s",
+            len(failures),
+            len(results),
+            failures[-1].message,
+        )
 
 
 def _output(

@@ -38,6 +38,8 @@ from skillwright.policy.hf import HfPolicy, HfSettings
 from skillwright.rollout import Limits, LocalEngine, PromptStyle, refuse_no_score
 from skillwright.rollout.adapter import LoopThread
 
+__all__ = ["TrlEpisode", "TrlRollouts", "refuse_unfit"]
+
 INSTALL: Final = "pip install 'skillwright[trl]'"
 OLDEST: Final = (1, 16)
 """The TRL that this was written for; before it, a reward of ``None`` was a reward of 0."""
