@@ -127,7 +127,7 @@ def test_a_dry_run_of_the_evaluation_plays_a_scripted_user(rehearsed):
 @pytest.mark.heavy
 @pytest.mark.skipif(
     not is_whole(),
-    reason="SkyRL 0.3's trainer needs Python 3.12 and dependencies of its own (see docs/trainers.md)",
+    reason="SkyRL 0.3's trainer needs Python 3.12 and its own dependencies (docs/trainers.md)",
 )
 @pytest.mark.parametrize("name", ["alfworld_grpo.sh", "tau_bench_eval.sh"])
 def test_skyrl_accepts_configuration_and_rows(rehearsed, name):
@@ -136,6 +136,7 @@ def test_skyrl_accepts_configuration_and_rows(rehearsed, name):
     assert said.rstrip().endswith("next: Ray, and the engines on their GPUs")
 
 
+@pytest.mark.heavy
 def test_a_dry_run_names_a_file_that_is_missing_and_a_key_that_is_unknown(ran, model, tmp_path):
     policy = f"trainer.policy.model.path={model}"
     gone = f"data.val_data=['{tmp_path}/gone.parquet']"
