@@ -70,10 +70,14 @@ fi
 
 for round in $(seq 1 "$rounds"); do
   [ -f "$out/rollouts/round_$round.done" ] && continue
-  write_rows
-  python launch.py train "${settings[@]}" \
-    trainer.max_training_steps=$((round * steps)) \
-    skillwright.rollouts="$out/rollouts/round_$round"
+  # SkyRL takes a step before it looks whether it has taken enough, so a round is not trained twice.
+  if [ ! -f "$out/rollouts/round_$round.trained" ]; then
+    write_rows
+    python launch.py train "${settings[@]}" \
+      trainer.max_training_steps=$((round * steps)) \
+      skillwright.rollouts="$out/rollouts/round_$round"
+    touch "$out/rollouts/round_$round.trained"
+  fi
   skillwright bank evolve "$out/rollouts/round_$round"/step_*.jsonl --bank "$bank" \
     --teacher "${TEACHER:?name who teaches, such as openai_chat:gpt-5.5}" \
     --without-gate "between checkpoints, as SkillRL does"

@@ -48,6 +48,7 @@ async def test_failures_of_weak_categories_change_the_bank_and_the_log_says_why_
     files = [tmp_path / "step_000001.jsonl", tmp_path / "step_000002.jsonl"]
     write_rollouts([failed(played[0]), *played[1:6]], files[0])
     write_rollouts(played[6:], files[1])
+    write_rollouts(played[6:], files[1])  # the step was stopped and taken again
     teacher = proposing(adding(room_skill("hall")))
     report = await evolve_on_rollouts(
         files, bank, STUDY, "between checkpoints", NullCallback(), cast(None, teacher)

@@ -409,8 +409,11 @@ async def evolve_on_rollouts(
 
 
 def _studied(files: Sequence[Path]) -> list[EpisodeResult]:
-    """Read rollouts, and refuse those of tasks that decide or are reported."""
-    results = []
+    """Read rollouts, and refuse those of tasks that decide or are reported.
+
+    A step that was stopped and taken again has written its episodes twice; the later ones count.
+    """
+    results: dict[str, EpisodeResult] = {}
     for file in files:
         for one in read_rollouts(file):
             asked = one.spec
@@ -418,9 +421,8 @@ def _studied(files: Sequence[Path]) -> list[EpisodeResult]:
                 split, phase = asked.task.split or "unknown", asked.phase or "unknown"
                 raise DataError(
                     f"{str(file)!r} holds an episode of task {asked.task.id!r}, split {split!r}, "
-                    f"phase {phase!r}. A bank that learns "
-                    "from tasks that decide or are reported proves nothing: give "
-                    "rollouts of train tasks"
+                    f"phase {phase!r}. A bank that learns from tasks that decide or are reported "
+                    "proves nothing: give rollouts of train tasks"
                 )
-            results.append(one)
-    return results
+            results[one.key] = one
+    return list(results.values())
