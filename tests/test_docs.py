@@ -43,6 +43,8 @@ INNER_PACKAGES = (
     "skillwright.envs.qa",
     "skillwright.envs.table",
     "skillwright.envs.webshop",
+    "skillwright.integrations.skyrl_generator",
+    "skillwright.integrations.trl",
     "skillwright.jobs.rl",
     "skillwright.scripted",
     "skillwright.policy.hf",

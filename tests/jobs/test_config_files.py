@@ -244,7 +244,7 @@ def test_a_config_that_was_dumped_loads_as_itself(write, tmp_path):
 
 
 # A job of a cluster is no configuration of a run.
-CLUSTER_JOBS = {ROOT / "examples" / "tau_bench" / "anyscale_eval.yaml"}
+CLUSTER_JOBS = {*(ROOT / "examples").rglob("*_job.yaml")}
 
 
 def test_every_config_in_the_repository_loads():

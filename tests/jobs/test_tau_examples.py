@@ -1,14 +1,9 @@
 """What is in examples/tau_bench is read, and what needs no GPU runs."""
 
 import hashlib
-import json
-import re
-import runpy
-import sys
 from pathlib import Path
 
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from skillwright.cli.app import app
@@ -31,18 +26,6 @@ from tau_models import shop
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "tau_bench"
 
 
-@pytest.fixture
-def ran(monkeypatch, capsys):
-    """Run a script as from a shell; return what it printed."""
-
-    def run(name, *words):
-        monkeypatch.setattr(sys, "argv", [name, *map(str, words)])
-        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
-        return capsys.readouterr().out
-
-    return run
-
-
 @pytest.mark.parametrize("name", ["eval.yaml", "train.yaml"])
 def test_a_recipe_has_the_policy_and_the_user_behind_two_endpoints(name):
     config = load_config(EXAMPLES / name)
@@ -58,51 +41,6 @@ async def test_the_offline_recipe_makes_the_agent_better(tmp_path):
         report = await run_training(run, NullCallback())
     tables = report.test.tables
     assert tables["initial"].overall.success_rate < tables["best"].overall.success_rate
-
-
-def test_rows_are_written_and_a_limit_that_is_too_small_is_told(ran, tmp_path):
-    data = shop(tmp_path / "shop", count=3)
-    out = tmp_path / "test.jsonl"
-    said = ran("skyrl_rows.py", "--out", out, "--data-dir", data, "--max-input-length", 100)
-    assert "3 rows of the test split" in said
-    assert "warning: max_input_length 100" in said
-    assert len(out.read_text(encoding="utf-8").splitlines()) == 3
-
-
-def dumped(folder, scores):
-    """Write episodes as SkyRL does: a score per token, the reward on the last one."""
-    rows = [
-        {
-            "score": [0.0, 0.0, reward],
-            "env_class": "tau_bench",
-            "env_extras": {"task_index": index, "task_split": "test"},
-        }
-        for index, rewards in enumerate(scores)
-        for reward in rewards
-    ]
-    folder.mkdir()
-    text = "".join(f"{json.dumps(row)}\n" for row in rows)
-    (folder / "unknown.jsonl").write_text(text, encoding="utf-8")
-    averages = {"eval/all/environment/user_sim_error": 0.25}
-    (folder / "aggregated_results.jsonl").write_text(json.dumps(averages), encoding="utf-8")
-    return folder
-
-
-def test_what_skyrl_dumped_is_scored(ran, tmp_path):
-    data = shop(tmp_path / "shop", count=2)
-    folder = dumped(tmp_path / "eval_only", [(1.0, 1.0), (1.0, 0.0)])
-    said = ran("skyrl_scores.py", folder, "--data-dir", data)
-    assert "2 tasks x 2" in said
-    assert "pass^1: 0.750" in said
-    assert "pass^2: 0.500" in said
-    assert "user sim error, mean over all episodes: 0.25" in said
-
-
-def test_unequal_attempts_are_no_score(ran, tmp_path):
-    folder = dumped(tmp_path / "eval_only", [(1.0, 1.0), (1.0,)])
-    with pytest.raises(SystemExit) as ended:
-        ran("skyrl_scores.py", folder)
-    assert ended.value.code == 2
 
 
 @pytest.fixture
@@ -162,39 +100,6 @@ async def test_a_run_that_began_on_the_built_in_store_goes_on(no_data, tmp_path,
     with open_run(path) as run:
         report = await run_evaluation(run, run.plan, NullCallback())
     assert report.table.overall.failures == 0
-
-
-def test_rows_of_the_built_in_store_are_written_only_if_asked_for(no_data, ran, tmp_path, capsys):
-    out = tmp_path / "test.jsonl"
-    with pytest.raises(SystemExit) as ended:
-        ran("skyrl_rows.py", "--out", out)
-    assert ended.value.code == 2
-    assert "data_dir=built-in" in capsys.readouterr().err
-    assert not out.exists()
-    assert "rows of the test split" in ran("skyrl_rows.py", "--out", out, "--data-dir", "built-in")
-
-
-def test_the_cluster_job_runs_the_recipe_on_one_node_with_eight_gpus():
-    job = yaml.safe_load((EXAMPLES / "anyscale_eval.yaml").read_text("utf-8"))
-    script = (EXAMPLES / "skyrl_eval.sh").read_text("utf-8")
-    # Fields of anyscale's JobConfig; another one would be refused when it is submitted.
-    assert set(job) <= {
-        *("name", "entrypoint", "image_uri", "working_dir", "excludes", "max_retries"),
-        *("timeout_s", "env_vars", "compute_config"),
-    }
-    root = EXAMPLES.parents[1]
-    for line in job["entrypoint"].splitlines():
-        for word in line.split():
-            assert not word.endswith(".sh") or (root / word).is_file()
-    head, workers = job["compute_config"]["head_node"], job["compute_config"]["worker_nodes"]
-    assert (head["required_resources"]["GPU"], workers) == (8, [])
-    gpus = re.findall(r"CUDA_VISIBLE_DEVICES=([\d,]+)", script)
-    assert sorted(",".join(gpus).split(",")) == list("01234567")
-    own = {"HF_HOME", "RAY_OVERRIDE_JOB_RUNTIME_ENV"}
-    assert all(f"${{{name}:-" in script for name in job["env_vars"].keys() - own)
-    assert all(isinstance(value, str) for value in job["env_vars"].values())
-    assert "skyrl[fsdp]==0.3.0" in job["entrypoint"]
-    assert "skyrl[fsdp]==0.3.0" in script
 
 
 def test_the_recipe_for_published_figures_departs_from_them_in_its_data_alone(

@@ -46,7 +46,7 @@ from skillwright.jobs.bank.distill import (
     study_memories,
     study_run,
 )
-from skillwright.jobs.bank.evolve import evolve_bank
+from skillwright.jobs.bank.evolve import EvolveReport, evolve_bank, evolve_on_rollouts
 from skillwright.jobs.bank.look import (
     bank_statistics,
     find_task,
@@ -76,6 +76,11 @@ _YAML = (".yaml", ".yml")
 _NOBODY = "scripted:household_teacher"
 
 Distill = Callable[[Callback], Coroutine[Any, Any, DistillOutcome]]
+Evolve = Callable[[Callback], Coroutine[Any, Any, EvolveReport]]
+WithoutGate = Annotated[
+    str | None,
+    typer.Option("--without-gate", metavar="REASON", help="Ask no gate; the log says why."),
+]
 
 app = typer.Typer(help="Skill banks: distill, look into, evolve, move.", no_args_is_help=True)
 out = make_console()
@@ -136,21 +141,65 @@ def _memories(
 
 @app.command()
 def evolve(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="What is played by whom.")],
+    sources: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="CONFIG | ROLLOUTS.jsonl...",
+            help="What is played by whom, or what SkyRL's trainer played.",
+        ),
+    ],
     bank: BankFile = FILE,
     teacher: Teacher = None,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds; they share evaluation.alpha.")] = 1,
+    without_gate: WithoutGate = None,
     overrides: BankOverrides = NO_OVERRIDES,
     as_json: AsJson = False,
 ) -> None:
     """Play, have a teacher change the bank where it still fails, and let the gate decide."""
     with exit_codes():
         existing_file(bank)
-        settings = load_with_teacher(config, teacher, overrides)
-        asyncio.run(check_bank_job(settings))
+        if all(source.suffix.lower() == ".jsonl" for source in sources):
+            work = _on_rollouts(sources, bank, teacher, rounds, without_gate, overrides)
+        else:
+            work = _in_rounds(sources, bank, teacher, rounds, without_gate, overrides)
     with exit_codes(partial(again, bank)), display(err if as_json else out) as callback:
-        report = asyncio.run(evolve_bank(settings, bank, rounds, callback))
+        report = asyncio.run(work(callback))
     print_result(as_json, report.to_dict(), lambda: bank_tables.show_evolution(out, report))
+
+
+def _in_rounds(
+    sources: list[Path],
+    bank: Path,
+    teacher: str | None,
+    rounds: int,
+    without_gate: str | None,
+    overrides: list[str],
+) -> Evolve:
+    if len(sources) > 1 or without_gate is not None:
+        raise ConfigError(
+            "with a configuration a gate decides: give one CONFIG without --without-gate, or "
+            "rollouts that end in .jsonl"
+        )
+    settings = load_with_teacher(sources[0], teacher, overrides)
+    asyncio.run(check_bank_job(settings))
+    return partial(evolve_bank, settings, bank, rounds)
+
+
+def _on_rollouts(
+    files: list[Path],
+    bank: Path,
+    teacher: str | None,
+    rounds: int,
+    without_gate: str | None,
+    overrides: list[str],
+) -> Evolve:
+    if not without_gate or rounds > 1:
+        raise ConfigError(
+            "nobody can play for a gate where there are rollouts alone: say --without-gate 'why', "
+            "and ask for one round; or give a CONFIG, whose agent plays"
+        )
+    settings = study_settings(teacher, None, overrides)
+    return partial(evolve_on_rollouts, files, bank, settings, without_gate)
 
 
 @app.command("import")
@@ -174,10 +223,7 @@ def approve(
     ] = None,
     bank: BankFile = FILE,
     config: ConfigFile = None,
-    without_gate: Annotated[
-        str | None,
-        typer.Option("--without-gate", metavar="REASON", help="Ask no gate; the log says why."),
-    ] = None,
+    without_gate: WithoutGate = None,
     overrides: BankOverrides = NO_OVERRIDES,
     as_json: AsJson = False,
 ) -> None:

@@ -379,6 +379,7 @@ _ACTIONS = {
     "undecided": "undecided, so the bank stays",
     "none_weak": "no category is weak enough to be looked at; the bank stays",
     "no_proposal": "the teacher proposed nothing that may enter",
+    "without_gate": "changed, and no gate was asked",
     "nothing_new": "everything that was proposed is there already, or over the limits",
 }
 

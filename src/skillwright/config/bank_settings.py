@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 from pydantic import Field
 
-from skillwright.config.bank import BankSection, DistillSection
+from skillwright.config.bank import BankSection, DistillSection, EvolveSection
 from skillwright.config.load import load_config
 from skillwright.config.run import BudgetSection, RunConfig
 from skillwright.config.yaml_files import (
@@ -40,10 +40,11 @@ class StudyModels(Section):
 
 
 class StudySettings(Section):
-    """How stored episodes are distilled."""
+    """How a teacher learns from episodes that were played already."""
 
     models: StudyModels
     distill: DistillSection = DistillSection()
+    evolve: EvolveSection = EvolveSection()
     bank: BankSection = BankSection()
     budget: BudgetSection = BudgetSection()
 
@@ -102,7 +103,7 @@ def _parsed(text: str, where: str) -> Values:
 def study_settings(
     teacher: str | None, run_config: Path | None, overrides: Sequence[str]
 ) -> StudySettings:
-    """Return how the episodes of runs are distilled.
+    """Return how a teacher learns from the episodes of runs, or from exported rollouts.
 
     Args:
         teacher: Who is asked (`read_teacher`); else who was in the first of the runs.

@@ -12,15 +12,13 @@ import re
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from skillwright.core import DataError, EnvError, Message, did_you_mean
-from skillwright.core.jsonio import dumps
 from skillwright.envs import StepOutput, TextEnv, spec, specs
-from skillwright.envs.tau_bench import TauBenchEnv, configured_store
+from skillwright.rollout.engine import SKILL_HEADING, with_other_skill
 
 # Environments of skyrl-gym in our engine, as they are: ``env.name: skyrl_gym:gsm8k``.
 #
@@ -269,11 +267,14 @@ def _warn_once(name: str) -> None:
     )
 
 
+EXTRA_INFO: Final = "extra_info"
+"""The column that holds what `task_rows` says of a task and of the skills in its prompt."""
+
 TRAINER_COLUMNS: Final = (
     "ability",
     "data_source",
     "env_class",
-    "extra_info",
+    EXTRA_INFO,
     "prompt",
     "reward_model",
     "reward_spec",
@@ -330,7 +331,8 @@ def make_for_skyrl(
         env_config: Settings shared by all episodes; an empty one counts as none.
         extras: Settings of this episode: the columns of a row. Those that belong to SkyRL's own
             data (`TRAINER_COLUMNS`) an environment that ships with us is not given: it refuses what
-            it does not know, so that a misspelled setting is no default.
+            it does not know, so that a misspelled setting is no default. Of a row that
+            `task_rows` wrote, the skills in its prompt go where our own engine puts them.
 
     Raises:
         DataError: skyrl-gym is not installed, or the name is unknown.
@@ -340,9 +342,36 @@ def make_for_skyrl(
     config = found.env_config if env_config is None or is_empty else env_config
     ours = found.load()
     columns = dict(extras or {})
-    if ours.__module__.startswith(_OURS):
-        columns = {name: of for name, of in columns.items() if name not in TRAINER_COLUMNS}
-    return _gym_class(ours)(config, columns)
+    if ours.__module__.startswith(_OURS) or is_task_row(columns):
+        columns = task_columns(columns)
+    made = _gym_class(ours)(config, columns)
+    made.skills_in_prompt = is_task_row(extras or {})
+    return made
+
+
+def is_task_row(extras: Mapping[str, Any]) -> bool:
+    """Tell whether the columns of a row are those that `task_rows` writes."""
+    about = extras.get(EXTRA_INFO)
+    return isinstance(about, Mapping) and "task_id" in about
+
+
+def task_columns(extras: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns that are an environment's own: what it needs to build a task.
+
+    A column that a row does not have is ``None`` where others of its table have it.
+    """
+    return {
+        name: of for name, of in extras.items() if name not in TRAINER_COLUMNS and of is not None
+    }
+
+
+def skill_in(prompt: Sequence[Message]) -> str:
+    """Return the skills that a row's prompt begins with, as `task_rows` wrote them, or ``""``."""
+    first = prompt[0] if prompt else None
+    if first is None or first["role"] != "system":
+        return ""
+    heading = f"{SKILL_HEADING}\n\n"
+    return first["content"].removeprefix(heading) if first["content"].startswith(heading) else ""
 
 
 _ENTRY_POINT: Final = f"{__name__}:{make_for_skyrl.__name__}"
@@ -359,98 +388,20 @@ def _gym_class(ours: type[TextEnv]) -> type:
         theirs.__init__(self)
         ours.__init__(self, env_config, extras)
 
-    made = type(ours.__name__, (ours, theirs), {"__init__": build, "__module__": __name__})
+    def init(self: Any, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
+        if not self.skills_in_prompt:
+            return ours.init(self, prompt)
+        opening, metadata = ours.init(self, [])
+        return list(with_other_skill(opening, "", skill_in(prompt))), metadata
+
+    members = {
+        "__init__": build,
+        "__module__": __name__,
+        "init": init,
+        "skills_in_prompt": False,
+    }
+    made = type(ours.__name__, (ours, theirs), members)
     return _gym_classes.setdefault(ours, made)
 
 
 _gym_classes: dict[type[TextEnv], type] = {}
-
-
-# Data sets for SkyRL: one row per task, which its trainer hands to the environment.
-
-
-ROW_COLUMNS: Final = ("prompt", "env_class", "task_index", "task_split", "max_turns")
-DEFAULT_TURNS: Final = 30
-
-_PLACEHOLDER: Final = "The environment writes the conversation."
-_CHARS_PER_TOKEN: Final = 3.5  # of the JSON that prompts and observations mostly are
-_TURN_TOKENS: Final = 150  # what the agent writes in one
-
-
-def tau_bench_rows(
-    split: str, env_config: object | None = None, max_turns: int = DEFAULT_TURNS
-) -> list[dict[str, Any]]:
-    """Return a row per task of a split, with `ROW_COLUMNS`.
-
-    Args:
-        split: A split of the data, such as ``test``.
-        env_config: The environment's settings; they say which domain, and where its data is.
-        max_turns: Most turns of an episode, at least 1. SkyRL's generator puts its own instead.
-
-    Raises:
-        DataError: There is no such split, or the data is missing or damaged.
-    """
-    if max_turns < 1:
-        raise DataError(f"max_turns is {max_turns}; an episode needs at least 1")
-    tasks = configured_store(env_config).tasks(split)
-    return [
-        {
-            "prompt": [{"role": "user", "content": _PLACEHOLDER}],
-            "env_class": "tau_bench",
-            "task_index": index,
-            "task_split": split,
-            "max_turns": max_turns,
-        }
-        for index in range(len(tasks))
-    ]
-
-
-def expected_tokens(env_config: object | None = None, max_turns: int = DEFAULT_TURNS) -> int:
-    """Estimate the tokens of the longest conversation that ``max_input_length`` should hold.
-
-    The trainer checks the placeholder prompt only, and ends an episode that outgrows its limit
-    without telling the environment, which then is paid nothing.
-
-    Raises:
-        DataError: A setting is wrong, or the data is missing or damaged.
-    """
-    store = configured_store(env_config)
-    split = "test" if "test" in store.splits else store.splits[-1]
-    script = {"user_strategy": "scripted", "user_replies": ["Hello."]}
-    env = TauBenchEnv(env_config, {"task_index": 0, "task_split": split, **script})
-    opening, _ = env.init([])
-    chars = sum(len(message["content"]) for message in opening)
-    # Every turn at its longest would be a conversation that nobody has; half of them is a long one.
-    turns = max_turns * (_TURN_TOKENS + store.domain.longest_observation / _CHARS_PER_TOKEN / 2)
-    return round(chars / _CHARS_PER_TOKEN + turns)
-
-
-def write_rows(rows: Sequence[dict[str, Any]], path: Path) -> None:
-    """Write rows as JSON lines, or as Parquet where the file's name ends in ``.parquet``.
-
-    Raises:
-        DataError: The name ends in something else, pyarrow is not installed, or the file cannot
-            be written.
-    """
-    if path.suffix not in (".jsonl", ".parquet"):
-        raise DataError(f"{str(path)!r}: rows are written as .parquet or .jsonl")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix == ".jsonl":
-            path.write_text("".join(f"{dumps(row)}\n" for row in rows), encoding="utf-8")
-        else:
-            _write_parquet(rows, path)
-    except OSError as error:
-        raise DataError(f"{str(path)!r} cannot be written: {error.strerror or error}") from error
-
-
-def _write_parquet(rows: Sequence[dict[str, Any]], path: Path) -> None:
-    try:
-        pyarrow = importlib.import_module("pyarrow")
-        parquet = importlib.import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise DataError(
-            f"Parquet needs pyarrow, which is not installed ({error}); {INSTALL}, or write "
-            f"{path.with_suffix('.jsonl').name!r}"
-        ) from error
-    parquet.write_table(pyarrow.Table.from_pylist(list(rows)), path)

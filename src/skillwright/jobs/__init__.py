@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from skillwright.jobs.bank.evolve import EvolutionRound as EvolutionRound
     from skillwright.jobs.bank.evolve import EvolveReport as EvolveReport
     from skillwright.jobs.bank.evolve import evolve_bank as evolve_bank
+    from skillwright.jobs.bank.evolve import evolve_on_rollouts as evolve_on_rollouts
     from skillwright.jobs.bank.look import Answer as Answer
     from skillwright.jobs.bank.look import BankStatistics as BankStatistics
     from skillwright.jobs.bank.look import bank_statistics as bank_statistics
@@ -127,7 +128,7 @@ if TYPE_CHECKING:
 _PLACES = (
     ("skillwright.jobs.bank.distill", "DistillOutcome distill_config distill_runs"),
     ("skillwright.jobs.bank.distill", "StudiedRun study_run"),
-    ("skillwright.jobs.bank.evolve", "EvolutionRound EvolveReport evolve_bank"),
+    ("skillwright.jobs.bank.evolve", "EvolutionRound EvolveReport evolve_bank evolve_on_rollouts"),
     ("skillwright.jobs.bank.look", "Answer BankStatistics bank_statistics search_bank"),
     ("skillwright.jobs.bank.moves", "MoveReport approve_by_gate approve_without_gate import_into"),
     (

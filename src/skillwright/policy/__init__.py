@@ -5,7 +5,7 @@ The policies themselves are `skillwright.policy.scorer` and `skillwright.policy.
 loads transformers too.
 """
 
-from skillwright.policy.agent import PolicyAgent, SkillDropout
+from skillwright.policy.agent import KeptRows, PolicyAgent, SkillDropout
 from skillwright.policy.backend import (
     BankVersionGone,
     CheckpointDamaged,
@@ -35,6 +35,7 @@ from skillwright.policy.groups import (
     GroupSettings,
     StepAdvantage,
     group_advantages,
+    outcome_of,
     step_advantages,
     teach,
 )
@@ -70,6 +71,7 @@ __all__ = [
     "GrpoLoss",
     "GrpoObjective",
     "GrpoSettings",
+    "KeptRows",
     "Loss",
     "LossReport",
     "ModelMissing",
@@ -99,6 +101,7 @@ __all__ = [
     "group_advantages",
     "joined",
     "load_checkpoint",
+    "outcome_of",
     "save_checkpoint",
     "step_advantages",
     "teach",

@@ -28,52 +28,21 @@ class _Kept:
     row: Row
 
 
-@dataclass(eq=False)
-class PolicyAgent:
-    """Acts by a policy's weights; play it in lockstep, so that it is asked for whole batches.
+class KeptRows:
+    """What was sampled, until it is learned from: the rows behind the turns of an episode."""
 
-    Sampling keeps the event loop to itself: nothing else has to be done meanwhile.
-
-    Attributes:
-        backend: The policy.
-        temperature: At least 0; 0 takes the likeliest action.
-        remembers: Keep the rows of what is sampled, for a trainer. Off for evaluation.
-
-    Raises:
-        ConfigError: The temperature is out of its range.
-    """
-
-    backend: PolicyBackend
-    temperature: float = 1.0
-    remembers: bool = True
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.temperature < math.inf:
-            raise ConfigError(f"temperature is {self.temperature}; set it to 0 or above")
+    def __init__(self) -> None:
         self._kept: dict[int, list[_Kept]] = defaultdict(list)
 
-    @property
-    def identity(self) -> str:
-        """The backend's identity, which changes with its weights, and the temperature."""
-        return f"{self.backend.identity} t={self.temperature:g}"
-
-    async def act_batch(self, contexts: Sequence[TurnContext]) -> list[Act]:
-        """Sample one action per context, in order.
-
-        Raises:
-            ContextOverflow: A prompt leaves no room for an answer; nothing was chosen for any.
-        """
-        sampled = self.backend.sample(contexts, temperature=self.temperature)
-        if self.remembers:
-            for context, one in zip(contexts, sampled, strict=True):
-                self._kept[context.seed].append(_Kept(tuple(context.messages), one.row))
-        return [one.act for one in sampled]
+    def keep(self, context: TurnContext, row: Row) -> None:
+        """Keep what was sampled for a turn."""
+        self._kept[context.seed].append(_Kept(tuple(context.messages), row))
 
     def rows(self, result: EpisodeResult) -> tuple[Row, ...]:
         """Return what was sampled in an episode: one row per turn, named after episode and task.
 
         Raises:
-            ContractError: A turn was not sampled by this agent since `forget`.
+            ContractError: A turn was not sampled here since `forget`.
         """
         name = f"{result.task_id}#{result.spec.seed}"
         return tuple(
@@ -96,6 +65,48 @@ class PolicyAgent:
             "kept from sampling to training and never made from text: play the episode again, "
             "without reusing stored results."
         )
+
+
+@dataclass(eq=False)
+class PolicyAgent(KeptRows):
+    """Acts by a policy's weights; play it in lockstep, so that it is asked for whole batches.
+
+    Sampling keeps the event loop to itself: nothing else has to be done meanwhile.
+
+    Attributes:
+        backend: The policy.
+        temperature: At least 0; 0 takes the likeliest action.
+        remembers: Keep the rows of what is sampled, for a trainer. Off for evaluation.
+
+    Raises:
+        ConfigError: The temperature is out of its range.
+    """
+
+    backend: PolicyBackend
+    temperature: float = 1.0
+    remembers: bool = True
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature < math.inf:
+            raise ConfigError(f"temperature is {self.temperature}; set it to 0 or above")
+        super().__init__()
+
+    @property
+    def identity(self) -> str:
+        """The backend's identity, which changes with its weights, and the temperature."""
+        return f"{self.backend.identity} t={self.temperature:g}"
+
+    async def act_batch(self, contexts: Sequence[TurnContext]) -> list[Act]:
+        """Sample one action per context, in order.
+
+        Raises:
+            ContextOverflow: A prompt leaves no room for an answer; nothing was chosen for any.
+        """
+        sampled = self.backend.sample(contexts, temperature=self.temperature)
+        if self.remembers:
+            for context, one in zip(contexts, sampled, strict=True):
+                self.keep(context, one.row)
+        return [one.act for one in sampled]
 
 
 # Groups that see fewer skills, so that a policy does not lean on any one of them.

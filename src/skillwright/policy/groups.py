@@ -308,19 +308,28 @@ def not_offered(turn: Turn, offered: Mapping[str, Any]) -> bool:
     return action_in(turn.act.text) not in admissible
 
 
-def play_of(result: EpisodeResult, rows: Sequence[Row], is_malformed: IsMalformed) -> Played:
-    """Put a scored episode beside its rows."""
+def outcome_of(result: EpisodeResult) -> float:
+    """Return what a scored episode counts for in training: its reward, or 0 where a limit ended it.
+
+    Raises:
+        RewardInvalid: The reward is not a finite number.
+        ValueError: The episode failed, and has no reward.
+    """
     if result.reward is None:
         raise ValueError(f"task {result.task_id!r}: a failure teaches nothing; leave it out")
     check_rewards([result.reward])
+    return 0.0 if result.stop_reason in _CUT else result.reward
+
+
+def play_of(result: EpisodeResult, rows: Sequence[Row], is_malformed: IsMalformed) -> Played:
+    """Put a scored episode beside its rows."""
     trajectory = result.trajectory
     before = [trajectory.metadata, *(turn.metadata for turn in trajectory.turns)]
-    truncated = result.stop_reason in _CUT
     return Played(
         result,
         tuple(replace(row, group=result.task_id) for row in rows),
-        0.0 if truncated else result.reward,
-        truncated,
+        outcome_of(result),
+        result.stop_reason in _CUT,
         tuple(
             is_malformed(turn, seen) for turn, seen in zip(trajectory.turns, before, strict=False)
         ),

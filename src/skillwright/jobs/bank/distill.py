@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,20 +42,17 @@ from skillwright.core import (
 from skillwright.core.jsonio import digest, read_text
 from skillwright.core.seeds import derive_seed
 from skillwright.envs import specs
-from skillwright.jobs.bank.session import bank_session, make_teacher
-from skillwright.jobs.launch.runs import find_run, known_secrets, model_secrets
+from skillwright.jobs.bank.session import bank_session, study
+from skillwright.jobs.launch.runs import find_run, known_secrets
 from skillwright.jobs.parts.bank_source import (
     bank_work,
     has_work,
     look_at_work,
     may_be_studied,
-    opened_embedder,
 )
-from skillwright.jobs.parts.memory import StoredCalls
-from skillwright.jobs.parts.money import Budget
-from skillwright.jobs.parts.opened import MakeModel, opened_model
+from skillwright.jobs.parts.opened import MakeModel
 from skillwright.jobs.parts.progress import Callback, StageStarted
-from skillwright.models import HttpClient, is_scripted_model, make_model
+from skillwright.models import is_scripted_model, make_model
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
@@ -221,28 +217,19 @@ async def distill_runs(
         TeacherDown: The teacher gave nothing usable.
         BankError: The file cannot be written, or another process works on it.
     """
-    llm = settings.models.teacher
     episodes = [one for run in runs for one in run.episodes]
-    threshold = runs[0].success_threshold
-    async with HttpClient() as client, AsyncExitStack() as held:
-        store = held.enter_context(bank_work(bank, model_secrets([llm])))
-        _, latest = store.usage_since()
-        budget = Budget(settings.budget, store, after=latest)
-        seen = [run.path for run in runs]
-        model = held.enter_context(opened_model(llm, client, make, store, None, *seen))
-        calls = StoredCalls(model, store, callback, permit=partial(budget.permit, "call"))
-        is_near = nearness(held.enter_context(opened_embedder(settings.bank.embedder)))
-        with store.transaction():
+    asked = settings.distill.settings(runs[0].success_threshold)
+    async with study(bank, settings, callback, make, *(run.path for run in runs)) as held:
+        with held.store.transaction():
             for one in episodes:
                 # Kept beside the bank, so that what a skill rests on is found without the run. The
                 # skills injected there came out of another bank, where ids mean others.
-                store.record_episode(replace(one, skill_ids=(), skill_scores=()), usage={})
-        teacher = make_teacher(calls, llm, 0, "distil")  # stored name
-        asked = settings.distill.settings(threshold)
+                held.store.record_episode(replace(one, skill_ids=(), skill_scores=()), usage={})
+        teacher = held.teacher("distil")  # stored name
         named = ", ".join(run.path.name for run in runs)
-        outcome = await _distill(episodes, bank, teacher, asked, callback, named, is_near)
+        outcome = await _distill(episodes, bank, teacher, asked, callback, named, held.is_near)
     kept_out = dict(sum((Counter(run.kept_out) for run in runs), Counter[str]()))
-    return replace(outcome, kept_out=kept_out, is_scripted=is_scripted_model(llm))
+    return replace(outcome, kept_out=kept_out, is_scripted=is_scripted_model(held.llm))
 
 
 async def distill_config(

@@ -1,26 +1,37 @@
 """Evolve a bank: rounds of play, proposal and gate; a command that was killed is given again."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from skillwright.bank import BankStore, ChangeReport, count_skills
+from skillwright.bank import (
+    BankStore,
+    ChangeReport,
+    EvolutionResults,
+    category_of,
+    count_skills,
+    evolve,
+    scope_of,
+)
 from skillwright.bank.measure import active_by_category
 from skillwright.bank.teaching.teacher import refuse_dead_teacher
-from skillwright.config.bank_settings import teacher_of
+from skillwright.config.bank_settings import StudySettings, teacher_of
 from skillwright.config.run import RunConfig
-from skillwright.core import ConfigError
+from skillwright.core import ConfigError, DataError, EpisodeResult
 from skillwright.core.jsonio import digest
+from skillwright.datasets import EvolutionTasks, StudyTasks
 from skillwright.evaluation import Verdict, differing, release_draws, why_hopeless
-from skillwright.jobs.bank.session import BankSession, bank_session
+from skillwright.integrations import read_rollouts
+from skillwright.jobs.bank.session import BankSession, bank_session, study
 from skillwright.jobs.launch.runs import known_secrets
-from skillwright.jobs.parts.bank_source import bank_work, count_use
-from skillwright.jobs.parts.evolution_round import PlayedRound
+from skillwright.jobs.parts.bank_source import STUDIED_SPLITS, bank_work, count_use
+from skillwright.jobs.parts.evolution_round import WITHOUT_GATE, PlayedRound, why_unjudged
 from skillwright.jobs.parts.opened import MakeModel
-from skillwright.jobs.parts.progress import Callback
+from skillwright.jobs.parts.progress import Callback, StageStarted
 from skillwright.models import is_scripted_model, make_model
+from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunStore
 
 EVOLVED = "evolved"
@@ -39,7 +50,7 @@ class EvolutionRound:
         before: The version that was played with.
         version: The version after it.
         action: ``accept``, ``reject``, ``undecided``, or why there was nothing to judge:
-            ``none_weak``, ``no_proposal``, ``nothing_new``.
+            ``none_weak``, ``no_proposal``, ``nothing_new``; ``without_gate`` where none was asked.
         success: (wins, episodes) of the evolution split, by category.
         weakest: The category with the lowest success.
         changes: Every change and what became of it, a line each.
@@ -323,3 +334,95 @@ def _begin(
 
 def _evolved(store: RunStore) -> list[EvolutionRound]:
     return [EvolutionRound.from_dict(event.payload) for event in store.events(EVOLVED)]
+
+
+# A bank that evolves on what others played, such as SkyRL's trainer: nobody can play for a gate.
+
+
+async def evolve_on_rollouts(
+    files: Sequence[Path],
+    bank: Path,
+    settings: StudySettings,
+    reason: str,
+    callback: Callback,
+    make: MakeModel = make_model,
+) -> EvolveReport:
+    """Have a teacher change a bank by exported rollouts: within lint and limits, without a gate.
+
+    Args:
+        files: Of rollouts (`skillwright.integrations.write_rollouts`), of train tasks alone.
+        bank: The bank's file, which must hold skills or have been begun.
+        settings: Who teaches, and how much may change.
+        reason: Why no gate is asked; it is in the bank's log.
+        callback: Sees what happens.
+        make: Makes the teacher.
+
+    Raises:
+        DataError: A file is none of rollouts, or holds an episode that may not be studied.
+        EngineDown: No episode has a reward.
+        TeacherDown: The teacher gave nothing usable.
+        BankError: The file cannot be written, or another process works on it.
+    """
+    results = _studied(files)
+    refuse_no_score(results)
+    with BankStore.open(bank) as bank_store:
+        async with study(bank, settings, callback, make) as held:
+            with held.store.transaction():
+                for one in results:
+                    held.store.record_episode(one, usage={})
+            before = bank_store.load()
+            asked = settings.evolve.settings(success_threshold=1.0, step=before.version)
+            tasks = {one.task_id: one.spec.task for one in results}
+            split = EvolutionTasks(StudyTasks(tuple(tasks.values())), tuple(tasks))
+            callback.on_event(StageStarted("evolve"))
+            found = await evolve(
+                EvolutionResults(split, tuple(results)),
+                before,
+                held.teacher(f"evolve {before.version}"),
+                asked,
+                category_of,
+                scope_of,
+            )
+            refuse_dead_teacher(found.faults, len(found.calls))
+            candidate, report = found.candidate(before, asked.caps, held.is_near)
+            count_use(held.store, bank_store, success_threshold=1.0)
+        if candidate is not before:
+            said = f"evolved on {len(results)} rollouts, without a gate: {reason}"
+            bank_store.adopt(candidate, report, reason=said)
+        action = why_unjudged(found, before, candidate) or WITHOUT_GATE
+        played = PlayedRound(1, found, before, candidate, report, action, None)
+        now = bank_store.load()
+        skills = count_skills(now).headline
+    record = EvolutionRound(
+        number=1,
+        before=before.version,
+        version=now.version,
+        action=action,
+        success=played.success,
+        weakest=found.weakest,
+        changes=played.lines(),
+        growth=active_by_category(now),
+        blocked=len(found.blocked),
+        notes=found.notes,
+    )
+    return EvolveReport(str(bank), (record,), skills, is_scripted_model(held.llm))
+
+
+def _studied(files: Sequence[Path]) -> list[EpisodeResult]:
+    """Read rollouts, and refuse those of tasks that decide or are reported.
+
+    A step that was stopped and taken again has written its episodes twice; the later ones count.
+    """
+    results: dict[str, EpisodeResult] = {}
+    for file in files:
+        for one in read_rollouts(file):
+            asked = one.spec
+            if asked.task.split not in STUDIED_SPLITS or asked.phase != "train":
+                split, phase = asked.task.split or "unknown", asked.phase or "unknown"
+                raise DataError(
+                    f"{str(file)!r} holds an episode of task {asked.task.id!r}, split {split!r}, "
+                    f"phase {phase!r}. A bank that learns from tasks that decide or are reported "
+                    "proves nothing: give rollouts of train tasks"
+                )
+            results[one.key] = one
+    return list(results.values())

@@ -7,17 +7,20 @@ from functools import partial
 from pathlib import Path
 
 from skillwright.bank import Bank, BankStore, Embedder, Teacher
-from skillwright.config.bank_settings import teacher_of
+from skillwright.bank.changes import IsNear, nearness
+from skillwright.config.bank_settings import StudySettings, teacher_of
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, Sampling, SkillSource
 from skillwright.core.protocols import together
 from skillwright.core.seeds import derive_seed
 from skillwright.datasets import EvolutionTasks
 from skillwright.jobs.launch.preflight import ask_if_ready, look_at_tasks
+from skillwright.jobs.launch.runs import model_secrets
 from skillwright.jobs.parts.bank_source import (
     DocumentAndBank,
     EmbedderLedger,
     bank_source,
+    bank_work,
     opened_embedder,
 )
 from skillwright.jobs.parts.bench import TextBench
@@ -183,3 +186,51 @@ async def bank_session(
             document=read_initial_skill(config),
             callback=callback,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What it takes to learn from episodes that were played already.
+
+    Attributes:
+        llm: The teacher's settings.
+        store: Remembers what was asked, beside the bank.
+        calls: The teacher's model, with a memory.
+        is_near: Says which skills say the same.
+    """
+
+    llm: ModelConfig
+    store: RunStore
+    calls: StoredCalls
+    is_near: IsNear
+
+    def teacher(self, stage: str) -> Teacher:
+        """Return the teacher, with a seed of the stage's own."""
+        return make_teacher(self.calls, self.llm, 0, stage)
+
+
+@asynccontextmanager
+async def study(
+    bank: Path, settings: StudySettings, callback: Callback, make: MakeModel, *seen: Path
+) -> AsyncIterator[Study]:
+    """Make the parts; what they hold open is closed at the end.
+
+    Args:
+        bank: The bank's file; what is asked is remembered beside it.
+        settings: Who writes, and how much.
+        callback: Sees what happens.
+        make: Makes the teacher.
+        seen: Folders of runs that are studied.
+
+    Raises:
+        BankError: The file cannot be written, or another process works on it.
+    """
+    llm = settings.models.teacher
+    async with HttpClient() as client, AsyncExitStack() as held:
+        store = held.enter_context(bank_work(bank, model_secrets([llm])))
+        _, latest = store.usage_since()
+        budget = Budget(settings.budget, store, after=latest)
+        model = held.enter_context(opened_model(llm, client, make, store, None, *seen))
+        calls = StoredCalls(model, store, callback, permit=partial(budget.permit, "call"))
+        is_near = nearness(held.enter_context(opened_embedder(settings.bank.embedder)))
+        yield Study(llm, store, calls, is_near)

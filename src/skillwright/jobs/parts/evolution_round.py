@@ -31,6 +31,9 @@ from skillwright.evaluation import AlphaLedger, Draws, Gate, ReleaseTest, Terms,
 from skillwright.jobs.parts.progress import Callback, StageStarted
 from skillwright.rollout import Engine, refuse_no_score
 
+WITHOUT_GATE = "without_gate"
+"""The action of a round whose changes entered and that no gate judged."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlayedRound:
@@ -43,7 +46,7 @@ class PlayedRound:
         candidate: The bank with what the limits left of the proposal.
         report: What became of each change within the limits.
         action: ``accept``, ``reject``, ``undecided``, or why the gate was not asked:
-            ``teacher_failed``, ``none_weak``, ``no_proposal``, ``nothing_new``.
+            ``teacher_failed``, ``none_weak``, ``no_proposal``, ``nothing_new``; or `WITHOUT_GATE`.
         verdict: The gate's, or ``None`` where it was not asked.
     """
 
@@ -71,7 +74,7 @@ class PlayedRound:
         for outcome in self.report.outcomes:
             refused = outcome.decision is Decision.REFUSED
             fate = f"refused, {outcome.reason}" if refused else self.action
-            if self.action == "accept" and not refused:
+            if self.action in ("accept", WITHOUT_GATE) and not refused:
                 fate = f"{outcome.decision} as {outcome.id}" if outcome.id else outcome.decision
                 fate = fate if is_kept else "not proven"
             lines.append(shown_change(outcome.change, fate))
@@ -137,7 +140,7 @@ class EvolutionLoop:
             earlier,
         )
         candidate, report = found.candidate(bank, settings.caps, nearness(self.embedder))
-        action, verdict = _why_unjudged(found, bank, candidate), None
+        action, verdict = why_unjudged(found, bank, candidate), None
         if not action:
             draws = Draws(self.terms.seed, first=first_draw, step=number)
             verdict = await self.judge((bank, candidate), self.gate, draws, ledger)
@@ -178,7 +181,7 @@ class EvolutionLoop:
         return results
 
 
-def _why_unjudged(found: Evolution, bank: Bank, candidate: Bank) -> str:
+def why_unjudged(found: Evolution, bank: Bank, candidate: Bank) -> str:
     """Say why the gate is not asked; "" where there is something to judge."""
     if found.faults:
         return "teacher_failed"
