@@ -36,6 +36,7 @@ from skillwright.core import (
     EpisodeResult,
     EpisodeSpec,
     PlainSkill,
+    SkillStatus,
     Task,
     Trajectory,
     Turn,
@@ -207,6 +208,7 @@ async def distill_runs(
     settings: StudySettings,
     callback: Callback,
     make: MakeModel = make_model,
+    status: SkillStatus = SkillStatus.ACTIVE,
 ) -> DistillOutcome:
     """Distill the stored episodes of runs into a bank; the same question is paid for once.
 
@@ -216,6 +218,7 @@ async def distill_runs(
         settings: Who writes, and how much.
         callback: Sees what happens.
         make: Makes the teacher.
+        status: Of the skills; pending ones are injected nowhere until they are approved.
 
     Raises:
         TeacherDown: The teacher gave nothing usable.
@@ -238,7 +241,7 @@ async def distill_runs(
                 # skills injected there came out of another bank, where ids mean others.
                 store.record_episode(replace(one, skill_ids=(), skill_scores=()), usage={})
         teacher = make_teacher(calls, llm, 0, "distil")  # stored name
-        asked = settings.distill.settings(threshold)
+        asked = replace(settings.distill.settings(threshold), status=status)
         named = ", ".join(run.path.name for run in runs)
         outcome = await _distill(episodes, bank, teacher, asked, callback, named, is_near)
     kept_out = dict(sum((Counter(run.kept_out) for run in runs), Counter[str]()))
