@@ -43,6 +43,7 @@ INNER_PACKAGES = (
     "skillwright.envs.qa",
     "skillwright.envs.table",
     "skillwright.envs.webshop",
+    "skillwright.integrations.sessions",
     "skillwright.jobs.rl",
     "skillwright.scripted",
     "skillwright.policy.hf",

@@ -1,9 +1,23 @@
 """``learn-from-sessions``: what it says, and how it ends."""
 
 import json
+import shutil
+from pathlib import Path
 
 from session_adoption import CONFIG, NAME
 from session_logs import Talk, ordinary
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def test_the_example_logs_are_the_ordinary_sessions(tmp_path):
+    ordinary(tmp_path)
+    logs = EXAMPLES / "session_logs"
+    found = {one.relative_to(logs): one.read_text() for one in logs.rglob("*") if one.is_file()}
+    own = {
+        one.relative_to(tmp_path): one.read_text() for one in tmp_path.rglob("*") if one.is_file()
+    }
+    assert found == own
 
 
 def prepared(folder):
@@ -30,6 +44,7 @@ def test_learn_look_again_and_take_back(cli, tmp_path):
     assert (target / "SKILL.md").is_file()
     again = cli(*words, "--to", "claude", code=1).stdout
     assert "nothing adopted: " in again
+    shutil.rmtree(target)  # by hand, before it is taken back
     said = cli("learn-from-sessions", "--rollback", "no longer true").stdout
     assert "taken back" in said
     assert not (tmp_path / ".claude").exists()

@@ -7,9 +7,9 @@ from skillwright.integrations.sessions import Untrusted, clean, command_head
 NOBODY = Untrusted()
 
 
-def kept(message, *told):
+def kept(message, *said):
     untrusted = Untrusted()
-    for text in told:
+    for text in said:
         untrusted.note(text)
     return clean(message, untrusted).text
 

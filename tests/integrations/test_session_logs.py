@@ -204,7 +204,7 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path):
 
 
 def many_lines(folder, count):
-    path = talk().user("Go on").claude(folder)
+    path = talk().user("Continue").claude(folder)
     line = path.read_text(encoding="utf-8").splitlines()[1]
     with path.open("w", encoding="utf-8") as file:
         for number in range(count):

@@ -165,12 +165,12 @@ def _end(report: LearnReport, as_json: bool) -> None:
 def _show(report: LearnReport) -> None:
     _show_found(report)
     if report.distilled is not None:
-        told = report.distilled
-        decided = ", ".join(f"{count} {name}" for name, count in told.decisions.items())
+        taught = report.distilled
+        decided = ", ".join(f"{count} {name}" for name, count in taught.decisions.items())
         print_words(
             out,
-            f"taught by {counted(told.read, 'request')} of earlier sessions: "
-            f"{decided or 'nothing'}, {len(told.blocked)} blocked by lint",
+            f"taught by {counted(taught.read, 'request')} of earlier sessions: "
+            f"{decided or 'nothing'}, {len(taught.blocked)} blocked by lint",
         )
     if report.verdict is not None:
         print_words(out, f"release test on later sessions: {report.verdict.reason}")

@@ -194,7 +194,7 @@ def command_head(command: str, typed: frozenset[str]) -> str:
     """Return program and verbs of the last command in a shell line that has any, or "".
 
     Args:
-        command: The line as the agent wrote it, which may repeat what a tool had told it to.
+        command: The line as the agent wrote it, which may repeat what a tool said.
         typed: Words that the user typed in this session, in lower case.
     """
     for part in reversed(_JOINTS.split(command[:LONGEST_MESSAGE])):

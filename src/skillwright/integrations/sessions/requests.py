@@ -45,7 +45,7 @@ _CORRECTIONS: Final = (
 _REJECTION: Final = re.compile(
     r"(?i)(?:no|nope|wrong|stop|undo|revert|incorrect)\b(?! (?:problem|worries))"
     r"|(?:that|this|it)(?:'s| is| was)(?: still)? (?:not|wrong|broken|incorrect)\b"
-    r"|not what i\b|i (?:said|asked|told you)\b"
+    r"|not what i\b|i (?:said|asked)\b"
 )
 _APPROVAL: Final = re.compile(
     r"(?i)(?:thanks|thank you|great|perfect|nice|lgtm|looks good|awesome|excellent|well done"

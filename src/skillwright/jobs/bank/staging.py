@@ -122,9 +122,10 @@ class Stager:
             raise DataError("nothing that was adopted is in effect, so nothing can be taken back")
         last = adopted[-1]
         target = Path(last.place) / last.name
-        if _written(old_files(target)) != last.after:
+        if _written(old_files(target)) not in (last.after, None):
             raise DataError(
-                f"{str(target)!r} is not as it was staged. Put it back, or remove it by hand"
+                f"{str(target)!r} holds another export than the one that was staged. Move it away, "
+                "and take back again"
             )
         earlier = adopted[-2].skills if len(adopted) > 1 else ""
         change = Staging(
