@@ -145,16 +145,11 @@ def _again() -> str:
 def _take_back(bank: Path, reason: str, as_json: bool) -> None:
     with exit_codes():
         change = roll_back_sessions(existing_file(bank), reason)
-    result = {"folder": str(Path(change.place) / change.name), "took_back": change.takes_back}
-    print_result(
-        as_json,
-        result,
-        lambda: print_words(
-            out,
-            f"taken back: {without_controls(result['folder'])} is as it was before "
-            f"({'removed' if change.after is None else counted(len(change.after), 'file')})",
-        ),
-    )
+    folder = str(Path(change.place) / change.name)
+    how = "removed" if change.after is None else counted(len(change.after), "file")
+    said = f"taken back: {without_controls(folder)} is as it was before ({how})"
+    result = {"folder": folder, "took_back": change.takes_back}
+    print_result(as_json, result, lambda: print_words(out, said))
 
 
 def _end(report: LearnReport, as_json: bool) -> None:

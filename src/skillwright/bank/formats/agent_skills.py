@@ -385,12 +385,7 @@ def write_agent_skills(folder: SkillFolder, place: Path) -> Path:
 
 
 def put_files(files: Mapping[str, str], place: Path, name: str) -> Path:
-    """Make a folder of ours hold these files; what others laid into it stays.
-
-    Raises:
-        DataError: There is something of this name that we did not write, or that was changed since.
-        OSError: A file cannot be written; what was there is there.
-    """
+    """Make a folder of ours hold these files, as `write_agent_skills` does."""
     target = place / name
     fresh, old = place / f".{name}.new-{os.getpid()}", place / f".{name}.old"
     if old.is_dir() and not target.exists():
@@ -419,11 +414,7 @@ def put_files(files: Mapping[str, str], place: Path, name: str) -> Path:
 
 
 def old_files(target: Path) -> dict[str, str] | None:
-    """Return what an earlier export of ours holds, by path; ``None`` where there is no folder.
-
-    Raises:
-        DataError: It is no export of ours, or was changed by hand.
-    """
+    """Return the own files of an earlier export by path, checked; ``None`` without a folder."""
     if not target.exists() and not target.is_symlink():
         return None
     extra = set(_foreign_files(target))
