@@ -13,6 +13,7 @@ from skillwright.jobs.parts.bank_source import look_at_work
 CONFIG = """\
 models:
   target: {backend: scripted, model: coder}
+  optimizer: {backend: scripted, model: clerk_analyst}
   teacher: {backend: scripted, model: coder_teacher}
 """
 NAME = "learned-from-sessions"

@@ -103,7 +103,7 @@ def learn(  # noqa: PLR0913 - each is an option
         if config is None:
             raise ConfigError(
                 "say who acts and who teaches: --config CONFIG, a YAML file with models.target and "
-                "models.teacher. With --look no model is asked"
+                "models.optimizer (and models.teacher). With --look no model is asked"
             )
         settings = session_config(config, bank, plan, teacher, overrides)
         why_not = plan.why_not or begin_round(plan, settings, bank)

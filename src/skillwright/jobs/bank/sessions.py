@@ -245,7 +245,7 @@ def session_config(
     """Read who acts, teaches and decides; what is played are the requests of a plan.
 
     Args:
-        config: A configuration without ``env``; its optimizer is asked nothing and may be left out.
+        config: A configuration without ``env``.
         bank: The bank's file.
         plan: What is asked.
         teacher: Who writes skills, in the place of the configuration's.
@@ -266,8 +266,6 @@ def session_config(
         f"env.config={dumps({'prompt': _PROMPT, 'scorer': 'regex'})}",
         f"env.data={dumps({'kind': 'table', 'path': table, 'split_column': 'split'})}",
     ]
-    if "optimizer" not in (values.get("models") or {}):
-        ours.append('models.optimizer={"backend": "scripted", "model": "clerk_analyst"}')
     return load_with_teacher(config, teacher, [*ours, *overrides])
 
 
