@@ -1,7 +1,8 @@
 """The command in a process that ends itself with SIGKILL at its n-th moment.
 
-A moment is a statement that is about to change a file of ours, a run's store or a bank, or one that
-somebody's adapter names by `moment`. So nothing here knows of a clock, and every place between two
+A moment is a statement that is about to change a file of ours, a run's store or a bank, one that
+somebody's adapter names by `moment`, or a change of the file system in a folder that is watched
+(`file`). So nothing here knows of a clock, and every place between two
 statements, in the middle of a transaction as well, is a place to die at.
 
     code, moments = command(["bank", "evolve", ...], folder, dies_at=17)
@@ -29,6 +30,8 @@ def command(
     dies_at: int = 0,
     of: str = "",
     env: Mapping[str, str] | None = None,
+    watched: Path | None = None,
+    codes: Sequence[int] = (0,),
 ) -> tuple[int, list[str]]:
     """Run a command in a folder until its end or its death; return the exit code and the moments.
 
@@ -38,10 +41,11 @@ def command(
         dies_at: The moment that it does not survive, from 1; with 0 it lives.
         of: Count only moments whose name begins so.
         env: Variables beside those of this process.
+        watched: A folder in which every change of a file is a moment.
+        codes: Exit codes that are as expected, where it lives.
     """
-    log = folder / _MOMENTS
-    log.unlink(missing_ok=True)
     paths = [str(_TESTS), *filter(None, sys.path)]
+    log = _fresh_log(folder)
     process = subprocess.run(
         [sys.executable, "-c", "import dying; dying.live()", *map(str, words)],
         cwd=folder,
@@ -49,17 +53,65 @@ def command(
             **os.environ,
             **(env or {}),
             "PYTHONPATH": os.pathsep.join(paths),
-            "DIES_AT": str(dies_at),
-            "DIES_OF": of,
-            "MOMENTS": str(log),
+            **_orders(log, dies_at, of, watched),
         },
         capture_output=True,
         text=True,
         check=False,
     )
-    expected = (-signal.SIGKILL,) if dies_at else (0,)
-    assert process.returncode in (0, *expected), process.stderr
-    return process.returncode, log.read_text(encoding="utf-8").split() if log.is_file() else []
+    expected = (-signal.SIGKILL,) if dies_at else ()
+    assert process.returncode in (*codes, *expected), process.stderr
+    return process.returncode, _noted(log)
+
+
+def forked(
+    words: Sequence[object],
+    folder: Path,
+    *,
+    dies_at: int = 0,
+    of: str = "",
+    watched: Path | None = None,
+) -> tuple[int, list[str]]:
+    """Run a command as `command` does, in a copy of this process: without the time for imports.
+
+    This process may have no thread. The exit code of one that was killed is -9, as there.
+    """
+    log = _fresh_log(folder)
+    child = os.fork()
+    if child == 0:
+        code = 70
+        try:
+            os.chdir(folder)
+            os.environ.update(_orders(log, dies_at, of, watched))
+            sys.argv = ["skillwright", *map(str, words)]
+            with (folder / "said.log").open("a") as said:
+                os.dup2(said.fileno(), 1)
+                os.dup2(said.fileno(), 2)
+            live()
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), _noted(log)
+
+
+def _fresh_log(folder: Path) -> Path:
+    log = folder / _MOMENTS
+    log.unlink(missing_ok=True)
+    return log
+
+
+def _noted(log: Path) -> list[str]:
+    return log.read_text(encoding="utf-8").split() if log.is_file() else []
+
+
+def _orders(log: Path, dies_at: int, of: str, watched: Path | None) -> dict[str, str]:
+    return {
+        "DIES_AT": str(dies_at),
+        "DIES_OF": of,
+        "MOMENTS": str(log),
+        "WATCHED": str(watched or ""),
+    }
 
 
 def moment(name: str) -> None:
@@ -73,8 +125,24 @@ def moment(name: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+_FILES = {"os.rename", "os.mkdir", "os.rmdir", "os.remove", "os.truncate"}
+
+
+def _watch(watched: str) -> None:
+    """Make every change of the file system below a folder a moment."""
+
+    def seen(event: str, values: tuple[Any, ...]) -> None:
+        is_written = event == "open" and isinstance(values[1], str) and set("wax+") & set(values[1])
+        if (is_written or event in _FILES) and str(values[0]).startswith(watched):
+            moment("file")
+
+    sys.addaudithook(seen)
+
+
 def live() -> None:
     """Run the command, every change of a file noted."""
+    if os.environ["WATCHED"]:
+        _watch(os.environ["WATCHED"])
     from skillwright.bank.store.tables import BankFile
     from skillwright.cli import main
     from skillwright.core.sqlite_file import SqliteFile

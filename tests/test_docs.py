@@ -45,6 +45,7 @@ INNER_PACKAGES = (
     "skillwright.envs.webshop",
     "skillwright.integrations.skyrl_generator",
     "skillwright.integrations.trl",
+    "skillwright.integrations.sessions",
     "skillwright.jobs.rl",
     "skillwright.scripted",
     "skillwright.policy.hf",

@@ -155,6 +155,12 @@ COMMANDS = (
     ("skill", "skill:app", "Look into a trained skill document, and take it away.", _SKILLS),
     ("bank", "bank:app", "Skill banks: distill, look into, evolve, move.", _SKILLS),
     (
+        "learn-from-sessions",
+        "sessions:learn",
+        "Learn skills from the session logs of coding agents; what is proven is staged for them.",
+        _SKILLS,
+    ),
+    (
         "verify",
         "verify:verify",
         "Check an exported skill: rules, links, hashes, proof; exit with 1 where one fails.",

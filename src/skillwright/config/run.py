@@ -329,14 +329,14 @@ class ModelsSection(PricedModels):
     """Writes the skills of a bank; unset, the optimizer's model does."""
 
     scripted: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "target": ("household", "retail", "reader", "shopper", "clerk", "seeker"),
+        "target": ("household", "retail", "reader", "shopper", "clerk", "seeker", "coder"),
         "optimizer": (
             *("analyst", "retail_analyst", "reader_analyst", "shopper_analyst", "clerk_analyst"),
             "seeker_analyst",
         ),
         "teacher": (
             *("household_teacher", "household_rewording_teacher", "retail_teacher"),
-            *("webshop_teacher", "search_teacher"),
+            *("webshop_teacher", "search_teacher", "coder_teacher"),
         ),
     }
 

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from skillwright.jobs.bank.moves import approve_by_gate as approve_by_gate
     from skillwright.jobs.bank.moves import approve_without_gate as approve_without_gate
     from skillwright.jobs.bank.moves import import_into as import_into
+    from skillwright.jobs.bank.sessions import LearnReport as LearnReport
+    from skillwright.jobs.bank.sessions import begin_round as begin_round
+    from skillwright.jobs.bank.sessions import learn_from_sessions as learn_from_sessions
+    from skillwright.jobs.bank.sessions import plan_round as plan_round
+    from skillwright.jobs.bank.sessions import roll_back_sessions as roll_back_sessions
+    from skillwright.jobs.bank.sessions import session_config as session_config
     from skillwright.jobs.bank.take_away import ExportOptions as ExportOptions
     from skillwright.jobs.bank.take_away import TakenAway as TakenAway
     from skillwright.jobs.bank.take_away import take_bank_away as take_bank_away
@@ -131,6 +137,8 @@ _PLACES = (
     ("skillwright.jobs.bank.evolve", "EvolutionRound EvolveReport evolve_bank evolve_on_rollouts"),
     ("skillwright.jobs.bank.look", "Answer BankStatistics bank_statistics search_bank"),
     ("skillwright.jobs.bank.moves", "MoveReport approve_by_gate approve_without_gate import_into"),
+    ("skillwright.jobs.bank.sessions", "LearnReport begin_round learn_from_sessions plan_round"),
+    ("skillwright.jobs.bank.sessions", "roll_back_sessions session_config"),
     (
         "skillwright.jobs.bank.take_away",
         "ExportOptions TakenAway take_bank_away take_document_away",

@@ -65,7 +65,8 @@ class ScriptedConfig(Frozen):
     there; ``retail`` and ``retail_analyst`` do so in the built-in store of tau_bench, ``reader``
     and ``reader_analyst`` with the generated questions of qa, ``shopper`` and ``shopper_analyst``
     in webshop, ``clerk`` and ``clerk_analyst`` with the rows of a table, ``seeker`` and
-    ``seeker_analyst`` with the generated archives of qa. ``searcher`` is an expert in houses,
+    ``seeker_analyst`` with the generated archives of qa, and ``coder`` and ``coder_teacher`` with
+    the requests of sessions. ``searcher`` is an expert in houses,
     ``buyer`` one in webshop and ``finder`` one in the archives, and ``household_teacher`` writes
     the skills of a bank from what was played there (``household_rewording_teacher`` in other
     sentences), as ``retail_teacher``, ``webshop_teacher`` and ``search_teacher`` do for tau_bench,

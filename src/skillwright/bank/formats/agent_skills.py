@@ -381,13 +381,20 @@ def write_agent_skills(folder: SkillFolder, place: Path) -> Path:
         DataError: There is something of this name that we did not write, or that was changed since.
         OSError: A file cannot be written; what was there is there.
     """
-    target = place / check_name(folder.name)
-    fresh, old = place / f".{folder.name}.new-{os.getpid()}", place / f".{folder.name}.old"
+    return put_files(folder.files, place, check_name(folder.name))
+
+
+def put_files(files: Mapping[str, str], place: Path, name: str) -> Path:
+    """Make a folder of ours hold these files, as `write_agent_skills` does."""
+    target = place / name
+    fresh, old = place / f".{name}.new-{os.getpid()}", place / f".{name}.old"
     if old.is_dir() and not target.exists():
         old.rename(target)  # a process that was killed between two renames left it there
+    elif old.is_dir():
+        shutil.rmtree(old)  # and one that was killed behind them
     extra = _foreign_files(target)
     try:
-        for path, text in folder.files.items():
+        for path, text in files.items():
             write_text(fresh / path, text)
         for path in extra:
             (fresh / path).parent.mkdir(parents=True, exist_ok=True)
@@ -404,6 +411,16 @@ def write_agent_skills(folder: SkillFolder, place: Path) -> Path:
             with suppress(OSError):
                 shutil.rmtree(left)
     return target
+
+
+def old_files(target: Path) -> dict[str, str] | None:
+    """Return the own files of an earlier export by path, checked; ``None`` without a folder."""
+    if not target.exists() and not target.is_symlink():
+        return None
+    extra = set(_foreign_files(target))
+    return {
+        path: read_text(target / path, "file") for path in _all_files(target) if path not in extra
+    }
 
 
 def _foreign_files(target: Path) -> list[str]:

@@ -41,7 +41,14 @@ from skillwright.bank.teaching.teacher import (
     round_robin,
     untrusted_texts,
 )
-from skillwright.core import BankSkill, EpisodeResult, Provenance, SkillKind, SkillOrigin
+from skillwright.core import (
+    BankSkill,
+    EpisodeResult,
+    Provenance,
+    SkillKind,
+    SkillOrigin,
+    SkillStatus,
+)
 from skillwright.rollout.transcript import Skipped
 
 # What a distillation asks for: small requests, each about one section and one kind of evidence.
@@ -71,6 +78,7 @@ class DistillSettings:
         per_place: Facts that are asked for, per place.
         success_threshold: The reward from which an episode counts as solved.
         step: The training step or epoch, for the provenance.
+        status: Of the drafts: active, or pending until they are approved.
 
     Raises:
         ValueError: A number is below 1.
@@ -85,10 +93,11 @@ class DistillSettings:
     per_place: int = 24
     success_threshold: float = 1.0
     step: int | None = None
+    status: SkillStatus = SkillStatus.ACTIVE
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
-            if name in ("success_threshold", "step"):
+            if name in ("success_threshold", "step", "status"):
                 continue
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it is at least 1")
@@ -394,6 +403,7 @@ class _Reading:
             category=asked.category,
             scope=asked.scope,
             counterfactual=reply.counterfactual if isinstance(reply, LessonReply) else None,
+            status=self._settings.status,
             provenance=provenance,
         )
 

@@ -35,6 +35,7 @@ from skillwright.core import (
     EpisodeResult,
     EpisodeSpec,
     PlainSkill,
+    SkillStatus,
     Task,
     Trajectory,
     Turn,
@@ -203,6 +204,7 @@ async def distill_runs(
     settings: StudySettings,
     callback: Callback,
     make: MakeModel = make_model,
+    status: SkillStatus = SkillStatus.ACTIVE,
 ) -> DistillOutcome:
     """Distill the stored episodes of runs into a bank; the same question is paid for once.
 
@@ -212,13 +214,15 @@ async def distill_runs(
         settings: Who writes, and how much.
         callback: Sees what happens.
         make: Makes the teacher.
+        status: Of the skills; pending ones are injected nowhere until they are approved.
 
     Raises:
         TeacherDown: The teacher gave nothing usable.
         BankError: The file cannot be written, or another process works on it.
     """
     episodes = [one for run in runs for one in run.episodes]
-    asked = settings.distill.settings(runs[0].success_threshold)
+    threshold = runs[0].success_threshold
+    asked = replace(settings.distill.settings(threshold), status=status)
     async with study(bank, settings, callback, make, *(run.path for run in runs)) as held:
         with held.store.transaction():
             for one in episodes:

@@ -347,7 +347,7 @@ def _decided(
 def decision_on_bank(
     config: RunConfig, store: RunStore, banks: BankStore, entry: LogEntry, source: Any
 ) -> Decided:
-    """Return the release test that let a bank's version through, by `bank evolve`.
+    """Return the release test that let a bank's version through, of an evolution or an approval.
 
     Args:
         config: What was played by whom.
@@ -359,11 +359,13 @@ def decision_on_bank(
     Raises:
         NoEvidence: No release test proved that version.
     """
+    step = entry.step or 0
     begun = [one.payload for one in store.events(BEGUN)]
-    first = next((one for one in reversed(begun) if one["first"] <= (entry.step or 0)), None)
+    evolved = (one for one in begun if one["first"] <= step < one["first"] + one["rounds"])
+    first = next(evolved, {"first": step, "rounds": 1})  # an approval is one decision of its own
     test, verdict = config.evaluation.gate.release, Verdict.from_dict(dict(entry.verdict or {}))
-    if first is None or test is None or not verdict.accepted:
-        raise NoEvidence("no release test of `bank evolve` let this version through")
+    if not step or test is None or not verdict.accepted:
+        raise NoEvidence("no release test let this version through")
     rounds = [one.payload for one in store.events(EVOLVED)]
     judged = [
         one["verdict"]

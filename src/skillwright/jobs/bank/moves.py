@@ -23,7 +23,7 @@ from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, SkillStatus
 from skillwright.core.jsonio import write_text
 from skillwright.evaluation import Draws, Verdict, release_draws
-from skillwright.jobs.bank.evolve import refuse_hopeless
+from skillwright.jobs.bank.evolve import SETTINGS, refuse_hopeless
 from skillwright.jobs.bank.session import bank_session
 from skillwright.jobs.launch.runs import known_secrets
 from skillwright.jobs.parts.bank_source import SEED, bank_work, changed_at_once
@@ -173,6 +173,8 @@ async def approve_by_gate(
             return MoveReport(before, report, refused=True)
         session = await held.enter_async_context(bank_session(config, store, callback, make))
         refuse_hopeless(config, len(session.bench.splits.val.tasks), 1)
+        # Who exports the bank finds what it was proven with.
+        store.append_event(SETTINGS, config.model_dump(mode="json", exclude={"budget"}))
         number = 1 + max((entry.step or 0 for entry in bank_store.log()), default=0)
         gate = config.evaluation.gate
         judge = gate.release or gate  # what is approved is released at once

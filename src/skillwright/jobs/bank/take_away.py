@@ -1,7 +1,7 @@
 """Skills as folders that coding agents load: a bank or a document, with what proves it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -102,12 +102,16 @@ class ExportOptions:
         name: The folder's name; "" makes one.
         asks_model: Whether the optimizer's model may write the description.
         make: Makes that model.
+        write: Writes the folder into the place.
+        subject: What the description calls the tasks of a bank; "" for their environment's name.
     """
 
     place: Path
     name: str = ""
     asks_model: bool = True
     make: MakeModel = make_model
+    write: Callable[[SkillFolder, Path], Path] = write_agent_skills
+    subject: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,10 +257,13 @@ async def take_bank_away(bank: Bank, where: str, options: ExportOptions) -> Take
             facts, extra = _proof(found, said, notes)
     else:
         notes.append("nothing was played for it here, so nothing proves it and no task is known")
-    title = " ".join(dict.fromkeys([*env_words(tasks.env).split(), *stem.split("_")]))
+    subject = options.subject or env_words(tasks.env)
+    title = " ".join(dict.fromkeys([*subject.split(), *stem.split("_")]))
     name = check_name(options.name or skill_name(title))
     skills = bank.active
-    words = _words(tasks, names_of(skills)) if tasks.goals else words_of_skills(skills, title)
+    words = words_of_skills(skills, title)
+    if tasks.goals:
+        words = _words(replace(tasks, env=subject), names_of(skills))
     written, by = await _describe(words, llm, options, notes)
     folder = replace(to_agent_skills(bank, options.name or title, written), name=name)
     facts |= {"bank-hash": bank.digest, "skills": str(len(skills) - len(folder.left_out))}
@@ -445,7 +452,7 @@ def _write(
         facts |= {"scripted": "yes"} if tasks.agent.startswith("scripted:") else {}
     facts = {key: plain_prose(value, 200) for key, value in facts.items()}
     whole = replace(folder, metadata=facts, references={**folder.references, **extra})
-    path = write_agent_skills(whole, options.place)
+    path = options.write(whole, options.place)
     left_out = {key: [str(one) for one in found] for key, found in folder.left_out.items()}
     return TakenAway(
         path, folder.description, by, len(whole.files), facts, score, tuple(notes), left_out
