@@ -165,6 +165,9 @@ class TrainSection(Section):
     """Micro-batches per step."""
     patience: PositiveInt | None = None
     """Stop after so many steps in a row without an accepted change; unset, never."""
+    speculate: bool = False
+    """Play what comes next while the gate decides, betting that the current skill stays; what was
+    played in vain is paid for."""
 
     def steps_per_epoch(self, train_tasks: int) -> int:
         """Return the steps of an epoch over ``train_tasks`` tasks; the last may be a short one."""
