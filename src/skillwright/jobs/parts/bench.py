@@ -203,7 +203,7 @@ class TextBench:
 
     @property
     def ahead(self) -> "TextBench":
-        """The same bench for what may never be asked for; nobody is told what it does."""
+        """The same bench for what may never be asked for; no callback hears of it."""
         return replace(self, is_ahead=True, callback=NullCallback())
 
     @property
