@@ -172,7 +172,7 @@ SETTINGS = (
         120,
         VALUE["tau"],
         6,
-        "115 tasks, 30 turns at most, 6 GPUs policy, 2 user; trials, means (15, 8,500, 120) assumed",
+        "115 tasks, 30 turns at most, 6 GPUs policy, 2 user; means (15, 8,500, 120) assumed",
     ),
 )
 

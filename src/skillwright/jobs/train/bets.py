@@ -29,7 +29,7 @@ from skillwright.jobs.train.state import TrainState
 from skillwright.jobs.train.wiring import Assembly
 
 Play = Callable[[Bench], Coroutine[Any, Any, object]]
-"""Plays something; what comes of it is in the store."""
+"""Plays something; the results are in the store."""
 
 logger = logging.getLogger(__name__)
 
