@@ -27,6 +27,20 @@ def measuring(part):
     return part("measuring")
 
 
+def test_the_page_on_scale_has_the_tables_that_the_script_prints(part):
+    scale = part("scale_sim")
+    _, _, written = scale.PAGE.read_text("utf-8").partition(scale.MARK)
+    assert written.strip() == "\n".join(scale.tables())
+
+
+def test_the_simulated_network_agrees_with_the_exact_one(part):
+    scale = part("scale_sim")
+    assert scale.exact_rate(3.0, [1.0, 1.0], 1) == pytest.approx(1 / 5)
+    assert scale.exact_rate(3.0, [1.0, 0.25], 60) == pytest.approx(1.0)
+    exact = scale.exact_rate(3.0, [1.0, 0.5], 4)
+    assert scale.simulated_rate(3.0, [1.0, 0.5], 4, 20_000, 1) == pytest.approx(exact, rel=0.03)
+
+
 def scripts():
     return sorted([*FOLDER.glob("*.py"), *FOLDER.glob("*/*.py")])
 

@@ -55,10 +55,15 @@ class Endpoint:
         self._seed = seed
         self._asked: Counter[str] = Counter()
 
+    @property
+    def asked(self) -> int:
+        """How many requests came."""
+        return self._asked.total()
+
     def reply(self, head: bytes, body: bytes) -> tuple[float, Callable[[], bytes]]:
         """Return the seconds to wait, and what answers then."""
         if head.startswith(b"GET /log"):
-            log = {"asked": self._asked.total(), "answered": self.log}
+            log = {"asked": self.asked, "answered": self.log}
             return 0.0, lambda: orjson.dumps(log)
         arrived = perf_counter()
         asked = orjson.loads(body)

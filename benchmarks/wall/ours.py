@@ -1,6 +1,6 @@
-"""Our side of the job, in a process of its own: `ours.py BASE_URL TASKS OUT [hedge]`.
+"""Our side of the job, in a process of its own: `ours.py BASE_URL TASKS OUT [OPTION]`.
 
-With ``hedge`` a request that is slow is asked again beside itself (`hedge_above`). The last
+The options are ``speculate`` (`train.speculate`) and ``hedge`` (`models.*.hedge`). The last
 line is a JSON object: seconds and CPU seconds of the training alone.
 """
 
@@ -44,7 +44,7 @@ def settings(base_url: str, tasks: str, out: str, *options: str) -> dict[str, An
     """Return the run's configuration: SkillOpt's choices wherever ours differ."""
     # All workers from the first call on, as the original has them.
     workers = {"max_concurrent": job.WORKERS, "start_concurrent": job.WORKERS}
-    hedge = {"hedge_above": job.HEDGE_ABOVE if "hedge" in options else None}
+    hedge = {"hedge": job.HEDGE if "hedge" in options else None}
     endpoint = {"backend": "openai_chat", "base_url": base_url, **workers, **hedge}
     return {
         "run": {"name": "wall", "root": out, "seed": job.SEED, "parity": True},
@@ -57,7 +57,11 @@ def settings(base_url: str, tasks: str, out: str, *options: str) -> dict[str, An
             "target": {**endpoint, "model": "target"},
             "optimizer": {**endpoint, "model": "optimizer"},
         },
-        "train": {"epochs": job.EPOCHS, "batch_size": job.BATCH},
+        "train": {
+            "epochs": job.EPOCHS,
+            "batch_size": job.BATCH,
+            "speculate": "speculate" in options,
+        },
         "gradient": {
             "minibatch_size": job.MINIBATCH,
             "merge_batch_size": 8,

@@ -24,8 +24,9 @@ MOST_KEYS = (
     # 180, and for what was not there: a table's split_column and encoding, trackers,
     # cold_start.expert_reads and .demonstrations, context and threads of a local model,
     # policy.optimizer and .start, evaluation.baseline; policy steps (grpo.gate_every), and
-    # internalize with ten; policy.sampler; rollout.engine and rollout.ray with three
-    190 + 16
+    # internalize with ten; policy.sampler; rollout.engine and rollout.ray with three;
+    # train.speculate and models.*.hedge
+    190 + 16 + 2
 )
 
 

@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from mock_openai import MockOpenAI, error, raw, status
-from skillwright.core import Purpose, Usage
+from mock_openai import error, raw, status
+from skillwright.core import Purpose
 from skillwright.models import EndpointDown, EndpointFault
-from skillwright.models.http.retry import LEAST_FAILURES, Circuit, Retry, hedged
+from skillwright.models.http.retry import LEAST_FAILURES, Circuit, Retry
 
 HELLO = [{"role": "user", "content": "hello"}]
 
@@ -262,124 +262,3 @@ async def test_a_rate_limit_is_no_death(make_chat, mock_openai):
         with pytest.raises(EndpointFault):
             await ask(chat)
     assert (await ask(chat)).text == "ok"
-
-
-# --- hedged calls -------------------------------------------------------------------------------
-
-
-async def at_once(seconds):
-    del seconds
-
-
-async def never(seconds):
-    del seconds
-    await asyncio.Event().wait()
-
-
-class Attempts:
-    """Attempts that end when they are told to."""
-
-    def __init__(self):
-        self.ends = []
-        self.cancelled = 0
-
-    async def __call__(self):
-        end = asyncio.get_running_loop().create_future()
-        self.ends.append(end)
-        try:
-            return await end
-        except asyncio.CancelledError:
-            self.cancelled += 1
-            raise
-
-    async def started(self, count):
-        for _ in range(100):
-            if len(self.ends) == count:
-                return
-            await asyncio.sleep(0)
-        raise AssertionError(f"{len(self.ends)} attempts of {count} were made")
-
-
-async def test_a_quick_answer_is_asked_for_once():
-    attempts = Attempts()
-    call = asyncio.create_task(hedged(attempts, 1.0, never, lambda: True))
-    await attempts.started(1)
-    attempts.ends[0].set_result("first")
-    assert await call == ("first", False)
-    assert attempts.cancelled == 0
-
-
-@pytest.mark.parametrize("winner", [0, 1])
-async def test_beside_a_slow_one_the_first_answer_wins_and_the_other_is_cancelled(winner):
-    attempts = Attempts()
-    call = asyncio.create_task(hedged(attempts, 1.0, at_once, lambda: True))
-    await attempts.started(2)
-    attempts.ends[winner].set_result("won")
-    assert await call == ("won", True)
-    assert attempts.cancelled == 1
-
-
-async def test_one_that_fails_leaves_it_to_the_other():
-    attempts = Attempts()
-    call = asyncio.create_task(hedged(attempts, 1.0, at_once, lambda: True))
-    await attempts.started(2)
-    attempts.ends[0].set_exception(EndpointFault("reset"))
-    await asyncio.sleep(0)
-    attempts.ends[1].set_result("won")
-    assert await call == ("won", True)
-
-
-async def test_where_both_fail_the_first_ones_fault_is_told():
-    attempts = Attempts()
-    call = asyncio.create_task(hedged(attempts, 1.0, at_once, lambda: True))
-    await attempts.started(2)
-    attempts.ends[1].set_exception(EndpointFault("second"))
-    await asyncio.sleep(0)
-    attempts.ends[0].set_exception(EndpointFault("first"))
-    with pytest.raises(EndpointFault, match="first"):
-        await call
-
-
-async def test_without_room_nobody_is_asked_twice():
-    attempts = Attempts()
-    call = asyncio.create_task(hedged(attempts, 1.0, at_once, lambda: False))
-    for _ in range(5):
-        await asyncio.sleep(0)
-    assert len(attempts.ends) == 1
-    attempts.ends[0].set_result("first")
-    assert await call == ("first", False)
-
-
-async def test_a_cancelled_call_leaves_nothing_running():
-    attempts = Attempts()
-    call = asyncio.create_task(hedged(attempts, 1.0, at_once, lambda: True))
-    await attempts.started(2)
-    call.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await call
-    assert attempts.cancelled == 2
-
-
-async def test_a_hedged_call_counts_both_and_gives_its_place_back(
-    make_chat, mock_openai: MockOpenAI
-):
-    chat = make_chat(hedge_above=0.95)
-    for _ in range(20):
-        await ask(chat)
-    assert len(mock_openai.bodies) == 20  # nobody knows yet what is slow
-    both = asyncio.Event()
-    plain, asked = mock_openai.handler, 0
-
-    async def slow_first(body):
-        nonlocal asked
-        asked += 1
-        if asked == 1:
-            await both.wait()
-        return await plain(body)
-
-    mock_openai.handler = slow_first
-    answer = await ask(chat)
-    assert len(mock_openai.bodies) == 22
-    assert answer.usage == Usage(calls=2, input_tokens=20, output_tokens=2, cost_usd=None)
-    await mock_openai.until(lambda server: server.in_flight == 0)
-    assert chat._traffic.limiter.in_flight == 0

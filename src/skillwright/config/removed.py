@@ -57,7 +57,7 @@ REMOVED: Final = (
     _setting("env.data.test_split", "test", _SPLITS),
     _setting("models.*.start_concurrent", 16, _AIMD),
     _setting("models.*.min_concurrent", 1, _AIMD),
-    _setting("models.*.hedge_above", None, "Slow calls end at models.*.timeout_s."),
+    _setting("models.*.hedge_above", None, "Use models.*.hedge, a share of further calls."),
     _setting("models.*.betas", [], "Use headers: {anthropic-beta: NAMES}."),
     _setting("models.*.top_k", None, "Use extra_body: {top_k: N}."),
     _setting("models.*.empty_retries", 1, "Use EXEC_EMPTY_RESPONSE_RETRIES in the environment."),

@@ -19,6 +19,7 @@ from skillwright.core import (
     SkillSource,
     Task,
 )
+from skillwright.core.places import AHEAD, Places, gives_way
 from skillwright.core.protocols import together
 from skillwright.rollout.engine import (
     EngineDown,
@@ -126,7 +127,8 @@ class LocalEngine:
     it does so again: neither counts there. An endpoint that finds a conversation too long
     cuts the episode as ``limits.max_prompt_chars`` does.
 
-    All calls of `run` share one bound and are served first come, first served. Episodes with
+    All calls of `run` share one bound and are served first come, first served; what is played ahead
+    (`skillwright.core.places`) gives way, and its failures say nothing. Episodes with
     equal keys are played once, whether they meet in one call or in concurrent ones. An engine
     belongs to the event loop that it is first used in.
 
@@ -159,7 +161,7 @@ class LocalEngine:
     permit: Permit = nullcontext
 
     def __post_init__(self) -> None:
-        self._slots = asyncio.Semaphore(self.limits.max_concurrent)
+        self._slots = Places(self.limits.max_concurrent)
         self._one_wave = asyncio.Lock()
         self._one_asks = asyncio.Lock()
         self._in_flight: dict[str, Claim] = {}
@@ -201,6 +203,7 @@ class LocalEngine:
                 result = await asyncio.shield(claim)
                 if result is not None:
                     results[key] = result
+                    self._adopt(todo[key], result, is_known=False)
             # What is left was given up by the call that had claimed it.
             todo = {key: one for key, one in todo.items() if key not in results}
         return [one.adopt(results[one.key]) for one in assignments]
@@ -231,10 +234,18 @@ class LocalEngine:
             found = self.recorder.find(one.key)
             if found is None or found.reward is None:
                 continue
-            known[one.key] = one.adopt(found)
-            if self.observer is not None:
-                self.observer.on_episode(EpisodeFinished(known[one.key], reused=True))
+            known[one.key] = found
+            self._adopt(one, found, is_known=True)
         return known
+
+    def _adopt(self, asked: Assignment, result: EpisodeResult, *, is_known: bool) -> None:
+        """Tell of a result that was not played for this call."""
+        played, wanted = result.spec.phase, asked.spec.phase
+        was_ahead = played == AHEAD != wanted
+        if was_ahead and self.recorder is not None:
+            self.recorder.adopt(asked.adopt(result))
+        if self.observer is not None and wanted != AHEAD and (is_known or was_ahead):
+            self.observer.on_episode(EpisodeFinished(asked.adopt(result), reused=True))
 
     def _claim(self, assignment: Assignment) -> Claim:
         claim: Claim = asyncio.get_running_loop().create_future()
@@ -257,7 +268,7 @@ class LocalEngine:
         await together(self._play_alone(assignment) for assignment in assignments)
 
     async def _play_alone(self, assignment: Assignment) -> None:
-        async with self._slots, self.permit():
+        async with self._slots.slot(), self.permit():
             await self._play_wave([assignment])
 
     async def _play_wave(self, wave: Sequence[Assignment]) -> None:
@@ -304,6 +315,8 @@ class LocalEngine:
         """Whether a result, not recorded yet, says something about the engine."""
         if result.failure is None:
             return True
+        if gives_way():
+            return False  # nobody asked for it, so it may stop nobody
         if result.failure.cause is FailureCause.MODEL_REFUSED:
             return False
         return self.recorder is None or not self.recorder.known_to_fail(result.key)

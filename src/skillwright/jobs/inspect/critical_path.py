@@ -6,13 +6,14 @@
 
 Each link of the chain is the slowest of what may run at once: no machine and no number of slots
 could have been done earlier, unless the answers themselves had come faster. Waiting at an endpoint
-counts as its latency. The baseline runs beside the first step's learning, so the longer one counts.
+counts as its latency. The baseline runs beside the first step's learning, so the longer one counts;
+of what was played ahead only the time after the decision before counts.
 """
 
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
 from skillwright.core import Purpose
@@ -167,6 +168,18 @@ class _Decision:
     def holds(self, time: float) -> bool:
         return self.since <= time < self.until
 
+    def waited_for(self, episodes: Iterable[EpisodeSummary]) -> list[EpisodeSummary]:
+        """Return episodes with the time for which they were waited for here.
+
+        What was played ahead began in an earlier decision: that time cost nothing.
+        """
+        left = [(one, one.ended_at - self.since) for one in episodes]
+        return [
+            replace(one, wall_s=min(one.wall_s, left_s))
+            for one, left_s in left
+            if left_s > 0 and one.started_at < self.until
+        ]
+
 
 @dataclass(frozen=True, slots=True)
 class _Past:
@@ -220,7 +233,7 @@ class _Past:
         return self.played.get(name, ())
 
     def _step(self, decision: _Decision) -> Chain:
-        rollouts = [e for e in self._phase("train") if e.step == decision.step]
+        rollouts = decision.waited_for(e for e in self._phase("train") if e.step == decision.step)
         calls = self.calls.get(decision.step, ())
         threads = _threads(calls)
         learned = _learning(rollouts, threads, self.patches.get(decision.step, ()))
@@ -235,7 +248,7 @@ class _Past:
         return chain
 
     def _epoch_update(self, decision: _Decision) -> Chain:
-        compared = [e for e in self._phase("slow_update") if decision.holds(e.started_at)]
+        compared = decision.waited_for(self._phase("slow_update"))
         threads = _threads(self.calls.get(decision.step, ()))
         written = [
             (Link(_GUIDANCE[thread.purpose], thread.seconds, thread.requests),)

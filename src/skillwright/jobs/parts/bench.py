@@ -1,17 +1,18 @@
 """Where a run trains, is judged and is tested, and the bench of our own environments."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol, cast
 
 from skillwright.core import Duel, EpisodeResult, EpisodeSpec, PlainSkill, SkillSource, Task
 from skillwright.core.jsonio import digest
+from skillwright.core.places import AHEAD
 from skillwright.core.protocols import together
 from skillwright.core.seeds import evaluation_seed, training_seed
 from skillwright.datasets import BatchSpec, Splits, plan_epoch
 from skillwright.datasets.split import SealedTasks, tasks_digest
 from skillwright.evaluation import Draws, SkillDuel
-from skillwright.jobs.parts.progress import Callback, StageStarted
+from skillwright.jobs.parts.progress import Callback, NullCallback, StageStarted
 from skillwright.rollout import Engine, refuse_no_score
 from skillwright.textopt import (
     Comparison,
@@ -66,6 +67,14 @@ class Bench(Protocol):
 
     def bind(self, optimizer: Optimizer, settings: StepSettings) -> None:
         """Take what proposals are made with, before a training plays."""
+        ...
+
+    @property
+    def ahead(self) -> "Bench | None":
+        """The same bench for what may never be asked for, or ``None`` where it cannot play ahead.
+
+        What it plays it remembers under `AHEAD`, and this one finds it there.
+        """
         ...
 
     @property
@@ -186,10 +195,16 @@ class TextBench:
     callback: Callback
     target_identity: str
     tell: Callable[[str], SkillSource] = PlainSkill
+    is_ahead: bool = False
     _test: tuple[Task, ...] | None = field(default=None, init=False)
 
     def bind(self, optimizer: Optimizer, settings: StepSettings) -> None:
         """Take nothing: our analysts read what was played, and ask no environment."""
+
+    @property
+    def ahead(self) -> "TextBench":
+        """The same bench for what may never be asked for; no callback hears of it."""
+        return replace(self, is_ahead=True, callback=NullCallback())
 
     @property
     def sizes(self) -> Sizes:
@@ -236,7 +251,7 @@ class TextBench:
             EpisodeSpec(task, training_seed(self.seed, epoch, step, task.id, d), d, "train", step)
             for task, d in zip(tasks, batch.metadata["draws"], strict=True)
         ]
-        results = await self.engine.run(specs, self.tell(skill))
+        results = await self._run(specs, skill)
         return TrainRollouts(read_episodes(results), batch.seed)
 
     async def measure(
@@ -267,9 +282,7 @@ class TextBench:
             self.callback.on_event(
                 StageStarted("epoch update", epoch=epoch, episodes=2 * len(specs))
             )
-            before, after = await together(
-                self.engine.run(specs, self.tell(text)) for text in (previous, skill)
-            )
+            before, after = await together(self._run(specs, text) for text in (previous, skill))
             comparison = comparison.add(before, after)
         return comparison
 
@@ -298,6 +311,11 @@ class TextBench:
             EpisodeSpec(task, evaluation_seed(self.seed, task.id, draw), draw, phase)
             for task in tasks
         ]
+        return await self._run(specs, skill)
+
+    async def _run(self, specs: list[EpisodeSpec], skill: str) -> list[EpisodeResult]:
+        if self.is_ahead:
+            specs = [replace(spec, phase=AHEAD) for spec in specs]
         return await self.engine.run(specs, self.tell(skill))
 
     def _tasks(self, split: SplitName) -> tuple[Task, ...]:

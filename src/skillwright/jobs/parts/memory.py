@@ -21,6 +21,7 @@ from skillwright.core import (
 )
 from skillwright.core.chat import question
 from skillwright.core.jsonio import digest
+from skillwright.core.places import AHEAD
 from skillwright.evaluation import RELEASE_PHASE
 from skillwright.jobs.parts.endings import NotMeasured
 from skillwright.jobs.parts.progress import Callback, CallFinished, EpisodeFinished
@@ -95,9 +96,16 @@ class StoredEpisodes:
             return result
         return self._store.find_episode(result.key) or result
 
+    def adopt(self, result: EpisodeResult) -> None:
+        """Write down what an episode that was played ahead is for now."""
+        self._store.adopt_episode(result)
+
     def abandon(self, result: EpisodeResult) -> None:
         """Write down what an episode consumed that was stopped on its way."""
-        self._store.record_usage(consumed(result))
+        used = consumed(result)
+        if result.spec.phase == AHEAD:
+            used = {AHEAD: sum(used.values(), Usage())}
+        self._store.record_usage(used)
 
     def _remember(self, result: EpisodeResult) -> None:
         if self._lone_failures is None:

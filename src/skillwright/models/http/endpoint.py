@@ -4,15 +4,18 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from skillwright.core import Completion, Message, ModelError, Purpose, Sampling
 from skillwright.core.jsonio import digest
+from skillwright.core.places import gives_way
 from skillwright.models.http.client import HttpReply, encode
 from skillwright.models.http.endpoint_config import EndpointConfig, find_key
-from skillwright.models.http.retry import Retry, hedged
+from skillwright.models.http.hedge import Call, hedged
+from skillwright.models.http.retry import Retry
 from skillwright.models.http.traffic import EndpointLimits, expected_tokens
 from skillwright.models.http.wire import Doubt, hidden, hide_key
 
@@ -150,8 +153,7 @@ class EndpointModel:
         request = self._dialect.request(messages, tools, sampling)
         body = encode(request)
 
-        traffic, above = self._traffic, self._dialect.config.hedge_above
-
+        traffic = self._traffic
         once = partial(self._once, purpose, request, body)
 
         async def attempt(timeout_s: float) -> Completion:
@@ -159,13 +161,12 @@ class EndpointModel:
             expected = expected_tokens(body, self._latest_answer)
             await traffic.pacer.turn(expected, deadline - traffic.clock())
             timeout_s = max(_LEAST_S, min(timeout_s, deadline - traffic.clock()))
-            after_s = traffic.latencies(purpose).quantile_s(above) if above else None
             used = 0
             try:
-                if after_s is None:
+                if call is None:
                     answer = await once(timeout_s)
                 else:
-                    answer = await self._hedged(partial(once, timeout_s), after_s)
+                    answer = await self._hedged(partial(once, timeout_s), call, purpose)
                 self._latest_answer = answer.usage.output_tokens
                 used = answer.usage.input_tokens + self._latest_answer
                 return answer
@@ -174,10 +175,15 @@ class EndpointModel:
 
         # The deadline's clock starts inside the slot: queueing is not slowness. A call keeps its
         # slot while it waits to try again, so a busy endpoint is asked for less.
-        async with traffic.limiter.slot():
-            started = traffic.clock()
-            deadline = started + self._retry.deadline_s
-            completion, lost = await self._retry.call(attempt)
+        share = self._dialect.config.hedge
+        counted = (
+            nullcontext() if share is None or gives_way() else traffic.hedges.call(purpose, share)
+        )
+        with counted as call:
+            async with traffic.limiter.slot():
+                started = traffic.clock()
+                deadline = started + self._retry.deadline_s
+                completion, lost = await self._retry.call(attempt)
         spent = completion.usage + lost
         return replace(completion, usage=replace(spent, seconds=traffic.clock() - started))
 
@@ -203,10 +209,12 @@ class EndpointModel:
             return replace(answer, model=hidden(answer.model, self._key), usage=usage)
 
     async def _hedged(
-        self, once: Callable[[], Coroutine[Any, Any, Completion]], after_s: float
+        self, once: Callable[[], Coroutine[Any, Any, Completion]], call: Call, purpose: Purpose
     ) -> Completion:
-        """Attempt, twice where the first is slow; what is cancelled is counted too."""
-        limiter = self._traffic.limiter
+        """Attempt, twice where all wait for a slow first; what is cancelled is counted too."""
+        limiter, hedges = self._traffic.limiter, self._traffic.hedges
+        call.started = self._traffic.clock()
+        is_late = hedges.is_late(call, purpose, self._dialect.config.hedge or 0.0)
         has_place = False
 
         def may_begin() -> bool:
@@ -215,7 +223,7 @@ class EndpointModel:
             return has_place
 
         try:
-            answer, asked_twice = await hedged(once, after_s, self._sleep, may_begin)
+            answer, asked_twice = await hedged(once, is_late, may_begin)
         finally:
             if has_place:
                 limiter.leave()

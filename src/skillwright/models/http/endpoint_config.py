@@ -40,7 +40,7 @@ _OWN_FIELDS = frozenset({"model", "messages", "input", "tools", "stream", "n"})
 _NO_ANSWER_DEPENDS_ON = frozenset(
     {
         *("backend", "model", "path", "api_key_env", "key_header", "headers", "prices"),
-        *("timeout_s", "deadline_s", "max_attempts", "hedge_above", "cache"),
+        *("timeout_s", "deadline_s", "max_attempts", "hedge", "cache"),
         *("max_concurrent", "start_concurrent", "min_concurrent"),
         *("requests_per_minute", "tokens_per_minute", "prompt_cache", "stream"),
     }
@@ -96,9 +96,9 @@ class EndpointConfig(Keyed):
     """Attempts per minute, evenly spread; unset, as many as are answered."""
     tokens_per_minute: PositiveInt | None = None
     """Tokens per minute, prompts and answers together; unset, as many as are answered."""
-    hedge_above: SkipJsonSchema[Annotated[float, Field(ge=0.5, lt=1)] | None] = None
-    """Ask a second time beside a call that is slower than this share were, such as 0.95; both may
-    cost money. Unset, never."""
+    hedge: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Ask again beside the last calls that a stage waits for, once they are late, for at most this
+    share of further calls, such as 0.1; the first answer counts, both are paid for."""
     max_attempts: PositiveInt = 6
     """Attempts per call."""
     cache: Annotated[str, Field(min_length=1)] | None = None

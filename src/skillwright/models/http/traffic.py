@@ -9,15 +9,16 @@ import asyncio
 import math
 import time
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from statistics import median
 from types import TracebackType
 from typing import Self
 
 from skillwright.core import ModelError, ModelTimeout, Purpose
 from skillwright.core.jsonio import text_digest
+from skillwright.core.places import Places
 from skillwright.models.http.endpoint_config import EndpointConfig
+from skillwright.models.http.hedge import Hedges
 from skillwright.models.http.retry import Circuit
 from skillwright.models.http.wire import BUSY, EndpointFault, GarbledReply, TurnTooLate
 
@@ -32,24 +33,20 @@ START = 16
 """Calls at once before an endpoint has shown what it bears."""
 
 
-class Limiter:
+class Limiter(Places):
     """Lets through at most ``limit`` calls at a time, in the order in which they came.
 
-    For one event loop.
-
     Attributes:
-        in_flight: Calls that began and have not ended.
         round: How often it was cut; an attempt remembers it, for `cut`.
     """
 
     def __init__(self, most: int, start: int = START, least: int = 1) -> None:
-        self.in_flight = 0
+        super().__init__(most)
         self.round = 0
         self._most = most
         self._least = min(least, most)
         self._level = float(min(start, most))
         self._is_new = True
-        self._queue: deque[asyncio.Future[None]] = deque()
 
     @property
     def limit(self) -> int:
@@ -67,7 +64,7 @@ class Limiter:
         if self.in_flight < self.limit:
             return
         self._level = min(self._most, self._level + (1.0 if self._is_new else 1.0 / self._level))
-        self._start_waiting()
+        self._let_in()
 
     def cut(self, factor: float, since: int, floor: int = 1) -> None:
         """Take note of trouble."""
@@ -76,47 +73,6 @@ class Limiter:
         self.round += 1
         self._is_new = False
         self._level = max(float(self._least), float(floor), self._level * factor)
-
-    def enter_at_once(self) -> bool:
-        """Take a place where one is free and nobody waits for it; end with `leave`."""
-        if self.in_flight >= self.limit or self._queue:
-            return False
-        self.in_flight += 1
-        return True
-
-    @asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
-        """Wait for a place, and give the place on when the block ends."""
-        await self._enter()
-        try:
-            yield
-        finally:
-            self.leave()
-
-    async def _enter(self) -> None:
-        if self.enter_at_once():
-            return
-        ticket = asyncio.get_running_loop().create_future()
-        self._queue.append(ticket)
-        try:
-            await ticket  # whoever leaves hands the place over: it is counted already
-        except asyncio.CancelledError:
-            # A cancelled ticket stays in the queue and is dropped when its turn comes.
-            if not ticket.cancelled():
-                self.leave()  # cancelled between the hand-over and waking up
-            raise
-
-    def leave(self) -> None:
-        """Give a place on."""
-        self.in_flight -= 1
-        self._start_waiting()
-
-    def _start_waiting(self) -> None:
-        while self._queue and self.in_flight < self.limit:
-            ticket = self._queue.popleft()
-            if not ticket.done():
-                self.in_flight += 1
-                ticket.set_result(None)
 
 
 # How fast an endpoint is asked: so much per minute, and the pauses that it asks for.
@@ -201,8 +157,8 @@ COLLAPSE = 4.0
 """So many times its best latency, and an endpoint has more in hand than it can answer."""
 QUICK_S = 1.0
 """A latency of up to this is as good as any: nobody slows down for it."""
-KNOWN_FROM = 20
-"""Answers before a quantile says anything."""
+KNOWN_FROM = 3
+"""Answers before their median says anything."""
 
 _REMEMBERED = 200
 _FORGETS = 1.05
@@ -237,14 +193,10 @@ class Latencies:
         self._best_s = min(best_s * _FORGETS, middle) if middle < best_s else best_s * _FORGETS
         return middle > COLLAPSE * max(best_s, QUICK_S)
 
-    def quantile_s(self, share: float) -> float | None:
-        """Return what a share of the latest answers took at most, in seconds.
-
-        ``None`` while there are too few to say.
-        """
-        if len(self._recent) < KNOWN_FROM:
-            return None
-        return sorted(self._recent)[int(share * (len(self._recent) - 1))]
+    @property
+    def median_s(self) -> float | None:
+        """The median of the latest answers in seconds; ``None`` while there are too few to say."""
+        return median(self._recent) if len(self._recent) >= KNOWN_FROM else None
 
 
 BUSY_FACTOR = 0.7
@@ -267,6 +219,7 @@ class Traffic:
         limiter: Limits calls in flight.
         pacer: Spreads attempts over time.
         in_trouble: For each of the latest attempts, whether it failed without being busy.
+        hedges: Says which calls are asked again.
     """
 
     def __init__(
@@ -284,6 +237,7 @@ class Traffic:
         self._where = config.base_url
         self._circuits: dict[str, Circuit] = {}
         self._latencies: dict[Purpose, Latencies] = defaultdict(Latencies)
+        self.hedges = Hedges(lambda purpose: self.latencies(purpose).median_s, sleep, clock)
 
     def narrow(self, config: EndpointConfig) -> None:
         """Keep within the bounds of one more model."""
