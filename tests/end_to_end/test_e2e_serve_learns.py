@@ -7,9 +7,11 @@ from mock_openai import MockOpenAI, answer_with
 from serving import KEY, serve_here
 from skillwright.bank import BankStore
 from skillwright.config.bank_settings import study_settings
-from skillwright.envs import make, spec
+from skillwright.config.env import EnvSection
+from skillwright.envs import make
 from skillwright.envs.drive import open_env, step_env
 from skillwright.jobs import NullCallback, distill_runs, study_run
+from skillwright.jobs.parts.tasks import find_tasks
 from skillwright.scripted import ScriptedHousehold
 
 pytestmark = pytest.mark.heavy
@@ -51,7 +53,8 @@ async def played(tasks, **settings):
 
 async def test_an_unchanged_agent_gets_better_by_the_skills_of_its_own_conversations(tmp_path):
     data = {"kind": "generated", "train": 24, "val": 6, "test": 18}
-    train, _, test = spec("alfworld").load().find_tasks(data)
+    section = EnvSection.model_validate({"name": "alfworld", "data": data})
+    train, _, test = find_tasks(section)
     bank = tmp_path / "bank.sqlite"
     before, run = await played(train, record="first", root=tmp_path)
     settings = study_settings("scripted:household_teacher", None, [])

@@ -24,7 +24,7 @@ def write_reader(folder):
     corpus = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md"))]
     tokenizer = tiny_tokenizer().train_new_from_iterator(corpus, 2_000)
     tokenizer.chat_template = TEMPLATE
-    sizes = {"vocab_size": len(tokenizer), "max_position_embeddings": 16_384}
+    sizes = {"vocab_size": 2_048, "max_position_embeddings": 16_384}
     write_tiny(folder, **sizes)
     tokenizer.save_pretrained(folder)
     return folder

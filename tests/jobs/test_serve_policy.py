@@ -2,10 +2,14 @@
 
 import asyncio
 import json
+import os
+import sys
+from pathlib import Path
 
 import openai
 import pytest
 
+from gguf_files import tiny_gguf
 from hf_world import write_tiny
 from policy.tiny_models import TEMPLATE, tiny_model, tiny_tokenizer
 from rl_world import lanes_config, recipe
@@ -15,10 +19,12 @@ from skillwright.core.loopback import bound_socket
 from skillwright.jobs.serve.chat import PolicyChat
 from skillwright.jobs.serve.front import Bounds, Front, listening
 from skillwright.jobs.serve.opened import _refuse_too_large
+from skillwright.models.local import server as local_server
 from skillwright.policy.hf import HfPolicy, HfSettings, Spoken
 from skillwright.policy.hf.batching import Ticket
 from skillwright.policy.hf.sampling import Answer
 
+FAKE = (sys.executable, str(Path(__file__).parents[1] / "fake_gguf_server.py"))
 HELLO = [{"role": "user", "content": "go to the mug"}]
 WITH_TOOLS = "{% for t in tools or [] %}<|im_start|>{{ t['function']['name'] }}{% endfor %}" + (
     TEMPLATE.replace("<|im_end|>", "{% for c in m['tool_calls'] or [] %}{{ c['function']"
@@ -74,11 +80,11 @@ async def test_many_clients_at_once_get_the_answers_that_each_gets_alone(folder)
 
     settings = {"policy": str(folder), "in_flight": 4}
     async with serve_here(**settings) as (address, _), client_at(address) as client:
-        alone = [await ask(client, seed) for seed in range(12)]
+        alone = [await ask(client, seed) for seed in range(8)]
         async with asyncio.TaskGroup() as group:
-            asked = [group.create_task(ask(client, seed)) for seed in range(12)]
+            asked = [group.create_task(ask(client, seed)) for seed in range(8)]
     assert [one.result() for one in asked] == alone
-    assert len(set(alone)) > 6
+    assert len(set(alone)) > 4
 
 
 @pytest.mark.parametrize(
@@ -172,6 +178,27 @@ async def test_an_answer_ends_before_a_stop_text_of_which_nothing_is_sent(stream
     texts = ["né <EN <END> more", "a <tool_call>{broken</tool_call>"]
     assert (await recite(texts, ask))[1] == ("né <EN ", "stop")
     assert (await recite(texts[1:], ask))[1] == (texts[1], "stop")
+
+
+async def test_a_gguf_file_is_served_by_its_own_server_under_a_key_that_nobody_sees(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(local_server, "PROGRAM", FAKE)
+    (tmp_path / "tiny.gguf").write_bytes(tiny_gguf())
+    skill = tmp_path / "skill.md"
+    skill.write_text("Be brief.", encoding="utf-8")
+    settings = {"policy": str(tmp_path / "tiny.gguf"), "skill": str(skill), "in_flight": 2}
+    async with serve_here(**settings) as (address, _), client_at(address) as client:
+        got = await client.chat.completions.create(model="any", messages=HELLO)
+    heard = json.loads(got.choices[0].message.content)
+    assert heard["asked"]["messages"] == [
+        {"role": "system", "content": "## Skill\n\nBe brief."},
+        *HELLO,
+    ]
+    assert (heard["slots"], heard["path"]) == (2, settings["policy"])
+    assert heard["key"] != KEY
+    with pytest.raises(ProcessLookupError):
+        os.kill(heard["pid"], 0)  # it ended with the server
 
 
 async def refused(policy, **settings):

@@ -4,10 +4,12 @@ import asyncio
 import json
 from contextlib import AsyncExitStack
 
+import anthropic
 import openai
 import pytest
 
-from mock_openai import MockOpenAI, completion, replies, status, truncated
+from mock_anthropic import MockAnthropic, message
+from mock_openai import MockOpenAI, completion, raw, replies, status, truncated
 from serving import KEY, serve_here
 from skillwright.bank import BankStore
 from skillwright.bank.changes import Add
@@ -245,6 +247,38 @@ async def test_what_fails_or_breaks_off_is_not_recorded(clients, tmp_path):
             with pytest.raises(openai.NotFoundError, match="no conversation waits"):
                 await feedback(address, reward=1)
     assert not stored(served.run)
+
+
+async def test_streams_of_both_vendors_are_recorded_as_whole_answers_are(clients, tmp_path):
+    call = {"type": "tool_use", "id": "t1", "name": "look", "input": {"at": 1}}
+
+    async def answer(body):
+        return message("hi", call)
+
+    async with MockAnthropic(answer) as server:
+        settings = {"upstream": server.base_url, "record": "claude", "root": tmp_path}
+        async with (
+            serve_here(**settings) as (address, served),
+            anthropic.AsyncAnthropic(base_url=address, api_key=server.api_key) as client,
+            client.messages.stream(model="m", max_tokens=9, messages=[USER]) as pieces,
+        ):
+            await pieces.get_final_message()
+    (act,) = [turn.act for one in stored(served.run) for turn in one.trajectory.turns]
+    assert (act.text, [one.arguments for one in act.tool_calls]) == ("hi", ['{"at": 1}'])
+
+    delta = {"role": "assistant", "content": "hi"}
+    event = {"choices": [{"index": 0, "delta": delta, "finish_reason": "stop"}]}
+    body = b"data: " + json.dumps(event).encode() + b"\n\ndata: [DONE]\n\n"
+    async with MockOpenAI(api_key=None) as upstream:
+        upstream.next(raw(body, "text/event-stream"))
+        settings = {"upstream": upstream.base_url, "record": "gpt", "root": tmp_path}
+        async with serve_here(**settings) as (address, served):
+            client = clients(address, "k")
+            asked = {"model": "m", "messages": [USER], "stream": True}
+            pieces = await client.chat.completions.create(**asked)
+            assert [one.choices[0].delta.content async for one in pieces] == ["hi"]
+    (act,) = [turn.act for one in stored(served.run) for turn in one.trajectory.turns]
+    assert act.text == "hi"
 
 
 async def test_thirty_clients_at_once_are_recorded_one_by_one(clients, tmp_path):

@@ -9,7 +9,7 @@ from policy.tiny_models import tiny_model, tiny_tokenizer
 from skillwright.core import TurnContext
 from skillwright.policy.hf import Closed, ContinuousBatch, HfPolicy, HfSettings, Wanted
 
-LONGEST = 24
+LONGEST = 16
 
 
 def policy(**changes):
@@ -68,10 +68,10 @@ def talk(number):
 
 @pytest.mark.parametrize("changes", [{}, window()], ids=["all", "window"])
 def test_a_conversation_that_joins_later_says_what_it_says_alone(batches, changes):
-    contexts = [TurnContext(talk(number), seed=number) for number in range(6)]
+    contexts = [TurnContext(talk(number), seed=number) for number in range(5)]
     alone = [policy(**changes).sample([one], temperature=1.0)[0].act for one in contexts]
     served = policy(**changes)
-    batch, heard, begun = batches(served, rows=3), [], []
+    batch, heard, begun = batches(served, rows=2), [], []
     for one in contexts:
         heard.append(Heard())
         wanted = Wanted(served.speech.prompt_of(one.messages), LONGEST, seed=one.seed)

@@ -65,6 +65,10 @@ def serve(  # noqa: PLR0913 - each is an option
             raise UsageError(
                 "name what answers: POLICY (a run, a folder, a GGUF file), or --upstream URL"
             )
+        if upstream and not upstream.startswith(("http://", "https://")):
+            raise UsageError(
+                f"--upstream is {upstream!r}; an address begins with http:// or https://"
+            )
         from skillwright.jobs.serve.opened import Settings
 
         settings = Settings(
@@ -102,7 +106,7 @@ async def _serve(settings: "Settings", host: str, port: int, *, shows_key: bool)
                 out.print(f"export {line}", soft_wrap=True, highlight=False, markup=False)
             say(f"{served.named} answers. Ctrl-C ends it.")
             if served.brings_keys:
-                say("Clients send the endpoint's key; /v1/feedback takes SKILLWRIGHT_SERVE_KEY.")
+                say("Clients send the key of the endpoint; only /v1/feedback takes the one of here.")
             if served.run is not None:
                 say(
                     f"What is said is stored in {served.run}, keys left out; --no-record ends that."

@@ -212,7 +212,7 @@ class PolicyChat:
             choice["logprobs"] = self._logprobs(request, tokens)
             await reply.whole(200, {**head, "choices": [choice], "usage": usage})
             return
-        last = {"content": text[saying.sent :]} if text[saying.sent :] else {}
+        last: Body = {"content": text[saying.sent :]} if text[saying.sent :] else {}
         if calls:
             numbered = [{"index": index, **call} for index, call in enumerate(written)]
             last = {**last, "tool_calls": numbered}
@@ -227,9 +227,11 @@ class PolicyChat:
         """Ask the batch; whoever leaves, leaves it."""
         heard: asyncio.Queue[Spoken | Exception] = asyncio.Queue()
         loop = asyncio.get_running_loop()
-        ticket = self.batch.ask(
-            wanted, lambda spoken: loop.call_soon_threadsafe(heard.put_nowait, spoken) and None
-        )
+
+        def hear(spoken: Spoken | Exception) -> None:
+            loop.call_soon_threadsafe(heard.put_nowait, spoken)
+
+        ticket = self.batch.ask(wanted, hear)
         try:
             yield ticket, heard
         finally:

@@ -6,8 +6,8 @@ aiohttp serves, with the parser in C that its client has: a proxy pays for both 
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from socket import socket
 from typing import Any, Final, Protocol
@@ -140,11 +140,15 @@ class Reply:
             self.kept = None
         if self.kept is not None:
             self.kept.append(chunk)
-        try:
-            async with asyncio.timeout(self._silent_s):
-                await self.sent.write(chunk)
-        except (ConnectionError, TimeoutError) as error:
-            raise ClientGone("its client is gone") from error
+        await self._taken(self.sent.write(chunk))
+
+    async def end(self) -> None:
+        """Send the end.
+
+        Raises:
+            ClientGone: Nobody takes it.
+        """
+        await self._taken(self.sent.write_eof())
 
     async def whole(self, status: int, body: Any, headers: Mapping[str, str] = {}) -> None:
         """Send a JSON value."""
@@ -152,6 +156,13 @@ class Reply:
         length = {"Content-Type": "application/json", "Content-Length": str(len(raw))}
         await self.start(status, {**length, **headers})
         await self.write(raw)
+
+    async def _taken(self, sending: Coroutine[Any, Any, None]) -> None:
+        try:
+            async with asyncio.timeout(self._silent_s):
+                await sending
+        except (ConnectionError, TimeoutError) as error:
+            raise ClientGone("its client is gone") from error
 
     def cut(self) -> None:
         """Break the connection off: an answer that broke must not look like a whole one."""
@@ -292,40 +303,49 @@ class Front:
                 name = asked.request.headers.get(EPISODE, "")[:_LONGEST_NAME]
                 exchange = self._conversations.begin(sent, name)
                 reply.keep(exchange.conversation.id)
-        await self._answerer.answer(asked, reply)
-        await reply.sent.write_eof()
-        if exchange is not None and dialect is not None and reply.kept is not None:
-            await self._record(dialect, exchange, injected, reply)
+        try:
+            await self._answerer.answer(asked, reply)
+            await reply.end()
+        finally:
+            # Also where the client left: some do with the last event of a stream, before its end.
+            if exchange is not None and dialect is not None and reply.began and reply.kept:
+                await self._record(dialect, exchange, injected, reply)
 
     async def _record(
         self, dialect: ClientDialect, exchange: Exchange, skills: SkillContext, reply: Reply
     ) -> None:
-        """Add an answer to its conversation; the client has it already, so no fault is its own."""
-        assert self._conversations is not None
+        """Add an answer to its conversation, if it is whole; the client has it already."""
+        if self._conversations is None:
+            return
         streamed = reply.sent.headers.get("Content-Type", "").startswith("text/event-stream")
         try:
             said = dialect.completion(b"".join(reply.kept or ()), streamed=streamed)
+        except (ModelError, ValueError, RecursionError) as problem:
+            logger.info("an answer is not recorded: %s", problem)
+            return
+        try:
             await self._conversations.answered(exchange, skills, said)
-        except (ModelError, RunError, ValueError, RecursionError) as problem:
-            logger.warning("an answer is not recorded: %s", problem)
+        except RunError as problem:
+            logger.warning("a conversation is not stored: %s", problem)
 
     async def _feedback(self, raw: bytes) -> Body:
         if self._conversations is None:
             raise Refused(404, "nothing is recorded here: leave --no-record out")
         body = _parsed(raw) or {}
-        name, reward = body.get("episode", ""), body.get("reward")
-        is_number = isinstance(reward, int | float) and not isinstance(reward, bool)
-        if not isinstance(name, str) or not is_number or not 0 <= reward <= 1:
+        name, said = body.get("episode", ""), body.get("reward")
+        # NaN is refused too; a bool is no number here.
+        reward = float(said) if type(said) in (int, float) else -1.0
+        if not isinstance(name, str) or not 0 <= reward <= 1:
             raise Refused(
                 400,
                 'send {"reward": 0 to 1}, with "episode": ID for another conversation than the '
                 f"one that was answered last; ids are in the answers' header {EPISODE}",
             )
         try:
-            judged = await self._conversations.judge(name, float(reward))
+            judged = await self._conversations.judge(name, reward)
         except RunError as error:
             raise Refused(507, str(error)) from error
-        return {"episode": judged.id, "reward": float(reward), "turns": len(judged.exchanges)}
+        return {"episode": judged.id, "reward": reward, "turns": len(judged.exchanges)}
 
 
 async def _read(request: web.BaseRequest) -> bytes:
@@ -355,8 +375,9 @@ def _parsed(raw: bytes) -> Body | None:
 
 async def _excuse(problem: Exception, dialect: ClientDialect, reply: Reply) -> None:
     """Answer with an error, or break off an answer that began."""
-    if reply.began:
-        logger.warning("an answer broke off: %s", problem)
+    if reply.began or isinstance(problem, ClientGone):
+        if not isinstance(problem, ClientGone):
+            logger.warning("an answer broke off: %s", problem)
         reply.cut()
         return
     match problem:
@@ -370,8 +391,9 @@ async def _excuse(problem: Exception, dialect: ClientDialect, reply: Reply) -> N
             status = 504
         case _:
             status = 502
-    body = dialect.error(status, str(problem))
-    await reply.whole(status, body, {"Retry-After": "1"} if status in (429, 503) else {})
+    body, again = dialect.error(status, str(problem)), {"Retry-After": "1"}
+    with suppress(ClientGone):
+        await reply.whole(status, body, again if status in (429, 503) else {})
 
 
 # The listening socket, with a bound on the connections.

@@ -192,7 +192,7 @@ class HttpClient:
             async with self._open().request(
                 method,
                 url,
-                data=body if len(body) < _COPIED_BYTES else io.BytesIO(body),
+                data=(body or None) if len(body) < _COPIED_BYTES else io.BytesIO(body),
                 headers=headers,
                 proxy=self._proxy(url),
                 allow_redirects=False,
