@@ -15,7 +15,7 @@ from skillwright.jobs.parts.tasks import find_tasks
 from skillwright.scripted import ScriptedHousehold
 
 pytestmark = pytest.mark.heavy
-TURNS = 30
+TURNS = 25
 
 
 async def play(address, client, task):
@@ -33,10 +33,10 @@ async def play(address, client, task):
         talk += [{"role": "assistant", "content": said}, *reply.messages]
         if reply.done:
             break
-    episode = got.headers["x-skillwright-episode"]
-    judge = openai.AsyncOpenAI(base_url=f"{address}/v1", api_key=KEY)
-    async with judge:
-        await judge.post("/feedback", body={"episode": episode, "reward": reward}, cast_to=object)
+    if episode := got.headers.get("x-skillwright-episode"):  # it is recorded
+        async with openai.AsyncOpenAI(base_url=f"{address}/v1", api_key=KEY) as judge:
+            said = {"episode": episode, "reward": reward}
+            await judge.post("/feedback", body=said, cast_to=object)
     return reward
 
 
@@ -52,14 +52,14 @@ async def played(tasks, **settings):
 
 
 async def test_an_unchanged_agent_gets_better_by_the_skills_of_its_own_conversations(tmp_path):
-    data = {"kind": "generated", "train": 24, "val": 6, "test": 18}
+    data = {"kind": "generated", "train": 12, "val": 6, "test": 8}
     section = EnvSection.model_validate({"name": "alfworld", "data": data})
     train, _, test = find_tasks(section)
     bank = tmp_path / "bank.sqlite"
     before, run = await played(train, record="first", root=tmp_path)
     settings = study_settings("scripted:household_teacher", None, [])
     outcome = await distill_runs([study_run(str(run))], bank, settings, NullCallback())
-    assert (outcome.episodes, outcome.read) == (24, 24)
+    assert (outcome.episodes, outcome.read) == (12, 12)
     with BankStore.open(bank, read_only=True) as store:
         skills = store.load().active
     assert {one.category for one in skills} > {"", "clean"}

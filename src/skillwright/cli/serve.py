@@ -106,7 +106,7 @@ async def _serve(settings: "Settings", host: str, port: int, *, shows_key: bool)
                 out.print(f"export {line}", soft_wrap=True, highlight=False, markup=False)
             say(f"{served.named} answers. Ctrl-C ends it.")
             if served.brings_keys:
-                say("Clients send the key of the endpoint; only /v1/feedback takes the one of here.")
+                say("Clients send the endpoint's key; only /v1/feedback takes this one.")
             if served.run is not None:
                 say(
                     f"What is said is stored in {served.run}, keys left out; --no-record ends that."

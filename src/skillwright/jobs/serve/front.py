@@ -333,8 +333,8 @@ class Front:
             raise Refused(404, "nothing is recorded here: leave --no-record out")
         body = _parsed(raw) or {}
         name, said = body.get("episode", ""), body.get("reward")
-        # NaN is refused too; a bool is no number here.
-        reward = float(said) if type(said) in (int, float) else -1.0
+        is_flag = isinstance(said, bool)
+        reward = float(said) if isinstance(said, int | float) and not is_flag else -1.0
         if not isinstance(name, str) or not 0 <= reward <= 1:
             raise Refused(
                 400,
