@@ -16,6 +16,7 @@ from skillwright.runs import RunStore
 from tau_models import shop
 
 pytestmark = pytest.mark.heavy
+USER_KEY = "TAU_USER_KEY"
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -41,7 +42,8 @@ def recipe(folder, policy, user, **env):
                 "user_strategy": "llm",
                 "user_simulator_endpoint": user.url,
                 "user_simulator_model": "tiny",
-                "user_settings": {"api_key": user.key, "max_tokens": 16},
+                "user_api_key_env": USER_KEY,
+                "user_sim_max_tokens": 16,
                 **env.pop("config"),
             },
             **env,
@@ -57,13 +59,14 @@ def recipe(folder, policy, user, **env):
     return path
 
 
-def test_every_episode_ends_with_a_reward_or_a_named_failure(tmp_path):
+def test_every_episode_ends_with_a_reward_or_a_named_failure(tmp_path, monkeypatch):
     weights = write_reader(tmp_path / "tiny")
     data = shop(tmp_path / "shop", count=3)
     with (
         serve_process(weights, "--record", "policy", cwd=tmp_path) as policy,
         serve_process(weights, "--no-record", cwd=tmp_path) as user,
     ):
+        monkeypatch.setenv(USER_KEY, user.key)
         path = recipe(tmp_path, policy, user, config={"data_dir": str(data)}, max_turns=3)
         done = CliRunner().invoke(app, ["eval", str(path), "--json"], catch_exceptions=False)
         code, said = policy.stop()

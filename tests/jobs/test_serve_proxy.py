@@ -284,3 +284,16 @@ async def test_what_is_not_understood_is_passed_on_as_it_came(upstream, tmp_path
             ) as answer:
                 assert answer.status in (400, 500)
     assert upstream.bodies[0] == [1, 2]
+
+
+async def test_a_request_that_is_nested_too_deeply_is_refused(upstream, tmp_path):
+    used = b'{"type":"tool_use","id":"t","name":"f","input":' + b'{"a":' * 900 + b"1" + b"}" * 901
+    body = b'{"model":"m","messages":[{"role":"assistant","content":[' + used + b"]}]}"
+    settings = {"upstream": upstream.base_url, "record": "deep", "root": tmp_path}
+    async with (
+        serve_here(**settings) as (address, _),
+        aiohttp.ClientSession(headers={"x-api-key": "k"}) as client,
+        client.post(f"{address}/v1/messages", data=body) as said,
+    ):
+        assert (said.status, (await said.json())["type"]) == (400, "error")
+    assert not upstream.headers

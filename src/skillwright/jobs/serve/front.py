@@ -122,12 +122,16 @@ class Reply:
             self._headers[EPISODE] = conversation
 
     async def start(self, status: int, headers: Mapping[str, str]) -> None:
-        """Send the head."""
+        """Send the head.
+
+        Raises:
+            ClientGone: Nobody takes it.
+        """
         self._response = web.StreamResponse(status=status, headers=headers)
         self._response.headers.update(self._headers)
         if status != 200:
             self.kept = None
-        await self._response.prepare(self._request)
+        await self._taken(self._response.prepare(self._request))
 
     async def write(self, chunk: bytes) -> None:
         """Send a piece of the body.
@@ -157,7 +161,7 @@ class Reply:
         await self.start(status, {**length, **headers})
         await self.write(raw)
 
-    async def _taken(self, sending: Coroutine[Any, Any, None]) -> None:
+    async def _taken(self, sending: Coroutine[Any, Any, Any]) -> None:
         try:
             async with asyncio.timeout(self._silent_s):
                 await sending
@@ -271,6 +275,9 @@ class Front:
                     await self._answer(Asked(request, raw, body, dialect), reply)
         except (Refused, ClientGone, Busy, NoConversation, ModelError) as problem:
             await _excuse(problem, dialect or OPENAI, reply)
+        except RecursionError:
+            deep = Refused(400, "the request is nested too deeply")
+            await _excuse(deep, dialect or OPENAI, reply)
         return reply.sent
 
     def _check(self, request: web.BaseRequest) -> None:
