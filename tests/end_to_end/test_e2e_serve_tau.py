@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 from typer.testing import CliRunner
 
-from hf_world import write_tiny
-from policy.tiny_models import TEMPLATE, tiny_tokenizer
+from policy.tiny_models import TEMPLATE, tiny_model, tiny_tokenizer
 from serving import serve_process
 from skillwright.cli.app import app
 from skillwright.core import FailureCause
@@ -21,12 +21,16 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def write_reader(folder):
-    """Write a random model of Qwen2's shape that takes long prompts in few tokens."""
+    """Write a random model of Qwen2's shape: long prompts are few tokens, and answers end."""
     corpus = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md"))]
     tokenizer = tiny_tokenizer().train_new_from_iterator(corpus, 2_000)
     tokenizer.chat_template = TEMPLATE
-    sizes = {"vocab_size": 2_048, "max_position_embeddings": 16_384}
-    write_tiny(folder, **sizes)
+    model = tiny_model(vocab_size=2_048, max_position_embeddings=16_384, initializer_range=0.1)
+    with torch.no_grad():
+        model.lm_head.weight[tokenizer.eos_token_id] *= (
+            40  # often the likeliest token, or the least
+        )
+    model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 

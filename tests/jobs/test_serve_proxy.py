@@ -287,7 +287,7 @@ async def test_what_is_not_understood_is_passed_on_as_it_came(upstream, tmp_path
 
 
 async def test_a_request_that_is_nested_too_deeply_is_refused(upstream, tmp_path):
-    used = b'{"type":"tool_use","id":"t","name":"f","input":' + b'{"a":' * 900 + b"1" + b"}" * 901
+    used = b'{"type":"tool_use","id":"t","name":"f","input":' + b'{"a":' * 1000 + b"1" + b"}" * 1001
     body = b'{"model":"m","messages":[{"role":"assistant","content":[' + used + b"]}]}"
     settings = {"upstream": upstream.base_url, "record": "deep", "root": tmp_path}
     async with (
