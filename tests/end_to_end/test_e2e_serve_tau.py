@@ -1,6 +1,5 @@
 """A tau-bench evaluation whose policy and simulated user are two `skillwright serve` processes."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -20,8 +19,11 @@ USER_KEY = "TAU_USER_KEY"
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def write_reader(folder):
-    """Write a random model of Qwen2's shape: long prompts are few tokens, and answers end."""
+def write_reader(folder, ends=1):
+    """Write a random model of Qwen2's shape, to which long prompts are few tokens.
+
+    Its answers end the more often, the larger ``ends`` is; at 1 they are cut.
+    """
     corpus = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md"))]
     tokenizer = tiny_tokenizer().train_new_from_iterator(corpus, 2_000)
     tokenizer.chat_template = TEMPLATE
@@ -48,6 +50,7 @@ def recipe(folder, policy, user, **env):
                 "user_simulator_model": "tiny",
                 "user_api_key_env": USER_KEY,
                 "user_sim_max_tokens": 16,
+                "user_sim_temperature": 1.0,
                 **env.pop("config"),
             },
             **env,
@@ -64,23 +67,24 @@ def recipe(folder, policy, user, **env):
 
 
 def test_every_episode_ends_with_a_reward_or_a_named_failure(tmp_path, monkeypatch):
-    weights = write_reader(tmp_path / "tiny")
+    acts, speaks = write_reader(tmp_path / "acts", ends=8), write_reader(tmp_path / "speaks")
     data = shop(tmp_path / "shop", count=3)
     with (
-        serve_process(weights, "--record", "policy", cwd=tmp_path) as policy,
-        serve_process(weights, "--no-record", cwd=tmp_path) as user,
+        serve_process(acts, "--record", "policy", cwd=tmp_path) as policy,
+        serve_process(speaks, "--no-record", cwd=tmp_path) as user,
     ):
         monkeypatch.setenv(USER_KEY, user.key)
         path = recipe(tmp_path, policy, user, config={"data_dir": str(data)}, max_turns=3)
-        done = CliRunner().invoke(app, ["eval", str(path), "--json"], catch_exceptions=False)
+        done = CliRunner().invoke(app, ["eval", str(path)], catch_exceptions=False)
         code, said = policy.stop()
-    assert done.exit_code == 0, done.output
-    report = json.loads(done.stdout)
-    with RunStore.open(Path(report["run"]) / "run.sqlite", read_only=True) as store:
+    # Whether there is a score is the evaluation's own judgment of what random weights say.
+    assert done.exit_code in (0, 1, 2), done.output
+    with RunStore.open(tmp_path / "runs" / "tau" / "run.sqlite", read_only=True) as store:
         played = store.episodes()
     assert len(played) == 3
     assert all((one.reward is None) != (one.failure is None) for one in played)
     assert {one.failure.cause for one in played if one.failure} <= set(FailureCause)
+    assert sum(one.reward is not None for one in played) >= 1
     assert sum(one.turns for one in played) >= 3
     assert code == 130, said
     # What the policy said is there after Ctrl-C, whole: as many answers as the evaluation got.
