@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-import torch
 import yaml
 from typer.testing import CliRunner
 
-from policy.tiny_models import TEMPLATE, tiny_model, tiny_tokenizer
+from hf_world import write_tiny
+from policy.tiny_models import TEMPLATE, tiny_tokenizer
 from serving import serve_process
 from skillwright.cli.app import app
 from skillwright.core import FailureCause
@@ -19,20 +19,12 @@ USER_KEY = "TAU_USER_KEY"
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def write_reader(folder, ends=1):
-    """Write a random model of Qwen2's shape, to which long prompts are few tokens.
-
-    Its answers end the more often, the larger ``ends`` is; at 1 they are cut.
-    """
+def write_reader(folder):
+    """Write a random model of Qwen2's shape, to which long prompts are few tokens."""
     corpus = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md"))]
     tokenizer = tiny_tokenizer().train_new_from_iterator(corpus, 2_000)
     tokenizer.chat_template = TEMPLATE
-    model = tiny_model(vocab_size=2_048, max_position_embeddings=16_384, initializer_range=0.1)
-    with torch.no_grad():
-        model.lm_head.weight[tokenizer.eos_token_id] *= (
-            40  # often the likeliest token, or the least
-        )
-    model.save_pretrained(folder)
+    write_tiny(folder, vocab_size=2_048, max_position_embeddings=16_384)
     tokenizer.save_pretrained(folder)
     return folder
 
@@ -50,7 +42,6 @@ def recipe(folder, policy, user, **env):
                 "user_simulator_model": "tiny",
                 "user_api_key_env": USER_KEY,
                 "user_sim_max_tokens": 16,
-                "user_sim_temperature": 1.0,
                 **env.pop("config"),
             },
             **env,
@@ -67,11 +58,11 @@ def recipe(folder, policy, user, **env):
 
 
 def test_every_episode_ends_with_a_reward_or_a_named_failure(tmp_path, monkeypatch):
-    acts, speaks = write_reader(tmp_path / "acts", ends=8), write_reader(tmp_path / "speaks")
+    weights = write_reader(tmp_path / "tiny")
     data = shop(tmp_path / "shop", count=3)
     with (
-        serve_process(acts, "--record", "policy", cwd=tmp_path) as policy,
-        serve_process(speaks, "--no-record", cwd=tmp_path) as user,
+        serve_process(weights, "--record", "policy", cwd=tmp_path) as policy,
+        serve_process(weights, "--no-record", cwd=tmp_path) as user,
     ):
         monkeypatch.setenv(USER_KEY, user.key)
         path = recipe(tmp_path, policy, user, config={"data_dir": str(data)}, max_turns=3)
