@@ -285,7 +285,7 @@ class PolicyChat:
 
     def _longest(self, body: Body, prompt: int) -> int:
         named = "max_completion_tokens" if "max_completion_tokens" in body else "max_tokens"
-        most, usual = self.policy.context_tokens, self.policy.settings.max_new_tokens
+        most, usual = self.policy.most_tokens, self.policy.settings.max_new_tokens
         asked = int(_number(body, named, usual, (1, 2**31)))
         if most is None:
             return asked
