@@ -25,14 +25,16 @@ BLOCK = re.compile(
     r"^(?:<!-- not run: (?P<reason>[^\n]+) -->\n)?```(?P<head>[^\n]*)\n(?P<body>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-# `view` serves until it is stopped: it is, once it has said where. Versions that differ end with 1.
+# `view` and `serve` run until they are stopped, which they are once they have said where. Versions
+# that differ end with 1.
 COMMAND = """\
 import signal, subprocess, sys
 words = [sys.executable, "-m", "skillwright", *sys.argv[1:]]
-if sys.argv[1] != "view":
+if sys.argv[1] not in ("view", "serve"):
     code = subprocess.run(words).returncode
     sys.exit(0 if code == 1 and sys.argv[1:3] == ["skill", "diff"] else code)
-served = subprocess.Popen([*words, "--no-open"], stdout=subprocess.PIPE, text=True)
+closed = ["--no-open"] if sys.argv[1] == "view" else []
+served = subprocess.Popen([*words, *closed], stdout=subprocess.PIPE, text=True)
 said = next((line for line in served.stdout if "http://127.0.0.1" in line), "")
 served.send_signal(signal.SIGINT)
 served.communicate()

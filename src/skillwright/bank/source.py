@@ -21,9 +21,13 @@ from skillwright.rollout import Engine
 def category_of(task: Task) -> str:
     """Return the category of a task by the rules of its environment; ``""`` where it is unknown.
 
+    Conversations of `skillwright serve` may be in no environment.
+
     Raises:
         DataError: There is no such environment.
     """
+    if not task.env:
+        return task.task_type
     kind = spec(task.env).load()
     # An environment from elsewhere may have no rules of its own.
     return kind.category(task) if hasattr(kind, "category") else TextEnv.category(task)
@@ -35,6 +39,8 @@ def scope_of(task: Task) -> str:
     Raises:
         DataError: There is no such environment.
     """
+    if not task.env:
+        return ""
     kind = spec(task.env).load()
     return kind.scope(task) if hasattr(kind, "scope") else TextEnv.scope(task)
 

@@ -151,6 +151,12 @@ COMMANDS = (
         "Continue a recorded episode from one of its turns, several times, with any skill.",
         _INSPECT,
     ),
+    (
+        "serve",
+        "serve:serve",
+        "Serve a policy, or an endpoint with skills, to any client of OpenAI's or Anthropic's.",
+        _SKILLS,
+    ),
     ("policy", "policy:app", "Take trained weights out of a run.", _SKILLS),
     ("skill", "skill:app", "Look into a trained skill document, and take it away.", _SKILLS),
     ("bank", "bank:app", "Skill banks: distill, look into, evolve, move.", _SKILLS),

@@ -1,6 +1,5 @@
 """``skillwright view`` serves pages over runs; ``skillwright report`` writes one run as a file."""
 
-import socket
 import webbrowser
 from enum import StrEnum
 from pathlib import Path
@@ -12,11 +11,11 @@ import typer
 from skillwright.cli.faults import exit_codes, say
 from skillwright.cli.words import make_console, print_words
 from skillwright.core import RunError
+from skillwright.core.loopback import HOST, bound_socket
 from skillwright.dashboard import html_report, is_bank, make_app, markdown_report, new_token
 from skillwright.jobs import find_run
 from skillwright.runs.folder import CONFIG_NAME
 
-_HOST = "127.0.0.1"
 _MOST_BYTES = 1_500_000
 
 out = make_console()
@@ -52,14 +51,14 @@ def view(
         paths = [_shown(run, root) for run in runs or []]
         if not paths and not root.is_dir():
             raise RunError(f"there is no folder {str(root)!r}; name a run, or --root FOLDER")
-        bound = _bound(port)
+        bound = bound_socket(port)
         token = new_token()
         app = make_app(root, paths, token=token)
         first = ""
         if paths:
             kind = "banks/{}" if is_bank(paths[0]) else "runs/{}/"
             first = kind.format(quote(paths[0].resolve().name))
-        address = f"http://{_HOST}:{bound.getsockname()[1]}/{first}?token={token}"
+        address = f"http://{HOST}:{bound.getsockname()[1]}/{first}?token={token}"
         out.print(address, soft_wrap=True, highlight=False, markup=False)
         say("Ctrl-C ends it. The address holds a token: share it with nobody.")
         if browser:
@@ -106,21 +105,3 @@ def _shown(named: str, root: Path) -> Path:
         return path
     banks = [] if (path / CONFIG_NAME).is_file() else sorted(filter(is_bank, path.glob("*.sqlite")))
     return banks[0] if len(banks) == 1 else find_run(named, root)
-
-
-def _bound(port: int) -> socket.socket:
-    """Return a socket of this machine alone.
-
-    Raises:
-        RunError: The port is taken.
-    """
-    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        found.bind((_HOST, port))
-    except OSError as error:
-        found.close()
-        raise RunError(
-            f"port {port} cannot be used ({error.strerror}); leave --port out for a free one"
-        ) from error
-    return found

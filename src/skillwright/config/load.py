@@ -131,6 +131,11 @@ dump_rl_config = dump_config
 def _noted(path: Path) -> list[Layer]:
     """Read a file and what it inherits from; say which of its names are old, but of no run."""
     layers = read_layers(path)
+    if "serve" in merge_layers(layers):
+        raise ConfigError(
+            f"{path}: these are conversations of `skillwright serve`, and nothing of them can be "
+            f"played again; `skillwright bank distill {path.parent}` learns from them"
+        )
     for note in () if _is_stored(path) else (note for layer in layers for note in layer.notes):
         _log.warning(note)
     return layers

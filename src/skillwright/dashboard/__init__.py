@@ -4,7 +4,8 @@ app = make_app(Path("runs"), token=new_token())      # an ASGI app
 html_report(Path("runs/demo"))                       # one file that can be mailed
 """
 
-from skillwright.dashboard.app import make_app, new_token
+from skillwright.core.loopback import new_token
+from skillwright.dashboard.app import make_app
 from skillwright.dashboard.report import html_report, markdown_report
 from skillwright.dashboard.site import is_bank
 

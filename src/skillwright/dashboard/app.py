@@ -7,8 +7,6 @@ read a run through a browser.
 
 import asyncio
 import logging
-import re
-import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -30,13 +28,13 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skillwright.core import SkillwrightError
+from skillwright.core.loopback import port_named, same_token
 from skillwright.dashboard import banks, pages
 from skillwright.dashboard.reading import reading
 from skillwright.dashboard.site import DAMAGE, Site, damaged, templates
 
 logger = logging.getLogger(__name__)
 
-_HOST = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::(?P<port>[0-9]{1,5}))?")
 COOKIE = "skillwright_token_{port}"
 """Its name has the port: browsers send a cookie to every port of a machine."""
 _POLL_S = 1.0
@@ -64,11 +62,6 @@ _PAGES: tuple[tuple[str, pages.Page], ...] = (
     ("/side-by-side", pages.between_runs),
     ("/banks/{bank}", banks.bank),
 )
-
-
-def new_token() -> str:
-    """Return a token that nobody can guess."""
-    return secrets.token_urlsafe(24)
 
 
 def make_app(root: Path, paths: Sequence[Path] = (), *, token: str) -> ASGIApp:
@@ -167,19 +160,18 @@ class _Guard:
         await (refusal or self._app)(scope, receive, guarded)
 
     def _refusal(self, request: Request) -> Response | None:
-        named = _HOST.fullmatch(request.headers.get("host", ""))
-        if named is None:
+        port = port_named(request.headers.get("host", ""))
+        if port is None:
             return PlainTextResponse("This server answers only as 127.0.0.1.\n", 403)
         if request.method not in ("GET", "HEAD"):
             return PlainTextResponse("Nothing can be changed here.\n", 405)
-        name = COOKIE.format(port=named["port"] or "")
+        name = COOKIE.format(port=port)
         given = request.query_params.get("token")
-        if given is not None and secrets.compare_digest(given.encode(), self._token.encode()):
+        if given is not None and same_token(given, self._token):
             answer = RedirectResponse(str(request.url.remove_query_params("token")), 303)
             answer.set_cookie(name, self._token, httponly=True, samesite="lax")
             return answer
-        held = request.cookies.get(name, "")
-        if not secrets.compare_digest(held.encode(), self._token.encode()):
+        if not same_token(request.cookies.get(name, ""), self._token):
             return PlainTextResponse(
                 "The token is missing: open the address that `skillwright view` printed.\n", 403
             )

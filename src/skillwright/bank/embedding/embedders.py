@@ -134,6 +134,7 @@ def is_common(stem: str) -> bool:
     return stem in _COMMON_STEMS
 
 
+@lru_cache(maxsize=65_536)
 def _stem(word: str) -> str:
     for suffix in ("ings", "ing", "edly", "ed", "ies", "es", "ly", "s"):
         if word.endswith(suffix) and len(word) - len(suffix) >= 3:

@@ -11,7 +11,14 @@ from skillwright.config.parity_report import mode_facts, say_mode
 from skillwright.core import SkillwrightError, Usage
 from skillwright.core.jsonio import encode
 from skillwright.jobs.inspect.critical_path import CriticalPath, critical_path
-from skillwright.jobs.launch.runs import MADE, Run, find_run, has_scripted_models, read_plan
+from skillwright.jobs.launch.runs import (
+    MADE,
+    SERVE,
+    Run,
+    find_run,
+    has_scripted_models,
+    read_plan,
+)
 from skillwright.jobs.parts.endings import TurnEnds
 from skillwright.jobs.rl.launch import JOB as RL
 from skillwright.jobs.rl.launch import rl_has_scripted_models
@@ -30,7 +37,7 @@ class RunSummary:
     Attributes:
         name: The run's name.
         path: Its folder.
-        job: ``train``, ``eval`` or ``rl``.
+        job: ``train``, ``eval``, ``rl`` or ``serve``.
         started: When, UTC, for people.
         episodes: Scored episodes in the store.
         failures: Episodes without a score.
@@ -85,7 +92,9 @@ class RunSummary:
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing is left to do."""
+        """Whether nothing is left to do; nothing can be resumed of conversations."""
+        if self.job == SERVE:
+            return True
         if self.rl is not None:
             return self.rl.finished
         return self.state.finished if self.state else self.evaluation is not None
@@ -95,6 +104,8 @@ class RunSummary:
         """The headline, for people."""
         if self.problem:
             return f"cannot be read: {self.problem}"
+        if self.job == SERVE:
+            return f"{self.episodes} conversations judged, {self.failures} not"
         if self.evaluation is not None:
             return f"{_percent(self.evaluation.table.overall.success_rate)} solved"
         names, report = ("initial", "best"), self.state.report if self.state else None
@@ -193,7 +204,10 @@ def read_folder(folder: RunFolder) -> RunSummary:
             "failures": counts["failures"],
             "usage": store.usage_by_purpose(),
         }
-        if any(event.kind == MADE and event.payload.get("job") == RL for event in events[:1]):
+        job = next((one.payload.get("job") for one in events[:1] if one.kind == MADE), None)
+        if job == SERVE:
+            return RunSummary(**common, job=SERVE, started=_time(events[0].time))
+        if job == RL:
             recipe = load_rl_config(path)
             return RunSummary(
                 **common,

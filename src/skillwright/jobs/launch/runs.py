@@ -92,6 +92,8 @@ def _began(run: RunFolder) -> tuple[float, str]:
 
 MADE = "made"
 """The first event of a run: which job it is, and what it was made by."""
+SERVE: Final = "serve"
+"""The job of a run that holds the conversations of `skillwright serve`."""
 STUDY_NAME = "study.yaml"
 """The file that makes a folder of runs a study."""
 

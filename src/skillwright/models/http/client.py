@@ -10,8 +10,8 @@ import json
 import re
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -165,6 +165,49 @@ class HttpClient:
                 f"{shown} did not answer within {timeout_s:g} s. Raise timeout_s, ask for fewer "
                 "tokens, or lower max_concurrent if the server is busy."
             ) from error
+
+    @asynccontextmanager
+    async def relay(
+        self, method: str, url: str, body: bytes, *, headers: Mapping[str, str], silent_s: float
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Pass on a request of somebody else's, and give the reply while it comes.
+
+        Args:
+            method: Its method.
+            url: Where it goes.
+            body: Its body.
+            headers: All of its headers.
+            silent_s: Seconds without a byte after which the endpoint counts as gone.
+
+        Yields:
+            The reply of any status, of which only the head is read.
+
+        Raises:
+            ModelTimeout: Nothing came for so long.
+            EndpointFault: The connection failed, or broke.
+            ModelRefused: The host is unknown, TLS fails, or the environment names no proxy.
+        """
+        shown = without_secrets(url)
+        try:
+            async with self._open().request(
+                method,
+                url,
+                data=(body or None) if len(body) < _COPIED_BYTES else io.BytesIO(body),
+                headers=headers,
+                proxy=self._proxy(url),
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(
+                    total=None, sock_connect=_CONNECT_S, sock_read=silent_s
+                ),
+            ) as response:
+                yield response
+        except aiohttp.SocketTimeoutError:
+            raise ModelTimeout(
+                f"{shown} sent nothing for {silent_s:g} s. Raise --silent-s, or look at its log."
+            ) from None
+        except aiohttp.ClientError as error:
+            # Without its cause: some aiohttp errors show the proxy's password, or the key.
+            raise fault_of(shown, error) from None
 
     def _open(self) -> aiohttp.ClientSession:
         if self._closed:

@@ -49,11 +49,14 @@ class LocalClient:
     Args:
         client: The shared HTTP client.
         server: The process.
+
+    Attributes:
+        server: The process.
     """
 
     def __init__(self, client: HttpClient, server: LocalServer) -> None:
         self._client = client
-        self._server = server
+        self.server = server
         self._starting = asyncio.Lock()
 
     @property
@@ -70,7 +73,7 @@ class LocalClient:
             ModelRefused: The server could not be started, too.
         """
         del url
-        server = self._server
+        server = self.server
         async with self._starting:
             # A thread waits for it: it may take a minute, and others are on this loop.
             address = await asyncio.to_thread(server.address, timeout_s)

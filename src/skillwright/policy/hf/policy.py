@@ -1,8 +1,8 @@
 """Any causal language model with a chat template as a policy: sampled, trained, kept."""
 
 import random
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Self
 
@@ -82,10 +82,12 @@ class HfPolicy:
         self.weights = Weights(model, self.settings)
         self._architecture = type(model).__name__
         self._optimizer = self._new_optimizer()
-        self._plain = attends_to_all(self.weights.config)
+        self.attends_to_all = attends_to_all(self.weights.config)
         with self.weights.autocast():
             device = self.weights.device
-            self._mode = forward_mode(self.weights.model, device, attends_to_all=self._plain)
+            self._mode = forward_mode(
+                self.weights.model, device, attends_to_all=self.attends_to_all
+            )
         self._lanes: dict[int, Lane] = {}
         self.engine: SamplingEngine | None = None
         shape = self.settings
@@ -318,20 +320,16 @@ class HfPolicy:
             self.speech.stop_ids,
             self.settings.max_new_tokens,
             self.speech.end_id,
-            in_step=not self._plain,
+            in_step=not self.attends_to_all,
             # Products are rounded to few bits in low precision, which a kernel avoids.
             share=self._mode.packed and not self.weights.low,
         )
         lane = self._lanes.pop(number, None)
-        with (
-            memory_watched("sampling", SAMPLING_MEMORY),
-            torch.inference_mode(),
-            self.weights.autocast(),
-        ):
-            lane = lane or self._new_lane()
+        with self.sampling():
+            lane = lane or self.new_lane()
             ids = [prompt.ids for prompt in prompts]
-            lane = answer_all(lane, ids, answers, self._read, decoding)
-        if self._plain and self.settings.keep_cache:
+            lane = answer_all(lane, ids, answers, self.read, decoding)
+        if self.attends_to_all and self.settings.keep_cache:
             self._lanes[number] = lane
         return [
             self._sampled(prompt, answer, temperature)
@@ -370,6 +368,16 @@ class HfPolicy:
             temperature=temperature,
         )
 
+    @contextmanager
+    def sampling(self) -> Iterator[None]:
+        """Hold what sampling needs: no gradient, the precision, a word on what to lower."""
+        with (
+            memory_watched("sampling", SAMPLING_MEMORY),
+            torch.inference_mode(),
+            self.weights.autocast(),
+        ):
+            yield
+
     def _learn(self, rows: Sequence[Row], loss: Loss) -> LossReport:
         batch = Batch(rows, self.weights.device, self._mode)
         entropy: Entropy = "none"
@@ -386,7 +394,8 @@ class HfPolicy:
         total.backward()  # type: ignore[no-untyped-call]  # torch does not say what it returns
         return report
 
-    def _read(self, lane: Lane, ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    def read(self, lane: Lane, ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """Read new tokens at their positions; see `skillwright.policy.hf.sampling.Read`."""
         model = self.weights.model
         asked: dict[str, Any] = {"attention_mask": lane.mask.long()}
         attention: AbstractContextManager[None] = nullcontext()
@@ -405,8 +414,9 @@ class HfPolicy:
         logits: torch.Tensor = seen.logits[:, -1]
         return logits
 
-    def _new_lane(self) -> Lane:
-        cache = new_cache() if self._plain else windowed_cache(self.weights.config)
+    def new_lane(self) -> Lane:
+        """Return a lane in which nothing is read."""
+        cache = new_cache() if self.attends_to_all else windowed_cache(self.weights.config)
         return Lane.empty(cache, 1, self.weights.device)
 
     def _commands(self, context: TurnContext) -> Sequence[str]:

@@ -8,7 +8,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from jinja2 import TemplateError
@@ -93,6 +93,27 @@ class Speech:
                 return Prompt(tuple(messages), rendered, ids)
         return Prompt(tuple(messages), rendered, self._ids(rendered))
 
+    def prompt_of(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()
+    ) -> tuple[int, ...]:
+        """Write somebody else's conversation as tokens; it is not remembered.
+
+        Args:
+            messages: The conversation, native tool calls included.
+            tools: What may be called, in OpenAI's form; see `takes_tools`.
+
+        Raises:
+            NoChatTemplate: The template refuses it.
+        """
+        return self._encoded(self._render(messages, tools))
+
+    @cached_property
+    def takes_tools(self) -> bool:
+        """Whether the chat template says which tools there are."""
+        asked: list[Message] = [{"role": "user", "content": "?"}]
+        tool = {"type": "function", "function": {"name": "look", "parameters": {}}}
+        return self._render(asked, [tool]) != self._render(asked)
+
     def remember(self, prompt: Prompt, token_ids: tuple[int, ...], text: str) -> None:
         """Keep what was answered, for the next prompt of the episode."""
         ended = bool(token_ids) and token_ids[-1] in self.stop_ids
@@ -140,12 +161,20 @@ class Speech:
             node = node.children[token]
         return tuple(choices)
 
-    def _render(self, messages: Sequence[Message]) -> str:
-        plain = [{"role": one["role"], "content": one["content"]} for one in messages]
+    def _render(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> str:
+        plain: list[dict[str, Any]] = [
+            {"role": one["role"], "content": one["content"]} for one in messages
+        ]
+        settings = dict(self._template_settings)
+        if tools:
+            settings["tools"] = list(tools)
+            plain = [
+                {**one, **_called(message)} for one, message in zip(plain, messages, strict=True)
+            ]
         try:
             return str(
                 self.tokenizer.apply_chat_template(
-                    plain, tokenize=False, add_generation_prompt=True, **self._template_settings
+                    plain, tokenize=False, add_generation_prompt=True, **settings
                 )
             )
         except TemplateError as error:
@@ -175,6 +204,23 @@ class Speech:
             vocabulary |= {"truncation": None, "padding": None}
         facts = {"template": self.tokenizer.chat_template, "settings": self._template_settings}
         return digest({**facts, "vocabulary": vocabulary, "stop": sorted(self.stop_ids)})
+
+
+def _called(message: Message) -> dict[str, Any]:
+    """Return the native calls of a message as templates read them: arguments are an object."""
+    calls = [
+        {**call, "function": {**call["function"], "arguments": _object(call["function"])}}
+        for call in message.get("tool_calls") or ()
+    ]
+    answered = {"tool_call_id": message["tool_call_id"]} if "tool_call_id" in message else {}
+    return {**({"tool_calls": calls} if calls else {}), **answered}
+
+
+def _object(function: Mapping[str, Any]) -> Any:
+    try:
+        return json.loads(function["arguments"])
+    except ValueError:
+        return function["arguments"]
 
 
 def _continues(messages: Sequence[Message], said: _Said) -> bool:

@@ -1,0 +1,52 @@
+"""Servers for this machine alone: their address, their port, and the token that opens them."""
+
+import re
+import secrets
+import socket
+
+from skillwright.core.errors import RunError
+
+HOST = "127.0.0.1"
+"""Where a server listens, so that no other machine reaches it."""
+_NAMED = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::(?P<port>[0-9]{1,5}))?")
+
+
+def port_named(host: str) -> str | None:
+    """Return the port in a ``Host`` header that names this machine, "" for none.
+
+    A page elsewhere can give this machine a name of its own and have a browser ask it; the header
+    then has that name.
+
+    Returns:
+        ``None`` where it names another machine.
+    """
+    named = _NAMED.fullmatch(host)
+    return None if named is None else named["port"] or ""
+
+
+def new_token() -> str:
+    """Return a token that nobody can guess."""
+    return secrets.token_urlsafe(24)
+
+
+def same_token(given: str, token: str) -> bool:
+    """Tell whether a token was given, in the same time however much of it is right."""
+    return secrets.compare_digest(given.encode("utf-8", "replace"), token.encode())
+
+
+def bound_socket(port: int, host: str = HOST) -> socket.socket:
+    """Return a socket that is bound to a port; 0 takes a free one.
+
+    Raises:
+        RunError: The port is taken, or the address is not this machine's.
+    """
+    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((host, port))
+    except OSError as error:
+        found.close()
+        raise RunError(
+            f"port {port} cannot be used ({error.strerror}); leave --port out for a free one"
+        ) from error
+    return found
