@@ -167,4 +167,4 @@ def test_a_grant_is_by_endpoint_and_purposes_share_it():
     assert ledger.renew("a", demands) == {"e": Grant(4, 0.0), "f": Grant(1, 0.0)}
     limits = LeasedLimits(Direct(ledger), "a")
     assert limits.traffic(config(), "") is limits.traffic(config(), "")
-    assert limits.traffic(config(), "").latencies(Purpose.ROLLOUT).quantile_s(0.5) is None
+    assert limits.traffic(config(), "").latencies(Purpose.ROLLOUT).median_s is None

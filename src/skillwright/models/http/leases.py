@@ -255,7 +255,7 @@ class LeasedLimiter(Limiter):
     def lend(self, places: int) -> None:
         """Have so many places from now on."""
         self._lent = places
-        self._start_waiting()
+        self._let_in()
 
     def enter_at_once(self) -> bool:
         """Take a place where one is free; where none is, more are asked for."""
