@@ -29,7 +29,7 @@ from study.ablations import (  # noqa: E402 (beside the benchmark)
     TASK_TYPE,
     refuse_mixed_settings,
 )
-from study.exam import REWORDED, TRAINING  # noqa: E402
+from study.exam import REWORDED, TRAINING, WARM  # noqa: E402
 from study.summary import NEW, by_ablation, pairs_of, summary  # noqa: E402
 
 PAGE, FIGURES = HERE / "rl_study.md", HERE / "figures"
@@ -45,7 +45,12 @@ ARTIFACTS = {
 SHORTLY = {"n100": "100", "n300": "300", "n900": "900", MAIN: "all"}
 EPISODES = {"n100": 100, "n300": 300, "n900": 900, MAIN: 3072}
 """Episodes of the expert; a test holds them equal to the settings."""
-WHERE = {NEW: "new homes", TRAINING: "training homes", REWORDED: "new homes, other sentences"}
+WHERE = {
+    NEW: "new homes",
+    TRAINING: "training homes",
+    REWORDED: "new homes, other sentences",
+    WARM: "new homes, temperature 1",
+}
 
 Found = Mapping[str, Any]
 Score = Mapping[str, Any]
@@ -150,7 +155,7 @@ def _sections(found: Found) -> Iterator[str]:
         yield "\n## Results\n\nNothing is measured yet with these settings."
         return
     games = " or ".join(map(str, found["games"]))
-    yield f"\n## Results\n\n{games} test games a seed, sampled at temperature 1; means over seeds."
+    yield f"\n## Results\n\n{games} test games a seed, at temperature 0.4; means over seeds."
     yield "*n* is how many seeds a row has; with one, the interval is Wilson's over its games.\n"
     if lacking := [name for name in ABLATIONS if name not in {*found["ablations"], GROWTH}]:
         yield f"Not run yet: {', '.join(f'`{name}`' for name in lacking)}.\n"
@@ -221,7 +226,7 @@ def _reading(found: Found) -> Iterator[str]:
     yield "which read the skills; only what the policy reads differs. Behind SFT: after GRPO.\n"
     yield "![Success rate by what is read](figures/rl_study_reading.svg)\n"
     yield f"| the policy reads | n | demonstrations | SFT | {' | '.join(WHERE.values())} |"
-    yield "|---|---|---|---|---|---|---|"
+    yield f"|---|---|---|---|{'---|' * len(WHERE)}"
     for name in names:
         tables = found["ablations"][name]
         final = tables[NEW]["final"]
@@ -237,7 +242,7 @@ def _controls(found: Found) -> Iterator[str]:
     if tables is None:
         return
     yield "\n### The whole recipe: new homes and training homes\n"
-    yield f"| | {' | '.join(WHERE.values())} |\n|---|---|---|---|"
+    yield f"| | {' | '.join(WHERE.values())} |\n|---|{'---|' * len(WHERE)}"
     for artifact, says in ARTIFACTS.items():
         if artifact in tables[NEW]:
             cells = [_score(tables.get(homes, {}).get(artifact)) for homes in WHERE]

@@ -33,8 +33,7 @@ from skillwright.jobs.rl.wiring import PolicyMaker
 from skillwright.models.local import find_weights
 from skillwright.policy import load_checkpoint
 from skillwright.policy.hf import HfPolicy, save_folder, save_gguf
-from skillwright.runs import provenance
-from study.one_run import CpuCallback, result_of, settings_digest
+from study.one_run import CpuCallback, made_by, result_of, settings_digest
 
 
 class CurveCallback(CpuCallback):
@@ -105,11 +104,6 @@ def play(
     result["losses"] = callback.losses
     write_text(path, json.dumps(result, indent=1))
     return result
-
-
-def made_by() -> dict[str, Any]:
-    """Return what a result was made by, without the folders of the machine that made it."""
-    return {name: value for name, value in provenance().items() if name != "command"}
 
 
 def keep_weights(run: Path, root: Path, seed: int) -> None:

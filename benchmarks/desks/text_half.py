@@ -14,9 +14,9 @@ from typing import Any
 import skillwright as sw
 from desks.conditions import FIRST_SEED, HERE, gguf_folder, new_shop_folder
 from desks.data import new_shop, write_new_shop
-from desks.one_run import made_by
 from skillwright.core.jsonio import write_text
 from skillwright.policy.hf.saving import GGUF_NAME
+from study.one_run import made_by
 
 
 def reader(root: Path, seed: int) -> dict[str, Any]:

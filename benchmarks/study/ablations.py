@@ -59,8 +59,10 @@ RECIPE = (
     "cold_start.tasks=null",
     "cold_start.steps=300",
     "cold_start.expert_reads=skills",
-    "grpo.iterations=50",
+    "grpo.iterations=30",
     "evaluation.val_every=10",
+    # SkillRL's for validation; the exam plays at temperature 1 as well.
+    "evaluation.temperature=0.4",
     # Nothing is judged without evolution, and a release test would play val again and again.
     "evaluation.gate.kind=strict",
 )
@@ -82,7 +84,8 @@ WITH_HABITS = (
     "bank.k_task=10",
     "cold_start.tasks=630",
     "cold_start.steps=150",
-    "grpo.iterations=40",
+    "grpo.iterations=30",
+    "evaluation.temperature=0.4",
     "evolve.every=5",
     "evolve.nth=8",
     "evolve.max_failures=40",
@@ -93,8 +96,8 @@ WITH_HABITS = (
     "evaluation.gate.release_draws=2",
 )
 
-MATCHED_STEPS = 900
-"""Supervised steps that take the CPU time of the recipe's 50 iterations, about: the page shows the
+MATCHED_STEPS = 600
+"""Supervised steps that take the CPU time of the recipe's 30 iterations, about: the page shows the
 seconds of both."""
 
 

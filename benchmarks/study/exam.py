@@ -21,8 +21,9 @@ from skillwright.policy import PolicyBackend
 from skillwright.rollout import refuse_no_score
 from skillwright.scripted.household.rewording import reworded
 
-TRAINING, REWORDED = "training_homes", "reworded"
-"""Where else: in the homes of training, and in the new ones with the bank in other sentences."""
+TRAINING, REWORDED, WARM = "training_homes", "reworded", "temperature_1"
+"""Where else: in the homes of training, and in the new ones with the bank in other sentences, and
+with actions sampled at temperature 1."""
 
 
 class Silent:
@@ -56,10 +57,14 @@ class Examined:
         version = self.state.version_after(iteration) if iteration else self.state.first_version
         return self.run.bank_store.load(version)
 
-    async def play(self, tasks: Sequence[Task], skills: SkillSource) -> list[Any]:
-        """Play each task once, as the run's own test does."""
+    async def play(
+        self, tasks: Sequence[Task], skills: SkillSource, temperature: float | None = None
+    ) -> list[Any]:
+        """Play each task once, as the run's own test does, or at another temperature."""
         config = self.run.config
-        engine = self.run.measuring_engine(self.policy, config.evaluation.temperature)
+        engine = self.run.measuring_engine(
+            self.policy, config.evaluation.temperature if temperature is None else temperature
+        )
         seed = config.run.seed
         specs = [EpisodeSpec(task, evaluation_seed(seed, task.id, 0), 0, "test") for task in tasks]
         results = await engine.run(specs, skills)
@@ -77,11 +82,16 @@ async def examined(folder: Path) -> Any:
             yield Examined(run, state)
 
 
-async def examine(folder: Path) -> dict[str, Any]:
+async def examine(folder: Path, artifacts: Sequence[str]) -> dict[str, Any]:
     """Return a run's scores in games that its own test has not.
 
+    Args:
+        folder: The run's.
+        artifacts: Of ``cold_start`` and ``final``.
+
     Returns:
-        Score tables by artifact for `TRAINING`, and for `REWORDED` where a bank is injected.
+        Score tables by artifact for `TRAINING` and `WARM`, and for `REWORDED` where a bank is
+        injected.
     """
     async with examined(folder) as one:
         config = one.run.config
@@ -90,11 +100,14 @@ async def examine(folder: Path) -> dict[str, Any]:
         known = household_tasks("test", games, homes=homes, seed=data.seed)
         new = household_tasks("test", games, homes=new_homes(data), seed=data.seed)
         has_bank = config.bank.inject not in ("none", "trajectories")
-        found: dict[str, dict[str, Any]] = {TRAINING: {}, REWORDED: {}}
-        for name, iteration in (("cold_start", 0), ("final", one.chosen)):
+        found: dict[str, dict[str, Any]] = {TRAINING: {}, REWORDED: {}, WARM: {}}
+        for name in artifacts:
+            iteration = one.chosen if name == "final" else 0
             one.load(iteration)
             bank = one.bank(iteration)
-            found[TRAINING][name] = await one.play(known, one.run.injector.source(bank))
+            source = one.run.injector.source(bank)
+            found[TRAINING][name] = await one.play(known, source)
+            found[WARM][name] = await one.play(new, source, 1.0)
             if has_bank:
                 other = one.run.injector.source(in_other_words(bank))
                 found[REWORDED][name] = await one.play(new, other)

@@ -26,7 +26,16 @@ from skillwright.jobs.rl.bank import make_first_bank
 from skillwright.jobs.rl.state import RlState
 from skillwright.jobs.rl.wiring import workshop
 from skillwright.runs import provenance
-from study.ablations import ABLATIONS, EXAMPLE, GROWTH, MAIN, Ablation, run_name, settings_of
+from study.ablations import (
+    ABLATIONS,
+    EXAMPLE,
+    GROWTH,
+    MAIN,
+    READING,
+    Ablation,
+    run_name,
+    settings_of,
+)
 from study.exam import Silent, examine
 from study.growth import grow
 
@@ -192,6 +201,11 @@ def settings_digest(config: RlConfig) -> str:
     return digest(settings_kept(config))
 
 
+def made_by() -> dict[str, Any]:
+    """Return what a result was made by, without the folders of the machine that made it."""
+    return {name: value for name, value in provenance().items() if name != "command"}
+
+
 def result_of(path: Path, config: RlConfig) -> dict[str, Any] | None:
     """Return a result that was written down, or ``None``.
 
@@ -245,7 +259,7 @@ def play(
     finally:
         callback.keep()
     facts = {"arm": ablation, "seed": seed, "games": games, "settings": settings_digest(config)}
-    made = {"made_by": provenance(), "cpu_s": dict(callback.seconds)}
+    made = {"made_by": made_by(), "cpu_s": dict(callback.seconds)}
     result = {**facts, **found, **made, "config": settings_kept(config)}
     write_text(path, json.dumps(result, indent=1))
     return result
@@ -268,7 +282,14 @@ def _run(
             )
         report = asyncio.run(run_rl(run, callback))
     callback.on_event(StageStarted("exam"))
-    return {**_facts(report, folder, config), "exam": asyncio.run(examine(folder))}
+    return {**_facts(report, folder, config), "exam": asyncio.run(examine(folder, _seen(ablation)))}
+
+
+def _seen(ablation: Ablation) -> tuple[str, ...]:
+    """Return the artifacts that are played elsewhere too: of rows about what the policy reads."""
+    if ablation.name == MAIN:
+        return ("cold_start", "final")
+    return ("final",) if READING in ablation.tables else ()
 
 
 def _refuse_unfinished(folder: Path) -> None:

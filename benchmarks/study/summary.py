@@ -9,7 +9,7 @@ from skillwright.core.jsonio import digest
 from skillwright.envs.alfworld.env import CATEGORIES
 from skillwright.evaluation import mean_interval, wilson_interval
 from study.ablations import ABLATIONS, GROWTH, MAIN, SCALE, TASK_TYPE
-from study.exam import REWORDED, TRAINING
+from study.exam import REWORDED, TRAINING, WARM
 from study.growth import FIRST, MOST
 
 Result = dict[str, Any]
@@ -17,7 +17,7 @@ Result = dict[str, Any]
 NEW = "new_homes"
 """The homes of a run's own test: no weights were trained on them."""
 
-HOMES = (NEW, TRAINING, REWORDED)
+HOMES = (NEW, TRAINING, REWORDED, WARM)
 
 AFTER, CONTROL, LOWER, RECOVERED, BELOW = 0.85, 0.30, 0.40, 0.15, 0.10
 TARGETS = {
@@ -242,6 +242,7 @@ def key_figures(runs: Mapping[str, list[Result]]) -> dict[str, Any]:
         "after_grpo": _score_of(main, last),
         "after_grpo_training_homes": _score_of(main, last, homes=TRAINING),
         "after_grpo_reworded": _score_of(main, last, homes=REWORDED),
+        "after_grpo_temperature_1": _score_of(main, last, homes=WARM),
         "sft": _score_of(main, "cold_start"),
         "without_skills": _score_of(main, "no_skills"),
         "other_skills": _score_of(main, "other_scope"),
