@@ -331,7 +331,7 @@ def _score(score: Score | None) -> str:
 
 def _points(gain: Score) -> str:
     def points(value: float) -> str:
-        return f"{value * 100:+.0f}"
+        return f"{round(value * 100) + 0:+d}"
 
     return _with_interval(points(gain["mean"]), gain["over_seeds"], points)
 

@@ -1,6 +1,6 @@
 """The ablations of the study: the recipe of the example, and what each changes in it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -262,23 +262,28 @@ def refuse_mixed_settings(results: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _refuse_difference(table: str, first: Mapping[str, Any], other: Mapping[str, Any]) -> None:
-    mine, theirs = (dict(_leaves(one["config"])) for one in (first, other))
     about = (*ABLATIONS[first["arm"]].changed, *ABLATIONS[other["arm"]].changed)
-    for key in sorted({*mine, *theirs} - _OWN):
+    for key, mine, theirs in differing(first["config"], other["config"]):
         is_about = any(key == one or key.startswith(f"{one}.") for one in about)
-        if mine.get(key) != theirs.get(key) and not is_about:
+        if key not in _OWN and not is_about:
             names = " and ".join(run_name(one["arm"], one["seed"]) for one in (first, other))
             raise ConfigError(
-                f"{names} are rows of the table {table!r}, and their {key} is {mine.get(key)!r} "
-                f"and {theirs.get(key)!r}. Move the older result away, and run it again"
+                f"{names} are rows of the table {table!r}, and their {key} is {mine!r} "
+                f"and {theirs!r}. Move the older result away, and run it again"
             )
 
 
-def _leaves(values: Mapping[str, Any], start: str = "") -> Sequence[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
-    for name, value in values.items():
-        if isinstance(value, Mapping) and value:
-            found += _leaves(value, f"{start}{name}.")
-        elif value is not None:  # a section that is left out has no keys
-            found.append((f"{start}{name}", value))
-    return found
+def differing(
+    mine: Mapping[str, Any], theirs: Mapping[str, Any], start: str = ""
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the keys, with both values, in which two configurations differ.
+
+    A key that only one of them has came into the schema after the other was written, and its
+    default is what held before; a section that is left out is ``None``.
+    """
+    for name in sorted({*mine} & {*theirs}):
+        one, other = mine[name], theirs[name]
+        if isinstance(one, Mapping) and isinstance(other, Mapping):
+            yield from differing(one, other, f"{start}{name}.")
+        elif one != other:
+            yield f"{start}{name}", one, other

@@ -33,6 +33,7 @@ from study.ablations import (
     MAIN,
     READING,
     Ablation,
+    differing,
     run_name,
     settings_of,
 )
@@ -215,7 +216,11 @@ def result_of(path: Path, config: RlConfig) -> dict[str, Any] | None:
     if not path.exists():
         return None
     result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    if result["settings"] != settings_digest(config):
+    kept = result.get("config")  # the digest also knows of keys that came after the result
+    same = settings_digest(config) == result["settings"] or (
+        kept is not None and not list(differing(kept, settings_kept(config)))
+    )
+    if not same:
         raise ConfigError(
             f"{path} was measured with other settings than those of now. Name another folder with "
             "--root, or move the old results away"

@@ -182,8 +182,24 @@ def test_rows_of_one_table_share_their_settings(part):
         if one["arm"] == "reads_nothing":
             grpo = {**one["config"]["grpo"], "iterations": 40}
             results[index] = {**one, "config": {**one["config"], "grpo": grpo}}
-    with pytest.raises(ConfigError, match=r"reads_nothing-s0.*grpo\.iterations is 50 and 40"):
+    with pytest.raises(ConfigError, match=r"reads_nothing-s0.*grpo\.iterations is 30 and 40"):
         ablations.refuse_mixed_settings(results)
+
+
+def test_a_result_of_before_a_key_was_there_is_taken_and_one_of_other_settings_is_refused(
+    part, tmp_path
+):
+    ablations, one_run = part("study.ablations"), part("study.one_run")
+    config = ablations.settings_of(ablations.ABLATIONS["all"], 0, 20, tmp_path)
+    older = json.loads(json.dumps(one_run.settings_kept(config)))
+    del older["policy"]["threads"]
+    path = tmp_path / "all-s0.json"
+    path.write_text(json.dumps({"settings": "another", "config": older}))
+    assert one_run.result_of(path, config)["config"] == older
+    older["grpo"]["iterations"] += 1
+    path.write_text(json.dumps({"settings": "another", "config": older}))
+    with pytest.raises(ConfigError, match="other settings"):
+        one_run.result_of(path, config)
 
 
 def test_the_scale_on_the_page_is_that_of_the_settings(part, tmp_path):
