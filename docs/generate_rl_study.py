@@ -205,7 +205,7 @@ def _where_it_pays(sizes: Sequence[Found]) -> Iterator[str]:
         fate = (
             "one seed" if low is None else "gains" if low > 0 else "loses" if high < 0 else "open"
         )
-        says = f"{SHORTLY[one['name']]} ({one['gain']['mean'] * 100:+.0f} points)"
+        says = f"{SHORTLY[one['name']]} ({_in_points(one['gain']['mean'])} points)"
         by_fate.setdefault(fate, []).append(says)
     words = {
         "gains": "GRPO pays with {} episodes: the interval of its gain lies above zero.",
@@ -330,10 +330,11 @@ def _score(score: Score | None) -> str:
 
 
 def _points(gain: Score) -> str:
-    def points(value: float) -> str:
-        return f"{round(value * 100) + 0:+d}"
+    return _with_interval(_in_points(gain["mean"]), gain["over_seeds"], _in_points)
 
-    return _with_interval(points(gain["mean"]), gain["over_seeds"], points)
+
+def _in_points(value: float) -> str:
+    return f"{round(value * 100):+d}"
 
 
 def _with_interval(
