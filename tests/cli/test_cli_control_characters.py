@@ -211,6 +211,11 @@ QUOTES = {
     "coevolve": [(f"coevolve {EVIL}.yaml", True)],
     "internalize": [(f"internalize {EVIL}", True)],
     "policy save": [(f"policy save {EVIL} out", True)],
+    "serve": [(f"serve {EVIL}", True), (f"serve --bank {EVIL}.sqlite evil", True)],
+    "learn-from-sessions": [
+        (f"learn-from-sessions {EVIL}", True),
+        (f"learn-from-sessions . --to claude --config {EVIL}.yaml", True),
+    ],
     "env check": [("env check evil.py:Evil --items tasks/train/items.json", True)],
     "env init": [(f"env init {EVIL}", False)],
     "bank show": [("bank show t001", True), ("bank show t001 --json", True)],

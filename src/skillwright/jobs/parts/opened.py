@@ -292,8 +292,8 @@ async def opened_pool(config: RunConfig | RlConfig, held: AsyncExitStack) -> Wor
     rollout = config.rollout
     if rollout.engine == "local" or is_adapter(config.env):
         return None
-    wanted = rollout.ray
-    settings = RaySettings(wanted.address, wanted.workers, wanted.labels)
+    ray = rollout.ray
+    settings = RaySettings(ray.address, ray.workers, ray.labels)
     with waiting("connecting to Ray"):
         return await held.enter_async_context(ray_pool(settings))
 
