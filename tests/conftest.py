@@ -1,6 +1,7 @@
 """Fixtures every room's tests share."""
 
 import os
+import signal
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +15,10 @@ with suppress(ModuleNotFoundError):  # `make oracle` does without property tests
     settings.load_profile("busy")
 
 ROOT = Path(__file__).resolve().parent.parent
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Under a shell's `make test &` no process that is started here would heed Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
