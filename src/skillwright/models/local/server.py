@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -111,7 +112,8 @@ class LocalServer:
         process = self._process
         for file in (self._log, *((process.stdin, process.stdout) if process else ())):
             if file is not None:
-                file.close()
+                with suppress(BrokenPipeError):  # what the ended process had not read
+                    file.close()
 
     def _start(self, timeout_s: float) -> str:
         process = self._spawn()
