@@ -205,6 +205,19 @@ class Talks:
         return agent_of(make_model(self.config, client))
 
 
+class Announced(RayPlacement):
+    """Says when a worker is up: one that comes late finds nothing left to play."""
+
+    def __init__(self, settings):
+        super().__init__(settings)
+        self.up = asyncio.Semaphore(0)
+
+    async def start(self):
+        worker = await super().start()
+        self.up.release()
+        return worker
+
+
 async def test_workers_keep_within_the_bounds_of_an_endpoint_together(cluster):
     async def answer(body):
         await asyncio.sleep(0.02)  # so that calls overlap where they may
@@ -216,8 +229,10 @@ async def test_workers_keep_within_the_bounds_of_an_endpoint_together(cluster):
             model="m", base_url=server.base_url, api_key=key, max_concurrent=3, start_concurrent=3
         )
         talks = Talks(config)
-        settings = RaySettings(cluster.address, workers=2)
-        async with WorkerPool(RayPlacement(settings)) as pool, HttpClient() as client:
+        placement = Announced(RaySettings(cluster.address, workers=2))
+        async with WorkerPool(placement) as pool, HttpClient() as client:
+            for _ in range(placement.workers):
+                await placement.up.acquire()
             engine = PooledEngine(
                 talks(client),
                 Worlds(),
@@ -226,7 +241,7 @@ async def test_workers_keep_within_the_bounds_of_an_endpoint_together(cluster):
                 make_agent=talks,
             )
             results = await engine.run(guess_specs(40, upper=4), NO_SKILL)
-            assert len({worker for post in pool._posts if (worker := post.worker.pid)}) == 2
+            assert len({post.worker.pid for post in pool._posts}) == 2
     assert all(one.failure is None for one in results)
     assert 2 <= server.most_in_flight <= 3
 
