@@ -27,7 +27,7 @@ from skillwright.rollout import Limits, LocalEngine, MakeEnv
 from skillwright.rollout.pool import PooledEngine, WorkerPool
 from skillwright.rollout.ray_engine import RayPlacement, RaySettings, ray_connection
 
-ROUNDS = 3
+ROUNDS, CPU_ROUNDS = 3, 9
 EPISODES = 120
 WAITING = 2_000
 TURNS, WAIT_S = 10, 2.0
@@ -143,6 +143,13 @@ class Round:
     workers_s: float
 
 
+async def local_round(engine: LocalEngine, job: Job) -> float:
+    """Play it once in this process, and return the CPU seconds."""
+    started = process_time()
+    refuse_failures(await engine.run(job.specs, SKILL))
+    return process_time() - started
+
+
 async def one_round(engine: PooledEngine, job: Job) -> Round:
     """Play it once; what a first round loads is loaded already."""
     pids = [post.worker.pid for post in engine.pool._posts]
@@ -180,12 +187,11 @@ async def cpu_bound(job: Job) -> dict[str, list[float]]:
             await engine.run(job.specs, SKILL)  # loads what is loaded once
         local = job.local()
         await local.run(job.specs, SKILL)
-        for _ in range(ROUNDS):
-            plain, started = plain_s(), process_time()
-            refuse_failures(await local.run(job.specs, SKILL))
-            local_s = process_time() - started
+        for _ in range(CPU_ROUNDS):
+            plain, before = plain_s(), await local_round(local, job)
             one = await one_round(engines[0], job)
             two = await one_round(engines[1], job)
+            local_s = (before + await local_round(local, job)) / 2
             plain = (plain + plain_s()) / 2
             found["driver"].append(two.driver_s / EPISODES / plain)
             found["worker"].append(two.workers_s / local_s)
