@@ -92,8 +92,13 @@ INPUTS = (
         "measured",
         f"{_RESULTS}, train_wall (0.70 ms in all), 2026-11-20, EPYC",
     ),
-    Input("ray driver", 0.43, "ms of driver CPU a task", "measured", "Ray 2.60, two cores"),
-    Input("batch", 16, "episodes a call of an actor", "assumed", "rollout.ray batches"),
+    Input(
+        "ray driver",
+        1.42,
+        "ms of driver CPU an episode of 46 turns; taken for any",
+        "measured",
+        f"{_RESULTS}, ray_engine, 2026-11-26: 3.47 pieces of 0.41 ms",
+    ),
     Input(
         "decode",
         2_500,
@@ -184,7 +189,7 @@ def demands(setting: Setting, machines: int) -> dict[str, float]:
     gpu_s = requests * (setting.answer / VALUE["decode"] + fresh / VALUE["prefill"])
     asks = requests * VALUE["client"] + setting.turns * setting.step_ms + VALUE["episode"]
     store = VALUE["store"] + setting.turns * VALUE["turn"]
-    own = VALUE["ray driver"] / VALUE["batch"] if machines > 1 else 0.0
+    own = VALUE["ray driver"] if machines > 1 else 0.0
     # One machine: one process does all of it. More: workers ask, the driver alone writes the store.
     if machines == 1:
         return {"GPUs": gpu_s / setting.gpus, "driver": (asks + store) / 1e3}
