@@ -23,7 +23,9 @@ SMALLEST: Final = 4096
 """Weights with fewer numbers keep whole moments: biases and norms are few and matter much."""
 
 _ONE: Final = 0x3F80  # the upper half of 1.0 as float32
-_PIECE: Final = 1 << 22  # numbers that are stepped at once, so that few are held in float32
+# Numbers that are stepped at once, so that few are held in float32. A GPU is done with few sooner
+# than it can be asked for more.
+_PIECES: Final = {"cpu": 1 << 22, "cuda": 1 << 25}
 
 
 class LeanAdamW(torch.optim.Optimizer):
@@ -100,8 +102,9 @@ class LeanAdamW(torch.optim.Optimizer):
         chance = torch.Generator(weight.device).manual_seed(step * 1_000_003 + number)
         kept = {name: one.view(-1) for name, one in state.items() if name != "step"}
         numbers, gradient = weight.view(-1), weight.grad.reshape(-1)  # type: ignore[union-attr]  # asked for by `step`
-        for first in range(0, weight.numel(), _PIECE):
-            part = slice(first, min(first + _PIECE, weight.numel()))
+        size = _PIECES.get(weight.device.type, _PIECES["cpu"])
+        for first in range(0, weight.numel(), size):
+            part = slice(first, min(first + size, weight.numel()))
             slope = gradient[part].to(_wide(weight))
             moved = self._moved(kept, part, slope, group, step, chance)
             low = kept["low"][part] if "low" in kept else None

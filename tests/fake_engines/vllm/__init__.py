@@ -54,9 +54,9 @@ class LLM:
             found.append(SimpleNamespace(outputs=[SimpleNamespace(token_ids=ids)]))
         return found
 
-    def collective_rpc(self, method):
-        assert method == "reload_weights"
-        self.held.read()
+    def collective_rpc(self, method, *, kwargs):
+        assert (method, list(kwargs)) == ("reload_weights", ["weights_iterator"])
+        self.held.take(kwargs["weights_iterator"])
 
     def reset_prefix_cache(self):
         self.held.forget()

@@ -19,6 +19,7 @@ TRUSTED: Final = 1.3
 """An estimate is within this factor of what was measured, either way."""
 
 _ARCHITECTURES: Final = ("llama", "mistral", "qwen2", "qwen3", "smollm3")
+_ON_GPU: Final = 8  # times as much of the next two: a GPU is given more at once
 _LOGITS: Final = 3 * 2**24 * 4  # bytes: three blocks of logits, as the last layer is read in parts
 _STEPPED: Final = 10 * 2**22 * 4  # bytes that the lean optimizer holds in float32 at once
 _CUDA: Final = 1_500_000_000  # bytes: context, kernels and what the allocator cannot fill
@@ -331,11 +332,12 @@ def _activations(shape: Shape, demand: Demand, size: int) -> tuple[int, int]:
 
 
 def _logits(shape: Shape, demand: Demand) -> int:
-    return min(_LOGITS, 3 * demand.chosen * shape.vocabulary * 4)
+    most = _LOGITS * (_ON_GPU if demand.cuda else 1)
+    return min(most, 3 * demand.chosen * shape.vocabulary * 4)
 
 
 def _stepping(shape: Shape, demand: Demand, trained: int) -> int:
     largest = shape.embedding if demand.rank is None else trained
     if demand.lean or (demand.low and demand.rank is None):
-        return min(_STEPPED, 10 * largest * 4)
+        return min(_STEPPED * (_ON_GPU if demand.cuda else 1), 10 * largest * 4)
     return trained * 4 if demand.cuda else 2 * largest * 4

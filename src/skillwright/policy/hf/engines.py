@@ -1,26 +1,31 @@
 """Sampling by vLLM or SGLang: free answers come from an engine that holds the policy's weights too.
 
-Whenever the weights have changed, they are written to a folder that the engine reads again. The
-engine gives token ids alone; the policy computes their log-probabilities itself, as training does.
+Whenever the weights have changed, the engine takes them over: vLLM, which runs in this process,
+from where they are, and SGLang from a folder that they are written to. The engine gives token ids
+alone; the policy computes their log-probabilities itself, as training does.
 
-Sources of the interfaces: vLLM's pages on offline inference and on sleep mode (``reload_weights``),
-and ``Engine`` in SGLang's ``srt/entrypoints/engine.py``. Neither package is installed in our tests.
+Sources of the interfaces: vLLM's pages on offline inference, ``reload_weights`` in its
+``v1/worker/gpu_model_runner.py``, and ``Engine`` in SGLang's ``srt/entrypoints/engine.py``. Neither
+package is installed in our tests; vLLM 0.23 was run on a GPU (`benchmarks/grpo_step.py --vllm`).
 """
 
+import os
 import shutil
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any, Final, Literal, Protocol
+from typing import Any, ClassVar, Final, Literal, Protocol
+
+import torch
 
 from skillwright.core import ConfigError, RunError
 from skillwright.core.waits import waiting
 from skillwright.policy.hf.policy import HfPolicy
-from skillwright.policy.hf.saving import save_folder
+from skillwright.policy.hf.saving import merged, save_folder
 
 EngineKind = Literal["vllm", "sglang"]
 
@@ -41,7 +46,13 @@ class Asked:
 
 
 class _Library(Protocol):
-    """What an installed engine is asked for."""
+    """What an installed engine is asked for.
+
+    Attributes:
+        reads_files: New weights have to be in the folder that it was made from.
+    """
+
+    reads_files: ClassVar[bool]
 
     def answers(
         self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], asked: Asked
@@ -49,15 +60,19 @@ class _Library(Protocol):
         """Return an answer to each prompt, in order; it may lack the token that ends it."""
         ...
 
-    def read_again(self) -> None:
-        """Take over the weights that are now in the folder it was made from."""
+    def take_over(self, weights: Iterator[tuple[str, torch.Tensor]]) -> None:
+        """Answer with other weights, which it looks at now or finds in its folder."""
         ...
 
 
 class _Vllm:
     """vLLM's offline engine."""
 
+    reads_files: ClassVar[bool] = False
+
     def __init__(self, folder: str, dtype: str, most_tokens: int | None, share: float) -> None:
+        # In this process: another one would have to be sent the weights.
+        os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
         import vllm  # type: ignore[import-not-found]  # never installed beside our torch
 
         self._vllm = vllm
@@ -87,13 +102,17 @@ class _Vllm:
         outputs = self._llm.generate(given, drawn, use_tqdm=False)
         return [tuple(one.outputs[0].token_ids) for one in outputs]
 
-    def read_again(self) -> None:
-        self._llm.collective_rpc("reload_weights")
+    def take_over(self, weights: Iterator[tuple[str, torch.Tensor]]) -> None:
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()  # it copies on a stream of its own
+        self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": weights})
         self._llm.reset_prefix_cache()  # it holds keys and values of the weights of before
 
 
 class _Sglang:
     """SGLang's offline engine."""
+
+    reads_files: ClassVar[bool] = True
 
     def __init__(self, folder: str, dtype: str, most_tokens: int | None, share: float) -> None:
         import sglang  # type: ignore[import-not-found]  # never installed beside our torch
@@ -124,7 +143,7 @@ class _Sglang:
         found = self._engine.generate(input_ids=given, sampling_params=drawn)
         return [_with_end(one["output_ids"], one["meta_info"]["finish_reason"]) for one in found]
 
-    def read_again(self) -> None:
+    def take_over(self, weights: Iterator[tuple[str, torch.Tensor]]) -> None:
         # It drops what it remembers of prompts by itself.
         taken, why, *_ = self._engine.update_weights_from_disk(self._folder)
         if not taken:
@@ -206,15 +225,16 @@ class Engine:
         """Return the engine with the weights of a digest."""
         if self._library is not None and digest == self._digest:
             return self._library
-        # Anew, not over the old files, which the engine may still have mapped.
-        shutil.rmtree(self._folder, ignore_errors=True)
-        save_folder(self._policy, self._folder, "")
+        if self._library is None or self._library.reads_files:
+            # Anew, not over the old files, which the engine may still have mapped.
+            shutil.rmtree(self._folder, ignore_errors=True)
+            save_folder(self._policy, self._folder, "")
         if self._library is None:
             dtype = "bfloat16" if self._policy.weights.low else "float32"
             given = str(self._folder), dtype, self._policy.most_tokens, self._share
             with waiting(f"starting {self._kind}"):
                 self._library = self._thread.submit(_LIBRARIES[self._kind], *given).result()
         else:
-            self._thread.submit(self._library.read_again).result()
+            self._thread.submit(self._library.take_over, merged(self._policy)).result()
         self._digest = digest
         return self._library

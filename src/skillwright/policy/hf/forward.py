@@ -5,11 +5,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from skillwright.policy.backend import Row
 from skillwright.policy.hf.head import Entropy, Head, chosen_logprobs, logprobs_of
-from skillwright.policy.hf.packed import PACKED, Layout, shared_tokens
+from skillwright.policy.hf.packed import PACKED, Layout, sent, shared_tokens
 from skillwright.policy.update import TokenContext
 
 
@@ -110,13 +111,13 @@ class Batch:
         spots = [
             (i, at) for i, row in enumerate(rows) for at, kept in enumerate(row.loss_mask) if kept
         ]
-        self._spots = torch.tensor(spots, dtype=torch.long, device=device).reshape(-1, 2)
+        self._spots = sent(np.array(spots, dtype=np.int64).reshape(-1, 2), device)
         self._chosen = [rows[index].token_ids[at] for index, at in spots]
         self._choices = [rows[index].context.allowed[at] for index, at in spots]
         self._temperatures = None
         if any(row.temperature != 1.0 for row in rows):
             sampled_at = [rows[index].temperature for index, _ in spots]
-            self._temperatures = torch.tensor(sampled_at, dtype=torch.float64, device=device)
+            self._temperatures = sent(np.array(sampled_at, dtype=np.float64), device)
         if not spots:
             return  # nothing is read
         # What the model makes of a token is about the next one.
@@ -125,15 +126,13 @@ class Batch:
         if mode.packed:
             prompts = [len(row.context.prompt_ids) for row in rows]
             self._layout = Layout(read, prompts, device)
-            self._at = torch.tensor(
-                [int(self._layout.places[i][n]) for i, n in before], device=device
-            )
+            self._at = sent([int(self._layout.places[i][n]) for i, n in before], device)
         else:
             ids = torch.zeros(len(rows), max(map(len, read)), dtype=torch.long)
             for index, tokens in enumerate(read):
                 ids[index, : len(tokens)] = torch.tensor(tokens, dtype=torch.long)
-            self._ids = ids.to(device)
-            self._at = torch.tensor(before, dtype=torch.long, device=device).reshape(-1, 2)
+            self._ids = sent(ids, device)
+            self._at = sent(np.array(before, dtype=np.int64).reshape(-1, 2), device)
 
     def logprobs(
         self, model: Any, *, entropy: Entropy = "none"

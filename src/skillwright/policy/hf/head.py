@@ -13,6 +13,8 @@ from typing import Any, Literal
 import torch
 from torch.nn import functional
 
+from skillwright.policy.hf.packed import sent
+
 Entropy = Literal["none", "watched", "trained"]
 Choices = Sequence[tuple[int, ...] | None]
 Lists = Sequence[tuple[int, ...]]
@@ -22,6 +24,8 @@ Values = tuple[torch.Tensor, torch.Tensor | None]
 
 MOST_LOGITS = 2**24
 """Logits that are in memory at once, in their own precision; two or three such blocks are."""
+
+_TIMES_ON_GPU = 8  # as many there: for few tokens it would read the layer again and again
 
 _NO_LOGIT = -1e30  # its probability is 0, and times that it is still 0
 
@@ -113,7 +117,7 @@ def chosen_logprobs(
         return _normalized(*_gathered(_divided(logits, divided), renamed, names), entropy)
 
     def whole(rows: torch.Tensor, divided: torch.Tensor | None, said: Said) -> Values:
-        tokens = torch.tensor(said, device=rows.device)
+        tokens = sent(said, rows.device)
         asked = _Asked(tokens, divided, head.scale, head.cap, entropy)
         values, spread = _ChunkedLogprobs.apply(  # type: ignore[no-untyped-call]  # torch does not type it
             rows, head.weight, head.bias, asked
@@ -154,10 +158,11 @@ def _parted(
     """Treat tokens that were drawn from a few apart from the others, and put them together."""
 
     def of(numbers: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor | None, list[int]]:
+        if len(numbers) == len(chosen):
+            return inputs, temperatures, list(chosen)
         index = torch.tensor(numbers, device=inputs.device)
-        rows = inputs if len(numbers) == len(chosen) else inputs.index_select(0, index)
         divided = None if temperatures is None else temperatures.index_select(0, index)
-        return rows, divided, [chosen[number] for number in numbers]
+        return inputs.index_select(0, index), divided, [chosen[number] for number in numbers]
 
     lists = {number: allowed for number, allowed in enumerate(choices) if allowed is not None}
     free = [number for number, allowed in enumerate(choices) if allowed is None]
@@ -257,7 +262,7 @@ class _ChunkedLogprobs(torch.autograd.Function):
         values, totals, spreads = [], [], []
         with torch.autocast(kind, enabled=False):
             inputs, layer, shift = _lowered(ctx.low, hidden, weight, bias)
-            for at in _slices(len(hidden), len(weight)):
+            for at in _slices(hidden, weight):
                 x = asked.part(at, functional.linear(inputs[at], layer, shift))
                 top = x.amax(dim=1, keepdim=True)
                 x.sub_(top)
@@ -285,7 +290,7 @@ class _ChunkedLogprobs(torch.autograd.Function):
         to_weight = torch.zeros_like(weight) if wants_weight else None
         to_bias = torch.zeros_like(bias) if wants_bias else None
         inputs, layer, shift = _lowered(ctx.low, hidden, weight, bias)
-        for at in _slices(len(hidden), len(weight)):
+        for at in _slices(hidden, weight):
             x = asked.part(at, functional.linear(inputs[at], layer, shift))
             kept = x.clone() if asked.cap else x
             x.sub_(totals[at, None])
@@ -306,9 +311,10 @@ class _ChunkedLogprobs(torch.autograd.Function):
         return to_hidden, to_weight, to_bias, None
 
 
-def _slices(tokens: int, vocabulary: int) -> Iterator[slice]:
-    size = max(1, MOST_LOGITS // vocabulary)
-    for first in range(0, tokens, size):
+def _slices(hidden: torch.Tensor, weight: torch.Tensor) -> Iterator[slice]:
+    most = MOST_LOGITS * (_TIMES_ON_GPU if hidden.is_cuda else 1)
+    size = max(1, most // len(weight))
+    for first in range(0, len(hidden), size):
         yield slice(first, first + size)
 
 

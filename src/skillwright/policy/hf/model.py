@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import torch
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from skillwright.core import ConfigError
 
@@ -18,6 +19,8 @@ Precision = Literal["auto", "float32", "bfloat16", "float64"]
 OptimizerKind = Literal["adamw", "adamw8bit"]
 
 REFERENCE_ADAPTER = "reference"
+
+_KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +137,38 @@ class Weights:
         """Return a digest of all weights that matter; those of the base are read once."""
         return self._digest(self.trained().items(), self._base)
 
-    def autocast(self) -> Any:
-        """Return the context in which a forward pass runs."""
-        if not self.low:
+    @contextmanager
+    def autocast(self, *, keep: bool = True) -> Iterator[None]:
+        """Hold the precision and the kernels of a forward pass.
+
+        Args:
+            keep: Round an adapter's weights once in the context, and not at every use.
+        """
+        with self.kernels():
+            if not self.low:
+                yield
+                return
+            kind = self.device.type
+            with torch.autocast(kind, dtype=torch.bfloat16, cache_enabled=keep):
+                yield
+
+    def kernels(self) -> Any:
+        """Return the context of attention, forward and backward.
+
+        On a GPU it is not cuDNN's, which plans for every new shape as long as it takes to read a
+        token; shapes hardly come twice here.
+        """
+        if self.device.type != "cuda":
             return nullcontext()
-        return torch.autocast(self.device.type, dtype=torch.bfloat16)
+        return sdpa_kernel(_KERNELS)
 
     @contextmanager
     def training(self) -> Iterator[None]:
         """Let activations be computed twice, where asked: the library does so in this mode only."""
         self.model.train(self._checkpointing)
         try:
-            yield
+            with self.kernels():  # they are chosen again in the backward pass
+                yield
         finally:
             self.model.eval()
 

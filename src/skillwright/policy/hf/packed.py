@@ -27,6 +27,14 @@ _PADDED = 1.25  # times the work, for fewer calls
 _MOST_MASK = 2**24  # pairs of tokens; a larger mask stays bits
 
 
+def sent(values: Any, device: torch.device) -> torch.Tensor:
+    """Return numbers on a device, without a wait for what that has still to do."""
+    made = torch.as_tensor(values)
+    if device.type != "cuda":
+        return made.to(device)
+    return made.pin_memory().to(device, non_blocking=True)
+
+
 def shared_tokens(before: tuple[int, ...], row: tuple[int, ...], prompt: int) -> int:
     """Return how many tokens of a row need no reading, because the row before it had them.
 
@@ -108,12 +116,12 @@ class Layout:
             self.places.append(np.concatenate([before, np.arange(len(ids), len(ids) + size)]))
             ids += row[same:]
             positions += range(same, len(row))
-        self.ids = torch.tensor([ids], device=device)
-        self.positions = torch.tensor([positions], device=device)
+        self.ids = sent([ids], device)
+        self.positions = sent([positions], device)
         calls = _calls(pieces)
         self._shapes = [(call.queries.shape, call.keys.shape) for call in calls]
         self._sizes = [call.queries.size for call in calls], [call.keys.size for call in calls]
-        self._open = [None if call.open is None else call.open.to(device) for call in calls]
+        self._open = [None if call.open is None else sent(call.open, device) for call in calls]
         self._masks: dict[torch.dtype, list[torch.Tensor | None]] = {}
         queries, valid, keys = (
             np.concatenate([getattr(call, name).reshape(-1) for call in calls])
@@ -122,7 +130,7 @@ class Layout:
         back = np.empty(len(ids), dtype=np.int64)
         back[queries[valid]] = np.flatnonzero(valid)
         self._queries, self._keys, self._back = (
-            None if _is_plain(index, found) else torch.from_numpy(index).to(device)
+            None if _is_plain(index, found) else sent(index, device)
             for index, found in ((queries, len(ids)), (keys, len(ids)), (back, len(queries)))
         )
 

@@ -54,6 +54,7 @@ from skillwright.policy.hf.sampling import (
     windowed_cache,
 )
 from skillwright.policy.hf.shared import SHARED
+from skillwright.policy.hf.steady import STEADY, Recording, Steady
 from skillwright.policy.hf.tokens import Node, Prompt, Speech
 from skillwright.policy.lineage import Lineage
 from skillwright.policy.optimizer import LeanAdamW, check_optimizer, fill_optimizer
@@ -89,6 +90,7 @@ class HfPolicy:
                 self.weights.model, device, attends_to_all=self.attends_to_all
             )
         self._lanes: dict[int, Lane] = {}
+        self._recording = Recording(device.type == "cuda")
         self.engine: SamplingEngine | None = None
         shape = self.settings
         stepped = f"{shape.optimizer} {shape.weight_decay} {shape.max_grad_norm}"
@@ -328,7 +330,7 @@ class HfPolicy:
         with self.sampling():
             lane = lane or self.new_lane()
             ids = [prompt.ids for prompt in prompts]
-            lane = answer_all(lane, ids, answers, self.read, decoding)
+            lane = answer_all(lane, ids, answers, self.read, decoding, self._begin)
         if self.attends_to_all and self.settings.keep_cache:
             self._lanes[number] = lane
         return [
@@ -412,6 +414,28 @@ class HfPolicy:
                 **asked,
             )
         logits: torch.Tensor = seen.logits[:, -1]
+        return logits
+
+    def _begin(self, lane: Lane) -> Steady | None:
+        """Return passes that are replayed: on a GPU, and where attention is what is known here."""
+        if not self._recording.is_possible or not self._mode.packed or lane.shared is not None:
+            return None
+        return Steady(lane, self._read_steady, self._recording)
+
+    def _read_steady(
+        self, cache: Any, ids: torch.Tensor, positions: torch.Tensor, seen: torch.Tensor
+    ) -> torch.Tensor:
+        model = self.weights.model
+        with self.weights.autocast(keep=False), attention_by(model, STEADY):
+            found = model(
+                input_ids=ids,
+                position_ids=positions,
+                past_key_values=cache,
+                use_cache=True,
+                logits_to_keep=1,
+                seen=seen,
+            )
+        logits: torch.Tensor = found.logits[:, -1]
         return logits
 
     def new_lane(self) -> Lane:

@@ -23,6 +23,7 @@ from skillwright.policy.hf.tokens import Node
 
 
 _ROOM = 64
+_WORTH_SETTING_UP = 16  # tokens
 
 
 class RoomyLayer(DynamicLayer):  # type: ignore[no-untyped-call]  # its __init_subclass__
@@ -235,6 +236,25 @@ Read = Callable[[Lane, torch.Tensor, torch.Tensor], torch.Tensor]
 """Reads new tokens at their positions and returns the logits behind the last, [rows, vocabulary]"""
 
 
+class Passes(Protocol):
+    """A faster way to read one token of each conversation; `skillwright.policy.hf.steady`."""
+
+    room: int
+    """How often it can still read."""
+
+    def read(self, fresh: Sequence[Sequence[int]], pad: int) -> torch.Tensor:
+        """Read a token, or none, of each; return the logits behind it."""
+        ...
+
+    def close(self) -> None:
+        """Give the lane what was read."""
+        ...
+
+
+Begin = Callable[[Lane], Passes | None]
+"""Returns that way for a lane, or ``None`` where there is none."""
+
+
 _NOT_A_NUMBER = (
     "a probability that the model gives is not a number, so its weights or its precision are "
     "broken: go back to the last checkpoint, or set policy.precision to float32"
@@ -336,8 +356,17 @@ def answer_all(
     answers: Sequence[Answer],
     read: Read,
     decoding: Decoding,
+    begin: Begin | None = None,
 ) -> Lane:
     """Finish every answer; equal prompts are read once.
+
+    Args:
+        lane: What is read.
+        prompts: What each answer continues.
+        answers: To be finished.
+        read: The model.
+        decoding: How answers are drawn.
+        begin: A faster way through answers of any tokens, where there is one.
 
     Returns:
         What is read by now, for the next turn.
@@ -352,18 +381,36 @@ def answer_all(
     sources = [where[tuple(prompt)] for prompt in prompts]
     lane.spread(sources, share=decoding.share)
     logits = logits[torch.tensor(sources, device=logits.device)]
+    passes: Passes | None = None
+    # Setting it up takes as long as some tokens do; commands have few, and come several at once.
+    if any(answer.node is not None for answer in answers) or decoding.longest < _WORTH_SETTING_UP:
+        begin = None
     while True:
         choose(logits, answers, decoding)
-        for answer in answers:
-            if answer.node is None and len(answer.token_ids) >= decoding.longest:
-                answer.done = True
-        if all(answer.done for answer in answers):
+        is_done = _all_done(answers, decoding)
+        if passes is not None and (is_done or not passes.room):
+            passes.close()
+            passes = None
+        if is_done:
             return lane
+        if begin is not None and passes is None:
+            passes = begin(lane)
         size = 1 if decoding.in_step else None
         fresh = [[] if answer.done else answer.fresh[:size] for answer in answers]
-        logits = read(lane, *lane.extend(fresh, decoding.pad))
+        if passes is None:
+            logits = read(lane, *lane.extend(fresh, decoding.pad))
+        else:
+            logits = passes.read(fresh, decoding.pad)
         for answer, taken in zip(answers, fresh, strict=True):
             answer.fresh = answer.fresh[len(taken) :]
+
+
+def _all_done(answers: Sequence[Answer], decoding: Decoding) -> bool:
+    """Cut answers that are long enough, and tell whether all have ended."""
+    for answer in answers:
+        if answer.node is None and len(answer.token_ids) >= decoding.longest:
+            answer.done = True
+    return all(answer.done for answer in answers)
 
 
 def choose(logits: torch.Tensor, answers: Sequence[Answer], decoding: Decoding) -> None:
@@ -380,11 +427,13 @@ def choose(logits: torch.Tensor, answers: Sequence[Answer], decoding: Decoding) 
     else:
         chosen = logprobs.argmax(dim=-1)
     picked = logprobs.gather(1, chosen[:, None])[:, 0]
-    for answer, token, logprob in zip(answers, chosen.tolist(), picked.tolist(), strict=True):
+    # One transfer to the host for both; every id is a whole number in double precision.
+    tokens, values = torch.stack([chosen.double(), picked.double()]).tolist()
+    for answer, number, logprob in zip(answers, tokens, values, strict=True):
         if answer.open:
             if not math.isfinite(logprob):
                 raise ContractError(_NOT_A_NUMBER)
-            answer.take(token, logprob, decoding.stop_ids)
+            answer.take(int(number), logprob, decoding.stop_ids)
 
 
 def _held(scaled: torch.Tensor, answers: Sequence[Answer]) -> torch.Tensor:

@@ -58,7 +58,7 @@ def save_folder(policy: HfPolicy, folder: Path, card: str, *, adapter: bool = Fa
             base = weights.model.get_base_model() if adapted else weights.model
             kept, base.generation_config = base.generation_config, _generation(policy)
             try:
-                base.save_pretrained(str(part), state_dict=dict(_merged(policy)))
+                base.save_pretrained(str(part), state_dict=dict(merged(policy)))
             finally:
                 base.generation_config = kept
         policy.speech.tokenizer.save_pretrained(str(part))
@@ -122,7 +122,7 @@ def _names(gguf: Any, architecture: str, policy: HfPolicy) -> dict[str, str]:
     layers = policy.weights.config.num_hidden_layers
     known = gguf.get_tensor_name_map(kinds[architecture], layers)
     named = {}
-    for name, _ in _merged(policy):
+    for name, _ in merged(policy):
         other = known.get_name(name, try_suffixes=(".weight", ".bias"))
         if other is None:
             raise ConfigError(f"tensor {name!r} has no name in a GGUF of {architecture!r}")
@@ -147,7 +147,7 @@ def _write_tensors(
     gguf: Any, reader: Any, writer: Any, policy: HfPolicy, names: dict[str, str], kind: GgufKind
 ) -> None:
     """Write the original's tensors in its order, one at a time, with the policy's values."""
-    tensors = dict(_merged(policy))
+    tensors = dict(merged(policy))
     there = {one.name for one in reader.tensors}
     tied = {"output.weight"} if policy.weights.config.tie_word_embeddings else set()
     if lost := sorted(names.keys() - there - tied):
@@ -215,7 +215,7 @@ def _as_gguf(name: str, tensor: torch.Tensor, policy: HfPolicy) -> NDArray[np.fl
     return np.ascontiguousarray(values)
 
 
-def _merged(policy: HfPolicy) -> Iterator[tuple[str, torch.Tensor]]:
+def merged(policy: HfPolicy) -> Iterator[tuple[str, torch.Tensor]]:
     """Return the weights by the names that the model has without an adapter, which is added."""
     weights = policy.weights
     if policy.settings.lora is None:
