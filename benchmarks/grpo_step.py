@@ -1,18 +1,19 @@
 """A step of GRPO, rollout and update: ours against TRL's trainer, on the same random model.
 
 Both sides get the same weights, chat prompts, group size, answer length, reward, KL weight and
-optimizer, one step per batch, and one thread; each runs in a process of its own, and the sides take
-turns. An episode is one answer, which suits TRL best: it has no cache to keep from turn to turn.
-Every episode differs in reward, so that no group is skipped.
+optimizer, one step per batch, and one thread of a CPU; each runs in a process of its own, and the
+sides take turns. An episode is one answer, which suits TRL best: it has no cache to keep from turn
+to turn. Every episode differs in reward, so that no group is skipped.
 
     .venv/bin/python benchmarks/grpo_step.py            # a tiny model, one of SmolLM2-135M's shape
     .venv/bin/python benchmarks/grpo_step.py --turns 4  # and what a kept cache saves, ours alone
     .venv/bin/python benchmarks/grpo_step.py --variants # which of TRL's settings are its fastest
 
-TRL runs with the settings that were its fastest on a CPU (`Job.theirs`). Where there is a GPU, a
-random model of the shape of Qwen2.5-1.5B takes part too, in bfloat16. The figures are medians over
-steps, without each process's first. CPU figures are CPU time: with one thread that is what a quiet
-machine's clock would show.
+TRL runs with the settings that were its fastest (`Job.theirs`). Where there is a GPU, a random
+model of the shape of Qwen2.5-1.5B takes part too, in bfloat16, with master weights on both sides.
+The figures are medians and quartiles over steps, without each process's first. CPU figures are CPU
+time: with one thread that is what a quiet machine's clock would show. What TRL's generation takes
+is its sampling, and the rest of its step is training; of ours, what `sample` takes is.
 """
 
 import argparse
@@ -22,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median, quantiles
@@ -33,6 +35,7 @@ import torch
 from measuring import Check, Kind, at_least, ratios_of, report
 
 ROUNDS = 3
+VLLM_SHARE = 0.3  # of the GPU's memory; TRL's usual one
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -110,16 +113,24 @@ JOBS = {
         },
         target=3.0,
         answer=256,
-        theirs=parts(64, 1),
+        theirs=parts(16, 4),
     ),
 }
 VARIANTS = {
-    "all rows at once": {"tiny": parts(64, 1), "smollm2": parts(8, 1)},
-    "a quarter at once": {"tiny": parts(16, 4), "smollm2": parts(2, 4)},
-    "an eighth at once": {"tiny": parts(8, 8), "smollm2": parts(1, 8)},
+    "all rows at once": {"tiny": parts(64, 1), "smollm2": parts(8, 1), "1.5b": parts(64, 1)},
+    "a half at once": {"1.5b": parts(32, 2)},
+    "a quarter at once": {"tiny": parts(16, 4), "smollm2": parts(2, 4), "1.5b": parts(16, 4)},
+    "an eighth at once": {"tiny": parts(8, 8), "smollm2": parts(1, 8), "1.5b": parts(8, 8)},
     "a static cache": {
         "tiny": parts(16, 4, cache_implementation="static"),
         "smollm2": parts(8, 1, cache_implementation="static"),
+        "1.5b": parts(16, 4, cache_implementation="static"),
+    },
+    "continuous batching": {"1.5b": parts(16, 4, use_transformers_continuous_batching=True)},
+    # No master weights: steps of 1e-6 vanish. In them alone its generation is compiled.
+    "bfloat16 weights": {"1.5b": parts(16, 4, model_init_kwargs={"dtype": "bfloat16"})},
+    "bfloat16 weights, a static cache": {
+        "1.5b": parts(16, 4, model_init_kwargs={"dtype": "bfloat16"}, cache_implementation="static")
     },
     "compiled": {
         "tiny": parts(16, 4, torch_compile=True),
@@ -144,9 +155,9 @@ def conversation(number: int, skills: int) -> list[dict[str, str]]:
     ]
 
 
-def reward_of(text: str) -> float:
-    """Give nearly every answer another reward."""
-    return sum(map(ord, text)) % 97 / 96
+def reward_of(token_ids: Sequence[int]) -> float:
+    """Give nearly every answer another reward; most tokens of a large vocabulary have no text."""
+    return sum(token_ids) % 97 / 96
 
 
 def write_model(folder: Path, shape: str) -> None:
@@ -178,7 +189,7 @@ def write_model(folder: Path, shape: str) -> None:
         Qwen2ForCausalLM(Qwen2Config(**settings)).save_pretrained(folder)
 
 
-def ours(folder: Path, shape: str) -> list[dict[str, float]]:
+def ours(folder: Path, shape: str, *, vllm: bool) -> list[dict[str, float]]:
     """Play and learn with our own backend."""
     from skillwright.core import TurnContext
     from skillwright.policy import (
@@ -189,9 +200,12 @@ def ours(folder: Path, shape: str) -> list[dict[str, float]]:
         update,
     )
     from skillwright.policy.hf import HfPolicy, HfSettings
+    from skillwright.policy.hf.engines import Engine
 
     job = JOBS[shape]
     policy = HfPolicy.load_pretrained(str(folder), HfSettings(max_new_tokens=job.answer))
+    if vllm:
+        policy.engine = Engine("vllm", policy, VLLM_SHARE)
     policy.freeze_reference()
     settings = GrpoSettings(GrpoObjective(kl_weight=0.01, dual_clip=None), learning_rate=1e-6)
     steps = []
@@ -209,18 +223,20 @@ def ours(folder: Path, shape: str) -> list[dict[str, float]]:
         rows = []
         for first in range(0, len(sampled), job.group):
             group = sampled[first : first + job.group]
-            rewards = [reward_of(one.act.text) for one in group]
+            rewards = [reward_of(one.row.token_ids) for one in group]
             advantages = group_advantages(rewards, AdvantageSettings())
             rows += [
                 replace(one.row, advantage=a) for one, a in zip(group, advantages, strict=True)
             ]
         update(policy, rows, settings, seed=step)
         tokens = sum(len(row.token_ids) for row in rows)
-        steps.append(figures(job.episodes, begin, middle, clock(), tokens))
+        steps.append(figures(job.episodes, clock() - begin, middle - begin, tokens))
     return steps
 
 
-def theirs(folder: Path, shape: str, scratch: Path, variant: str = "") -> list[dict[str, float]]:
+def theirs(
+    folder: Path, shape: str, scratch: Path, variant: str = "", *, vllm: bool
+) -> list[dict[str, float]]:
     """Play and learn with TRL's trainer, watched from outside."""
     warnings.simplefilter("ignore")
     from transformers import TrainerCallback
@@ -230,23 +246,24 @@ def theirs(folder: Path, shape: str, scratch: Path, variant: str = "") -> list[d
 
     job = JOBS[shape]
     fastest = dict(VARIANTS[variant][shape] if variant else job.theirs)
+    if vllm:
+        longest = 4096  # the model's
+        fastest |= {"use_vllm": True, "vllm_gpu_memory_utilization": VLLM_SHARE}
+        fastest |= {"vllm_max_model_length": longest}
     steps: list[dict[str, float]] = []
-    times = {"begin": 0.0, "middle": 0.0, "tokens": 0}
+    times = {"begin": 0.0, "sampling": 0.0, "tokens": 0}
 
     class Watch(TrainerCallback):
         def on_step_begin(self, *_: Any, **__: Any) -> None:
             times["begin"] = clock()
 
         def on_step_end(self, *_: Any, **__: Any) -> None:
-            begin, middle = times["begin"], times["middle"]
-            steps.append(figures(job.episodes, begin, middle, clock(), int(times["tokens"])))
+            spent = clock() - times["begin"]
+            steps.append(figures(job.episodes, spent, times["sampling"], int(times["tokens"])))
 
-    def reward(completions: list[Any], completion_ids: list[list[int]], **_: Any) -> list[float]:
-        # Called before anything is learned from the answers. TRL has read the reference by then,
-        # which ours does later: that pass counts as sampling there, and as training here.
-        times["middle"] = clock()
+    def reward(completion_ids: list[list[int]], **_: Any) -> list[float]:
         times["tokens"] = sum(map(len, completion_ids))
-        return [reward_of(one[0]["content"]) for one in completions]
+        return [reward_of(one) for one in completion_ids]
 
     cuda = torch.cuda.is_available()
     config = GRPOConfig(
@@ -276,6 +293,15 @@ def theirs(folder: Path, shape: str, scratch: Path, variant: str = "") -> list[d
         ),
         callbacks=[Watch()],
     )
+    generate = trainer._generate_single_turn
+
+    def timed(*given: Any, **named: Any) -> Any:
+        begin = clock()
+        found = generate(*given, **named)
+        times["sampling"] = clock() - begin
+        return found
+
+    trainer._generate_single_turn = timed
     trainer.train()
     return steps
 
@@ -288,15 +314,13 @@ def clock() -> float:
     return process_time()
 
 
-def figures(
-    episodes: int, begin: float, middle: float, end: float, tokens: int
-) -> dict[str, float]:
-    """Return what a step came to."""
+def figures(episodes: int, spent: float, sampling: float, tokens: int) -> dict[str, float]:
+    """Return what a step came to, of its seconds and those of them that went into sampling."""
     return {
-        "episodes_per_s": episodes / (end - begin),
-        "sampled_per_s": tokens / (middle - begin),
-        "trained_per_s": tokens / (end - middle),
-        "step_s": end - begin,
+        "episodes_per_s": episodes / spent,
+        "sampled_per_s": tokens / sampling,
+        "trained_per_s": tokens / (spent - sampling),
+        "step_s": spent,
         "tokens": float(tokens),
     }
 
@@ -332,34 +356,31 @@ def turns(folder: Path, count: int) -> dict[str, float]:
 
 
 SIDES = ("ours", "trl")
+FOUND = "found:"  # an engine prints behind it
 
 
-def run_side(side: str, folder: Path, shape: str, variant: str = "") -> dict[str, Any]:
+def run_side(
+    side: str, folder: Path, shape: str, variant: str = "", *, vllm: bool = False
+) -> dict[str, Any]:
     """Run one side in a process of its own."""
     command = [sys.executable, __file__, "--side", side, "--model", str(folder), "--shape", shape]
     command += ["--variant", variant] if variant else []
+    command += ["--vllm"] if vllm else []
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{side} failed:\n{done.stderr[-3000:]}")
-    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    lines = [line for line in done.stdout.splitlines() if line.startswith(FOUND)]
+    found: dict[str, Any] = json.loads(lines[-1].removeprefix(FOUND))
     return found
 
 
-def compare(shape: str, folder: Path) -> tuple[Check, dict[str, Any]]:
+def compare(shape: str, folder: Path, rounds: int, *, vllm: bool) -> tuple[Check, dict[str, Any]]:
     """Let both sides take turns; return the check and their figures."""
-    write_model(folder, shape)
     results: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for side in SIDES:
-            results[side].append(run_side(side, folder, shape))
-    summary: dict[str, Any] = {"shape": shape}
-    for side, runs in results.items():
-        steps = [step for run in runs for step in run["steps"][1:]]
-        summary[side] = {
-            name: round(median(step[name] for step in steps), 2) for name in steps[0]
-        } | {"peak_mb": round(max(run["peak_mb"] for run in runs))}
-        low, _, high = quantiles([step["episodes_per_s"] for step in steps], n=4)
-        summary[side]["spread"] = [round(low, 2), round(high, 2)]
+            results[side].append(run_side(side, folder, shape, vllm=vllm))
+    summary = {"shape": shape} | {side: summed(runs) for side, runs in results.items()}
     ours_per_s, theirs_per_s = (
         [median(step["episodes_per_s"] for step in run["steps"][1:]) for run in results[side]]
         for side in ("ours", "trl")
@@ -369,52 +390,76 @@ def compare(shape: str, folder: Path) -> tuple[Check, dict[str, Any]]:
     return at_least(name, Kind.PEER, ratios, JOBS[shape].target), summary
 
 
+def summed(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return medians and quartiles over all steps but each run's first, and the highest peak."""
+    steps = [step for run in runs for step in run["steps"][1:]]
+    found: dict[str, Any] = {"n": len(steps)}
+    for name in steps[0]:
+        low, middle, high = quantiles([step[name] for step in steps], n=4)
+        found[name] = [round(number, 2) for number in (middle, low, high)]
+    return found | {"peak_mb": round(max(run["peak_mb"] for run in runs))}
+
+
 def try_variants(shape: str, folder: Path) -> None:
     """Print how long a step of TRL's takes under each of its settings that could be its fastest."""
-    write_model(folder, shape)
     for variant, jobs in VARIANTS.items():
         if shape in jobs:
-            steps = run_side("trl", folder, shape, variant)["steps"][1:]
-            spent = median(step["step_s"] for step in steps)
-            print(f"{shape:8} trl, {variant}: {spent:.2f} s a step", flush=True)
+            try:
+                found = summed([run_side("trl", folder, shape, variant)])
+            except SystemExit as failed:
+                found = {"failed": str(failed)[-300:]}
+            print(f"{shape:8} trl, {variant}: {found}", flush=True)
+
+
+def one_side(options: argparse.Namespace, scratch: Path) -> int:
+    """Print what one side did, for `run_side`."""
+    if options.side == "ours":
+        steps = ours(options.model, options.shape, vllm=options.vllm)
+    else:
+        job = (options.model, options.shape, scratch, options.variant)
+        steps = theirs(*job, vllm=options.vllm)
+    print(FOUND, json.dumps({"steps": steps, "peak_mb": peak_mb()}))
+    return 0
 
 
 def main() -> int:
     """Compare, print a table, and the checks."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--side", choices=SIDES)
-    parser.add_argument("--model", type=Path)
+    parser.add_argument("--model", type=Path, help="where random models are kept, or are to be")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--shape", choices=JOBS, help="this one alone")
     parser.add_argument("--turns", type=int, default=0)
     parser.add_argument("--variants", action="store_true")
+    parser.add_argument("--vllm", action="store_true", help="sample with vLLM on both sides")
     parser.add_argument("--variant", choices=VARIANTS, default="")
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    if not torch.cuda.is_available():
+        torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as scratch:
         if options.side:
-            where, shape = Path(scratch), options.shape
-            if options.side == "ours":
-                steps = ours(options.model, shape)
-            else:
-                steps = theirs(options.model, shape, where, options.variant)
-            print(json.dumps({"steps": steps, "peak_mb": peak_mb()}))
-            return 0
+            return one_side(options, Path(scratch))
         shapes = ["tiny", "smollm2", *(["1.5b"] if torch.cuda.is_available() else [])]
         shapes = [options.shape] if options.shape else shapes
+        folders = {shape: (options.model or Path(scratch)) / shape for shape in shapes}
+        for shape, folder in folders.items():
+            if not folder.exists():
+                write_model(folder, shape)
         if options.variants:
-            for shape in shapes:
-                try_variants(shape, Path(scratch) / shape)
+            for shape, folder in folders.items():
+                try_variants(shape, folder)
             return 0
-        results = [compare(shape, Path(scratch) / shape) for shape in shapes]
+        results = [
+            compare(shape, folder, options.rounds, vllm=options.vllm)
+            for shape, folder in folders.items()
+        ]
         for _, result in results:
             for side in SIDES:
                 shown = "  ".join(f"{name} {value}" for name, value in result[side].items())
                 print(f"{result['shape']:8} {side:5} {shown}")
         if options.turns:
             unit = "s" if torch.cuda.is_available() else "CPU s"
-            print(
-                f"{options.turns} turns, {unit}:", turns(Path(scratch) / shapes[0], options.turns)
-            )
+            print(f"{options.turns} turns, {unit}:", turns(folders[shapes[0]], options.turns))
     return report([check for check, _ in results], results=[result for _, result in results])
 
 
