@@ -121,9 +121,11 @@ def _lacking(found: Mapping[str, Any]) -> Iterator[str]:
     ran = {*found["rows"], *([INTERNALIZED] if found["internalized"] else [])}
     lacking = [one.says for name, one in CONDITIONS.items() if name not in ran]
     lacking += [] if found["text"] else ["text training"]
-    if lacking or len(found["seeds"]) < SEEDS:
+    if lacking or min(len(found["seeds"]), len(found["text"])) < SEEDS:
         text = [f"Not run yet with any seed: {'; '.join(lacking)}."] if lacking else []
         text += [f"{SEEDS} seeds are wanted."] if len(found["seeds"]) < SEEDS else []
+        if 0 < len(found["text"]) < SEEDS:
+            text += [f"Text training was run with {len(found['text'])} of {SEEDS} seeds."]
         yield f"**Not finished. {' '.join(text)}**\n"
 
 
