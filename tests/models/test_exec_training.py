@@ -82,7 +82,8 @@ async def test_a_target_that_fails_at_every_run_is_a_failure_and_never_a_score(t
         assert not [episode for episode in episodes if episode.reward is not None]
 
 
-async def test_a_fenced_program_is_shown_neither_the_run_nor_its_data(tmp_path):
+async def test_a_fenced_program_is_shown_neither_the_run_nor_its_data(tmp_path, monkeypatch):
+    monkeypatch.delenv("SKILLWRIGHT_REFERENCE_DATA", raising=False)  # it would be hidden too
     made = []
 
     def make(llm, client):
