@@ -129,10 +129,8 @@ class StoredEpisodes:
         self._store.record_usage(used)
 
     def _keep(self, key: str, result: EpisodeResult | None) -> None:
-        left = self._recent.pop(key, None)
+        self._recent_turns += _turns(result) - _turns(self._recent.pop(key, None))
         self._recent[key] = result
-        for sign, one in ((-1, left), (1, result)):
-            self._recent_turns += sign * _turns(one)
         while self._recent_turns > RECENT_TURNS or len(self._recent) > 2 * RECENT_TURNS:
             self._recent_turns -= _turns(self._recent.popitem(last=False)[1])
 
