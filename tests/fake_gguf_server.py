@@ -2,7 +2,8 @@
 
 It reads and says what that one does. What it is asked decides how it behaves: "die" ends the
 process in the middle, "hang" is never answered; anything else is answered with its process, its key
-and its settings. ``FAKE_START`` lets it fail before that:
+and its settings, and with what its slot held ("kept"). A system message "odd" has no template,
+"long" is too long, "full" finds no room on the disk. ``FAKE_START`` lets it fail before that:
 "error", "crash", "hang" or "chatter".
 """
 
@@ -12,6 +13,7 @@ import select
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 STATUS_OF_DEATH = 7
 
@@ -22,6 +24,9 @@ class Chat(BaseHTTPRequestHandler):
         settings = self.server.settings
         if self.headers.get("Authorization") != f"Bearer {settings['key']}":
             self._send(401, {"error": {"message": "Invalid API Key", "code": 401}})
+            return
+        if not self.path.startswith("/v1/"):
+            self._prepare(body)
             return
         said = body["messages"][-1]["content"]
         if said == "die":
@@ -36,11 +41,37 @@ class Chat(BaseHTTPRequestHandler):
             error = {"code": 400, "message": told, "type": "exceed_context_size_error"}
             self._send(400, {"error": error})
             return
-        told = {"pid": os.getpid(), "asked": body, **settings}
+        kept = self.server.slots.pop(body["id_slot"], None) if body["cache_prompt"] else None
+        told = {"pid": os.getpid(), "asked": body, "kept": kept, **settings}
         message = {"role": "assistant", "content": json.dumps(told)}
         usage = {"prompt_tokens": words, "completion_tokens": 1}
         choices = [{"index": 0, "finish_reason": "stop", "message": message}]
         self._send(200, {"choices": choices, "model": "fake", "usage": usage})
+
+    def _prepare(self, body):
+        """Do what llama.cpp does with templates, prompts without an answer, and slots."""
+        slots, (route, _, action) = self.server.slots, self.path.partition("?action=")
+        if route == "/apply-template":
+            texts = [one["content"] for one in body["messages"]]
+            self._send(200, {"prompt": "none" if "odd" in texts else "".join(texts)})
+            return
+        if route == "/completion":
+            if body["prompt"] == "long":
+                self._send(400, {"error": {"message": "too long", "code": 400}})
+                return
+            slots[body["id_slot"]] = body["prompt"]
+            self._send(200, {"content": ""})
+            return
+        slot = int(route.rpartition("/")[2])
+        file = Path(self.server.settings["prefixes"], body["filename"])
+        if action == "save":
+            file.write_text("" if slots[slot] == "full" else slots[slot], encoding="utf-8")
+            self._send(200, {"n_written": file.stat().st_size})
+        elif file.exists() and file.stat().st_size:
+            slots[slot] = file.read_text(encoding="utf-8")
+            self._send(200, {"n_restored": 1})
+        else:
+            self._send(400, {"error": {"message": "Unable to restore slot", "code": 400}})
 
     def _send(self, status, payload):
         body = json.dumps(payload).encode()
@@ -75,7 +106,7 @@ def main():
             return
     server = ThreadingHTTPServer(("127.0.0.1", 0), Chat)
     server.daemon_threads = True
-    server.settings = settings
+    server.settings, server.slots = settings, {}
     threading.Thread(target=server.serve_forever, daemon=True).start()
     say({"address": f"http://127.0.0.1:{server.server_port}"})
     select.select([sys.stdin], [], [])

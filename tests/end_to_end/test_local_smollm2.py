@@ -4,6 +4,7 @@ It follows hardly any instruction, so nothing here says that training text helpe
 is that a real model runs through everything, twice with the same answers.
 """
 
+import asyncio
 import json
 import os
 import select
@@ -111,23 +112,37 @@ def test_doctor_eval_train_and_estimate_run_through_it_and_it_costs_nothing(conf
 
 
 async def test_answers_and_log_probabilities_repeat_exactly():
-    async def draw(order):
+    skills = [f"Rule {n}: a fact about a number is short, and rule {n} says so." for n in (1, 2)]
+
+    async def draw(order, slots=1):
         async with HttpClient() as client:
-            model = make_model(LocalConfig(model=WEIGHTS, context=512), client)
-            found = {}
-            for number in order:
+            config = LocalConfig(model=WEIGHTS, context=512, max_concurrent=slots)
+            model = make_model(config, client)
+
+            async def one(number):
                 said = f"Tell me a fact about the number {number}."
                 answer = await model.complete(
-                    [{"role": "user", "content": said}],
+                    [
+                        {"role": "system", "content": skills[number % 2]},
+                        {"role": "user", "content": said},
+                    ],
                     sampling=Sampling(temperature=1.0, seed=number, max_tokens=8, logprobs=1),
                     purpose=Purpose.CHECK,
                 )
-                found[number] = (answer.text, answer.logprobs)
-            return found
+                # All that differs between two prompts is computed, and nothing else.
+                assert answer.usage.input_tokens - answer.usage.cached_tokens < 20
+                return answer.text, answer.logprobs
 
-    first = await draw([1, 2, 3])
-    assert await draw([3, 1, 2]) == first
-    assert len({text for text, _ in first.values()}) == 3
+            if slots == 1:
+                return {number: await one(number) for number in order}
+            async with asyncio.TaskGroup() as group:
+                tasks = {number: group.create_task(one(number)) for number in order}
+            return {number: task.result() for number, task in tasks.items()}
+
+    first = await draw([1, 2, 3, 4])
+    assert await draw([3, 1, 4, 2]) == first
+    assert await draw([4, 2, 3, 1], slots=4) == first
+    assert len({text for text, _ in first.values()}) == 4
 
 
 async def test_a_schema_restricts_the_answer_and_a_long_prompt_is_an_overflow():

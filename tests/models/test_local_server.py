@@ -18,6 +18,7 @@ from skillwright.models import ContextOverflow, HttpClient, LocalConfig, make_mo
 from skillwright.models.http.client import encode
 from skillwright.models.http.wire import EndpointFault
 from skillwright.models.local import model as local_model
+from skillwright.models.local import prefixes
 from skillwright.models.local import server as local_server
 from skillwright.models.local.model import LocalClient
 from skillwright.models.local.server import LocalServer, Served
@@ -63,9 +64,21 @@ def pid_of(server):
     return server.pid
 
 
-async def ask(model, said="hello", **sampling):
+def texts_in(folder):
+    return {one.read_text(encoding="utf-8") for one in folder.glob("*")}
+
+
+def remove_all(folder):
+    for file in folder.iterdir():
+        file.unlink()
+
+
+async def ask(model, said="hello", system=None, **sampling):
+    before = [] if system is None else [{"role": "system", "content": system}]
     answer = await model.complete(
-        [{"role": "user", "content": said}], sampling=Sampling(**sampling), purpose=Purpose.CHECK
+        [*before, {"role": "user", "content": said}],
+        sampling=Sampling(**sampling),
+        purpose=Purpose.CHECK,
     )
     return json.loads(answer.text)
 
@@ -162,6 +175,58 @@ async def test_a_slow_answer_beside_others_ends_nobody(server):
         with pytest.raises(ModelTimeout):
             await slow
         assert pids == {first["pid"]} == {server.pid}
+
+
+async def test_a_prompt_begins_with_its_saved_prefix_whatever_was_asked_before(weights):
+    async with HttpClient() as client, HttpClient() as another:
+        config = LocalConfig(model=str(weights), context=16, max_concurrent=2)
+        model, same = make_model(config, client), make_model(config, another)
+        first = await ask(model, system="skill A", seed=1)
+        folder = Path(first["prefixes"])
+        assert first["kept"] == "skill A"
+        assert (await ask(model, system="skill B"))["kept"] == "skill B"
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(ask(one, str(n), system="skill A", seed=n))
+                for one in (model, same)
+                for n in range(9)
+            ]
+        told = [task.result() for task in tasks]
+        assert {one["kept"] for one in told} == {"skill A"}
+        assert {one["asked"]["id_slot"] for one in told} == {0, 1}
+        assert texts_in(folder) == {"skill A", "skill B"}
+        assert (await ask(model))["asked"]["cache_prompt"] is False
+        os.kill(first["pid"], signal.SIGKILL)
+        assert is_gone(first["pid"])
+        again = await ask(model, system="skill B")
+        assert (again["kept"], again["prefixes"]) == ("skill B", str(folder))
+    assert not texts_in(folder)
+
+
+@pytest.mark.parametrize("system", ["odd", "long"])
+async def test_a_prompt_whose_prefix_cannot_be_saved_is_computed_whole(weights, system):
+    async with HttpClient() as client:
+        told = await ask(make_model(LocalConfig(model=str(weights)), client), system=system)
+    assert told["asked"]["cache_prompt"] is False
+
+
+async def test_a_full_disk_is_a_fault_with_its_folder(server):
+    body = encode({"messages": [{"role": "system", "content": "full"}]})
+    async with HttpClient() as client:
+        with pytest.raises(EndpointFault, match=r"Unable to restore slot.*Is the disk full\?"):
+            await LocalClient(client, server).post_json("", body, headers={}, timeout_s=TIME_S)
+
+
+async def test_old_prefixes_make_room_and_are_computed_again(weights, monkeypatch):
+    monkeypatch.setattr(prefixes, "MAX_SAVED_BYTES", 15)
+    async with HttpClient() as client:
+        model = make_model(LocalConfig(model=str(weights)), client)
+        for system in ("skill A", "skill B", "skill A", "skill C", "skill B"):
+            told = await ask(model, system=system)
+            assert told["kept"] == system
+        assert texts_in(Path(told["prefixes"])) == {"skill C", "skill B"}
+        remove_all(Path(told["prefixes"]))
+        assert (await ask(model, system="skill C"))["kept"] == "skill C"
 
 
 @pytest.mark.parametrize(

@@ -1,25 +1,28 @@
 """A local model: the dialect of chat completions, spoken to a server of our own."""
 
 import asyncio
+import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
 from skillwright.core import ConfigError, Message, ModelError, ModelTimeout, Sampling
 from skillwright.models.dialects.chat_completions import ChatDialect, fault_of_reply
-from skillwright.models.http.client import HttpClient, HttpReply
+from skillwright.models.http.client import HttpClient, HttpReply, encode
 from skillwright.models.http.endpoint import bearer, chosen
 from skillwright.models.http.traffic import EndpointLimits
 from skillwright.models.http.wire import ContextOverflow, EndpointFault, charged
 from skillwright.models.local.config import LocalConfig
 from skillwright.models.local.gguf import read_gguf
+from skillwright.models.local.prefixes import complete
 from skillwright.models.local.server import LocalServer, Served, share_server
 from skillwright.models.local.weights import find_weights
 
 _LIBRARY = "xllamacpp"
-_ROUTE = "/v1/chat/completions"
+_LOOKS_AGAIN_S = 0.01
 _DYING_S = 1.0  # between a connection that breaks and its process being gone
 
 
@@ -78,13 +81,20 @@ class LocalClient:
             # A thread waits for it: it may take a minute, and others are on this loop.
             address = await asyncio.to_thread(server.address, timeout_s)
         answered, process = server.answers, server.pid
-        try:
+
+        async def post(route: str, document: Mapping[str, Any]) -> HttpReply:
             reply = await self._client.post_json(
-                address + _ROUTE,
-                body,
+                address + route,
+                encode(document),
                 headers={**headers, **bearer(server.key)},
                 timeout_s=timeout_s,
             )
+            server.answers += 1
+            return reply
+
+        try:
+            async with _slot(server) as slot:
+                return await complete(post, server.prefixes, slot, json.loads(body))
         except ModelTimeout:
             if server.answers == answered and server.pid == process:
                 # Nobody was answered in all that time: it hangs. The next call starts another.
@@ -98,8 +108,18 @@ class LocalClient:
             raise EndpointFault(
                 f"the server of {path} broke off: {why}. Another is started."
             ) from fault
-        server.answers += 1
-        return reply
+
+
+@asynccontextmanager
+async def _slot(server: LocalServer) -> AsyncIterator[int]:
+    """Hold a slot of a server that nobody else uses; waits until there is one."""
+    # Clients of other event loops may share the server, so there is no event to wait for.
+    while (slot := server.take_slot()) is None:  # noqa: ASYNC110
+        await asyncio.sleep(_LOOKS_AGAIN_S)
+    try:
+        yield slot
+    finally:
+        server.give_slot(slot)
 
 
 def local_client(config: LocalConfig, client: HttpClient) -> LocalClient:

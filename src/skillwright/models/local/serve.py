@@ -47,7 +47,9 @@ def _serve(settings: dict[str, Any]) -> Any:
     given.n_ctx = settings["context"] * settings["slots"]
     for cpu in (given.cpuparams, given.cpuparams_batch):
         cpu.n_threads = settings["threads"]
-    # What another prompt has left must change no answer, and may fill no memory.
+    # What another prompt has left must change no answer, and may fill no memory: prefixes are saved
+    # where they are asked to be.
+    given.slot_save_path = os.path.join(settings["prefixes"], "")  # noqa: PTH118
     given.cache_prompt = False
     given.cache_ram_mib = 0
     given.verbosity = _QUIET

@@ -15,6 +15,7 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 from skillwright.core import ModelRefused
+from skillwright.models.local.prefixes import SavedPrefixes
 
 PROGRAM = (sys.executable, "-P", str(Path(__file__).with_name("serve.py")))
 _LAST_WORDS = 600  # characters of the log that an error quotes
@@ -49,6 +50,7 @@ class LocalServer:
     Attributes:
         key: What a request must show; nobody else on this machine knows it.
         answers: Replies that came so far, which tells a slow server from one that hangs.
+        prefixes: What it has saved of prompts; they outlive its process, but not `end`.
     """
 
     def __init__(self, served: Served, program: Sequence[str] | None = None) -> None:
@@ -56,6 +58,8 @@ class LocalServer:
         self.key = secrets.token_urlsafe(32)
         self.answers = 0
         self.users = 0
+        self.prefixes = SavedPrefixes()
+        self._free_slots = list(range(served.slots))
         self._program = tuple(program or PROGRAM)
         self._process: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
@@ -79,6 +83,17 @@ class LocalServer:
             if self.pid is None:
                 self._address = self._start(timeout_s)
             return self._address
+
+    def take_slot(self) -> int | None:
+        """Return a slot that no call uses, for `give_slot`; ``None`` where each is in use."""
+        try:
+            return self._free_slots.pop()
+        except IndexError:
+            return None
+
+    def give_slot(self, slot: int) -> None:
+        """Let another call use a slot."""
+        self._free_slots.append(slot)
 
     def why_it_ended(self, wait_s: float = 0.0) -> str:
         """Say how the process ended, with its last words; "" where it still runs after a wait."""
@@ -107,6 +122,7 @@ class LocalServer:
         self._is_wanted = False
         self.kill()
         self._close()
+        self.prefixes.close()
 
     def _close(self) -> None:
         process = self._process
@@ -160,6 +176,7 @@ class LocalServer:
             "slots": served.slots,
             "context": served.context,
             "threads": served.threads,
+            "prefixes": str(self.prefixes.folder),
             "key": self.key,
             "parent": os.getpid(),
         }
@@ -201,7 +218,7 @@ def share_server(served: Served) -> tuple[LocalServer, Callable[[], None]]:
     It is ended when everybody has given it back.
     """
     with _lock:
-        server = _running.setdefault(served, LocalServer(served))
+        server = _running.get(served) or _running.setdefault(served, LocalServer(served))
         server.users += 1
 
     def give_back() -> None:
