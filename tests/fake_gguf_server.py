@@ -64,10 +64,12 @@ class Chat(BaseHTTPRequestHandler):
             return
         slot = int(route.rpartition("/")[2])
         file = Path(self.server.settings["prefixes"], body["filename"])
-        if action == "save":
-            file.write_text("" if slots[slot] == "full" else slots[slot], encoding="utf-8")
+        if action == "save" and slots[slot] == "full":
+            self._send(500, {"error": {"message": "Unable to save slot", "code": 500}})
+        elif action == "save":
+            file.write_text(slots[slot], encoding="utf-8")
             self._send(200, {"n_written": file.stat().st_size})
-        elif file.exists() and file.stat().st_size:
+        elif file.exists():
             slots[slot] = file.read_text(encoding="utf-8")
             self._send(200, {"n_restored": 1})
         else:

@@ -181,9 +181,11 @@ async def test_a_prompt_begins_with_its_saved_prefix_whatever_was_asked_before(w
     async with HttpClient() as client, HttpClient() as another:
         config = LocalConfig(model=str(weights), context=16, max_concurrent=2)
         model, same = make_model(config, client), make_model(config, another)
-        first = await ask(model, system="skill A", seed=1)
+        async with asyncio.TaskGroup() as group:  # which compute the same prefix at once
+            twice = [group.create_task(ask(one, system="skill A")) for one in (model, same)]
+        first = twice[0].result()
         folder = Path(first["prefixes"])
-        assert first["kept"] == "skill A"
+        assert {one.result()["kept"] for one in twice} == {"skill A"}
         assert (await ask(model, system="skill B"))["kept"] == "skill B"
         async with asyncio.TaskGroup() as group:
             tasks = [
@@ -213,8 +215,48 @@ async def test_a_prompt_whose_prefix_cannot_be_saved_is_computed_whole(weights, 
 async def test_a_full_disk_is_a_fault_with_its_folder(server):
     body = encode({"messages": [{"role": "system", "content": "full"}]})
     async with HttpClient() as client:
-        with pytest.raises(EndpointFault, match=r"Unable to restore slot.*Is the disk full\?"):
+        with pytest.raises(
+            EndpointFault, match=r"skillwright-prefixes-.*Unable to save slot.*Is the disk full\?"
+        ):
             await LocalClient(client, server).post_json("", body, headers={}, timeout_s=TIME_S)
+
+
+async def test_a_slot_whose_call_was_cancelled_rests_until_the_server_has_seen_it(
+    server, monkeypatch
+):
+    monkeypatch.setattr(local_model, "_ABANDONED_S", 600.0)
+    async with HttpClient() as client:
+        local = LocalClient(client, server)
+        await post(local, "hello")
+        call = asyncio.create_task(post(local, "hang"))
+        await asyncio.sleep(0)
+        slot = ({0, 1} - {free for _, free in server._free_slots}).pop()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        told = [await post(local, "hello") for _ in range(3)]
+        assert {one["asked"]["id_slot"] for one in told} == {1 - slot}
+        with pytest.raises(EndpointFault):
+            await post(local, "die")
+        assert (await post(local, "hello"))["asked"]["id_slot"] == 1 - slot
+
+
+async def test_a_call_waits_no_longer_than_its_time_for_a_slot(server):
+    assert {server.take_slot(), server.take_slot(), server.take_slot()} == {0, 1, None}
+    async with HttpClient() as client:
+        with pytest.raises(ModelTimeout, match=r"no slot .* was free within 0\.05 s"):
+            await post(LocalClient(client, server), "hello", timeout_s=0.05)
+
+
+async def test_a_server_that_hangs_after_a_prefix_is_replaced_too(server):
+    before = {"role": "system", "content": "skill A"}
+    body = encode({"messages": [before, {"role": "user", "content": "hang"}]})
+    async with HttpClient() as client:
+        local = LocalClient(client, server)
+        first = await post(local, "hello")
+        with pytest.raises(ModelTimeout):
+            await local.post_json("", body, headers={}, timeout_s=0.2)
+        assert is_gone(first["pid"])
 
 
 async def test_old_prefixes_make_room_and_are_computed_again(weights, monkeypatch):
@@ -295,6 +337,11 @@ def test_other_weights_under_the_same_name_are_another_model(tmp_path):
 def test_the_address_of_another_server_is_refused():
     with pytest.raises(ValueError, match="use backend 'openai_chat' with its base_url"):
         LocalConfig(model="a", base_url="http://127.0.0.1:8080/v1")
+
+
+def test_fields_that_are_set_here_are_refused():
+    with pytest.raises(ValueError, match="extra_body has id_slot"):
+        LocalConfig(model="a", extra_body={"id_slot": 1})
 
 
 def test_settings_can_be_written_and_read_again():

@@ -15,6 +15,7 @@ from skillwright.models.prices import Prices
 _HERE = "http://127.0.0.1"
 _USUAL_CONTEXT = 4096
 _OF_OTHERS = ("base_url", "api_key", "api_key_env", "headers")
+_OURS = ("cache_prompt", "id_slot")
 _FREE = Prices(input_usd_per_mtok=0, output_usd_per_mtok=0)
 
 
@@ -54,6 +55,11 @@ class LocalConfig(EndpointConfig):
             raise ValueError(
                 f"backend 'local' starts its own server and has no {given[0]}: leave it out. For a "
                 "server that runs already, use backend 'openai_chat' with its base_url"
+            )
+        pinned = [name for name in _OURS if name in (settings.get("extra_body") or {})]
+        if pinned:
+            raise ValueError(
+                f"extra_body has {pinned[0]}, which backend 'local' sets in each call: leave it out"
             )
         # What limits the calls to a server is kept by address, and each model has its own.
         return {

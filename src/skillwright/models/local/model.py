@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from skillwright.models.local.weights import find_weights
 
 _LIBRARY = "xllamacpp"
 _LOOKS_AGAIN_S = 0.01
+_ABANDONED_S = 2.0  # llama.cpp looks once a second whether whoever asked is still there
 _DYING_S = 1.0  # between a connection that breaks and its process being gone
 
 
@@ -77,49 +79,67 @@ class LocalClient:
         """
         del url
         server = self.server
-        async with self._starting:
-            # A thread waits for it: it may take a minute, and others are on this loop.
-            address = await asyncio.to_thread(server.address, timeout_s)
-        answered, process = server.answers, server.pid
+        async with _slot(server, timeout_s) as slot:
+            async with self._starting:
+                # A thread waits for it: it may take a minute, and others are on this loop.
+                address = await asyncio.to_thread(server.address, timeout_s)
+            answered, process = server.answers, server.pid
 
-        async def post(route: str, document: Mapping[str, Any]) -> HttpReply:
-            reply = await self._client.post_json(
-                address + route,
-                encode(document),
-                headers={**headers, **bearer(server.key)},
-                timeout_s=timeout_s,
-            )
+            async def post(route: str, document: Mapping[str, Any]) -> HttpReply:
+                return await self._client.post_json(
+                    address + route,
+                    encode(document),
+                    headers={**headers, **bearer(server.key)},
+                    timeout_s=timeout_s,
+                )
+
+            try:
+                async with asyncio.timeout(timeout_s):
+                    reply = await complete(post, server.prefixes, slot, json.loads(body))
+            except TimeoutError as error:
+                if server.answers == answered and server.pid == process:
+                    # Nobody was answered in all that time: it hangs. The next call starts another.
+                    server.kill()
+                raise ModelTimeout(
+                    f"the server of {server.served.path} did not answer within {timeout_s:g} s. "
+                    "Raise timeout_s, or ask for fewer tokens."
+                ) from error
+            except EndpointFault as fault:
+                why = await asyncio.to_thread(server.why_it_ended, _DYING_S)
+                if not why:
+                    raise
+                path = server.served.path
+                raise EndpointFault(
+                    f"the server of {path} broke off: {why}. Another is started."
+                ) from fault
             server.answers += 1
             return reply
 
-        try:
-            async with _slot(server) as slot:
-                return await complete(post, server.prefixes, slot, json.loads(body))
-        except ModelTimeout:
-            if server.answers == answered and server.pid == process:
-                # Nobody was answered in all that time: it hangs. The next call starts another.
-                server.kill()
-            raise
-        except EndpointFault as fault:
-            why = await asyncio.to_thread(server.why_it_ended, _DYING_S)
-            if not why:
-                raise
-            path = server.served.path
-            raise EndpointFault(
-                f"the server of {path} broke off: {why}. Another is started."
-            ) from fault
-
 
 @asynccontextmanager
-async def _slot(server: LocalServer) -> AsyncIterator[int]:
-    """Hold a slot of a server that nobody else uses; waits until there is one."""
+async def _slot(server: LocalServer, timeout_s: float) -> AsyncIterator[int]:
+    """Hold a slot of a server that nobody else uses; waits until there is one.
+
+    Raises:
+        ModelTimeout: There was none in so many seconds.
+    """
+    ends = time.monotonic() + timeout_s
     # Clients of other event loops may share the server, so there is no event to wait for.
-    while (slot := server.take_slot()) is None:  # noqa: ASYNC110
+    while (slot := server.take_slot()) is None:
+        if time.monotonic() > ends:
+            raise ModelTimeout(
+                f"no slot of the server of {server.served.path} was free within {timeout_s:g} s. "
+                "Raise timeout_s or max_concurrent, or ask for fewer tokens."
+            )
         await asyncio.sleep(_LOOKS_AGAIN_S)
+    abandoned = True
     try:
         yield slot
+        abandoned = False
     finally:
-        server.give_slot(slot)
+        # A request that nobody waits for any more may still be computed in the slot.
+        rests = abandoned and server.pid is not None
+        server.give_slot(slot, _ABANDONED_S if rests else 0.0)
 
 
 def local_client(config: LocalConfig, client: HttpClient) -> LocalClient:

@@ -7,16 +7,17 @@ user; what stands before it is computed by itself, saved, and restored before ea
 answer depends on its prompt alone, whatever was asked before.
 """
 
-import hashlib
 import itertools
+import secrets
+import shutil
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from itertools import takewhile
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import gettempdir
 from typing import Any
 
-from skillwright.models.http.client import HttpReply, encode
+from skillwright.models.http.client import HttpReply
 from skillwright.models.http.wire import EndpointFault
 
 CHAT_ROUTE = "/v1/chat/completions"
@@ -28,59 +29,71 @@ Post = Callable[[str, Mapping[str, Any]], Awaitable[HttpReply]]
 
 _MARK = "\x01"  # where the text of the user begins; no template looks into it
 _UNABLE = (400, 501)  # the prompt is too long, or the model's state cannot be saved
+_TRIES = 3  # other prefixes may take the room of one before it is read
 
 
 class SavedPrefixes:
     """The prefixes that a server has saved on disk. Safe to use from several threads.
 
     Attributes:
-        folder: Where their files are, until `close`.
+        folder: Where their files are, until `close`; it is there once `new_name` was called.
     """
 
     def __init__(self) -> None:
-        self._temporary = TemporaryDirectory(prefix="skillwright-prefixes-")
-        self.folder = Path(self._temporary.name)
-        self._sizes: dict[str, int] = {}  # bytes by name, the one used last at the end
-        self._names: dict[bytes, str] = {}
+        self.folder = Path(gettempdir(), f"skillwright-prefixes-{secrets.token_hex(8)}")
+        self._sizes: dict[str, int] = {}  # bytes by prefix, the one used last at the end
+        self._names: dict[str, str] = {}
         self._numbers = itertools.count()
         self._lock = threading.Lock()
 
-    def find(self, key: bytes) -> str | None:
+    def find(self, prefix: str) -> str | None:
         """Return the name of the file of a prefix, which counts as used now."""
         with self._lock:
-            name = self._names.get(key)
-            if name is not None:
-                self._sizes[name] = self._sizes.pop(name)
-            return name
+            if prefix in self._sizes:
+                self._sizes[prefix] = self._sizes.pop(prefix)
+            return self._names.get(prefix)
 
     def new_name(self) -> str:
-        """Return a name that no other file has."""
-        return f"prefix-{next(self._numbers)}"
+        """Return a name that no other file in the folder has."""
+        with self._lock:
+            number = next(self._numbers)
+            if not number:
+                self.folder.mkdir(mode=0o700)
+            return f"prefix-{number}"
 
-    def add(self, key: bytes, name: str, size: int) -> None:
+    def add(self, prefix: str, name: str, size: int) -> str:
         """Count a file that was written; those used longest ago make room for it.
 
         Args:
-            key: Whose file it is.
+            prefix: The text whose state it holds.
             name: From `new_name`.
             size: In bytes.
+
+        Returns:
+            The name of the prefix's file, which is another one where somebody was faster.
         """
         with self._lock:
-            self._drop(self._names.pop(key, None))
-            self._names[key], self._sizes[name] = name, size
+            if prefix in self._names:
+                (self.folder / name).unlink(missing_ok=True)
+                return self._names[prefix]
+            self._names[prefix], self._sizes[prefix] = name, size
             while len(self._sizes) > 1 and sum(self._sizes.values()) > MAX_SAVED_BYTES:
-                oldest = next(iter(self._sizes))
-                self._names = {one: other for one, other in self._names.items() if other != oldest}
-                self._drop(oldest)
+                self._drop(next(iter(self._sizes)))
+            return name
 
-    def _drop(self, name: str | None) -> None:
-        if name is not None:
-            del self._sizes[name]
-            (self.folder / name).unlink(missing_ok=True)
+    def forget(self, prefix: str, name: str) -> None:
+        """Remove a file that could not be read."""
+        with self._lock:
+            if self._names.get(prefix) == name:
+                self._drop(prefix)
+
+    def _drop(self, prefix: str) -> None:
+        del self._sizes[prefix]
+        (self.folder / self._names.pop(prefix)).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Remove all files."""
-        self._temporary.cleanup()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 async def complete(
@@ -98,7 +111,7 @@ async def complete(
         The reply to the request, or to a step before it that failed.
 
     Raises:
-        EndpointFault: A prefix could not be saved.
+        EndpointFault: A prefix could not be saved, or not be read back.
     """
     pinned = {**request, "id_slot": slot, "cache_prompt": False}
     try:
@@ -116,32 +129,40 @@ async def _restore(post: Post, saved: SavedPrefixes, slot: int, request: Mapping
     if not system:
         return False
     opening = {**request, "messages": [*system, {"role": "user", "content": _MARK}]}
-    opening.pop("seed", None)
-    key = hashlib.sha256(encode(opening)).digest()
-    action = f"/slots/{slot}?action="
-    name = saved.find(key)
-    if name is not None:
-        reply = await post(f"{action}restore", {"filename": name})
-        if reply.status == 200:
-            return True
-        # Its file made room for another one after it was found.
+    # Rendered for each call: tools are part of it, and a template may write today's date.
     rendered = await _ask(post, "/apply-template", opening)
     prefix, mark, _ = rendered["prompt"].partition(_MARK)
     if not prefix or not mark:
         return False
+    for _ in range(_TRIES):
+        name = saved.find(prefix) or await _save(post, saved, slot, prefix)
+        # From disk the first time too: every answer begins with the same state.
+        reply = await post(f"/slots/{slot}?action=restore", {"filename": name})
+        if reply.status == 200:
+            return True
+        saved.forget(prefix, name)
+    raise _disk_fault(saved, reply)
+
+
+async def _save(post: Post, saved: SavedPrefixes, slot: int, prefix: str) -> str:
+    """Compute a prefix in a slot, and return the name of the file that its state is saved in."""
     computed = {"prompt": prefix, "n_predict": 0, "cache_prompt": False, "id_slot": slot}
     await _ask(post, "/completion", computed)
     name = saved.new_name()
-    written = await _ask(post, f"{action}save", {"filename": name})
-    saved.add(key, name, written["n_written"])
-    # From disk this time too: every answer begins with the same state, the first like the others.
-    reply = await post(f"{action}restore", {"filename": name})
-    if reply.status != 200:
-        raise EndpointFault(
-            f"a prompt's prefix could not be read back from {saved.folder}: {reply.text[:200]}. "
-            "Is the disk full? TMPDIR names another folder."
-        )
-    return True
+    try:
+        written = await _ask(post, f"/slots/{slot}?action=save", {"filename": name})
+    except _FailedError as failed:
+        if failed.reply.status in _UNABLE:
+            raise
+        raise _disk_fault(saved, failed.reply) from None
+    return saved.add(prefix, name, written["n_written"])
+
+
+def _disk_fault(saved: SavedPrefixes, reply: HttpReply) -> EndpointFault:
+    return EndpointFault(
+        f"the prefix of a prompt could not be saved in {saved.folder} and read back: "
+        f"{reply.text[:200]}. Is the disk full? TMPDIR names another folder."
+    )
 
 
 async def _ask(post: Post, route: str, document: Mapping[str, Any]) -> Any:

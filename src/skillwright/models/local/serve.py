@@ -7,6 +7,8 @@ open for as long as whoever started it lives; one line goes out: its address, or
 import json
 import os
 import select
+import shutil
+import signal
 from contextlib import suppress
 from typing import Any
 
@@ -24,12 +26,17 @@ def main() -> None:
     os.dup2(2, 1)
     try:
         server = _serve(settings)
+        with suppress(AttributeError):
+            signal.signal(
+                signal.SIGIO, signal.SIG_IGN
+            )  # from here on Python sees it, and tidies up
         said = {"address": server.listening_address}
     except Exception as error:  # noqa: BLE001 - whatever it is, it is reported to who started this
         said = {"error": f"{type(error).__name__}: {error}"}
     os.write(answers, json.dumps(said).encode() + b"\n")
     while "address" in said and not _is_orphaned(settings["parent"], _LOOKS_AGAIN_S):
         pass
+    shutil.rmtree(settings["prefixes"], ignore_errors=True)
     os._exit(0)  # without the library's own end, which waits for answers that nobody reads
 
 
@@ -51,7 +58,7 @@ def _serve(settings: dict[str, Any]) -> Any:
     # where they are asked to be.
     given.slot_save_path = os.path.join(settings["prefixes"], "")  # noqa: PTH118
     given.cache_prompt = False
-    given.cache_ram_mib = 0
+    given.cache_ram_mib = given.n_ctx_checkpoints = 0
     given.verbosity = _QUIET
     given.warmup = given.ui = given.endpoint_slots = False
     return xllamacpp.Server(given)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -49,7 +50,7 @@ class LocalServer:
 
     Attributes:
         key: What a request must show; nobody else on this machine knows it.
-        answers: Replies that came so far, which tells a slow server from one that hangs.
+        answers: Answers that came so far, which tells a slow server from one that hangs.
         prefixes: What it has saved of prompts; they outlive its process, but not `end`.
     """
 
@@ -59,13 +60,14 @@ class LocalServer:
         self.answers = 0
         self.users = 0
         self.prefixes = SavedPrefixes()
-        self._free_slots = list(range(served.slots))
+        self._free_slots = [(0.0, slot) for slot in range(served.slots)]  # each with since when
         self._program = tuple(program or PROGRAM)
         self._process: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
         self._address = ""
         self._is_wanted = True
         self._starting = threading.Lock()
+        self._slots = threading.Lock()
 
     @property
     def pid(self) -> int | None:
@@ -85,15 +87,18 @@ class LocalServer:
             return self._address
 
     def take_slot(self) -> int | None:
-        """Return a slot that no call uses, for `give_slot`; ``None`` where each is in use."""
-        try:
-            return self._free_slots.pop()
-        except IndexError:
-            return None
+        """Return a slot that no call uses, for `give_slot`; ``None`` where there is none now."""
+        with self._slots:
+            for free in self._free_slots:
+                if free[0] <= time.monotonic():
+                    self._free_slots.remove(free)
+                    return free[1]
+        return None
 
-    def give_slot(self, slot: int) -> None:
-        """Let another call use a slot."""
-        self._free_slots.append(slot)
+    def give_slot(self, slot: int, after_s: float = 0.0) -> None:
+        """Let another call use a slot, from so many seconds on."""
+        with self._slots:
+            self._free_slots.append((time.monotonic() + after_s, slot))
 
     def why_it_ended(self, wait_s: float = 0.0) -> str:
         """Say how the process ended, with its last words; "" where it still runs after a wait."""
@@ -218,7 +223,9 @@ def share_server(served: Served) -> tuple[LocalServer, Callable[[], None]]:
     It is ended when everybody has given it back.
     """
     with _lock:
-        server = _running.get(served) or _running.setdefault(served, LocalServer(served))
+        if served not in _running:
+            _running[served] = LocalServer(served)
+        server = _running[served]
         server.users += 1
 
     def give_back() -> None:
