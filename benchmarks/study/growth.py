@@ -28,7 +28,10 @@ FIRST, MOST = 55, 100
 
 UPDATES = 20
 PER_UPDATE = 6
-SECTION = RlEvolveSection(every=1, trigger_accuracy=1.0, max_failures=40, per_checkpoint=PER_UPDATE)
+SECTION = RlEvolveSection(
+    every=1, trigger_accuracy=1.0, max_failures=200, per_checkpoint=PER_UPDATE
+)
+"""The teacher is shown every failed game: it learns a fact only from two of them."""
 
 
 @dataclass(frozen=True)
