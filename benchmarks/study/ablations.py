@@ -88,7 +88,7 @@ WITH_HABITS = (
     "evaluation.temperature=0.4",
     "evolve.every=5",
     "evolve.nth=8",
-    "evolve.max_failures=40",
+    "evolve.max_failures=200",  # each of them: a fact is learned only from two
     "evolve.trigger_accuracy=0.8",
     "evaluation.val_every=10",
     # Fewer draws than the default: a step is judged by 300 games already.
