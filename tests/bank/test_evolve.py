@@ -188,6 +188,22 @@ async def test_a_dead_teacher_is_a_recorded_fault():
     assert len(found.failures) == 4
 
 
+async def test_failures_that_a_prompt_has_no_room_for_are_left_out_and_said():
+    results = await lost_games(count=8)
+    model = Replies(by_title(evolve={"reasoning": "why", "changes": [add()]}))
+    settings = EvolveSettings(max_failures=16, trigger_accuracy=1.0)
+    teacher = Teacher(model, max_prompt_tokens=2_500)
+    found = await evolve(results, BANK, teacher, settings, categorize, scope)
+    shown = len(found.failures)
+    assert 1 < shown < 16
+    assert found.notes[0] == (f"{shown} of 16 failures were shown: a prompt has room for no more")
+    assert found.changes
+    assert {one.category for one in found.failures} == {"heat", "cool"}
+    hopeless = Teacher(model, max_prompt_tokens=100)
+    found = await evolve(results, BANK, hopeless, settings, categorize, scope)
+    assert "max_prompt_tokens = 100" in found.faults[0].failure.message
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [

@@ -1,7 +1,10 @@
 """What the household teacher changes in a bank: what failures are about, for whom it concerns."""
 
+from dataclasses import replace
+
 import pytest
 
+from skillwright.bank.teaching.teacher import AddReply
 from skillwright.scripted.household.teacher import HouseholdUpdate, Storage
 from skillwright.scripted.prompts import Assignment, KnownSkill, Limits, Step, Trajectory
 from skillwright.scripted.skilltext import OBJECT_CLASSES
@@ -115,6 +118,17 @@ def test_a_skill_that_says_something_else_too_stays_as_it_is_beside_the_new_one(
     assert (change["op"], change["principle"]) == ("add", MUGS)
     # Under the same name, nearly the same words would be taken for the same skill.
     assert change["name"] == "More of kitchen cabinet 1"
+
+
+def test_a_second_skill_of_a_room_of_two_words_has_a_name_that_is_taken():
+    marks = "a countertop 1, a fridge 1, a microwave 1, and a stoveburner 1"
+    plain = OPENING.replace(marks, "and a sofa 1").format(goal="put some mug on sofa")
+    turns = seen("sofa 1: a bowl 1", "cabinet 1: a mug 1")
+    twice = [replace(one, opening=plain, steps=turns) for one in TWICE]
+    known = "In this home's living room, every cup is kept in cabinet 1. Close doors."
+    (change,) = changes(twice, [fact("t001", "heat", known)])
+    assert change["name"] == "More of living-room cabinet 1"
+    assert AddReply.model_validate(change).name == change["name"]
 
 
 def test_what_is_told_beside_another_receptacle_is_not_told_again():

@@ -92,7 +92,7 @@ class EvolveSection(Section):
     trigger_accuracy: Share = _EVOLVE.trigger_accuracy
     """Categories below this success rate are looked at."""
     max_failures: PositiveInt = _EVOLVE.max_failures
-    """Failures that the teacher is shown."""
+    """Failures that the teacher is shown, or as many as a prompt has room for."""
     per_checkpoint: NonNegativeInt = _CAPS.per_checkpoint
     """Most additions of an update; 3 of a category at most, and 1 more to the weakest."""
     weakest_extra: SkipJsonSchema[NonNegativeInt] = _CAPS.weakest_extra

@@ -210,7 +210,8 @@ class EvolveSettings:
 
     Attributes:
         trigger_accuracy: Categories below this share of wins are looked at, in [0, 1].
-        max_failures: Failures that the teacher is shown, at least 1.
+        max_failures: Failures that the teacher is shown, at least 1; fewer where a prompt has
+            no room for them.
         caps: How much may be added.
         success_threshold: The reward from which an episode counts as solved.
         step: The training step or epoch, for the provenance.
@@ -307,6 +308,14 @@ async def evolve(
         why = f"no category is below {threshold}" if success else "no episode could be read"
         return replace(found, notes=(f"{why}; the bank stays",))
     request = _request(found, bank, failures, settings.caps, earlier)
+    chosen = len(failures)
+    while len(failures) > 1 and not teacher.has_room_for(request):
+        # They stand in turns by category, so that each category loses its mildest.
+        failures = failures[: -max(1, len(failures) // 20)]
+        request = _request(found, bank, failures, settings.caps, earlier)
+    if len(failures) < chosen:
+        shown = f"{len(failures)} of {chosen} failures were shown: a prompt has room for no more"
+        found = replace(found, notes=(shown,))
     answer = await teacher.ask(request, EvolveReply)
     found = replace(found, failures=tuple(failures), calls=(answer.call,))
     if isinstance(answer.reply, TeacherFault):
@@ -319,7 +328,7 @@ async def evolve(
         changes=tuple(reading.changes),
         reasoning=answer.reply.reasoning,
         blocked=tuple(reading.blocked),
-        notes=tuple(reading.notes),
+        notes=(*found.notes, *reading.notes),
     )
 
 

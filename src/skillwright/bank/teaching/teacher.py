@@ -443,13 +443,11 @@ class Teacher:
 
     async def ask(self, request: Request, reply_type: type[ReplyT]) -> TeacherAnswer[ReplyT]:
         """Ask, and return the reply or the fault; a fault leaves other requests alone."""
-        system = load_prompt(request.prompt)
-        head = user_message(request.sections)
-        shown = self._shown(system, head, request.evidence)
+        system, user, shown = self._prompt(request)
         question = Question(
             name=request.name,
             system=system,
-            user=f"{head}\n\n{shown.text}" if shown.text else head,
+            user=user,
             purpose=Purpose.TEACHER,
             role="teacher",
             if_too_long="Raise it, or show fewer episodes.",
@@ -467,10 +465,23 @@ class Teacher:
         )
         return TeacherAnswer(request, call, answer.reply)
 
-    def _shown(self, system: str, head: str, evidence: Sequence[Evidence]) -> Shown:
-        used = estimate_tokens(system) + estimate_tokens(head)
+    def has_room_for(self, request: Request) -> bool:
+        """Tell whether a request would be sent, with at least half of its trajectories' text."""
+        system, user, _ = self._prompt(request)
+        if estimate_tokens(system) + estimate_tokens(user) > self.max_prompt_tokens:
+            return False
+        whole = show_evidence(request.evidence, self.max_prompt_tokens).text
+        return estimate_tokens(whole) <= 2 * self._left(system, user_message(request.sections))
+
+    def _prompt(self, request: Request) -> tuple[str, str, Shown]:
+        system = load_prompt(request.prompt)
+        head = user_message(request.sections)
+        shown = show_evidence(request.evidence, self._left(system, head))
+        return system, f"{head}\n\n{shown.text}" if shown.text else head, shown
+
+    def _left(self, system: str, head: str) -> int:
         # The headings of two groups, and rounding up.
-        return show_evidence(evidence, self.max_prompt_tokens - used - 32)
+        return self.max_prompt_tokens - estimate_tokens(system) - estimate_tokens(head) - 32
 
 
 def load_prompt(name: str) -> str:

@@ -375,7 +375,8 @@ class HouseholdUpdate:
         for part in unknown.parts():
             change = {"op": "add", **where, **part.skill(whole(storage.shown))}
             if named:  # under an equal name, nearly the same words would be taken for the same
-                change["name"] = f"More of {storage.room} {storage.place}"
+                room = storage.room.replace(" ", "-")  # a name has five words at most
+                change["name"] = f"More of {room} {storage.place}"
             yield Needed(task_type, sum(sought[cls] for cls in part.classes), change)
 
 
