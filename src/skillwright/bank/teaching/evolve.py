@@ -310,7 +310,7 @@ async def evolve(
     request = _request(found, bank, failures, settings.caps, earlier)
     chosen = len(failures)
     while len(failures) > 1 and not teacher.has_room_for(request):
-        # They stand in turns by category, so that each category loses its mildest.
+        # Categories take turns in the list, so that each of them loses its mildest.
         failures = failures[: -max(1, len(failures) // 20)]
         request = _request(found, bank, failures, settings.caps, earlier)
     if len(failures) < chosen:
