@@ -41,7 +41,8 @@ class Chat(BaseHTTPRequestHandler):
             error = {"code": 400, "message": told, "type": "exceed_context_size_error"}
             self._send(400, {"error": error})
             return
-        kept = self.server.slots.pop(body["id_slot"], None) if body["cache_prompt"] else None
+        restored = body.get("cache_prompt")  # what `serve` passes on says nothing of slots
+        kept = self.server.slots.pop(body["id_slot"], None) if restored else None
         told = {"pid": os.getpid(), "asked": body, "kept": kept, **settings}
         message = {"role": "assistant", "content": json.dumps(told)}
         usage = {"prompt_tokens": words, "completion_tokens": 1}
