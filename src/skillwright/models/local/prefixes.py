@@ -41,17 +41,18 @@ class SavedPrefixes:
 
     def __init__(self) -> None:
         self.folder = Path(gettempdir(), f"skillwright-prefixes-{secrets.token_hex(8)}")
-        self._sizes: dict[str, int] = {}  # bytes by prefix, the one used last at the end
-        self._names: dict[str, str] = {}
+        # Name and bytes of the file by prefix, the one used last at the end.
+        self._files: dict[str, tuple[str, int]] = {}
         self._numbers = itertools.count()
         self._lock = threading.Lock()
 
     def find(self, prefix: str) -> str | None:
         """Return the name of the file of a prefix, which counts as used now."""
         with self._lock:
-            if prefix in self._sizes:
-                self._sizes[prefix] = self._sizes.pop(prefix)
-            return self._names.get(prefix)
+            if prefix not in self._files:
+                return None
+            self._files[prefix] = self._files.pop(prefix)
+            return self._files[prefix][0]
 
     def new_name(self) -> str:
         """Return a name that no other file in the folder has."""
@@ -73,23 +74,27 @@ class SavedPrefixes:
             The name of the prefix's file, which is another one where somebody was faster.
         """
         with self._lock:
-            if prefix in self._names:
+            if prefix in self._files:
                 (self.folder / name).unlink(missing_ok=True)
-                return self._names[prefix]
-            self._names[prefix], self._sizes[prefix] = name, size
-            while len(self._sizes) > 1 and sum(self._sizes.values()) > MAX_SAVED_BYTES:
-                self._drop(next(iter(self._sizes)))
+                return self._files[prefix][0]
+            self._files[prefix] = name, size
+            while len(self._files) > 1 and self._bytes > MAX_SAVED_BYTES:
+                self._drop(next(iter(self._files)))
             return name
 
     def forget(self, prefix: str, name: str) -> None:
         """Remove a file that could not be read."""
         with self._lock:
-            if self._names.get(prefix) == name:
+            if prefix in self._files and self._files[prefix][0] == name:
                 self._drop(prefix)
 
+    @property
+    def _bytes(self) -> int:
+        return sum(size for _, size in self._files.values())
+
     def _drop(self, prefix: str) -> None:
-        del self._sizes[prefix]
-        (self.folder / self._names.pop(prefix)).unlink(missing_ok=True)
+        name, _ = self._files.pop(prefix)
+        (self.folder / name).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Remove all files."""
