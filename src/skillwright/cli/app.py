@@ -162,7 +162,7 @@ COMMANDS = (
     ("bank", "bank:app", "Skill banks: distill, look into, evolve, move.", _SKILLS),
     (
         "learn-from-sessions",
-        "sessions:learn",
+        "skillwright.plugins.sessions.command:learn",
         "Learn skills from the session logs of coding agents; what is proven is staged for them.",
         _SKILLS,
     ),
@@ -174,7 +174,7 @@ COMMANDS = (
     ),
     ("env", "env:app", "Look at environments, and begin one.", _DATA),
     ("models", "models:app", "Look at model backends.", _DATA),
-    ("data", "data:app", "Fetch official data, and see what is there.", _DATA),
+    ("data", "skillwright.worlds.data:app", "Fetch official data, and see what is there.", _DATA),
 )
 """Name, place in this package, first line and heading of every command."""
 
@@ -185,7 +185,8 @@ class Program(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         for name, place, summary, panel in COMMANDS:
-            self.add_command(LazyCommand(name, f"{_HERE}.{place}", summary, panel))
+            where = place if place.startswith("skillwright.") else f"{_HERE}.{place}"
+            self.add_command(LazyCommand(name, where, summary, panel))
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; where nobody reads what it prints any more, end quietly."""

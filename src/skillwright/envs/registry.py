@@ -2,7 +2,6 @@
 
 import keyword
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -18,11 +17,9 @@ from skillwright.envs.text_env import TextEnv
 
 ENTRY_POINT_GROUP = "skillwright.envs"
 
-PREFIXES: Mapping[str, str] = {
-    "skyrl_gym": "skillwright.plugins.skyrl.envs:env_of",
-    "verifiers": "skillwright.plugins.verifiers.envs:env_of",
-}
-"""Names of other systems' environments: prefix -> what returns the class of ``prefix:name``."""
+PREFIX_GROUP = "skillwright.env_prefixes"
+"""Names of other systems' environments: an entry point ``prefix`` is a function that returns the
+class of ``prefix:name``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +57,8 @@ class EnvSpec:
             DataError: The module or what is in it is missing; the message carries the import error.
         """
         prefix, _, rest = self.entry_point.partition(":")
-        if prefix in PREFIXES:
-            return find_code(PREFIXES[prefix], f"environment {self.name!r}")(rest)
+        if prefix in _prefixes():
+            return find_code(_prefixes()[prefix], f"environment {self.name!r}")(rest)
         return find_code(self.entry_point, f"environment {self.name!r}")
 
 
@@ -138,6 +135,11 @@ def _installed() -> dict[str, EnvSpec]:
     # Asked once: looking through the metadata of all packages takes longer than an episode.
     points = entry_points(group=ENTRY_POINT_GROUP)
     return {point.name: EnvSpec(point.name, point.value) for point in points}
+
+
+@cache
+def _prefixes() -> dict[str, str]:
+    return {point.name: point.value for point in entry_points(group=PREFIX_GROUP)}
 
 
 # Writes the project of a new benchmark, which is checked and trains offline as it is written.
