@@ -126,12 +126,6 @@ if TYPE_CHECKING:
     from skillwright.jobs.text.wiring import assemble as assemble
     from skillwright.jobs.text.wiring import assemble_session as assemble_session
     from skillwright.jobs.text.wiring import read_initial_skill as read_initial_skill
-    from skillwright.plugins.sessions.learn import LearnReport as LearnReport
-    from skillwright.plugins.sessions.learn import begin_round as begin_round
-    from skillwright.plugins.sessions.learn import learn_from_sessions as learn_from_sessions
-    from skillwright.plugins.sessions.learn import plan_round as plan_round
-    from skillwright.plugins.sessions.learn import roll_back_sessions as roll_back_sessions
-    from skillwright.plugins.sessions.learn import session_config as session_config
 
 _PLACES = (
     ("skillwright.jobs.bank.distill", "DistillOutcome distill_config distill_runs"),
@@ -142,11 +136,6 @@ _PLACES = (
         "skillwright.jobs.bank.import_and_approve",
         "MoveReport approve_by_gate approve_without_gate import_into",
     ),
-    (
-        "skillwright.plugins.sessions.learn",
-        "LearnReport begin_round learn_from_sessions plan_round",
-    ),
-    ("skillwright.plugins.sessions.learn", "roll_back_sessions session_config"),
     (
         "skillwright.jobs.bank.export",
         "ExportOptions TakenAway take_bank_away take_document_away",

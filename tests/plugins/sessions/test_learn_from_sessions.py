@@ -16,7 +16,6 @@ from skillwright.jobs.run.progress import NullCallback
 from skillwright.models import make_model
 from skillwright.models.scripted.prompts import episode_texts
 from skillwright.models.scripted.teacher import Teaching, whole
-from skillwright.plugins.sessions import read_sessions
 from skillwright.plugins.sessions.coder import CoderTeacher
 from skillwright.plugins.sessions.learn import (
     begin_round,
@@ -27,6 +26,7 @@ from skillwright.plugins.sessions.learn import (
     session_config,
     settle,
 )
+from skillwright.plugins.sessions.logs import read_sessions
 
 
 def learn(folder, logs, teacher=None):

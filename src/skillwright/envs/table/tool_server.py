@@ -8,8 +8,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Protocol
 from urllib.parse import urlsplit
@@ -18,6 +16,7 @@ from pydantic import Field, PositiveFloat, model_validator
 
 from skillwright.core import DataError, EnvError
 from skillwright.core.jsonio import read_text, text_digest
+from skillwright.entry_points import entry_point
 from skillwright.models.validation import Frozen
 
 ENTRY_POINT_GROUP: Final = "skillwright.tool_clients"
@@ -131,20 +130,14 @@ class ToolClient(Protocol):
         ...
 
 
-@cache
-def tool_client(name: str = "mcp") -> ToolClient:
-    """Load the client that an installed package registers under a name.
+def tool_client() -> ToolClient:
+    """Load the client of MCP servers that an installed package registers.
 
     Raises:
-        DataError: None is registered.
+        DataError: None is registered, or it cannot be imported.
     """
-    for point in entry_points(group=ENTRY_POINT_GROUP, name=name):
-        client: ToolClient = point.load()
-        return client
-    raise DataError(
-        f"no tool client {name!r} is installed (entry points of {ENTRY_POINT_GROUP}); "
-        "install Skillwright anew"
-    )
+    client: ToolClient = entry_point(ENTRY_POINT_GROUP, "mcp", "tool client").load()
+    return client
 
 
 def complaints(tool: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
