@@ -1,7 +1,7 @@
 """Our side of the job, in a process of its own: `ours.py BASE_URL TASKS OUT [OPTION]`.
 
-The options are ``speculate`` (`train.speculate`) and ``hedge`` (`models.*.hedge`). The last
-line is a JSON object: seconds and CPU seconds of the training alone.
+The only option is ``hedge`` (`models.*.hedge`). The last line is a JSON object: seconds and CPU
+seconds of the training alone.
 """
 
 import asyncio
@@ -60,7 +60,6 @@ def settings(base_url: str, tasks: str, out: str, *options: str) -> dict[str, An
         "train": {
             "epochs": job.EPOCHS,
             "batch_size": job.BATCH,
-            "speculate": "speculate" in options,
         },
         "gradient": {
             "minibatch_size": job.MINIBATCH,

@@ -268,5 +268,5 @@ def test_a_skillopt_configuration_is_understood(cli, tmp_path):
         "env: alfworld\nnum_epochs: 2\nbatch_size: 8\noptimizer_model: a\ntarget_model: b\n"
     )
     shown = yaml.safe_load(cli("config", "show", "flat.yaml").stdout)
-    train = {"epochs": 2, "batch_size": 8, "accumulation": 1, "patience": None, "speculate": False}
+    train = {"epochs": 2, "batch_size": 8, "accumulation": 1, "patience": None}
     assert shown["train"] == train

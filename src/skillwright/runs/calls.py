@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from skillwright.core import Completion, Message, Purpose, ToolCall, Usage
-from skillwright.core.places import AHEAD
 from skillwright.runs.archive import RunTable, read_digest, storable, to_json
 from skillwright.runs.database import Database
 
@@ -104,15 +103,9 @@ class UsageTable(RunTable):
             spend(self._database, {name: one for name, one in usage.items() if one != Usage()})
 
     def usage_by_purpose(self) -> dict[str, Usage]:
-        """Return what was consumed so far per purpose, over all resumes, failures included.
-
-        Episodes that were played ahead, and that nobody asked for, are a purpose of their own.
-        """
-        query = f"""
-            SELECT CASE WHEN e.phase = '{AHEAD}' THEN e.phase ELSE u.purpose END AS spent_on, {SUMS}
-            FROM usage u LEFT JOIN episodes e ON e.id = u.episode
-            GROUP BY spent_on ORDER BY spent_on"""
-        return {row["spent_on"]: read_usage(row) for row in self._database.rows(query)}
+        """Return what was consumed so far per purpose, over all resumes, failures included."""
+        query = f"SELECT u.purpose, {SUMS} FROM usage u GROUP BY u.purpose ORDER BY u.purpose"
+        return {row["purpose"]: read_usage(row) for row in self._database.rows(query)}
 
     def usage_since(self, entry: int = 0) -> tuple[Usage, int]:
         """Return what was consumed after an entry of the ledger, and the latest entry's number."""
