@@ -29,9 +29,9 @@ second time; the further requests are counted.
 The same is computed where only waiting takes time (``wall/virtual.py``): it is the same on any
 machine, and says what a run saves before its own work slows it down.
 
-The targets are ratios to the original, turn by turn, the chain of requests that the run's own
-records say it could not do without, which is a count, and what the run decides, which is the same
-with all of it. The ratio to 29 waves is printed; a slow machine misses it for want of CPU time.
+The targets are ratios to the original, turn by turn; the number of waves that the endpoint saw; and
+what the run decides, which is the same with hedging. The ratio to 29 waves is printed; a slow
+machine misses it for want of CPU time.
 
 CPU time is that of the side's process alone; seconds are those of the training, without imports,
 and of the whole process where it says so.
@@ -89,9 +89,6 @@ class Figures:
     asked: int
     # the longest chain of requests of which each came after the answer to the one before
     waves: int
-    # requests in a row that the run's own records say it could not do without; 0 for the
-    # original, which keeps no such records
-    chain: int
     busy: float  # share of the worker slots that was waiting for an answer
     actions: list[str]  # what became of each step
 
@@ -151,7 +148,6 @@ def run(python: Path, script: str, sigma: float, seed: int, *options: str) -> Fi
         requests=dict(Counter(stage for stage, _, _ in log).most_common()),
         asked=seen["asked"],
         waves=count_waves(log),
-        chain=printed.get("chain", 0),
         busy=waiting_s / (printed["train_s"] * job.WORKERS),
         actions=printed["actions"],
     )
@@ -207,12 +203,12 @@ def spread(side: list[Figures], field: str) -> list[float]:
 def checks_of(fixed: dict[str, list[Figures]], slow: dict[str, list[Figures]]) -> list[Check]:
     """Hold our runs against the original's."""
     ours, theirs = fixed["ours"], fixed["theirs"]
-    chains = [float(figures.chain) for figures in ours]
+    waves = [float(figures.waves) for figures in ours]
     hedged, plain = slow["hedged"], slow["ours"]
     return [
         at_most("training", Kind.PEER, of_theirs(ours, theirs, "train_s"), WALL),
         at_most("CPU time of the training", Kind.PEER, of_theirs(ours, theirs, "train_cpu_s"), CPU),
-        at_most("requests that had to wait for one another", Kind.COUNT, chains, IDEAL_WAVES),
+        at_most("requests that waited for one another", Kind.COUNT, waves, IDEAL_WAVES),
         at_most(
             "training, lognormal latencies",
             Kind.PEER,
@@ -265,7 +261,7 @@ def figures_of(fixed: dict[str, list[Figures]], slow: dict[str, list[Figures]]) 
     """Return what else was measured."""
     ours, wave_s = fixed["ours"], LATENCY_MS / 1000
     wall_s = median(figures.train_s for figures in ours)
-    fields = ("train_s", "train_cpu_s", "process_s", "process_cpu_s", "waves", "chain", "busy")
+    fields = ("train_s", "train_cpu_s", "process_s", "process_cpu_s", "waves", "busy")
     return {
         "wall_s": round(wall_s, 2),
         "wall_to_29_waves": round(wall_s / (IDEAL_WAVES * wave_s), 3),

@@ -274,6 +274,13 @@ class EpisodeTable(RunTable):
         )
         return [_summary(row) for row in rows]
 
+    def end_times(self) -> list[float]:
+        """Return when each episode and each call ended, in seconds since 1970."""
+        rows = self._database.rows(
+            "SELECT ended_at FROM episodes UNION ALL SELECT ended_at FROM calls"
+        )
+        return [row["ended_at"] for row in rows]
+
     def turn_ends(self) -> dict[str, int]:
         """Count the turns of scored episodes by how the agent's answer ended."""
         rows = self._database.rows(

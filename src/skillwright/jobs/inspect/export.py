@@ -20,10 +20,10 @@ from skillwright.core.jsonio import dumps, write_text
 from skillwright.evaluation import Score
 from skillwright.integrations.spans import SERVICE, Span, call_span, episode_spans
 from skillwright.jobs.adapters.models import flat_settings
-from skillwright.jobs.inspect.critical_path import critical_path
 from skillwright.jobs.inspect.episodes import EpisodeQuery, FoundEpisode, list_episodes
 from skillwright.jobs.inspect.summary import RunSummary, read_folder
 from skillwright.jobs.launch.runs import find_run, read_plan
+from skillwright.jobs.parts.resuming import seconds_worked
 from skillwright.jobs.rl.state import TEST_EPISODES, RlKind
 from skillwright.jobs.train.state import Kind, StepRecord, TrainState, restore
 from skillwright.runs import EpisodeSummary, RunFolder, RunStore
@@ -432,7 +432,7 @@ class _Exported:
             "final_test_soft": _mean(final or best),
             "test_delta_hard": _less(_hard(best), _hard(first)),
             "final_test_delta_hard": _less(_hard(final or best), _hard(first)),
-            "total_wall_time_s": critical_path(self.store, 1).took_s,
+            "total_wall_time_s": seconds_worked(self.store),
             "token_summary": _tokens(self.summary.usage),
         }
 
