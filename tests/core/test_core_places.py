@@ -2,7 +2,7 @@
 
 import asyncio
 
-from skillwright.core.places import Places
+from skillwright.core.paths import Places
 
 
 async def settle():

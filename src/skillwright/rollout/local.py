@@ -19,7 +19,7 @@ from skillwright.core import (
     SkillSource,
     Task,
 )
-from skillwright.core.places import Places
+from skillwright.core.paths import Places
 from skillwright.core.protocols import together
 from skillwright.rollout.engine import (
     EngineDown,
