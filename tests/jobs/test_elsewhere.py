@@ -12,7 +12,8 @@ from skillwright.jobs.run.opened import Elsewhere, make_engine
 from skillwright.jobs.run.progress import NullCallback
 from skillwright.jobs.run.resuming import refuse_all_but_budget
 from skillwright.jobs.run.tasks import make_splits
-from skillwright.models import HttpClient, LocalConfig, agent_of, make_model
+from skillwright.models import HttpClient, agent_of, make_model
+from skillwright.plugins.local import LocalConfig
 from skillwright.rollout.pool import PooledEngine, WorkerPool, WorkersHere
 
 MODELS = {

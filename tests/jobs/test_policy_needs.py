@@ -18,7 +18,7 @@ from skillwright.jobs.run.policy_needs import KNOWN, TRUSTED, Demand, Shape, fin
 from skillwright.jobs.weights import machine
 from skillwright.jobs.weights.estimate import estimate_rl
 from skillwright.jobs.weights.preflight import examine_rl
-from skillwright.plugins.local import find_weights
+from skillwright.models import find_weights
 from skillwright.policy.hf.model import LoraSettings, _adapted
 
 ROOT = Path(__file__).parents[2]

@@ -29,7 +29,7 @@ from skillwright.jobs.run.evolution_round import WITHOUT_GATE, PlayedRound, why_
 from skillwright.jobs.run.opened import MakeModel
 from skillwright.jobs.run.progress import Callback, StageStarted
 from skillwright.jobs.text.launch.runs import known_secrets
-from skillwright.models import is_scripted_model, make_model
+from skillwright.models import make_model
 from skillwright.plugins.skyrl import read_rollouts
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunStore
@@ -155,7 +155,7 @@ async def evolve_bank(
         await run.end()
         skills = count_skills(bank_store.load()).headline
     models = (config.models.target, teacher_of(config))
-    is_scripted = any(map(is_scripted_model, models))
+    is_scripted = any(llm.is_scripted for llm in models)
     return EvolveReport(str(bank), tuple(run.done), skills, is_scripted, run.release)
 
 
@@ -405,7 +405,7 @@ async def evolve_on_rollouts(
         blocked=len(found.blocked),
         notes=found.notes,
     )
-    return EvolveReport(str(bank), (record,), skills, is_scripted_model(held.llm))
+    return EvolveReport(str(bank), (record,), skills, held.llm.is_scripted)
 
 
 def _studied(files: Sequence[Path]) -> list[EpisodeResult]:

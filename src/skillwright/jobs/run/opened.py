@@ -13,7 +13,7 @@ from typing import Any
 
 from skillwright.config.env import EnvSection
 from skillwright.config.rl import RlConfig
-from skillwright.config.run import RunConfig, why_here_only
+from skillwright.config.run import RunConfig
 from skillwright.core import Agent, ChatModel, ConfigError, Task
 from skillwright.core.waits import waiting
 from skillwright.datasets import cache_dir
@@ -23,7 +23,7 @@ from skillwright.jobs.run.memory import EngineEvents, StoredCalls
 from skillwright.jobs.run.money import Budget
 from skillwright.jobs.run.progress import Callback
 from skillwright.jobs.run.tasks import environment_of, is_adapter, side_models
-from skillwright.models import EndpointConfig, ExecConfig, HttpClient, ModelConfig, agent_of
+from skillwright.models import EndpointConfig, HttpClient, ModelConfig, agent_of
 from skillwright.models.cache import cached
 from skillwright.plugins.ray.engine import RaySettings, ray_pool
 from skillwright.rollout import (
@@ -41,8 +41,6 @@ from skillwright.runs import RunStore
 
 MakeModel = Callable[[ModelConfig, HttpClient], ChatModel]
 """Makes a model of its settings; a notebook or a test may hand in its own."""
-
-_KEPT_FAILURES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +100,7 @@ def opened_model(
     """
     path = config.cache if isinstance(config, EndpointConfig) else None
     hidden = (store.folder, *(_data_places(env) if env is not None else ()), *more)
-    with cached(make(_fenced(config, store.folder, hidden), client), path) as model:
+    with cached(make(config.fenced(store.folder, hidden), client), path) as model:
         yield model
 
 
@@ -138,19 +136,6 @@ def _exists(place: Path) -> bool:
         return place.exists()
     except (OSError, ValueError):  # too long for a name, or not one
         return False
-
-
-def _fenced(config: ModelConfig, folder: Path, hidden: tuple[Path, ...]) -> ModelConfig:
-    if not isinstance(config, ExecConfig):
-        return config
-    kept = {"keep_output": str(folder / "exec"), "keep_failures": _KEPT_FAILURES}
-    fenced: ModelConfig = config.model_copy(
-        update={
-            **(kept if config.keep_output is None else {}),
-            "hidden": (*config.hidden, *map(str, hidden)),
-        }
-    )
-    return fenced
 
 
 # The engine of every job: our own environments, played under the limits of a configuration.
@@ -269,13 +254,10 @@ class Elsewhere:
         """
         if self.pool is None or not isinstance(engine, LocalEngine) or engine.mode == "lockstep":
             return engine
-        if problem := why_here_only(model):
+        if problem := model.why_here_only:
             raise ConfigError(f"rollout.engine is 'ray': {problem}")
-        if isinstance(model, ExecConfig):
-            # A program runs where its worker does, and what it printed would stay there.
-            model = model.model_copy(update={"keep_output": None})
         parts = {one.name: getattr(engine, one.name) for one in fields(engine)}
-        make_agent = _Agent(model, self.make)
+        make_agent = _Agent(model.for_worker(), self.make)
         keys = _keys([model, *side_models(self.env).values()])
         files = _files_read(self.env, model)
         return PooledEngine(

@@ -1,6 +1,5 @@
 """Begin a run, find one again, and play it: what the command line and notebooks call."""
 
-import os
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -36,11 +35,7 @@ from skillwright.jobs.text.state import restore
 from skillwright.jobs.text.train import TrainReport, finished_report, prove, train, why_not_again
 from skillwright.jobs.text.wiring import assemble, assemble_session
 from skillwright.models import (
-    EndpointConfig,
-    ExecConfig,
     ModelConfig,
-    PythonConfig,
-    is_scripted_model,
     make_model,
 )
 from skillwright.plugins.skillopt.parity_report import mode_facts
@@ -412,7 +407,7 @@ def has_scripted_models(config: RunConfig, store: RunStore, plan: EvalPlan | Non
     llms = [] if plan else [config.models.optimizer]
     if not any(event.payload.get("adapter", False) for event in store.events(MADE)):
         llms.append(config.models.target)
-    return any(map(is_scripted_model, llms))
+    return any(llm.is_scripted for llm in llms)
 
 
 def known_secrets(config: RunConfig) -> list[str]:
@@ -433,9 +428,5 @@ def model_secrets(llms: Sequence[ModelConfig | None]) -> list[str]:
     """Return the keys of models, and the other secrets of the process's environment."""
     keys = environment_secrets()
     for llm in llms:
-        if isinstance(llm, EndpointConfig | ExecConfig):
-            given = llm.api_key.get_secret_value() if llm.api_key else ""
-            keys += [given, os.environ.get(llm.api_key_env, "")]
-        if isinstance(llm, PythonConfig):
-            keys += secrets_in(llm.settings)
+        keys += llm.secrets() if llm is not None else []
     return [key for key in keys if key]
