@@ -22,6 +22,8 @@ from skillwright.config.bank import BankSection, DistillSection, EvolveSection
 from skillwright.config.env import EnvSection, GeneratedData, QaData, WebShopData
 from skillwright.config.parity import fill_in
 from skillwright.config.yaml_files import Section, kind_unless_given, validated_section
+from skillwright.core import did_you_mean
+from skillwright.entry_points import entry_points
 from skillwright.evaluation import AlphaLedger, AnyGate, ExploreGate, power_text, why_hopeless
 from skillwright.models import EndpointConfig, LocalConfig, ModelConfig, Prices, ScriptedConfig
 from skillwright.models.validation import Share
@@ -44,7 +46,21 @@ def _check_folder_name(name: str) -> str:
 FolderName = Annotated[str, AfterValidator(_check_folder_name)]
 """A text that can name a run's folder."""
 
-TrackerName = Literal["wandb", "mlflow", "trackio", "tensorboard", "otel"]
+TRACKERS = "skillwright.trackers"
+"""The entry points of experiment trackers."""
+ENGINES = "skillwright.engines"
+"""The entry points of engines that play episodes outside of this process."""
+
+
+def _check_tracker(name: str) -> str:
+    known = entry_points(TRACKERS)
+    if name not in known:
+        raise ValueError(f"there is no tracker {name!r}. {did_you_mean(name, known)}")
+    return name
+
+
+TrackerName = Annotated[str, AfterValidator(_check_tracker)]
+"""The name of a tracker that is installed."""
 
 
 class NamedRun(Section):
@@ -58,7 +74,8 @@ class NamedRun(Section):
     """The folder that holds runs, relative to the working directory."""
     trackers: list[TrackerName] = Field(default=[])
     """Experiment trackers that follow it: ``wandb``, ``mlflow``, ``trackio``, ``tensorboard``,
-    ``otel``. They change nothing of the run; their options are their own environment variables."""
+    ``otel``, or another installed one. They change nothing in the run; environment variables of
+    their own hold their options."""
 
 
 class PricedModels(Section):

@@ -25,10 +25,10 @@ from skillwright.jobs import (
     start_run,
 )
 from skillwright.jobs.run import tracking
+from skillwright.jobs.run.spans import Span
+from skillwright.jobs.run.trackers import TrackedRun
 from skillwright.jobs.run.tracking import Numbers, Sender, Spans, numbers
 from skillwright.jobs.text.launch.runs import find_run
-from skillwright.plugins.trackers.spans import Span
-from skillwright.plugins.trackers.trackers import TrackedRun
 from tracker_libraries import calls, install
 
 PLAN = [[ALL_RULES], [ALL_WRONG]]

@@ -11,6 +11,7 @@ from skillwright.envs.drive import native_tools, open_env
 from skillwright.jobs.run.bank_source import opened_embedder
 from skillwright.jobs.run.money import priced_model, refuse_unheld
 from skillwright.jobs.run.tasks import refuse_unasked_data
+from skillwright.jobs.run.trackers import refuse_missing_trackers
 from skillwright.jobs.text.launch.preflight import (
     Finding,
     Health,
@@ -25,7 +26,6 @@ from skillwright.jobs.weights.machine import refuse_too_large, slow_precision
 from skillwright.jobs.weights.tasks import RlTasks, find_rl_tasks
 from skillwright.jobs.weights.wiring import PolicyMaker
 from skillwright.models import HttpClient, ModelConfig
-from skillwright.plugins.trackers.trackers import refuse_missing_trackers
 from skillwright.rollout.episode import why_no_tools
 
 

@@ -37,6 +37,7 @@ from skillwright.jobs.run.tasks import (
     side_models,
     tasks_to_look_at,
 )
+from skillwright.jobs.run.trackers import refuse_missing_trackers
 from skillwright.jobs.text.adapters.bench import check_adapter
 from skillwright.jobs.text.evaluate import EvalPlan
 from skillwright.jobs.text.wiring import read_initial_skill, refuse_hopeless_gate
@@ -54,7 +55,6 @@ from skillwright.models import (
 from skillwright.models.config import takes_seeds
 from skillwright.models.environment import ignored_variables
 from skillwright.plugins.skillopt.parity_report import say_mode
-from skillwright.plugins.trackers.trackers import refuse_missing_trackers
 from skillwright.rollout.episode import why_no_tools
 from skillwright.runs import RunFolder
 from skillwright.version import __version__
