@@ -13,7 +13,8 @@ from skillwright.jobs.run.progress import NullCallback
 from skillwright.jobs.run.resuming import refuse_all_but_budget
 from skillwright.jobs.run.tasks import make_splits
 from skillwright.models import HttpClient, LocalConfig, agent_of, make_model
-from skillwright.rollout.pool import PooledEngine, WorkerPool, WorkersHere
+from skillwright.plugins.ray.pool import PooledEngine, WorkerPool
+from workers_here import WorkersHere
 
 MODELS = {
     "target": {"backend": "scripted", "model": "household", "noise": 0.2},

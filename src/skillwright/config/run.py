@@ -5,7 +5,7 @@ by code; see `removed`.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
@@ -27,6 +27,7 @@ from skillwright.entry_points import entry_points
 from skillwright.evaluation import AlphaLedger, AnyGate, ExploreGate, power_text, why_hopeless
 from skillwright.models import EndpointConfig, LocalConfig, ModelConfig, Prices, ScriptedConfig
 from skillwright.models.validation import Share
+from skillwright.rollout.workers import ENGINES, Cluster
 
 # Sections that every job has: name and seed, models, how episodes are played, a budget.
 
@@ -48,19 +49,26 @@ FolderName = Annotated[str, AfterValidator(_check_folder_name)]
 
 TRACKERS = "skillwright.trackers"
 """The entry points of experiment trackers."""
-ENGINES = "skillwright.engines"
-"""The entry points of engines that play episodes outside of this process."""
 
 
 def _check_tracker(name: str) -> str:
-    known = entry_points(TRACKERS)
+    return _check_known(name, "tracker", entry_points(TRACKERS))
+
+
+def _check_engine(name: str) -> str:
+    return _check_known(name, "engine", ("local", *entry_points(ENGINES)))
+
+
+def _check_known(name: str, kind: str, known: Collection[str]) -> str:
     if name not in known:
-        raise ValueError(f"there is no tracker {name!r}. {did_you_mean(name, known)}")
+        raise ValueError(f"there is no {kind} {name!r}. {did_you_mean(name, known)}")
     return name
 
 
 TrackerName = Annotated[str, AfterValidator(_check_tracker)]
 """The name of a tracker that is installed."""
+EngineName = Annotated[str, AfterValidator(_check_engine)]
+"""``local``, or the name of an engine that is installed."""
 
 
 class NamedRun(Section):
@@ -126,7 +134,7 @@ def _check_head(address: str) -> str:
 
 
 class RaySection(Section):
-    """Where episodes are played with ``engine: ray``."""
+    """Where the workers of an engine run."""
 
     address: Annotated[str, Field(min_length=1), AfterValidator(_check_head)] | None = None
     """The head, ``host:port``, or ``auto`` for the one on this machine; unset, ``$RAY_ADDRESS``, or
@@ -140,11 +148,11 @@ class RaySection(Section):
 class PlayedEpisodes(Section):
     """How episodes are played."""
 
-    engine: Literal["local", "ray"] = "local"
+    engine: EngineName = "local"
     """``local`` plays in this process, ``ray`` on the machines of a cluster: the same episodes.
     Policies, whose weights are in this process, play in it in any case."""
     ray: RaySection = RaySection()
-    """Where, with ``engine: ray``."""
+    """Where its workers run, with ``engine: ray``."""
     max_concurrent: PositiveInt = 64
     """Episodes in flight at once."""
     retries: NonNegativeInt = 2
@@ -158,6 +166,11 @@ class PlayedEpisodes(Section):
     model's own."""
     history_turns: PositiveInt | None = None
     """Exchanges that the agent is shown after the opening; unset, all."""
+
+    @property
+    def cluster(self) -> Cluster:
+        """Where the workers of an engine run."""
+        return Cluster(self.ray.address, self.ray.workers, self.ray.labels)
 
 
 class Reported(Section):
@@ -466,12 +479,12 @@ class RunConfig(Section):
         problem = why_here_only(self.models.target)
         if self.rollout.mode == "lockstep":
             problem = "an agent that plays in lockstep stays in this process"
-        if problem and self.rollout.engine == "ray":
+        if problem and self.rollout.engine != "local":
             raise ValueError(
-                f"rollout.engine is 'ray', and models.target cannot act on other machines: "
-                f"{problem}, or use rollout.engine 'local'"
+                f"rollout.engine is {self.rollout.engine!r}, and models.target cannot act on other "
+                f"machines: {problem}, or use rollout.engine 'local'"
             )
-        if self.train.speculate and self.rollout.engine == "ray":
+        if self.train.speculate and self.rollout.engine != "local":
             raise ValueError(
                 "train.speculate plays ahead in places that nobody else wants, and workers on Ray "
                 "know of none; leave it out, or use rollout.engine 'local'"

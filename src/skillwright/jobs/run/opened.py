@@ -6,7 +6,7 @@ Programs are fenced off from the run.
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ from skillwright.jobs.run.progress import Callback
 from skillwright.jobs.run.tasks import environment_of, is_adapter, side_models
 from skillwright.models import EndpointConfig, ExecConfig, HttpClient, ModelConfig, agent_of
 from skillwright.models.cache import cached
-from skillwright.plugins.ray.engine import RaySettings, ray_pool
 from skillwright.rollout import (
     Engine,
     EpisodeRecorder,
@@ -36,7 +35,7 @@ from skillwright.rollout import (
 )
 from skillwright.rollout.engine import Permit
 from skillwright.rollout.player import Mode
-from skillwright.rollout.pool import PooledEngine, WorkerPool
+from skillwright.rollout.workers import Workers, worker_engine
 from skillwright.runs import RunStore
 
 MakeModel = Callable[[ModelConfig, HttpClient], ChatModel]
@@ -253,7 +252,7 @@ class Elsewhere:
         env: What is played.
     """
 
-    pool: WorkerPool | None
+    pool: Workers | None
     make: MakeModel
     env: EnvSection
 
@@ -270,32 +269,27 @@ class Elsewhere:
         if self.pool is None or not isinstance(engine, LocalEngine) or engine.mode == "lockstep":
             return engine
         if problem := why_here_only(model):
-            raise ConfigError(f"rollout.engine is 'ray': {problem}")
+            raise ConfigError(f"episodes are played by workers: {problem}")
         if isinstance(model, ExecConfig):
             # A program runs where its worker does, and what it printed would stay there.
             model = model.model_copy(update={"keep_output": None})
-        parts = {one.name: getattr(engine, one.name) for one in fields(engine)}
-        make_agent = _Agent(model, self.make)
         keys = _keys([model, *side_models(self.env).values()])
         files = _files_read(self.env, model)
-        return PooledEngine(
-            **parts, pool=self.pool, make_agent=make_agent, environ=keys, files=files
-        )
+        return self.pool.engine(engine, _Agent(model, self.make), keys, files)
 
 
-async def opened_pool(config: RunConfig | RlConfig, held: AsyncExitStack) -> WorkerPool | None:
+async def opened_pool(config: RunConfig | RlConfig, held: AsyncExitStack) -> Workers | None:
     """Start the workers that a configuration asks for; ``held`` ends them.
 
     Raises:
-        ConfigError: See `ray_engine.connect`.
+        ConfigError: See `WorkerEngine.workers`.
     """
     rollout = config.rollout
     if rollout.engine == "local" or is_adapter(config.env):
         return None
-    ray = rollout.ray
-    settings = RaySettings(ray.address, ray.workers, ray.labels)
-    with waiting("connecting to Ray"):
-        return await held.enter_async_context(ray_pool(settings))
+    engine = worker_engine(rollout.engine)
+    with waiting(f"connecting to {rollout.engine}"):
+        return await held.enter_async_context(engine.workers(rollout.cluster))
 
 
 def _keys(llms: Iterable[ModelConfig]) -> dict[str, str]:
