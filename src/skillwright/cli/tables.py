@@ -14,7 +14,6 @@ from skillwright.cli.words import counted, print_words
 from skillwright.core import Purpose, StopReason, Usage
 from skillwright.evaluation import Score, ScoreTable, SplitReport, Verdict
 from skillwright.jobs import (
-    CriticalPath,
     EnvFindings,
     EpochRecord,
     EvalReport,
@@ -27,7 +26,6 @@ from skillwright.jobs import (
     TrainState,
     TurnEnds,
 )
-from skillwright.jobs.inspect.critical_path import brief
 from skillwright.jobs.inspect.study import points
 from skillwright.jobs.run.money import money_text
 from skillwright.jobs.run.progress import SHOWN_AS
@@ -334,18 +332,6 @@ def show_money(console: Console, usage: Mapping[str, Usage], llms: Sequence[Pric
         print_words(console, f"money: {spent}")
     for line in lines:
         print_words(console, f"  {line}", "dim")
-
-
-def waits_table(waits: CriticalPath) -> Table:
-    """Return the chain of waits that a run cannot be faster than, summed by stage."""
-    table = Table(title="\nCritical path", title_justify="left", title_style="bold")
-    for name in ("stage", "seconds", "requests in a row"):
-        table.add_column(name, justify="left" if name == "stage" else "right")
-    for link in waits.by_stage():
-        table.add_row(link.stage, brief(link.seconds), str(link.requests))
-    table.add_section()
-    table.add_row("all", brief(waits.seconds), str(waits.requests), style="bold")
-    return table
 
 
 def show_failed_calls(console: Console, usage: Mapping[str, Usage]) -> None:

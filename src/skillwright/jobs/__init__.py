@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from skillwright.jobs.inspect.compare import RunComparison as RunComparison
     from skillwright.jobs.inspect.compare import compare_runs as compare_runs
     from skillwright.jobs.inspect.compare_sides import CompareMetric as CompareMetric
-    from skillwright.jobs.inspect.critical_path import CriticalPath as CriticalPath
-    from skillwright.jobs.inspect.critical_path import critical_path as critical_path
     from skillwright.jobs.inspect.episodes import EpisodeList as EpisodeList
     from skillwright.jobs.inspect.episodes import EpisodeQuery as EpisodeQuery
     from skillwright.jobs.inspect.episodes import EpisodeView as EpisodeView
@@ -144,7 +142,6 @@ _PLACES = (
     ("skillwright.jobs.inspect.compare", "compare_runs"),
     ("skillwright.jobs.inspect.compare_sides", "CompareMetric"),
     ("skillwright.jobs.inspect.compare", "ComparedSide ComparedTask RunComparison"),
-    ("skillwright.jobs.inspect.critical_path", "CriticalPath critical_path"),
     (
         "skillwright.jobs.inspect.episodes",
         "EpisodeList EpisodeQuery EpisodeView FoundEpisode TurnView list_episodes read_episode",

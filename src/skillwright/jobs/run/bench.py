@@ -1,18 +1,17 @@
 """Where a run trains, is judged and is tested, and the bench of our own environments."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, cast
 
 from skillwright.core import Duel, EpisodeResult, EpisodeSpec, PlainSkill, SkillSource, Task
 from skillwright.core.jsonio import digest
-from skillwright.core.paths import AHEAD
 from skillwright.core.protocols import together
 from skillwright.core.seeds import evaluation_seed, training_seed
 from skillwright.datasets import BatchSpec, Splits, plan_epoch
 from skillwright.datasets.split import SealedTasks, tasks_digest
 from skillwright.evaluation import Draws, SkillDuel
-from skillwright.jobs.run.progress import Callback, NullCallback, StageStarted
+from skillwright.jobs.run.progress import Callback, StageStarted
 from skillwright.rollout import Engine, refuse_no_score
 from skillwright.textopt import (
     Comparison,
@@ -67,14 +66,6 @@ class Bench(Protocol):
 
     def bind(self, optimizer: Optimizer, settings: StepSettings) -> None:
         """Take what proposals are made with, before a training plays."""
-        ...
-
-    @property
-    def ahead(self) -> "Bench | None":
-        """The same bench for what may never be asked for, or ``None`` where it cannot play ahead.
-
-        What it plays it remembers under `AHEAD`, and this one finds it there.
-        """
         ...
 
     @property
@@ -195,16 +186,10 @@ class TextBench:
     callback: Callback
     target_identity: str
     tell: Callable[[str], SkillSource] = PlainSkill
-    is_ahead: bool = False
     _test: tuple[Task, ...] | None = field(default=None, init=False)
 
     def bind(self, optimizer: Optimizer, settings: StepSettings) -> None:
         """Take nothing: our analysts read what was played, and ask no environment."""
-
-    @property
-    def ahead(self) -> "TextBench":
-        """The same bench for what may never be asked for; no callback hears of it."""
-        return replace(self, is_ahead=True, callback=NullCallback())
 
     @property
     def sizes(self) -> Sizes:
@@ -314,8 +299,6 @@ class TextBench:
         return await self._run(specs, skill)
 
     async def _run(self, specs: list[EpisodeSpec], skill: str) -> list[EpisodeResult]:
-        if self.is_ahead:
-            specs = [replace(spec, phase=AHEAD) for spec in specs]
         return await self.engine.run(specs, self.tell(skill))
 
     def _tasks(self, split: SplitName) -> tuple[Task, ...]:
