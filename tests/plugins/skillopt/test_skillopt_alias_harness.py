@@ -14,7 +14,8 @@ from skillwright.jobs.run.money import Budget
 from skillwright.jobs.text.adapters.models import AdapterCalls
 from skillwright.models import HttpClient, make_model, parse_model_config
 from skillwright.plugins.skillopt import skillopt_alias
-from skillwright.plugins.skillopt.session import ModelSession, SessionModel
+from skillwright.plugins.skillopt.session import ModelSession
+from skillwright.rollout.compat import SessionModel
 from skillwright.runs import RunStore
 
 with skillopt_alias():

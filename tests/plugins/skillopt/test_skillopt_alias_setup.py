@@ -11,7 +11,8 @@ from skillwright.core import ConfigError
 from skillwright.jobs.text.adapters.bench import check_adapter
 from skillwright.jobs.text.adapters.models import flat_settings
 from skillwright.plugins.skillopt import skillopt_alias
-from skillwright.plugins.skillopt.session import ModelSession, SessionModel
+from skillwright.plugins.skillopt.session import ModelSession
+from skillwright.rollout.compat import SessionModel
 
 
 async def test_which_model_it_will_be_is_known_when_an_adapter_is_built(tmp_path):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from skillwright.config.env import EnvSection
+from skillwright.config.readers import mode_of
 from skillwright.config.run import RunConfig
 from skillwright.core import (
     ChatModel,
@@ -54,7 +55,6 @@ from skillwright.models import (
 )
 from skillwright.models.config import takes_seeds
 from skillwright.models.environment import ignored_variables
-from skillwright.plugins.skillopt.parity_report import say_mode
 from skillwright.rollout.episode import why_no_tools
 from skillwright.runs import RunFolder
 from skillwright.version import __version__
@@ -239,7 +239,7 @@ async def examine(root: Path, config: RunConfig | None = None) -> list[Finding]:
     ]
     if config is not None:
         if config.run.parity:
-            findings.append(Finding("mode", Health.OK, say_mode(config)[0]))
+            findings.append(Finding("mode", Health.OK, mode_of(config).lines[0]))
         findings += _trackers(config.run.trackers)
         files, offered = await _files(config)
         findings += files
