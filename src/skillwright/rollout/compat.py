@@ -1,7 +1,7 @@
 """Adapters that import another package: what runs them over our code, and how it is found.
 
-``env.compat`` names an entry point of ``skillwright.compat``. Its class provides the module paths of
-the other package, and the functions there that ask the models of a run.
+``env.compat`` names an entry point of ``skillwright.compat``. Its class provides the module paths
+of the other package, and the functions there that ask the models of a run.
 """
 
 import asyncio
