@@ -18,19 +18,16 @@ from skillwright.evaluation import (
     SelectionBias,
     SplitReport,
 )
-from skillwright.jobs import (
+from skillwright.jobs.inspect import CriticalPath, Link
+from skillwright.jobs.run import EnvFindings, PricedModel, StepDecided
+from skillwright.jobs.text import (
     Confirmation,
-    CriticalPath,
-    EnvFindings,
     EpochRecord,
     EvalReport,
-    PricedModel,
-    StepDecided,
     StepRecord,
     TrainReport,
     TrainState,
 )
-from skillwright.jobs.inspect.critical_path import Link
 from skillwright.models import Prices
 from skillwright.textopt import StepEntry, StepMemory, TriedEdit
 

@@ -16,8 +16,7 @@ from skillwright.core import (
     Turn,
 )
 from skillwright.core.jsonio import digest
-from skillwright.jobs import CriticalPath, critical_path
-from skillwright.jobs.inspect.critical_path import Link
+from skillwright.jobs.inspect import CriticalPath, Link, critical_path
 from skillwright.runs import CallRecord, PatchRecord, RunStore
 from somebodys import Documented, adapter_config
 

@@ -6,7 +6,7 @@ import pytest
 
 from skillwright.core import Act, EpisodeResult, EpisodeSpec, Task, Trajectory, Turn, Usage
 from skillwright.core.paths import AHEAD
-from skillwright.jobs.run.memory import RECENT_TURNS, StoredEpisodes
+from skillwright.jobs.run import RECENT_TURNS, StoredEpisodes
 from skillwright.runs import Redactor, RunStore
 
 

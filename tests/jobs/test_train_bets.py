@@ -20,8 +20,8 @@ from doors import (
 )
 from skillwright.core import ModelError, ModelRefused
 from skillwright.core.paths import AHEAD, gives_way
-from skillwright.jobs import BudgetSpent, EpisodeFinished, open_run, run_training, start_run
-from skillwright.jobs.text.bets import Bets
+from skillwright.jobs.run import BudgetSpent, EpisodeFinished
+from skillwright.jobs.text import Bets, open_run, run_training, start_run
 
 KEPT = {"epochs": 3, "batch_size": 4}
 # Three steps an epoch: what is accepted in one of them loses the bet on the next batch.

@@ -25,7 +25,8 @@ from skillwright.config import (
     parity_settings,
 )
 from skillwright.core import ConfigError
-from skillwright.jobs import Finding, Health, examine
+from skillwright.jobs.run import Finding, Health
+from skillwright.jobs.text import examine
 from skillwright.jobs.weights import refuse_without_torch
 from skillwright.plugins.skillopt.parity_report import shown
 

@@ -7,12 +7,10 @@ from itertools import pairwise
 
 from skillwright.config.load import load_config, load_rl_config
 from skillwright.dashboard.reading import RunReader
-from skillwright.jobs.inspect.summary import RunSummary
-from skillwright.jobs.run.resuming import SESSION, SESSION_ENDED, TASKS
-from skillwright.jobs.text.launch.runs import read_plan
-from skillwright.jobs.text.state import Kind
-from skillwright.jobs.text.wiring import skills_confirmed, skills_tested
-from skillwright.jobs.weights.state import RlKind
+from skillwright.jobs.inspect import RunSummary
+from skillwright.jobs.run import SESSION, SESSION_ENDED, TASKS
+from skillwright.jobs.text import Kind, read_plan, skills_confirmed, skills_tested
+from skillwright.jobs.weights import RlKind
 from skillwright.runs import Event
 from skillwright.runs.folder import is_at_work
 

@@ -29,7 +29,7 @@ from skillwright.config.run import (
 from skillwright.config.yaml_files import key_paths
 from skillwright.core import ConfigError
 from skillwright.evaluation import OpenGate, PairedGate, StrictGate
-from skillwright.jobs.text.wiring import step_settings
+from skillwright.jobs.text import step_settings
 from skillwright.textopt import BudgetControl, RankFallback
 
 MIGRATING = Path(__file__).resolve().parents[3] / "docs" / "migrating_from_skillopt.md"
