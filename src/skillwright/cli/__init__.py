@@ -2,9 +2,10 @@
 
 import sys
 
+from skillwright.cli.command import Command
 from skillwright.cli.streams import listen, stop_code
 
-__all__ = ["main"]
+__all__ = ["Command", "main"]
 
 
 def main() -> None:

@@ -11,22 +11,25 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
+from skillwright.cli.command import Command
 from skillwright.cli.streams import keep_output_to_ourselves
+from skillwright.entry_points import entry_points
 from skillwright.version import __version__
 
-# Commands that are imported when they are run, so that help and completion need no wait.
+GROUP = "skillwright.commands"
+"""The entry points of commands that packages add."""
 
 
 class LazyCommand(TyperCommand):
-    """A command or a group, of which only name and first line are known before it is run."""
+    """A command or a group that is imported when it runs; help and completion need no import."""
 
-    def __init__(self, name: str, where: str, summary: str, panel: str) -> None:
-        super().__init__(name, help=summary, rich_help_panel=panel)
-        self._where = where
+    def __init__(self, name: str, about: Command) -> None:
+        super().__init__(name, help=about.summary, rich_help_panel=about.heading)
+        self._place = about.place
 
     def load(self) -> Any:
-        """Import the command and return it."""
-        module, _, attribute = self._where.partition(":")
+        """Import the command, and add to a group what packages add to it."""
+        module, _, attribute = self._place.partition(":")
         found = getattr(import_module(module), attribute)
         if isinstance(found, typer.Typer):
             group = get_group(found)
@@ -36,11 +39,46 @@ class LazyCommand(TyperCommand):
             alone.command(self.name)(found)
             command = get_command(alone)
         command.name = self.name
+        if isinstance(command, TyperGroup):
+            _add_plug_ins(command, f"{self.name}.")
         return command
 
     def make_context(self, *args: Any, **settings: Any) -> Any:
-        """Parse the words for the command; from here on it is the command itself that acts."""
+        """Parse the arguments of the imported command, which then takes this one's place."""
         return self.load().make_context(*args, **settings)
+
+
+class BrokenCommand(TyperCommand):
+    """A command of a package that cannot be imported: help names the package, a call says why."""
+
+    def __init__(self, name: str, package: str, error: Exception) -> None:
+        super().__init__(name, help=f"Not available: {package} fails to import.")
+        self._error = error
+
+    def make_context(self, *args: Any, **settings: Any) -> Any:
+        """Say what failed and what to do."""
+        del args, settings
+        typer.echo(f"error: {self._error}", err=True)
+        raise typer.Exit(2)
+
+
+def _add_plug_ins(group: TyperGroup, prefix: str) -> None:
+    """Add the commands whose entry points have the prefix, each at the place that it names."""
+    for name, point in sorted(entry_points(GROUP).items()):
+        short = name.removeprefix(prefix)
+        if not name.startswith(prefix) or "." in short or short in group.commands:
+            continue
+        try:
+            about: Command = point.load()
+            command: TyperCommand = LazyCommand(short, about)
+            before = about.before
+        except Exception as error:  # noqa: BLE001 - the other commands stay available
+            command, before = BrokenCommand(short, point.package, error), ""
+        later = list(group.commands)
+        later = later[later.index(before) :] if before in later else []
+        group.add_command(command)
+        for one in later:
+            group.commands[one] = group.commands.pop(one)
 
 
 _TRAIN, _INSPECT, _SKILLS = "Train", "Inspect", "Skills"
@@ -151,21 +189,9 @@ COMMANDS = (
         "Continue a recorded episode from one of its turns, several times, with any skill.",
         _INSPECT,
     ),
-    (
-        "serve",
-        "serve:serve",
-        "Serve a policy, or an endpoint with skills, to any client of OpenAI's or Anthropic's.",
-        _SKILLS,
-    ),
     ("policy", "policy:app", "Take trained weights out of a run.", _SKILLS),
     ("skill", "skill:app", "Look into a trained skill document, and take it away.", _SKILLS),
     ("bank", "bank:app", "Skill banks: distill, look into, evolve, move.", _SKILLS),
-    (
-        "learn-from-sessions",
-        "sessions:learn",
-        "Learn skills from the session logs of coding agents; what is proven is staged for them.",
-        _SKILLS,
-    ),
     (
         "verify",
         "verify:verify",
@@ -176,7 +202,7 @@ COMMANDS = (
     ("models", "models:app", "Look at model backends.", _DATA),
     ("data", "data:app", "Fetch official data, and see what is there.", _DATA),
 )
-"""Name, place in this package, first line and heading of every command."""
+"""Name, place in this package, first line and heading of every command of the core."""
 
 
 class Program(TyperGroup):
@@ -184,8 +210,9 @@ class Program(TyperGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        for name, place, summary, panel in COMMANDS:
-            self.add_command(LazyCommand(name, f"{_HERE}.{place}", summary, panel))
+        for name, place, summary, heading in COMMANDS:
+            self.add_command(LazyCommand(name, Command(f"{_HERE}.{place}", summary, heading)))
+        _add_plug_ins(self, "")
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; where nobody reads what it prints any more, end quietly."""

@@ -15,7 +15,6 @@ from skillwright.jobs.run import NullCallback
 from skillwright.models import make_model
 from skillwright.models.scripted.prompts import episode_texts
 from skillwright.models.scripted.teacher import Teaching, whole
-from skillwright.plugins.sessions import read_sessions
 from skillwright.plugins.sessions.coder import CoderTeacher
 from skillwright.plugins.sessions.learn import (
     begin_round,
@@ -26,6 +25,7 @@ from skillwright.plugins.sessions.learn import (
     session_config,
     settle,
 )
+from skillwright.plugins.sessions.logs import read_sessions
 
 
 def learn(folder, logs, teacher=None):

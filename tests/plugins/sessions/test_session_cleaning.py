@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillwright.plugins.sessions import Untrusted, clean, command_head
+from skillwright.plugins.sessions.logs import Untrusted, clean, command_head
 
 NOBODY = Untrusted()
 

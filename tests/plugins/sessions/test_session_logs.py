@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from session_logs import Talk
 from skillwright.core import DataError
-from skillwright.plugins.sessions import (
+from skillwright.plugins.sessions.logs import (
     Outcome,
     Ran,
     Said,
@@ -18,9 +18,9 @@ from skillwright.plugins.sessions import (
     read_sessions,
     requests_of,
 )
-from skillwright.plugins.sessions.clients import ClaudeLines, read_codex_line
-from skillwright.plugins.sessions.logs import LONGEST_LINE
-from skillwright.plugins.sessions.recorder import MOST_EVENTS, LeftOut, Recorder
+from skillwright.plugins.sessions.logs.clients import ClaudeLines, read_codex_line
+from skillwright.plugins.sessions.logs.reading import LONGEST_LINE
+from skillwright.plugins.sessions.logs.recorder import MOST_EVENTS, LeftOut, Recorder
 
 BEGAN = "2026-11-02T09:00:00+00:00"
 FORMS = ["claude", "codex", "export", "tree"]

@@ -1,1 +1,10 @@
-"""``skillwright serve``: a policy, or an endpoint with skills, behind the protocols of clients."""
+"""An OpenAI and Anthropic endpoint over a policy or another endpoint, with skills injected."""
+
+from skillwright.cli import Command
+
+COMMAND = Command(
+    "skillwright.plugins.serve.command:serve",
+    "Serve a policy, or an endpoint with skills, to any client of OpenAI's or Anthropic's.",
+    "Skills",
+    before="policy",
+)

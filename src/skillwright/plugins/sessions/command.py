@@ -35,7 +35,6 @@ from skillwright.core import ConfigError
 from skillwright.core.fence import one_line, without_controls
 from skillwright.jobs.bank import check_bank_job
 from skillwright.jobs.inspect import PLACES, ExportOptions
-from skillwright.plugins.sessions import Found, default_folders, read_sessions
 from skillwright.plugins.sessions.learn import (
     LearnReport,
     Plan,
@@ -47,6 +46,7 @@ from skillwright.plugins.sessions.learn import (
     session_config,
     settle,
 )
+from skillwright.plugins.sessions.logs import Found, default_folders, read_sessions
 
 FILE = Path("sessions.sqlite")
 out = make_console()

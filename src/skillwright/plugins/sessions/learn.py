@@ -58,7 +58,16 @@ from skillwright.jobs.run import (
     work_folder,
 )
 from skillwright.models import is_scripted_model, make_model
-from skillwright.plugins.sessions import Found, Outcome, Request, requests_of
+from skillwright.plugins.sessions.logs import Found, Outcome, Request, requests_of
+
+__all__ = [
+    "LearnReport",
+    "begin_round",
+    "learn_from_sessions",
+    "plan_round",
+    "roll_back_sessions",
+    "session_config",
+]
 
 ROUND: Final = "sessions_round"
 OVER: Final = "sessions_over"

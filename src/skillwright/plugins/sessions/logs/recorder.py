@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from skillwright.core.jsonio import text_digest
-from skillwright.plugins.sessions.cleaning import Untrusted, clean, command_head
+from skillwright.plugins.sessions.logs.cleaning import Untrusted, clean, command_head
 
 MOST_EVENTS: Final = 2_000
 """Events that are kept of one session; later ones are counted as left out."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-from skillwright.plugins.sessions.recorder import (
+from skillwright.plugins.sessions.logs.recorder import (
     LeftOut,
     Recorder,
     field_of,

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from skillwright.plugins.sessions.cleaning import VERBS
-from skillwright.plugins.sessions.recorder import Interrupted, Ran, Said, Session
+from skillwright.plugins.sessions.logs.cleaning import VERBS
+from skillwright.plugins.sessions.logs.recorder import Interrupted, Ran, Said, Session
 
 LONGEST_PROMPT: Final = 500
 _LEAST_WORDS: Final = 2

@@ -15,12 +15,12 @@ from typing import Any, Final
 import orjson
 
 from skillwright.core import DataError
-from skillwright.plugins.sessions.clients import (
+from skillwright.plugins.sessions.logs.clients import (
     ClaudeLines,
     read_codex_line,
     read_opencode_message,
 )
-from skillwright.plugins.sessions.recorder import (
+from skillwright.plugins.sessions.logs.recorder import (
     Event,
     Interrupted,
     LeftOut,
