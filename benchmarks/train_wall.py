@@ -22,21 +22,16 @@ workers need three waves for them, not one: 29. The baseline costs no wave even 
 that find no worker run beside the six analysts. What a run really did is counted from the
 endpoint's log: a request is in wave n + 1 if it arrived after the answer to a request of wave n.
 
-With ``train.speculate`` the current skill's next batch is played beside the analysts and the gate,
-and the comparison at the end of epoch 2 as well: where the candidate is rejected, as in steps 2 to
-4 here, that saves a wave each. 64 workers then need 26 waves. Where it is accepted, 40 requests are
-lost, and nothing could be saved: the gate's 40 and 40 more are two waves for 64 workers.
-
 With lognormal latencies (median 200 ms, sigma 0.8) a wave takes as long as its slowest request.
-Ours is measured as it is by default, and with ``train.speculate`` and ``models.*.hedge`` (the last
-requests of a wave are asked again beside themselves); the further requests are counted.
+Ours is measured by default and with ``models.*.hedge``, which sends the last requests of a wave a
+second time; the further requests are counted.
 
 The same is computed where only waiting takes time (``wall/virtual.py``): it is the same on any
 machine, and says what a run saves before its own work slows it down.
 
-The targets are ratios to the original, turn by turn, the chain of requests that the run's own
-records say it could not do without, which is a count, and what the run decides, which is the same
-with all of it. The ratio to 29 waves is printed; a slow machine misses it for want of CPU time.
+The targets are ratios to the original, turn by turn; the number of waves that the endpoint saw; and
+what the run decides, which is the same with hedging. The ratio to 29 waves is printed; a slow
+machine misses it for want of CPU time.
 
 CPU time is that of the side's process alone; seconds are those of the training, without imports,
 and of the whole process where it says so.
@@ -63,7 +58,6 @@ from measuring import ratios_of as by_turns
 from measuring.endpoint import served
 from wall import job
 
-OPTIONS = ("speculate", "hedge")
 HERE = Path(__file__).resolve().parent / "wall"
 PROMPTS = HERE.parents[1] / "src" / "skillwright" / "textopt" / "prompts"
 PACKAGE = "skillopt==0.2.0"
@@ -72,12 +66,13 @@ SIGMA = 0.8
 UNBOUNDED_WAVES = 27
 IDEAL_WAVES = 29
 WALL, CPU, LOGNORMAL = 1.0, 0.55, 1.0
-AHEAD, AHEAD_CPU, HEDGED = 0.62, 0.333, 0.55
 """Of the original's."""
+HEDGED = 0.65
+"""Seconds with hedging, of the original's."""
 FURTHER = 1.2
-"""Requests with all options, of those without."""
-WAITED_AHEAD, WAITED_HEDGED = 26 / 29, 0.65
-"""Of what is waited for without options: at a fixed latency, and at lognormal ones."""
+"""Requests with hedging, of those without."""
+WAITED_HEDGED = 0.75
+"""Waiting with hedging, of that without, at lognormal latencies."""
 SEEDS = 6
 
 
@@ -94,9 +89,6 @@ class Figures:
     asked: int
     # the longest chain of requests of which each came after the answer to the one before
     waves: int
-    # requests in a row that the run's own records say it could not do without; 0 for the
-    # original, which keeps no such records
-    chain: int
     busy: float  # share of the worker slots that was waiting for an answer
     actions: list[str]  # what became of each step
 
@@ -156,7 +148,6 @@ def run(python: Path, script: str, sigma: float, seed: int, *options: str) -> Fi
         requests=dict(Counter(stage for stage, _, _ in log).most_common()),
         asked=seen["asked"],
         waves=count_waves(log),
-        chain=printed.get("chain", 0),
         busy=waiting_s / (printed["train_s"] * job.WORKERS),
         actions=printed["actions"],
     )
@@ -179,8 +170,8 @@ def count_waves(log: list[tuple[str, float, float]]) -> int:
 def compare(python: Path, sigma: float, repeats: int) -> dict[str, list[Figures]]:
     """Let the sides take turns, print a line for each run, and return the figures by side."""
     sides = {"ours": (Path(sys.executable), "ours.py"), "theirs": (python, "theirs.py")}
-    options = OPTIONS if sigma else OPTIONS[:1]
-    sides["ahead"] = (Path(sys.executable), "ours.py", *options)
+    if sigma:
+        sides["hedged"] = (Path(sys.executable), "ours.py", "hedge")
     found: dict[str, list[Figures]] = {name: [] for name in sides}
     for seed in range(1, repeats + 1):
         for name, (interpreter, script, *options) in sides.items():
@@ -212,22 +203,26 @@ def spread(side: list[Figures], field: str) -> list[float]:
 def checks_of(fixed: dict[str, list[Figures]], slow: dict[str, list[Figures]]) -> list[Check]:
     """Hold our runs against the original's."""
     ours, theirs = fixed["ours"], fixed["theirs"]
-    chains = [float(figures.chain) for figures in ours]
-    found = [
+    waves = [float(figures.waves) for figures in ours]
+    hedged, plain = slow["hedged"], slow["ours"]
+    return [
         at_most("training", Kind.PEER, of_theirs(ours, theirs, "train_s"), WALL),
         at_most("CPU time of the training", Kind.PEER, of_theirs(ours, theirs, "train_cpu_s"), CPU),
-        at_most("requests that had to wait for one another", Kind.COUNT, chains, IDEAL_WAVES),
+        at_most("requests that waited for one another", Kind.COUNT, waves, IDEAL_WAVES),
+        at_most(
+            "training, lognormal latencies",
+            Kind.PEER,
+            of_theirs(plain, slow["theirs"], "train_s"),
+            LOGNORMAL,
+        ),
+        at_most(
+            "training, lognormal latencies, hedged",
+            Kind.PEER,
+            of_theirs(hedged, slow["theirs"], "train_s"),
+            HEDGED,
+        ),
+        at_most("requests, hedged", Kind.COUNT, of_theirs(hedged, plain, "asked"), FURTHER),
     ]
-    ahead = fixed["ahead"]
-    found += [
-        at_most("training ahead", Kind.PEER, of_theirs(ahead, theirs, "train_s"), AHEAD),
-        at_most("its CPU time", Kind.PEER, of_theirs(ahead, theirs, "train_cpu_s"), AHEAD_CPU),
-    ]
-    for name, side, target in (("", "ours", LOGNORMAL), (", ahead and hedged", "ahead", HEDGED)):
-        ratios = of_theirs(slow[side], slow["theirs"], "train_s")
-        found.append(at_most(f"training, lognormal latencies{name}", Kind.PEER, ratios, target))
-    further = of_theirs(slow["ahead"], slow["ours"], "asked")
-    return [*found, at_most("requests, ahead and hedged", Kind.COUNT, further, FURTHER)]
 
 
 def waited(sigma: float, seed: int, *options: str) -> dict[str, Any]:
@@ -239,26 +234,25 @@ def waited(sigma: float, seed: int, *options: str) -> dict[str, Any]:
 
 
 def waiting() -> tuple[list[Check], dict[str, Any]]:
-    """Compare what is waited for with and without options, and what is decided."""
-    fixed = [waited(0.0, 1, *options) for options in ((), OPTIONS[:1])]
+    """Compare waiting and decisions with and without hedging."""
+    fixed = waited(0.0, 1)
     plain = [waited(SIGMA, seed) for seed in range(1, SEEDS + 1)]
-    ahead = [waited(SIGMA, seed, *OPTIONS) for seed in range(1, SEEDS + 1)]
-    pairs = [(fixed[0], fixed[1]), *zip(plain, ahead, strict=True)]
+    hedged = [waited(SIGMA, seed, "hedge") for seed in range(1, SEEDS + 1)]
+    pairs = list(zip(plain, hedged, strict=True))
     other = [float(a[key] != b[key]) for a, b in pairs for key in ("actions", "skills")]
     of_plain = [b["waited_s"] / a["waited_s"] for a, b in pairs]
     further = [b["asked"] / a["asked"] for a, b in pairs]
     checks = [
-        at_most("waiting, ahead", Kind.SHARE, of_plain[:1], round(WAITED_AHEAD + 5e-4, 3)),
-        at_most("waiting, ahead and hedged", Kind.SHARE, of_plain[1:], WAITED_HEDGED),
+        at_most("waiting, hedged", Kind.SHARE, of_plain, WAITED_HEDGED),
         at_most("requests there", Kind.COUNT, further, FURTHER),
         at_most("runs that decide otherwise", Kind.COUNT, [sum(other)], 0),
     ]
     shown = {
-        "fixed": [one["waited_s"] for one in fixed],
+        "fixed": fixed["waited_s"],
         "lognormal": [
-            round(sum(x["waited_s"] for x in side) / SEEDS, 2) for side in (plain, ahead)
+            round(sum(x["waited_s"] for x in side) / SEEDS, 2) for side in (plain, hedged)
         ],
-        "asked": [round(sum(x["asked"] for x in side) / SEEDS) for side in (plain, ahead)],
+        "asked": [round(sum(x["asked"] for x in side) / SEEDS) for side in (plain, hedged)],
     }
     return checks, {"waiting": shown}
 
@@ -267,7 +261,7 @@ def figures_of(fixed: dict[str, list[Figures]], slow: dict[str, list[Figures]]) 
     """Return what else was measured."""
     ours, wave_s = fixed["ours"], LATENCY_MS / 1000
     wall_s = median(figures.train_s for figures in ours)
-    fields = ("train_s", "train_cpu_s", "process_s", "process_cpu_s", "waves", "chain", "busy")
+    fields = ("train_s", "train_cpu_s", "process_s", "process_cpu_s", "waves", "busy")
     return {
         "wall_s": round(wall_s, 2),
         "wall_to_29_waves": round(wall_s / (IDEAL_WAVES * wave_s), 3),

@@ -13,7 +13,6 @@ DECISIONS = 7  # of the run in which one step is worth 15 points
 
 STRICT = tuple(map(strict_name, STRICT_DRAWS))
 PLAIN = (*STRICT, "gain above 1 SE")
-PROVING = ("paired", "sequential")
 
 
 Plan = list[tuple[Cell, tuple[str, ...], int]]
@@ -46,7 +45,7 @@ def whole(sizes: Sizes) -> Plan:
     for tasks, steps in DECISIVE:
         cell = Cell(MAIN, "mixed", tasks, steps)
         plan.append((cell, ("explore", *PLAIN), sizes.decisive))
-        plan.append((cell, (*PROVING, "paired, 4 draws"), sizes.usual))
+        plan.append((cell, ("paired", "paired, 4 draws"), sizes.usual))
     plan += one_step(sizes.decisive)
     done = {cell for cell, _, _ in plan}
     sizes_of_cells = [(tasks, steps) for tasks in TASKS for steps in STEPS]
@@ -57,12 +56,12 @@ def whole(sizes: Sizes) -> Plan:
                 if cell not in done:
                     plan.append((cell, ("explore",), _of_explore(cell, sizes)))
                     plan.append((cell, _plain(mixture), sizes.usual))
-                    plan.append((cell, PROVING, sizes.proving))
+                    plan.append((cell, ("paired",), sizes.proving))
     for mixture in ("all useless", "mixed"):
         for tasks, steps in sizes_of_cells:
             cell = Cell(MAIN, mixture, tasks, steps, lost=LOST)
             plan.append((cell, ("explore",), sizes.usual))
-            plan.append((cell, (*PROVING, "strict gate"), sizes.proving))
+            plan.append((cell, ("paired", "strict gate"), sizes.proving))
     return plan
 
 
@@ -92,7 +91,7 @@ def short() -> Plan:
     faults = Cell(MAIN, "all useless", 20, 8, lost=LOST)
     return [
         (mixed, ("explore", *PLAIN), 200),
-        (mixed, PROVING, 60),
+        (mixed, ("paired",), 60),
         (null, ("explore", "gain above 1 SE", STRICT[0]), 200),
         (faults, ("explore",), 150),
         (faults, ("strict gate",), 60),

@@ -1,7 +1,7 @@
 """Our side of the job, in a process of its own: `ours.py BASE_URL TASKS OUT [OPTION]`.
 
-The options are ``speculate`` (`train.speculate`) and ``hedge`` (`models.*.hedge`). The last
-line is a JSON object: seconds and CPU seconds of the training alone.
+The only option is ``hedge`` (`models.*.hedge`). The last line is a JSON object: seconds and CPU
+seconds of the training alone.
 """
 
 import asyncio
@@ -17,7 +17,6 @@ import job
 from skillwright.config.run import validated
 from skillwright.core import Message
 from skillwright.envs import TextEnv
-from skillwright.jobs.inspect import critical_path
 from skillwright.jobs.run import NullCallback
 from skillwright.jobs.text import run_training, start_run
 from skillwright.models import HttpClient, dialect_of
@@ -62,7 +61,6 @@ def settings(base_url: str, tasks: str, out: str, *options: str) -> dict[str, An
         "train": {
             "epochs": job.EPOCHS,
             "batch_size": job.BATCH,
-            "speculate": "speculate" in options,
         },
         "gradient": {
             "minibatch_size": job.MINIBATCH,
@@ -99,11 +97,9 @@ async def main(base_url: str, tasks: str, out: str, *options: str) -> None:
     with start_run(config, "") as run:
         report = await run_training(run, NullCallback())
         train_s, train_cpu_s = time.perf_counter() - started, time.process_time() - cpu
-        chain = critical_path(run.store, job.WORKERS).requests
     figures = {
         "train_s": train_s,
         "train_cpu_s": train_cpu_s,
-        "chain": chain,
         "actions": [step.action for step in report.state.steps],
     }
     print(json.dumps(figures))

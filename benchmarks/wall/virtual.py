@@ -1,4 +1,4 @@
-"""Our side of the job where only waiting takes time: `virtual.py SIGMA SEED [speculate] [hedge]`.
+"""Our side of the job where only waiting takes time: `virtual.py SIGMA SEED [hedge]`.
 
 The event loop's clock jumps to the next timer whenever nothing is left to do, and the endpoint is
 asked without a network. So the seconds are those of the answers that had to be waited for, to the

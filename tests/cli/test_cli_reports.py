@@ -18,7 +18,6 @@ from skillwright.evaluation import (
     SelectionBias,
     SplitReport,
 )
-from skillwright.jobs.inspect import CriticalPath, Link
 from skillwright.jobs.run import EnvFindings, PricedModel, StepDecided
 from skillwright.jobs.text import (
     Confirmation,
@@ -103,18 +102,6 @@ def test_the_current_score_is_that_of_the_skill_that_was_accepted_last():
     tally.add(StepDecided(3, 1, "reject", refused))
     tally.add(StepDecided(4, 1, "force_accept", None))
     assert (tally.accepted, tally.rejected, tally.current) == (2, 1, 0.6)
-
-
-def test_the_critical_path_is_shown_by_stage():
-    console = pipe()
-    links = (Link("rollout", 1.5, 5), Link("gate", 2.0, 4), Link("rollout", 0.5, 5))
-    console.print(tables.waits_table(CriticalPath(links, 5.0, 10.0, 64)))
-    rows = [line.split("│")[1:-1] for line in console.file.getvalue().splitlines() if "│" in line]
-    assert [[cell.strip() for cell in row] for row in rows] == [
-        ["rollout", "2.00", "10"],
-        ["gate", "2.00", "4"],
-        ["all", "4.00", "14"],
-    ]
 
 
 def shown_training(report, path="runs/[red]/best_skill.md", scripted=True):

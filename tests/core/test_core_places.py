@@ -1,10 +1,8 @@
-"""Places are given first come, first served; what is played ahead takes those nobody wants."""
+"""Places are given first come, first served."""
 
 import asyncio
 
-import pytest
-
-from skillwright.core.paths import Ahead, Places, gives_way, played_ahead
+from skillwright.core.paths import Places
 
 
 async def settle():
@@ -26,20 +24,15 @@ class Room:
             self.entered.append(name)
             await self.doors[name].wait()
 
-    def begin(self, name, work=None):
-        if work is None:
-            return asyncio.create_task(self.visit(name))
-        with played_ahead(work):
-            return asyncio.create_task(self.visit(name))
+    def begin(self, name):
+        return asyncio.create_task(self.visit(name))
 
 
-async def test_what_is_played_ahead_comes_last_and_keeps_its_place():
-    room, work = Room(Places(1)), Ahead()
-    tasks = [room.begin("first ahead", work)]
+async def test_places_are_given_in_order_of_arrival():
+    room = Room(Places(1))
+    tasks = [room.begin("first"), room.begin("second"), room.begin("third")]
     await settle()
-    tasks += [room.begin("later ahead", work), room.begin("a"), room.begin("b")]
-    await settle()
-    for name in ("first ahead", "a", "b", "later ahead"):
+    for name in ("first", "second", "third"):
         assert room.entered[-1] == name
         room.doors[name].set()
         await settle()
@@ -47,26 +40,11 @@ async def test_what_is_played_ahead_comes_last_and_keeps_its_place():
     assert room.places.in_flight == 0
 
 
-async def test_once_it_is_needed_it_queues_like_anybody():
-    room, work = Room(Places(1)), Ahead()
-    tasks = [room.begin("now")]
-    await settle()
-    work.is_needed = True
-    tasks += [room.begin("needed", work), room.begin("a")]
-    await settle()
-    for name in ("now", "needed", "a"):
-        assert room.entered[-1] == name
-        room.doors[name].set()
-        await settle()
-    await asyncio.wait(tasks)
-
-
-@pytest.mark.parametrize("ahead", [True, False])
-async def test_who_is_cancelled_in_the_queue_takes_no_place(ahead):
-    room, work = Room(Places(1)), Ahead() if ahead else None
+async def test_who_is_cancelled_in_the_queue_takes_no_place():
+    room = Room(Places(1))
     first = room.begin("first")
     await settle()
-    second, third = room.begin("second", work), room.begin("third", work)
+    second, third = room.begin("second"), room.begin("third")
     await settle()
     second.cancel()
     room.doors["first"].set()
@@ -75,10 +53,3 @@ async def test_who_is_cancelled_in_the_queue_takes_no_place(ahead):
     room.doors["third"].set()
     await asyncio.wait([first, second, third])
     assert room.places.in_flight == 0
-
-
-def test_outside_of_such_work_nothing_gives_way():
-    assert not gives_way()
-    with played_ahead(Ahead()):
-        assert gives_way()
-    assert not gives_way()

@@ -57,7 +57,7 @@ def outcomes(verified):
 ALL_PASS = dict.fromkeys(("rules", "links", "files", "hash", "evidence", "metadata"), "pass")
 
 
-@pytest.mark.parametrize("kind", ["explore", "paired", "sequential", "strict"])
+@pytest.mark.parametrize("kind", ["explore", "paired", "strict"])
 async def test_the_scores_behind_a_document_travel_with_it_and_are_judged_again(kind, tmp_path):
     run, _ = await run_of(tmp_path, kind)
     taken = await exported(run, tmp_path / "out")

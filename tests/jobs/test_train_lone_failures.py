@@ -100,7 +100,7 @@ class Filtered(Walker):
         return await super().complete(messages, **asked)
 
 
-@pytest.mark.parametrize("kind", ["paired", "sequential", "strict", "open"])
+@pytest.mark.parametrize("kind", ["paired", "strict", "open"])
 async def test_a_candidate_whose_text_is_refused_is_undecided(tmp_path, kind):
     built = config(tmp_path, val=60, evaluation={"gate": {"kind": kind}, "alpha": 0.4})
     path, report = await trained(

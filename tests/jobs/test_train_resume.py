@@ -128,7 +128,6 @@ VARIANTS = {
     "untested": ({"evaluation": {"confirm_tasks": 4, "test": False}}, lambda: Coach(PLAN)),
     "impatient": ({"train": {"epochs": 3, "patience": 2}}, lambda: Veteran(LONG, ALL_RULES)),
     "open": ({"evaluation": {"gate": {"kind": "open"}}}, lambda: Coach(PLAN)),
-    "sequential": ({"evaluation": {"gate": {"kind": "sequential"}}}, lambda: Coach(PLAN)),
     "forced": (
         {"train": {"epochs": 3}, "optimizer": FORCED},
         lambda: Veteran(LONG, ALL_WRONG),

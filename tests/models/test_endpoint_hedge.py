@@ -7,7 +7,6 @@ import pytest
 
 from mock_openai import MockOpenAI
 from skillwright.core import Purpose, Usage
-from skillwright.core.paths import Ahead, played_ahead
 from skillwright.models import EndpointFault
 from skillwright.models.http.hedge import LAST, LATE, Hedges, hedged
 
@@ -247,13 +246,3 @@ async def test_a_hedged_call_counts_both_and_gives_its_place_back(
     assert answer.usage == Usage(calls=2, input_tokens=20, output_tokens=2, cost_usd=None)
     await mock_openai.until(lambda server: server.in_flight == 0)
     assert chat._traffic.limiter.in_flight == 0
-
-
-async def test_what_nobody_waits_for_yet_is_asked_once(make_chat, mock_openai: MockOpenAI):
-    chat = make_chat(hedge=1.0)
-    for _ in range(4):
-        await ask(chat)
-    calls = chat._traffic.hedges.calls
-    with played_ahead(Ahead()):
-        await ask(chat)
-    assert chat._traffic.hedges.calls == calls

@@ -81,13 +81,13 @@ def test_known_secrets_are_taken_out_of_prompts_and_answers(store_path):
     assert prompt == ({"role": "user", "content": "use <redacted>", "name": "<redacted>"},)
 
 
-def test_calls_are_summarized_with_their_latency_and_the_question_they_go_on_with(store):
+def test_calls_are_summarized_with_their_latency_and_prompt(store):
     again = [*MESSAGES, {"role": "assistant", "content": "?"}, {"role": "user", "content": "JSON!"}]
     store.record_call(call(step=2, wall_s=1.5))
     store.record_call(CallRecord("k2", Purpose.REFLECT, "m", again, ANSWER, wall_s=0.5))
     store.record_call(CallRecord("k3", Purpose.MERGE, "m", again[:1], error="timeout"))
     first, second, third = store.calls()
     assert (first.purpose, first.step, first.wall_s) == (Purpose.REFLECT, 2, 1.5)
-    assert first.prompt_digest == first.asked_first == second.asked_first == digest(MESSAGES)
+    assert first.prompt_digest == digest(MESSAGES)
     assert (second.prompt_digest, second.wall_s) == (digest(again), 0.5)
-    assert third.asked_first == third.prompt_digest == digest(again[:1])
+    assert third.prompt_digest == digest(again[:1])

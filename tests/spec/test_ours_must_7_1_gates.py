@@ -7,7 +7,7 @@ from spec_worlds import Elder, SetDuel, two_epochs
 
 from doors import ALL_RULES, ALL_WRONG, Coach, Walker, doors_config, look, rule, trained
 from skillwright.core.skill import slow_update_field
-from skillwright.evaluation import AlphaLedger, Decision, PairedGate, SequentialGate
+from skillwright.evaluation import AlphaLedger, Decision, ExploreGate
 from skillwright.jobs.run import RunStarted
 
 IDLE = [[], [], [], []]
@@ -17,20 +17,18 @@ async def judged(gate, rewards):
     return await gate.judge(SetDuel(rewards), AlphaLedger(0.05, planned=1))
 
 
-async def test_7_1_01_a_hopeless_candidate_is_given_up_after_a_quarter():
+async def test_7_1_01_a_hopeless_candidate_is_given_up_at_the_first_look():
     harm = [(1.0, 0.0)] * 60 + [(1.0, 1.0)] * 40
-    racing, whole = await judged(SequentialGate(), harm), await judged(PairedGate(), harm)
-    assert racing.decision is whole.decision is Decision.REJECT
-    assert (racing.rollouts, whole.rollouts) == (50, 200)
+    racing = await judged(ExploreGate(), harm)
+    assert racing.decision is Decision.REJECT
+    assert racing.rollouts == 200
 
 
-async def test_7_1_01_a_run_may_race(tmp_path):
-    evaluation = {"gate": {"kind": "sequential"}, "alpha": 0.2}
-    config = doors_config(tmp_path, evaluation=evaluation)
-    _, report = await trained(config, Walker(), Coach([[ALL_RULES], [ALL_WRONG]]))
+async def test_7_1_01_a_run_races_by_default(tmp_path):
+    _, report = await trained(doors_config(tmp_path), Walker(), Coach([[ALL_RULES], [ALL_WRONG]]))
     first, second = report.state.steps
-    assert (first.action, second.action) == ("accept_new_best", "reject")
-    assert second.verdict.rollouts < 48
+    assert (first.action, second.action) == ("accept", "reject")
+    assert second.verdict.rollouts == 48
 
 
 async def test_7_1_01_tasks_that_no_gate_touched_confirm_the_best_skill(tmp_path):

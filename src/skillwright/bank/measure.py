@@ -14,11 +14,12 @@ import numpy.typing as npt
 
 from skillwright.bank.bank import Bank
 from skillwright.bank.embedding.embedders import Embedder, Encoder
-from skillwright.bank.formats.imports import seed_bank
+from skillwright.bank.formats.imports import SEED_BANKS, seed_bank
 from skillwright.bank.render import CountTokens, approximate_tokens, skill_line
 from skillwright.bank.source import category_of, query_of
 from skillwright.bank.teaching.teacher import TaskName
 from skillwright.core import DataError, Message, SkillKind, SkillStatus, Task, Trajectory
+from skillwright.envs import spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,15 +250,7 @@ def seed_pairs(tasks_each: int = 120) -> list[tuple[Bank, Sequence[Task]]]:
     Args:
         tasks_each: Most tasks of an environment.
     """
-    from skillwright.worlds.alfworld import generated_tasks
-    from skillwright.worlds.tau_bench import tau_tasks
-    from skillwright.worlds.webshop import webshop_tasks
-
-    return [
-        (seed_bank("alfworld"), generated_tasks("train", tasks_each)),
-        (seed_bank("tau_bench"), tau_tasks("train", count=tasks_each)),
-        (seed_bank("webshop"), webshop_tasks("train", tasks_each)),
-    ]
+    return [(seed_bank(name), spec(name).load().sample_tasks(tasks_each)) for name in SEED_BANKS]
 
 
 def calibrate(

@@ -7,11 +7,10 @@ Source: SkillRL (arXiv 2602.08234), requirements R6-R8. Its released code had no
 general skills to K, and injected the first five lessons of the file, whatever the task.
 """
 
-import logging
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,128 +19,19 @@ from skillwright.bank.bank import Bank, SkillStats
 from skillwright.bank.embedding.embedders import Encoder, Vectors
 from skillwright.core import BankSkill, ConfigError, SkillKind
 
-# The approximate index over a block of rows that is too large to multiply for every query.
-#
-# Source: Malkov and Yashunin, hierarchical navigable small worlds (arXiv:1603.09320), as usearch
-# builds them.
-
-
-CANDIDATES: Final = 32
-"""Asked of the graph per query, at least; the best of them are scored exactly."""
-
-_TAIL_SHARE: Final = 0.05  # of the rows may stand outside the graph before it is built again
-_CONNECTIVITY: Final = 16
-_EXPANSION_ADD: Final = 128
-_EXPANSION_SEARCH: Final = 160
-
 Rows = npt.NDArray[np.intp]
-
-logger = logging.getLogger(__name__)
-
-
-class Approximate:
-    """Finds rows that are probably the nearest.
-
-    A graph is built over the rows once. In a later version of the bank it serves again: rows that
-    went are passed over, and the few that came (the tail) are multiplied one by one.
-
-    Args:
-        texts: Of the rows, which tell them from others.
-        rows: Unit rows, shape ``[n, d]``.
-        graph: Answers ``search(query, count)`` with keys, and knows how many it has; ``None``
-            multiplies all rows.
-        keys: Text -> key in the graph.
-    """
-
-    def __init__(
-        self, texts: Sequence[str], rows: Vectors, graph: Any, keys: dict[str, int]
-    ) -> None:
-        self._rows, self._graph, self._keys = rows, graph, keys
-        # As long as the graph, which has a key for each row that it was built of.
-        self._row_of = np.full(0 if graph is None else len(graph), -1, dtype=np.intp)
-        tail = []
-        for row, text in enumerate(texts):
-            key = keys.get(text)
-            # Of two rows with the same text the graph knows one.
-            if key is None or self._row_of[key] >= 0:
-                tail.append(row)
-            else:
-                self._row_of[key] = row
-        self._tail = np.asarray(tail, dtype=np.intp)
-        self._tail_rows = rows[self._tail]
-
-    @classmethod
-    def of(cls, texts: Sequence[str], rows: Vectors, before: Iterable[Self] = ()) -> Self:
-        """Take the graph that knows most of the rows already, or build one.
-
-        The graph is built by one thread, so that equal rows in equal order give an equal graph.
-        Without usearch all rows are multiplied: slower, and never wrong.
-        """
-        for other in before:
-            known = sum(text in other._keys for text in texts)
-            enough = (1 - _TAIL_SHARE) * max(len(texts), len(other._keys))
-            if other._graph is not None and known >= enough:
-                return cls(texts, rows, other._graph, other._keys)
-        keys = {text: row for row, text in reversed(list(enumerate(texts)))}
-        graph = _build(rows)
-        return cls(texts, rows, graph, keys if graph is not None else {})
-
-    def candidates(self, query: Vectors, k: int) -> Rows:
-        """Return rows among which the ``k`` nearest are, with a probability of about 0.99."""
-        count = max(CANDIDATES, 4 * k)
-        if self._graph is None:
-            return _best(self._rows @ query, count)
-        near = self._graph.search(query, count, threads=1).keys.astype(np.intp)
-        near = self._row_of[near]
-        tail = self._tail[_best(self._tail_rows @ query, count)]
-        rows: Rows = np.concatenate((near[near >= 0], tail))
-        return rows
-
-
-def _best(scores: Vectors, count: int) -> Rows:
-    if scores.size <= count:
-        return np.arange(scores.size)
-    return np.argpartition(-scores, count)[:count]
-
-
-def _build(rows: Vectors) -> Any:
-    try:
-        from usearch.index import Index
-    except ImportError:
-        logger.warning(
-            "%d skills are searched one by one, because usearch is not installed; "
-            "pip install 'skillwright[embed]' makes it an index",
-            len(rows),
-        )
-        return None
-    graph = Index(
-        ndim=rows.shape[1],
-        metric="ip",
-        dtype="f32",
-        connectivity=_CONNECTIVITY,
-        expansion_add=_EXPANSION_ADD,
-        expansion_search=_EXPANSION_SEARCH,
-    )
-    graph.add(np.arange(len(rows)), rows, threads=1)
-    return graph
-
 
 # Skills of one kind as a matrix, and the search in it.
 #
-# Rows are sorted by scope, category and id, so that what holds everywhere is one block, each
-# category
-# of it another inside, and a search multiplies a block without copying it. The block's product is
-# only asked which rows come into question; those few are scored again, in double precision and row
-# by row, and rounded. So a score hangs on the query and the skill alone: neither the company in
-# which
-# a text was encoded nor the skills beside it move it.
+# Rows are sorted by scope, category and id. So the skills of a scope are one block, each category
+# is a block inside it, and a search multiplies a block without copying it. The product only selects
+# candidate rows. Each of them is scored again, in double precision and row by row, and rounded. So
+# a score depends on the query and the skill alone, not on which texts were encoded together or
+# which other skills are in the bank.
 
-
-APPROXIMATE_FROM: Final = 100_000
-"""Rows of a block from which on it is searched through an approximate index."""
 
 DECIMALS: Final = 4
-"""Of a score. Vectors of one text differ in the seventh, by what was encoded with it."""
+"""Decimals of a score. Which texts are encoded together changes the seventh."""
 
 _SLACK: Final = 10.0**-DECIMALS
 
@@ -155,37 +45,19 @@ class SkillIndex:
     Args:
         skills: All of one kind, in any order.
         vectors: Their unit rows, in the same order, shape ``[n, d]``.
-        approximate_from: Rows of a block from which on an approximate index is built; that takes
-            about a minute per 100,000.
-        previous: The index before the last changes; what it built is used again.
 
     Attributes:
         skills: The skills, in the order of the rows.
         matrix: The rows, shape ``[n, d]``.
     """
 
-    def __init__(
-        self,
-        skills: Sequence[BankSkill],
-        vectors: Vectors,
-        *,
-        approximate_from: int = APPROXIMATE_FROM,
-        previous: "SkillIndex | None" = None,
-    ) -> None:
+    def __init__(self, skills: Sequence[BankSkill], vectors: Vectors) -> None:
         keys = [(skill.scope, skill.category, skill.id) for skill in skills]
         order = sorted(range(len(skills)), key=keys.__getitem__)
         self.skills = tuple(skills[at] for at in order)
         self.matrix = np.ascontiguousarray(vectors[order]) if order else vectors
         self._keys = [keys[at] for at in order]
         self._spans: dict[tuple[str, str], tuple[Span, ...]] = {}
-        self._approximate: dict[Span, Approximate] = {}
-        before = list(previous._approximate.values()) if previous is not None else []
-        for span in self._blocks():
-            if span[1] - span[0] >= approximate_from:
-                block = self.skills[slice(*span)]
-                self._approximate[span] = Approximate.of(
-                    [skill.text for skill in block], self.matrix[slice(*span)], before
-                )
 
     def __len__(self) -> int:
         """Return how many skills there are."""
@@ -218,9 +90,7 @@ class SkillIndex:
         return [(-minus, skill) for minus, _, skill in found[:k]]
 
     def _candidates(self, span: Span, query: Vectors, k: int, above: float) -> Rows:
-        """Return the rows of a block that may be among the best: those, and what is near a tie."""
-        if span in self._approximate:
-            return self._approximate[span].candidates(query, k) + span[0]
+        """Return the rows of a block that may be among the ``k`` best, near ties included."""
         scores = self.matrix[span[0] : span[1]] @ query
         rows: Rows = (scores > above - _SLACK).nonzero()[0]
         if rows.size > k:
@@ -244,12 +114,6 @@ class SkillIndex:
         if not category:
             return [self._span(scope)]
         return [self._span(scope, one) for one in ("", category)]
-
-    def _blocks(self) -> set[Span]:
-        """Every block that a search may multiply."""
-        scopes = {scope for scope, _, _ in self._keys}
-        pairs = {(scope, category) for scope, category, _ in self._keys}
-        return {self._span(scope) for scope in scopes} | {self._span(*pair) for pair in pairs}
 
     def _span(self, *prefix: str) -> Span:
         size = len(prefix)
@@ -343,12 +207,10 @@ class BankIndex:
     Attributes:
         bank: The bank.
         encoder: Encodes its skills and the queries.
-        previous: The index before the last changes, to build on.
     """
 
     bank: Bank
     encoder: Encoder
-    previous: "BankIndex | None" = field(default=None, repr=False)
     general: tuple[Scored, ...] = field(init=False, repr=False)
     task_specific: SkillIndex = field(init=False, repr=False)
     lessons: SkillIndex = field(init=False, repr=False)
@@ -360,21 +222,15 @@ class BankIndex:
             kinds[skill.kind].append(skill)
         general = [Scored(skill, utility[skill.id]) for skill in kinds[SkillKind.GENERAL]]
         general.sort(key=lambda one: (-one.score, one.skill.id))
-        before = self.previous
-        task = self._index(
-            kinds[SkillKind.TASK_SPECIFIC], None if before is None else before.task_specific
-        )
-        lessons = self._index(kinds[SkillKind.LESSON], None if before is None else before.lessons)
         for name, value in (
             ("general", tuple(general)),
-            ("task_specific", task),
-            ("lessons", lessons),
-            ("previous", None),  # or every version that ever was would stay in memory
+            ("task_specific", self._index(kinds[SkillKind.TASK_SPECIFIC])),
+            ("lessons", self._index(kinds[SkillKind.LESSON])),
         ):
             object.__setattr__(self, name, value)
 
-    def _index(self, skills: list[BankSkill], previous: SkillIndex | None) -> SkillIndex:
-        return SkillIndex(skills, self.encoder.skills(skills), previous=previous)
+    def _index(self, skills: list[BankSkill]) -> SkillIndex:
+        return SkillIndex(skills, self.encoder.skills(skills))
 
 
 def retrieve(

@@ -95,7 +95,7 @@ class BankSource:
         if index is None or index.encoder.embedder is not self.embedder:
             index = BankIndex(self.bank, Encoder(self.embedder, self.store))
         elif index.bank is not self.bank:
-            index = BankIndex(self.bank, index.encoder, previous=index)
+            index = BankIndex(self.bank, index.encoder)
         object.__setattr__(self, "_index", index)
 
     @property

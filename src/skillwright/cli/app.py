@@ -200,7 +200,6 @@ COMMANDS = (
     ),
     ("env", "env:app", "Look at environments, and begin one.", _DATA),
     ("models", "models:app", "Look at model backends.", _DATA),
-    ("data", "data:app", "Fetch official data, and see what is there.", _DATA),
 )
 """Name, place in this package, first line and heading of every command of the core."""
 

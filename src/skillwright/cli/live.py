@@ -19,7 +19,6 @@ from skillwright.cli.tables import decision_text
 from skillwright.cli.waits import drawn, hand_over
 from skillwright.cli.words import clock_text, counted, filled, print_words
 from skillwright.core import Usage
-from skillwright.core.paths import AHEAD
 from skillwright.evaluation import Score
 from skillwright.jobs.run import (
     CallFinished,
@@ -89,9 +88,6 @@ class Tally:
 
     def _add_episode(self, event: EpisodeFinished) -> None:
         phase = event.result.spec.phase
-        if phase == AHEAD:  # it is paid for now, and counts once it is asked for
-            self.usage = sum(consumed(event.result).values(), self.usage)
-            return
         self.in_stage += phase == _OWN_PHASE.get(self.stage.stage, phase)
         if event.reused:
             self.reused += 1

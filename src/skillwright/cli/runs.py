@@ -125,9 +125,6 @@ def _show_reports(summary: RunSummary) -> None:
     elif summary.turns is not None:
         tables.show_turns(out, summary.turns)
     tables.own_up(out, summary.is_scripted)
-    if summary.waits is not None and summary.waits.links:
-        out.print(tables.waits_table(summary.waits))
-        print_words(out, f"  {summary.waits.line()}")
     if summary.mode:
         out.print("\n[bold]How it differs from SkillOpt[/]")
         for line in summary.mode:

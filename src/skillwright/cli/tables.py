@@ -14,11 +14,9 @@ from skillwright.cli.words import counted, print_words
 from skillwright.core import Purpose, StopReason, Usage
 from skillwright.evaluation import Score, ScoreTable, SplitReport, Verdict
 from skillwright.jobs.inspect import (
-    CriticalPath,
     ForkOutcome,
     FoundEpisode,
     StudySummary,
-    brief,
     points,
 )
 from skillwright.jobs.run import SHOWN_AS, Cause, EnvFindings, PricedModel, TurnEnds, money_text
@@ -325,18 +323,6 @@ def show_money(console: Console, usage: Mapping[str, Usage], llms: Sequence[Pric
         print_words(console, f"money: {spent}")
     for line in lines:
         print_words(console, f"  {line}", "dim")
-
-
-def waits_table(waits: CriticalPath) -> Table:
-    """Return the chain of waits that a run cannot be faster than, summed by stage."""
-    table = Table(title="\nCritical path", title_justify="left", title_style="bold")
-    for name in ("stage", "seconds", "requests in a row"):
-        table.add_column(name, justify="left" if name == "stage" else "right")
-    for link in waits.by_stage():
-        table.add_row(link.stage, brief(link.seconds), str(link.requests))
-    table.add_section()
-    table.add_row("all", brief(waits.seconds), str(waits.requests), style="bold")
-    return table
 
 
 def show_failed_calls(console: Console, usage: Mapping[str, Usage]) -> None:

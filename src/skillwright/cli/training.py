@@ -24,7 +24,7 @@ from skillwright.cli.options import (
     Split,
 )
 from skillwright.cli.rl import resume_rl
-from skillwright.cli.words import make_console, print_words
+from skillwright.cli.words import make_console
 from skillwright.config import (
     RunConfig,
     dump_config,
@@ -38,7 +38,6 @@ from skillwright.core.jsonio import encode
 from skillwright.datasets import canonical_split
 from skillwright.jobs.inspect import (
     Study,
-    critical_path,
     find_study,
     is_finished,
     open_study,
@@ -288,19 +287,17 @@ def play_training(run: Run, as_json: bool, *, again: bool = False) -> None:
     with run, exit_codes(run.resume_command):
         with display(err if as_json else out, llms) as callback:
             report = asyncio.run(work(run, callback, make_report=make_report))
-        path = critical_path(run.store, run.config.rollout.max_concurrent)
         spent, scripted = run.store.usage_by_purpose(), _is_scripted(run)
         turns = TurnEnds.read(run.store.turn_ends())
         causes = _causes(run, "test", skill_hash(report.best_skill))
     if as_json:
-        beside = {"critical_path": path.to_dict(), "turns": turns.to_dict()}
-        _echo({**report.to_dict(), **beside, "causes": encode(causes)}, run, scripted)
+        facts = {"turns": turns.to_dict(), "causes": encode(causes)}
+        _echo({**report.to_dict(), **facts}, run, scripted)
     else:
         best = str(run.folder.best_skill_path)
         tables.show_training(out, report, best, scripted)
         tables.show_turns(out, turns)
         tables.show_causes(out, causes, str(run.folder.path))
-        print_words(out, path.line(), "dim")
         tables.show_failed_calls(out, spent)
         tables.show_money(out, spent, llms)
     if why := tables.why_no_score(report.test, "best", causes):

@@ -37,7 +37,6 @@ from skillwright.evaluation import (
     NonInferiorityTest,
     PairedGate,
     ReleaseTest,
-    SequentialGate,
     StrictGate,
     non_inferiority_power,
     why_hopeless,
@@ -305,7 +304,7 @@ class RlEvolveSection(EvolveSection):
 
 
 RlGateConfig = Annotated[
-    ExploreGate | PairedGate | SequentialGate | StrictGate,
+    ExploreGate | PairedGate | StrictGate,
     Field(discriminator="kind"),
     kind_unless_given(ExploreGate().kind),
 ]

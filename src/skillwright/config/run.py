@@ -192,9 +192,6 @@ class TrainSection(Section):
     """Micro-batches per step."""
     patience: PositiveInt | None = None
     """Stop after so many steps in a row without an accepted change; unset, never."""
-    speculate: bool = False
-    """Play what comes next while the gate decides, betting that the current skill stays; what was
-    played in vain is paid for."""
 
     def steps_per_epoch(self, train_tasks: int) -> int:
         """Return the steps of an epoch over ``train_tasks`` tasks; the last may be a short one."""
@@ -453,11 +450,6 @@ class RunConfig(Section):
             raise ValueError(
                 f"rollout.engine is 'ray', and models.target cannot act on other machines: "
                 f"{problem}, or use rollout.engine 'local'"
-            )
-        if self.train.speculate and self.rollout.engine == "ray":
-            raise ValueError(
-                "train.speculate plays ahead in places that nobody else wants, and workers on Ray "
-                "know of none; leave it out, or use rollout.engine 'local'"
             )
         return self
 

@@ -3,12 +3,11 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from skillwright.config.load import load_config, load_rl_config
 from skillwright.dashboard.reading import RunReader
 from skillwright.jobs.inspect import RunSummary
-from skillwright.jobs.run import SESSION, SESSION_ENDED, TASKS
+from skillwright.jobs.run import TASKS, seconds_worked, sessions_of
 from skillwright.jobs.text import Kind, read_plan, skills_confirmed, skills_tested
 from skillwright.jobs.weights import RlKind
 from skillwright.runs import Event
@@ -52,9 +51,8 @@ def pace_of(one: RunSummary, reader: RunReader) -> Pace:
     """Say how far a run is, and how long the rest will take."""
     events = reader.store.events()
     latest = reader.latest(_LATEST)
-    began = [event.time for event in events if event.kind == SESSION]
-    began = began or [event.time for event in events[:1]]
-    worked_s = _worked(events, began, max(latest, default=0.0))
+    began = sessions_of(events)
+    worked_s = seconds_worked(reader.store)
     ended = [event.time for event in events if event.kind in (Kind.STEP, RlKind.ITERATION)]
     inside = [moment for moment in ended if moment >= began[-1]]
     each_s = (inside[-1] - began[-1]) / len(inside) if inside else None
@@ -100,18 +98,6 @@ def _attempted(one: RunSummary, reader: RunReader) -> int:
     """Count what an evaluation played for itself: not again, and not what it continues."""
     plan = read_plan(reader.store, reader.folder)
     return one.episodes if plan is None else reader.attempts(plan.phase)
-
-
-def _worked(events: Sequence[Event], began: Sequence[float], latest: float) -> float:
-    """Sum the sessions; one that was killed ended with the last thing that happened in it."""
-    over = [event.time for event in events if event.kind == SESSION_ENDED]
-    times = [*(event.time for event in events), latest]
-    total = 0.0
-    for start, following in pairwise([*began, float("inf")]):
-        ends = [moment for moment in over if start <= moment < following]
-        inside = [moment for moment in times if start <= moment < following]
-        total += min(ends, default=max(inside, default=start)) - start
-    return total
 
 
 def _rate(ended: Sequence[float]) -> float | None:

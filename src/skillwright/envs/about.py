@@ -82,6 +82,12 @@ class AboutEnv:
         raise DataError(f"{cls.__name__} has no tasks of kind {data.get('kind')!r}")
 
     @classmethod
+    def sample_tasks(cls, count: int) -> list[Task]:
+        """Return up to ``count`` train tasks of built-in data, to calibrate an embedder on."""
+        del count
+        raise DataError(f"{cls.__name__} has no tasks without settings")
+
+    @classmethod
     def identity(cls, env_config: object | None = None) -> dict[str, Any]:
         """Return what tells episodes apart beside the settings, such as a checksum of the data."""
         del env_config

@@ -2,10 +2,7 @@
 
 import keyword
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import entry_points
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -14,15 +11,14 @@ from typing import Any, Final
 from skillwright.core import DataError, did_you_mean
 from skillwright.core.found_code import find_code
 from skillwright.core.jsonio import dumps, write_text
+from skillwright.entry_points import entry_points
 from skillwright.envs.text_env import TextEnv
 
 ENTRY_POINT_GROUP = "skillwright.envs"
 
-PREFIXES: Mapping[str, str] = {
-    "skyrl_gym": "skillwright.plugins.skyrl.envs:env_of",
-    "verifiers": "skillwright.plugins.verifiers.envs:env_of",
-}
-"""Names of other systems' environments: prefix -> what returns the class of ``prefix:name``."""
+PREFIX_GROUP = "skillwright.env_prefixes"
+"""Names of other systems' environments: an entry point ``prefix`` is a function that returns the
+class of ``prefix:name``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +56,9 @@ class EnvSpec:
             DataError: The module or what is in it is missing; the message carries the import error.
         """
         prefix, _, rest = self.entry_point.partition(":")
-        if prefix in PREFIXES:
-            return find_code(PREFIXES[prefix], f"environment {self.name!r}")(rest)
+        source = entry_points(PREFIX_GROUP).get(prefix)
+        if source is not None:
+            return source.load()(rest)
         return find_code(self.entry_point, f"environment {self.name!r}")
 
 
@@ -133,11 +130,9 @@ def make(
     return found.load()(env_config=config, extras=extras)
 
 
-@cache
 def _installed() -> dict[str, EnvSpec]:
-    # Asked once: looking through the metadata of all packages takes longer than an episode.
-    points = entry_points(group=ENTRY_POINT_GROUP)
-    return {point.name: EnvSpec(point.name, point.value) for point in points}
+    points = entry_points(ENTRY_POINT_GROUP)
+    return {point.name: EnvSpec(point.name, point.value) for point in points.values()}
 
 
 # Writes the project of a new benchmark, which is checked and trains offline as it is written.

@@ -16,7 +16,6 @@ from skillwright.evaluation.gates.release import (
     differing,
     release_draws,
 )
-from skillwright.evaluation.gates.sequential import SequentialGate, stagewise_p_value
 from skillwright.evaluation.gates.skillopt_gate import (
     GateAction,
     GateMetric,
@@ -83,7 +82,6 @@ __all__ = [
     "Score",
     "ScoreTable",
     "SelectionBias",
-    "SequentialGate",
     "SkillDuel",
     "SplitReport",
     "StrictGate",
@@ -113,7 +111,6 @@ __all__ = [
     "release_draws",
     "select_gate_score",
     "selection_bias",
-    "stagewise_p_value",
     "tasks_needed",
     "why_hopeless",
     "wilson_interval",

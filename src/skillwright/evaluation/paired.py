@@ -128,52 +128,23 @@ def paired_p_value(gains: Sequence[float]) -> float:
     if not moved:
         return 1.0
     weights = _whole_weights([abs(gain) for gain in moved])
-    sums = SignSums(len(weights))
-    sums.add(weight if gain > 0 else -weight for weight, gain in zip(weights, moved, strict=True))
-    return float(sums.as_large())
+    observed = sum(weight for weight, gain in zip(weights, moved, strict=True) if gain > 0)
+    return float(_share_as_large(weights, observed))
 
 
-class SignSums:
-    """How many sign assignments lead to each sum of positive gains, those cut off not counted.
+def _share_as_large(weights: Sequence[int], observed: int) -> Fraction:
+    """Return the share of sign assignments whose positive weights sum to ``observed`` or more.
 
-    Digit s of a big number counts the assignments whose positive gains add up to s; a digit is
+    Digit s of one long number counts the assignments whose positive weights sum to s. A digit is
     wide enough for all assignments together, so none ever carries into the next.
     """
-
-    def __init__(self, tasks: int) -> None:
-        self._bytes = tasks // 8 + 1
-        self._counts = 1
-        self._assignments = 1
-        self._observed = 0
-
-    def add(self, gains: Iterable[int]) -> None:
-        """Let each gain have either sign from now on."""
-        for gain in gains:
-            if gain:
-                self._counts += self._counts << abs(gain) * self._bytes * 8
-                self._assignments *= 2
-                self._observed += max(gain, 0)
-
-    def as_large(self) -> Fraction:
-        """Return the share of assignments with at least the observed sum."""
-        rest = self._counts >> self._observed * self._bytes * 8
-        # The rest on division by "all nines" is the sum of the digits.
-        return Fraction(rest % ((1 << self._bytes * 8) - 1), self._assignments)
-
-    def cut(self, limit: Fraction) -> Fraction:
-        """Cut off the largest sums, as many as have at most the share ``limit``; return it."""
-        most, cut = limit * self._assignments, 0
-        length = -(-self._counts.bit_length() // (8 * self._bytes))
-        body = self._counts.to_bytes(length * self._bytes, "big")
-        kept = length
-        while kept:
-            start = (length - kept) * self._bytes
-            count = int.from_bytes(body[start : start + self._bytes], "big")
-            if cut + count > most:
-                break
-            cut, kept = cut + count, kept - 1
-        self._counts &= (1 << kept * self._bytes * 8) - 1
-        return Fraction(cut, self._assignments)
+    bits = 8 * (len(weights) // 8 + 1)
+    counts = 1
+    for weight in weights:
+        counts += counts << weight * bits
+    # The remainder of a division by "all nines" is the sum of the digits.
+    as_large = (counts >> observed * bits) % ((1 << bits) - 1)
+    return Fraction(as_large, 2 ** len(weights))
 
 
 def _whole_weights(sizes: Sequence[float]) -> list[int]:

@@ -275,10 +275,6 @@ class EpisodeRecorder(Protocol):
         """
         ...
 
-    def adopt(self, result: EpisodeResult) -> None:
-        """Note that an episode that was played ahead is asked for, and for what: its ``spec``."""
-        ...
-
     def abandon(self, result: EpisodeResult) -> None:
         """Keep what an episode consumed that was stopped on its way and has no result."""
         ...
@@ -307,11 +303,6 @@ class MemoryRecorder:
         self.results.append(result)
         self._by_key[result.key] = result
         return result
-
-    def adopt(self, result: EpisodeResult) -> None:
-        """Keep it as what it is for now."""
-        self.results = [result if one.key == result.key else one for one in self.results]
-        self._by_key[result.key] = result
 
     def abandon(self, result: EpisodeResult) -> None:
         """Keep it in ``abandoned``."""

@@ -19,7 +19,7 @@ from skillwright.core import (
     SkillSource,
     Task,
 )
-from skillwright.core.paths import AHEAD, Places, gives_way
+from skillwright.core.paths import Places
 from skillwright.core.protocols import together
 from skillwright.rollout.engine import (
     EngineDown,
@@ -127,10 +127,9 @@ class LocalEngine:
     it does so again: neither counts there. An endpoint that finds a conversation too long
     cuts the episode as ``limits.max_prompt_chars`` does.
 
-    All calls of `run` share one bound and are served first come, first served; what is played ahead
-    (`skillwright.core.paths`) gives way, and its failures say nothing. Episodes with
-    equal keys are played once, whether they meet in one call or in concurrent ones. An engine
-    belongs to the event loop that it is first used in.
+    All calls of `run` share one bound and are served first come, first served. Episodes with equal
+    keys are played once, whether they meet in one call or in concurrent ones. An engine belongs to
+    the event loop that it is first used in.
 
     Attributes:
         agent: Who acts.
@@ -203,7 +202,6 @@ class LocalEngine:
                 result = await asyncio.shield(claim)
                 if result is not None:
                     results[key] = result
-                    self._adopt(todo[key], result, is_known=False)
             # What is left was given up by the call that had claimed it.
             todo = {key: one for key, one in todo.items() if key not in results}
         return [one.adopt(results[one.key]) for one in assignments]
@@ -235,17 +233,9 @@ class LocalEngine:
             if found is None or found.reward is None:
                 continue
             known[one.key] = found
-            self._adopt(one, found, is_known=True)
+            if self.observer is not None:
+                self.observer.on_episode(EpisodeFinished(one.adopt(found), reused=True))
         return known
-
-    def _adopt(self, asked: Assignment, result: EpisodeResult, *, is_known: bool) -> None:
-        """Tell of a result that was not played for this call."""
-        played, wanted = result.spec.phase, asked.spec.phase
-        was_ahead = played == AHEAD != wanted
-        if was_ahead and self.recorder is not None:
-            self.recorder.adopt(asked.adopt(result))
-        if self.observer is not None and wanted != AHEAD and (is_known or was_ahead):
-            self.observer.on_episode(EpisodeFinished(asked.adopt(result), reused=True))
 
     def _claim(self, assignment: Assignment) -> Claim:
         claim: Claim = asyncio.get_running_loop().create_future()
@@ -315,8 +305,6 @@ class LocalEngine:
         """Whether a result, not recorded yet, says something about the engine."""
         if result.failure is None:
             return True
-        if gives_way():
-            return False  # nobody asked for it, so it may stop nobody
         if result.failure.cause is FailureCause.MODEL_REFUSED:
             return False
         return self.recorder is None or not self.recorder.known_to_fail(result.key)

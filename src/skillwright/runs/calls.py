@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from skillwright.core import Completion, Message, Purpose, ToolCall, Usage
-from skillwright.core.paths import AHEAD
 from skillwright.runs.archive import RunTable, read_digest, storable, to_json
 from skillwright.runs.database import Database
 
@@ -104,15 +103,9 @@ class UsageTable(RunTable):
             spend(self._database, {name: one for name, one in usage.items() if one != Usage()})
 
     def usage_by_purpose(self) -> dict[str, Usage]:
-        """Return what was consumed so far per purpose, over all resumes, failures included.
-
-        Episodes that were played ahead, and that nobody asked for, are a purpose of their own.
-        """
-        query = f"""
-            SELECT CASE WHEN e.phase = '{AHEAD}' THEN e.phase ELSE u.purpose END AS spent_on, {SUMS}
-            FROM usage u LEFT JOIN episodes e ON e.id = u.episode
-            GROUP BY spent_on ORDER BY spent_on"""
-        return {row["spent_on"]: read_usage(row) for row in self._database.rows(query)}
+        """Return what was consumed so far per purpose, over all resumes, failures included."""
+        query = f"SELECT u.purpose, {SUMS} FROM usage u GROUP BY u.purpose ORDER BY u.purpose"
+        return {row["purpose"]: read_usage(row) for row in self._database.rows(query)}
 
     def usage_since(self, entry: int = 0) -> tuple[Usage, int]:
         """Return what was consumed after an entry of the ledger, and the latest entry's number."""
@@ -166,8 +159,6 @@ class CallSummary:
     """A stored call without its texts, for reports.
 
     Attributes:
-        asked_first: The digest of the question that it continues with, where an unusable answer was
-            asked for again; else ``prompt_digest``.
         wall_s: Seconds from the question to the answer; 0 where that is not known.
         ended_at: Seconds since 1970, UTC.
         identity: Who was asked.
@@ -180,7 +171,6 @@ class CallSummary:
     purpose: Purpose
     step: int | None
     prompt_digest: str
-    asked_first: str
     wall_s: float
     ended_at: float
     identity: str = ""
@@ -234,17 +224,15 @@ class CallTable(RunTable):
         """Summarize the optimizer's calls, failed ones included, in order of recording."""
         rows = self._database.rows(
             f"""SELECT c.purpose, c.step, c.wall_s, c.ended_at, c.identity, c.model,
-                    c.finish_reason, c.error, p.digest, p.messages, {SUMS}
+                    c.finish_reason, c.error, p.digest, {SUMS}
                 FROM calls c JOIN prompts p ON p.id = c.prompt LEFT JOIN usage u ON u.call = c.id
                 GROUP BY c.id ORDER BY c.id"""
         )
-        known = {row["messages"]: read_digest(row["digest"]) for row in rows}
         return [
             CallSummary(
                 purpose=Purpose(row["purpose"]),
                 step=row["step"],
                 prompt_digest=read_digest(row["digest"]),
-                asked_first=known.get(_opening(row["messages"]), read_digest(row["digest"])),
                 wall_s=row["wall_s"],
                 ended_at=row["ended_at"],
                 identity=row["identity"],
@@ -289,8 +277,3 @@ class CallTable(RunTable):
             "finish_reason": completion.finish_reason,
             "model": self._archive.redactor.exact(completion.model),
         }
-
-
-def _opening(messages: str) -> str:
-    """Return the column of a prompt that only holds this one's instruction and first question."""
-    return to_json(json.loads(messages)[:2])

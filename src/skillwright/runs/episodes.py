@@ -22,7 +22,6 @@ from skillwright.core import (
     Turn,
     Usage,
 )
-from skillwright.core.paths import AHEAD
 from skillwright.core.result import USER_TURN  # it is in a column of its own too
 from skillwright.runs.archive import (
     RunTable,
@@ -146,14 +145,6 @@ class EpisodeTable(RunTable):
             spent = own if usage is None else usage
             spend(self._database, spent, episode=episode)
         return episode
-
-    def adopt_episode(self, result: EpisodeResult) -> None:
-        """Record what a stored episode, found by its key, was played for after all."""
-        with self._database.transaction():
-            self._database.write(
-                "UPDATE episodes SET phase = ?, step = ? WHERE key = ? AND phase = ?",
-                (result.spec.phase, result.spec.step, result.key, AHEAD),
-            )
 
     def find_episode(self, key: str) -> EpisodeResult | None:
         """Return the episode with a reward under a key, equal to what was recorded, or ``None``."""
@@ -282,6 +273,13 @@ class EpisodeTable(RunTable):
             tuple(filters.values()),
         )
         return [_summary(row) for row in rows]
+
+    def end_times(self) -> list[float]:
+        """Return when each episode and each call ended, in seconds since 1970."""
+        rows = self._database.rows(
+            "SELECT ended_at FROM episodes UNION ALL SELECT ended_at FROM calls"
+        )
+        return [row["ended_at"] for row in rows]
 
     def turn_ends(self) -> dict[str, int]:
         """Count the turns of scored episodes by how the agent's answer ended."""

@@ -60,12 +60,6 @@ def test_what_cannot_play_on_other_machines_is_refused_with_the_configuration():
     assert "ray job submit" in refusal(ray={"address": "ray://head:10001"})
 
 
-def test_playing_ahead_stays_here():
-    values = {"models": SCRIPTED, "rollout": {"engine": "ray"}, "train": {"speculate": True}}
-    with pytest.raises(ConfigError, match=r"train\.speculate plays ahead"):
-        validated(values, "run.yaml")
-
-
 def test_a_mode_for_policies_stays_here():
     with pytest.raises(ValueError, match="lockstep stays in this process"):
         RunConfig(models=SCRIPTED, rollout=RolloutSection(engine="ray", mode="lockstep"))

@@ -3,7 +3,7 @@
 import json
 
 from skillwright.core import Purpose, Sampling
-from skillwright.worlds.scripted.lesson_analyst import Lesson, LessonAnalyst
+from skillwright.worlds.scripted import Lesson, LessonAnalyst
 
 SHELF = Lesson(
     failure="chose a wrong shelf",

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from skillwright.cli.app import app
 from skillwright.core import Purpose
-from skillwright.worlds.alfworld.scripted.edits import are_alike
+from skillwright.worlds.scripted.edits import are_alike
 from skillwright.worlds.search import QaEnv, generated_questions
 from skillwright.worlds.search.generate import SPLITS
 from skillwright.worlds.search.scripted.reader import (

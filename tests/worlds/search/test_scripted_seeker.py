@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from skillwright.cli.app import app
 from skillwright.core import Purpose, Sampling
 from skillwright.core.seeds import derive_seed
-from skillwright.worlds.alfworld.scripted.edits import are_alike
+from skillwright.worlds.scripted.edits import are_alike
 from skillwright.worlds.search import SearchQaEnv, archive_questions
 from skillwright.worlds.search.archives import ARCHIVES, makers_word
 from skillwright.worlds.search.scripted.seeker import (

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwright.core import Purpose
-from skillwright.worlds.alfworld.scripted.edits import are_alike
+from skillwright.worlds.scripted.edits import are_alike
 from skillwright.worlds.webshop import WebShopEnv, webshop_tasks
 from skillwright.worlds.webshop.scripted import (
     BAD_RULES,

@@ -6,13 +6,13 @@ from typing import Any, Final
 from skillwright.core import EnvError, Message, ToolCall, Trajectory, did_you_mean
 from skillwright.core.agent import untagged
 from skillwright.core.jsonio import dumps
-from skillwright.plugins.mcp.tool_server import (
+from skillwright.envs.table.tool_server import (
     ToolServer,
     ToolSession,
     complaints,
     named,
-    offered_tools,
     read_arguments,
+    tool_client,
 )
 
 ANSWERS: Final = "answers"
@@ -40,7 +40,9 @@ class Toolbox:
     def tools(self) -> Sequence[dict[str, Any]]:
         """The tools in OpenAI's form, those of the record where there is one."""
         recorded = None if self._record is None else self._record.metadata.get(_TOOLS)
-        return offered_tools(self._server) if recorded is None else tuple(recorded)
+        if recorded is not None:
+            return tuple(recorded)
+        return tool_client().offered_tools(self._server)
 
     @property
     def native(self) -> Sequence[dict[str, Any]]:
@@ -98,7 +100,7 @@ class Toolbox:
 
     async def _call(self, call: ToolCall, arguments: Mapping[str, Any]) -> str:
         if self._session is None:
-            self._session = ToolSession(self._server)
+            self._session = tool_client().open_session(self._server)
             # What was recorded is done once more, as the server may remember it.
             for earlier, then in self._made:
                 now = await self._session.call(earlier.name, self._checked(earlier)[1])

@@ -4,8 +4,7 @@
 class, and a name in this list.
 """
 
-from skillwright.evaluation.gates.sequential import SequentialGate
 from skillwright.evaluation.gates.step_gates import ExploreGate, OpenGate, PairedGate, StrictGate
 
-AnyGate = ExploreGate | PairedGate | SequentialGate | StrictGate | OpenGate
+AnyGate = ExploreGate | PairedGate | StrictGate | OpenGate
 """Every gate that a configuration can name; the first is the default."""

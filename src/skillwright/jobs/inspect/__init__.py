@@ -15,10 +15,6 @@ from skillwright.jobs.inspect.compare import compare_runs as compare_runs
 from skillwright.jobs.inspect.compare_sides import CompareMetric as CompareMetric
 from skillwright.jobs.inspect.compare_sides import is_flipped as is_flipped
 from skillwright.jobs.inspect.compare_sides import read_side as read_side
-from skillwright.jobs.inspect.critical_path import CriticalPath as CriticalPath
-from skillwright.jobs.inspect.critical_path import Link as Link
-from skillwright.jobs.inspect.critical_path import brief as brief
-from skillwright.jobs.inspect.critical_path import critical_path as critical_path
 from skillwright.jobs.inspect.episodes import EpisodeList as EpisodeList
 from skillwright.jobs.inspect.episodes import EpisodeQuery as EpisodeQuery
 from skillwright.jobs.inspect.episodes import EpisodeView as EpisodeView

@@ -18,10 +18,10 @@ from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, RunError, Usage, skill_hash
 from skillwright.core.jsonio import dumps, write_text
 from skillwright.evaluation import Score
-from skillwright.jobs.inspect.critical_path import critical_path
 from skillwright.jobs.inspect.episodes import EpisodeQuery, FoundEpisode, list_episodes
 from skillwright.jobs.inspect.summary import RunSummary, read_folder
 from skillwright.jobs.run.launch import find_run
+from skillwright.jobs.run.resuming import seconds_worked
 from skillwright.jobs.text.adapters.models import flat_settings
 from skillwright.jobs.text.launch import read_plan
 from skillwright.jobs.text.state import Kind, StepRecord, TrainState, restore
@@ -433,7 +433,7 @@ class _Exported:
             "final_test_soft": _mean(final or best),
             "test_delta_hard": _less(_hard(best), _hard(first)),
             "final_test_delta_hard": _less(_hard(final or best), _hard(first)),
-            "total_wall_time_s": critical_path(self.store, 1).took_s,
+            "total_wall_time_s": seconds_worked(self.store),
             "token_summary": _tokens(self.summary.usage),
         }
 

@@ -9,7 +9,6 @@ from typing import Any
 from skillwright.config.load import load_config, load_rl_config
 from skillwright.core import SkillwrightError, Usage
 from skillwright.core.jsonio import encode
-from skillwright.jobs.inspect.critical_path import CriticalPath, critical_path
 from skillwright.jobs.run.launch import MADE, SERVE, find_run
 from skillwright.jobs.run.turn_ends import TurnEnds
 from skillwright.jobs.text.evaluate import EVALUATED, EvalReport
@@ -43,7 +42,6 @@ class RunSummary:
         fork: The recorded episode that an evaluation continues, where it does.
         mode: Lines that say how training differs from SkillOpt's; none for an evaluation.
         mode_facts: The same as a JSON object, with what no mode does as SkillOpt.
-        waits: How fast training could have been; ``None`` for an evaluation, and in lists.
         turns: How the agent's answers ended; ``None`` in lists.
         problem: Why the run cannot be read, or "".
     """
@@ -62,7 +60,6 @@ class RunSummary:
     fork: Fork | None = None
     mode: tuple[str, ...] = ()
     mode_facts: Mapping[str, Any] = field(default_factory=dict)
-    waits: CriticalPath | None = None
     turns: TurnEnds | None = None
     problem: str = ""
 
@@ -138,7 +135,6 @@ class RunSummary:
                 "test": state and state.report,
                 "confirmation": state and state.confirmation,
                 "mode": self.mode_facts,
-                "critical_path": self.waits,
                 "turns": self.turns,
                 "evaluation": self.evaluation,
                 "fork": self.fork,
@@ -149,18 +145,12 @@ class RunSummary:
 
 
 def read_run(run: str | Path, root: str | Path = "runs") -> RunSummary:
-    """Summarize a run, with its critical path; it may be running meanwhile.
+    """Summarize a run, which may be running meanwhile.
 
     Raises:
         RunError: There is no such run, or its store cannot be read.
     """
-    folder = RunFolder.look(find_run(run, root))
-    summary = with_turns(read_folder(folder))
-    if summary.state is None:
-        return summary
-    slots = load_config(folder.path / "config.yaml").rollout.max_concurrent
-    with RunStore.open(folder.store_path, read_only=True) as store:
-        return replace(summary, waits=critical_path(store, slots))
+    return with_turns(read_folder(RunFolder.look(find_run(run, root))))
 
 
 def with_turns(summary: RunSummary) -> RunSummary:
@@ -188,7 +178,7 @@ def _read_or_say_why(folder: RunFolder) -> RunSummary:
 
 
 def read_folder(folder: RunFolder) -> RunSummary:
-    """Summarize a run without its critical path, which takes a look at every episode."""
+    """Summarize a run without how the agent's answers ended."""
     with RunStore.open(folder.store_path, read_only=True) as store:
         events, counts, path = store.events(), store.counts(), folder.path / "config.yaml"
         common: dict[str, Any] = {

@@ -32,7 +32,6 @@ from skillwright.jobs.run.launch import find_run as find_run
 from skillwright.jobs.run.launch import known_secrets as known_secrets
 from skillwright.jobs.run.launch import make_run as make_run
 from skillwright.jobs.run.launch import read_initial_skill as read_initial_skill
-from skillwright.jobs.run.memory import RECENT_TURNS as RECENT_TURNS
 from skillwright.jobs.run.memory import EngineEvents as EngineEvents
 from skillwright.jobs.run.memory import StoredCalls as StoredCalls
 from skillwright.jobs.run.memory import StoredEpisodes as StoredEpisodes
@@ -79,6 +78,8 @@ from skillwright.jobs.run.resuming import SESSION_ENDED as SESSION_ENDED
 from skillwright.jobs.run.resuming import TASKS as TASKS
 from skillwright.jobs.run.resuming import rebuild as rebuild
 from skillwright.jobs.run.resuming import refuse_all_but_budget as refuse_all_but_budget
+from skillwright.jobs.run.resuming import seconds_worked as seconds_worked
+from skillwright.jobs.run.resuming import sessions_of as sessions_of
 from skillwright.jobs.run.resuming import train_tasks as train_tasks
 from skillwright.jobs.run.tasks import EnvFindings as EnvFindings
 from skillwright.jobs.run.tasks import check_adapter_class as check_adapter_class

@@ -35,7 +35,6 @@ from skillwright.core import (
     Usage,
     skill_hash,
 )
-from skillwright.core.paths import AHEAD
 from skillwright.core.sqlite_file import is_sealed
 from skillwright.core.waits import waiting
 from skillwright.runs import EpisodeSummary, Redactor, RunStore
@@ -69,7 +68,7 @@ def _counted(runs: RunStore, threshold: float) -> Iterator[CountedEpisode]:
     # Another run's equal episode is evidence of its own.
     run = f"{runs.folder.name}@{made[0].time}" if made else runs.folder.name
     for one in runs.episodes():
-        if not one.skill_ids or one.phase == AHEAD or not may_be_studied(one):
+        if not one.skill_ids or not may_be_studied(one):
             continue
         score = one.reward if one.hard is None else one.hard
         if score is None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, cast
 
@@ -18,7 +18,6 @@ from skillwright.core import (
     Task,
 )
 from skillwright.core.jsonio import digest
-from skillwright.core.paths import AHEAD
 from skillwright.core.protocols import together
 from skillwright.core.seeds import evaluation_seed, training_seed
 from skillwright.datasets import BatchSpec, Splits, plan_epoch
@@ -28,7 +27,7 @@ from skillwright.jobs.run.bank_source import InjectedBank
 from skillwright.jobs.run.engine import make_engine
 from skillwright.jobs.run.memory import EngineEvents, StoredEpisodes
 from skillwright.jobs.run.money import Budget
-from skillwright.jobs.run.progress import Callback, NullCallback, StageStarted
+from skillwright.jobs.run.progress import Callback, StageStarted
 from skillwright.jobs.run.tasks import make_splits
 from skillwright.models import agent_of
 from skillwright.rollout import Engine, refuse_no_score
@@ -86,14 +85,6 @@ class Bench(Protocol):
 
     def bind(self, optimizer: Optimizer, settings: StepSettings) -> None:
         """Take what proposals are made with, before a training plays."""
-        ...
-
-    @property
-    def ahead(self) -> "Bench | None":
-        """The same bench for what may never be asked for, or ``None`` where it cannot play ahead.
-
-        What it plays it remembers under `AHEAD`, and this one finds it there.
-        """
         ...
 
     @property
@@ -214,16 +205,10 @@ class TextBench:
     callback: Callback
     target_identity: str
     tell: Callable[[str], SkillSource] = PlainSkill
-    is_ahead: bool = False
     _test: tuple[Task, ...] | None = field(default=None, init=False)
 
     def bind(self, optimizer: Optimizer, settings: StepSettings) -> None:
         """Take nothing: our analysts read what was played, and ask no environment."""
-
-    @property
-    def ahead(self) -> "TextBench":
-        """The same bench for what may never be asked for; no callback hears of it."""
-        return replace(self, is_ahead=True, callback=NullCallback())
 
     @property
     def sizes(self) -> Sizes:
@@ -333,8 +318,6 @@ class TextBench:
         return await self._run(specs, skill)
 
     async def _run(self, specs: list[EpisodeSpec], skill: str) -> list[EpisodeResult]:
-        if self.is_ahead:
-            specs = [replace(spec, phase=AHEAD) for spec in specs]
         return await self.engine.run(specs, self.tell(skill))
 
     def _tasks(self, split: SplitName) -> tuple[Task, ...]:

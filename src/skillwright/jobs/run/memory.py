@@ -1,7 +1,6 @@
 """What a run remembers of its rollouts and calls, so that nothing is paid for twice."""
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -22,7 +21,6 @@ from skillwright.core import (
 )
 from skillwright.core.chat import question
 from skillwright.core.jsonio import digest
-from skillwright.core.paths import AHEAD
 from skillwright.evaluation import RELEASE_PHASE
 from skillwright.jobs.run.progress import Callback, CallFinished, EpisodeFinished
 from skillwright.jobs.run.turn_ends import NotMeasured
@@ -44,10 +42,6 @@ def consumed(result: EpisodeResult) -> dict[str, Usage]:
     return {Purpose.ROLLOUT.value: agent, **result.side_usage}
 
 
-RECENT_TURNS = 512
-"""Turns of episodes that are kept in memory: what is played ahead is asked for soon after."""
-
-
 class StoredEpisodes:
     """The engine's recorder over a run's store."""
 
@@ -64,17 +58,12 @@ class StoredEpisodes:
         self._agent = agent_identity
         self._lone_failures: set[str] | None = None  # looked for when the first episode fails
         self._latest_failures: set[str] = set()  # nothing was scored since
-        # As the store holds them, by key; `None` for one that it was asked for in vain.
-        self._recent: OrderedDict[str, EpisodeResult | None] = OrderedDict()
-        self._recent_turns = 0
 
     def find(self, key: str) -> EpisodeResult | None:
         """Return the episode stored under a key, or ``None``.
 
         What comes from another run is kept in this one.
         """
-        if (recent := self._recent.get(key)) is not None:
-            return recent
         found = self._store.find_episode(key)
         for store in self._earlier if found is None else ():
             theirs = store.find_episode(key)
@@ -83,8 +72,6 @@ class StoredEpisodes:
                 kept = replace(theirs, spec=replace(theirs.spec, step=None))
                 self._store.record_episode(kept, agent=self._agent, usage={})
                 return self._store.find_episode(key)
-        if found is None:
-            self._keep(key, None)
         return found
 
     def known_to_fail(self, key: str) -> bool:
@@ -108,31 +95,11 @@ class StoredEpisodes:
             return result
         if self._store.hides(trajectory.opening, *said):
             return self._store.find_episode(result.key) or result
-        if result.key in self._recent:  # asked for in vain, so this is what was stored
-            self._keep(result.key, replace(result, lost_usage=Usage(), side_usage={}))
         return result
-
-    def adopt(self, result: EpisodeResult) -> None:
-        """Write down what an episode that was played ahead is for now."""
-        self._store.adopt_episode(result)
-        recent = self._recent.get(result.key)
-        if recent is not None and recent.spec.phase == AHEAD:
-            wanted = result.spec
-            spec = replace(recent.spec, phase=wanted.phase, step=wanted.step)
-            self._recent[result.key] = replace(recent, spec=spec)
 
     def abandon(self, result: EpisodeResult) -> None:
         """Write down what an episode consumed that was stopped on its way."""
-        used = consumed(result)
-        if result.spec.phase == AHEAD:
-            used = {AHEAD: sum(used.values(), Usage())}
-        self._store.record_usage(used)
-
-    def _keep(self, key: str, result: EpisodeResult | None) -> None:
-        self._recent_turns += _turns(result) - _turns(self._recent.pop(key, None))
-        self._recent[key] = result
-        while self._recent_turns > RECENT_TURNS or len(self._recent) > 2 * RECENT_TURNS:
-            self._recent_turns -= _turns(self._recent.popitem(last=False)[1])
+        self._store.record_usage(consumed(result))
 
     def _remember(self, result: EpisodeResult) -> None:
         if self._lone_failures is None:
@@ -142,10 +109,6 @@ class StoredEpisodes:
         else:
             self._lone_failures |= self._latest_failures
             self._latest_failures.clear()
-
-
-def _turns(result: EpisodeResult | None) -> int:
-    return 0 if result is None else 1 + len(result.trajectory.turns)
 
 
 class StoredCalls:

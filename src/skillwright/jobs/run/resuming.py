@@ -11,7 +11,7 @@ from skillwright.config.yaml_files import merge_layers, read_layers
 from skillwright.core import ConfigError, DataError
 from skillwright.core.jsonio import digest, dumps
 from skillwright.core.secrets import REDACTED
-from skillwright.runs import CallSummary, EpisodeSummary, Event, RunStore
+from skillwright.runs import Event, RunStore
 from skillwright.runs.folder import CONFIG_NAME
 
 # The state of a run is rebuilt from the event log in its store, and from nothing else.
@@ -62,20 +62,14 @@ def sessions_of(events: Sequence[Event]) -> list[float]:
 
 
 def seconds_worked(store: RunStore) -> float:
-    """Return the seconds in which processes worked on a run; pauses between them do not count."""
-    return worked(store.events(), store.episodes(), store.calls())
+    """Sum the time that processes worked on a run, each from its beginning to its end.
 
-
-def worked(
-    events: Sequence[Event], episodes: Iterable[EpisodeSummary], calls: Iterable[CallSummary]
-) -> float:
-    """Sum the sessions, each from its beginning to its end.
-
-    One that was killed ended with the last thing that happened in it.
+    A process that was killed ended with the last thing that happened in it. Pauses between two
+    processes do not count.
     """
+    events = store.events()
     over = [event.time for event in events if event.kind == SESSION_ENDED]
-    times = [event.time for event in events if event.kind != REGRADED]
-    times += [*(one.ended_at for one in episodes), *(one.ended_at for one in calls)]
+    times = [event.time for event in events if event.kind != REGRADED] + store.end_times()
     total = 0.0
     for began, next_began in pairwise([*sessions_of(events), float("inf")]):
         ended = [time for time in over if began <= time < next_began]

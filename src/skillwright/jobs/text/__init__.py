@@ -6,7 +6,6 @@ from skillwright.jobs.text.adapters.models import flat_settings as flat_settings
 from skillwright.jobs.text.adapters.play import AdapterMemory as AdapterMemory
 from skillwright.jobs.text.adapters.play import trajectory_of as trajectory_of
 from skillwright.jobs.text.adapters.rollouts import AdapterPlanner as AdapterPlanner
-from skillwright.jobs.text.bets import Bets as Bets
 from skillwright.jobs.text.estimate import Estimate as Estimate
 from skillwright.jobs.text.estimate import estimate as estimate
 from skillwright.jobs.text.estimate import estimate_evaluation as estimate_evaluation

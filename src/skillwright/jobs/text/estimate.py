@@ -11,7 +11,6 @@ from typing import Any
 from skillwright.bank import LexicalEmbedder
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, Task
-from skillwright.core.paths import AHEAD
 from skillwright.datasets import Splits
 from skillwright.jobs.run.bank_source import DocumentAndBank, bank_source, read_injected_bank
 from skillwright.jobs.run.estimate import (
@@ -157,10 +156,6 @@ def _played(config: RunConfig, splits: Splits, has_skill: bool) -> Iterator[tupl
     starts_blank = not has_skill
     yield "baseline", val
     yield "practice", config.train.epochs * trained_on_in_an_epoch(config, train)  # stored name
-    if config.train.speculate:
-        # Of each lost bet all is played, at most.
-        lost = config.train.epochs * trained_on_in_an_epoch(config, train) * ACCEPTED_SHARE
-        yield AHEAD, round(lost)
     yield "gate", round(config.decisions(train) * gate.expected_rollouts(val) * new)
     if gate.release is not None:
         yield "release test", gate.release.expected_rollouts(val)

@@ -232,7 +232,7 @@ async def _judged_update(
     return await judge(run, state, update.candidate, place)
 
 
-def first_update(run: Assembly, skill: str) -> SlowUpdate | None:
+def _first_update(run: Assembly, skill: str) -> SlowUpdate | None:
     """Return the update of the first epoch, which has nothing to compare: an empty region."""
     config = run.config.optimizer
     return placeholder(skill) if config.use_slow_update and not config.gate_slow_update else None
@@ -242,7 +242,7 @@ async def _epoch_update(run: Assembly, state: TrainState, epoch: int) -> EpochUp
     """Compare the epoch's skill with the one before it, and have both memories written."""
     config, skill = run.config.optimizer, run.store.skill(state.skill_version)
     if epoch == 1:
-        return EpochUpdate(epoch, slow_update=first_update(run, skill))
+        return EpochUpdate(epoch, slow_update=_first_update(run, skill))
     previous = run.store.skill(state.epochs[-1].steps_ended_with)
     comparison = await run.bench.compare(previous, skill, epoch)
     seed = run.config.run.seed + epoch

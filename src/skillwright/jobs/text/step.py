@@ -5,7 +5,7 @@ batch is rolled out and read, and only the gate waits for both.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -204,23 +204,11 @@ def edit_records(proposal: StepProposal, step: int) -> list[EditRecord]:
 
 
 async def take_step(
-    run: Assembly,
-    state: TrainState,
-    batches: Sequence[BatchSpec],
-    place: StepRef,
-    on_played: Callable[[], None] = lambda: None,
+    run: Assembly, state: TrainState, batches: Sequence[BatchSpec], place: StepRef
 ) -> TrainState:
-    """Take a step, write it down, all of it or nothing, and return what follows from it.
-
-    ``on_played`` is called when all of its rollouts are in.
-    """
-    started, left = asyncio.Event(), iter(range(len(batches) - 1, -1, -1))
-
-    def on_batch() -> None:
-        if next(left) == 0:
-            on_played()
-
-    learning = _learn(run, state, batches, place, on_batch, started)
+    """Take a step, store it in one transaction, and return the state after it."""
+    started = asyncio.Event()
+    learning = _learn(run, state, batches, place, started)
     if state.baseline is None:
         proposal, state = await both(learning, _measure_first(run, state, started))
     else:
@@ -248,7 +236,6 @@ async def _learn(
     state: TrainState,
     batches: Sequence[BatchSpec],
     place: StepRef,
-    on_batch: Callable[[], None],
     started: asyncio.Event,
 ) -> StepProposal:
     """Roll out all micro-batches at once, and have the optimizer read each as it comes in."""
@@ -270,7 +257,6 @@ async def _learn(
         nonlocal is_read
         started.set()
         played = await run.bench.train_on(batch, skill, place, index)
-        on_batch()
         if not is_read:
             is_read = True
             run.callback.on_event(StageStarted("reflect", step, epoch))

@@ -12,7 +12,6 @@ not been.
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from skillwright.config.run import RunConfig
@@ -23,7 +22,6 @@ from skillwright.jobs.run.bench import StepRef
 from skillwright.jobs.run.money import budget_gaps, priced_models
 from skillwright.jobs.run.progress import RunStarted, Scored
 from skillwright.jobs.run.resuming import refuse_other_tasks, write_down
-from skillwright.jobs.text.bets import Bets, after_step, beside_update
 from skillwright.jobs.text.judging import end_epoch, judge_last, open_sealed, run_release_test
 from skillwright.jobs.text.state import Kind, TrainState, restore
 from skillwright.jobs.text.step import take_step
@@ -95,9 +93,8 @@ async def train(run: Assembly, folder: RunFolder) -> TrainReport:
     _introduce(run, state, folder)
     if state.finished:
         return _report(run.store, state)
-    async with Bets(run.bench.ahead if run.config.train.speculate else None) as bets:
-        for epoch in range(1, run.config.train.epochs + 1):
-            state = await _live_epoch(run, state, epoch, folder, bets)
+    for epoch in range(1, run.config.train.epochs + 1):
+        state = await _live_epoch(run, state, epoch, folder)
     state = await judge_last(run, state)
     state = await open_sealed(run, state)
     _publish(run.store, state, folder)
@@ -141,7 +138,7 @@ def finished_report(config: RunConfig, store: RunStore, folder: RunFolder) -> Tr
 
 
 async def _live_epoch(
-    run: Assembly, state: TrainState, epoch: int, folder: RunFolder, bets: Bets
+    run: Assembly, state: TrainState, epoch: int, folder: RunFolder
 ) -> TrainState:
     """Take the steps of an epoch that are left to take, and run its epoch update.
 
@@ -160,16 +157,13 @@ async def _live_epoch(
         batches = await run.bench.batches(epoch, run.steps_per_epoch * each, size)
     for step in todo:
         first = (step - 1 - before) * each
-        now, later = batches[first : first + each], batches[first + each : first + 2 * each]
-        place = StepRef(step, epoch)
-        bet = partial(bets.place, after_step(run, state, place, later))
-        state = await bets.settled(state, take_step(run, state, now, place, bet))
+        now = batches[first : first + each]
+        state = await take_step(run, state, now, StepRef(step, epoch))
         _publish(run.store, state, folder)
         if _is_over(run, state) and step < last:
             return state
     if run.config.optimizer.updates_epoch and state.last_epoch < epoch:
-        bets.place(beside_update(run, state, StepRef(last, epoch)))
-        state = await bets.settled(state, end_epoch(run, state, epoch))
+        state = await end_epoch(run, state, epoch)
         _publish(run.store, state, folder)
     return state
 

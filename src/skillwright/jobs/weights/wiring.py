@@ -327,10 +327,6 @@ class KeptOnly:
         self._recorder.record(result)
         return result
 
-    def adopt(self, result: EpisodeResult) -> None:
-        """Tell the recorder."""
-        self._recorder.adopt(result)
-
     def abandon(self, result: EpisodeResult) -> None:
         """Keep what it consumed."""
         self._recorder.abandon(result)

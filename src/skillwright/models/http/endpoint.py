@@ -11,7 +11,6 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from skillwright.core import Completion, Message, ModelError, Purpose, Sampling
 from skillwright.core.jsonio import digest
-from skillwright.core.paths import gives_way
 from skillwright.models.http.client import HttpReply, encode
 from skillwright.models.http.endpoint_config import EndpointConfig, find_key
 from skillwright.models.http.hedge import Call, hedged
@@ -176,9 +175,7 @@ class EndpointModel:
         # The deadline's clock starts inside the slot: queueing is not slowness. A call keeps its
         # slot while it waits to try again, so a busy endpoint is asked for less.
         share = self._dialect.config.hedge
-        counted = (
-            nullcontext() if share is None or gives_way() else traffic.hedges.call(purpose, share)
-        )
+        counted = nullcontext() if share is None else traffic.hedges.call(purpose, share)
         with counted as call:
             async with traffic.limiter.slot():
                 started = traffic.clock()

@@ -7,25 +7,18 @@ server to end, and a server that does not end by itself is ended all the same.
 import asyncio
 import atexit
 import importlib
-import json
 import logging
-import os
 import threading
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Annotated, Any, Final, Literal, TypeVar
-from urllib.parse import urlsplit
-
-from pydantic import Field, PositiveFloat, model_validator
+from typing import IO, Any, Final, TypeVar
 
 from skillwright.core import DataError, EnvError
-from skillwright.core.jsonio import dumps, read_text, text_digest
-from skillwright.models.validation import Frozen
+from skillwright.core.jsonio import dumps
+from skillwright.envs.table.tool_server import Answer, ToolServer
 
 INSTALL: Final = "pip install 'skillwright[mcp]'"
 
@@ -39,81 +32,6 @@ _SHORTEST_SECRET: Final = 6  # of fewer characters the places where it is taken 
 _AGENTS_OWN: Final = (-32601, -32602)
 
 Found = TypeVar("Found")
-
-
-class ToolServer(Frozen):
-    """A server of the Model Context Protocol, whose tools the agent is offered."""
-
-    command: list[str] = Field(default_factory=list)
-    """The program to start for every episode, with its arguments, such as ``[python, shop.py]``."""
-    url: str | None = None
-    """In its place, where a server listens (streamable HTTP), such as http://127.0.0.1:8000/mcp."""
-    env: list[str] = Field(default_factory=list)
-    """Names of environment variables that the program is given, beside HOME, PATH and the like."""
-    api_key_env: str | None = None
-    """The environment variable that holds the bearer token for the URL."""
-    time_limit_s: Annotated[PositiveFloat, Field(allow_inf_nan=False)] = 30.0
-    """Seconds for a call; a server that takes longer ends the episode, with a failure."""
-    calls: Literal["native", "tags"] = "native"
-    """``tags`` lets calls be written as text, for agents that cannot be offered tools."""
-
-    @model_validator(mode="after")
-    def _one_server(self) -> "ToolServer":
-        if bool(self.command) == bool(self.url):
-            raise ValueError("give a command to start, or the url of a server; one of them")
-        if self.url is not None and (self.env or not self._is_plain(self.url)):
-            raise ValueError(
-                "url is http:// or https:// without a name or password in it, and env is for a "
-                "command; name the variable with a token in api_key_env"
-            )
-        if self.command and self.api_key_env:
-            raise ValueError("api_key_env is for a url; name what a command is given in env")
-        return self
-
-    @staticmethod
-    def _is_plain(url: str) -> bool:
-        parts = urlsplit(url)
-        return (
-            parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
-        )
-
-    @property
-    def label(self) -> str:
-        """What messages call it."""
-        return f"MCP server {self.url or ' '.join(self.command)!r}"
-
-    def secrets(self) -> dict[str, str]:
-        """Return the variables that it is given.
-
-        Raises:
-            DataError: One is not set.
-        """
-        names = [*self.env, *([self.api_key_env] if self.api_key_env else [])]
-        missing = [name for name in names if name not in os.environ]
-        if missing:
-            raise DataError(
-                f"{self.label} is given the environment variable {missing[0]!r}, which is not set; "
-                "set it, or take it out of env.config.mcp"
-            )
-        return {name: os.environ[name] for name in names}
-
-    def identity(self) -> dict[str, str]:
-        """Return digests of the files in the command, so that a changed program scores anew."""
-        files = [part for part in self.command[1:] if Path(part).is_file()]
-        return {file: text_digest(read_text(Path(file), self.label)) for file in files}
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a tool answered.
-
-    Attributes:
-        text: Its texts; of pictures and the like only what they are.
-        is_error: The tool says that it failed.
-    """
-
-    text: str
-    is_error: bool = False
 
 
 def offered_tools(server: ToolServer) -> tuple[dict[str, Any], ...]:
@@ -307,6 +225,11 @@ class ToolSession:
         return text if left <= 0 else f"{text[:_MOST_CHARS]}\n({left} characters left out)"
 
 
+def open_session(server: ToolServer) -> ToolSession:
+    """Open a session; nothing is sent before the first call."""
+    return ToolSession(server)
+
+
 class _Refused(Exception):
     """A call that the server refuses for what is in it: the agent's own doing."""
 
@@ -330,26 +253,6 @@ def _part(content: Mapping[str, Any]) -> str:
         return str(inner["text"])
     about = inner.get("uri") or inner.get("mimeType") or ""
     return f"[{content.get('type', 'content')} {about}, not shown]"
-
-
-def complaints(tool: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
-    """Return what a tool's schema says against arguments; ``[]`` where they fit.
-
-    Raises:
-        EnvError: The schema is none.
-    """
-    jsonschema = importlib.import_module("jsonschema")
-    registry = importlib.import_module("referencing").Registry()  # which fetches nothing
-    schema = tool["function"]["parameters"]
-    try:
-        found = jsonschema.Draft202012Validator(schema, registry=registry).iter_errors(arguments)
-        return [
-            f"{'.'.join(['arguments', *map(str, one.absolute_path)])}: {one.message[:_SHOWN_CHARS]}"
-            for one in sorted(found, key=lambda one: list(map(str, one.absolute_path)))
-        ]
-    except Exception as error:
-        name = tool["function"]["name"]
-        raise EnvError(f"the schema of tool {name!r} is none: {error}") from error
 
 
 # The loop of all sessions, and its end.
@@ -392,17 +295,3 @@ def _mcp(module: str = "") -> Any:
         return importlib.import_module(f"mcp.{module}".rstrip("."))
     except ImportError as error:
         raise DataError(f"mcp is not installed ({error}); {INSTALL}") from error
-
-
-def read_arguments(written: str) -> Mapping[str, Any] | None:
-    """Read the arguments of a call; ``None`` where they are no JSON object."""
-    try:
-        found = json.loads(written or "{}")
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, Mapping) else None
-
-
-def named(tools: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Return tools by their names."""
-    return {tool["function"]["name"]: tool for tool in tools}

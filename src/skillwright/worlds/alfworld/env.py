@@ -214,6 +214,11 @@ class AlfworldEnv(TextEnv):
         return scope_of(task)
 
     @classmethod
+    def sample_tasks(cls, count: int) -> list[Task]:
+        """Return the first train tasks of the built-in data."""
+        return generated_tasks("train", count)
+
+    @classmethod
     def find_tasks(cls, data: Mapping[str, Any], env_config: object | None = None) -> TaskSplits:
         """Return generated games, games of households, or the official ones."""
         del env_config

@@ -14,7 +14,7 @@ from skillwright.core.jsonio import digest
 from skillwright.core.seeds import derive_seed
 from skillwright.models.scripted.prompts import Reading
 from skillwright.models.scripted.teacher import Randomness, ScriptedModel, first_of, skill_in
-from skillwright.worlds.scripted.lesson_analyst import Lesson, LessonAnalyst
+from skillwright.worlds.scripted import Lesson, LessonAnalyst
 
 # The rules that both know, as sentences of a skill.
 

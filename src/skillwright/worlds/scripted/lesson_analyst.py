@@ -17,7 +17,7 @@ from skillwright.models.scripted.prompts import (
     read_reading,
 )
 from skillwright.models.scripted.teacher import Randomness, first_of, heading_of
-from skillwright.worlds.alfworld.scripted.optimizer import ScriptedAnalyst
+from skillwright.worlds.scripted.optimizer import ScriptedOptimizer
 
 _BELIEVES: Final = 0.2
 _FAILURES: Final = "# Analyst: failures"
@@ -51,10 +51,10 @@ class Lesson:
         return tuple(text.format_map(named) for text in self.wordings)
 
 
-class LessonAnalyst(ScriptedAnalyst):
+class LessonAnalyst(ScriptedOptimizer):
     """Reads failed episodes and proposes the sentences of the lessons that they show.
 
-    It merges, ranks and remembers as the `ScriptedAnalyst` does. A sentence that the skill has is
+    It merges, ranks and remembers as the `ScriptedOptimizer` does. A sentence that the skill has is
     not proposed again; of several wordings, the first that no earlier step tried.
 
     Args:

@@ -16,6 +16,7 @@ from skillwright.core import (
     Message,
     ModelError,
     Purpose,
+    Task,
     ToolCall,
     Trajectory,
     Usage,
@@ -25,7 +26,7 @@ from skillwright.core.result import USER_TURN
 from skillwright.envs.about import EnvReport, Evaluation, TaskSplits
 from skillwright.envs.text_env import StepOutput, TextEnv
 from skillwright.worlds.tau_bench.config import check_together, read_config, read_replies
-from skillwright.worlds.tau_bench.facts import find_tasks, refuse_unasked_store
+from skillwright.worlds.tau_bench.facts import find_tasks, refuse_unasked_store, tau_tasks
 from skillwright.worlds.tau_bench.line import UserLine, message_of, reason, refuses_everything
 from skillwright.worlds.tau_bench.parsing import (
     CLOSE,
@@ -148,6 +149,11 @@ class TauBenchEnv(TextEnv):
         calls = [{"name": one.name, "arguments": one.kwargs} for one in task.actions]
         turns = [f"{OPEN}{json.dumps(c)}{CLOSE}" for c in calls if c["name"] != TRANSFER]
         return [*turns, f"That is done. {' '.join(task.outputs)}".strip()]
+
+    @classmethod
+    def sample_tasks(cls, count: int) -> list[Task]:
+        """Return the first train tasks of the built-in data."""
+        return tau_tasks("train", count=count)
 
     @classmethod
     def find_tasks(cls, data: Mapping[str, Any], env_config: object | None = None) -> TaskSplits:

@@ -106,6 +106,11 @@ class WebShopEnv(TextEnv):
         return [dict(task.extras) for task in tasks]
 
     @classmethod
+    def sample_tasks(cls, count: int) -> list[Task]:
+        """Return the first train tasks of the built-in data."""
+        return webshop_tasks("train", count)
+
+    @classmethod
     def find_tasks(cls, data: Mapping[str, Any], env_config: object | None = None) -> TaskSplits:
         """Return goals of a shop."""
         seed, goals = data["seed"], data["goals"]

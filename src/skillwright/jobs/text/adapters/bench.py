@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from skillwright.config.env import AdapterData
 from skillwright.config.run import RunConfig
@@ -285,7 +285,6 @@ class AdapterBench:
     rollouts: Rollouts
     train_size: int
     target_identity: str
-    ahead: ClassVar[None] = None
     _settings: StepSettings | None = field(default=None, init=False)
     _is_open: bool = field(default=False, init=False)
 
@@ -495,8 +494,6 @@ class AdapterBench:
 
 def _say_what_has_no_effect(config: RunConfig) -> None:
     """Warn of settings of our own episodes: how an adapter plays its own is its business."""
-    if config.train.speculate:
-        _log.warning("train.speculate has no effect: adapter %s is asked in order", config.env.name)
     usual = type(config.rollout)()
     for key in ("episode_timeout_s", "history_turns", "mode", "give_up_after"):
         if getattr(config.rollout, key) != getattr(usual, key):

@@ -1,39 +1,21 @@
 """The scripted optimizer of household skills: it answers every prompt of the learner."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from skillwright.core import Message
-from skillwright.core.jsonio import digest, dumps
+from skillwright.core.jsonio import digest
 from skillwright.core.seeds import derive_seed
 from skillwright.models.scripted.prompts import (
     Reading,
     Reply,
     Retrospect,
-    Unreadable,
-    json_list_under,
     read_reading,
     read_retrospect,
 )
-from skillwright.models.scripted.teacher import Randomness, ScriptedModel, first_of, heading_of
+from skillwright.models.scripted.teacher import Randomness
 from skillwright.worlds.alfworld.scripted.diagnosis import Diagnosis, diagnose, read_episodes
-from skillwright.worlds.alfworld.scripted.edits import (
-    Writer,
-    are_alike,
-    as_suggestions,
-    as_whole_skill,
-    decide,
-    merge,
-    merge_skills,
-    merge_suggestions,
-    rank,
-    rank_suggestions,
-    repair,
-    rewrite,
-    says,
-)
 from skillwright.worlds.alfworld.scripted.lessons import (
     FROM_FAILURES,
     FROM_SUCCESSES,
@@ -42,6 +24,9 @@ from skillwright.worlds.alfworld.scripted.lessons import (
     success_patterns,
     tempted_by,
 )
+from skillwright.worlds.alfworld.scripted.writer import Writer
+from skillwright.worlds.scripted.edits import are_alike, as_suggestions, as_whole_skill, says
+from skillwright.worlds.scripted.optimizer import ScriptedOptimizer
 from skillwright.worlds.scripted.skilltext import BAD_RULES, GOOD_RULES, Conduct, Rule, read_conduct
 
 # What an analyst reads about earlier steps: what was tried, and the outcome.
@@ -316,10 +301,6 @@ def _is_lacking(one: Diagnosis, conduct: Conduct) -> bool:
 # Slips of the agent that no rule would change, because the skill has the rule.
 
 
-HEADING = "\n# Execution notes\n"
-"""What is in an analyst's prompt that asks for notes."""
-
-
 def execution_notes(user: str) -> list[str]:
     """Remind of what failed games did not do although the skill says it."""
     reading = read_reading(user)
@@ -330,61 +311,10 @@ def execution_notes(user: str) -> list[str]:
     return [f"Remember: {LESSONS[rule].wordings[0]}" for rule in lapses]
 
 
-def consolidate(user: str) -> Reply:
-    """Answer a consolidation prompt: of notes that say the same, the first stays."""
-    _, notes = json_list_under("Notes", user)
-    kept: list[str] = []
-    for note in notes:
-        if isinstance(note, str) and not any(are_alike(note, one) for one in kept):
-            kept.append(note)
-    return {"reasoning": f"{len(notes)} notes say {len(kept)} things.", "notes": kept}
-
-
 # A scripted optimizer model: it answers every prompt of the learner.
 
 
-_BY_SEED: Final[Mapping[str, Callable[[str, int], Reply]]] = {
-    "# Analyst: failures": analyze_failures,
-    "# Analyst: successes": analyze_successes,
-    "# Analyst: failures, suggestions": lambda user, seed: as_suggestions(
-        analyze_failures(user, seed)
-    ),
-    "# Analyst: successes, suggestions": lambda user, seed: as_suggestions(
-        analyze_successes(user, seed)
-    ),
-    "# Analyst: failures, whole skill": lambda user, seed: as_whole_skill(
-        user, analyze_failures(user, seed)
-    ),
-    "# Analyst: successes, whole skill": lambda user, seed: as_whole_skill(
-        user, analyze_successes(user, seed)
-    ),
-    "# Slow update": slow_update,
-}
-_BY_PROMPT: Final[Mapping[str, Callable[[str], Reply]]] = {
-    "# Merge: failures": merge,
-    "# Merge: successes": merge,
-    "# Merge: final": merge,
-    "# Rank edits": rank,
-    "# Merge: failures, suggestions": merge_suggestions,
-    "# Merge: successes, suggestions": merge_suggestions,
-    "# Merge: final, suggestions": merge_suggestions,
-    "# Rank suggestions": rank_suggestions,
-    "# Rewrite the skill": rewrite,
-    "# Merge: failures, whole skills": merge_skills,
-    "# Merge: successes, whole skills": merge_skills,
-    "# Merge: final, whole skills": merge_skills,
-    "# Edit budget": decide,
-    "# Repair anchors": repair,
-    "# Consolidate notes": consolidate,
-    "# Meta skill": remember,
-}
-_PROSE: Final = (
-    "I am a scripted analyst. I read trajectories of household tasks and propose, merge and rank "
-    "edits of a skill; I cannot tell what this message asks for."
-)
-
-
-class ScriptedAnalyst(ScriptedModel):
+class ScriptedAnalyst(ScriptedOptimizer):
     """Reads household trajectories and proposes edits of a skill, as a language model would.
 
     It is no better than a language model: now and then it takes chance for a lesson, or quotes a
@@ -392,22 +322,33 @@ class ScriptedAnalyst(ScriptedModel):
     """
 
     identity = "scripted:analyst"
+    prose = (
+        "I am a scripted analyst. I read trajectories of household tasks and propose, merge and "
+        "rank edits of a skill; I cannot tell what this message asks for."
+    )
 
-    def reply(self, messages: Sequence[Message], seed: int) -> str:
-        """Return the JSON that the prompt asks for, or prose where it asks for none."""
-        system, user = first_of(messages, "system"), first_of(messages, "user")
-        try:
-            answer = _answer(heading_of(system), user, seed)
-            if HEADING in system:
-                answer["appendix_notes"] = execution_notes(user)
-        except Unreadable:
-            return _PROSE
-        return dumps(answer, indent=1)
+    def execution_notes(self, user: str) -> list[str]:
+        """Remind of what failed games did not do although the skill says it."""
+        return execution_notes(user)
 
-
-def _answer(heading: str, user: str, seed: int) -> Reply:
-    if heading in _BY_SEED:
-        return _BY_SEED[heading](user, seed)
-    if heading in _BY_PROMPT:
-        return _BY_PROMPT[heading](user)
-    raise Unreadable(heading)
+    def answer(self, heading: str, user: str, seed: int) -> Reply:
+        """Answer a prompt of the learner."""
+        match heading:
+            case "# Analyst: failures":
+                return analyze_failures(user, seed)
+            case "# Analyst: successes":
+                return analyze_successes(user, seed)
+            case "# Analyst: failures, suggestions":
+                return as_suggestions(analyze_failures(user, seed))
+            case "# Analyst: successes, suggestions":
+                return as_suggestions(analyze_successes(user, seed))
+            case "# Analyst: failures, whole skill":
+                return as_whole_skill(user, analyze_failures(user, seed))
+            case "# Analyst: successes, whole skill":
+                return as_whole_skill(user, analyze_successes(user, seed))
+            case "# Slow update":
+                return slow_update(user, seed)
+            case "# Meta skill":
+                return remember(user)
+            case _:
+                return super().answer(heading, user, seed)

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from skillwright.core import Message
 from skillwright.models.scripted.teacher import ScriptedModel, skill_in
-from skillwright.worlds.scripted.lesson_analyst import Lesson, LessonAnalyst
+from skillwright.worlds.scripted import Lesson, LessonAnalyst
 
 # What a skill can teach the scripted reader, and how it is recognized in a text.
 #

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from skillwright.worlds.scripted.lesson_analyst import Lesson, LessonAnalyst
+from skillwright.worlds.scripted import Lesson, LessonAnalyst
 from skillwright.worlds.tau_bench.scripted.agent import RetailRule, read_rules
 
 # What the scripted retail analyst looks for in a failed call, and how it words the lesson.

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from skillwright.core.agent import action_in
-from skillwright.worlds.scripted.lesson_analyst import Lesson, LessonAnalyst
+from skillwright.worlds.scripted import Lesson, LessonAnalyst
 from skillwright.worlds.webshop.scripted.page import Page, read_page, read_wish
 from skillwright.worlds.webshop.scripted.rules import ShopRule
 

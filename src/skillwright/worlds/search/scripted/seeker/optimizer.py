@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from skillwright.worlds.scripted.lesson_analyst import Lesson, LessonAnalyst
+from skillwright.worlds.scripted import Lesson, LessonAnalyst
 from skillwright.worlds.search.scripted.seeker.agent import SeekerRule
 
 LONG_QUERY: Final = 6
