@@ -16,7 +16,8 @@ from skillwright.jobs.run import (
     refuse_all_but_budget,
 )
 from skillwright.models import HttpClient, LocalConfig, agent_of, make_model
-from skillwright.rollout.pool import PooledEngine, WorkerPool, WorkersHere
+from skillwright.plugins.ray.pool import PooledEngine, WorkerPool
+from workers_here import WorkersHere
 
 MODELS = {
     "target": {"backend": "scripted", "model": "household", "noise": 0.2},

@@ -16,10 +16,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
-from skillwright.core import ConfigError, EnvError, SkillwrightError, did_you_mean
+from skillwright.core import ConfigError, EnvError, SkillwrightError, UsageError, did_you_mean
 from skillwright.envs.adapter import EnvAdapter
 from skillwright.envs.registry import spec
-from skillwright.plugins.ray.engine import refuse_without_ray
+from skillwright.rollout.workers import worker_engine
 
 # What a person sees of a bug in somebody's adapter: one line each time, its traceback once.
 
@@ -337,8 +337,8 @@ async def build_adapter(
         ) from error
     if needs_ray:
         try:
-            refuse_without_ray(f"adapter {name!r}, whose requires_ray() is true,")
-        except ConfigError:
+            worker_engine("ray").refuse_missing(f"adapter {name!r}, whose requires_ray() is true,")
+        except UsageError:
             foreign.close()
             raise
     return foreign
