@@ -10,7 +10,7 @@ from skillwright.core import ConfigError, EpisodeSpec, PlainSkill
 from skillwright.jobs.run import (
     EngineEvents,
     NullCallback,
-    Workers,
+    Placement,
     make_engine,
     make_splits,
     refuse_all_but_budget,
@@ -39,7 +39,7 @@ async def test_houses_are_played_elsewhere_as_they_are_here():
     specs = [EpisodeSpec(task, 7) for task in make_splits(settings).train.tasks]
     here = engine_of(settings)
     async with WorkerPool(WorkersHere(2)) as pool:
-        there = Workers(pool, make_model, settings.env).place(here, settings.models.target)
+        there = Placement(pool, make_model, settings.env).place(here, settings.models.target)
         assert isinstance(there, PooledEngine)
         played = await there.run(specs, PlainSkill("Look into drawers."))
     local = await here.run(specs, PlainSkill("Look into drawers."))
@@ -49,13 +49,13 @@ async def test_houses_are_played_elsewhere_as_they_are_here():
 async def test_policies_and_models_of_this_process_stay_here():
     settings = config()
     async with WorkerPool(WorkersHere(1)) as pool:
-        workers = Workers(pool, make_model, settings.env)
+        workers = Placement(pool, make_model, settings.env)
         policy = engine_of(settings, mode="lockstep")
         assert workers.place(policy, settings.models.target) is policy
         with pytest.raises(ConfigError, match="skillwright serve"):
             workers.place(engine_of(settings), LocalConfig(model="m.gguf"))
     local = engine_of(settings)
-    nobody = Workers(None, make_model, settings.env)
+    nobody = Placement(None, make_model, settings.env)
     assert nobody.place(local, settings.models.target) is local
 
 
@@ -75,7 +75,7 @@ async def test_files_that_the_settings_name_and_modules_of_ones_own_are_sent(tmp
     here = WorkersHere(1)
     here.has_other_machines = True
     async with WorkerPool(here) as pool:
-        workers = Workers(pool, make_model, settings.env)
+        workers = Placement(pool, make_model, settings.env)
         there = workers.place(engine_of(settings), settings.models.target)
         assert {file.name for file in there.files} == {"orders.json", "world.py"}
         sent = pickle.loads(here._shared[len(here._shared) - 1])

@@ -25,17 +25,9 @@ from skillwright.jobs.run import (
     numbers,
     tracking,
 )
-<<<<<<< HEAD
-from skillwright.jobs.text import EvalPlan, open_run, run_evaluation, run_training, start_run
-from skillwright.plugins.trackers.spans import Span
-from skillwright.plugins.trackers.trackers import TrackedRun
-=======
-from skillwright.jobs.run import tracking
 from skillwright.jobs.run.spans import Span
 from skillwright.jobs.run.trackers import TrackedRun
-from skillwright.jobs.run.tracking import Numbers, Sender, Spans, numbers
-from skillwright.jobs.text.launch.runs import find_run
->>>>>>> trunk
+from skillwright.jobs.text import EvalPlan, open_run, run_evaluation, run_training, start_run
 from tracker_libraries import calls, install
 
 PLAN = [[ALL_RULES], [ALL_WRONG]]

@@ -34,7 +34,7 @@ from skillwright.jobs.run.money import Budget, priced_model
 from skillwright.jobs.run.preflight import ask_if_ready, look_at_environment
 from skillwright.jobs.run.progress import Callback, RunStarted
 from skillwright.jobs.run.tasks import evolution_split, is_adapter, refuse_unasked_data
-from skillwright.jobs.run.workers import Workers, start_workers
+from skillwright.jobs.run.workers import Placement, start_workers
 from skillwright.models import HttpClient, ModelConfig, make_model
 from skillwright.runs import RunStore
 
@@ -160,8 +160,8 @@ async def bank_session(
         held.callback(ledger.settle)
         earlier = held.enter_context(reused(config))
         bench = text_bench(config, store, seen, target, budget, None, earlier)
-        workers = Workers(await start_workers(config, held), make, config.env)
-        bench.engine = workers.place(bench.engine, config.models.target)
+        placement = Placement(await start_workers(config, held), make, config.env)
+        bench.engine = placement.place(bench.engine, config.models.target)
         yield BankSession(
             config=config,
             store=store,

@@ -99,4 +99,4 @@ from skillwright.jobs.run.turn_ends import Cause as Cause
 from skillwright.jobs.run.turn_ends import NotMeasured as NotMeasured
 from skillwright.jobs.run.turn_ends import TurnEnds as TurnEnds
 from skillwright.jobs.run.turn_ends import top_causes as top_causes
-from skillwright.jobs.run.workers import Workers as Workers
+from skillwright.jobs.run.workers import Placement as Placement

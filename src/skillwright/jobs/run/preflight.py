@@ -34,13 +34,6 @@ from skillwright.jobs.run.tasks import (
     side_models,
     tasks_to_look_at,
 )
-<<<<<<< HEAD:src/skillwright/jobs/run/preflight.py
-=======
-from skillwright.jobs.run.trackers import refuse_missing_trackers
-from skillwright.jobs.text.adapters.bench import check_adapter
-from skillwright.jobs.text.evaluate import EvalPlan
-from skillwright.jobs.text.wiring import read_initial_skill, refuse_hopeless_gate
->>>>>>> trunk:src/skillwright/jobs/text/launch/preflight.py
 from skillwright.models import (
     EndpointConfig,
     EndpointFault,
@@ -53,10 +46,6 @@ from skillwright.models import (
     make_model,
 )
 from skillwright.models.environment import ignored_variables
-<<<<<<< HEAD:src/skillwright/jobs/run/preflight.py
-=======
-from skillwright.plugins.skillopt.parity_report import say_mode
->>>>>>> trunk:src/skillwright/jobs/text/launch/preflight.py
 from skillwright.rollout.episode import why_no_tools
 from skillwright.runs import RunFolder
 from skillwright.version import __version__

@@ -14,7 +14,7 @@ from skillwright.jobs.run.memory import EngineEvents, StoredCalls
 from skillwright.jobs.run.models import MakeModel, open_model
 from skillwright.jobs.run.money import Budget
 from skillwright.jobs.run.progress import Callback
-from skillwright.jobs.run.workers import Workers, start_workers
+from skillwright.jobs.run.workers import Placement, start_workers
 from skillwright.models import HttpClient, ModelConfig
 from skillwright.runs import RunStore
 
@@ -27,7 +27,7 @@ class Resources:
     budget: Budget
     seen: EngineEvents
     held: AsyncExitStack
-    workers: "Workers"
+    placement: Placement
     _env: EnvSection
     _store: RunStore
     _make: MakeModel
@@ -56,5 +56,5 @@ async def open_resources(
     async with HttpClient() as client, AsyncExitStack() as held:
         budget = Budget(config.budget, store, after=after)
         seen = EngineEvents(callback, budget.note, lambda: client.limits.in_flight)
-        workers = Workers(await start_workers(config, held), make, config.env)
-        yield Resources(client, budget, seen, held, workers, config.env, store, make)
+        placement = Placement(await start_workers(config, held), make, config.env)
+        yield Resources(client, budget, seen, held, placement, config.env, store, make)

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 from skillwright.config.env import EnvSection
@@ -14,12 +14,11 @@ from skillwright.core.waits import waiting
 from skillwright.jobs.run.models import MakeModel, paths_named, texts_in
 from skillwright.jobs.run.tasks import is_adapter, side_models
 from skillwright.models import EndpointConfig, ExecConfig, HttpClient, ModelConfig, agent_of
-from skillwright.plugins.ray.engine import RaySettings, ray_pool
 from skillwright.rollout import (
     Engine,
     LocalEngine,
 )
-from skillwright.rollout.pool import PooledEngine, WorkerPool
+from skillwright.rollout.workers import Workers, worker_engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ class _Agent:
 
 
 @dataclass(frozen=True, slots=True)
-class Workers:
+class Placement:
     """The workers of a job, where it has any.
 
     Attributes:
@@ -43,7 +42,7 @@ class Workers:
         env: What is played.
     """
 
-    pool: WorkerPool | None
+    pool: Workers | None
     make: MakeModel
     env: EnvSection
 
@@ -60,32 +59,27 @@ class Workers:
         if self.pool is None or not isinstance(engine, LocalEngine) or engine.mode == "lockstep":
             return engine
         if problem := why_here_only(model):
-            raise ConfigError(f"rollout.engine is 'ray': {problem}")
+            raise ConfigError(f"episodes are played by workers: {problem}")
         if isinstance(model, ExecConfig):
             # A program runs where its worker does, and what it printed would stay there.
             model = model.model_copy(update={"keep_output": None})
-        parts = {one.name: getattr(engine, one.name) for one in fields(engine)}
-        make_agent = _Agent(model, self.make)
         keys = _keys([model, *side_models(self.env).values()])
         files = _files_read(self.env, model)
-        return PooledEngine(
-            **parts, pool=self.pool, make_agent=make_agent, environ=keys, files=files
-        )
+        return self.pool.engine(engine, _Agent(model, self.make), keys, files)
 
 
-async def start_workers(config: RunConfig | RlConfig, held: AsyncExitStack) -> WorkerPool | None:
+async def start_workers(config: RunConfig | RlConfig, held: AsyncExitStack) -> Workers | None:
     """Start the workers that a configuration asks for; ``held`` ends them.
 
     Raises:
-        ConfigError: See `ray_engine.connect`.
+        ConfigError: See `WorkerEngine.workers`.
     """
     rollout = config.rollout
     if rollout.engine == "local" or is_adapter(config.env):
         return None
-    ray = rollout.ray
-    settings = RaySettings(ray.address, ray.workers, ray.labels)
-    with waiting("connecting to Ray"):
-        return await held.enter_async_context(ray_pool(settings))
+    engine = worker_engine(rollout.engine)
+    with waiting(f"connecting to {rollout.engine}"):
+        return await held.enter_async_context(engine.workers(rollout.cluster))
 
 
 def _keys(llms: Iterable[ModelConfig]) -> dict[str, str]:

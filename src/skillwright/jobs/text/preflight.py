@@ -27,6 +27,7 @@ from skillwright.jobs.run.tasks import (
     is_adapter,
     refuse_unasked_data,
 )
+from skillwright.jobs.run.trackers import refuse_missing_trackers
 from skillwright.jobs.text.adapters.bench import check_adapter
 from skillwright.jobs.text.evaluate import EvalPlan
 from skillwright.jobs.text.wiring import refuse_hopeless_gate
@@ -36,7 +37,6 @@ from skillwright.models import (
 )
 from skillwright.models.config import takes_seeds
 from skillwright.plugins.skillopt.parity_report import say_mode
-from skillwright.plugins.trackers.trackers import refuse_missing_trackers
 from skillwright.runs import RunFolder
 
 

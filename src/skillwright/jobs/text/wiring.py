@@ -218,7 +218,7 @@ async def _bench(
     with injected_bank(config, store) as bank, reused(config) as earlier:
         target = model_of("target")
         ours = text_bench(config, store, parts.seen, target, parts.budget, bank, earlier)
-        ours.engine = parts.workers.place(ours.engine, config.models.target)
+        ours.engine = parts.placement.place(ours.engine, config.models.target)
         yield ours
 
 

@@ -355,7 +355,7 @@ class Workshop:
         agent = agent_of(self.llms[role])
         kept = StoredEpisodes(self.store, agent.identity)
         engine = self._engine(agent, kept, "free", max_turns)
-        return self.resources.workers.place(engine, self.config.llms[role])
+        return self.resources.placement.place(engine, self.config.llms[role])
 
     def measuring_engine(
         self, backend: PolicyBackend, temperature: float, max_turns: int | None = None
